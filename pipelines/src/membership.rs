@@ -250,7 +250,7 @@ impl Membership {
         let mut over = Vec::new();
         for job in self.jobs.values_mut().filter(|job| due(job)) {
             let events = elapsed.events.len();
-            let changed = job.elapse(now, &mut elapsed.events);
+            let changed = job.elapse(now, &mut elapsed.events) | job.look_round(now);
             if changed || elapsed.events.len() > events {
                 job.told.set(None);
             }

@@ -52,6 +52,7 @@ fn spec(config: &Config, job: &JobConfig) -> JobSpec {
         server: server(config, job.policy.server),
         registry: registry(job),
         parent: job.parent,
+        backups: job.backups.clone(),
         refused: job.refused,
         slots: job.policy.region.map_or(config.shared_sets, |region| region.sets) as usize * config.pool.ways,
         ..JobSpec::new(job.id, job.fan_in)

@@ -54,6 +54,8 @@ pub(crate) struct JobConfig {
     pub(crate) switchml: Option<SwitchMlConfig>,
     /// The appliance that its sums go to.
     pub(crate) parent: Option<Parent>,
+    /// Those that take its place, in their order.
+    pub(crate) backups: Vec<Parent>,
     /// Why nobody may join: a query of `verify` that fails.
     pub(crate) refused: Option<Sentence>,
 }

@@ -132,6 +132,19 @@ pub(super) struct Parent {
     pub(super) mac: Spanned<String>,
     pub(super) port: Option<Spanned<String>>,
     pub(super) from: Option<Spanned<String>>,
+    pub(super) backups: Option<Vec<Spanned<Backup>>>,
+}
+
+/// What takes the place of a parent, and differs from it in what is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Backup {
+    pub(super) address: Spanned<String>,
+    pub(super) rank: Option<Spanned<u16>>,
+    pub(super) ranks: Option<Spanned<u16>>,
+    pub(super) mac: Option<Spanned<String>>,
+    pub(super) port: Option<Spanned<String>>,
+    pub(super) from: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -13,13 +13,16 @@ impl Classifier<'_> {
         above.is_some_and(|above| above.is_at(datagram.sender))
     }
 
-    /// An answer of a parent's, which may have a trailer.
+    /// An answer of a parent's, in force or not, which may have a trailer.
     pub(super) fn answer_from_above(
         &self,
         bytes: &[u8],
         datagram: &Datagram,
     ) -> Result<Option<Class>, Untaken> {
-        if !self.is_from_above(datagram) || datagram.header.flags.has(Flags::BYPASS) {
+        let above = self.table.get(datagram.header.job).and_then(|job| job.parent.as_deref());
+        if !above.is_some_and(|above| above.senders.contains(&datagram.sender))
+            || datagram.header.flags.has(Flags::BYPASS)
+        {
             return Ok(None);
         }
         let whole = datagram.payload.whole(bytes);

@@ -10,7 +10,7 @@ use crate::membership::{APPLIANCE, Parent};
 pub(crate) const ABOVE: u16 = APPLIANCE;
 
 /// The appliance that adds up what this one does, with others' sums.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Above {
     /// The way to it.
     pub member: Member,
@@ -18,6 +18,8 @@ pub struct Above {
     pub rank: u16,
     /// The ranks of its job.
     pub ranks: u16,
+    /// Who may answer what is asked above: the one that is in force, and others that may be.
+    pub(crate) senders: Box<[(Address, u16)]>,
 }
 
 impl Above {
@@ -25,7 +27,8 @@ impl Above {
     #[must_use]
     pub fn new(parent: &Parent, local_mac: Mac) -> Self {
         let &Parent { endpoint, rank, ranks } = parent;
-        Self { member: Member::new(endpoint, local_mac, 0, rank, ranks, 0), rank, ranks }
+        let member = Member::new(endpoint, local_mac, 0, rank, ranks, 0);
+        Self { member, rank, ranks, senders: Box::new([(endpoint.address, endpoint.udp_port)]) }
     }
 
     /// True if packets from this address and UDP port are the parent's.

@@ -156,7 +156,7 @@ impl JobRecord {
             halted: false,
             unresumable: Epochs::default(),
             reset: None,
-            uplink: spec.parent.map(|parent| Uplink::new(spec.id, parent, session)),
+            uplink: spec.parent.map(|parent| Uplink::new(spec.id, parent, &spec.backups, session)),
             server: None,
             presence: Presence { heard: now, lacking: false },
             told: Cell::new(None),

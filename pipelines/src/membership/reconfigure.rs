@@ -99,15 +99,27 @@ impl JobRecord {
         self.spec = spec;
         self.due = Some(now);
         if goes_on {
+            if let (Some(uplink), Some(parent)) = (&mut self.uplink, self.spec.parent) {
+                uplink.replace(parent, &self.spec.backups);
+            }
             return Some(Reconfigured::Changed);
         }
         self.unresumable.set(self.epoch, true);
         self.halted = false;
         self.next_generation();
         let session = self.secret.session(self.spec.id, self.generations, 0);
-        self.uplink = self.spec.parent.map(|parent| Uplink::new(self.spec.id, parent, session));
+        let JobSpec { id, parent, ref backups, .. } = self.spec;
+        self.uplink = parent.map(|parent| Uplink::new(id, parent, backups, session));
         self.ranks.resize(usize::from(self.spec.fan_in), Rank::default());
         Some(Reconfigured::Reformed)
+    }
+
+    /// Whether the parent in force stays.
+    fn stays_below(&self, spec: &JobSpec) -> bool {
+        match (&self.uplink, &spec.parent) {
+            (Some(uplink), Some(parent)) => uplink.stays_with(parent, &spec.backups),
+            (uplink, parent) => uplink.is_none() && parent.is_none(),
+        }
     }
 
     /// Whether what members have under way can be completed under other terms: PSNs have the same ranks, are
@@ -124,7 +136,7 @@ impl JobRecord {
             && old.policy.region == spec.policy.region
             && old.server == spec.server
             && old.registry == spec.registry
-            && old.parent == spec.parent
+            && self.stays_below(spec)
             && self.payload.is_none_or(|payload| payload <= spec.max_payload)
             && members.all(|(at, joined)| admits(at, joined.endpoint.address))
     }

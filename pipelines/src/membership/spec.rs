@@ -102,6 +102,8 @@ pub struct JobSpec {
     pub registry: Option<Registry>,
     /// The appliance that adds up what this one does, with others' sums.
     pub parent: Option<Parent>,
+    /// Those that take its place, the first that answers, while it is silent.
+    pub backups: Vec<Parent>,
     /// Why nobody may join: an objective of the operator's that it would not meet.
     pub refused: Option<Sentence>,
 }
@@ -139,6 +141,7 @@ impl JobSpec {
             slots: usize::MAX,
             registry: None,
             parent: None,
+            backups: Vec::new(),
             refused: None,
         }
     }

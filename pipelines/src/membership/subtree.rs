@@ -28,8 +28,8 @@ impl Membership {
     pub(super) fn acknowledged(&mut self, now: Duration, request: &ControlRequest) -> bool {
         let job = self.jobs.get_mut(&request.header.job);
         let job = job.filter(|job| {
-            let parent = job.uplink.as_ref().map(|uplink| source(&uplink.parent().endpoint));
-            parent == Some(source(&request.from))
+            let sender = source(&request.from);
+            job.uplink.as_ref().is_some_and(|uplink| uplink.senders().any(|parent| parent == sender))
         });
         job.is_some_and(|job| {
             self.changed |= job.acknowledged(now, request);
@@ -88,15 +88,30 @@ impl JobRecord {
     /// An answer of the parent. True if lcores need a new table.
     fn acknowledged(&mut self, now: Duration, request: &ControlRequest) -> bool {
         let Some(uplink) = &mut self.uplink else { return false };
-        let news = uplink.answered(now, (&request.header, &request.control), request.operations);
         self.due = Some(now);
+        let (header, control) = (&request.header, &request.control);
+        if uplink.overheard(now, source(&request.from), (header, control)) {
+            return false;
+        }
+        let news = uplink.answered(now, (header, control), request.operations);
+        self.heed(now, news)
+    }
+
+    /// Looks round for another parent, where there are several. True if lcores need a new table.
+    pub(super) fn look_round(&mut self, now: Duration) -> bool {
+        let news = self.uplink.as_mut().map_or(News::Nothing, |uplink| uplink.look_round(now));
+        self.heed(now, news)
+    }
+
+    /// Something has changed above. True if lcores need a new table.
+    fn heed(&mut self, now: Duration, news: News) -> bool {
         match news {
             News::Nothing => return false,
             News::Formed(granted) => self.formed_above(now, granted),
             News::Anew => self.send_off_all(),
             News::Over => self.end_with_parent(),
             News::Numbered => self.number_apart(),
-            News::Suspended => {}
+            News::Suspended | News::Turned => {}
             // Whoever resets it, at whatever appliance, ends it for all.
             News::HandedUp => self.halted = false,
         }

@@ -43,10 +43,11 @@ impl JobRecord {
             }
         };
         job.bereft = self.server_state() == ServerState::Gone;
-        job.parent = self.spec.parent.map(|parent| {
-            let mac = mac(parent.endpoint.port);
-            let above = Above::new(&parent, mac);
-            Box::new(Above { member: above.member.heeding(congestion, mac), ..above })
+        job.parent = self.uplink.as_ref().map(|uplink| {
+            let mac = mac(uplink.parent().endpoint.port);
+            let above = Above::new(uplink.parent(), mac);
+            let senders = uplink.senders().collect();
+            Box::new(Above { member: above.member.heeding(congestion, mac), senders, ..above })
         });
         job
     }

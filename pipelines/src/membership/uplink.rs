@@ -8,6 +8,7 @@
 mod answers;
 mod commands;
 mod told;
+mod ways;
 
 use core::time::Duration;
 
@@ -17,6 +18,7 @@ use pascaline_wire::trailer::Operations;
 
 use super::progress::Called;
 pub use told::{Parent, UplinkState, UplinkStatus, Upward};
+use ways::Ways;
 
 /// The first interval between two requests, and the longest: those of a worker.
 const FIRST_INTERVAL: Duration = Duration::from_millis(20);
@@ -92,12 +94,14 @@ pub(super) enum News {
     Suspended,
     /// A Halt that was given here holds for all now.
     HandedUp,
+    /// Another parent is in force.
+    Turned,
 }
 
 #[derive(Debug)]
 pub(super) struct Uplink {
     job: u16,
-    parent: Parent,
+    ways: Ways,
     state: State,
     sessions: u64,
     session: u64,
@@ -113,6 +117,8 @@ pub(super) struct Uplink {
     /// When the latest request was sent, and since when there has been no answer.
     sent: Option<Duration>,
     silent: Option<Duration>,
+    /// Since when it has been asked again and again without an answer.
+    asking: Option<Duration>,
     called: Option<Called>,
     joined: u16,
     waiting: u16,
@@ -130,10 +136,10 @@ pub(super) struct Uplink {
 
 impl Uplink {
     /// `session` is that of the question with which it begins.
-    pub(super) const fn new(job: u16, parent: Parent, session: u64) -> Self {
+    pub(super) fn new(job: u16, parent: Parent, backups: &[Parent], session: u64) -> Self {
         Self {
             job,
-            parent,
+            ways: Ways::new(parent, backups),
             state: State::Idle,
             sessions: 0,
             session,
@@ -147,6 +153,7 @@ impl Uplink {
             interval: FIRST_INTERVAL,
             sent: None,
             silent: None,
+            asking: None,
             called: None,
             joined: 0,
             waiting: 0,
@@ -159,8 +166,9 @@ impl Uplink {
         }
     }
 
-    pub(super) const fn parent(&self) -> &Parent {
-        &self.parent
+    /// The parent in force.
+    pub(super) fn parent(&self) -> &Parent {
+        self.ways.in_force()
     }
 
     /// What the parent has granted, while this appliance is a member.
@@ -186,8 +194,8 @@ impl Uplink {
         Some(if since < APART / 2 { before.wrapping_add(1) } else { first })
     }
 
-    pub(super) const fn due(&self) -> Option<Duration> {
-        self.due
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.due.into_iter().chain(self.question_due()).min()
     }
 
     pub(super) fn status(&self, now: Duration) -> UplinkStatus {
@@ -204,7 +212,8 @@ impl Uplink {
         };
         let workers = self.granted().map_or(0, |granted| granted.workers);
         let silent = self.silence(now);
-        UplinkStatus { parent: self.parent, state, joined: self.joined, workers, silent }
+        let (parent, place) = (*self.parent(), self.ways.place());
+        UplinkStatus { parent, place, state, joined: self.joined, workers, silent }
     }
 
     /// For how long the parent has not answered.
@@ -234,7 +243,8 @@ impl Uplink {
         (self.told, self.cookie, self.outdated) = (None, 0, self.number);
         (self.refused, self.objection, self.called) = (None, None, None);
         (self.payload, self.window) = (wish.payload, wish.window);
-        (self.state, self.silent) = (State::Joining(wish), Some(now));
+        (self.state, self.silent, self.asking) = (State::Joining(wish), Some(now), None);
+        self.ways.begin(now);
         self.at_once(now);
     }
 
@@ -260,6 +270,7 @@ impl Uplink {
                 let epoch = granted.epoch;
                 (self.state, self.outdated, self.waiting) = (State::Leaving { epoch, until }, self.number, 0);
                 (self.refused, self.objection, self.called) = (None, None, called);
+                self.ways.hold(false);
                 self.at_once(now);
             }
             State::Leaving { until: end, .. } => *end = until,
@@ -283,6 +294,10 @@ impl Uplink {
 
     /// The request that is due, if one is.
     pub(super) fn poll(&mut self, now: Duration) -> Option<Upward> {
+        self.request(now).or_else(|| self.question(now))
+    }
+
+    fn request(&mut self, now: Duration) -> Option<Upward> {
         self.due.filter(|due| *due <= now)?;
         let mut control = Control::request(Action::Join, self.session);
         let (mut count, mut epoch) = (0, 0);
@@ -322,10 +337,10 @@ impl Uplink {
         let silent = matches!(self.state, State::Member(_)) && !self.halted && !self.to_halt;
         self.due = (!silent).then(|| now.saturating_add(self.interval));
         self.interval = (self.interval * 3 / 2).min(LAST_INTERVAL);
+        let lately = |sent| now.saturating_sub(sent) < ways::PATIENCE;
+        self.asking = self.asking.filter(|_| self.sent.is_some_and(lately)).or(Some(now));
         (self.sent, self.silent) = (Some(now), self.silent.or(Some(now)));
-        let Parent { endpoint, rank, ranks } = self.parent;
         let header = Header::about(Kind::Control, Element::F32_SUM, self.job, epoch);
-        let header = Header { rank, psn: self.number, fan_in: ranks, count, ..header };
-        Some(Upward { to: endpoint, header, control })
+        Some(self.parent().asked(Header { psn: self.number, count, ..header }, control))
     }
 }

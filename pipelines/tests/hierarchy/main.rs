@@ -8,6 +8,7 @@
     reason = "a test"
 )]
 
+mod backups;
 mod commands;
 #[path = "../common/mod.rs"]
 mod common;

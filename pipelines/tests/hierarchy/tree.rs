@@ -27,6 +27,10 @@ pub(crate) type Wire = Box<dyn FnMut(&Heard) -> usize>;
 pub(crate) struct Tree {
     pub(crate) nodes: Vec<Bench>,
     parents: Vec<Option<(usize, u16)>>,
+    /// Who takes the place of an appliance's parent, and the rank there.
+    backups: Vec<Vec<(usize, u16)>>,
+    /// Appliances that are gone.
+    pub(crate) dead: Vec<bool>,
     fan_in: Vec<u16>,
     pub(crate) wire: Wire,
     /// What workers have heard since the last call of `heard_by`, by leaf.
@@ -45,12 +49,35 @@ pub(crate) struct Below {
     pub(crate) workers: u32,
 }
 
+impl Below {
+    const fn request(&self) -> Control {
+        Control {
+            payload: self.worker.payload,
+            window: 64,
+            cookie: 1,
+            psn: self.base,
+            ..Control::request(Action::Join, self.worker.session)
+        }
+    }
+}
+
 impl Tree {
     /// Appliances with these fan-ins; each names its parent and its rank there.
     pub(crate) fn new(shape: &[(u16, Option<(usize, u16)>)], like: &JobSpec) -> Self {
+        Self::with_backups(shape, &vec![Vec::new(); shape.len()], like)
+    }
+
+    /// The same, with backups of each one's parent.
+    pub(crate) fn with_backups(
+        shape: &[(u16, Option<(usize, u16)>)],
+        backups: &[Vec<(usize, u16)>],
+        like: &JobSpec,
+    ) -> Self {
         let mut tree = Self {
             nodes: Vec::new(),
             parents: shape.iter().map(|&(_, parent)| parent).collect(),
+            backups: backups.to_vec(),
+            dead: vec![false; shape.len()],
             fan_in: shape.iter().map(|&(fan_in, _)| fan_in).collect(),
             wire: Box::new(|_| 1),
             heard: vec![Vec::new(); shape.len()],
@@ -69,7 +96,7 @@ impl Tree {
 
     fn appliance(&self, node: usize, like: &JobSpec, first_epoch: u8) -> Bench {
         let number = u8::try_from(node).unwrap();
-        let parent = self.parents[node].map(|(parent, rank)| Parent {
+        let above = |(parent, rank): (usize, u16)| Parent {
             endpoint: Endpoint {
                 port: 0,
                 mac: port_mac(0),
@@ -81,8 +108,10 @@ impl Tree {
             },
             rank,
             ranks: self.fan_in[parent],
-        });
-        let spec = JobSpec { fan_in: self.fan_in[node], parent, ..like.clone() };
+        };
+        let backups = self.backups[node].iter().copied().map(above).collect();
+        let parent = self.parents[node].map(above);
+        let spec = JobSpec { fan_in: self.fan_in[node], parent, backups, ..like.clone() };
         let plain = Plan::one_armed();
         let addresses = [plain.addresses.clone(), vec![down(number), up(number)]].concat();
         Bench::new(&Plan { jobs: vec![spec], addresses, first_epoch, ..plain })
@@ -164,6 +193,9 @@ impl Tree {
         let Some(to) = (0..self.nodes.len()).find(owner) else {
             return self.heard[from].push(heard);
         };
+        if self.dead[from] || self.dead[to] {
+            return;
+        }
         if heard.header.kind == Kind::Gradient {
             self.climbed[from].push(heard.header.psn);
         }
@@ -180,16 +212,19 @@ impl Tree {
 
     /// A Join of a worker, and the answer.
     pub(crate) fn join(&mut self, below: &mut Below, expected: u32, got: u32) -> Control {
+        let control = Control { expected, got, ..below.request() };
+        self.asked(below, control)
+    }
+
+    /// What a worker says inside an operation of one packet, and the answer.
+    pub(crate) fn heartbeat(&mut self, below: &mut Below, epoch: u8) -> Control {
+        let (got, first) = (control::generation(epoch), below.base);
+        let control = Control { got, first, bytes: 8, ..below.request() };
+        self.asked(below, control)
+    }
+
+    fn asked(&mut self, below: &mut Below, control: Control) -> Control {
         let worker = below.worker;
-        let control = Control {
-            payload: worker.payload,
-            window: 64,
-            cookie: 1,
-            expected,
-            got,
-            psn: below.base,
-            ..Control::request(Action::Join, worker.session)
-        };
         let about = Header { epoch: 0, element: Element::F32_SUM, ..worker.header(Kind::Control, 0, 0) };
         let frame = worker.frame(&about, &control.to_bytes());
         self.send(below, &frame);

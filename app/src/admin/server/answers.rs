@@ -166,6 +166,8 @@ pub(crate) struct ParentTerms {
     /// The ranks of the job there.
     pub(crate) ranks: u16,
     pub(crate) mac: String,
+    /// Addresses and UDP ports of those that take its place.
+    pub(crate) backups: Vec<String>,
 }
 
 /// What a change of the configuration has come to.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use pascaline_pipelines::membership::JobStatus;
+use pascaline_pipelines::membership::{JobStatus, Parent};
 
 use super::answers::{JobSummary, JobTerms, ParentTerms};
 use crate::config::JobConfig;
@@ -49,10 +49,15 @@ pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
         control: job.control.name().to_owned(),
         congestion: job.congestion.name().to_owned(),
         parent: job.parent.as_ref().map(|parent| ParentTerms {
-            address: SocketAddr::new(parent.endpoint.address.into(), parent.endpoint.udp_port).to_string(),
+            address: address_of(parent),
             rank: parent.rank,
             ranks: parent.ranks,
             mac: parent.endpoint.mac.to_string(),
+            backups: job.backups.iter().map(address_of).collect(),
         }),
     }
+}
+
+fn address_of(parent: &Parent) -> String {
+    SocketAddr::new(parent.endpoint.address.into(), parent.endpoint.udp_port).to_string()
 }

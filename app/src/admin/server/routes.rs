@@ -287,4 +287,17 @@ pub(super) struct NewParent {
     mac: String,
     port: Option<String>,
     from: Option<String>,
+    backups: Option<Vec<NewBackup>>,
+}
+
+/// The keys of a backup: what differs from the parent.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
+pub(super) struct NewBackup {
+    address: String,
+    rank: Option<u16>,
+    ranks: Option<u16>,
+    mac: Option<String>,
+    port: Option<String>,
+    from: Option<String>,
 }

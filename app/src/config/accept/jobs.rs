@@ -179,14 +179,13 @@ impl Accept<'_> {
             Order::Arrival => (0, 0),
             Order::Rank => (1, u32::from(window)),
         };
+        let nanos = |after: Duration| u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         let policy = Policy {
             conflict: chosen.conflict,
             order: chosen.order,
             region: place.map(|place| place.region),
             quota: self.within(job.quota.as_ref(), bound, least, slots, "quota")?,
-            partial_after: chosen
-                .partial_after
-                .map_or(0, |after| u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)),
+            partial_after: chosen.partial_after.map_or(0, nanos),
             server: chosen.server,
         };
         Ok(JobConfig {
@@ -208,6 +207,7 @@ impl Accept<'_> {
             congestion: word(job.congestion.as_ref()).unwrap_or(DEFAULT_CONGESTION),
             switchml: None,
             parent: None,
+            backups: Vec::new(),
         })
     }
 

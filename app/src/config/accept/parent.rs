@@ -16,6 +16,16 @@ use crate::config::{PortConfig, raw};
 /// The UDP port of a parent that names none.
 const DEFAULT_PORT: u16 = 16420;
 
+/// What the file says of a parent or of a backup.
+struct Written<'a> {
+    address: &'a Spanned<String>,
+    rank: Option<&'a Spanned<u16>>,
+    ranks: Option<&'a Spanned<u16>>,
+    mac: Option<&'a Spanned<String>>,
+    port: Option<&'a Spanned<String>>,
+    from: Option<&'a Spanned<String>>,
+}
+
 impl Accept<'_> {
     /// The jobs with the parents that are written.
     pub(super) fn parents(
@@ -31,36 +41,78 @@ impl Accept<'_> {
                 let message = format!("a job with a parent cannot have {what}");
                 return Err(self.error(table, message, remedy));
             }
-            let parent = self.parent(table.get_ref(), ports, own)?;
-            if job.members.iter().flatten().any(|member| parent.endpoint.address == (*member).into()) {
-                let message = format!("a loop: {} is one of the job's members, too", parent.endpoint.address);
-                let remedy = "name the appliance above: sums that went round would never be complete";
-                return Err(self.error(&table.get_ref().address, message, remedy));
-            }
+            let table = table.get_ref();
+            let written = Written {
+                address: &table.address,
+                rank: Some(&table.rank),
+                ranks: Some(&table.ranks),
+                mac: Some(&table.mac),
+                port: table.port.as_ref(),
+                from: table.from.as_ref(),
+            };
+            let parent = self.above(job, &written, None, (ports, own))?;
             job.parent = Some(parent);
+            for backup in table.backups.iter().flatten().map(Spanned::get_ref) {
+                let raw::Backup { address, rank, ranks, mac, port, from } = backup;
+                let (rank, ranks, mac) = (rank.as_ref(), ranks.as_ref(), mac.as_ref());
+                let (port, from) = (port.as_ref(), from.as_ref());
+                let written = Written { address, rank, ranks, mac, port, from };
+                let backup = self.above(job, &written, Some(&parent), (ports, own))?;
+                job.backups.push(backup);
+            }
         }
         Ok(jobs)
     }
 
+    /// A parent, or a backup of one, which is like that in what is not written.
+    fn above(
+        &self,
+        job: &JobConfig,
+        written: &Written<'_>,
+        first: Option<&Parent>,
+        (ports, own): (&[PortConfig], (&[IpAddr], u16)),
+    ) -> Checked<Parent> {
+        let parent = self.parent(written, first, ports, own)?;
+        let at = |other: &Parent| (other.endpoint.address, other.endpoint.udp_port);
+        if job.members.iter().flatten().any(|member| parent.endpoint.address == (*member).into()) {
+            let message = format!("a loop: {} is one of the job's members, too", parent.endpoint.address);
+            let remedy = "name the appliance above: sums that went round would never be complete";
+            return Err(self.error(written.address, message, remedy));
+        }
+        if job.parent.iter().chain(&job.backups).any(|other| at(other) == at(&parent)) {
+            let message = format!("{} is named twice", parent.endpoint.address);
+            let remedy = "name another appliance: one cannot take its own place";
+            return Err(self.error(written.address, message, remedy));
+        }
+        Ok(parent)
+    }
+
     fn parent(
         &self,
-        table: &raw::Parent,
+        table: &Written<'_>,
+        first: Option<&Parent>,
         ports: &[PortConfig],
         (own, udp_port): (&[IpAddr], u16),
     ) -> Checked<Parent> {
-        let at = self.parent_address(&table.address, own)?;
-        let ranks = self.within(Some(&table.ranks), 0, 1, MAX_RANKS, "ranks")?;
-        let rank = self.within(Some(&table.rank), 0, 0, ranks - 1, "rank")?;
-        let port = match &table.port {
-            None => 0,
+        let at = self.parent_address(table.address, own)?;
+        let (rank, ranks) = first.map_or((0, 1), |first| (first.rank, first.ranks));
+        let ranks = self.within(table.ranks, ranks, 1, MAX_RANKS, "ranks")?;
+        if table.rank.is_none() && rank >= ranks {
+            let message = format!("rank {rank} of the parent is none of {ranks} ranks");
+            return Err(self.error(table.address, message, "write the rank there, too"));
+        }
+        let rank = self.within(table.rank, rank, 0, ranks - 1, "rank")?;
+        let port = match table.port {
+            None => first.map_or(0, |first| first.endpoint.port),
             Some(name) => ports.iter().position(|port| port.name == *name.get_ref()).ok_or_else(|| {
                 let message = format!("there is no port called {:?}", name.get_ref());
                 self.error(name, message, "name the port that leads to the parent")
             })?,
         };
         let same_family = |own: &&IpAddr| own.is_ipv4() == at.is_ipv4();
-        let local = match &table.from {
-            None => own.iter().find(same_family).copied(),
+        let inherited = first.map(|first| IpAddr::from(first.endpoint.local)).filter(|own| same_family(&own));
+        let local = match table.from {
+            None => inherited.or_else(|| own.iter().find(same_family).copied()),
             Some(from) => {
                 let address = self.address(from)?;
                 if !own.contains(&address) || address.is_ipv4() != at.is_ipv4() {
@@ -72,11 +124,14 @@ impl Accept<'_> {
         };
         let Some(local) = local else {
             let remedy = "give the appliance an address of the same family";
-            return Err(self.error(&table.address, "no address to talk to the parent from", remedy));
+            return Err(self.error(table.address, "no address to talk to the parent from", remedy));
         };
         let endpoint = Endpoint {
             port,
-            mac: self.mac(&table.mac)?,
+            mac: match (table.mac, first) {
+                (Some(mac), _) => self.mac(mac)?,
+                (None, first) => first.map(|first| first.endpoint.mac).unwrap_or_default(),
+            },
             vlan: VlanTags::NONE,
             address: at.ip().into(),
             udp_port: at.port(),

@@ -22,6 +22,32 @@ fn a_job_with_a_parent_has_a_region_and_knows_the_way() {
     assert_eq!(parse(&with_keys(&at)).unwrap().jobs[0].parent.unwrap().endpoint.udp_port, 5000);
 }
 
+/// A backup is like the parent in what is not written.
+#[test]
+fn a_parent_has_backups_that_differ_in_what_is_written() {
+    let backups = ", backups = [{ address = \"10.79.0.254\" }, { address = \"10.80.0.254:5000\", rank = 4, \
+                   ranks = 5, mac = \"02:00:00:00:00:fd\" }] }";
+    let with = |backups: &str| parse(&with_keys(&PARENT.replacen(" }", backups, 1)));
+    let config = with(backups).unwrap();
+    let (parent, backups) = (config.jobs[0].parent.unwrap(), &config.jobs[0].backups);
+    let [one, other] = backups[..] else { panic!("two backups: {backups:?}") };
+    assert_eq!((one.rank, one.ranks, one.endpoint.mac), (1, 2, parent.endpoint.mac));
+    assert_eq!((one.endpoint.address.to_string().as_str(), one.endpoint.udp_port), ("10.79.0.254", 16420));
+    assert_eq!((other.rank, other.ranks, other.endpoint.udp_port), (4, 5, 5000));
+    assert_eq!(other.endpoint.mac.to_string(), "02:00:00:00:00:fd");
+    for (backup, what) in [
+        ("address = \"10.78.0.254\"", "10.78.0.254 is named twice"),
+        ("address = \"10.79.0.254\" }, { address = \"10.79.0.254\"", "10.79.0.254 is named twice"),
+        ("address = \"10.77.0.254\"", "own address"),
+        ("address = \"10.79.0.254\", ranks = 1", "rank 1 of the parent is none of 1 ranks"),
+        ("address = \"10.79.0.254\", rank = 2", "rank = 2 is out of range"),
+        ("address = \"10.79.0.254\", backups = []", "unknown field"),
+    ] {
+        let error = with(&format!(", backups = [{{ {backup} }}] }}")).unwrap_err();
+        assert!(error.to_string().contains(what) && error.place().is_some(), "{backup}: {error}");
+    }
+}
+
 #[test]
 fn what_such_a_job_cannot_have_is_refused_with_its_place() {
     for (more, what) in [

@@ -15,6 +15,8 @@ pub(crate) struct ExplainedParent {
     /// Address and UDP port.
     #[schema(example = "10.0.1.254 port 16420")]
     pub(crate) address: String,
+    /// It has taken the place of the one that is configured first.
+    pub(crate) backup: bool,
     /// This appliance's rank in the parent's job.
     pub(crate) rank: u16,
     /// The ranks of the parent's job.
@@ -38,11 +40,12 @@ pub(crate) struct ExplainedParent {
 impl ExplainedParent {
     /// Of a job that has one.
     pub(super) fn new(known: &Evidence<'_>) -> Option<Self> {
-        let UplinkStatus { parent, state, joined, silent, .. } = known.status.uplink?;
+        let UplinkStatus { parent, place, state, joined, silent, .. } = known.status.uplink?;
         let get = |event| known.counted.get(event);
         let (again, endpoint) = (get(JobEvent::SentUpAgain), parent.endpoint);
         Some(Self {
             address: format!("{} port {}", endpoint.address, endpoint.udp_port),
+            backup: place > 0,
             rank: parent.rank,
             ranks: parent.ranks,
             joined,
@@ -92,9 +95,10 @@ impl ExplainedParent {
 impl fmt::Display for ExplainedParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { address, rank, ranks, state, packets_up, packets_up_again, packets_down, .. } = self;
+        let backup = if self.backup { "a backup, " } else { "" };
         write!(
             f,
-            "Its sums go to {address} (rank {rank} of {ranks}, {state}): {packets_up} packets up, \
+            "Its sums go to {address} ({backup}rank {rank} of {ranks}, {state}): {packets_up} packets up, \
              {packets_up_again} of them again, {packets_down} down."
         )
     }

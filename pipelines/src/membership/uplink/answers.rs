@@ -20,10 +20,10 @@ impl Uplink {
         let Some(answers) = ack.answers else { return self.rejected(now, ack.status) };
         let asked = self.number.wrapping_sub(self.outdated);
         let new = header.psn.wrapping_sub(self.outdated).wrapping_sub(1) < asked;
-        if ack.session != self.session || !new || header.rank != self.parent.rank {
+        if ack.session != self.session || !new || header.rank != self.parent().rank {
             return News::Nothing;
         }
-        (self.silent, self.joined) = (None, header.count);
+        (self.silent, self.asking, self.joined) = (None, None, header.count);
         // What tells of the job tells a window, too.
         let visible = answers == Action::Join && ack.window > 0;
         self.known = if visible { Some(header.epoch) } else { self.known };
@@ -106,6 +106,7 @@ impl Uplink {
                     self.at_once(now);
                 }
                 (self.refused, self.halted) = (None, false);
+                self.ways.hold(true);
                 News::Formed(granted)
             }
             Status::TooMany => News::Nothing,

@@ -67,12 +67,17 @@ impl Uplink {
         next: Option<(Wish, u64)>,
     ) -> News {
         if status != Status::TooMany {
-            self.state = State::Idle;
-            match next {
-                Some((wish, session)) => self.ask_for(now, wish, session),
-                None => self.forget(),
-            }
+            self.go_on(now, next);
         }
         News::Nothing
+    }
+
+    /// The Reset is over.
+    pub(super) fn go_on(&mut self, now: Duration, next: Option<(Wish, u64)>) {
+        self.state = State::Idle;
+        match next {
+            Some((wish, session)) => self.ask_for(now, wish, session),
+            None => self.forget(),
+        }
     }
 }

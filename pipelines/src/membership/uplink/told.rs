@@ -18,6 +18,14 @@ pub struct Parent {
     pub ranks: u16,
 }
 
+impl Parent {
+    /// A request to it, as one of its ranks makes it.
+    pub(super) const fn asked(&self, header: Header, control: Control) -> Upward {
+        let &Self { endpoint: to, rank, ranks } = self;
+        Upward { to, header: Header { rank, fan_in: ranks, ..header }, control }
+    }
+}
+
 /// A request to a parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upward {
@@ -49,8 +57,10 @@ pub enum UplinkState {
 /// What is known of an appliance's place in its parent's job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UplinkStatus {
-    /// The parent.
+    /// The parent in force.
     pub parent: Parent,
+    /// Its place among those that are configured; 0 for the first.
+    pub place: usize,
     /// How it stands with it.
     pub state: UplinkState,
     /// Ranks of the parent's job that have joined, by its last answer.

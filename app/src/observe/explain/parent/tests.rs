@@ -22,6 +22,7 @@ fn the_parent_is_named_with_its_state() {
     };
     let joined = UplinkStatus {
         parent: Parent { endpoint, rank: 1, ranks: 3 },
+        place: 0,
         state: UplinkState::Joined,
         joined: 2,
         workers: 9,
@@ -40,6 +41,9 @@ fn the_parent_is_named_with_its_state() {
         "Its sums go to 10.0.1.254 port 16420 (rank 1 of 3, joined): 7 packets up, 2 of them again, 4 down.";
     assert_eq!(whole.summary, format!("Job 7 is aggregated here: 8 bytes, all of it. {sums}"));
     assert_eq!(kinds(&whole), [""; 0]);
+    let elsewhere = JobStatus { uplink: Some(UplinkStatus { place: 1, ..joined }), ..RUNNING };
+    let told = judged(&elsewhere, &counts, &[]).summary;
+    assert!(told.contains("16420 (a backup, rank 1 of 3, joined)"), "{told}");
     for (state, kind, says) in [
         (UplinkState::NoAnswer, "parent-silent", "has not answered for 3.0 s"),
         (UplinkState::Refused(Status::SourceRefused), "parent-refuses", "as rank 1 of 3: "),
