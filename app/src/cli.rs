@@ -42,7 +42,6 @@ struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one")]
 enum Command {
     /// Run an appliance until SIGTERM or SIGINT
     ///

@@ -19,9 +19,9 @@ const BETWEEN: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ControllerArgs {
     /// Ask this controller for the appliance; --rank is that among all workers of the job then: unix:PATH,
-    /// ADDRESS:PORT or https://HOST:PORT.
+    /// ADDRESS:PORT or https://HOST:PORT. Given again: ask that one too, if this one does not answer.
     #[arg(long, value_name = "WHERE", conflicts_with_all = ["appliance", "ranks"])]
-    controller: Option<Address>,
+    controller: Vec<Address>,
     /// The file with the controller's token, if it asks for one.
     #[arg(long, value_name = "FILE", requires = "controller")]
     controller_token_file: Option<PathBuf>,
@@ -40,35 +40,59 @@ pub(crate) struct Placed {
     pub(crate) first: u16,
 }
 
-impl RankArgs {
-    /// Asks the controller, if there is one.
-    ///
-    /// # Errors
-    /// It does not answer, or knows no such rank.
-    pub(crate) fn placed(&self) -> anyhow::Result<Placed> {
-        let ControllerArgs { controller, controller_token_file, controller_ca } = &self.by;
-        let Some(at) = controller else { return Ok(Placed { who: self.clone(), workers: None, first: 0 }) };
+impl ControllerArgs {
+    fn clients(&self) -> anyhow::Result<Vec<Client>> {
         let read = |file: &PathBuf| {
             std::fs::read_to_string(file).with_context(|| format!("token file {}", file.display()))
         };
-        let token = controller_token_file.as_ref().map(read).transpose()?;
+        let token = self.controller_token_file.as_ref().map(read).transpose()?;
         let token = token.map(|token| token.trim().to_owned());
-        let client = Client::new(at.clone(), token, controller_ca.as_deref())?;
-        let path = format!("/api/v1/jobs/{}/ranks/{}", self.job, self.rank);
-        let begun = Instant::now();
-        let answer = loop {
-            let (status, body) = client.get(&path).context("asking the controller")?;
-            let answer: Value =
-                serde_json::from_slice(&body).context("the answer of the controller is no JSON")?;
-            if status.is_success() {
-                break answer;
+        let client = |at: &Address| Client::new(at.clone(), token.clone(), self.controller_ca.as_deref());
+        self.controller.iter().map(client).collect()
+    }
+}
+
+/// What one of the controllers says. They are asked in turn, until one knows, or says that none ever will.
+fn ask(clients: &[Client], path: &str) -> anyhow::Result<Value> {
+    let begun = Instant::now();
+    let mut silent = 0;
+    for client in clients.iter().cycle() {
+        let late = begun.elapsed() > PATIENCE;
+        let (status, body) = match client.get(path) {
+            Ok(answer) => answer,
+            // Another one may be there.
+            Err(_) if silent + 1 < clients.len() && !late => {
+                silent += 1;
+                continue;
             }
-            if status != StatusCode::SERVICE_UNAVAILABLE || begun.elapsed() > PATIENCE {
-                let said = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
-                bail!("the controller says: {}; {}", said("error"), said("remedy"));
-            }
-            std::thread::sleep(BETWEEN);
+            Err(error) => return Err(error).context("asking the controller"),
         };
+        silent = 0;
+        let answer: Value =
+            serde_json::from_slice(&body).context("the answer of the controller is no JSON")?;
+        if status.is_success() {
+            return Ok(answer);
+        }
+        if status != StatusCode::SERVICE_UNAVAILABLE || late {
+            let said = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
+            bail!("the controller says: {}; {}", said("error"), said("remedy"));
+        }
+        std::thread::sleep(BETWEEN);
+    }
+    bail!("no controller to ask")
+}
+
+impl RankArgs {
+    /// Asks the controllers, if there are any.
+    ///
+    /// # Errors
+    /// None of them answers, or one knows no such rank.
+    pub(crate) fn placed(&self) -> anyhow::Result<Placed> {
+        let clients = self.by.clients()?;
+        if clients.is_empty() {
+            return Ok(Placed { who: self.clone(), workers: None, first: 0 });
+        }
+        let answer = ask(&clients, &format!("/api/v1/jobs/{}/ranks/{}", self.job, self.rank))?;
         let number = |key: &str| {
             let number = answer[key].as_u64().and_then(|number| u16::try_from(number).ok());
             number.with_context(|| format!("the controller's answer lacks {key}"))
