@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from appliance import UDP_PORT, Settings
 from fabric import Site
 from lab_controller import JOB, Controller
+from lab_etcd import Killing, several
 from laboratory import Case, Done, Lab
 
 # The job over two levels, and that of the same workers straight at the root.
@@ -91,7 +92,42 @@ def leaf_replaced(lab: Lab, case: Case) -> None:
         }
         case.demand(before.verified and done.verified, "not every worker has verified every sum")
         case.demand(b"spare takes the part" in picture, "the picture does not show what moved")
-    (lab.files / leaf.name).rename(lab.files / f"{leaf.name}-killed")
+    _clear(lab)
+
+
+def etcd(lab: Lab, case: Case) -> None:
+    """Two controllers with one etcd: the one that leads is killed, then etcd's leader, and a leaf at last."""
+    _whole(lab)
+    with several(lab.binary, lab.fabric, lab.files, lab.stop) as (cluster, controllers):
+        first = controllers.leader(lab.stop)
+        second = controllers.other(first)
+        # The one that follows says where to go as well.
+        second.wait_in_force(lab.stop)
+        kill = Killing(lambda: controllers.kill(first))
+        one = lab.allreduce(_racks(lab), job=JOB, controller=second.where, half_way=kill)
+        led = kill.seconds_until(second, lab.stop)
+        leader = cluster.leader(lab.stop)
+        kill = Killing(lambda: cluster.kill(leader))
+        # The first one named is dead: workers ask the next.
+        both = f"{first.where} {second.where}"
+        two = lab.allreduce(_racks(lab), job=JOB, controller=both, half_way=kill)
+        goes_on = kill.seconds_until(second, lab.stop)
+        # What it decides now has to be in etcd first.
+        lab.appliances.pop(lab.fabric.leaves[0].name).kill()
+        replaced = second.wait_for_part(lab.fabric.spare.name, lab.stop)
+        three = lab.allreduce(_racks(lab), job=JOB, controller=second.where)
+        case.figures = _figures(lab, one) | {
+            "seconds_until_led": led,
+            "seconds_until_led_again": goes_on,
+            "seconds_until_replaced": replaced,
+            "told_by_second": second.told(),
+            "moves": second.moves(),
+        }
+        verified = one.verified and two.verified and three.verified
+        case.figures["verified"] = verified
+        case.demand(verified, "not every worker has verified every sum")
+        case.demand(one.resumed + two.resumed == 0, "an allreduce has noticed that a controller or etcd died")
+    _clear(lab)
 
 
 CASES: dict[str, Callable[[Lab, Case], None]] = {
@@ -100,6 +136,7 @@ CASES: dict[str, Callable[[Lab, Case], None]] = {
     "leaf_killed": leaf_killed,
     "controller": controller,
     "leaf_replaced": leaf_replaced,
+    "etcd": etcd,
 }
 
 
@@ -115,11 +152,25 @@ def _two_levels(lab: Lab) -> None:
         lab.appliance(leaf, _leaf(lab, root, leaf, (rank, len(leaves))))
 
 
+def _whole(lab: Lab) -> None:
+    """The appliances of both levels, and a spare one."""
+    _two_levels(lab)
+    lab.appliance(lab.fabric.spare, lab.settings(fan_in=0, jobs=0))
+
+
+def _clear(lab: Lab) -> None:
+    """Leaf 0 and the spare that had its part are nobody's: the next case begins with others."""
+    for site in (lab.fabric.leaves[0], lab.fabric.spare):
+        if site.name in lab.appliances:
+            lab.appliances.pop(site.name).kill()
+        aside = sum(1 for _ in lab.files.glob(f"{site.name}-before*"))
+        (lab.files / site.name).rename(lab.files / f"{site.name}-before{aside}")
+
+
 @contextmanager
 def _controlled(lab: Lab) -> Iterator[Controller]:
     """A controller of all appliances, one spare among them, that has told them all."""
-    _two_levels(lab)
-    lab.appliance(lab.fabric.spare, lab.settings(fan_in=0, jobs=0))
+    _whole(lab)
     control = Controller(lab.binary, lab.fabric, lab.files)
     try:
         control.wait_in_force(lab.stop)

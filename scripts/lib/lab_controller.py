@@ -6,6 +6,7 @@ import json
 import socket
 import time
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,33 @@ _END_SECONDS = 5.0
 _DOWN_AFTER = "800ms"
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What one of several controllers needs to know."""
+
+    member: str
+    # Of etcd.
+    endpoints: list[str]
+    lease_seconds: int
+
+
 class Controller:
     """One `pascaline controller`, and what comes after it if it is killed."""
 
-    def __init__(self, binary: Path, fabric: Fabric, files: Path, job: str = "") -> None:
-        """With the lab's job, or with this one as TOML."""
+    def __init__(
+        self, binary: Path, fabric: Fabric, files: Path, job: str = "", shared: Shared | None = None
+    ) -> None:
+        """With the lab's job, or with this one as TOML; alone, or one of several."""
         self._files = files
         self._lives = 0
         self.seconds = 0.0
-        self._socket = files / "controller.sock"
-        file = files / "controller.toml"
-        self._page = f"127.0.0.1:{_free_port()}"
-        file.write_text(_configuration(fabric, files, self._page, job or _job(fabric)))
+        self.member = shared.member if shared else ""
+        self._name = f"controller-{shared.member}" if shared else "controller"
+        self._socket = files / f"{self._name}.sock"
+        file = files / f"{self._name}.toml"
+        self._page = f"127.0.0.1:{free_port()}"
+        own = [f'listen = "unix:{self._socket}"', f'page = "{self._page}"', *_store(files, shared)]
+        file.write_text(_configuration(fabric, files, own, job or _job(fabric)))
         self._command = [str(binary), "controller", "-c", str(file)]
         # Each lab case begins with a controller that remembers nothing.
         for old in files.glob("controller.sqlite*"):
@@ -45,13 +61,26 @@ class Controller:
     def _start(self) -> Child:
         self._lives += 1
         self._begun = time.monotonic()
-        return Child(f"controller{self._lives}", self._command, self._files)
+        return Child(f"{self._name}{self._lives}", self._command, self._files)
 
     def kill_and_restart(self, stop: Stop) -> None:
         """Ends it without a warning, and starts another, which has the same database."""
         self._child.kill()
         self._child = self._start()
         self.wait_in_force(stop)
+
+    def kill(self) -> None:
+        """Ends it without a warning."""
+        self._child.kill()
+
+    def tail(self) -> str:
+        """The end of its log."""
+        return self._child.tail()
+
+    def leads(self) -> bool:
+        """Whether it leads, and its store is there."""
+        leadership = self.status().get("leadership", {})
+        return bool(leadership.get("leads")) and not leadership["problem"]
 
     def end(self) -> None:
         """Ends it in good order."""
@@ -74,6 +103,12 @@ class Controller:
     def moves(self) -> list[str]:
         """What has happened, the first first."""
         return [moved["text"] for moved in reversed(self.status().get("moves", []))]
+
+    def when(self, what: str) -> float:
+        """When something happened last, on the monotonic clock; 0 if it never did."""
+        status, now = self.status(), time.monotonic()
+        ago = [moved["seconds_ago"] for moved in status.get("moves", []) if moved["text"] == what]
+        return now - min(ago) if ago else 0.0
 
     def picture(self) -> bytes:
         """The network as the page shows it, as SVG."""
@@ -109,23 +144,25 @@ class Controller:
         return round(time.monotonic() - begun, 3)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A TCP port of the loopback that nobody has now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     return port
 
 
-def _configuration(fabric: Fabric, files: Path, page: str, job: str) -> str:
+def _store(files: Path, shared: Shared | None) -> list[str]:
+    if not shared:
+        return [f'store = "{files}/controller.sqlite"']
+    endpoints = ", ".join(f'"{endpoint}"' for endpoint in shared.endpoints)
+    member = f'member = "{shared.member}"'
+    return ["[etcd]", f"endpoints = [{endpoints}]", member, f'lease = "{shared.lease_seconds}s"']
+
+
+def _configuration(fabric: Fabric, files: Path, own: list[str], job: str) -> str:
     """The controller's TOML: the whole network."""
-    lines = [
-        "[controller]",
-        f'listen = "unix:{files}/controller.sock"',
-        f'page = "{page}"',
-        f'store = "{files}/controller.sqlite"',
-        'interval = "100ms"',
-        f'down_after = "{_DOWN_AFTER}"',
-    ]
+    lines = ["[controller]", 'interval = "100ms"', f'down_after = "{_DOWN_AFTER}"', *own]
     for spine in fabric.spines:
         lines += ["[[switches]]", f'name = "{spine.name}"']
     above = ", ".join(f'"{spine.name}"' for spine in fabric.spines)

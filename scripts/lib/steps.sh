@@ -288,6 +288,11 @@ port_steps() {
     step "demo: two levels of appliances" demo_two_level
     step "lab: a leaf-spine network" lab_leaf_spine
     step "lab: a controller" lab_controller
+    if command -v etcd >/dev/null; then
+        step "lab: two controllers, etcd" lab_etcd
+    else
+        skip "lab: two controllers, etcd" "etcd is not installed: apt-get install etcd-server"
+    fi
     step "lab: as planned" lab_planned
     step "demo: in line" demo_inline
     step "demo: other collectives" demo_collectives

@@ -226,6 +226,17 @@ lab_controller() {
         'cases["leaf_replaced"]["verified"]' 'cases["leaf_replaced"]["seconds_until_replaced"] > 0'
 }
 
+# Of two controllers the one that leads is killed, and of etcd's members the leader: the sums are right, and
+# the other controller has the spare take a leaf's part.
+lab_etcd() {
+    local output=$logs/lab-etcd.json
+    bounded 120 scripts/lab --test --json --bytes 256KiB --case etcd \
+        --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'cases["etcd"]["verified"]' 'cases["etcd"]["seconds_until_led"] < 5' \
+        'cases["etcd"]["seconds_until_replaced"] > 0' 'cases["etcd"]["told_by_second"] == 1'
+}
+
 # What the planner has planned, the controller pushes, and the links carry, within 5 % each.
 lab_planned() {
     local output=$logs/lab-planned.json

@@ -44,7 +44,7 @@ class Load:
     workers: int = 0
     # The first job's number.
     job: int = JOB
-    # Who says where each rank's appliance is; ranks are those of all workers then.
+    # Who says where each rank's appliance is, several with spaces between; ranks are all workers' then.
     controller: str = ""
 
     @classmethod
@@ -211,10 +211,11 @@ def _arguments(load: Load, job: int, rank: int, ranks: int) -> list[str]:
     if load.controller:
         for told in ("--appliance", "--ranks"):
             del options[told]
-        options |= {"--controller": load.controller, "--rank": load.first + rank}
+        options["--rank"] = load.first + rank
     elif load.workers:
         options |= {"--first": load.first, "--workers": load.workers}
     words = [word for option, value in options.items() for word in (option, str(value))]
+    words += [word for where in load.controller.split() for word in ("--controller", where)]
     return ["worker", "allreduce", *words, "--json"]
 
 
