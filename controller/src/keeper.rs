@@ -68,3 +68,6 @@ impl Keeper {
         Ok(core::mem::take(&mut self.pending))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -193,12 +193,14 @@ fn remember(shared: &Shared, keeper: &mut Keeper, stop: &AtomicBool) -> anyhow::
         let last = stop.load(Ordering::Relaxed);
         say(&keeper.turn(shared)?);
         let now = shared.core().leadership();
-        if now.member.is_some() && before.as_ref() != Some(&now) {
+        // Each member of etcd has words of its own for what ails all of them: the first ones are enough.
+        let standing = Some((now.leads, now.leader.clone(), now.problem.is_some()));
+        if now.member.is_some() && before != standing {
             match &now.problem {
                 Some(problem) => tracing::warn!(leads = now.leads, leader = now.leader, "{problem}"),
                 None => tracing::info!(leads = now.leads, leader = now.leader, "this controller's standing"),
             }
-            before = Some(now);
+            before = standing;
         }
         if last {
             return Ok(());

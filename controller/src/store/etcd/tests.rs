@@ -1,13 +1,34 @@
 //! Against real members of etcd.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Instant;
 
-use super::super::tests::{leads, remembers, tree, until};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+
+use super::super::tests::{leads, remembers, takes, tree, until};
 use super::*;
 
-/// Three members on this machine, which end with the test.
+const LEASE: Duration = Duration::from_secs(3);
+
+/// Who signs, a certificate for everybody here, and its key.
+fn certificates(files: &Path) -> (PathBuf, PathBuf, PathBuf) {
+    let mut signs = CertificateParams::new([]).unwrap();
+    signs.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let (signing, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let ca = signs.self_signed(&signing).unwrap();
+    let here = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    let certificate = here.signed_by(&key, &Issuer::from_params(&signs, &signing)).unwrap();
+    let [ca, certificate, key] =
+        [("ca", ca.pem()), ("cert", certificate.pem()), ("key", key.serialize_pem())].map(|(name, text)| {
+            let file = files.join(format!("{name}.pem"));
+            std::fs::write(&file, text).unwrap();
+            file
+        });
+    (ca, certificate, key)
+}
+
+/// Three members on this machine, with TLS, which end with the test.
 struct Cluster {
     files: PathBuf,
     members: Vec<std::process::Child>,
@@ -21,9 +42,11 @@ impl Cluster {
         std::fs::create_dir(&files).unwrap();
         let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let ports: Vec<_> = (0..6).map(|_| free()).collect();
-        let url = |at: usize| format!("http://{}", ports[at].local_addr().unwrap());
-        let all: Vec<String> = (0..3).map(|at| format!("m{at}={}", url(at))).collect();
-        let (peers, clients): (Vec<_>, Vec<_>) = ((0..3).map(url).collect(), (3..6).map(url).collect());
+        let url = |scheme, at: usize| format!("{scheme}://{}", ports[at].local_addr().unwrap());
+        let all: Vec<String> = (0..3).map(|at| format!("m{at}={}", url("http", at))).collect();
+        let peers: Vec<String> = (0..3).map(|at| url("http", at)).collect();
+        let clients: Vec<String> = (3..6).map(|at| url("https", at)).collect();
+        let (ca, certificate, key) = certificates(&files);
         drop(ports);
         let member = |at: usize| {
             std::process::Command::new("etcd")
@@ -31,7 +54,13 @@ impl Cluster {
                 .args(["--listen-peer-urls", &peers[at], "--initial-advertise-peer-urls", &peers[at]])
                 .args(["--listen-client-urls", &clients[at], "--advertise-client-urls", &clients[at]])
                 .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
-                .arg("--unsafe-no-fsync")
+                .args(["--unsafe-no-fsync", "--client-cert-auth"])
+                .arg("--trusted-ca-file")
+                .arg(&ca)
+                .arg("--cert-file")
+                .arg(&certificate)
+                .arg("--key-file")
+                .arg(&key)
                 .arg("--data-dir")
                 .arg(files.join(format!("m{at}")))
                 .stderr(std::fs::File::create(files.join(format!("m{at}.log"))).unwrap())
@@ -41,9 +70,9 @@ impl Cluster {
         let at = EtcdAt {
             endpoints: clients.clone(),
             member: "a".into(),
-            lease: Duration::from_secs(2),
-            ca: None,
-            identity: None,
+            lease: LEASE,
+            ca: Some(ca.clone()),
+            identity: Some((certificate.clone(), key.clone())),
         };
         Self { members: (0..3).map(member).collect(), files, at }
     }
@@ -91,31 +120,31 @@ fn etcd_remembers_elects_and_takes_nothing_from_who_leads_no_more() {
     let mut second = cluster.store("b", "two", clock);
     let note = |job| [Note::Tree(job, "w0".into(), tree())];
     let won = first.common.state().term.clone().unwrap();
-    assert!(first.write(&note(1), term).unwrap());
+    takes(&mut first, &note(1), term);
     until("the other one hears", || second.load().unwrap()?.trees.contains_key(&1).then_some(()));
     until("it knows who leads", || (second.standing().leader.as_deref() == Some("a")).then_some(()));
     assert_eq!(second.standing().leads_until, None, "two lead");
     assert!(!second.write(&note(2), 7).unwrap(), "one that follows has written");
     // A member of etcd dies, whichever it is: the term goes on, and so does writing.
     cluster.kill(0);
-    until("it writes on", || first.write(&note(3), term).unwrap().then_some(()));
+    takes(&mut first, &note(3), term);
     // Held up for longer than its lease: the other one leads, and nothing is taken from this one any more.
     let (stopped, since) = (hold_up(&first), Instant::now());
     let next = leads(&second);
     let waited = since.elapsed();
-    assert!(waited < Duration::from_secs(4), "{waited:?} until the other one leads");
+    assert!(waited < 2 * LEASE, "{waited:?} until the other one leads");
     assert!(first.standing().leads_until.is_none_or(|until| until <= clock.now()), "two lead");
     drop(stopped);
     assert!(!first.write(&note(4), term).unwrap(), "an old term was written in");
     let put = [("trees/4".to_owned(), Some("{}".to_owned()))];
     assert!(!until("etcd answers", || first.commit(&won, &put).ok()), "etcd was written to in an old term");
-    assert!(second.write(&note(5), next).unwrap());
+    takes(&mut second, &note(5), next);
     until("it follows", || (first.standing().leader.as_deref() == Some("b")).then_some(()));
     // One that ends in good order hands over at once.
     let since = Instant::now();
     drop(second);
     let last = leads(&first);
-    assert!(since.elapsed() < Duration::from_millis(1500), "{:?}", since.elapsed());
+    assert!(since.elapsed() < LEASE * 2 / 3, "{:?}", since.elapsed());
     let jobs: Vec<u16> = first.load().unwrap().unwrap().trees.into_keys().collect();
     assert_eq!(jobs, [1, 3, 5]);
     // Without a majority nobody leads for longer than the lease, and it is said why.
