@@ -12,6 +12,7 @@ mod pool;
 mod report;
 mod ring;
 mod scrape;
+mod simulator;
 mod source;
 mod testpmd;
 
@@ -86,6 +87,15 @@ One lcore takes packets as fast as it can from a net_null port whose receive hoo
 main core runs the control loop, the metrics, the page, the admin API, and the clients. Windows of both
 kinds alternate; medians count.")]
     Observed(observed::ObservedArgs),
+    /// The simulator of fabrics: packet events for each second of processor time, and memory for what is
+    /// under way, with 1,024 servers
+    #[command(after_help = "Examples:
+  pascaline-lab bench sim
+  pascaline-lab bench sim --json
+
+Needs no DPDK. An event is a frame's end of a link, or a timer. `fabric` has frames that cross links and
+nothing else; `ring`, `trees` are what PANAMA's Figure 8 does with jobs and flows of others.")]
+    Sim(simulator::SimArgs),
     /// The traffic source that `bench pipeline` starts as another process
     #[command(hide = true)]
     Source(SourceArgs),
@@ -128,6 +138,7 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<ExitCode> {
         BenchCommand::Policies(args) => policies::run(args),
         BenchCommand::Scrape(args) => scrape::run(args),
         BenchCommand::Observed(args) => observed::run(args),
+        BenchCommand::Sim(args) => simulator::run(args),
         BenchCommand::Source(args) => source::run(args),
     }
 }

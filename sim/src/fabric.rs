@@ -49,13 +49,14 @@ pub struct Fabric<F> {
     links: Vec<Link>,
     events: u64,
     marked: u64,
+    most: usize,
 }
 
 impl<F: Frame> Fabric<F> {
     /// Nothing is under way.
     #[must_use]
     pub fn new(links: Vec<Link>) -> Self {
-        Self { wheel: Wheel::default(), links, events: 0, marked: 0 }
+        Self { wheel: Wheel::default(), links, events: 0, marked: 0, most: 0 }
     }
 
     /// Now.
@@ -68,6 +69,18 @@ impl<F: Frame> Fabric<F> {
     #[must_use]
     pub const fn counts(&self) -> (u64, u64) {
         (self.events, self.marked)
+    }
+
+    /// The most that has been under way at once.
+    #[must_use]
+    pub const fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Bytes of memory for what is under way.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.wheel.room() * size_of::<(u64, F)>()
     }
 
     /// Sends a frame of so many bytes over a link. It comes out of [`next`](Self::next) at the other end. A
@@ -97,6 +110,7 @@ impl<F: Frame> Fabric<F> {
     /// The next thing that happens; now is then its time. What was sent first comes first at equal times.
     #[expect(clippy::should_implement_trait, reason = "an agenda that grows while it is read")]
     pub fn next(&mut self) -> Option<F> {
+        self.most = self.most.max(self.wheel.len());
         let frame = self.wheel.pop()?;
         self.events += 1;
         Some(frame)

@@ -9,6 +9,7 @@
 //! worker has a DCTCP connection to the next, and sends what it has of what it must pass on.
 
 mod adder;
+pub(crate) mod fluid;
 mod load;
 #[cfg(test)]
 mod tests;
@@ -135,8 +136,10 @@ pub(crate) struct Outcome {
     pub(crate) flows: Vec<(u32, u32, u64)>,
     /// Packets in each sample, of the first flow and of the first job's first worker.
     pub(crate) samples: Vec<[u64; 2]>,
-    /// Events of the fabric.
+    /// Events of the fabric, the most that was under way at once, and bytes of memory for that at the end.
     pub(crate) events: u64,
+    pub(crate) most: usize,
+    pub(crate) memory: usize,
     /// Sums that did not hold each worker once, and contributions without a slot: both have to be 0.
     pub(crate) wrong: u64,
 }

@@ -27,6 +27,25 @@ fn a_wheel_gives_what_a_sorted_list_gives() {
     assert_eq!(wheel.pop(), None);
 }
 
+/// What a peak took is given back: memory is that of what is under way, and little for each slot.
+#[test]
+fn a_wheel_gives_back_what_a_peak_took() {
+    let mut random = Random::new(6);
+    let mut wheel = Wheel::default();
+    let fill = |wheel: &mut Wheel<u32>, random: &mut Random, number: u32| {
+        (0..number).for_each(|what| wheel.push(wheel.now() + random.below(1 << 24), what));
+    };
+    fill(&mut wheel, &mut random, 300_000);
+    assert!((300_000..1_200_000).contains(&wheel.room()), "{}", wheel.room());
+    while wheel.pop().is_some() {}
+    assert!(wheel.is_empty());
+    for _ in 0..20 {
+        fill(&mut wheel, &mut random, 1000);
+        while wheel.pop().is_some() {}
+    }
+    assert!(wheel.room() < 12 * 64 * 64, "{}", wheel.room());
+}
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Packet {
     flow: usize,

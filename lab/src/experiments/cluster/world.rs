@@ -287,6 +287,8 @@ impl<'a> World<'a> {
         Outcome {
             flows: flows.collect(),
             events: self.fabric.counts().0,
+            most: self.fabric.most(),
+            memory: self.fabric.memory(),
             wrong: self.outcome.wrong + refused,
             ..self.outcome
         }

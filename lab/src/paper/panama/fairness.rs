@@ -7,8 +7,8 @@ use pascaline_wire::CongestionControl::{Fixed, Panama};
 use super::{Curves, Figure, Job, Made, Plain, Row, Scheme, Scope, Setting, Transport, checked, gbps};
 
 const WHY: &str = "two things that the text does not state decide the shares. Hosts in lock-step meet the \
-                   queue at the same place again and again, so that even a flow under the job's own control gets \
-                   nine tenths; more jitter, less of that. And how DCTCP counts: Figure 5 judges each \
+                   queue at the same place again and again, so that even a flow under the job's own control \
+                   gets nine tenths; more jitter, less of that. And how DCTCP counts: Figure 5 judges each \
                    window's worth of results by itself, so marks for what was sent before a cut cut again, \
                    while RFC 8257 cuts once. A flow that counts as Figure 5 does, and jitter, give halves";
 
@@ -18,7 +18,7 @@ const EACH: Transport = Transport::Dctcp(Cuts::EachWindow);
 
 /// What shares the link, microseconds of jitter, and from how many packets in its queue on it marks.
 type Case = (&'static str, Scheme, Transport, u64, u64);
-const CASES: [Case; 15] = [
+const CASES: [Case; 17] = [
     ("PANAMA", PANAMA, RFC, 10, 85),
     ("without control", Scheme::Trees(1, Fixed, 256), RFC, 10, 85),
     ("knob: lock-step", PANAMA, RFC, 0, 85),
@@ -31,6 +31,8 @@ const CASES: [Case; 15] = [
     ("knob: the same in lock-step", PANAMA, Transport::Panama, 0, 85),
     ("knob: marks from 40 packets", PANAMA, RFC, 10, 40),
     ("knob: marks from 170 packets", PANAMA, RFC, 10, 170),
+    ("knob: four trees", Scheme::Trees(4, Panama, 256), RFC, 10, 85),
+    ("knob: four trees, window of 64", Scheme::Trees(4, Fixed, 64), RFC, 10, 85),
     ("knob: window of 32", Scheme::Trees(1, Fixed, 32), RFC, 10, 85),
     ("knob: window of 64", Scheme::Trees(1, Fixed, 64), RFC, 10, 85),
     ("knob: window of 128", Scheme::Trees(1, Fixed, 128), RFC, 10, 85),

@@ -1,17 +1,37 @@
-//! Figure 8: jobs and flows of others share a Clos network.
+//! Figure 8: jobs and flows of others share a Clos network: flow by flow with the paper's 1,024 servers and
+//! sizes, and packet by packet with 64 servers and small ones, beside the flow-level model of the same.
 
 use pascaline_sim::fabric::Clos;
 use pascaline_wire::CongestionControl::Fixed;
 
 use super::{Curves, Figure, Made, PACKET, PANAMA, Row, Scheme, Scope, Setting, checked};
-use crate::experiments::cluster::{Load, Outcome, draw};
+use crate::experiments::cluster::{Load, Outcome, draw, fluid};
 use crate::paper::figure::quantile;
 
 /// The paper's SwitchML*: the same trees, and a window that stays.
 const SWITCHML: Scheme = Scheme::Trees(4, Fixed, 64);
 
-const SCHEMES: [(&str, Option<Scheme>); 4] =
-    [("ideal", None), ("ring", Some(Scheme::Ring)), ("SwitchML*", Some(SWITCHML)), ("PANAMA", Some(PANAMA))];
+/// Name, scheme, and what a tree takes beside a flow, where flows are all that there is: what Figure 10 shows
+/// of four trees, and of windows that leave a flow next to nothing.
+type Way = (&'static str, Option<Scheme>, f64);
+const WAYS: [Way; 4] = [
+    ("ideal", None, 1.0),
+    ("ring", Some(Scheme::Ring), 1.0),
+    ("SwitchML*", Some(SWITCHML), 60.0),
+    ("PANAMA", Some(PANAMA), 0.5),
+];
+
+/// Nanoseconds for which rates stay, for flows and models of the paper's size: a hundredth of what the
+/// largest short flow takes alone.
+const STEP: f64 = 300_000.0;
+
+/// How a point is made.
+#[derive(Debug, Clone, Copy)]
+enum How {
+    Packets,
+    /// With weights of PANAMA's trees so many times as large.
+    Flows(f64),
+}
 
 /// What a run shows: p99 of short flows in ms, Gbit/s of long ones, ms of each job's iterations.
 struct Shown {
@@ -47,50 +67,89 @@ fn longer(jobs: &Shown, than: &Shown) -> f64 {
 }
 
 /// All schemes under one load.
-fn shared(load: &Load) -> anyhow::Result<Vec<Shown>> {
+fn shared(load: &Load, how: How) -> anyhow::Result<Vec<Shown>> {
     let (jobs, flows) = draw(load);
-    let each = SCHEMES.iter().map(|&(_, scheme)| {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "microseconds")]
+    let step = (STEP / load.scale) as u64;
+    let each = WAYS.iter().map(|&(_, scheme, weight)| {
         let empty = Setting::idle(load.clos, scheme.unwrap_or(PANAMA), load.lasts);
         let empty = Setting { jitter: 10_000, seed: load.seed, ..empty };
-        let show = |setting: Setting| Ok(shown(&checked(&setting)?, load, &setting));
+        let show = |setting: Setting| -> anyhow::Result<Shown> {
+            let outcome = match how {
+                How::Packets => checked(&setting)?,
+                How::Flows(times) if scheme == Some(PANAMA) => fluid::run(&setting, weight * times, step),
+                How::Flows(_) => fluid::run(&setting, weight, step),
+            };
+            Ok(shown(&outcome, load, &setting))
+        };
         if scheme.is_some() {
             return show(Setting { jobs: jobs.clone(), flows: flows.clone(), ..empty });
         }
         // Ideal: flows alone, and each job alone.
         let alone = show(Setting { flows: flows.clone(), ..empty.clone() })?;
         let each = jobs.iter().map(|job| {
-            let shown: anyhow::Result<Shown> = show(Setting { jobs: vec![job.clone()], ..empty.clone() });
-            Ok(shown?.jobs.into_iter().next().flatten())
+            Ok(show(Setting { jobs: vec![job.clone()], ..empty.clone() })?.jobs.into_iter().next().flatten())
         });
         Ok(Shown { jobs: each.collect::<anyhow::Result<_>>()?, ..alone })
     });
     each.collect()
 }
 
-const WHY: &str = "which models and how many jobs there are, the window of SwitchML* and how flows divide \
-                   between Websearch and Datamining are not in the text. Knobs: computation and load";
+const WHY: &str = "the models' shares, the number of jobs, where they run, SwitchML*'s window and how flows \
+                   divide between Websearch and Datamining are not in the text, and this model knows no \
+                   queues. Knobs: weight of PANAMA's trees, computation, load";
+
+/// The points: what is 1,024 servers, flow by flow, and what is 64, both ways.
+fn points(quick: bool) -> Vec<(String, Load, How)> {
+    let (clos, lasts) =
+        if quick { (Clos::square(8), 400_000_000) } else { (Clos::square(32), 2_000_000_000) };
+    // Flows bring 20 % of load, jobs the rest.
+    let full = Load { clos, flows: 0.2, jobs: 0.6, scale: 1.0, computes: 1.0, lasts, seed: 0 };
+    let full = Load { scale: if quick { 10.0 } else { 1.0 }, ..full };
+    let flows = How::Flows(1.0);
+    let mut points = vec![
+        ("load 40 %".to_owned(), Load { jobs: 0.2, ..full }, flows),
+        ("load 60 %".to_owned(), Load { jobs: 0.4, ..full }, flows),
+        (FULL.to_owned(), full, flows),
+    ];
+    let small = Load {
+        clos: Clos::square(8),
+        scale: if quick { 100.0 } else { 20.0 },
+        lasts: if quick { 20_000_000 } else { 100_000_000 },
+        ..full
+    };
+    if !quick {
+        points.push(("knob: trees' weight × 0.5".into(), full, How::Flows(0.5)));
+        points.push(("knob: trees' weight × 2".into(), full, How::Flows(2.0)));
+        points.push(("knob: computes 0.5 ×".into(), Load { computes: 0.5, ..full }, flows));
+        points.push(("knob: load 100 %".into(), Load { jobs: 0.8, ..full }, flows));
+    }
+    points.push(("64 servers, packets".into(), small, How::Packets));
+    points.push(("64 servers, flows".into(), small, flows));
+    points
+}
+
+/// The point for which the text has numbers.
+const FULL: &str = "load 80 %";
 
 pub(super) fn figure(scope: &Scope) -> Made {
     let mut figure = Figure { seeds: scope.seeds(2, 1), ..Figure::default() };
-    let (scale, lasts) = if scope.quick { (100.0, 20_000_000) } else { (20.0, 100_000_000) };
-    let clos = Clos::square(8);
-    let base = Load { clos, flows: 0.2, jobs: 0.6, scale, computes: 1.0, lasts, seed: 0 };
-    // Flows bring 20 % of load, jobs the rest.
-    let mut points = vec![("load 40 %".to_owned(), Load { jobs: 0.2, ..base })];
-    points.push(("load 80 %".to_owned(), base));
+    let points = points(scope.quick);
     let seeds = figure.seeds;
-    let all: Vec<Load> = points
+    let all: Vec<(Load, How)> = points
         .iter()
-        .flat_map(|&(_, load)| (0..seeds).map(move |seed| Load { seed: seed + 1, ..load }))
+        .flat_map(|&(_, load, how)| (0..seeds).map(move |seed| (Load { seed: seed + 1, ..load }, how)))
         .collect();
-    let made = scope.map(&all, shared)?;
+    let made = scope.map(&all, |(load, how)| shared(load, *how))?;
     let mut lines: Vec<(String, Vec<(f64, f64)>)> =
-        SCHEMES.iter().map(|(name, _)| ((*name).to_owned(), Vec::new())).collect();
-    for ((name, load), runs) in points.iter().zip(made.chunks(usize::try_from(seeds)?)) {
+        WAYS.iter().map(|(name, ..)| ((*name).to_owned(), Vec::new())).collect();
+    for ((name, load, _), runs) in points.iter().zip(made.chunks(usize::try_from(seeds)?)) {
         rows(&mut figure, name, runs);
-        for (number, (_, line)) in lines.iter_mut().enumerate() {
-            let mean = runs.iter().map(|run| run[number].short).sum::<f64>() / runs.len() as f64;
-            line.push((100.0 * (load.flows + load.jobs), mean));
+        if name.starts_with("load") {
+            for (number, (_, line)) in lines.iter_mut().enumerate() {
+                let mean = runs.iter().map(|run| run[number].short).sum::<f64>() / runs.len() as f64;
+                line.push((100.0 * (load.flows + load.jobs), mean));
+            }
         }
     }
     figure.curves = Some(Curves { x: "load, %", y: "p99 of short flows, ms", lines });
@@ -100,8 +159,8 @@ pub(super) fn figure(scope: &Scope) -> Made {
 type Ratio = fn(&Shown, &Shown) -> Option<f64>;
 
 fn rows(figure: &mut Figure, point: &str, runs: &[Vec<Shown>]) {
-    let full = point == "load 80 %";
-    for (number, (name, _)) in SCHEMES.iter().enumerate() {
+    let full = point == FULL;
+    for (number, (name, ..)) in WAYS.iter().enumerate() {
         let short: Vec<f64> = runs.iter().map(|run| run[number].short).collect();
         figure.rows.push(Row::of(point, format!("{name}, p99 short"), &short, "ms"));
     }
