@@ -1,6 +1,9 @@
 //! The whole verification.
 
 use std::fmt::Write as _;
+use std::num::NonZero;
+use std::panic::resume_unwind;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::error::VerifyError;
@@ -70,9 +73,9 @@ pub fn verify_with(
         let run = evaluate(scenario, &choice, true)?;
         Ok(scenario.queries.iter().map(|query| determined(scenario, query, &choice, &run)).collect())
     } else if options.model == Model::Paper {
-        scenario.queries.iter().map(|query| paper::answer(scenario, query, &asking, texts)).collect()
+        each(scenario, texts, |query, texts| paper::answer(scenario, query, &asking, texts))
     } else {
-        scenario.queries.iter().map(|query| asked(scenario, query, &asking, texts)).collect()
+        each(scenario, texts, |query, texts| asked(scenario, query, &asking, texts))
     };
     let queries = queries?;
     let any = |verdict| queries.iter().any(|answer| answer.verdict == verdict);
@@ -90,6 +93,32 @@ pub fn verify_with(
         seconds: began.elapsed().as_secs_f64(),
         queries,
     })
+}
+
+/// Asks about the queries, as many at once as there are cores: each has a solver of its own.
+fn each(
+    scenario: &Scenario,
+    texts: &mut Vec<String>,
+    ask: impl Fn(&Query, &mut Vec<String>) -> Result<Answer, VerifyError> + Sync,
+) -> Result<Vec<Answer>, VerifyError> {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let ask = &|query: &Query| {
+        let mut own = Vec::new();
+        (ask(query, &mut own), own)
+    };
+    let mut answers = Vec::new();
+    for queries in scenario.queries.chunks(cores) {
+        let made: Vec<_> = thread::scope(|scope| {
+            let asked: Vec<_> = queries.iter().map(|query| scope.spawn(move || ask(query))).collect();
+            asked.into_iter().map(ScopedJoinHandle::join).collect()
+        });
+        for one in made {
+            let (answer, own) = one.unwrap_or_else(|panic| resume_unwind(panic));
+            texts.extend(own);
+            answers.push(answer?);
+        }
+    }
+    Ok(answers)
 }
 
 fn determined(scenario: &Scenario, query: &Query, choice: &Choice, run: &Run) -> Answer {
