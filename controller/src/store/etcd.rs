@@ -125,7 +125,7 @@ impl Etcd {
         let answer = self.runtime.block_on(async {
             tokio::time::timeout(self.patience, client.txn(txn)).await.map_err(|_| "no answer".to_owned())
         })?;
-        let answer = answer.map_err(|error| error.to_string())?;
+        let answer = answer.map_err(session::said)?;
         let mut state = self.common.state();
         if answer.succeeded() {
             let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{
-    Client, ConnectOptions, Error, EventType, GetOptions, ResignOptions, WatchOptions, WatchResponse,
+    Client, ConnectOptions, Error, EventType, GetOptions, LeaseKeepAliveStream, LeaseKeeper, ResignOptions,
+    WatchOptions, WatchResponse,
 };
+
+use tokio::time::error::Elapsed;
 
 use super::records::Records;
 use super::{Common, Term};
@@ -44,6 +47,7 @@ impl Session {
             {
                 let mut state = self.common.state();
                 state.problem = Some(format!("etcd at {endpoint}: {why}"));
+                state.leader = None;
                 // A campaign that was broken off may take its key back later: the next one has its own lease.
                 if state.term.is_none() {
                     lease = None;
@@ -63,7 +67,7 @@ impl Session {
         let revision = self.read(&mut client).await?;
         let options = WatchOptions::new().with_prefix().with_start_revision(revision + 1);
         let mut watch = self.bounded(client.watch(self.prefix.clone(), Some(options))).await?;
-        let (mut keeper, mut kept) = self.bounded(client.lease_keep_alive(id)).await?;
+        let (mut keeper, mut kept) = self.keep(&mut client, lease, id).await?;
         self.common.client().replace(client.clone());
         self.common.state().problem = None;
         self.see_leader(&mut client).await;
@@ -115,10 +119,12 @@ impl Session {
 
     /// No longer than a member may take.
     async fn bounded<T>(&self, what: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
-        match tokio::time::timeout(self.patience, what).await {
-            Ok(done) => done.map_err(said),
-            Err(_) => Err(format!("no answer in {}", humantime::format_duration(self.patience))),
-        }
+        self.in_time(tokio::time::timeout(self.patience, what).await)
+    }
+
+    fn in_time<T>(&self, done: Result<Result<T, Error>, Elapsed>) -> Result<T, String> {
+        let late = format!("no answer in {}", humantime::format_duration(self.patience));
+        done.map_or(Err(late), |done| done.map_err(said))
     }
 
     /// The lease that there is, or a new one.
@@ -134,6 +140,22 @@ impl Session {
         state.term = None;
         state.until = asked + Duration::from_secs(u64::try_from(granted.ttl()).unwrap_or(0));
         Ok(granted.id())
+    }
+
+    /// Begins to keep a lease.
+    async fn keep(
+        &self,
+        client: &mut Client,
+        lease: &mut Option<i64>,
+        id: i64,
+    ) -> Result<(LeaseKeeper, LeaseKeepAliveStream), String> {
+        let kept = tokio::time::timeout(self.patience, client.lease_keep_alive(id)).await;
+        if let Ok(Err(Error::LeaseKeepAliveError(_))) = kept {
+            // It has ended while no member answered: the next attempt begins with another one.
+            *lease = None;
+            self.common.state().term = None;
+        }
+        self.in_time(kept)
     }
 
     /// Everything that is remembered, and the revision that it is of.
@@ -223,6 +245,10 @@ impl Session {
     }
 }
 
-fn said(error: Error) -> String {
-    error.to_string()
+/// Without what lies below: the words of a status are enough.
+pub(super) fn said(error: Error) -> String {
+    match error {
+        Error::GRpcStatus(status) => status.message().to_owned(),
+        other => other.to_string(),
+    }
 }

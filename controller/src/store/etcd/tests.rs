@@ -82,6 +82,14 @@ impl Cluster {
         Etcd::open(&at, network, clock).unwrap()
     }
 
+    /// STOP or CONT, to every one that is left.
+    fn signal(&self, what: &str) {
+        for member in &self.members[1..] {
+            let id = member.id().to_string();
+            assert!(std::process::Command::new("kill").args([what, &id]).status().unwrap().success());
+        }
+    }
+
     fn kill(&mut self, at: usize) {
         self.members[at].kill().unwrap();
         self.members[at].wait().unwrap();
@@ -147,9 +155,19 @@ fn etcd_remembers_elects_and_takes_nothing_from_who_leads_no_more() {
     assert!(since.elapsed() < LEASE * 2 / 3, "{:?}", since.elapsed());
     let jobs: Vec<u16> = first.load().unwrap().unwrap().trees.into_keys().collect();
     assert_eq!(jobs, [1, 3, 5]);
-    // Without a majority nobody leads for longer than the lease, and it is said why.
-    cluster.kill(1);
+    // Without etcd it leads no longer than the lease, and it is said why; whatever becomes of the lease.
+    cluster.signal("-STOP");
     until("it leads no more", || (first.standing().leads_until? <= clock.now()).then_some(()));
     until("it says why", || first.standing().problem);
     assert!(!first.write(&note(6), last).unwrap());
+    let since = Instant::now();
+    until("the lease has ended", || (since.elapsed() > LEASE / 3).then_some(()));
+    cluster.signal("-CONT");
+    until("it leads again", || (first.standing().leads_until? > clock.now()).then_some(()));
+    // Without a majority for good the same.
+    cluster.kill(1);
+    until("it leads no more", || {
+        first.standing().leads_until.is_none_or(|until| until <= clock.now()).then_some(())
+    });
+    until("it says why", || first.standing().problem);
 }
