@@ -47,10 +47,12 @@ impl JobRecord {
         let ControlRequest { header, control, from, .. } = request;
         let rank = self.ranks[at];
         let (source, same) = (source(from), rank.latest.filter(|latest| latest.session == control.session));
+        let wanted = Claim::of(control.expected);
+        let back = wanted.is_some_and(|claim| self.comes_back(at, header.psn, claim));
         // An earlier life of the rank, or one that has left, does not come back, in whatever generation: its
         // Join was overtaken by what came later.
         if rank.retired.contains(control.session)
-            || same.is_some_and(|latest| latest.left || latest.lost && latest.source != source)
+            || same.is_some_and(|latest| latest.left && !back || latest.lost && latest.source != source)
         {
             return Err(Decision::of(Status::StaleSession).hidden());
         }
@@ -63,7 +65,6 @@ impl JobRecord {
         if self.spec.refused.is_some() && !(own && rank.joined.is_some()) {
             return Err(Decision::of(Status::Objective).hidden());
         }
-        let wanted = Claim::of(control.expected);
         if same.is_some_and(|latest| latest.lost)
             && !rank.joined.is_some_and(|joined| joined.endpoint == *from)
             || rank.lost && rank.joined.is_none() && wanted.is_some()
@@ -77,7 +78,7 @@ impl JobRecord {
             return Ok(Decision::of(Status::Pending));
         }
         if own
-            && !wanted.is_some_and(|claim| self.comes_back(at, header.psn, claim))
+            && !back
             && let Some(joined) = &mut self.ranks[at].joined
         {
             // The way to a member may change.
@@ -96,7 +97,7 @@ impl JobRecord {
         {
             return Err(Decision::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(former.epoch)));
         }
-        self.become_member(now, at, request, wanted)
+        self.become_member(now, at, request, (wanted, back))
     }
 
     /// A Join that makes its sender a member.
@@ -105,12 +106,12 @@ impl JobRecord {
         now: Duration,
         at: usize,
         request: &ControlRequest,
-        wanted: Option<Claim>,
+        (wanted, back): (Option<Claim>, bool),
     ) -> Result<Decision, Decision> {
         let ControlRequest { header, control, from, .. } = request;
         let rank = self.ranks[at];
         let resumes = wanted.is_some_and(|claim| claim.contains(self.epoch));
-        if rank.left && !resumes && self.someone_waits(now) {
+        if rank.left && !resumes && !back && self.someone_waits(now) {
             // Those who are still inside an operation end it first, unless it is to go on with them.
             return Err(Decision::of(Status::Pending).hidden());
         }
@@ -118,7 +119,9 @@ impl JobRecord {
         let alike = resumes && self.uplink.is_none();
         let before = self.joined();
         let renewed = rank.joined.is_some() || rank.lost || self.phase != Phase::Forming || alike;
-        if renewed {
+        if back {
+            self.go_on();
+        } else if renewed {
             self.next_generation();
         }
         let claim = self.claim_now(now, at, wanted);

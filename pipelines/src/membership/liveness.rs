@@ -156,8 +156,9 @@ impl JobRecord {
         }
     }
 
-    /// Begins the next generation without the ranks that this one has lost.
-    fn go_on(&mut self) {
+    /// Begins the next generation without the ranks that this one has lost. Those who have left are needed in
+    /// it again.
+    pub(super) fn go_on(&mut self) {
         let without = self.numbers(|rank| rank.lost);
         let others = self.numbers(|rank| rank.joined.is_some() && !rank.lost);
         self.next_generation();

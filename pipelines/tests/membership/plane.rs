@@ -108,7 +108,9 @@ impl Plane {
     #[track_caller]
     pub(crate) fn ask(&mut self, worker: &Worker, action: Action, expected: u32, got: u32) -> Answer {
         self.now += STEP;
-        let request = request(worker, action, expected, got);
+        let mut request = request(worker, action, expected, got);
+        // Later ones have larger numbers.
+        request.header.psn = u32::try_from(self.now.as_millis()).expect("a test is short");
         let answer = self.membership.handle(self.now, &request).expect("requests are answered");
         assert_eq!((answer.control.action, answer.control.answers), (Action::Ack, Some(action)));
         assert_eq!(answer.control.session, worker.session);

@@ -146,6 +146,16 @@ fn those_who_come_back_from_a_backup_go_on_with_what_they_had_there() {
 }
 
 #[test]
+fn who_had_left_is_needed_again_when_somebody_comes_back_from_a_backup() {
+    let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));
+    let [a, b] = workers[..] else { unreachable!() };
+    assert_eq!(told(&plane.ask(&b, Leave, 0, 0)).0, Pending);
+    assert_eq!(told(&plane.ask(&a, Join, either(90, 7), generation(7))), (Pending, 8, 0, 0));
+    assert_eq!(told(&plane.ask(&b, Leave, 0, 0)).0, WrongEpoch, "not over");
+    assert_eq!(told(&plane.ask(&b, Join, generation(7), generation(8))), (Ok, 8, generation(7), 0));
+}
+
+#[test]
 fn a_generation_never_bears_the_number_of_one_that_it_goes_on_with() {
     let mut plane = Plane::new(JobSpec::new(JOB, 2));
     let [a, b] = ranks(2)[..] else { unreachable!() };
