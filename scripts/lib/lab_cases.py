@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -10,11 +11,15 @@ from fabric import Site
 from lab_controller import JOB, Controller
 from lab_etcd import Killing, several
 from laboratory import Case, Done, Lab
+from process import Failure
 
 # The job over two levels, and that of the same workers straight at the root.
 _TREE, _STAR = 1, 2
 # Beyond what has to cross a link: a busy machine is late now and then, and something is sent again.
 _MOST_STREAMS = 1.25
+# How often the first appliance is killed, and what may pass until the workers go on elsewhere.
+_KILLS = 3
+_MOST_SECONDS_AWAY = 1.0
 
 
 def two_levels(lab: Lab, case: Case) -> None:
@@ -32,10 +37,7 @@ def two_levels(lab: Lab, case: Case) -> None:
 def one_level(lab: Lab, case: Case) -> None:
     """The same workers straight at the spine's appliance: a stream of each on its rack's link."""
     _two_levels(lab)
-    spine = lab.fabric.spines[0]
-    everybody = Site("everybody", spine.appliance, spine.appliance_address, spine.router, lab.fabric.mtu)
-    everybody.workers = [worker for leaf in lab.fabric.leaves for worker in leaf.workers]
-    done = lab.allreduce([everybody], job=_STAR)
+    done = lab.allreduce([_everybody(lab)], job=_STAR)
     streams = _streams(lab, done)
     case.figures = _figures(lab, done) | {"root_link_streams": streams}
     case.demand(done.verified, "not every worker has verified every sum")
@@ -53,6 +55,34 @@ def leaf_killed(lab: Lab, case: Case) -> None:
     case.demand(done.verified, "not every worker has verified every sum")
     case.demand(done.resumed > 0, "nobody has noticed that the leaf was killed")
     lab.accounts_hold(case)
+
+
+def backup(lab: Lab, case: Case) -> None:
+    """An appliance is killed half way, for good: its workers go on at another spine's. Three times."""
+    if len(lab.fabric.spines) < 2:
+        raise Failure("a backup needs a second spine: --spines 2")
+    _two_levels(lab)
+    first, second = lab.fabric.spines[:2]
+    lab.appliance(second, lab.settings(fan_in=0, jobs=0, more=_star(lab)))
+    runs = []
+    for _ in range(_KILLS):
+        killed = lab.appliances[first.name]
+
+        def kill() -> None:
+            lab.appliances.pop(first.name).kill()
+
+        runs.append(lab.allreduce([_everybody(lab)], job=_STAR, half_way=kill, backups=[second]))
+        killed.kill_and_restart(lab.stop)
+        lab.appliances[first.name] = killed
+    away = [max(done.seconds) - done.median for done in runs]
+    case.figures = _figures(lab, runs[0]) | {
+        "resumed": sum(done.resumed for done in runs),
+        "seconds_away": away,
+        "median_seconds_away": statistics.median(away),
+    }
+    case.demand(all(done.verified for done in runs), "not every worker has verified every sum")
+    case.demand(all(done.resumed for done in runs), "nobody has gone on at the backup")
+    case.demand(statistics.median(away) <= _MOST_SECONDS_AWAY, "the workers were away for too long")
 
 
 def controller(lab: Lab, case: Case) -> None:
@@ -134,6 +164,7 @@ CASES: dict[str, Callable[[Lab, Case], None]] = {
     "two_levels": two_levels,
     "one_level": one_level,
     "leaf_killed": leaf_killed,
+    "backup": backup,
     "controller": controller,
     "leaf_replaced": leaf_replaced,
     "etcd": etcd,
@@ -144,10 +175,7 @@ def _two_levels(lab: Lab) -> None:
     """Starts the appliances of spine 0 and of all leaves, with the jobs of both trees."""
     leaves, root = lab.fabric.leaves, lab.fabric.spines[0]
     root.members = [leaf.appliance_address for leaf in leaves]
-    workers = ", ".join(f'"{member}"' for leaf in leaves for member in leaf.members)
-    fan_in = sum(len(leaf.members) for leaf in leaves)
-    star = f'[[jobs]]\nid = {_STAR}\nname = "star"\nfan_in = {fan_in}\nmembers = [{workers}]\n'
-    lab.appliance(root, lab.settings(fan_in=len(leaves), more=star))
+    lab.appliance(root, lab.settings(fan_in=len(leaves), more=_star(lab)))
     for rank, leaf in enumerate(leaves):
         lab.appliance(leaf, _leaf(lab, root, leaf, (rank, len(leaves))))
 
@@ -165,6 +193,21 @@ def _clear(lab: Lab) -> None:
             lab.appliances.pop(site.name).kill()
         aside = sum(1 for _ in lab.files.glob(f"{site.name}-before*"))
         (lab.files / site.name).rename(lab.files / f"{site.name}-before{aside}")
+
+
+def _star(lab: Lab) -> str:
+    """The job of all workers at one appliance."""
+    members = [member for leaf in lab.fabric.leaves for member in leaf.members]
+    listed = ", ".join(f'"{member}"' for member in members)
+    return f'[[jobs]]\nid = {_STAR}\nname = "star"\nfan_in = {len(members)}\nmembers = [{listed}]\n'
+
+
+def _everybody(lab: Lab) -> Site:
+    """All workers at the appliance of spine 0."""
+    spine = lab.fabric.spines[0]
+    everybody = Site("everybody", spine.appliance, spine.appliance_address, spine.router, lab.fabric.mtu)
+    everybody.workers = [worker for leaf in lab.fabric.leaves for worker in leaf.workers]
+    return everybody
 
 
 @contextmanager

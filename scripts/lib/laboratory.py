@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,10 +134,12 @@ class Lab:
         job: int,
         half_way: Callable[[], None] | None = None,
         controller: str = "",
+        backups: Sequence[Site] = (),
     ) -> Done:
         """Has the workers of some sites sum together, each at its site's appliance.
 
-        `half_way` is called once half of all allreduces are done.
+        `half_way` is called once half of all allreduces are done. The appliances of `backups` stand in for
+        that of the site.
         """
         groups, first = [], 0
         everybody = sum(len(site.workers) for site in sites)
@@ -148,7 +150,7 @@ class Lab:
             self._groups += 1
             group = Workers(self.binary, at, files)
             self.cleanup.callback(group.stop)
-            group.start(self._load(at, first, everybody, job, controller))
+            group.start(self._load([at, *backups], first, everybody, job, controller))
             first += len(at.workers)
             groups.append(group)
         self._watch(groups, half_way, self.allreduces * everybody // 2)
@@ -157,7 +159,7 @@ class Lab:
         links = {link: after[link] - before[link] for link in after}
         return self._judged(results, links)
 
-    def _load(self, at: Site, first: int, everybody: int, job: int, controller: str) -> Load:
+    def _load(self, at: list[Site], first: int, everybody: int, job: int, controller: str) -> Load:
         return Load(
             allreduces=self.allreduces,
             bytes=self.bytes,
@@ -166,7 +168,7 @@ class Lab:
             in_flight=0,
             seed=1,
             deadline=_DEADLINE,
-            appliance=f"{at.appliance_address}:{UDP_PORT}",
+            appliance=",".join(f"{site.appliance_address}:{UDP_PORT}" for site in at),
             first=first,
             workers=everybody,
             job=job,
