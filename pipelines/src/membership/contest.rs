@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use pascaline_wire::control::Status;
 
+use super::claim::Claim;
 use super::job::{Decision, JobRecord, Phase, source};
 use super::leave::WAITS;
 use super::progress::Called;
@@ -39,7 +40,11 @@ impl JobRecord {
         at: usize,
         request: &ControlRequest,
     ) -> Result<(), Decision> {
-        let expects_signs = self.expects_signs(now, at);
+        // An appliance whose ranks are in the present generation has taken the place of the one that told
+        // them of it.
+        let claim = Claim::of(request.control.expected);
+        let replaces = request.header.count > 0 && claim.is_some_and(|claim| claim.contains(self.epoch));
+        let expects_signs = replaces || self.expects_signs(now, at);
         let silence = self.spec.dead_after.unwrap_or(super::JobSpec::DEAD_AFTER);
         let rank = &mut self.ranks[at];
         let (Some(joined), true) = (rank.joined, rank.present()) else { return Ok(()) };

@@ -127,8 +127,11 @@ pub(super) struct Uplink {
     objection: Option<(Status, Option<Operations>)>,
     /// A Halt has been given here that the parent does not know of yet.
     to_halt: bool,
-    /// The parent says that the job is suspended.
+    /// The parent says that the job is suspended; and it said so when it was last heard of that.
     halted: bool,
+    was_halted: bool,
+    /// A Reset has been given here while nobody was a member, and the parent may still be suspended.
+    to_reset: bool,
     /// What it joined with.
     payload: u16,
     window: u16,
@@ -161,6 +164,8 @@ impl Uplink {
             objection: None,
             to_halt: false,
             halted: false,
+            was_halted: false,
+            to_reset: false,
             payload: 0,
             window: 0,
         }

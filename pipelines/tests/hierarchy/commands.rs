@@ -78,6 +78,39 @@ fn a_halt_at_any_appliance_suspends_all_until_a_reset_at_any_other() {
     }
 }
 
+/// Workers fail when they are told of a Halt, and leave: whoever resets the job then means the next ones.
+#[test]
+fn a_reset_that_comes_when_all_have_left_holds_for_those_who_join_next() {
+    for reset_at in [0, 1, 2] {
+        let (mut tree, mut all) = formed();
+        let before = all[0].worker.epoch;
+        order(&mut tree, 1, Command::Halt).unwrap();
+        for _ in 0..3 {
+            heartbeats(&mut tree, &mut all, before);
+            tree.pass(10);
+        }
+        all.iter().for_each(|below| tree.leave(below));
+        tree.pass(20);
+        all.iter().for_each(|below| tree.leave(below));
+        tree.pass(600);
+        order(&mut tree, reset_at, Command::Reset).unwrap();
+        tree.pass(20);
+        all.iter_mut().for_each(|below| below.worker.session += 77);
+        for turn in 0..40 {
+            for below in &mut all {
+                let got = if turn == 0 { ASK } else { control::generation(below.worker.epoch) };
+                let told = tree.join(below, 0, got);
+                if below.leaf == reset_at || reset_at == 0 {
+                    assert_ne!(told.status, Status::Halted, "reset at {reset_at}");
+                }
+            }
+        }
+        tree.form(&mut all, 0);
+        assert!(!halted(&tree).iter().any(|&halted| halted));
+        tree.end();
+    }
+}
+
 /// Workers that nobody has told yet send on: what they send says so to their leaf.
 #[test]
 fn a_packet_of_a_suspended_job_is_refused_wherever_it_comes() {

@@ -106,10 +106,15 @@ impl Uplink {
                     self.at_once(now);
                 }
                 (self.refused, self.halted) = (None, false);
+                (self.was_halted, self.to_reset) = (false, false);
                 self.ways.hold(true);
                 News::Formed(granted)
             }
             Status::TooMany => News::Nothing,
+            Status::Halted if self.to_reset => {
+                self.reset_first(now, *wish);
+                News::Nothing
+            }
             status => {
                 // An operator may put it right: it goes on asking.
                 self.refused = refusal(ack);

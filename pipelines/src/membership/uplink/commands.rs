@@ -34,18 +34,30 @@ impl Uplink {
             (self.state, self.outdated) = (State::Resetting { epoch, next: None }, self.number);
             (self.refused, self.objection) = (None, None);
             self.at_once(now);
+        } else {
+            self.to_reset = self.was_halted;
+        }
+    }
+
+    /// The parent is still suspended after a Reset that it has not heard of.
+    pub(super) fn reset_first(&mut self, now: Duration, wish: Wish) {
+        if let Some(epoch) = self.told {
+            (self.to_reset, self.outdated) = (false, self.number);
+            self.state = State::Resetting { epoch, next: Some((wish, self.session)) };
+            self.at_once(now);
         }
     }
 
     /// Takes note of whether the job is suspended above.
     pub(super) const fn suspended(&mut self, halted: bool) -> News {
+        self.was_halted |= halted;
         if core::mem::replace(&mut self.halted, halted) == halted { News::Nothing } else { News::Suspended }
     }
 
     pub(super) fn halt_answered(&mut self, now: Duration, status: Status) -> News {
         match status {
             Status::Ok => {
-                (self.to_halt, self.halted) = (false, true);
+                (self.to_halt, self.halted, self.was_halted) = (false, true, true);
                 self.at_once(now);
                 News::HandedUp
             }
@@ -67,6 +79,9 @@ impl Uplink {
         next: Option<(Wish, u64)>,
     ) -> News {
         if status != Status::TooMany {
+            // All have left: it will be heard when somebody has joined.
+            self.to_reset = self.was_halted && status != Status::Ok;
+            self.was_halted &= self.to_reset;
             self.go_on(now, next);
         }
         News::Nothing
