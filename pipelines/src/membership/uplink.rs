@@ -329,6 +329,10 @@ impl Uplink {
                 self.forget();
                 return None;
             }
+            // Else a Halt would be lost with those who have failed for it.
+            State::Leaving { epoch: left, .. } if self.to_halt => {
+                (epoch, control.action) = (left, Action::Halt);
+            }
             State::Leaving { epoch: left, .. } => {
                 (epoch, control.action) = (left, Action::Leave);
                 control = self.called.map_or(control, |called| called.describe(control));

@@ -111,6 +111,33 @@ fn a_reset_that_comes_when_all_have_left_holds_for_those_who_join_next() {
     }
 }
 
+/// Workers fail and leave at once, before their leaf has handed the Halt up.
+#[test]
+fn a_halt_goes_up_before_those_who_leave_for_it() {
+    let (mut tree, mut all) = formed();
+    let before = all[0].worker.epoch;
+    let slow = std::rc::Rc::new(core::cell::Cell::new(true));
+    let wire = std::rc::Rc::clone(&slow);
+    tree.wire = Box::new(move |_| usize::from(!wire.get()));
+    order(&mut tree, 1, Command::Halt).unwrap();
+    all[..2].iter().for_each(|below| tree.leave(below));
+    tree.pass(20);
+    slow.set(false);
+    tree.pass(20);
+    for _ in 0..3 {
+        heartbeats(&mut tree, &mut all[2..], before);
+        tree.pass(10);
+    }
+    assert_eq!(halted(&tree)[..1], [true]);
+    assert_eq!(heartbeats(&mut tree, &mut all[2..], before), [Status::Halted; 2]);
+    order(&mut tree, 0, Command::Reset).unwrap();
+    tree.pass(40);
+    all.iter_mut().for_each(|below| below.worker.session += 77);
+    tree.form(&mut all, 0);
+    assert_eq!(halted(&tree), [false; 3]);
+    tree.end();
+}
+
 /// Workers that nobody has told yet send on: what they send says so to their leaf.
 #[test]
 fn a_packet_of_a_suspended_job_is_refused_wherever_it_comes() {

@@ -50,7 +50,7 @@ impl Uplink {
                 Status::Halted => self.suspended(true),
                 _ => self.over(),
             },
-            (State::Member(_), Action::Halt) => self.halt_answered(now, ack.status),
+            (State::Member(_) | State::Leaving { .. }, Action::Halt) => self.halt_answered(now, ack.status),
             (State::Resetting { next, .. }, Action::Reset) => self.reset_answered(now, ack.status, next),
             (State::Leaving { .. }, Action::Leave) => match ack.status {
                 Status::Pending => {
