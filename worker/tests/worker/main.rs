@@ -6,6 +6,7 @@ mod aggregator;
 mod asking;
 mod asynchronous;
 mod background;
+mod backup;
 mod collectives;
 mod commanding;
 mod datagrams;
