@@ -162,6 +162,8 @@ impl JobRecord {
         let (Phase::Complete { .. }, Some(joined)) = (self.phase, self.ranks[at].joined) else {
             return false;
         };
+        // What nobody can go on with any more is not in the claim of the member either.
+        let Some(wanted) = wanted.without(&self.unresumable) else { return false };
         // Else it is older than the one that made it a member, and has been overtaken.
         let newer = (1..1 << 31).contains(&number.wrapping_sub(joined.number));
         let known = joined.claim.is_some_and(|claim| wanted.is_within(claim));
