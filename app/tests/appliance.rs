@@ -42,7 +42,8 @@ fn a_worker_that_disagrees_is_told_what_about() {
     ended.refused(2, &["job 1 has 2 ranks", "started with 3"]);
     let ended = appliance.worker(99, 0, &small).wait(SOON);
     ended.refused(2, &["no job 99"]);
-    let mut first = appliance.worker(1, 0, &small);
+    let told = ["--elements", "10", "--iterations", "1", "--payload", "1024"];
+    let mut first = appliance.worker(1, 0, &told);
     appliance.metrics_when("a rank has joined", |m| m.sum("job_members", "job=\"1\"") == 1);
     let ended =
         appliance.worker(1, 1, &["--elements", "10", "--iterations", "1", "--payload", "512"]).wait(SOON);

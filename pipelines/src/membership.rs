@@ -25,6 +25,7 @@ mod job;
 mod join;
 mod leave;
 mod liveness;
+mod offer;
 mod operator;
 mod progress;
 mod rank;

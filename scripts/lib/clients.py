@@ -23,6 +23,7 @@ from appliance import JOB, UDP_PORT, Appliance, Settings
 from build import ROOT
 from metrics import RESULTS, Accounting, Metrics
 from netns import APPLIANCE_ADDRESS, Network
+from option_checks import full_payload
 from options import Options
 from process import Child, Failure, Stop, run, say
 
@@ -112,7 +113,7 @@ class Outcome:
     @property
     def least_results(self) -> int:
         """Packets that the sums take."""
-        return self.options.allreduces * -(-self.options.bytes // self.options.payload)
+        return self.options.allreduces * -(-self.options.bytes // full_payload(self.options))
 
     @property
     def verified(self) -> int:

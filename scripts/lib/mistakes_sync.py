@@ -82,7 +82,7 @@ def _mean(bed: Bed) -> None:
 def _payload(bed: Bed) -> None:
     """One rank has another payload length than the others."""
     bed.appliance()
-    others = bed.workers(range(RANKS - 1), join_deadline="3s")
+    others = bed.workers(range(RANKS - 1), join_deadline="3s", payload=1024)
     bed.sleep(0.5)
     odd = bed.worker(RANKS - 1, payload=512)
     bed.fails([odd], "512", "1024")
@@ -330,7 +330,7 @@ def _results_filtered(bed: Bed) -> None:
 @case("gradients-filtered", 5.0 + _LATE)
 def _gradients_filtered(bed: Bed) -> None:
     """Something drops one rank's long packets on their way to the appliance."""
-    _firewall(bed, "egress", "left", r"\b1024\b", "firewall|MTU")
+    _firewall(bed, "egress", "left", r"\b1408\b", "firewall|MTU")
 
 
 @case("mtu")

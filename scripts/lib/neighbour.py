@@ -22,6 +22,7 @@ import netns
 import report
 from appliance import JOB, UDP_PORT, Appliance, Settings, device, policy_keys
 from netns import Network
+from option_checks import full_payload
 from options import Options
 from process import Child, Failure, Stop, run, say
 from workers import Load, Workers
@@ -244,7 +245,8 @@ class _Run:
             self._child.stop(_STOP_SECONDS)
 
     def _begin(self, kind: str) -> None:
-        arguments = [UDP_PORT, NUMBER, self._options.neighbour_rate, self._options.payload, _WINDOW, kind]
+        options = self._options
+        arguments = [UDP_PORT, NUMBER, options.neighbour_rate, full_payload(options), _WINDOW, kind]
         command = [sys.executable, "-B", flood.__file__, *map(str, arguments)]
         child = self._child = Child(_NAME, command, self._files, self._network.neighbour)
 

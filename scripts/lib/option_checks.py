@@ -19,7 +19,7 @@ MOST = 64
 
 
 def _check_protocol(parser: argparse.ArgumentParser, options: Options) -> None:
-    if options.payload not in (256, 1024) or options.workers > MOST_PORTS:
+    if options.payload not in (0, 256, 1024) or options.workers > MOST_PORTS:
         parser.error(f"--protocol switchml: --payload 256 or 1024, and at most {MOST_PORTS} --workers")
     free = {"protocol", "workers", "allreduces", "bytes", "dtype", "payload", "in_flight", "mtu", "driver"}
     free |= {"lcores", "pool_slots", "seed", "timeout", "binary", "keep", "cleanup", "json"}
@@ -49,15 +49,23 @@ def _check_inline(parser: argparse.ArgumentParser, options: Options) -> None:
             parser.error(f"--{name.replace('_', '-')} is not for --inline")
 
 
+def _room(options: Options) -> int:
+    return options.mtu - _HEADERS - (_IPV6_MORE if options.ip6 else 0)
+
+
+def full_payload(options: Options) -> int:
+    """What a full packet holds: workers that are told nothing agree on whole cache lines."""
+    return options.payload or _room(options) // 64 * 64
+
+
 def check(parser: argparse.ArgumentParser, options: Options) -> None:
     """Ends the script with exit code 2 if some do not."""
     if options.payload % 8:
         parser.error("--payload is a multiple of 8, the size of the largest element")
     if options.bytes % 4 or not options.bytes:
         parser.error("--bytes is a multiple of 4, the size of an element, and not 0")
-    headers = _HEADERS + (_IPV6_MORE if options.ip6 else 0)
-    if options.payload + headers > options.mtu:
-        largest = (options.mtu - headers) // 8 * 8
+    largest = _room(options) // 8 * 8
+    if options.payload > largest:
         parser.error(f"--payload {options.payload} does not fit --mtu {options.mtu}: at most {largest}")
     if options.workers * options.jobs > MOST:
         parser.error(f"--workers times --jobs is at most {MOST}")

@@ -26,7 +26,7 @@ examples:
   scripts/demo --workers 8 --bytes 4MiB --dtype i32
   scripts/demo --workers 64 --bytes 256KiB           four racks, with a DPDK port each
   scripts/demo --loss 1 --duplicate 1 --reorder 1    the same over a bad network
-  scripts/demo --mtu 9000 --payload 8192
+  scripts/demo --mtu 9000                            jumbo frames
   scripts/demo --policy dsa --jobs 2 --loss 1 --pool-slots 64
                                                      two jobs that contend for a small pool
   scripts/demo --restart-appliance                   the appliance is killed and started anew half way
@@ -208,9 +208,9 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     add(
         "--payload",
         type=between(4, 9000),
-        default=1024,
+        default=0,
         metavar="BYTES",
-        help="tensor bytes per packet (1024)",
+        help="tensor bytes per packet (as the workers agree: what --mtu takes)",
     )
     add(
         "--jobs",

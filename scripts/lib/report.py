@@ -118,6 +118,7 @@ class Outcome:
             "spilled": self.metrics.total(m.SPILLED),
             "evicted": self.metrics.total(m.EVICTED),
             "bytes": self.options.bytes,
+            "payload": self.workers[0]["payload"],
             "dtype": self.options.dtype,
             "collective": self.options.collective,
             "ip6": self.options.ip6,

@@ -161,7 +161,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
 
 
 def _packet(options: Options) -> int:
-    return options.payload
+    return options.payload or 1024
 
 
 def _window(options: Options) -> int:

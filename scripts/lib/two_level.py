@@ -24,6 +24,7 @@ import report
 from appliance import Appliance, Settings, configuration, device
 from metrics import Accounting
 from netns import Network
+from option_checks import full_payload
 from options import Options
 from process import Failure, Stop, run, say
 from workers import Load, Workers
@@ -50,7 +51,7 @@ class Outcome:
 
     def __post_init__(self) -> None:
         options = self.whole.options
-        self.packets = options.allreduces * -(-options.bytes // options.payload)
+        self.packets = options.allreduces * -(-options.bytes // full_payload(options))
         ways = [link[way] for link in self.links for way in ("up_packets", "down_packets")]
         self.streams = max(ways) / self.packets
         self.problems += self.whole.problems

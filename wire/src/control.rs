@@ -53,6 +53,10 @@ pub const SERVER_RANK: u16 = u16::MAX;
 /// `got` of a Join that does not count: it asks which generation its sender would become a member of.
 pub const ASK: u32 = 0x2_0000;
 
+/// Added to `payload` of a Join, else a multiple of 8: its sender takes packets of up to that length, and the
+/// ranks agree on one.
+pub const AT_MOST: u16 = 1;
+
 /// Marks a generation in `expected` and `got`, where 0 means none: an epoch may be 0.
 const GENERATION: u32 = 0x1_0000;
 
@@ -235,7 +239,7 @@ pub struct Control {
     pub element: Option<Element>,
     /// The sender's session: a random number for each life of a rank.
     pub session: u64,
-    /// Payload bytes of a full packet.
+    /// Payload bytes of a full packet; in a Join perhaps with [`AT_MOST`].
     pub payload: u16,
     /// How far a PSN may run ahead of the oldest one without a result.
     pub window: u16,

@@ -44,13 +44,13 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Opens the port, whose packets lie in a pool of this name.
+    /// Opens the port, whose packets lie in a pool of this name, and tells its MTU.
     pub(crate) fn open(
         eal: &Arc<Eal>,
         name: String,
         config: &Config,
         port: &DpdkConfig,
-    ) -> Result<Self, DpdkJoinError> {
+    ) -> Result<(Self, usize), DpdkJoinError> {
         let appliance = config.appliance.ip();
         let next_hop = port.next_hop.unwrap_or(appliance);
         if let Some(own) =
@@ -69,7 +69,8 @@ impl Link {
             }))
         };
         let headers = host(Mac::default())?.headers();
-        let packet = headers + usize::from(config.payload);
+        let (identity, flexible) = config.offer(None);
+        let packet = headers + usize::from(identity.payload);
         // A result says who is inside; an Ack may say more, and is short.
         let longest = (packet + trailer::BITMAP_LEN).max(headers + control::LEN + trailer::MAX_LEN);
         // A power of two, since drivers that copy from a ring of the kernel's want room for a whole slot of
@@ -83,12 +84,14 @@ impl Link {
             .start(&settings, core::slice::from_ref(&pool))
             .map_err(|failure| failure.error)?;
         let mtu = started.active().mtu;
+        // Buffers have room for no longer packets than these, whatever the port takes.
         let needed = packet - 14;
-        if needed > usize::from(mtu) {
+        if needed > usize::from(mtu) && !flexible {
             return Err(DpdkJoinError::Mtu { needed, mtu });
         }
+        let longest = needed.min(mtu.into());
         let host = host(Mac(started.mac().map_err(DpdkJoinError::Mac)?))?;
-        Ok(Self {
+        let link = Self {
             host,
             rx: rx.remove(0),
             tx: tx.remove(0),
@@ -97,7 +100,8 @@ impl Link {
             nap: port.nap,
             _port: started,
             _eal: Arc::clone(eal),
-        })
+        };
+        Ok((link, longest))
     }
 
     /// Asks for the next hop until it answers.

@@ -8,8 +8,8 @@ use pascaline_dpdk::{Device, Eal, EalConfig, EalError};
 use pascaline_worker::element::DType;
 use pascaline_worker::narrow::{self, Narrowing};
 use pascaline_worker::{
-    AllreduceError, Collective, Config, CongestionControl, Counters, Departure, Element, Event, Hints,
-    Identity, Join, Left, Op, Report, Request, Session,
+    AllreduceError, Collective, Config, CongestionControl, Counters, Departure, Element, Event, Hints, Join,
+    Left, Membership, Op, Report, Request, Session,
 };
 use zerocopy::IntoBytes as _;
 
@@ -76,21 +76,20 @@ impl Dpdk {
         if !config.backups.is_empty() {
             return Err(DpdkJoinError::Backups);
         }
-        let identity =
-            Identity { job: config.job, rank: config.rank, ranks: config.ranks, payload: config.payload };
         let origin = Instant::now();
         let pool = format!("worker{}", self.workers.fetch_add(1, Ordering::Relaxed));
-        let mut link = Link::open(&self.eal, pool, &config, port)?;
+        let (mut link, mtu) = Link::open(&self.eal, pool, &config, port)?;
+        let (identity, flexible) = config.offer(Some(mtu));
         link.find(origin, config.join_deadline, port)?;
         let spread = config.spread.max(config.in_flight);
-        let mut join = Join::new(
+        let join = Join::new(
             identity,
             pascaline_worker::session_number(),
             spread,
             origin.elapsed(),
             config.join_deadline,
-        )
-        .at(config.appliance);
+        );
+        let mut join = if flexible { join.flexible() } else { join }.at(config.appliance);
         let membership = link
             .handshake(&mut join, origin)
             .map_err(|failure| DpdkJoinError::Failed { appliance: config.appliance, failure })?;
@@ -199,6 +198,12 @@ impl DpdkWorker {
             _ => Left::Lingered,
         };
         Departure { left, counters: *self.session.counters() }
+    }
+
+    /// What the appliance agreed to.
+    #[must_use]
+    pub const fn membership(&self) -> &Membership {
+        self.session.membership()
     }
 
     /// The congestion control that it follows.

@@ -60,6 +60,16 @@ impl Operation {
         begin..begin.saturating_add(self.full).min(end)
     }
 
+    /// Cuts it anew into packets of another payload. Gives how many; `None` if they have too little room.
+    pub(crate) fn cut(&mut self, payload: u16) -> Option<u32> {
+        let Plan { call, element: Element { dtype, .. }, .. } = &self.plan;
+        let (full, packets) =
+            (call.full(*dtype, payload), call.packets(self.tensor_len as u64, *dtype, payload));
+        let roomy = full > 0 && !(call.collective.compares() && usize::from(payload) < TAG);
+        (self.full, self.packets) = (full, packets);
+        (roomy && packets < 1 << 31).then_some(packets)
+    }
+
     /// Whether a PSN is the one that compares what the ranks call.
     pub(crate) const fn compares(&self, psn: u32) -> bool {
         self.plan.call.collective.compares() && psn == self.start

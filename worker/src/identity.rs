@@ -77,8 +77,10 @@ pub const CONTROL_LEN: usize = header::LEN + control::LEN;
 /// What an appliance has agreed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Membership {
-    /// Who was admitted.
+    /// Who was admitted, with the payload that the ranks have agreed on.
     pub identity: Identity,
+    /// Whether this worker takes less, should its ranks agree on that when they begin anew.
+    pub flexible: bool,
     /// This worker's session.
     pub session: u64,
     /// The number of the session's latest request: answers to those up to it are out of date.

@@ -101,6 +101,17 @@ fn ack_in(datagram: &[u8], identity: &Identity) -> Option<(Header, Control, Opti
     (control.action == Action::Ack).then_some((header, control, trailer))
 }
 
+/// A Join whose sender is told the payload, or says how much it takes.
+pub(crate) const fn offering(join: Control, flexible: bool) -> Control {
+    Control { payload: if flexible { join.payload | control::AT_MOST } else { join.payload }, ..join }
+}
+
+/// Whether a rank that has offered `payload` can do with what the ranks have agreed on.
+pub(crate) const fn agrees(ack: &Control, payload: u16, flexible: bool) -> bool {
+    let shorter = ack.payload > 0 && ack.payload < payload && ack.payload.is_multiple_of(8);
+    ack.payload == payload || flexible && shorter
+}
+
 /// Why a worker could not join.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JoinFailure {
@@ -159,6 +170,8 @@ pub struct Join {
     joined: Option<u16>,
     inquiry: Inquiry,
     places: Places,
+    /// Whether shorter packets than the identity's will do.
+    flexible: bool,
     /// For texts alone.
     appliance: Option<SocketAddr>,
     way: Way,
@@ -184,9 +197,17 @@ impl Join {
             started: now,
             joined: None,
             places: Places::default(),
+            flexible: false,
             appliance: None,
             way: Way::default(),
         }
+    }
+
+    /// Takes what the ranks agree on, if that is no more than the identity's payload.
+    #[must_use]
+    pub const fn flexible(mut self) -> Self {
+        self.flexible = true;
+        self
     }
 
     /// Names the appliance in the texts of failures.
@@ -228,7 +249,9 @@ impl Join {
             if self.told.epoch().is_some() {
                 self.places.note_join();
             }
-            self.identity.join(self.requests.next(), self.session, self.spread, 0, self.told)
+            let (head, body) =
+                self.identity.join(self.requests.next(), self.session, self.spread, 0, self.told);
+            (head, offering(body, self.flexible))
         } else if let Some(joined) = self.joined
             && self.inquiry.is_due(now, joined.into(), self.identity.rank)
         {
@@ -298,7 +321,7 @@ impl Join {
             self.hear(header.epoch, ack.cookie);
             return None;
         }
-        if ack.payload != self.identity.payload {
+        if !agrees(&ack, self.identity.payload, self.flexible) {
             let (expected, got) = (u32::from(ack.payload), u32::from(self.identity.payload));
             return Some(Err(self.identity.rejection(Reason::Payload, expected, got).into()));
         }
@@ -306,7 +329,8 @@ impl Join {
             return Some(Err(JoinFailure::NoWindow));
         }
         Some(Ok(Membership {
-            identity: self.identity,
+            identity: Identity { payload: ack.payload, ..self.identity },
+            flexible: self.flexible,
             session: self.session,
             requests: self.requests.latest(),
             epoch: header.epoch,

@@ -10,9 +10,11 @@ use pascaline_wire::ports::UdpPortsError;
 use pascaline_wire::{CongestionControl, MAX_RANKS, UdpPorts};
 
 use crate::allreduce::Failure;
+use crate::identity::Identity;
 use crate::membership::JoinFailure;
 use crate::places;
 use crate::session::{CommandFailure, StartError};
+use crate::way::largest_payload;
 
 mod asynchronous;
 mod background;
@@ -29,6 +31,8 @@ pub use worker::{Departure, Worker, session_number};
 /// The longest payload of a full packet: what fits into a UDP datagram over IPv4 besides the header and a
 /// trailer.
 pub const MAX_PAYLOAD: u16 = 65_280;
+/// Ethernet's MTU, for a way of which nobody says how long its packets may be.
+const USUAL_MTU: usize = 1500;
 
 /// Where to join, as what, and how to behave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,9 +54,10 @@ pub struct Config {
     pub rank: u16,
     /// The job's rank count, 1 to 1,024.
     pub ranks: u16,
-    /// Payload bytes of a full packet: a multiple of 8, the same for all ranks. With 1,024, the default, the
-    /// datagram fits into any Ethernet frame; larger ones should still fit into the path's MTU, since an
-    /// appliance cannot aggregate fragments.
+    /// Payload bytes of a full packet, a multiple of 8. With 0, the default, as many as fill a packet of the
+    /// smallest MTU that any rank has on its way or the appliance has at a port: the ranks agree on it when
+    /// they join, and [`Membership`](crate::Membership) tells. Otherwise the others follow this one, if they
+    /// can; no packet may be longer than the path's MTU, since an appliance cannot aggregate fragments.
     pub payload: u16,
     /// Packets in flight at most; with 0, the default, `spread` is the only bound.
     pub in_flight: u16,
@@ -118,7 +123,7 @@ impl Config {
             job,
             rank,
             ranks,
-            payload: 1024,
+            payload: 0,
             in_flight: 0,
             congestion: None,
             spread: 512,
@@ -143,7 +148,7 @@ impl Config {
         if rank >= ranks {
             return Err(ConfigError::Rank { rank, ranks });
         }
-        if payload == 0 || payload > MAX_PAYLOAD || !payload.is_multiple_of(8) {
+        if payload > MAX_PAYLOAD || !payload.is_multiple_of(8) {
             return Err(ConfigError::Payload { payload });
         }
         if self.spread == 0 {
@@ -161,6 +166,16 @@ impl Config {
 }
 
 impl Config {
+    /// What the worker offers when it joins, as what it is and whether shorter packets will do: what it was
+    /// told, else as much as a packet of the path's MTU holds, where this host knows that.
+    #[must_use]
+    pub fn offer(&self, mtu: Option<usize>) -> (Identity, bool) {
+        let &Self { job, rank, ranks, payload: told, .. } = self;
+        let most = largest_payload(mtu.unwrap_or(USUAL_MTU), self.appliance.is_ipv6());
+        let most = u16::try_from(most).unwrap_or(MAX_PAYLOAD).clamp(8, MAX_PAYLOAD);
+        (Identity { job, rank, ranks, payload: if told == 0 { most } else { told } }, told == 0)
+    }
+
     /// The appliance's UDP ports.
     ///
     /// # Errors

@@ -133,8 +133,9 @@ pub(crate) struct AllreduceArgs {
     /// Otherwise they are told as `partial` and not checked.
     #[arg(long)]
     pub(crate) refuse_partial: bool,
-    /// Payload bytes of a full packet, a multiple of 8.
-    #[arg(long, default_value_t = 1024)]
+    /// Payload bytes of a full packet, a multiple of 8; 0: as many as the way takes of the rank with the
+    /// smallest MTU, and the appliance's ports.
+    #[arg(long, default_value_t = 0)]
     pub(crate) payload: u16,
     /// Packets in flight at most; 0: as far as the appliance lets a worker run ahead.
     #[arg(long, default_value_t = 0)]
@@ -284,13 +285,13 @@ fn run<T: Sample>(
     let mut outcome = Outcome::new(args.who.ranks);
     let failure = iterate::<T>(args, elements, &mut worker, &bar, &mut outcome).err();
     bar.finish_and_clear();
-    let control = worker.control();
+    let told = (worker.payload(), worker.control());
     // After a failure there is nothing that this worker could do for the others.
     let counters = match &failure {
         None => worker.leave(),
         Some(_) => *worker.counters(),
     };
-    report::print(args, elements, &outcome, (control, &counters), failure.as_ref())?;
+    report::print(args, elements, &outcome, (told, &counters), failure.as_ref())?;
     Ok(match failure {
         None if outcome.mismatches == 0 => ExitCode::SUCCESS,
         None => ExitCode::from(FAILED),

@@ -7,6 +7,7 @@ use pascaline_wire::frame::Address;
 
 use super::claim::Claim;
 use super::job::{Decision, JobRecord, Names, Phase, source};
+use super::offer::{Offer, agreed};
 use super::progress::Called;
 use super::rank::{Joined, Latest};
 use super::rate::Bucket;
@@ -29,23 +30,26 @@ impl JobRecord {
         let ControlRequest { header, control, from, .. } = request;
         let at = self.rank(header)?;
         self.check_source(from, at, admission)?;
-        if control.payload == 0
-            || control.payload > self.spec.max_payload
-            || !control.payload.is_multiple_of(8)
-        {
+        let offer = Offer::of(control.payload);
+        let Some(offer) = offer.filter(|offer| offer.takes_less() || offer.bytes() <= self.spec.max_payload)
+        else {
             return Err(payload_refused(self.spec.max_payload, control.payload).hidden());
-        }
+        };
         check_values(control)?;
         if header.count > 0 && !self.takes_subtrees() {
             return Err(Decision::new(Status::Unsupported, 0, u32::from(header.count)).hidden());
         }
-        self.join_as(now, at, request)
+        self.join_as(now, (at, offer), request)
     }
 
     /// A Join that the job's terms allow.
-    fn join_as(&mut self, now: Duration, at: usize, request: &ControlRequest) -> Result<Decision, Decision> {
-        let ControlRequest { header, control, from, .. } = request;
-        let rank = self.ranks[at];
+    fn join_as(
+        &mut self,
+        now: Duration,
+        (at, offer): (usize, Offer),
+        request: &ControlRequest,
+    ) -> Result<Decision, Decision> {
+        let (rank, ControlRequest { header, control, from, .. }) = (self.ranks[at], request);
         let (source, same) = (source(from), rank.latest.filter(|latest| latest.session == control.session));
         let wanted = Claim::of(control.expected);
         let back = wanted.is_some_and(|claim| self.comes_back(at, header.psn, claim));
@@ -97,14 +101,14 @@ impl JobRecord {
         {
             return Err(Decision::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(former.epoch)));
         }
-        self.become_member(now, at, request, (wanted, back))
+        self.become_member(now, (at, offer), request, (wanted, back))
     }
 
     /// A Join that makes its sender a member.
     fn become_member(
         &mut self,
         now: Duration,
-        at: usize,
+        (at, offer): (usize, Offer),
         request: &ControlRequest,
         (wanted, back): (Option<Claim>, bool),
     ) -> Result<Decision, Decision> {
@@ -132,12 +136,7 @@ impl JobRecord {
             let changed = sent_off.changed || renewed || before != self.joined();
             return Ok(Decision { changed, ..sent_off });
         }
-        match self.payload {
-            Some(payload) if payload != control.payload => {
-                return Err(payload_refused(payload, control.payload));
-            }
-            _ => self.payload = Some(control.payload),
-        }
+        self.payload = Some(self.agree_with(offer, claim)?);
         let from = *from;
         let member = Joined {
             endpoint: from,
@@ -147,6 +146,7 @@ impl JobRecord {
             number: header.psn,
             workers: header.count.max(1),
             window: control.window,
+            offer,
             lacked: control.psn,
             called: None,
             moved: now,
@@ -184,6 +184,19 @@ impl JobRecord {
             }
         }
         self.claim(at, wanted)
+    }
+
+    /// What all are to send, with one more whose claim is this. What those have agreed on who want to go on
+    /// with an earlier generation does not bind one that starts from nothing, with which they cannot.
+    fn agree_with(&self, offer: Offer, claim: Option<Claim>) -> Result<u16, Decision> {
+        let limit = self.limit();
+        let before = self.offers(claim.is_none());
+        let all = before.clone().chain(core::iter::once(offer));
+        let payload = agreed(all.clone(), limit).unwrap_or(offer.bytes());
+        if all.clone().all(|offer| offer.takes(payload)) {
+            return Ok(payload);
+        }
+        Err(payload_refused(agreed(before, limit).unwrap_or(payload), offer.bytes()))
     }
 
     /// What a rank can still go on with, if it wants to. In a job that is suspended that is not decided yet.

@@ -6,6 +6,7 @@ use pascaline_wire::frame::Address;
 
 use super::claim::Claim;
 use super::contest::Contest;
+use super::offer::Offer;
 use super::progress::Called;
 use super::rate::Bucket;
 use crate::jobs::Endpoint;
@@ -26,6 +27,8 @@ pub(super) struct Joined {
     pub(super) workers: u16,
     /// The window that it asked for.
     pub(super) window: u16,
+    /// What its packets hold.
+    pub(super) offer: Offer,
     /// The oldest PSN that it lacked when it last asked to go on.
     pub(super) lacked: u32,
     /// What its latest heartbeat, or its Leave, has said of its operation.

@@ -11,6 +11,7 @@ use pascaline_wire::switchml::{MOST_WORKERS, Size};
 
 use super::Membership;
 use super::job::{JobRecord, Phase};
+use super::offer::Offer;
 use super::rank::Joined;
 use crate::jobs::{Endpoint, PsnWindow};
 use crate::switchml::{SwitchMl, Terms};
@@ -139,6 +140,7 @@ impl JobRecord {
             waiting: None,
             workers: 1,
             window: self.spec.window,
+            offer: Offer::exactly(told.size.summed()),
             lacked: 0,
             called: None,
             moved: now,

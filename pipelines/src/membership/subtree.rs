@@ -12,6 +12,7 @@ use pascaline_wire::trailer::{RankReport, RankState};
 use super::claim::Claim;
 use super::entry::APPLIANCE;
 use super::job::{Decision, JobRecord, Names, Phase, source};
+use super::offer::Offer;
 use super::reply::ControlRequest;
 use super::uplink::{Granted, News, Uplink, UplinkState, UplinkStatus, Wish};
 use super::{Membership, OnDeath, ServerMode};
@@ -57,7 +58,9 @@ impl JobRecord {
         let resume = self.shared_claim();
         let una = self.lacked().0;
         let Ok(workers) = u16::try_from(self.below()) else { return };
-        let wish = Wish { resume, payload: self.payload.unwrap_or(0), window: self.granted(), una, workers };
+        let takes_less = resume == 0 && self.offers(false).all(Offer::takes_less);
+        let payload = Offer::said(self.payload.unwrap_or(0), takes_less);
+        let wish = Wish { resume, payload, window: self.granted(), una, workers };
         let (secret, id, generations) = (self.secret, self.spec.id, self.generations);
         if let Some(uplink) = &mut self.uplink {
             uplink.join(now, wish, |number| secret.session(id, generations, number));
@@ -125,6 +128,7 @@ impl JobRecord {
             return self.forget_parent();
         }
         self.renumber(granted.epoch);
+        self.payload = Some(granted.payload);
         self.begin(now, granted.resumed);
     }
 

@@ -29,7 +29,6 @@ const LINGER: Duration = Duration::from_secs(5);
 const APART: u8 = 48;
 /// A parent that has not answered for so long is silent.
 const SILENT: Duration = Duration::from_secs(1);
-
 /// The payload of a Join that only asks.
 const QUESTION: u16 = 8;
 
@@ -56,6 +55,7 @@ pub(super) struct Wish {
 pub(super) struct Granted {
     pub(super) epoch: u8,
     pub(super) base: u32,
+    pub(super) payload: u16,
     pub(super) window: u16,
     pub(super) resumed: Option<u8>,
     pub(super) workers: u32,
@@ -204,19 +204,18 @@ impl Uplink {
     }
 
     pub(super) fn status(&self, now: Duration) -> UplinkStatus {
-        let silent = self.silent.is_some_and(|since| now.saturating_sub(since) >= SILENT);
+        let silent = self.silence(now);
         let state = match (self.state, self.refused) {
             (State::Idle | State::Resetting { next: None, .. }, _) if self.known.is_some() => {
                 UplinkState::Idle
             }
             (_, Some((status, _))) => UplinkState::Refused(status),
-            _ if silent => UplinkState::NoAnswer,
+            _ if silent >= SILENT => UplinkState::NoAnswer,
             (State::Idle | State::Joining(_) | State::Resetting { .. }, None) => UplinkState::Pending,
             (State::Member(_), None) => UplinkState::Joined,
             (State::Leaving { .. }, None) => UplinkState::Leaving,
         };
         let workers = self.granted().map_or(0, |granted| granted.workers);
-        let silent = self.silence(now);
         let (parent, place) = (*self.parent(), self.ways.place());
         UplinkStatus { parent, place, state, joined: self.joined, workers, silent }
     }

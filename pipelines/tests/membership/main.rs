@@ -17,6 +17,7 @@ mod handshake;
 mod histories;
 mod lcores;
 mod missing;
+mod payloads;
 mod plane;
 mod rates;
 mod reconfigure;

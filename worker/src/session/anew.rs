@@ -9,7 +9,7 @@ use crate::answers::Answers;
 use crate::cache::ResultCache;
 use crate::identity::Membership;
 use crate::partials::Partials;
-use crate::rejection::Reason;
+use crate::rejection::{Reason, Rejection};
 
 impl Session {
     /// The generation cannot be gone on with: what runs fails, and what belongs to PSNs is forgotten. To the
@@ -38,19 +38,23 @@ impl Session {
         event
     }
 
-    /// A member of a generation that starts from nothing. An allreduce that has waited for that begins.
-    pub(super) fn start_anew(&mut self, now: Duration, membership: Membership) {
-        self.membership = membership;
-        let packets = self.window.end().wrapping_sub(self.first_psn);
+    /// A member of a generation that starts from nothing. An allreduce that has waited for that begins, in
+    /// packets of what the ranks have agreed on.
+    pub(super) fn start_anew(&mut self, now: Duration, membership: Membership) -> Result<(), Rejection> {
+        let asked = core::mem::replace(&mut self.membership, membership).identity;
         self.first_psn = membership.base;
         self.forget();
-        let start = self.window.begin(packets);
         if let Some(operation) = &mut self.operation {
-            operation.start = start;
+            let payload = membership.identity.payload;
+            let packets = operation.cut(payload);
+            let (expected, got) = (payload.into(), asked.payload.into());
+            let packets = packets.ok_or(asked.rejection(Reason::Payload, expected, got))?;
+            operation.start = self.window.begin(packets);
         }
         self.heartbeat = Some(now.saturating_add(HEARTBEAT));
         self.places.settle(now, membership.epoch);
         self.rejoin = None;
+        Ok(())
     }
 
     /// Forgets everything that belongs to PSNs: they begin anew.

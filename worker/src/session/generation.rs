@@ -14,8 +14,8 @@ use super::receive::Handled;
 use super::{Condition, Event, Session, Transmit};
 use crate::allreduce::Failure;
 use crate::counters::Ignored;
-use crate::identity::Membership;
-use crate::membership::{Asking, Left, Told};
+use crate::identity::{Identity, Membership};
+use crate::membership::{Asking, Left, Told, agrees, offering};
 use crate::rejection::{Reason, Rejection};
 
 /// How often a worker that waits shows that it is alive. What follows is limited only by this: within so long
@@ -129,6 +129,7 @@ impl Session {
                 };
                 let number = self.requests.next();
                 let (head, body) = identity.join(number, session, spread, resume, rejoin.told);
+                let body = offering(body, self.membership.flexible && rejoin.anew);
                 Transmit::control(&head, &called.describe(body))
             });
         }
@@ -294,7 +295,8 @@ impl Session {
         if (resumed || anew) && ack.payload == 0 {
             return Err(Ignored::LateAnswer.into()); // that it cannot go on: a member is never told 0
         }
-        if (resumed || anew) && (ack.payload != identity.payload || ack.window == 0) {
+        let agreed_on = agrees(ack, identity.payload, self.membership.flexible && anew);
+        if (resumed || anew) && (!agreed_on || ack.window == 0) {
             let differs = identity.rejection(Reason::Payload, ack.payload.into(), identity.payload.into());
             return self.rejected(now, differs);
         }
@@ -302,7 +304,12 @@ impl Session {
         if anew {
             self.previous = Some((epoch, now.saturating_add(LATE)));
             let (epoch, spread, base, workers) = (header.epoch, ack.window, ack.psn, ack.first);
-            self.start_anew(now, Membership { epoch, spread, base, workers, ..self.membership });
+            let identity = Identity { payload: ack.payload, ..identity };
+            if let Err(why) =
+                self.start_anew(now, Membership { identity, epoch, spread, base, workers, ..self.membership })
+            {
+                return self.rejected(now, why);
+            }
         } else if resumed && ack.window >= spread {
             self.previous = Some((epoch, now.saturating_add(LATE)));
             self.base = agreed;

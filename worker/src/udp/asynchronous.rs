@@ -12,7 +12,7 @@ use nix::poll::PollFlags;
 use super::socket::{BATCH, Socket};
 use super::transfer::transient;
 use super::worker::{handshake, session_number, unix_ns};
-use super::{Config, JoinError};
+use super::{Config, ConfigError, JoinError};
 use crate::asynchronous::session::MOST_OUTSTANDING;
 use crate::asynchronous::{
     AsyncCounters, AsyncSession, Initial, JUMBO_MTU, Policy, Push, PushError, Settings, most_floats,
@@ -84,6 +84,9 @@ impl AsyncConfig {
         let Self { appliance, job, rank, ranks, bind, .. } = *self;
         let common = Config { payload, bind, ..Config::new(appliance, job, rank, ranks) };
         common.check().map_err(JoinError::from)?;
+        if payload == 0 {
+            return Err(JoinError::from(ConfigError::Payload { payload }).into());
+        }
         if self.outstanding.get() > MOST_OUTSTANDING {
             return Err(AsyncJoinError::Outstanding { outstanding: self.outstanding.get() });
         }
@@ -152,9 +155,8 @@ impl AsyncWorker {
         let io = |what| move |source| JoinError::Io { what, source };
         let longest = pascaline_wire::header::LEN + usize::from(payload) + pascaline_wire::trailer::MAX_LEN;
         let mut buffer = vec![0; longest.max(512)];
-        let socket =
-            Socket::open(config.bind, config.appliance, buffer.len() * usize::from(MOST_OUTSTANDING))
-                .map_err(io("cannot open a UDP socket"))?;
+        let socket = Socket::open(config.bind, config.appliance).map_err(io("cannot open a UDP socket"))?;
+        socket.make_room(buffer.len() * usize::from(MOST_OUTSTANDING));
         if let Some(mtu) = socket.path_mtu() {
             let ipv6 = config.appliance.is_ipv6();
             let (limit, jumbo) = (most_floats(mtu, ipv6), most_floats(JUMBO_MTU, ipv6));

@@ -61,29 +61,24 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Opens a socket that talks to `peer` only, with room for `buffer` bytes each way if the system allows.
-    pub(super) fn open(bind: Option<SocketAddr>, peer: SocketAddr, buffer: usize) -> io::Result<Self> {
+    /// Opens a socket that talks to `peer` only.
+    pub(super) fn open(bind: Option<SocketAddr>, peer: SocketAddr) -> io::Result<Self> {
         let udp = UdpSocket::bind(bind.unwrap_or(any(peer)))?;
-        prepare(&udp, peer, buffer)?;
+        prepare(&udp, peer)?;
         Ok(Self { udp, others: Vec::new(), report: Cell::new(None), heeding: Cell::new(false) })
     }
 
     /// Opens sockets that talk to these ports of `peer` and to nobody else.
-    pub(super) fn open_to(
-        bind: Option<SocketAddr>,
-        peer: SocketAddr,
-        ports: UdpPorts,
-        buffer: usize,
-    ) -> io::Result<Self> {
+    pub(super) fn open_to(bind: Option<SocketAddr>, peer: SocketAddr, ports: UdpPorts) -> io::Result<Self> {
         if ports.count() == 1 {
-            return Self::open(bind, peer, buffer);
+            return Self::open(bind, peer);
         }
         let udp = shared(bind.unwrap_or(any(peer)))?;
-        prepare(&udp, peer, buffer)?;
+        prepare(&udp, peer)?;
         let local = udp.local_addr()?;
         let others = (1..ports.count()).map(|at| {
             let other = shared(local)?;
-            prepare(&other, SocketAddr::new(peer.ip(), ports.first() + at), buffer)?;
+            prepare(&other, SocketAddr::new(peer.ip(), ports.first() + at))?;
             Ok(other)
         });
         let others = others.collect::<io::Result<Vec<_>>>()?;
@@ -97,6 +92,19 @@ impl Socket {
             udp.connect(SocketAddr::new(peer.ip(), ports.first() + at))?;
         }
         Ok(())
+    }
+
+    /// Makes room for so many bytes each way, if the system allows. Only root may exceed its limits; whatever
+    /// is granted is taken, since a small buffer costs retransmissions only.
+    pub(super) fn make_room(&self, bytes: usize) {
+        for udp in core::iter::once(&self.udp).chain(&self.others) {
+            if setsockopt(udp, sockopt::RcvBufForce, &bytes).is_err() {
+                let _ = setsockopt(udp, sockopt::RcvBuf, &bytes);
+            }
+            if setsockopt(udp, sockopt::SndBufForce, &bytes).is_err() {
+                let _ = setsockopt(udp, sockopt::SndBuf, &bytes);
+            }
+        }
     }
 
     /// The socket to a port, by its place among the ports.
@@ -269,7 +277,7 @@ fn shared(local: SocketAddr) -> io::Result<UdpSocket> {
     Ok(UdpSocket::from(fd))
 }
 
-fn prepare(udp: &UdpSocket, peer: SocketAddr, buffer: usize) -> io::Result<()> {
+fn prepare(udp: &UdpSocket, peer: SocketAddr) -> io::Result<()> {
     udp.connect(peer)?;
     udp.set_nonblocking(true)?;
     // Reports of hosts on the way reach only who asks for them. A datagram that is too long for the interface
@@ -284,14 +292,6 @@ fn prepare(udp: &UdpSocket, peer: SocketAddr, buffer: usize) -> io::Result<()> {
             setsockopt(udp, sockopt::Ipv6RecvErr, &true)?;
             set_ipv6_mtu_discover(udp, Ipv6PathMtuDiscovery::PROBE)?;
         }
-    }
-    // Only root may exceed the system's limits; whatever size is granted is taken, a small buffer costs
-    // retransmissions only.
-    if setsockopt(udp, sockopt::RcvBufForce, &buffer).is_err() {
-        let _ = setsockopt(udp, sockopt::RcvBuf, &buffer);
-    }
-    if setsockopt(udp, sockopt::SndBufForce, &buffer).is_err() {
-        let _ = setsockopt(udp, sockopt::SndBuf, &buffer);
     }
     Ok(())
 }

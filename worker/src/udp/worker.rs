@@ -18,7 +18,7 @@ use crate::allreduce::Report;
 use crate::collective::Collective;
 use crate::counters::Counters;
 use crate::element::Element;
-use crate::identity::{Identity, Membership};
+use crate::identity::Membership;
 use crate::membership::{Join, JoinFailure, Left};
 use crate::places::Places;
 use crate::priority::Hints;
@@ -80,23 +80,24 @@ impl Worker {
         config.check()?;
         let peers = config.peers()?;
         let io = |what| move |source| JoinError::Io { what, source };
-        let identity =
-            Identity { job: config.job, rank: config.rank, ranks: config.ranks, payload: config.payload };
         let spread = config.spread.max(config.in_flight);
-        let stride = usize::from(config.payload).max(control::LEN) + header::LEN + trailer::MAX_LEN;
-        // The system accounts for about twice a small packet's length.
-        let room = usize::from(spread) * stride * 4;
-        let socket = Socket::open_to(config.bind, config.appliance, config.ports()?, room)
+        let socket = Socket::open_to(config.bind, config.appliance, config.ports()?)
             .map_err(io("cannot open a UDP socket"))?;
+        let (identity, flexible) = config.offer(socket.path_mtu());
         let number = session_number();
         let origin = Instant::now();
         let mut buffer = vec![0; PLACE * PLACES];
         let places = Places::new(1 + config.backups.len(), config.silence);
         let join = Join::new(identity, number, spread, Duration::ZERO, config.join_deadline);
+        let join = if flexible { join.flexible() } else { join };
         let mut join = join.at(config.appliance).among(places);
         let membership = handshake((&socket, &peers), &mut join, origin, &mut buffer, config.notice)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
+        let payload = membership.identity.payload;
+        let stride = usize::from(payload).max(control::LEN) + header::LEN + trailer::MAX_LEN;
+        // The system accounts for about twice a small packet's length.
+        socket.make_room(usize::from(spread) * stride * 4);
         let place = join.places().at();
         let appliance = peers.get(place).map_or(config.appliance, |peer| peer.0);
         let session = Session::new(membership, config.in_flight).at(appliance);
@@ -108,7 +109,7 @@ impl Worker {
             session = session.accept_partial();
         }
         socket.join_datagrams();
-        let cutting = Cutting::new(config.payload);
+        let cutting = Cutting::new(payload);
         Ok(Self { config, socket, peers, place, session, origin, cutting, buffer, narrowed: Vec::new() })
     }
 

@@ -98,6 +98,7 @@ fn session(policy: Policy, initial: Initial<'_>) -> AsyncSession {
     let identity = Identity { job: JOB, rank: RANK, ranks: 3, payload: 16 };
     let membership = Membership {
         identity,
+        flexible: false,
         session: 77,
         requests: 0,
         epoch: EPOCH,
@@ -238,6 +239,7 @@ fn more_than_one_may_be_under_way_if_configured_and_an_answer_ends_all_before_it
     let identity = Identity { job: JOB, rank: RANK, ranks: 3, payload: 16 };
     let membership = Membership {
         identity,
+        flexible: false,
         session: 77,
         requests: 0,
         epoch: EPOCH,

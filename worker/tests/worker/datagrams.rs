@@ -22,6 +22,7 @@ pub(crate) const FIRST: u32 = u32::MAX - 1;
 pub(crate) const IDENTITY: Identity = Identity { job: JOB, rank: 1, ranks: 4, payload: PAYLOAD };
 pub(crate) const MEMBERSHIP: Membership = Membership {
     identity: IDENTITY,
+    flexible: false,
     session: 77,
     requests: 0,
     epoch: EPOCH,

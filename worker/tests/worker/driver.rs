@@ -340,10 +340,26 @@ fn configurations_that_cannot_work() {
     assert_eq!(check(|config| config.ranks = 0), ConfigError::Ranks { ranks: 0 });
     assert_eq!(check(|config| config.ranks = 1025), ConfigError::Ranks { ranks: 1025 });
     assert_eq!(check(|config| config.payload = 1020), ConfigError::Payload { payload: 1020 });
-    assert_eq!(check(|config| config.payload = 0), ConfigError::Payload { payload: 0 });
     assert_eq!(check(|config| config.spread = 0), ConfigError::NothingInFlight);
     let family = check(|config| config.bind = Some("[::1]:0".parse().unwrap()));
     assert!(matches!(family, ConfigError::Family { .. }));
+}
+
+#[test]
+fn without_a_payload_it_offers_what_the_path_takes() {
+    let v4 = Config::new("127.0.0.1:1".parse().unwrap(), JOB, 0, RANKS);
+    let v6 = Config::new("[::1]:1".parse().unwrap(), JOB, 0, RANKS);
+    let offer = |config: &Config, mtu| {
+        let (identity, flexible) = config.offer(mtu);
+        (identity.payload, flexible)
+    };
+    assert_eq!(
+        [None, Some(1500), Some(9000)].map(|mtu| offer(&v4, mtu)),
+        [1448, 1448, 8944].map(|n| (n, true))
+    );
+    assert_eq!([1500, 9000].map(|mtu| offer(&v6, Some(mtu))), [1424, 8928].map(|n| (n, true)));
+    assert_eq!([30, 65_536].map(|mtu| offer(&v4, Some(mtu))), [8, 65_280].map(|n| (n, true)));
+    assert_eq!(offer(&Config { payload: 512, ..v4 }, Some(1500)), (512, false));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pascaline_wire::control::{self, Action, Control, Status};
+use pascaline_wire::control::{self, AT_MOST, Action, Control, Status};
 use pascaline_wire::trailer::{self, Bitmap, RankReport, RankReports, RankState};
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer};
 
@@ -116,7 +116,7 @@ impl Job {
         let mut ack = Control {
             status,
             answers: Some(request.action),
-            payload: request.payload,
+            payload: agreed(request.payload),
             window: self.spread,
             expected,
             psn: self.base,
@@ -202,4 +202,9 @@ impl Job {
         self.left.insert(rank, session);
         (if self.left.len() == self.present() { Status::Ok } else { Status::Pending }, 0)
     }
+}
+
+/// What this job's ranks send: what they were told, or a short packet.
+fn agreed(said: u16) -> u16 {
+    if said & AT_MOST == 0 { said } else { (said & !AT_MOST).min(1024) }
 }

@@ -18,6 +18,7 @@ mod job;
 mod leaving;
 mod membership;
 mod narrow;
+mod payloads;
 mod pipeline;
 mod priority;
 mod rank;

@@ -12,6 +12,7 @@ use crate::aggregator::{bitmap_trailer, packet};
 const IDENTITY: Identity = Identity { job: 1, rank: 2, ranks: 3, payload: 1024 };
 const MEMBERSHIP: Membership = Membership {
     identity: IDENTITY,
+    flexible: false,
     session: 55,
     requests: 0,
     epoch: 6,

@@ -49,8 +49,9 @@ pub(crate) struct BenchArgs {
     /// How many small ones.
     #[arg(long, default_value = "200")]
     pings: NonZeroU32,
-    /// Payload bytes of a full packet, a multiple of 8.
-    #[arg(long, default_value_t = 1024)]
+    /// Payload bytes of a full packet, a multiple of 8; 0: as many as the way takes of the rank with the
+    /// smallest MTU, and the appliance's ports.
+    #[arg(long, default_value_t = 0)]
     payload: u16,
     /// Packets in flight at most; 0: as far as the appliance lets a worker run ahead.
     #[arg(long, default_value_t = 0)]
@@ -84,6 +85,7 @@ struct Found {
     loaded_trip: f64,
     counters: Counters,
     control: CongestionControl,
+    payload: u16,
 }
 
 /// Runs the command. What goes wrong is told on standard error and by the exit status.
@@ -172,7 +174,8 @@ fn measure(args: &BenchArgs, worker: &mut Member, bar: &ProgressBar) -> Result<F
     }
     let (cpu_seconds, elapsed) = (cpu_seconds() - cpu, begin.elapsed().as_secs_f64());
     let counters = *worker.counters() - before;
-    Ok(Found { trips, seconds, cpu_seconds, elapsed, loaded_trip, counters, control: worker.control() })
+    let (control, payload) = (worker.control(), worker.payload());
+    Ok(Found { trips, seconds, cpu_seconds, elapsed, loaded_trip, counters, control, payload })
 }
 
 impl Found {
@@ -210,7 +213,7 @@ fn show(args: &BenchArgs, found: &Found) {
         let line = json!({
             "rank": args.who.rank,
             "ranks": args.who.ranks,
-            "payload": args.payload,
+            "payload": found.payload,
             "round_trip_us": 1e6 * trip,
             "round_trip_min_us": 1e6 * least,
             "round_trip_loaded_us": 1e6 * loaded,
@@ -230,7 +233,7 @@ fn show(args: &BenchArgs, found: &Found) {
         "link" => "link: packets wait in queues on the way, at the appliance or for another rank",
         _ => "window: what congestion control allows; --congestion and --in-flight choose",
     };
-    println!("payload       {} bytes", args.payload);
+    println!("payload       {} bytes", found.payload);
     println!(
         "round trip    {:.0} µs median, {:.0} µs least, {:.0} µs under load",
         1e6 * trip,

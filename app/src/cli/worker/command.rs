@@ -40,8 +40,8 @@ pub(crate) struct CommandArgs {
     commands: Vec<Step>,
     #[command(flatten)]
     who: RankArgs,
-    /// Payload bytes of a full packet: as the other ranks say.
-    #[arg(long, default_value_t = 1024)]
+    /// Payload bytes of a full packet; 0: what the other ranks and the way take.
+    #[arg(long, default_value_t = 0)]
     payload: u16,
     /// How long to wait for an answer.
     #[arg(long, default_value = "5s", value_parser = parse::duration)]

@@ -175,6 +175,14 @@ impl Member {
         }
     }
 
+    /// Payload bytes of its full packets.
+    pub(super) const fn payload(&self) -> u16 {
+        match self {
+            Self::Kernel(worker) => worker.membership().identity.payload,
+            Self::Dpdk(worker) => worker.membership().identity.payload,
+        }
+    }
+
     pub(super) const fn control(&self) -> CongestionControl {
         match self {
             Self::Kernel(worker) => worker.control(),

@@ -14,7 +14,7 @@ pub(super) fn print(
     args: &AllreduceArgs,
     elements: usize,
     outcome: &Outcome,
-    (control, counters): (CongestionControl, &Counters),
+    ((payload, control), counters): ((u16, CongestionControl), &Counters),
     failure: Option<&AllreduceError>,
 ) -> anyhow::Result<()> {
     if let Some(error) = failure {
@@ -24,7 +24,7 @@ pub(super) fn print(
     let goodput = median(&outcome.seconds).map(|seconds| gigabits(bytes, seconds));
     let mut out = std::io::stdout().lock();
     if args.json {
-        let mut line = as_json(args, bytes, goodput, outcome, (control, counters));
+        let mut line = as_json(args, bytes, goodput, outcome, ((payload, control), counters));
         if let Some(error) = failure {
             line["error"] = error.to_string().into();
             line["waiting_for"] = waiting_for(error);
@@ -51,8 +51,8 @@ pub(super) fn print(
         }
         writeln!(
             out,
-            "; {} packets sent, {} of them again; {} reminders sent, {} answered; congestion control {}, {} \
-             results marked",
+            "; {} packets of {payload} bytes sent, {} of them again; {} reminders sent, {} answered; \
+             congestion control {}, {} results marked",
             counters.packets_sent,
             counters.retransmissions,
             counters.reminders_sent,
@@ -69,7 +69,7 @@ fn as_json(
     bytes: usize,
     goodput: Option<f64>,
     outcome: &Outcome,
-    (control, counters): (CongestionControl, &Counters),
+    ((payload, control), counters): ((u16, CongestionControl), &Counters),
 ) -> Value {
     let ignored: serde_json::Map<_, _> = Ignored::ALL
         .into_iter()
@@ -84,6 +84,7 @@ fn as_json(
         "verified": outcome.verified,
         "mismatches": outcome.mismatches,
         "bytes": bytes,
+        "payload": payload,
         "seconds": outcome.seconds,
         "cpu_seconds": outcome.cpu_seconds,
         "goodput_gbps": goodput,

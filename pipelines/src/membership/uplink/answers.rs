@@ -8,6 +8,7 @@ use pascaline_wire::trailer::Operations;
 
 use super::{Granted, News, State, Uplink, Wish, refusal};
 use crate::membership::claim::Claim;
+use crate::membership::offer::Offer;
 
 impl Uplink {
     /// An answer of the parent.
@@ -95,12 +96,12 @@ impl Uplink {
                     self.forget();
                     return News::Anew;
                 }
-                if ack.payload != wish.payload || ack.window == 0 {
+                let &Control { payload, window, psn: base, .. } = ack;
+                if window == 0 || !Offer::of(wish.payload).is_some_and(|offer| offer.takes(payload)) {
                     return News::Nothing;
                 }
                 let workers = if ack.first > 0 { ack.first } else { u32::from(header.fan_in) };
-                let (epoch, base, window) = (header.epoch, ack.psn, ack.window);
-                let granted = Granted { epoch, base, window, resumed, workers };
+                let granted = Granted { epoch: header.epoch, base, payload, window, resumed, workers };
                 (self.state, self.due, self.outdated) = (State::Member(granted), None, self.number);
                 if self.to_halt {
                     self.at_once(now);

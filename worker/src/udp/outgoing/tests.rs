@@ -12,6 +12,7 @@ fn running(payload: u16, packets: usize, dtype: DType) -> (Session, Vec<u8>) {
     let identity = Identity { job: 1, rank: 0, ranks: 2, payload };
     let membership = Membership {
         identity,
+        flexible: false,
         session: 1,
         requests: 0,
         epoch: 1,

@@ -20,10 +20,12 @@ fn appliance() -> (Vec<UdpSocket>, UdpPorts) {
 fn each_psn_goes_to_its_port_and_answers_come_from_the_first() {
     let (receivers, ports) = appliance();
     let peer = receivers[0].local_addr().unwrap();
-    let socket = Socket::open_to(None, peer, ports, 1 << 22).unwrap();
+    let socket = Socket::open_to(None, peer, ports).unwrap();
+    socket.make_room(1 << 22);
     let identity = Identity { job: 1, rank: 0, ranks: 2, payload: PAYLOAD };
     let membership = Membership {
         identity,
+        flexible: false,
         session: 1,
         requests: 0,
         epoch: 1,
