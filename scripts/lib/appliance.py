@@ -85,7 +85,11 @@ class Appliance:
 
     def kill_and_restart(self, stop: Stop) -> None:
         """Ends it without a warning, and starts another in its place, which knows nothing."""
-        self._child.kill()
+        self.kill()
+        self.restart(stop)
+
+    def restart(self, stop: Stop) -> None:
+        """Starts another in the place of one that was killed."""
         self._child = self._start()
         self.wait_ready(stop)
 

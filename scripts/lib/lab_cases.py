@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from appliance import UDP_PORT, Settings
+from appliance import UDP_PORT, Appliance, Settings
 from fabric import Site
 from lab_controller import JOB, Controller
 from lab_etcd import Killing, several
 from laboratory import Case, Done, Lab
-from process import Failure
+from process import Failure, run
 
 # The job over two levels, and that of the same workers straight at the root.
 _TREE, _STAR = 1, 2
@@ -20,6 +21,8 @@ _MOST_STREAMS = 1.25
 # How often the first appliance is killed, and what may pass until the workers go on elsewhere.
 _KILLS = 3
 _MOST_SECONDS_AWAY = 1.0
+# What is halted is told at once.
+_TOLD_SECONDS = 20.0
 
 
 def two_levels(lab: Lab, case: Case) -> None:
@@ -63,7 +66,7 @@ def backup(lab: Lab, case: Case) -> None:
         raise Failure("a backup needs a second spine: --spines 2")
     _two_levels(lab)
     first, second = lab.fabric.spines[:2]
-    lab.appliance(second, lab.settings(fan_in=0, jobs=0, more=_star(lab)))
+    _root(lab, second)
     runs = []
     for _ in range(_KILLS):
         killed = lab.appliances[first.name]
@@ -83,6 +86,67 @@ def backup(lab: Lab, case: Case) -> None:
     case.demand(all(done.verified for done in runs), "not every worker has verified every sum")
     case.demand(all(done.resumed for done in runs), "nobody has gone on at the backup")
     case.demand(statistics.median(away) <= _MOST_SECONDS_AWAY, "the workers were away for too long")
+
+
+def root_killed(lab: Lab, case: Case) -> None:
+    """The root is killed half way and stays away: its backup takes its place. Several times."""
+    _two_levels(lab)
+    root, *backups = lab.fabric.spines[:2]
+    if not backups:
+        raise Failure("root_killed takes a second spine, with the root's backup: --spines 2")
+    _root(lab, backups[0])
+    gone, downtimes, resumed, verified = lab.appliances[root.name], [], 0, True
+
+    def kill() -> None:
+        # Nobody is to miss it meanwhile.
+        lab.appliances.pop(root.name).kill()
+
+    for turn in range(_KILLS):
+        if turn > 0:
+            # Who is to be taken in anew goes to the first that answers.
+            gone.restart(lab.stop)
+            lab.appliances[root.name] = gone
+        done = lab.allreduce(_racks(lab), job=_TREE, half_way=kill)
+        downtimes.append(round(max(done.seconds) - done.median, 3))
+        resumed, verified = resumed + done.resumed, verified and done.verified
+    case.figures = {
+        "verified": verified,
+        "resumed": resumed,
+        "downtimes": downtimes,
+        "median_downtime": statistics.median(downtimes),
+    }
+    case.demand(verified, "not every worker has verified every sum")
+    case.demand(
+        resumed >= _KILLS * lab.fabric.shape.workers, "somebody has not noticed that the root was killed"
+    )
+    lab.accounts_hold(case)
+    gone.restart(lab.stop)
+    lab.appliances[root.name] = gone
+
+
+def halted(lab: Lab, case: Case) -> None:
+    """The job is halted at a leaf and reset at the root: all workers are told, and begin again."""
+    _two_levels(lab)
+    first, root = (lab.appliances[site.name] for site in (lab.fabric.leaves[0], lab.fabric.spines[0]))
+    groups = lab.start(_racks(lab), job=_TREE)
+    remedy = f"pascaline job reset {_TREE}"
+
+    def command(appliance: Appliance, word: str) -> None:
+        run(str(lab.binary), "job", word, str(_TREE), "--admin", f"unix:{appliance.socket}")
+
+    if not lab.stop.wait_for(lambda: all(group.all_have_done(1) for group in groups), _TOLD_SECONDS):
+        raise Failure("not every worker has done an allreduce", first.tail())
+    began = time.monotonic()
+    command(first, "halt")
+    if not lab.stop.wait_for(lambda: all(group.ended() for group in groups), _TOLD_SECONDS):
+        raise Failure("workers of a halted job still run", root.tail())
+    told, seconds = sum(group.who_said(remedy) for group in groups), time.monotonic() - began
+    command(root, "reset")
+    done = lab.allreduce(_racks(lab), job=_TREE)
+    case.figures = {"told": told, "seconds_until_told": round(seconds, 2), "verified": done.verified}
+    case.demand(told == lab.fabric.shape.workers, f"{told} workers named what ends a Halt")
+    case.demand(done.verified, "not every worker has verified every sum after the Reset")
+    lab.accounts_hold(case)
 
 
 def controller(lab: Lab, case: Case) -> None:
@@ -165,6 +229,8 @@ CASES: dict[str, Callable[[Lab, Case], None]] = {
     "one_level": one_level,
     "leaf_killed": leaf_killed,
     "backup": backup,
+    "root_killed": root_killed,
+    "halted": halted,
     "controller": controller,
     "leaf_replaced": leaf_replaced,
     "etcd": etcd,
@@ -174,10 +240,16 @@ CASES: dict[str, Callable[[Lab, Case], None]] = {
 def _two_levels(lab: Lab) -> None:
     """Starts the appliances of spine 0 and of all leaves, with the jobs of both trees."""
     leaves, root = lab.fabric.leaves, lab.fabric.spines[0]
-    root.members = [leaf.appliance_address for leaf in leaves]
-    lab.appliance(root, lab.settings(fan_in=len(leaves), more=_star(lab)))
+    _root(lab, root)
     for rank, leaf in enumerate(leaves):
         lab.appliance(leaf, _leaf(lab, root, leaf, (rank, len(leaves))))
+
+
+def _root(lab: Lab, site: Site) -> Appliance:
+    """An appliance with both jobs; a leaf that is silent may be at the other root."""
+    site.members = [leaf.appliance_address for leaf in lab.fabric.leaves]
+    keys = 'dead_after = "0s"'
+    return lab.appliance(site, lab.settings(fan_in=len(site.members), job_keys=keys, more=_star(lab)))
 
 
 def _whole(lab: Lab) -> None:
@@ -224,9 +296,11 @@ def _controlled(lab: Lab) -> Iterator[Controller]:
 
 def _leaf(lab: Lab, root: Site, leaf: Site, place: tuple[int, int]) -> Settings:
     rank, ranks = place
+    others = [spine for spine in lab.fabric.spines[:2] if spine is not root]
+    backups = ", ".join(f'{{ address = "{spine.appliance_address}" }}' for spine in others)
     parent = (
         f'parent = {{ address = "{root.appliance_address}:{UDP_PORT}", rank = {rank}, ranks = {ranks}, '
-        f'mac = "{leaf.router}" }}'
+        f'mac = "{leaf.router}", backups = [{backups}] }}'
     )
     return lab.settings(fan_in=len(leaf.members), job_keys=parent)
 

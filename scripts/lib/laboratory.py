@@ -141,9 +141,21 @@ class Lab:
         `half_way` is called once half of all allreduces are done. The appliances of `backups` stand in for
         that of the site.
         """
+        before = self.fabric.carried()
+        groups = self.start(sites, job=job, controller=controller, backups=backups)
+        everybody = sum(len(site.workers) for site in sites)
+        self._watch(groups, half_way, self.allreduces * everybody // 2)
+        results = [worker for group in groups for worker in group.results()]
+        after = self.fabric.carried()
+        links = {link: after[link] - before[link] for link in after}
+        return self._judged(results, links)
+
+    def start(
+        self, sites: list[Site], *, job: int, controller: str = "", backups: Sequence[Site] = ()
+    ) -> list[Workers]:
+        """Starts the workers of some sites, each at its site's appliance."""
         groups, first = [], 0
         everybody = sum(len(site.workers) for site in sites)
-        before = self.fabric.carried()
         for at in sites:
             files = self.files / f"workers{self._groups}"
             files.mkdir()
@@ -153,11 +165,7 @@ class Lab:
             group.start(self._load([at, *backups], first, everybody, job, controller))
             first += len(at.workers)
             groups.append(group)
-        self._watch(groups, half_way, self.allreduces * everybody // 2)
-        results = [worker for group in groups for worker in group.results()]
-        after = self.fabric.carried()
-        links = {link: after[link] - before[link] for link in after}
-        return self._judged(results, links)
+        return groups
 
     def _load(self, at: list[Site], first: int, everybody: int, job: int, controller: str) -> Load:
         return Load(
