@@ -62,6 +62,8 @@ pub enum Sabotage {
     Miscount,
     /// Workers are not woken when they want to be.
     LoseTimers,
+    /// Appliances of a tree do not know who takes the place of those above them.
+    ForgetSpares,
     /// A link is cut for good, and nothing excuses it.
     CutLink,
     /// Something panics.
@@ -107,5 +109,6 @@ impl Sabotage {
         Self::LoseTimers,
         Self::CutLink,
         Self::Panic,
+        Self::ForgetSpares,
     ];
 }

@@ -16,7 +16,7 @@ use crate::io::Clock;
 use crate::link::Link;
 use crate::oracle::Generations;
 use crate::outside::Outside;
-use crate::plan::{JobPlan, MILLI, Plan, Upset};
+use crate::plan::{JobPlan, MILLI, Plan, Tree, Upset};
 use crate::queue::{Queue, What};
 use crate::random::Random;
 use crate::sabotage::{Sabotage, Saboteur};
@@ -137,11 +137,14 @@ pub(crate) struct World<'a> {
 ///
 pub(crate) fn run(shape: Shape, seed: u64, sabotage: Sabotage, words: Words) -> Outcome {
     let mut random = Random::new(seed);
-    let plan = match shape {
+    let mut plan = match shape {
         Shape::Backup => Plan::of_backup(&mut random),
         Shape::Levels(levels) if levels > 1 => Plan::of_tree(&mut random, levels),
         Shape::Levels(_) => Plan::draw(&mut random),
     };
+    if sabotage == Sabotage::ForgetSpares {
+        plan.tree.iter_mut().for_each(Tree::forget_spares);
+    }
     act(&plan, random, sabotage, words).0
 }
 

@@ -8,6 +8,7 @@ use pascaline_pipelines::membership::{JobSpec, OnDeath, Parent, Secret};
 use pascaline_wire::frame::VlanTags;
 
 use super::job::{JobPlan, narrow};
+use super::upset::FOR_GOOD;
 use super::{LinkPlan, MICRO, MILLI, Part, Plan, Upset, link, longest_dark, pool};
 use crate::clock::Drift;
 use crate::host::{Host, UDP_PORT, node_address, port_mac};
@@ -29,6 +30,10 @@ pub(crate) struct Tree {
     places: Vec<Place>,
     /// Of each worker: its appliance, and its rank there.
     leaves: Vec<(usize, u16)>,
+    /// Appliances that take the place of others for those below.
+    spares: Vec<(usize, usize)>,
+    /// Nobody has been told of these.
+    secret: bool,
     first_epochs: Vec<u8>,
     pub(super) clocks: Vec<Drift>,
     /// Between each appliance and its parent; the root's is not used.
@@ -57,9 +62,34 @@ impl Tree {
             places[leaf].ranks = narrow(random.between(1, most));
             leaves.extend((0..places[leaf].ranks).map(|rank| (leaf, rank)));
         }
-        let first_epochs = places.iter().map(|_| random.next().to_le_bytes()[0]).collect();
+        let mut first_epochs: Vec<u8> = places.iter().map(|_| random.next().to_le_bytes()[0]).collect();
+        let mut spares = Vec::new();
+        if random.chance(500_000) {
+            // One for the root.
+            spares.push((places.len(), 0));
+            places.push(places[0]);
+            // Far from each other, so that no number of one is ever one of the other.
+            first_epochs.push(first_epochs[0].wrapping_add(128));
+        }
         let clocks = vec![Drift::default(); places.len()];
-        Self { places, leaves, first_epochs, clocks, links: Vec::new() }
+        Self { places, leaves, spares, secret: false, first_epochs, clocks, links: Vec::new() }
+    }
+
+    /// Those that take the place of an appliance's parent.
+    fn backups_of(&self, node: usize) -> impl Iterator<Item = usize> {
+        let parent = self.parent_of(node);
+        let spares = self.spares.iter().filter(move |(_, of)| Some(*of) == parent);
+        spares.map(|(spare, _)| *spare)
+    }
+
+    /// True if one is the parent of the other, or takes its place.
+    pub(crate) fn is_above(&self, upper: usize, node: usize) -> bool {
+        self.parent_of(node) == Some(upper) || self.backups_of(node).any(|spare| spare == upper)
+    }
+
+    /// Hides all spare appliances from those that might need them.
+    pub(crate) const fn forget_spares(&mut self) {
+        self.secret = true;
     }
 
     pub(crate) fn parent_of(&self, node: usize) -> Option<usize> {
@@ -68,6 +98,7 @@ impl Tree {
 
     /// As which of an appliance's ranks a worker counts there; `None` if it is not below.
     fn rank_at(&self, worker: usize, node: usize) -> Option<u16> {
+        let node = self.spares.iter().find(|(spare, _)| *spare == node).map_or(node, |(_, of)| *of);
         let &(mut at, mut rank) = self.leaves.get(worker)?;
         while at != node {
             (at, rank) = self.places.get(at)?.parent?;
@@ -84,6 +115,8 @@ impl Tree {
             // Far from each other, so that no number of one is ever one of the other.
             first_epochs: vec![first, first.wrapping_add(128)],
             clocks: vec![Drift::default(); 2],
+            spares: Vec::new(),
+            secret: false,
             links: Vec::new(),
         }
     }
@@ -103,7 +136,7 @@ impl Tree {
         let below = hosts.zip(&self.leaves).filter(|(_, (leaf, _))| *leaf == node || self.has_backup());
         let addresses: Vec<_> = below.map(|(host, _)| host.address).collect();
         let place = self.places.get(node).copied().unwrap_or(Place { parent: None, ranks: 0 });
-        let parent = place.parent.map(|(parent, rank)| Parent {
+        let above = |(parent, rank): (usize, u16)| Parent {
             endpoint: Endpoint {
                 port: 0,
                 mac: port_mac(0),
@@ -115,16 +148,25 @@ impl Tree {
             },
             rank,
             ranks: self.places.get(parent).map_or(0, |place| place.ranks),
-        });
+        };
+        let parent = place.parent.map(above);
+        let rank = place.parent.map_or(0, |(_, rank)| rank);
+        let spares = self.backups_of(node).filter(|_| !self.secret);
+        let backups: Vec<Parent> = spares.map(|spare| above((spare, rank))).collect();
         let spec = plan.jobs.iter().map(|job| JobSpec {
             fan_in: place.ranks,
             admitted: (job.admitted && !addresses.is_empty()).then(|| addresses.clone()),
             parent,
+            backups: backups.clone(),
             ..job.spec()
         });
         Membership::new(spec.collect(), secret, first_epoch).counted_by(plan.lcores)
     }
 }
+
+/// How long it may take until all are below a spare appliance: each notices, and comes too late for somebody,
+/// or is held where nobody else comes, a few times.
+const TOGETHER: u64 = 12_000 * MILLI;
 
 impl Plan {
     /// A schedule of one job below so many levels of appliances.
@@ -153,6 +195,10 @@ impl Plan {
         for job in &mut jobs {
             job.settle(random, conditions.news(plan.turns.starved, dark) * hops);
             job.endure(longer);
+            if !tree.spares.is_empty() {
+                // Who does not come to a spare appliance may be below the other one.
+                job.dead_after = None;
+            }
         }
         let drifts = random.chance(300_000);
         let mut clock = || if drifts { Drift::draw(random) } else { Drift::default() };
@@ -207,6 +253,12 @@ fn upsets(random: &mut Random, job: &mut JobPlan, tree: &Tree) -> (Vec<(u64, Ups
     let (mut upsets, mut longer) = (Vec::new(), 0);
     let at = |random: &mut Random| random.below(300 * MILLI);
     let short = |random: &mut Random| random.between(50 * MICRO, 30 * MILLI);
+    // One that has a spare may be gone for good.
+    if let Some(&(_, node)) = tree.spares.get(random.index(tree.spares.len().max(1))) {
+        job.excuse.appliance = true;
+        longer += TOGETHER;
+        upsets.push((at(random), Upset::RestartAppliance { node, down: FOR_GOOD }));
+    }
     for _ in 0..random.pick(&[0, 1, 1, 2, 3]) {
         let node = random.index(tree.places.len());
         let worker = random.index(tree.leaves.len());

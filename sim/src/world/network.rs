@@ -71,7 +71,7 @@ impl World<'_> {
     /// The network between an appliance and its parent.
     fn send_across(&mut self, from: usize, to: usize, mut bytes: Vec<u8>) {
         self.saboteur.tamper_across(&mut bytes, &mut self.random);
-        let up = self.plan.tree.as_ref().and_then(|tree| tree.parent_of(from)) == Some(to);
+        let up = self.plan.tree.as_ref().is_some_and(|tree| tree.is_above(to, from));
         let links = if up { &mut self.climbing } else { &mut self.descending };
         let Some(link) = links.get_mut(if up { from } else { to }) else { return };
         for arrival in link.send(self.now, bytes, &mut self.random, &mut self.faults) {
