@@ -208,6 +208,16 @@ lab_leaf_spine() {
         'cases["one_level"]["root_link_streams"]["leaf0-spine0"] >= 2'
 }
 
+# Appliances are killed for good, at the root and beside their workers, and others stand in; a job is halted.
+lab_failover() {
+    local output=$logs/lab-failover.json cases=(--case backup --case root_killed --case halted)
+    bounded 180 scripts/lab --test --json --bytes 256KiB "${cases[@]}" \
+        --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'cases["backup"]["verified"]' 'cases["root_killed"]["resumed"] > 0' \
+        'cases["halted"]["told"] == workers' 'cases["halted"]["verified"]'
+}
+
 # Between workers and a server, what is not for the appliance passes as it is. How fast is printed and not
 # judged.
 demo_inline() {
