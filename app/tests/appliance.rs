@@ -160,7 +160,7 @@ fn metrics_have_their_names_and_add_up() {
     }
     let network = Network::new(2);
     let appliance = Appliance::start(&network, Wanted::default());
-    appliance.allreduce(1, 2, &["--elements", "20000"]);
+    appliance.allreduce(1, 2, &["--elements", "20000", "--payload", "1024"]);
     assert!(network.workers[0].ping("10.77.0.254"));
     let metrics =
         appliance.metrics_when("no partial left", |m| m.sum("pool_slots_used", "state=\"open\"") == 0);
