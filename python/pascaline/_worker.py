@@ -101,11 +101,11 @@ class Worker:
         """Joins.
 
         appliance: its address or name, with or without a port (16420); behind a comma, others that stand in
-        for it, the same at all ranks. timeout: seconds for each operation
-        (30), and for joining unless join_timeout says otherwise. linger: seconds that `leave` helps others
-        at most (2). payload: bytes of a packet, the same at all ranks, a multiple of 8 (1024). in_flight,
-        spread: packets under way, and how far one may run ahead. udp_ports: those of the appliance. bind: the
-        local address. partial: take results that lack ranks, which `Report.missing` names.
+        for it, the same at all ranks. timeout: seconds for each operation (30), and for joining unless
+        join_timeout says otherwise. linger: seconds that `leave` helps others at most (2). payload: bytes of
+        a packet, the same at all ranks, a multiple of 8 (as many as the ways of all take). in_flight, spread:
+        packets under way, and how far one may run ahead. udp_ports: those of the appliance. bind: the local
+        address. partial: take results that lack ranks, which `Report.missing` names.
         """
         terms = _Terms(payload, in_flight, spread, udp_ports, bind, timeout, join_timeout, linger, partial)
         self.job, self.rank, self.ranks = job, rank, ranks

@@ -115,6 +115,8 @@ impl JobRecord {
             News::Over => self.end_with_parent(),
             News::Numbered => self.number_apart(),
             News::Suspended | News::Turned => {}
+            News::Displaced if self.phase == Phase::Forming && self.is_gathered() => self.ascend(now),
+            News::Displaced => {}
             // Whoever resets it, at whatever appliance, ends it for all.
             News::HandedUp => self.halted = false,
         }

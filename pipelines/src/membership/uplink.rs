@@ -96,6 +96,8 @@ pub(super) enum News {
     HandedUp,
     /// Another parent is in force.
     Turned,
+    /// Its session is over at the parent before it was told to go: another one has to ask.
+    Displaced,
 }
 
 #[derive(Debug)]

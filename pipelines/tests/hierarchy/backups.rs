@@ -68,6 +68,25 @@ fn the_job_goes_on_below_the_backup_where_it_was() {
     tree.end();
 }
 
+/// Only they may have results that other ranks lack.
+#[test]
+fn those_who_have_left_come_to_the_backup_too() {
+    let (mut tree, mut all) = two_roots();
+    let before = all[0].worker.epoch;
+    tree.dead[0] = true;
+    for _ in 0..7 {
+        all[..2].iter().for_each(|below| tree.leave(below));
+        tree.pass(10);
+    }
+    assert_eq!(places(&tree), [1, 0]);
+    // Their Leaves are answered `wrong_epoch` now: they join once more, to leave there.
+    wait(&mut tree, &mut all[2..], before, 7);
+    tree.form(&mut all, control::generation(before));
+    assert_eq!(places(&tree), [1, 1]);
+    assert_sums(&mut tree, &all, 0);
+    tree.end();
+}
+
 /// One that is started anew asks them all, and goes where the others are.
 #[test]
 fn a_leaf_that_starts_anew_goes_to_the_backup_that_has_the_job() {

@@ -112,6 +112,11 @@ impl Uplink {
                 News::Formed(granted)
             }
             Status::TooMany => News::Nothing,
+            // An old Join, of an earlier life of this appliance, has taken its place since.
+            Status::StaleSession => {
+                self.forget();
+                News::Displaced
+            }
             Status::Halted if self.to_reset => {
                 self.reset_first(now, *wish);
                 News::Nothing

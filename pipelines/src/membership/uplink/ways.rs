@@ -158,7 +158,8 @@ impl Uplink {
         let asks = self.sent.is_some_and(|sent| ago(sent) < PATIENCE);
         let silent = asks && self.asking.is_some_and(|since| ago(since) >= PATIENCE);
         match self.state {
-            State::Member(_) if silent => {
+            // Those who have left are needed again: only they may have what the other ranks lack.
+            State::Member(_) | State::Leaving { .. } if silent => {
                 self.turn(now, self.ways.next());
                 self.over()
             }
