@@ -89,23 +89,31 @@ def backup(lab: Lab, case: Case) -> None:
 
 
 def root_killed(lab: Lab, case: Case) -> None:
-    """The root is killed half way and stays away: its backup takes its place. Several times."""
+    """The root is killed half way and stays away, the other one takes its place. Several times."""
     _two_levels(lab)
     root, *backups = lab.fabric.spines[:2]
     if not backups:
         raise Failure("root_killed takes a second spine, with the root's backup: --spines 2")
     _root(lab, backups[0])
-    gone, downtimes, resumed, verified = lab.appliances[root.name], [], 0, True
+    roots = {site.appliance_address: site.name for site in (root, backups[0])}
+    leaf = lab.appliances[lab.fabric.leaves[0].name]
+    downtimes, resumed, verified = [], 0, True
+    gone: dict[str, Appliance] = {}
 
     def kill() -> None:
-        # Nobody is to miss it meanwhile.
-        lab.appliances.pop(root.name).kill()
+        # Either may be in force. Nobody is to miss it meanwhile.
+        parent = leaf.admin(f"/api/v1/jobs/{_TREE}/explain")["parent"]["address"]
+        name = roots[parent.split()[0]]
+        gone[name] = lab.appliances.pop(name)
+        gone[name].kill()
 
-    for turn in range(_KILLS):
-        if turn > 0:
-            # Who is to be taken in anew goes to the first that answers.
-            gone.restart(lab.stop)
-            lab.appliances[root.name] = gone
+    def come_back() -> None:
+        for name in list(gone):
+            lab.appliances[name] = gone.pop(name)
+            lab.appliances[name].restart(lab.stop)
+
+    for _ in range(_KILLS):
+        come_back()
         done = lab.allreduce(_racks(lab), job=_TREE, half_way=kill)
         downtimes.append(round(max(done.seconds) - done.median, 3))
         resumed, verified = resumed + done.resumed, verified and done.verified
@@ -120,8 +128,7 @@ def root_killed(lab: Lab, case: Case) -> None:
         resumed >= _KILLS * lab.fabric.shape.workers, "somebody has not noticed that the root was killed"
     )
     lab.accounts_hold(case)
-    gone.restart(lab.stop)
-    lab.appliances[root.name] = gone
+    come_back()
 
 
 def halted(lab: Lab, case: Case) -> None:

@@ -211,7 +211,7 @@ lab_leaf_spine() {
 # Appliances are killed for good, at the root and beside their workers, and others stand in; a job is halted.
 lab_failover() {
     local output=$logs/lab-failover.json cases=(--case backup --case root_killed --case halted)
-    bounded 180 scripts/lab --test --json --bytes 256KiB "${cases[@]}" \
+    bounded 180 scripts/lab --test --json --bytes 256KiB --allreduces 24 "${cases[@]}" \
         --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
     cat "$output"
     expect "$output" 'ok' 'cases["backup"]["verified"]' 'cases["root_killed"]["resumed"] > 0' \
