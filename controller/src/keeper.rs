@@ -1,4 +1,4 @@
-//! Between a core and its store: who leads, what is remembered, what is to be.
+//! Takes to the core what its store says of who leads, and to the store what the core wants remembered.
 
 use crate::core::Note;
 use crate::routes::Shared;

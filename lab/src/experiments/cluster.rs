@@ -87,8 +87,8 @@ pub(crate) struct Setting {
     pub(crate) delay: u64,
     /// Nanoseconds that a host takes for each packet's acknowledgement or step, beside the links.
     pub(crate) host: u64,
-    /// Up to so many nanoseconds more, each time anew. Hosts in lock-step (0) meet the same queue at the same
-    /// place in it again and again, and those that find a packet more in it get all the marks.
+    /// The most that `host` is exceeded by, in nanoseconds; drawn for each packet. Without it hosts run in
+    /// lock-step: each finds the queue as long as the last time, and a few get all the marks.
     pub(crate) jitter: u64,
     pub(crate) seed: u64,
     pub(crate) lasts: u64,

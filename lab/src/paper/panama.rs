@@ -41,7 +41,7 @@ fn checked(setting: &Setting) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-/// Gbit/s of so many packets in so many nanoseconds.
+/// The rate in Gbit/s at which full packets have passed.
 fn gbps(packets: f64, nanos: u64) -> f64 {
     packets * PACKET as f64 * 8.0 / nanos as f64
 }

@@ -194,17 +194,7 @@ fn nobody_resumes_what_another_leaf_has_reset() {
     let before = control::generation(all[0].worker.epoch);
     order(&mut tree, 1, Command::Reset).unwrap();
     tree.pass(20);
-    let mut ended = [false; 4];
-    for turn in 0..40 {
-        for (at, below) in all.iter_mut().enumerate() {
-            let resume = if ended[at] { 0 } else { before };
-            let got = if turn == 0 { ASK } else { control::generation(below.worker.epoch) };
-            let answer = tree.join(below, resume, got);
-            ended[at] |= answer.status == Status::Ok && answer.expected == 0;
-        }
-    }
-    assert_eq!(ended, [true; 4]);
-    tree.form(&mut all, 0);
+    tree.form_anew(&mut all, 0, before);
     tree.end();
 }
 

@@ -240,6 +240,22 @@ impl Tree {
         answer
     }
 
+    /// All but the first `anew` want to go on with generation `before`: each is told that it cannot. Then the
+    /// job is formed from nothing.
+    pub(crate) fn form_anew(&mut self, all: &mut [Below], anew: usize, before: u32) {
+        let mut ended = vec![false; all.len()];
+        for turn in 0..40 {
+            for (at, below) in all.iter_mut().enumerate() {
+                let resume = if at < anew || ended[at] { 0 } else { before };
+                let got = if turn == 0 { ASK } else { control::generation(below.worker.epoch) };
+                let answer = self.join(below, resume, got);
+                ended[at] |= answer.status == Status::Ok && answer.expected == 0;
+            }
+        }
+        assert!(ended.iter().all(|&ended| ended), "{ended:?}");
+        self.form(all, 0);
+    }
+
     /// Lets all workers join until all are told to go, from nothing or from generation `resume`.
     pub(crate) fn form(&mut self, all: &mut [Below], resume: u32) {
         let mut told = vec![None; all.len()];

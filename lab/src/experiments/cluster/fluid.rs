@@ -150,8 +150,8 @@ impl Links {
     }
 }
 
-/// Runs a setting to its end, in steps of so many nanoseconds. A tree's weight says how much it takes
-/// beside a flow.
+/// Runs a setting to its end. `step` is in nanoseconds; `weight` is a tree's share of a link for each share
+/// of a flow.
 pub(crate) fn run(setting: &Setting, weight: f64, step: u64) -> Outcome {
     let mut links = Links::new(setting.clos.links(Link::new(setting.gbps, 0, 0)).len());
     let capacity = capacity(setting);

@@ -16,7 +16,8 @@ const WHY: &str = "the sender's clock is exact here, and the receiver counts wha
                    than the link's 10 Gbit/s is a receiver that reads late. Knob: pauses of so much of a \
                    sample between its reads";
 
-/// Gbit/s of each sample, if the receiver reads after exponential pauses of so many fine samples.
+/// Gbit/s of each sample, as a receiver sees it that pauses between its reads: exponentially distributed
+/// times with a mean of `pause` fine samples.
 fn read(fine: &[f64], pause: f64) -> Vec<f64> {
     let mut random = Random::new(7);
     let (mut kept, mut next) = (0.0, 0.0);

@@ -29,7 +29,7 @@ const STEP: f64 = 300_000.0;
 #[derive(Debug, Clone, Copy)]
 enum How {
     Packets,
-    /// With weights of PANAMA's trees so many times as large.
+    /// Flow by flow, with the weight of PANAMA's trees multiplied by this.
     Flows(f64),
 }
 
