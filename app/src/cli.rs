@@ -18,6 +18,7 @@ use crate::admin::{client as explain, command};
 use crate::config::{Config, ConfigError};
 use crate::observe::top;
 use crate::{appliance, parameter_server};
+pub use worker::parse::{controls, duration, size};
 
 /// An in-network aggregator: sums the gradients of N workers while they cross the network
 #[derive(Debug, Parser)]

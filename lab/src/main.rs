@@ -8,6 +8,8 @@ mod fuzz_protocol;
 mod impair;
 mod paper;
 mod plot;
+mod predict;
+mod scale;
 
 use std::process::ExitCode;
 
@@ -44,6 +46,8 @@ enum Command {
     Plot(plot::PlotCommand),
     Impair(impair::ImpairArgs),
     Paper(paper::PaperArgs),
+    Predict(predict::PredictArgs),
+    Scale(scale::ScaleArgs),
     FuzzProtocol(fuzz_protocol::FuzzArgs),
     #[command(after_help = "Example:\n  source <(pascaline-lab completions zsh)")]
     Completions(manual::CompletionsArgs),
@@ -60,6 +64,8 @@ fn main() -> ExitCode {
         Command::Plot(command) => plot::run(command),
         Command::Impair(args) => impair::run(args),
         Command::Paper(args) => paper::run(args),
+        Command::Predict(args) => predict::predict(args),
+        Command::Scale(args) => scale::scale(args),
         Command::FuzzProtocol(args) => fuzz_protocol::run(args),
         Command::Completions(args) => manual::completions(args, Cli::command()),
         Command::Man(args) => manual::man(args, Cli::command()),

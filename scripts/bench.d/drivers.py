@@ -79,6 +79,8 @@ def testpmd(context: Context, network: shaped.Shaped, kind: str) -> float:
     there = json.loads(run("ip", "-n", network.appliance, "-j", "link", "show", "dev", "pas0").stdout)
     peer = f"--eth-peer=0,{there[0]['address']}"
     far, near = _memif(context.files / "testpmd.sock") if kind == "memif" else (DEVICE, _AF_XDP)
+    # What the one before has left behind: no server can have a socket that is there.
+    (context.files / "testpmd.sock").unlink(missing_ok=True)
     script = context.files / "testpmd.txt"
     script.write_text(f"set fwd mac\nset txpkts {_frame()}\nstart tx_first {_BURSTS}\n")
     first = _start(context, "far", network.appliance, far, dataplane, ["--forward-mode=macswap"])

@@ -23,7 +23,18 @@ from figure import Section  # noqa: E402
 from process import Failure, Interrupted, Stop  # noqa: E402
 from stolen import Cores  # noqa: E402
 
-SECTIONS = ("pool", "pipeline", "host", "allreduce", "olaf", "scale", "memory", "ends", "inline")
+SECTIONS = (
+    "pool",
+    "pipeline",
+    "host",
+    "allreduce",
+    "predicted",
+    "olaf",
+    "scale",
+    "memory",
+    "ends",
+    "inline",
+)
 _LIMIT_SECONDS = 5400.0
 
 _EXAMPLES = """\
@@ -44,6 +55,7 @@ sections:
   pipeline   the whole packet path over DPDK ports, against dpdk-testpmd plus the bare add
   host       the worker's kernel-UDP driver, against iperf3
   allreduce  Pascaline, Gloo and Open MPI over the same shaped links, against size / bandwidth
+  predicted  allreduces over shaped links, beside what the simulator says of the same links
   olaf       the queue of asynchronous updates, beside FIFO
   scale      what a packet costs with more workers, jobs and slots
   memory     a running appliance against what its configuration promises

@@ -117,6 +117,14 @@ trees_under_faults() {
         lab fuzz-protocol --levels 3 --seed 100000 --runs 2000 --jobs 2
 }
 
+# As many workers as three levels of appliances are meant for join, and sum exactly, in virtual time.
+at_scale() {
+    local output=$logs/scale.json
+    lab scale --levels 32,32,64 --bytes 1KiB --iterations 2 --json >"$output" || { cat "$output"; return 1; }
+    expect "$output" 'workers == 65536' 'wrong == 0' 'len(seconds) == 2' 'levels[0]["appliances"] == 1' \
+        'levels[2]["appliances"] == 1024'
+}
+
 # The pool's policies in virtual time. The program ends with exit code 1 at the first result that is not
 # exact, and at the first packet that is unaccounted for.
 policies_compared() {
@@ -260,6 +268,7 @@ all_steps() {
     step "documents: commands and links" documents
     step "protocol under faults" protocol_under_faults
     step "trees under faults" trees_under_faults
+    step "65,536 ranks" at_scale
     step "policies compared" policies_compared
     step "instructions: no more than the table has" instructions
     step "instructions: a slowed-down parse is found out" instructions_slowed

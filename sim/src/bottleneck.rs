@@ -8,23 +8,27 @@
 //! ```
 //!
 //! Each host has one link, and every job has one rank on each host, so that all jobs meet in all queues. A
-//! rank begins its next allreduce as soon as the one before is done. Frames pass as bytes, with the payload
-//! that they say; on the link a frame takes the time of its bytes and of [`FRAMING`].
+//! rank begins its next allreduce as soon as the one before is done, or after a pause. Frames pass as bytes,
+//! with the payload that they say; on the link a frame takes the time of its bytes and of their framing. A
+//! link may be one that software shapes by a bucket of tokens, as Linux does (tbf): after a pause so many
+//! bytes pass at once.
 
-mod appliance;
 mod link;
-mod rank;
 
 use core::time::Duration;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use pascaline_worker::CongestionControl;
+use pascaline_aggregator::{Policy, PoolConfig, Region};
+use pascaline_pipelines::membership::JobSpec;
+use pascaline_worker::{CongestionControl, Identity};
 
+use crate::centre::Centre;
+use crate::host::Host;
 use crate::random::Random;
-use appliance::Centre;
+use crate::rank::{Doing, Rank};
+use crate::world::nanos;
 use link::Link;
-use rank::Rank;
 
 /// Preamble, frame check sequence and gap of Ethernet, in bytes.
 pub const FRAMING: u64 = 24;
@@ -53,6 +57,11 @@ pub struct Setting {
     pub jobs: Vec<Sharer>,
     /// Bits per second of each link, each way.
     pub rate: u64,
+    /// Bytes that a link takes for each frame beside those from the Ethernet header on: [`FRAMING`] on a
+    /// wire, none where software shapes it.
+    pub framing: u64,
+    /// Bytes that pass a link at once after it was idle; 0 on a wire.
+    pub bucket: u64,
     /// From one end of a link to the other.
     pub propagation: Duration,
     /// Packets that wait in a queue at most; more are dropped.
@@ -65,9 +74,13 @@ pub struct Setting {
     pub payload: u16,
     /// Bytes of an allreduce, a multiple of 4.
     pub bytes: usize,
+    /// How long a rank waits after an allreduce before it begins the next one.
+    pub pause: Duration,
     /// How far a worker may run ahead, as the appliance is configured.
     pub window: u16,
-    /// When the simulation ends.
+    /// Allreduces of each job's first rank after which the simulation ends.
+    pub operations: usize,
+    /// When it ends at the latest.
     pub ends: Duration,
 }
 
@@ -81,13 +94,17 @@ impl Setting {
             hosts,
             jobs: Vec::new(),
             rate: 10_000_000_000,
+            framing: FRAMING,
+            bucket: 0,
             propagation: Duration::from_micros(12),
             queue: 1000,
             marks_from: Some(85),
             loss_per_million: 0,
             payload: 1024,
             bytes: 4 << 20,
+            pause: Duration::ZERO,
             window: 512,
+            operations: usize::MAX,
             ends: Duration::from_millis(50),
         }
     }
@@ -95,8 +112,12 @@ impl Setting {
     /// How long a full packet takes on a link.
     #[must_use]
     pub fn packet_time(&self) -> Duration {
-        let bits = 8 * (u64::from(self.payload) + HEADERS + FRAMING);
-        Duration::from_nanos(bits * 1_000_000_000 / self.rate.max(1))
+        self.line_time(u64::from(self.payload) + HEADERS + self.framing)
+    }
+
+    /// How long so many bytes take on a link.
+    fn line_time(&self, bytes: u64) -> Duration {
+        Duration::from_nanos(8 * bytes * 1_000_000_000 / self.rate.max(1))
     }
 }
 
@@ -186,7 +207,7 @@ pub fn run(setting: &Setting) -> Option<Outcome> {
     }
     let ends = nanos(setting.ends);
     while let Some(Reverse((at, _, what))) = world.agenda.pop() {
-        if at > ends {
+        if at > ends || world.is_done() {
             break;
         }
         world.now = at;
@@ -195,8 +216,55 @@ pub fn run(setting: &Setting) -> Option<Outcome> {
     Some(world.outcome())
 }
 
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+/// The appliance: each job has a region of twice its window, so that jobs meet nowhere but on the links.
+fn centre(setting: &Setting) -> Option<Centre> {
+    let slots = (2 * u32::from(setting.window)).next_power_of_two();
+    let region = |number: u32| Some(Region { first: number * slots, sets: slots });
+    let spec = |(number, sharer): (u32, &Sharer)| JobSpec {
+        window: setting.window,
+        max_payload: setting.payload,
+        policy: Policy { region: region(number), ..Policy::default() },
+        congestion: Some(sharer.control),
+        dead_after: None,
+        ..JobSpec::new(u16::try_from(number + 1).unwrap_or(u16::MAX), setting.hosts)
+    };
+    let specs: Vec<JobSpec> = (0..).zip(&setting.jobs).map(spec).collect();
+    let reserved = slots as usize * specs.len();
+    let all = (slots as usize * specs.len().max(1)).next_power_of_two();
+    Centre::new(specs, &PoolConfig { slots: all, reserved, ways: 1, ..PoolConfig::default() }, 0)
+}
+
+/// Ranks of the first job come first, that of the first host before the others. Each adds its number and one.
+fn rank(setting: &Setting, number: usize) -> Rank {
+    let hosts = usize::from(setting.hosts);
+    let (at, rank) = (number / hosts, u16::try_from(number % hosts).unwrap_or(0));
+    let job = u16::try_from(at + 1).unwrap_or(u16::MAX);
+    let doing = Doing {
+        identity: Identity { job, rank, ranks: setting.hosts, payload: setting.payload },
+        session: number as u64 + 1,
+        sharer: setting.jobs[at],
+        window: setting.window,
+        elements: setting.bytes / 4,
+        values: (i32::from(rank) + 1, (1..=i32::from(setting.hosts)).sum()),
+        pause: setting.pause,
+        most: usize::MAX,
+    };
+    Rank::new(Host::new(number, 1, false), doing)
+}
+
+/// What a job's ranks have got, of which the first one is asked.
+fn share(ranks: &[Rank]) -> Share {
+    let counts = ranks.iter().map(Rank::counts);
+    let (wrong, resent, marked) =
+        counts.fold((0, 0, 0), |all, one| (all.0 + one.0, all.1 + one.1, all.2 + one.2));
+    Share {
+        control: ranks.first().map_or(CongestionControl::Fixed, Rank::control),
+        operations: ranks.first().map(|rank| rank.operations().to_vec()).unwrap_or_default(),
+        results: ranks.first().map(|rank| rank.results().to_vec()).unwrap_or_default(),
+        wrong,
+        resent,
+        marked,
+    }
 }
 
 impl<'a> World<'a> {
@@ -205,8 +273,7 @@ impl<'a> World<'a> {
             return None;
         }
         let hosts = usize::from(setting.hosts);
-        let ranks: Vec<Rank> =
-            (0..hosts * setting.jobs.len()).map(|number| Rank::new(setting, number)).collect();
+        let ranks: Vec<Rank> = (0..hosts * setting.jobs.len()).map(|number| rank(setting, number)).collect();
         let links = || (0..hosts).map(|_| Link::new(setting)).collect();
         Some(Self {
             setting,
@@ -214,11 +281,17 @@ impl<'a> World<'a> {
             serial: 0,
             agenda: BinaryHeap::new(),
             random: Random::new(setting.seed),
-            centre: Centre::new(setting)?,
+            centre: centre(setting)?,
             up: links(),
             down: links(),
             ranks,
         })
+    }
+
+    /// True if the first rank of each job has done all that is wanted of it.
+    fn is_done(&self) -> bool {
+        let mut first = self.ranks.iter().step_by(usize::from(self.setting.hosts));
+        first.all(|rank| rank.operations().len() >= self.setting.operations)
     }
 
     fn schedule(&mut self, at: u64, what: What) {
@@ -240,7 +313,7 @@ impl<'a> World<'a> {
             What::Wake(at) => return self.tend(at),
         };
         for mut frame in sent {
-            let Some(at) = crate::host::Host::number_in(&frame).filter(|&at| at < self.ranks.len()) else {
+            let Some(at) = Host::number_in(&frame).filter(|&at| at < self.ranks.len()) else {
                 continue;
             };
             let link = at % usize::from(self.setting.hosts);
@@ -269,7 +342,7 @@ impl<'a> World<'a> {
         let (dropped, marked) =
             links.fold((0, 0), |(dropped, marked), link| (dropped + link.dropped(), marked + link.marked()));
         Outcome {
-            shares: self.ranks.chunks(hosts.max(1)).map(rank::share).collect(),
+            shares: self.ranks.chunks(hosts.max(1)).map(share).collect(),
             waits: self.up.into_iter().next().map(Link::into_waits).unwrap_or_default(),
             dropped,
             marked,

@@ -13,7 +13,8 @@ pub(crate) const OWN_V6: Address = Address::from_v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 
 
 /// The address at which other appliances find one.
 pub(crate) fn node_address(node: usize) -> Address {
-    Address::from_v4([10, 78, 0, low(node)])
+    let [high, low] = u16::try_from(node).unwrap_or(u16::MAX).to_be_bytes();
+    Address::from_v4([10, 78, high, low])
 }
 
 /// The MAC of an appliance's port.
@@ -66,7 +67,9 @@ impl Host {
     /// The number of the appliance that a frame is addressed to, if that is another one.
     pub(crate) fn node_in(frame: &[u8]) -> Option<usize> {
         match frame.get(30..34)? {
-            [10, 78, 0, node] if frame.get(12..14) == Some(&[8, 0]) => Some(usize::from(*node)),
+            [10, 78, high, low] if frame.get(12..14) == Some(&[8, 0]) => {
+                Some(usize::from(u16::from_be_bytes([*high, *low])))
+            }
             _ => None,
         }
     }

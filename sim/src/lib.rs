@@ -33,7 +33,9 @@
 //! **Modules.** `plan` draws a schedule and `world` runs it. `link` and `corruption` are the adversary on the
 //! wire; `clock` has the clocks. `io`, `appliance`, `host`, `worker`, `server`, `outside` and `cluster`
 //! surround the real code. `oracle` says what is wrong, and [`Sabotage`] shows that it does. `campaign` runs
-//! many schedules. [`bottleneck`] is apart: no adversary, but links with rates and queues that jobs share.
+//! many schedules. Apart, without an adversary: [`bottleneck`], links with rates and queues that jobs share,
+//! and [`hierarchy`], tens of thousands of workers below levels of appliances; `centre` and `rank` are
+//! theirs.
 //!
 //! ```
 //! use pascaline_sim::{Campaign, Sabotage, Shape};
@@ -48,11 +50,13 @@
 mod appliance;
 pub mod bottleneck;
 mod campaign;
+mod centre;
 mod clock;
 mod cluster;
 mod corruption;
 pub mod fabric;
 mod faults;
+pub mod hierarchy;
 mod host;
 mod io;
 mod link;
@@ -61,6 +65,7 @@ mod outside;
 mod plan;
 mod queue;
 pub mod random;
+mod rank;
 mod sabotage;
 mod server;
 mod trace;

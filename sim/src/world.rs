@@ -34,6 +34,8 @@ pub(crate) mod runs;
 mod turns;
 mod verdict;
 
+pub(crate) use lives::nanos;
+pub(crate) use network::datagram;
 use pauses::Stopped;
 use runs::Runs;
 

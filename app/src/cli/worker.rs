@@ -27,7 +27,7 @@ mod command;
 mod iswitch;
 mod member;
 mod olaf;
-mod parse;
+pub(super) mod parse;
 mod placed;
 mod report;
 mod sample;

@@ -5,8 +5,9 @@ use core::time::Duration;
 use pascaline_wire::frame::{ETH_LEN, IPV4_LEN};
 use pascaline_wire::{checksum, ecn};
 
-use super::{FRAMING, Setting, nanos};
+use super::Setting;
 use crate::random::Random;
+use crate::world::nanos;
 
 #[derive(Debug)]
 pub(super) struct Link {
@@ -15,7 +16,11 @@ pub(super) struct Link {
     queue: u64,
     marks_from: u64,
     loss_per_million: u32,
-    /// When what has been taken so far will have left.
+    framing: u64,
+    /// How long the link takes for what may pass at once.
+    bucket: u64,
+    /// When the link will have had the time for all that it has taken so far: what has passed at once came
+    /// before that.
     free: u64,
     packet: u64,
     waits: Vec<(Duration, Duration)>,
@@ -31,6 +36,8 @@ impl Link {
             queue: setting.queue,
             marks_from: setting.marks_from.unwrap_or(u64::MAX),
             loss_per_million: setting.loss_per_million,
+            framing: setting.framing,
+            bucket: nanos(setting.line_time(setting.bucket)),
             free: 0,
             packet: nanos(setting.packet_time()).max(1),
             waits: Vec::new(),
@@ -41,7 +48,7 @@ impl Link {
 
     /// Takes a frame, and marks it if the queue is long. When it arrives; `None` if it does not.
     pub(super) fn carry(&mut self, now: u64, frame: &mut [u8], random: &mut Random) -> Option<u64> {
-        let wait = self.free.saturating_sub(now);
+        let wait = self.free.saturating_sub(now + self.bucket);
         let waiting = wait / self.packet;
         self.waits.push((Duration::from_nanos(now), Duration::from_nanos(wait)));
         if waiting >= self.queue {
@@ -51,9 +58,10 @@ impl Link {
         if waiting >= self.marks_from && mark(frame) {
             self.marked += 1;
         }
-        let bits = 8 * (frame.len() as u64 + FRAMING);
+        let bits = 8 * (frame.len() as u64 + self.framing);
         self.free = self.free.max(now) + bits * 1_000_000_000 / self.rate;
-        (!random.chance(self.loss_per_million)).then_some(self.free + self.propagation)
+        let leaves = self.free.saturating_sub(self.bucket).max(now);
+        (!random.chance(self.loss_per_million)).then_some(leaves + self.propagation)
     }
 
     pub(super) const fn dropped(&self) -> u64 {

@@ -308,6 +308,6 @@ impl Again {
     }
 }
 
-pub(super) fn nanos(time: Duration) -> u64 {
+pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

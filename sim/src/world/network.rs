@@ -81,7 +81,7 @@ impl World<'_> {
 }
 
 /// The datagram in a frame; `None` if there is none.
-pub(super) fn datagram(bytes: &[u8]) -> Option<&[u8]> {
+pub(crate) fn datagram(bytes: &[u8]) -> Option<&[u8]> {
     let Net::Ip(ip) = Frame::parse(bytes).ok()?.net else { return None };
     let udp = ip.udp(bytes).ok()?;
     bytes.get(udp.body..udp.body + udp.body_len)

@@ -15,7 +15,7 @@ pub(super) fn dtypes() -> impl TypedValueParser<Value = DType> {
 }
 
 /// Congestion controls by their names.
-pub(super) fn controls() -> impl TypedValueParser<Value = CongestionControl> {
+pub fn controls() -> impl TypedValueParser<Value = CongestionControl> {
     let known = |name: String| CongestionControl::from_name(&name).ok_or("no such control");
     PossibleValuesParser::new(CongestionControl::ALL.map(CongestionControl::name)).try_map(known)
 }
@@ -74,7 +74,10 @@ pub(super) fn bind(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// A whole number with a unit. The crate bytesize saturates where this tells that a number is too large.
-pub(super) fn size(text: &str) -> Result<usize, String> {
+///
+/// # Errors
+/// No number, no such unit, or too large.
+pub fn size(text: &str) -> Result<usize, String> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let unit = unit.trim();
     let factor: usize = match unit.strip_suffix('B').unwrap_or(unit) {
@@ -96,8 +99,10 @@ pub(super) fn count(text: &str) -> Result<NonZeroUsize, String> {
     NonZeroUsize::new(size(text)?).ok_or_else(|| "at least 1".to_owned())
 }
 
+/// A time with a unit.
+///
 /// # Errors
 /// No number with a unit, such as 30s.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; such as 30s, 500ms or 2m"))
 }

@@ -1,4 +1,4 @@
-//! A rank that combines one tensor after the other.
+//! A rank of a simulation without an adversary: it combines one tensor after the other.
 
 use core::time::Duration;
 
@@ -6,8 +6,9 @@ use pascaline_wire::frame::ETH_LEN;
 use pascaline_wire::{Element, ecn, header};
 use pascaline_worker::{CongestionControl, Event, Identity, Join, Session};
 
-use super::{Setting, Share, Sharer, nanos};
+use crate::bottleneck::Sharer;
 use crate::host::Host;
+use crate::world::nanos;
 
 /// Longer than any simulation.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -18,13 +19,35 @@ enum Stage {
     Running(Session),
 }
 
-pub(super) struct Rank {
+/// What a rank is and does.
+pub(crate) struct Doing {
+    pub(crate) identity: Identity,
+    pub(crate) session: u64,
+    pub(crate) sharer: Sharer,
+    /// How far it may run ahead.
+    pub(crate) window: u16,
+    /// Elements of its tensor.
+    pub(crate) elements: usize,
+    /// Each element of it, and of the sum.
+    pub(crate) values: (i32, i32),
+    /// Between two allreduces.
+    pub(crate) pause: Duration,
+    /// Allreduces that it does.
+    pub(crate) most: usize,
+}
+
+/// One worker.
+pub(crate) struct Rank {
     host: Host,
     sharer: Sharer,
     stage: Stage,
     tensor: Vec<u8>,
     elements: usize,
-    hosts: u16,
+    values: (i32, i32),
+    pause: u64,
+    most: usize,
+    /// When its next allreduce begins, while it waits for that.
+    begins: Option<u64>,
     began: u64,
     /// When it is going to be woken.
     wake: Option<u64>,
@@ -34,21 +57,20 @@ pub(super) struct Rank {
 }
 
 impl Rank {
-    /// Ranks of the first job come first, that of the first host before the others.
-    pub(super) fn new(setting: &Setting, number: usize) -> Self {
-        let hosts = usize::from(setting.hosts);
-        let (at, rank) = (number / hosts, u16::try_from(number % hosts).unwrap_or(0));
-        let job = u16::try_from(at + 1).unwrap_or(u16::MAX);
-        let identity = Identity { job, rank, ranks: setting.hosts, payload: setting.payload };
-        let sharer = setting.jobs[at];
-        let join = Join::new(identity, number as u64 + 1, setting.window, sharer.begins, PATIENCE);
+    /// A rank on a host, which joins when its sharer begins.
+    pub(crate) fn new(host: Host, doing: Doing) -> Self {
+        let Doing { identity, session, sharer, window, elements, values, pause, most } = doing;
+        let join = Join::new(identity, session, window, sharer.begins, PATIENCE);
         Self {
-            host: Host::new(number, 1, false),
+            host,
             sharer,
             stage: Stage::Joining(join),
             tensor: Vec::new(),
-            elements: setting.bytes / 4,
-            hosts: setting.hosts,
+            elements,
+            values,
+            pause: nanos(pause),
+            most,
+            begins: None,
             began: 0,
             wake: None,
             operations: Vec::new(),
@@ -57,11 +79,11 @@ impl Rank {
         }
     }
 
-    pub(super) fn begins(&self) -> u64 {
+    pub(crate) fn begins(&self) -> u64 {
         nanos(self.sharer.begins)
     }
 
-    pub(super) fn receive(&mut self, now: u64, frame: &[u8]) {
+    pub(crate) fn receive(&mut self, now: u64, frame: &[u8]) {
         let Some(datagram) = self.host.receive(frame) else { return };
         let marked = frame.get(ETH_LEN + 1).is_some_and(|&class| ecn::is_marked(class));
         let time = Duration::from_nanos(now);
@@ -80,31 +102,62 @@ impl Rank {
                 if event == Some(Event::Completed) {
                     self.operations.push(Duration::from_nanos(now - self.began));
                     self.check();
-                    self.begin(now);
+                    self.begins = (self.operations.len() < self.most).then_some(now + self.pause);
                 }
             }
         }
     }
 
-    /// Every rank sends its number and one for each element.
     fn begin(&mut self, now: u64) {
         let Stage::Running(session) = &mut self.stage else { return };
-        let Identity { rank, .. } = session.membership().identity;
-        let mine = i32::from(rank) + 1;
         self.tensor.clear();
-        self.tensor.extend((0..self.elements).flat_map(|_| mine.to_le_bytes()));
+        self.tensor.extend((0..self.elements).flat_map(|_| self.values.0.to_le_bytes()));
         self.began = now;
         // What cannot begin shows as an operation that never ends.
         let _ = session.start(Duration::from_nanos(now), self.tensor.len(), Element::I32_SUM, PATIENCE);
     }
 
     fn check(&mut self) {
-        let sum: i32 = (1..=i32::from(self.hosts)).sum();
-        let wrong = self.tensor.chunks_exact(4).filter(|element| **element != sum.to_le_bytes());
+        let sum = self.values.1.to_le_bytes();
+        let wrong = self.tensor.chunks_exact(4).filter(|element| **element != sum);
         self.wrong += wrong.count() as u64;
     }
 
-    pub(super) fn poll_transmit(&mut self, now: u64) -> Option<Vec<u8>> {
+    /// True once it has joined.
+    pub(crate) const fn has_joined(&self) -> bool {
+        matches!(self.stage, Stage::Running(_))
+    }
+
+    /// How long each of its allreduces took.
+    pub(crate) fn operations(&self) -> &[Duration] {
+        &self.operations
+    }
+
+    /// When it got each result.
+    pub(crate) fn results(&self) -> &[Duration] {
+        &self.results
+    }
+
+    /// The control that it follows.
+    pub(crate) const fn control(&self) -> CongestionControl {
+        self.sharer.control
+    }
+
+    /// Elements of its sums that were not what they had to be, contributions that it has sent again, and
+    /// results that were marked.
+    pub(crate) fn counts(&self) -> (u64, u64, u64) {
+        let (resent, marked) = match &self.stage {
+            Stage::Joining(_) => (0, 0),
+            Stage::Running(session) => (session.counters().retransmissions, session.counters().marked),
+        };
+        (self.wrong, resent, marked)
+    }
+
+    pub(crate) fn poll_transmit(&mut self, now: u64) -> Option<Vec<u8>> {
+        if self.begins.is_some_and(|begins| begins <= now) {
+            self.begins = None;
+            self.begin(now);
+        }
         let time = Duration::from_nanos(now);
         match &mut self.stage {
             Stage::Joining(join) => {
@@ -124,34 +177,16 @@ impl Rank {
     }
 
     /// When it wants to look at the clock again, if it is not going to anyway.
-    pub(super) fn due(&mut self, now: u64) -> Option<u64> {
+    pub(crate) fn due(&mut self, now: u64) -> Option<u64> {
         let due = match &self.stage {
             Stage::Joining(join) => Some(join.poll_timeout()),
             Stage::Running(session) => session.poll_timeout(),
         };
-        let due = nanos(due?).max(now + 1);
+        let due = due.map(nanos).into_iter().chain(self.begins).min()?.max(now + 1);
         let news = self.wake.is_none_or(|wake| wake <= now || due < wake);
         news.then(|| {
             self.wake = Some(due);
             due
         })
-    }
-}
-
-/// What a job's ranks have got, of which the first one is asked.
-pub(super) fn share(ranks: &[Rank]) -> Share {
-    let counters = |rank: &Rank| match &rank.stage {
-        Stage::Joining(_) => (0, 0),
-        Stage::Running(session) => (session.counters().retransmissions, session.counters().marked),
-    };
-    let (resent, marked) =
-        ranks.iter().map(counters).fold((0, 0), |(resent, marked), more| (resent + more.0, marked + more.1));
-    Share {
-        control: ranks.first().map_or(CongestionControl::Fixed, |rank| rank.sharer.control),
-        operations: ranks.first().map(|rank| rank.operations.clone()).unwrap_or_default(),
-        results: ranks.first().map(|rank| rank.results.clone()).unwrap_or_default(),
-        wrong: ranks.iter().map(|rank| rank.wrong).sum(),
-        resent,
-        marked,
     }
 }

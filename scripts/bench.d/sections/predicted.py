@@ -1,0 +1,83 @@
+"""Allreduces over shaped links beside what the simulator says of the same links."""
+
+from __future__ import annotations
+
+import statistics
+
+import programs
+import reducers
+import shaped
+from context import Context
+from figure import Beside, Figure, Goal, Section
+from process import Failure
+
+TITLE = "Virtual time beside the real thing: an allreduce over shaped links"
+
+_KIB, _MIB = 1024, 1024 * 1024
+# The sum of all links' rates in Mbit/s, as in the section allreduce.
+_ALL_LINKS = 400
+_SIZES = {40 * _KIB: 60, _MIB: 10, 16 * _MIB: 3}
+_CLOSE = Goal(at_least=0.95, at_most=1.05)
+# An allreduce of one element, which the shapers' buckets let pass at once, and how often.
+_SHORTEST = {4: 100}
+
+
+def measure(context: Context, section: Section) -> None:
+    """Each number of ranks in turns; what counts is the median of the turns' ratios."""
+    turns = context.pick(3, 1)
+    section.notes += [
+        "Links, workers and appliance are those of the section allreduce. `pascaline-lab predict` is told "
+        "the links' rate, the shapers' bucket, and as the round trip what an allreduce of one element takes "
+        "on the same links, which are idle otherwise.",
+        "Time: of the slowest rank, after a barrier; the median over the sums. In virtual time processors "
+        "take none beyond that round trip.",
+    ]
+    for ranks in context.workers or ((4,) if context.quick else (2, 4, 8)):
+        mbit = context.mbit or max(1, _ALL_LINKS // ranks)
+        sizes = {size: times for size, times in _SIZES.items() if not context.quick or size <= _MIB}
+        try:
+            _compare(context, section, ranks, mbit, sizes, turns)
+        except Failure as failure:
+            section.failures.append(f"{ranks} ranks: {failure}")
+            context.say(f"predicted: {failure.whole}")
+
+
+def _compare(
+    context: Context, section: Section, ranks: int, mbit: int, sizes: dict[int, int], turns: int
+) -> None:
+    ours: dict[int, list[float]] = {size: [] for size in sizes}
+    said: dict[int, list[float]] = {size: [] for size in sizes}
+    for turn in range(turns):
+        context.stop.check()
+        context.say(f"predicted: {ranks} ranks at {mbit} Mbit/s, turn {turn + 1} of {turns}")
+        with shaped.Shaped(ranks, mbit) as network:
+            times, counted = reducers.pascaline(context, network, {**_SHORTEST, **sizes})
+        round_trip = 1e6 * times[4]
+        section.raw[f"{ranks} ranks, turn {turn + 1}"] = {"round_trip_us": round_trip, **counted}
+        for size in sizes:
+            ours[size].append(times[size])
+            said[size].append(_predicted(context, ranks, mbit, size, round_trip))
+    for size in sizes:
+        amount = f"{size // _MIB} MiB" if size >= _MIB else f"{size // _KIB} KiB"
+        case = f"N = {ranks}, {amount}, {mbit} Mbit/s"
+        ratios = [real / virtual for real, virtual in zip(ours[size], said[size], strict=True)]
+        beside = Beside("virtual time", 1e3 * statistics.median(said[size]))
+        real = 1e3 * statistics.median(ours[size])
+        section.add(
+            Figure(
+                case, real, "ms", beside, goal=_CLOSE, group=case, label="real",
+                of_turns=statistics.median(ratios),
+            )
+        )  # fmt: skip
+
+
+def _predicted(context: Context, ranks: int, mbit: int, size: int, round_trip: float) -> float:
+    options = {
+        "--ranks": ranks, "--mbit": mbit, "--bytes": size, "--payload": shaped.PAYLOAD,
+        "--bucket": shaped.burst(mbit), "--round-trip": f"{round(round_trip)}us",
+        "--in-flight": reducers.IN_FLIGHT,
+    }  # fmt: skip
+    words = [str(word) for option in options.items() for word in option]
+    command = [str(context.lab), "predict", *words, "--json"]
+    said = programs.json_of("predict", command, context.files, context.stop, 300.0)
+    return float(said["median_seconds"])
