@@ -95,7 +95,7 @@ impl ControlPlane {
             let answer = self.membership.handle(now, &request);
             if let Some(answer) = &answer {
                 self.changed |= answer.changed;
-                let reply = answer.reply(&request.from, self.mac(request.from.port));
+                let reply = answer.reply(&request, self.mac(request.from.port));
                 self.waiting.push_back((request.lcore, reply));
             }
             turn.decided.push(Decided { request, answer });

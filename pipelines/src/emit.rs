@@ -246,11 +246,18 @@ impl<I: Io> Emitter<I> {
     /// Stages a short frame of the appliance's own making. One that is longer than a header buffer (an answer
     /// with the bitmap of many lost ranks) takes a whole frame's buffer.
     pub fn stage_bytes(&mut self, port: usize, bytes: &[u8]) -> bool {
-        let buffer = if bytes.len() > HEADER_ROOM { self.frame_buffer() } else { self.header_buffer() };
+        self.stage_padded(port, bytes, 0)
+    }
+
+    /// The same with so many zeros behind.
+    pub(crate) fn stage_padded(&mut self, port: usize, bytes: &[u8], padding: usize) -> bool {
+        let len = bytes.len() + padding;
+        let buffer = if len > HEADER_ROOM { self.frame_buffer() } else { self.header_buffer() };
         let Some(mut buffer) = buffer else { return false };
-        let whole = buffer.set_len(bytes.len());
-        if let (true, Some(place)) = (whole, buffer.bytes_mut().get_mut(..bytes.len())) {
+        let whole = buffer.set_len(len);
+        if let (true, Some((place, rest))) = (whole, buffer.bytes_mut().split_at_mut_checked(bytes.len())) {
             place.copy_from_slice(bytes);
+            rest.fill(0);
             self.stage(port, buffer, Class::Own);
             true
         } else {

@@ -266,7 +266,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     fn replies(&mut self) -> bool {
         for sent in 0..REPLIES {
             let Some(reply) = self.end.reply() else { return sent > 0 };
-            self.emitter.stage_bytes(reply.port, reply.frame());
+            self.emitter.stage_padded(reply.port, reply.frame(), reply.padding().into());
         }
         true
     }

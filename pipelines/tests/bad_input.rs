@@ -162,7 +162,7 @@ fn bodies() -> Vec<Case> {
             body[0] = 11;
             control(w, &body)
         }),
-        frame(R::Control, "a byte too many", move |w| control(w, &[&join(w).to_bytes()[..], &[0]].concat())),
+        frame(R::Control, "a byte too many", move |w| control(w, &[&join(w).to_bytes()[..], &[1]].concat())),
         frame(R::Control, "an Ack, which is never answered", move |w| {
             control(w, &Control { action: Action::Ack, ..join(w) }.to_bytes())
         }),

@@ -333,6 +333,17 @@ def _gradients_filtered(bed: Bed) -> None:
     _firewall(bed, "egress", "left", r"\b1408\b", "firewall|MTU")
 
 
+@case("filtered-from-the-start")
+def _filtered_from_the_start(bed: Bed) -> None:
+    """Something drops the long packets to one rank, and those from another, before they join."""
+    bed.appliance()
+    _drop_long(bed, 0, "egress")
+    _drop_long(bed, RANKS - 1, "ingress")
+    bed.succeeds(children := bed.workers(iterations=3))
+    for child in (children[0], children[-1]):
+        bed.says(child.name, child.err.read_text(), r"\b1448 payload bytes do not get through", r"with 512\b")
+
+
 @case("mtu")
 def _mtu(bed: Bed) -> None:
     """The MTU of a rank's interface becomes smaller than its packets."""

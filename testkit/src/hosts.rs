@@ -168,6 +168,11 @@ impl Worker {
 
     /// A request to the control plane.
     pub fn control(&self, action: Action) -> Vec<u8> {
+        self.padded(action, 0)
+    }
+
+    /// The same with so many zeros at its end.
+    pub fn padded(&self, action: Action, zeros: usize) -> Vec<u8> {
         let control = Control {
             payload: if action == Action::Join { self.payload } else { 0 },
             window: 512,
@@ -177,7 +182,9 @@ impl Worker {
         };
         let epoch = if action == Action::Join { 0 } else { self.epoch };
         let header = Header { epoch, element: Element::F32_SUM, ..self.header(Kind::Control, 0, 0) };
-        self.frame(&header, &control.to_bytes())
+        let mut body = control.to_bytes().to_vec();
+        body.resize(body.len() + zeros, 0);
+        self.frame(&header, &body)
     }
 }
 

@@ -47,6 +47,9 @@ use crate::trailer::Trailer;
 /// Length of the body.
 pub const LEN: usize = 48;
 
+/// Zeros that may follow a Join, at most: with them it is as long as a packet of 8,960 payload bytes.
+pub const MAX_PADDING: usize = 8960 - LEN;
+
 /// The rank in the header of a parameter server's packets, which has none.
 pub const SERVER_RANK: u16 = u16::MAX;
 
@@ -305,14 +308,17 @@ impl Control {
         }
     }
 
-    /// Reads the body of a control packet.
+    /// Reads the body of a control packet. What follows a Join's, or that of the Ack to one, are zeros: they
+    /// make the packet as long as one that is full.
     ///
     /// # Errors
-    /// `Truncated` if it is shorter than [`LEN`], `Control` if it is longer, holds an undefined value, or has
-    /// a status or an answered action without being an Ack. An Ack answers no Ack.
+    /// `Truncated` if it is shorter than [`LEN`], `Control` if something else follows, it holds an undefined
+    /// value, or has a status or an answered action without being an Ack. An Ack answers no Ack.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let (raw, rest) = Raw::ref_from_prefix(body).map_err(|_| Malformed::Truncated)?;
-        if !rest.is_empty() {
+        let join = Action::Join as u8;
+        let is_padded = raw.action == join || (raw.action, raw.answers) == (Action::Ack as u8, join);
+        if !(rest.is_empty() || is_padded && rest.iter().all(|&byte| byte == 0)) {
             return Err(Malformed::Control);
         }
         let action = Action::from_code(raw.action).ok_or(Malformed::Control)?;

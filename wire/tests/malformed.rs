@@ -219,7 +219,14 @@ fn control() {
         Control::parse(&bytes).map(drop)
     };
     let refused = Err(Malformed::Control);
-    assert_eq!(Control::parse(&[good.as_slice(), &[0]].concat()).map(drop), refused, "49 bytes");
+    // Zeros make a Join as long as a full packet, and the Ack to it.
+    let longer = |behind: &[u8]| Control::parse(&[good.as_slice(), behind].concat());
+    assert_eq!(longer(&[0; 1000]), Control::parse(&good));
+    assert_eq!(longer(&[0, 0, 1]).map(drop), refused, "49 bytes and a one");
+    let leave = [&[2], &good[1..], &[0]].concat();
+    assert_eq!(Control::parse(&leave).map(drop), refused, "49 bytes of a Leave");
+    let answer = |to: u8| Control::parse(&[&[8, 0, to], &good[3..], &[0]].concat()).map(drop);
+    assert_eq!((answer(1), answer(2)), (Ok(()), refused), "of an Ack to a Join, and to a Leave");
     assert_eq!(with(&[(0, 0)]), refused, "action 0");
     assert_eq!(with(&[(0, 11)]), refused, "action 11");
     assert_eq!(with(&[(3, 8)]), refused, "element type 8");

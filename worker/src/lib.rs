@@ -37,7 +37,7 @@
 //! | [`element`], [`narrow`], [`priority`] | types of elements; smaller ones on the wire; urgency |
 //! | [`asynchronous`], [`pipeline`] | training in which nobody waits for anybody |
 //! | [`places`] | backup appliances: which one to turn to |
-//! | [`inquiry`], [`probe`] | asking who is missing, and which packets get through |
+//! | [`inquiry`], [`probe`], [`path`] | asking who is missing, and which packets get through |
 //! | [`counters`], [`rejection`] | what happened, and why the appliance said no |
 //! | [`switchml`] | a client of SwitchML's UDP protocol |
 //! | [`way`] | why packets do not get to the appliance |
@@ -51,6 +51,7 @@ compile_error!("payloads are little endian, and tensors are sent as they lie in 
 
 pub mod allreduce;
 pub mod answers;
+mod asking;
 pub mod asynchronous;
 pub mod cache;
 pub mod collective;
@@ -62,6 +63,7 @@ pub mod inquiry;
 pub mod membership;
 pub mod narrow;
 pub mod partials;
+pub mod path;
 pub mod pipeline;
 pub mod places;
 pub mod priority;

@@ -11,8 +11,10 @@ use core::time::Duration;
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{CongestionControl, Element, Header, Kind, Trailer, header};
 
+use crate::asking::Asking;
 use crate::identity::{CONTROL_LEN, Identity, Membership};
 use crate::inquiry::{Inquiry, Missing, STALLED, query};
+use crate::path::{Path, Shortened};
 use crate::places::Places;
 use crate::rejection::{Reason, Rejection};
 use crate::requests::Requests;
@@ -22,48 +24,6 @@ use crate::way::{Check, Unreachable, Way};
 pub const FIRST_INTERVAL: Duration = Duration::from_millis(20);
 /// The longest.
 pub const LAST_INTERVAL: Duration = Duration::from_millis(100);
-
-/// When to ask again.
-#[derive(Debug)]
-pub(crate) struct Asking {
-    next: Duration,
-    interval: Duration,
-    end: Duration,
-}
-
-impl Asking {
-    pub(crate) fn new(now: Duration, patience: Duration) -> Self {
-        Self { next: now, interval: FIRST_INTERVAL, end: now.saturating_add(patience) }
-    }
-
-    /// Asks for the first time after a while, and never gives up.
-    pub(crate) const fn after(now: Duration, pause: Duration) -> Self {
-        Self { next: now.saturating_add(pause), interval: FIRST_INTERVAL, end: Duration::MAX }
-    }
-
-    pub(crate) fn is_due(&mut self, now: Duration) -> bool {
-        let due = self.next <= now;
-        if due {
-            self.next = now + self.interval;
-            self.interval = (self.interval * 3 / 2).min(LAST_INTERVAL);
-        }
-        due
-    }
-
-    pub(crate) fn poll_timeout(&self) -> Duration {
-        self.next.min(self.end)
-    }
-
-    pub(crate) fn is_over(&self, now: Duration) -> bool {
-        now >= self.end
-    }
-
-    /// Asks again at once, and in short intervals.
-    pub(crate) const fn begin_again(&mut self) {
-        self.next = Duration::ZERO;
-        self.interval = FIRST_INTERVAL;
-    }
-}
 
 /// The generation that a Join names, so that it counts in no other: one that was overtaken by events must not
 /// complete a generation for a worker that is no more.
@@ -164,14 +124,14 @@ pub struct Join {
     /// From the latest Ack: it proves that this worker is where its requests say that it is.
     cookie: u64,
     requests: Requests,
-    request: [u8; CONTROL_LEN],
+    request: Vec<u8>,
     asking: Asking,
     started: Duration,
     joined: Option<u16>,
     inquiry: Inquiry,
     places: Places,
-    /// Whether shorter packets than the identity's will do.
-    flexible: bool,
+    /// If shorter packets than the identity's will do: whether those get through.
+    path: Option<Path>,
     /// For texts alone.
     appliance: Option<SocketAddr>,
     way: Way,
@@ -192,22 +152,28 @@ impl Join {
             told: Told::NOTHING,
             cookie: 0,
             requests: Requests::default(),
-            request: [0; CONTROL_LEN],
+            request: Vec::new(),
             asking: Asking::new(now, deadline),
             started: now,
             joined: None,
             places: Places::default(),
-            flexible: false,
+            path: None,
             appliance: None,
             way: Way::default(),
         }
     }
 
-    /// Takes what the ranks agree on, if that is no more than the identity's payload.
+    /// Takes what the ranks agree on, if that is no more than the identity's payload, and finds out first
+    /// whether packets that long get through to the appliance and back: if not, it tries shorter ones.
     #[must_use]
     pub const fn flexible(mut self) -> Self {
-        self.flexible = true;
+        self.path = Some(Path::of(self.identity.payload));
         self
+    }
+
+    /// What to tell the user of packets that did not get through, once.
+    pub fn shortened(&mut self) -> Option<Shortened> {
+        self.path.as_mut()?.news()
     }
 
     /// Names the appliance in the texts of failures.
@@ -241,17 +207,19 @@ impl Join {
     pub fn poll_transmit(&mut self, now: Duration) -> Option<&[u8]> {
         if self.places.turn(now, false) {
             (self.told, self.cookie, self.way) = (Told::NOTHING, 0, Way::default());
+            self.path = self.path.map(|_| Path::of(self.identity.payload));
             self.requests.outdate();
             self.asking.begin_again();
         }
+        let mut padding = 0;
         let (head, body) = if self.asking.is_due(now) {
             self.places.asked(now);
-            if self.told.epoch().is_some() {
+            let told = self.tell(&mut padding);
+            if told.epoch().is_some() {
                 self.places.note_join();
             }
-            let (head, body) =
-                self.identity.join(self.requests.next(), self.session, self.spread, 0, self.told);
-            (head, offering(body, self.flexible))
+            let (head, body) = self.identity.join(self.requests.next(), self.session, self.spread, 0, told);
+            (head, offering(body, self.path.is_some()))
         } else if let Some(joined) = self.joined
             && self.inquiry.is_due(now, joined.into(), self.identity.rank)
         {
@@ -260,9 +228,23 @@ impl Join {
             return None;
         };
         let body = Control { cookie: self.cookie, ..body };
-        self.request[..header::LEN].copy_from_slice(&head.to_bytes());
-        self.request[header::LEN..].copy_from_slice(&body.to_bytes());
+        self.request.clear();
+        self.request.extend(head.to_bytes());
+        self.request.extend(body.to_bytes());
+        self.request.resize(CONTROL_LEN + padding, 0);
         Some(&self.request)
+    }
+
+    /// Which generation the next Join names, and how many zeros make it longer. As long as it is not known
+    /// whether long packets get through it only asks, so that it does not count.
+    fn tell(&mut self, padding: &mut usize) -> Told {
+        let Some(path) = self.path.as_mut().filter(|path| !path.is_open()) else { return self.told };
+        if path.shorten() {
+            self.asking.begin_again();
+        }
+        self.identity.payload = path.payload();
+        *padding = path.padding();
+        if path.is_open() { self.told } else { Told::NOTHING }
     }
 
     /// Says that this worker has given up, if the appliance may count it as joined: to be sent after a
@@ -306,6 +288,11 @@ impl Join {
         if !mine || !self.requests.awaits(header.psn) {
             return None;
         }
+        if let Some(path) = &mut self.path
+            && path.answered(datagram.len())
+        {
+            self.asking.begin_again();
+        }
         match ack.status {
             Status::Ok | Status::Pending => {}
             Status::WrongEpoch => {
@@ -321,7 +308,8 @@ impl Join {
             self.hear(header.epoch, ack.cookie);
             return None;
         }
-        if !agrees(&ack, self.identity.payload, self.flexible) {
+        let flexible = self.path.is_some();
+        if !agrees(&ack, self.identity.payload, flexible) {
             let (expected, got) = (u32::from(ack.payload), u32::from(self.identity.payload));
             return Some(Err(self.identity.rejection(Reason::Payload, expected, got).into()));
         }
@@ -330,7 +318,7 @@ impl Join {
         }
         Some(Ok(Membership {
             identity: Identity { payload: ack.payload, ..self.identity },
-            flexible: self.flexible,
+            flexible,
             session: self.session,
             requests: self.requests.latest(),
             epoch: header.epoch,

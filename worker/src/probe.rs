@@ -19,7 +19,7 @@ const FAR: u32 = 1 << 30;
 /// Added to the epoch: no generation of the near past or future.
 pub(crate) const EPOCH_AWAY: u8 = 0x80;
 /// Payloads of packets that fit into MTUs that there are: 9,000, 1,500, 1,400 (tunnels), 1,280 (IPv6), 576.
-const COMMON: [u16; 5] = [8896, 1408, 1344, 1216, 512];
+pub(crate) const COMMON: [u16; 5] = [8896, 1408, 1344, 1216, 512];
 
 /// Which payload lengths get through to the appliance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use pascaline_aggregator::{Request, Verb};
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{Counter, DropReason, JobEvent, Moment};
-use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::control::{Action, Control, LEN, Status};
 use pascaline_wire::frame::Mac;
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::trailer::Operations;
@@ -257,8 +257,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         (control, operations): (Control, Option<Operations>),
         packet: I::Buf,
     ) {
-        let (from, header) = (Endpoint::of(port, datagram), datagram.header);
-        if self.end.request(ControlRequest { lcore: self.number, from, header, control, operations }) {
+        let (lcore, from, header) = (self.number, Endpoint::of(port, datagram), datagram.header);
+        let behind = || usize::from(datagram.payload.total).saturating_sub(LEN);
+        let padding = if control.action == Action::Join { behind() } else { 0 };
+        let padding = u16::try_from(padding).unwrap_or(0);
+        if self.end.request(ControlRequest { lcore, from, header, control, padding, operations }) {
             self.emitter.tally.add(Counter::Answered, 1);
             self.emitter.recycle(packet);
         } else {

@@ -19,6 +19,8 @@ pub struct ControlRequest {
     pub header: Header,
     /// Its body.
     pub control: Control,
+    /// Zeros behind its body.
+    pub padding: u16,
     /// Of an answer of a parent: two operations that do not go together.
     pub operations: Option<Operations>,
 }
@@ -43,9 +45,10 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The answer as a packet to whoever sent the request, from a port with this MAC.
+    /// The answer as a packet to whoever sent the request, from a port with this MAC. What has no trailer is
+    /// as long as the request was: whoever asked learns that such packets get through.
     #[must_use]
-    pub fn reply(&self, to: &Endpoint, local_mac: Mac) -> Reply {
+    pub fn reply(&self, to: &ControlRequest, local_mac: Mac) -> Reply {
         let trailer = Trailer {
             bitmap: self.lost,
             operations: self.operations,
@@ -53,7 +56,7 @@ impl Answer {
             sentence: self.sentence,
             ..Trailer::default()
         };
-        Reply::with_trailer(to, local_mac, &self.header, &self.control, &trailer)
+        Reply::with_trailer(&to.from, local_mac, (&self.header, &self.control), &trailer, to.padding)
     }
 }
 
@@ -65,53 +68,63 @@ const _: () = assert!(trailer::RANKS_LEN >= trailer::BITMAP_LEN && trailer::RANK
 /// Longest frame of an answer.
 pub const REPLY_LEN: usize = template::MAX_LEN + BODY_LEN;
 
-/// An answer: a whole frame and the port to send it on.
+/// An answer: a whole frame, but for zeros at its end, and the port to send it on.
 #[derive(Debug, Clone, Copy)]
 pub struct Reply {
     /// Index of the port.
     pub port: usize,
     bytes: [u8; REPLY_LEN],
     len: usize,
+    padding: u16,
 }
 
 impl Reply {
     /// The control packet `control` with the header `header` for `to`, from a port with this MAC.
     #[must_use]
     pub fn new(to: &Endpoint, local_mac: Mac, header: &Header, control: &Control) -> Self {
-        Self::with_trailer(to, local_mac, header, control, &Trailer::default())
+        Self::with_trailer(to, local_mac, (header, control), &Trailer::default(), 0)
     }
 
-    /// As [`new`](Self::new), with a trailer behind the body if it has an element.
+    /// As [`new`](Self::new), with a trailer behind the body if it has an element, else with zeros.
     fn with_trailer(
         to: &Endpoint,
         local_mac: Mac,
-        header: &Header,
-        control: &Control,
+        (header, control): (&Header, &Control),
         trailer: &Trailer,
+        padding: u16,
     ) -> Self {
         let mut bytes = [0; REPLY_LEN];
-        let mut body = [0; BODY_LEN];
-        let (fixed, rest) = body.split_at_mut(control::LEN);
+        // With the longest padding: checksums and lengths are of all that is sent.
+        let mut whole = [0; control::LEN + control::MAX_PADDING];
+        let (fixed, rest) = whole.split_at_mut(control::LEN);
         fixed.copy_from_slice(&control.to_bytes());
         // Neither can fail: the arrays have room for the longest element, and for the longest headers before
         // it.
         let empty = *trailer == Trailer::default();
         let behind = if empty { 0 } else { trailer.emit(rest).unwrap_or(0) };
-        let body = &body[..control::LEN + behind];
+        let padding = if empty { usize::from(padding).min(rest.len()) } else { 0 };
         let flags = if behind > 0 { header.flags.with(Flags::TRAILER) } else { header.flags };
         let header = Header { flags, ..*header };
-        let head = Template::new(&to.path(local_mac)).write(&mut bytes, &header, body).unwrap_or(0);
-        let len = head + body.len();
+        let template = Template::new(&to.path(local_mac));
+        let body = &whole[..control::LEN + behind + padding];
+        let head = template.write(&mut bytes, &header, body).unwrap_or(0);
+        let len = head + control::LEN + behind;
         if let Some(place) = bytes.get_mut(head..len) {
-            place.copy_from_slice(body);
+            place.copy_from_slice(&body[..control::LEN + behind]);
         }
-        Self { port: to.port, bytes, len }
+        Self { port: to.port, bytes, len, padding: u16::try_from(padding).unwrap_or(0) }
     }
 
-    /// The frame.
+    /// The frame, without the zeros at its end.
     #[must_use]
     pub fn frame(&self) -> &[u8] {
         &self.bytes[..self.len.min(REPLY_LEN)]
+    }
+
+    /// How many zeros those are.
+    #[must_use]
+    pub const fn padding(&self) -> u16 {
+        self.padding
     }
 }
 

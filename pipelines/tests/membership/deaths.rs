@@ -7,7 +7,7 @@ use pascaline_wire::control::{self, Action, Control, Status, generation};
 use pascaline_wire::frame::{Frame, Net};
 use pascaline_wire::{Flags, Header};
 
-use crate::plane::{Plane, endpoint, millis, named, secs, told};
+use crate::plane::{Plane, millis, named, request, secs, told};
 use Action::{Join, Leave};
 use Status::{NotMember, Ok, Pending, RankLost, WrongEpoch};
 use pascaline_testkit::{JOB, Worker, port_mac};
@@ -366,7 +366,7 @@ fn the_trailer_has_room_for_every_rank() {
     assert_eq!(told(&answer), (RankLost, 7, 1023, 0));
     let expected: Vec<u16> = (0..1024).filter(|&rank| rank != 512).collect();
     assert_eq!(named(&answer), expected);
-    assert_eq!(ranks_in(&answer.reply(&endpoint(&waiting), port_mac(0))), expected);
+    assert_eq!(ranks_in(&answer.reply(&request(&waiting, Join, 0, 0), port_mac(0))), expected);
 }
 
 /// What a worker finds in the frame of an answer.
@@ -386,6 +386,7 @@ fn ranks_in(reply: &Reply) -> Vec<u16> {
 #[test]
 fn an_answer_without_lost_ranks_has_no_trailer() {
     let (mut plane, workers) = Plane::complete(failing(2));
-    let reply = plane.heartbeat(&workers[0]).reply(&endpoint(&workers[0]), port_mac(0));
-    assert_eq!(reply.frame().len(), 64 + control::LEN);
+    let asked = request(&workers[0], Join, 0, 0);
+    let reply = plane.heartbeat(&workers[0]).reply(&asked, port_mac(0));
+    assert_eq!((reply.frame().len(), reply.padding()), (64 + control::LEN, 0));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pascaline_pipelines::jobs::{Job, JobTable};
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_telemetry::{Counter, DropReason};
-use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::frame::Address;
 
 use crate::common::appliance::{Bench, Plan, assert_results, job};
@@ -117,5 +117,29 @@ fn the_names_of_many_lost_ranks_reach_the_worker() {
     bench.feed(0, [&worker.control(Action::Join)]);
     assert!(bench.heard(0).is_empty());
     assert_eq!(bench.appliance.get(Counter::NoBuffer), 1);
+    bench.end();
+}
+
+/// Who joins with a packet as long as a full one learns that such packets come back as well.
+#[test]
+fn the_answer_to_a_join_is_as_long_as_the_join() {
+    let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 2)], ..Plan::one_armed() });
+    for worker in [Worker::new(0, 2), Worker::new(1, 2).v6()] {
+        let join = worker.control(Action::Join);
+        let padded = worker.padded(Action::Join, 300);
+        assert_eq!(padded.len(), join.len() + 300);
+        bench.feed(0, [&padded]);
+        let heard = bench.heard(0);
+        heard[0].assert_addressed_to(&worker);
+        assert_eq!(heard[0].body.len(), control::LEN + 300);
+        assert_eq!(heard[0].control().answers, Some(Action::Join));
+        bench.feed(0, [&join]);
+        assert_eq!(bench.heard(0)[0].body.len(), control::LEN);
+    }
+    // Nothing else may be longer than it is.
+    let dropped = bench.appliance.dropped(DropReason::Control);
+    bench.feed(0, [&Worker::new(0, 2).padded(Action::Leave, 8)]);
+    assert_eq!(bench.appliance.dropped(DropReason::Control), dropped + 1);
+    assert!(bench.heard(0).is_empty());
     bench.end();
 }

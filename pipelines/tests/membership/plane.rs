@@ -51,6 +51,7 @@ pub(crate) fn request(worker: &Worker, action: Action, expected: u32, got: u32) 
             got,
             ..Control::request(action, worker.session)
         },
+        padding: 0,
         operations: None,
     }
 }

@@ -9,9 +9,9 @@ use pascaline_wire::{Element, Header, Kind};
 
 use super::receive::Handled;
 use super::{Condition, Event, Session, StartError, Transmit};
+use crate::asking::Asking;
 use crate::counters::Ignored;
 use crate::identity::Membership;
-use crate::membership::Asking;
 use crate::rejection::Rejection;
 use crate::way::{Check, Unreachable};
 

@@ -13,9 +13,10 @@ use pascaline_wire::{Element, Header, Kind};
 use super::receive::Handled;
 use super::{Condition, Event, Session, Transmit};
 use crate::allreduce::Failure;
+use crate::asking::Asking;
 use crate::counters::Ignored;
 use crate::identity::{Identity, Membership};
-use crate::membership::{Asking, Left, Told, agrees, offering};
+use crate::membership::{Left, Told, agrees, offering};
 use crate::rejection::{Reason, Rejection};
 
 /// How often a worker that waits shows that it is alive. What follows is limited only by this: within so long

@@ -7,7 +7,8 @@
 
 use core::time::Duration;
 
-use crate::membership::{Asking, Left};
+use crate::asking::Asking;
+use crate::membership::Left;
 
 /// For how long an appliance is waited for that does not answer: about as long as one takes to start anew.
 /// With its memory it has lost the results that others lack, and they cannot go on without this worker.

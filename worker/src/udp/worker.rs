@@ -334,6 +334,9 @@ pub(super) fn handshake(
         {
             tell(&format_args!("joining takes its time: {waiting}"));
         }
+        if let (Some(Notice(tell)), Some(shortened)) = (notice, join.shortened()) {
+            tell(&shortened);
+        }
         if let Some(request) = join.poll_transmit(now).map(<[u8]>::to_vec) {
             let turned = join.places().at();
             if core::mem::replace(&mut place, turned) != turned

@@ -1,0 +1,112 @@
+//! Whether packets of full size get through to the appliance and back, found out while joining.
+//!
+//! A Join may be padded with zeros, and the Ack to it is as long. So the first one is as long as a full
+//! packet: if its Ack is, too, such packets get through, and nothing has been lost by asking. If not, long
+//! and short Joins take turns, and where short ones are answered and long ones are not, shorter packets are
+//! tried. Until it is known the Joins only ask, so that a rank counts with a payload that gets through.
+
+use core::fmt;
+
+use pascaline_wire::control;
+
+use crate::identity::CONTROL_LEN;
+use crate::probe::COMMON;
+
+/// Packets do not get through once so many in a row were not answered as long as they were, where short ones
+/// were answered.
+const TRIES: u8 = 4;
+
+/// Packets did not get through, and shorter ones are sent instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shortened {
+    /// Payload bytes of those that did not.
+    pub lost: u16,
+    /// Payload bytes of those that are sent instead.
+    pub payload: u16,
+}
+
+impl fmt::Display for Shortened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lost, payload } = self;
+        write!(
+            f,
+            "packets with {lost} payload bytes do not get through to the appliance and back, though both \
+             ends' MTUs allow them: going on with {payload}. Raise the MTU in between, or let ICMP through"
+        )
+    }
+}
+
+/// What is known of the path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Path {
+    /// Payload bytes of a full packet.
+    payload: u16,
+    open: bool,
+    /// Long Joins in a row without an Ack as long.
+    lost: u8,
+    /// A short one has been answered meanwhile.
+    short: bool,
+    /// The next Join is a long one.
+    long: bool,
+    news: Option<Shortened>,
+}
+
+impl Path {
+    /// Nothing is known yet.
+    pub(crate) const fn of(payload: u16) -> Self {
+        let open = payload as usize <= control::LEN || payload as usize > control::LEN + control::MAX_PADDING;
+        Self { payload, open, lost: 0, short: false, long: true, news: None }
+    }
+
+    /// True once full packets are known to get through, or nothing shorter is left to be tried.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Payload bytes of a full packet.
+    pub(crate) const fn payload(&self) -> u16 {
+        self.payload
+    }
+
+    /// Tries shorter packets, if those do not get through. True if it does now.
+    pub(crate) fn shorten(&mut self) -> bool {
+        if self.open || self.lost < TRIES || !self.short {
+            return false;
+        }
+        let Some(payload) = COMMON.into_iter().find(|&length| length < self.payload) else {
+            self.open = true;
+            return false;
+        };
+        let lost = self.news.map_or(self.payload, |news| news.lost);
+        *self = Self { news: Some(Shortened { lost, payload }), ..Self::of(payload) };
+        true
+    }
+
+    /// How many zeros the next Join has at its end.
+    pub(crate) fn padding(&mut self) -> usize {
+        let long = self.long;
+        self.long = !long;
+        if self.open || !long {
+            return 0;
+        }
+        self.lost = self.lost.saturating_add(1);
+        usize::from(self.payload) - control::LEN
+    }
+
+    /// The Ack to a Join has come, in a datagram of so many bytes. True if that opens the path.
+    pub(crate) fn answered(&mut self, datagram: usize) -> bool {
+        let long = datagram >= CONTROL_LEN - control::LEN + usize::from(self.payload);
+        self.short |= !long;
+        let opens = long && !self.open;
+        self.open |= long;
+        opens
+    }
+
+    /// What has not been told yet, once it is known what gets through.
+    pub(crate) fn news(&mut self) -> Option<Shortened> {
+        if self.open { self.news.take() } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests;
