@@ -121,6 +121,8 @@ pub(crate) struct Config {
     pub(crate) name: String,
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) udp_ports: UdpPorts,
+    /// What its packets have to carry, beside the UDP port.
+    pub(crate) dscp: Option<u8>,
     pub(crate) main_core: Located<usize>,
     pub(crate) cores: Located<Vec<usize>>,
     pub(crate) float: bool,

@@ -12,8 +12,8 @@ use crate::status::{Fault, pascaline_status as Status};
 
 const SCHEME: &str = "pascaline://";
 const EXAMPLE: &str = "pascaline://appliance:16420?job=1&rank=0&ranks=4";
-const KEYS: &str = "job, rank, ranks, payload, in_flight, congestion, spread, udp_ports, bind, timeout, \
-                    join_timeout, linger, silence, partial";
+const KEYS: &str = "job, rank, ranks, payload, in_flight, congestion, spread, udp_ports, dscp, bind, \
+                    timeout, join_timeout, linger, silence, partial";
 
 /// The configuration that a URL means. Asks DNS where the host is a name.
 pub(crate) fn config(url: &str) -> Result<Config, Fault> {
@@ -71,6 +71,7 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Fault> {
         }
         "spread" => config.spread = number(key, value)?,
         "udp_ports" => config.udp_ports = number(key, value)?,
+        "dscp" => config.dscp = number(key, value)?,
         "bind" => {
             let bare = value.trim_start_matches('[').trim_end_matches(']');
             let any_port = || bare.parse::<IpAddr>().map(|address| SocketAddr::new(address, 0));

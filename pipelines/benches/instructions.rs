@@ -108,7 +108,7 @@ fn the_job() -> Job {
     let member = |rank| {
         let Worker { port, mac, vlan, address, udp_port, .. } = worker(rank);
         let (local, local_udp_port) = (OWN_V4, UDP_PORT);
-        let endpoint = Endpoint { port, mac, vlan, address, udp_port, local, local_udp_port };
+        let endpoint = Endpoint { port, mac, vlan, address, udp_port, local, local_udp_port, dscp: 0 };
         Some(Member::new(endpoint, port_mac(0), JOB, rank, FAN_IN, 5))
     };
     Job::new(JOB, FAN_IN, 5, PAYLOAD, (0..FAN_IN).map(member).collect())

@@ -139,7 +139,7 @@ impl Classifier<'_> {
         match &frame.net {
             Net::Ip(ip) if self.owns(ip.dst) && heard => {
                 if ip.protocol == protocol::UDP {
-                    return self.udp(bytes, frame, ip);
+                    return if self.setup.knows(ip) { self.udp(bytes, frame, ip) } else { Class::Bypass };
                 }
                 self.icmp(bytes, frame.l3, *ip).unwrap_or(Class::Drop(DropReason::NoService))
             }

@@ -41,13 +41,15 @@ pub struct Endpoint {
     pub local: Address,
     /// The appliance's UDP port.
     pub local_udp_port: u16,
+    /// The DSCP of its packets, and of those towards it.
+    pub dscp: u8,
 }
 
 impl Endpoint {
     /// Where a datagram came from that this port has received.
     #[must_use]
     pub const fn of(port: usize, datagram: &Datagram) -> Self {
-        let &Datagram { src_mac, vlan, sender, local, .. } = datagram;
+        let &Datagram { src_mac, vlan, sender, local, dscp, .. } = datagram;
         Self {
             port,
             mac: src_mac,
@@ -56,6 +58,7 @@ impl Endpoint {
             udp_port: sender.1,
             local: local.0,
             local_udp_port: local.1,
+            dscp,
         }
     }
 
@@ -70,7 +73,7 @@ impl Endpoint {
             src: self.local,
             dst_port: self.udp_port,
             src_port: self.local_udp_port,
-            class: 0,
+            class: self.dscp << 2,
         }
     }
 }
@@ -98,7 +101,7 @@ impl Member {
             dst_port: there.src_port,
             src_port: there.dst_port,
             vlan: there.vlan,
-            class: 0,
+            class: there.class,
         };
         let header = Header {
             kind: Kind::Gradient,
@@ -122,7 +125,8 @@ impl Member {
     #[must_use]
     pub fn heeding(self, control: Option<CongestionControl>, local_mac: Mac) -> Self {
         let class = if control.is_some_and(CongestionControl::heeds_marks) { ecn::CAPABLE } else { 0 };
-        let template = Template::new(&Path { class, ..self.endpoint.path(local_mac) });
+        let path = self.endpoint.path(local_mac);
+        let template = Template::new(&Path { class: path.class | class, ..path });
         Self { template, ..self }
     }
 }

@@ -2,7 +2,7 @@
 
 use pascaline_wire::UdpPorts;
 use pascaline_wire::fast_path::Mask;
-use pascaline_wire::frame::{Address, Mac};
+use pascaline_wire::frame::{Address, Ip, Mac};
 
 use crate::emit::Marks;
 
@@ -39,6 +39,7 @@ pub struct Setup {
     /// From when on it marks results itself.
     pub marks: Marks,
     udp_ports: UdpPorts,
+    dscp: Option<u8>,
     mask: Mask,
 }
 
@@ -47,7 +48,22 @@ impl Setup {
     #[must_use]
     pub fn new(addresses: Vec<Address>, udp_ports: UdpPorts, ports: Vec<PortSetup>) -> Self {
         let (passing, marks) = (Passing::First, Marks::default());
-        Self { addresses, ports, passing, marks, udp_ports, mask: Mask::of(udp_ports) }
+        Self { addresses, ports, passing, marks, udp_ports, dscp: None, mask: Mask::of(udp_ports) }
+    }
+
+    /// The same, but of the UDP datagrams to its addresses, only those with this DSCP are for the appliance.
+    /// All others are not, as if they were for another host. `None`: whatever DSCP they have.
+    #[must_use]
+    pub fn known_by(self, dscp: Option<u8>) -> Self {
+        let mask = dscp.map_or(Mask::of(self.udp_ports), |_| Mask::by_dscp(self.udp_ports));
+        Self { dscp, mask, ..self }
+    }
+
+    /// Whether a UDP datagram to one of its addresses is for it, by the DSCP.
+    #[must_use]
+    #[inline(always)]
+    pub fn knows(&self, ip: &Ip) -> bool {
+        self.dscp.is_none_or(|dscp| dscp == ip.dscp)
     }
 
     /// Its UDP ports.

@@ -25,6 +25,7 @@ fn ask(membership: &mut Membership, action: Action, rank: u16, session: u64, udp
         udp_port,
         local: Address::from_v4([10, 0, 0, 254]),
         local_udp_port: 16420,
+        dscp: 0,
     };
     let header = Header {
         kind: Kind::Control,

@@ -36,6 +36,8 @@ pub struct Worker {
     pub address: Address,
     /// The UDP port it sends from.
     pub udp_port: u16,
+    /// The DSCP of its packets.
+    pub dscp: u8,
     /// Its job.
     pub job: u16,
     /// Its rank.
@@ -62,6 +64,7 @@ impl Worker {
             vlan: VlanTags::NONE,
             address: Address::from_v4([10, 77, 0, low]),
             udp_port: 49152 + rank,
+            dscp: 0,
             job: JOB,
             rank,
             fan_in,
@@ -105,7 +108,7 @@ impl Worker {
             src: self.address,
             dst_port: UDP_PORT,
             src_port: self.udp_port,
-            class: 0,
+            class: self.dscp << 2,
         };
         let mut frame = vec![0; MAX_LEN];
         let len = Template::new(&path).write(&mut frame, header, body).unwrap();

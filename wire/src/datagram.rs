@@ -17,6 +17,8 @@ pub struct Datagram {
     pub sender: (Address, u16),
     /// The address and UDP port that it was sent to.
     pub local: (Address, u16),
+    /// The DSCP that it came with.
+    pub dscp: u8,
     /// It has met congestion on its way: it is marked (CE), or says so of what is inside.
     pub marked: bool,
     /// The aggregation header.
@@ -38,6 +40,7 @@ impl Datagram {
             vlan: frame.vlan,
             sender: (ip.src, udp.src_port),
             local: (ip.dst, udp.dst_port),
+            dscp: ip.dscp,
             marked: ecn::is_marked(ip.ecn) || header.flags.has(Flags::ECN_ECHO),
             header,
             payload: Payload::new(udp.body + header::LEN, rest.len()),
@@ -56,6 +59,7 @@ impl Datagram {
             vlan: VlanTags::NONE,
             sender: (Address::default(), 0),
             local: (Address::default(), 0),
+            dscp: 0,
             marked: header.flags.has(Flags::ECN_ECHO),
             header,
             payload: Payload::new(header::LEN, rest.len()),

@@ -25,6 +25,7 @@ const NOTEWORTHY: u8 = Flags::OVERFLOW.bits() | Flags::RETRANSMISSION.bits();
 /// and checksums (checked by arithmetic), and element, PSN, priority, `wnd_cap` and tree. Of the flags, only
 /// those are compared that send a gradient down the slow path; of the ECN bits, the one that a mark of
 /// congestion sets in a packet that may be marked (and that the other code for such packets has set anyway).
+/// The DSCP is compared where the appliance tells its packets by it ([`Mask::by_dscp`]).
 const COMPARED: [u8; HEADERS] = {
     let mut mask = [0xff; HEADERS];
     let free = [
@@ -64,9 +65,21 @@ impl Mask {
     /// For an appliance with these ports.
     #[must_use]
     pub const fn of(ports: UdpPorts) -> Self {
+        Self(Line::new(&Self::bytes(ports)))
+    }
+
+    /// The same, for an appliance that knows its packets by their DSCP, too.
+    #[must_use]
+    pub const fn by_dscp(ports: UdpPorts) -> Self {
+        let mut mask = Self::bytes(ports);
+        mask[plain::TOS] |= !ecn::MARKED;
+        Self(Line::new(&mask))
+    }
+
+    const fn bytes(ports: UdpPorts) -> [u8; HEADERS] {
         let mut mask = COMPARED;
         [mask[plain::DST_PORT.start], mask[plain::DST_PORT.start + 1]] = ports.mask().to_be_bytes();
-        Self(Line::new(&mask))
+        mask
     }
 }
 

@@ -201,6 +201,8 @@ pub struct Ip {
     pub protocol: u8,
     /// The two ECN bits.
     pub ecn: u8,
+    /// The six bits of the differentiated services code point (RFC 2474).
+    pub dscp: u8,
     /// Offset of the upper layer from the start of the frame.
     pub l4: usize,
     /// Length of the upper layer.
@@ -346,6 +348,7 @@ fn parse_ipv4(frame: &[u8], l3: usize) -> Result<Net, Malformed> {
         dst,
         protocol: header[ipv4::PROTOCOL],
         ecn: header[ipv4::TOS] & 3,
+        dscp: header[ipv4::TOS] >> 2,
         l4: l3 + IPV4_LEN,
         l4_len: total - IPV4_LEN,
     }))
@@ -377,6 +380,7 @@ fn parse_ipv6(frame: &[u8], l3: usize) -> Result<Net, Malformed> {
             dst,
             protocol,
             ecn: (header[ipv6::CLASS] >> 4) & 3,
+            dscp: (header[ipv6::VERSION] & 0x0f) << 2 | header[ipv6::CLASS] >> 6,
             l4: l3 + IPV6_LEN,
             l4_len: length,
         })),

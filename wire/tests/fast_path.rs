@@ -76,6 +76,22 @@ fn every_port_of_the_appliance_is_as_good_and_no_other() {
     }
 }
 
+/// Where packets are known by their DSCP, no other one is on the fast path; where they are not, any is.
+#[test]
+fn the_dscp_counts_where_it_is_asked_for() {
+    for dscp in 0..64 {
+        let path = Path { class: dscp << 2, ..PATH };
+        let mut bytes = [0; HEADERS + 8];
+        let len = Template::new(&path).write(&mut bytes, &HEADER, &[1; 8]).unwrap();
+        assert_eq!(len, HEADERS);
+        for (asked, mask) in [(false, Mask::of(ONE)), (true, Mask::by_dscp(ONE))] {
+            let expected = Expected::new(&Path { class: 46 << 2, ..PATH }, &HEADER, PORT);
+            let read = expected.recognise(&bytes, &mask, PORT, u16::MAX, &mut { Lengths::NONE });
+            assert_eq!(read.is_some(), !asked || dscp == 46, "{dscp}, asked: {asked}");
+        }
+    }
+}
+
 #[test]
 fn more_than_may_be_is_not_plain() {
     let bytes = frame(&[1; 64], &HEADER);

@@ -35,6 +35,8 @@ pub struct Ends {
     pub appliance: Address,
     /// The appliance's UDP ports; it sends from the first.
     pub appliance_ports: UdpPorts,
+    /// The DSCP of the worker's packets.
+    pub dscp: u8,
     /// Whose Ethernet address frames for the appliance go to.
     pub next_hop: Address,
 }
@@ -158,7 +160,7 @@ impl Host {
 
     /// From now on frames go to `next_hop`.
     fn learn(&mut self, next_hop: Mac) {
-        let Ends { mac, address, port, appliance, appliance_ports, .. } = self.ends;
+        let Ends { mac, address, port, appliance, appliance_ports, dscp, .. } = self.ends;
         if next_hop.is_group() {
             return;
         }
@@ -171,7 +173,7 @@ impl Host {
                 src: address,
                 dst_port,
                 src_port: port,
-                class: 0,
+                class: dscp << 2,
             })
         };
         self.templates = (0..appliance_ports.count()).map(|at| to(appliance_ports.first() + at)).collect();

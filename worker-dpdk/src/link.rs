@@ -65,6 +65,7 @@ impl Link {
                 port: FIRST_PORT + config.rank,
                 appliance: Address::from(appliance),
                 appliance_ports: config.ports()?,
+                dscp: config.dscp,
                 next_hop: Address::from(next_hop),
             }))
         };

@@ -31,6 +31,8 @@ pub use worker::{Departure, Worker, session_number};
 /// The longest payload of a full packet: what fits into a UDP datagram over IPv4 besides the header and a
 /// trailer.
 pub const MAX_PAYLOAD: u16 = 65_280;
+/// The largest DSCP (RFC 2474): it has 6 bits.
+const MAX_DSCP: u8 = 63;
 /// Ethernet's MTU, for a way of which nobody says how long its packets may be.
 const USUAL_MTU: usize = 1500;
 
@@ -48,6 +50,9 @@ pub struct Config {
     /// The UDP ports that the appliance listens on, 1 by default. A packet about a PSN goes to port `PSN mod
     /// udp_ports` after the first, so that each of the appliance's lcores can receive the PSNs it owns.
     pub udp_ports: u16,
+    /// The DSCP of this worker's packets and of the answers, 0 to 63; 0 by default. An appliance may take no
+    /// others for its own.
+    pub dscp: u8,
     /// The job.
     pub job: u16,
     /// This worker's rank, below `ranks`.
@@ -120,6 +125,7 @@ impl Config {
             backups: Vec::new(),
             silence: places::SILENCE,
             udp_ports: 1,
+            dscp: 0,
             job,
             rank,
             ranks,
@@ -150,6 +156,9 @@ impl Config {
         }
         if payload > MAX_PAYLOAD || !payload.is_multiple_of(8) {
             return Err(ConfigError::Payload { payload });
+        }
+        if self.dscp > MAX_DSCP {
+            return Err(ConfigError::Dscp { dscp: self.dscp });
         }
         if self.spread == 0 {
             return Err(ConfigError::NothingInFlight);
@@ -240,6 +249,12 @@ pub enum ConfigError {
     Payload {
         /// The payload length.
         payload: u16,
+    },
+    /// It does not fit into its 6 bits.
+    #[error("DSCP {dscp}: at most {MAX_DSCP}")]
+    Dscp {
+        /// The DSCP.
+        dscp: u8,
     },
     /// A spread of 0.
     #[error("spread must be at least 1")]

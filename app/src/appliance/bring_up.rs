@@ -128,7 +128,7 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
 /// What does not change, without ports so far.
 fn as_configured(config: &Config) -> Setup {
     let addresses = config.addresses.iter().map(|&address| Address::from(address)).collect();
-    let mut setup = Setup::new(addresses, config.udp_ports, Vec::new());
+    let mut setup = Setup::new(addresses, config.udp_ports, Vec::new()).known_by(config.dscp);
     (setup.passing, setup.marks) = (config.passing, config.marks);
     setup
 }

@@ -55,6 +55,9 @@ Examples:
     pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 \\
       --dtype i32 --elements 1Mi --iterations 100 --json
 
+  Marked for an appliance that knows its packets by their DSCP:
+    pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 --dscp 46
+
   Past the kernel, over shared memory to an appliance with port
   net_memif0,role=server,socket=/run/w0.sock,...:
     pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 --driver dpdk \\
@@ -265,6 +268,7 @@ fn run<T: Sample>(
         deadline: args.deadline,
         accept_partial: !args.refuse_partial,
         notice: Some(Notice(|text| eprintln!("warning: {text}"))),
+        dscp: args.who.dscp,
         ..Config::new(appliance, args.who.job, args.who.rank, args.who.ranks)
     };
     let mut worker = match Member::join(config, &args.driver) {

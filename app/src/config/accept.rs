@@ -72,8 +72,7 @@ impl Accept<'_> {
     pub(super) fn config(&self, raw: raw::Raw, written: toml::Table) -> Checked<Config> {
         let raw::Raw { appliance, dataplane, ports, pool, jobs, admission, ps, telemetry, admin } = raw;
         let addresses = self.addresses(&appliance.addresses)?;
-        let udp_ports = self.udp_ports(appliance.udp_port.as_ref(), appliance.udp_ports.as_ref())?;
-        let name = self.appliance_name(&appliance)?;
+        let (udp_ports, dscp) = self.recognised(&appliance)?;
         let memory_mb = self.memory(&dataplane);
         let dataplane = dataplane.into_inner();
         let cores = self.cores(&dataplane)?;
@@ -92,7 +91,7 @@ impl Accept<'_> {
         let joins = admission.as_ref().map(|written| self.joins(written)).transpose()?.flatten();
         let most = (super::max_update(&addresses, &ports), &addresses[..]);
         let (apart, layout) = self.jobs(&jobs, &pool, mode.value, joins.is_some(), most)?;
-        let jobs = self.parents(&jobs, apart, &ports, (&addresses, udp_ports.first()))?;
+        let jobs = self.parents(&jobs, apart, &ports, (&addresses, udp_ports.first(), dscp))?;
         self.queues_are_used(written_ports.get_ref(), &jobs)?;
         let admitted = joins.map(|joins| self.admission(joins, &layout, mode.value)).transpose()?;
         let max_payload = super::max_payload(&addresses, &ports);
@@ -100,9 +99,10 @@ impl Accept<'_> {
             self.ps(ps.as_ref(), mode, &jobs, admitted.as_ref(), written_ports.get_ref(), max_payload)?;
         let config = Config {
             file: self.file.to_owned(),
-            name,
+            name: self.appliance_name(&appliance)?,
             addresses,
             udp_ports,
+            dscp,
             main_core: self.locate(&dataplane.main_core, *dataplane.main_core.get_ref()),
             float: dataplane.float,
             idle: self.idle(&dataplane)?,

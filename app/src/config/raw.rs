@@ -37,6 +37,7 @@ pub(super) struct Appliance {
     pub(super) addresses: Spanned<Vec<Spanned<String>>>,
     pub(super) udp_port: Option<Spanned<u16>>,
     pub(super) udp_ports: Option<Spanned<u16>>,
+    pub(super) dscp: Option<Spanned<u16>>,
 }
 
 #[derive(Debug, Deserialize)]

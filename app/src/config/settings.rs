@@ -39,6 +39,7 @@ impl Config {
         all.list("appliance.addresses", &self.addresses);
         all.set("appliance.udp_port", self.udp_ports.first());
         all.set("appliance.udp_ports", self.udp_ports.count());
+        all.set("appliance.dscp", self.dscp.map_or("any".to_owned(), |dscp| dscp.to_string()));
         all.set("dataplane.main_core", self.main_core.value);
         all.list("dataplane.cores", &self.cores.value);
         all.set("dataplane.float", self.float);

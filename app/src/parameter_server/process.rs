@@ -154,7 +154,7 @@ impl Process {
             let remedy = "set server = true, profile = \"dsa\" or \"atp\", or mode = \"olaf\" for a job";
             return Err(config.error(mode, "no job uses a parameter server", remedy).into());
         }
-        let socket = Socket::open(address, appliance).map_err(|error| {
+        let socket = Socket::open(address, appliance, config.dscp).map_err(|error| {
             let message = format!("cannot receive at {address}: {error}");
             config.error(mode, message, "give an address of this host and a free UDP port (`ss -lunp`)")
         })?;

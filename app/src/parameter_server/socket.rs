@@ -35,9 +35,14 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Binds an address, to send to another.
-    pub(super) fn open(bind: SocketAddr, to: SocketAddr) -> io::Result<Self> {
+    /// Binds an address, to send to another, with this DSCP if there is one.
+    pub(super) fn open(bind: SocketAddr, to: SocketAddr, dscp: Option<u8>) -> io::Result<Self> {
         let udp = UdpSocket::bind(bind)?;
+        let class = i32::from(dscp.unwrap_or_default()) << 2;
+        match bind {
+            SocketAddr::V4(_) => setsockopt(&udp, sockopt::Ipv4Tos, &class)?,
+            SocketAddr::V6(_) => setsockopt(&udp, sockopt::Ipv6TClass, &class)?,
+        }
         // Only root may exceed the system's limits. Whatever size is granted is taken: the protocol makes
         // losses good.
         if setsockopt(&udp, sockopt::RcvBufForce, &BUFFER).is_err() {

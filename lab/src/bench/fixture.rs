@@ -256,6 +256,7 @@ fn join(membership: &mut Membership, shape: &Shape, now: Duration, job: u16, ran
         udp_port: WORKER_PORT,
         local: Address::from_v4(LOCAL.octets()),
         local_udp_port: DEFAULT_PORT,
+        dscp: 0,
     };
     let control =
         Control { payload: shape.payload, window: u16::MAX, cookie: 1, ..Control::request(Action::Join, 1) };

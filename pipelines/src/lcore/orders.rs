@@ -53,6 +53,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             vlan: VlanTags::NONE,
             sender: (Address::default(), 0),
             local: (Address::default(), 0),
+            dscp: 0,
             marked: false,
             header,
             payload: Payload::new(template::MAX_LEN, 0),

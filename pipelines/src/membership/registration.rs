@@ -131,6 +131,7 @@ impl JobRecord {
             udp_port: 0,
             local: Address::from_v4(told.address),
             local_udp_port: told.udp_port,
+            dscp: 0,
         };
         self.ranks[usize::from(rank)].joined = Some(Joined {
             endpoint,

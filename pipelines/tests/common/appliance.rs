@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) first_epoch: u8,
     pub(crate) addresses: Vec<Address>,
     pub(crate) udp_ports: UdpPorts,
+    /// What its packets have to carry.
+    pub(crate) dscp: Option<u8>,
     /// In front of each port.
     pub(crate) queue: PortQueue,
     /// When what passes through leaves.
@@ -54,6 +56,7 @@ impl Plan {
             first_epoch: 5,
             addresses: vec![OWN_V4, OWN_V6],
             udp_ports: UdpPorts::single(UDP_PORT),
+            dscp: None,
             queue: PortQueue::default(),
             passing: Passing::First,
             marks: Marks::default(),
@@ -72,7 +75,7 @@ impl Plan {
             mtu: 1500,
         };
         let ports = self.peers.iter().enumerate().map(port).collect();
-        let mut setup = Setup::new(self.addresses.clone(), self.udp_ports, ports);
+        let mut setup = Setup::new(self.addresses.clone(), self.udp_ports, ports).known_by(self.dscp);
         (setup.passing, setup.marks) = (self.passing, self.marks);
         setup
     }

@@ -105,6 +105,7 @@ impl Tree {
                 udp_port: UDP_PORT,
                 local: up(number),
                 local_udp_port: UDP_PORT,
+                dscp: 0,
             },
             rank,
             ranks: self.fan_in[parent],

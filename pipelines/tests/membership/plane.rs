@@ -33,6 +33,7 @@ pub(crate) fn endpoint(worker: &Worker) -> Endpoint {
         udp_port: worker.udp_port,
         local: worker.local(),
         local_udp_port: 16420,
+        dscp: worker.dscp,
     }
 }
 

@@ -53,6 +53,7 @@ fn above((node, parent): (usize, usize), rank: u16, ranks: u16) -> Parent {
         udp_port: UDP_PORT,
         local: node_address(node),
         local_udp_port: UDP_PORT,
+        dscp: 0,
     };
     Parent { endpoint, rank, ranks }
 }

@@ -145,6 +145,7 @@ impl Tree {
                 udp_port: UDP_PORT,
                 local: node_address(node),
                 local_udp_port: UDP_PORT,
+                dscp: 0,
             },
             rank,
             ranks: self.places.get(parent).map_or(0, |place| place.ranks),

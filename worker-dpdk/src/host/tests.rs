@@ -8,11 +8,13 @@ const ENDS: Ends = Ends {
     port: 50_000,
     appliance: Address::from_v4([10, 0, 0, 254]),
     appliance_ports: UdpPorts::single(16_420),
+    dscp: 0,
     next_hop: Address::from_v4([10, 0, 0, 253]),
 };
 const ENDS_V6: Ends = Ends {
     address: in_prefix(1),
     appliance: in_prefix(0x254),
+    dscp: 0,
     next_hop: in_prefix(0x00ab_cdef_0253),
     ..ENDS
 };
@@ -154,6 +156,7 @@ fn from_the_appliance_only(ends: Ends, body: usize, places: &[usize]) {
         port: ends.appliance_ports.first(),
         appliance: ends.address,
         appliance_ports: UdpPorts::single(ends.port),
+        dscp: 0,
         next_hop: ends.address,
     });
     let mut frame = vec![1; appliance.headers() + 8];

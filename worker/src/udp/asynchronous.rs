@@ -39,6 +39,8 @@ pub struct AsyncConfig {
     pub policy: Policy,
     /// Where transmission control's chance comes from, 1 by default.
     pub seed: u64,
+    /// The DSCP of this worker's packets and of the answers, 0 to 63; 0 by default.
+    pub dscp: u8,
     /// The local address and port; by default, what routing chooses, and any free port.
     pub bind: Option<SocketAddr>,
     /// How long to wait until all ranks have joined, 30 s by default.
@@ -62,6 +64,7 @@ impl AsyncConfig {
             outstanding: NonZeroU16::MIN,
             policy: Policy::AtWill,
             seed: 1,
+            dscp: 0,
             bind: None,
             join_deadline: Duration::from_secs(30),
             patience: Duration::from_secs(10),
@@ -82,7 +85,7 @@ impl AsyncConfig {
         }
         let payload = self.payload().ok_or(too_large(jumbo, JUMBO_MTU))?;
         let Self { appliance, job, rank, ranks, bind, .. } = *self;
-        let common = Config { payload, bind, ..Config::new(appliance, job, rank, ranks) };
+        let common = Config { payload, bind, dscp: self.dscp, ..Config::new(appliance, job, rank, ranks) };
         common.check().map_err(JoinError::from)?;
         if payload == 0 {
             return Err(JoinError::from(ConfigError::Payload { payload }).into());
@@ -156,6 +159,7 @@ impl AsyncWorker {
         let longest = pascaline_wire::header::LEN + usize::from(payload) + pascaline_wire::trailer::MAX_LEN;
         let mut buffer = vec![0; longest.max(512)];
         let socket = Socket::open(config.bind, config.appliance).map_err(io("cannot open a UDP socket"))?;
+        socket.carry(config.dscp).map_err(io("cannot set the DSCP"))?;
         socket.make_room(buffer.len() * usize::from(MOST_OUTSTANDING));
         if let Some(mtu) = socket.path_mtu() {
             let ipv6 = config.appliance.is_ipv6();

@@ -58,6 +58,7 @@ pub(super) struct Socket {
     report: Cell<Option<Unreachable>>,
     /// Whether packets ask to be marked instead of dropped.
     heeding: Cell<bool>,
+    dscp: Cell<u8>,
 }
 
 impl Socket {
@@ -65,7 +66,7 @@ impl Socket {
     pub(super) fn open(bind: Option<SocketAddr>, peer: SocketAddr) -> io::Result<Self> {
         let udp = UdpSocket::bind(bind.unwrap_or(any(peer)))?;
         prepare(&udp, peer)?;
-        Ok(Self { udp, others: Vec::new(), report: Cell::new(None), heeding: Cell::new(false) })
+        Ok(Self::of(udp, Vec::new()))
     }
 
     /// Opens sockets that talk to these ports of `peer` and to nobody else.
@@ -82,7 +83,27 @@ impl Socket {
             Ok(other)
         });
         let others = others.collect::<io::Result<Vec<_>>>()?;
-        Ok(Self { udp, others, report: Cell::new(None), heeding: Cell::new(false) })
+        Ok(Self::of(udp, others))
+    }
+
+    fn of(udp: UdpSocket, others: Vec<UdpSocket>) -> Self {
+        Self { udp, others, report: Cell::new(None), heeding: Cell::new(false), dscp: Cell::new(0) }
+    }
+
+    /// Has all packets carry this DSCP.
+    pub(super) fn carry(&self, dscp: u8) -> io::Result<()> {
+        self.dscp.set(dscp);
+        core::iter::once(&self.udp).chain(&self.others).try_for_each(|udp| self.set_class(udp, 0))
+    }
+
+    /// Sets what the packets of a socket say to routers: DSCP and ECN.
+    fn set_class(&self, udp: &UdpSocket, ecn: u8) -> io::Result<()> {
+        let class = i32::from(self.dscp.get() << 2 | ecn);
+        match udp.local_addr()? {
+            SocketAddr::V4(_) => setsockopt(udp, sockopt::Ipv4Tos, &class)?,
+            SocketAddr::V6(_) => setsockopt(udp, sockopt::Ipv6TClass, &class)?,
+        }
+        Ok(())
     }
 
     /// Talks to these ports of another peer from now on, from the same address and port: the peer knows this
@@ -197,11 +218,10 @@ impl Socket {
         }
         let class = if heed { ecn::CAPABLE } else { 0 };
         for udp in core::iter::once(&self.udp).chain(&self.others) {
+            let _ = self.set_class(udp, class);
             let _ = match udp.local_addr() {
-                Ok(SocketAddr::V6(_)) => setsockopt(udp, sockopt::Ipv6TClass, &i32::from(class))
-                    .and_then(|()| setsockopt(udp, sockopt::Ipv6RecvTClass, &heed)),
-                _ => setsockopt(udp, sockopt::Ipv4Tos, &i32::from(class))
-                    .and_then(|()| setsockopt(udp, sockopt::IpRecvTos, &heed)),
+                Ok(SocketAddr::V6(_)) => setsockopt(udp, sockopt::Ipv6RecvTClass, &heed),
+                _ => setsockopt(udp, sockopt::IpRecvTos, &heed),
             };
         }
     }

@@ -83,6 +83,7 @@ impl Worker {
         let spread = config.spread.max(config.in_flight);
         let socket = Socket::open_to(config.bind, config.appliance, config.ports()?)
             .map_err(io("cannot open a UDP socket"))?;
+        socket.carry(config.dscp).map_err(io("cannot set the DSCP"))?;
         let (identity, flexible) = config.offer(socket.path_mtu());
         let number = session_number();
         let origin = Instant::now();

@@ -117,6 +117,7 @@ fn run(args: &BenchArgs, appliance: SocketAddr) -> anyhow::Result<ExitCode> {
         in_flight: args.in_flight,
         congestion: args.congestion,
         notice: Some(Notice(|text| eprintln!("warning: {text}"))),
+        dscp: args.who.dscp,
         ..Config::new(appliance, args.who.job, args.who.rank, args.who.ranks)
     };
     let mut worker = match Member::join(config, &args.driver) {

@@ -109,6 +109,7 @@ pub(crate) fn command(args: &CommandArgs) -> anyhow::Result<ExitCode> {
         join_deadline: args.join_deadline,
         bind: args.bind,
         backups,
+        dscp: args.who.dscp,
         ..Config::new(first, *job, *rank, *ranks)
     };
     let mut obeyed = Vec::new();

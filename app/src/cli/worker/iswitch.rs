@@ -97,6 +97,7 @@ pub(crate) fn iswitch(args: &IswitchArgs) -> anyhow::Result<ExitCode> {
         join_deadline: args.join_deadline,
         bind: args.bind,
         backups,
+        dscp: args.who.dscp,
         ..Config::new(appliance, args.who.job, args.who.rank, args.who.ranks)
     };
     let mut worker = match Worker::join(config) {

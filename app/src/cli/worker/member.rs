@@ -39,6 +39,10 @@ pub(crate) struct RankArgs {
     /// How many ranks the job has.
     #[arg(long, required_unless_present = "controller", default_value_t = 0, hide_default_value = true)]
     pub(crate) ranks: u16,
+    /// The DSCP of this worker's packets, 0 to 63, and of those that come back: for switches on the way, and
+    /// for appliances that take no others for their own (`dscp` there).
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..64))]
+    pub(crate) dscp: u8,
     #[command(flatten)]
     pub(crate) by: ControllerArgs,
 }

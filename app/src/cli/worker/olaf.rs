@@ -141,6 +141,7 @@ impl OlafArgs {
             bind: self.bind,
             join_deadline: self.join_deadline,
             patience: self.patience,
+            dscp: self.who.dscp,
             ..AsyncConfig::new(appliance, self.who.job, self.who.rank, self.who.ranks, self.floats.get())
         })
     }

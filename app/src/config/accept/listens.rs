@@ -14,11 +14,13 @@ use crate::config::{AdminConfig, AdminListen, Located, raw};
 pub(super) const ROCE: u16 = 4791;
 
 impl Accept<'_> {
-    pub(super) fn udp_ports(
-        &self,
-        first: Option<&Spanned<u16>>,
-        count: Option<&Spanned<u16>>,
-    ) -> Checked<UdpPorts> {
+    /// What tells the appliance's packets from others: the UDP ports, and the DSCP if there is one.
+    pub(super) fn recognised(&self, appliance: &raw::Appliance) -> Checked<(UdpPorts, Option<u8>)> {
+        let udp_ports = self.udp_ports(appliance.udp_port.as_ref(), appliance.udp_ports.as_ref())?;
+        Ok((udp_ports, appliance.dscp.as_ref().map(|dscp| self.dscp(dscp)).transpose()?))
+    }
+
+    fn udp_ports(&self, first: Option<&Spanned<u16>>, count: Option<&Spanned<u16>>) -> Checked<UdpPorts> {
         if let Some(first) = first {
             self.udp_port(first)?;
         }
@@ -44,6 +46,18 @@ impl Accept<'_> {
             return Err(self.error(count, message, "choose ports from another udp_port on, e.g. 16384"));
         }
         Ok(ports)
+    }
+
+    /// A DSCP that tells the appliance's packets from others.
+    fn dscp(&self, written: &Spanned<u16>) -> Checked<u8> {
+        let what = match u8::try_from(*written.get_ref()) {
+            Ok(0) => "DSCP 0 is what packets have that nobody has marked".to_owned(),
+            Ok(dscp @ 1..=63) => return Ok(dscp),
+            _ => format!("there is no DSCP {}: it has 6 bits", written.get_ref()),
+        };
+        let remedy =
+            "give one from 1 to 63, e.g. dscp = 46, or leave it out: then the UDP port decides alone";
+        Err(self.error(written, what, remedy))
     }
 
     /// A UDP port that packets can be sent to.

@@ -16,6 +16,9 @@ use crate::config::{PortConfig, raw};
 /// The UDP port of a parent that names none.
 const DEFAULT_PORT: u16 = 16420;
 
+/// The appliance's own addresses, its UDP port, and the DSCP of its packets if they have to have one.
+type Own<'a> = (&'a [IpAddr], u16, Option<u8>);
+
 /// What the file says of a parent or of a backup.
 struct Written<'a> {
     address: &'a Spanned<String>,
@@ -33,7 +36,7 @@ impl Accept<'_> {
         written: &[Spanned<raw::Job>],
         mut jobs: Vec<JobConfig>,
         ports: &[PortConfig],
-        own: (&[IpAddr], u16),
+        own: Own<'_>,
     ) -> Checked<Vec<JobConfig>> {
         for (written, job) in written.iter().map(Spanned::get_ref).zip(&mut jobs) {
             let Some(table) = &written.parent else { continue };
@@ -70,7 +73,7 @@ impl Accept<'_> {
         job: &JobConfig,
         written: &Written<'_>,
         first: Option<&Parent>,
-        (ports, own): (&[PortConfig], (&[IpAddr], u16)),
+        (ports, own): (&[PortConfig], Own<'_>),
     ) -> Checked<Parent> {
         let parent = self.parent(written, first, ports, own)?;
         let at = |other: &Parent| (other.endpoint.address, other.endpoint.udp_port);
@@ -92,7 +95,7 @@ impl Accept<'_> {
         table: &Written<'_>,
         first: Option<&Parent>,
         ports: &[PortConfig],
-        (own, udp_port): (&[IpAddr], u16),
+        (own, udp_port, dscp): Own<'_>,
     ) -> Checked<Parent> {
         let at = self.parent_address(table.address, own)?;
         let (rank, ranks) = first.map_or((0, 1), |first| (first.rank, first.ranks));
@@ -137,6 +140,7 @@ impl Accept<'_> {
             udp_port: at.port(),
             local: local.into(),
             local_udp_port: udp_port,
+            dscp: dscp.unwrap_or_default(),
         };
         Ok(Parent { endpoint, rank, ranks })
     }

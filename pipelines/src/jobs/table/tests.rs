@@ -13,6 +13,7 @@ fn member(job: u16, rank: u16, fan_in: u16, port: usize, vlan: VlanTags) -> Opti
         udp_port: 1000 + rank,
         local: Address::from_v4([10, 0, 0, 2]),
         local_udp_port: 9,
+        dscp: 0,
     };
     Some(Member::new(endpoint, MAC, job, rank, fan_in, 0))
 }

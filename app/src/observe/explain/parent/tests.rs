@@ -19,6 +19,7 @@ fn the_parent_is_named_with_its_state() {
         udp_port: 16420,
         local: Address::from_v4([10, 0, 1, 1]),
         local_udp_port: 16420,
+        dscp: 0,
     };
     let joined = UplinkStatus {
         parent: Parent { endpoint, rank: 1, ranks: 3 },
