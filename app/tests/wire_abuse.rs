@@ -101,7 +101,10 @@ fn bodies() -> Vec<Case> {
         ("an unknown action", "control", |f| f[PAYLOAD] = 11),
         ("an answer that nobody asked for", "control", |f| f[PAYLOAD] = 8),
         ("a body that is cut off", "truncated", |f| resize(f, PAYLOAD + 20)),
-        ("a body that is too long", "control", |f| resize(f, PAYLOAD + 52)),
+        ("a body that is too long", "control", |f| {
+            resize(f, PAYLOAD + 52);
+            f[PAYLOAD + 51] = 1;
+        }),
     ]
 }
 
