@@ -71,17 +71,7 @@ pub(crate) struct PredictArgs {
 impl PredictArgs {
     /// What is simulated: for long enough that all is done at a tenth of the rate.
     fn setting(&self) -> anyhow::Result<Setting> {
-        ensure!(
-            self.bytes > 0 && self.bytes.is_multiple_of(4),
-            "--bytes {}: a tensor of i32 is a multiple of 4 bytes, at least 4\n  remedy: e.g. --bytes 16MiB",
-            self.bytes
-        );
-        ensure!(
-            self.payload.is_multiple_of(8),
-            "--payload {}: not a multiple of 8\n  remedy: e.g. --payload {}",
-            self.payload,
-            self.payload / 8 * 8
-        );
+        check_sizes(self.bytes, self.payload)?;
         let sharer = Sharer { control: self.congestion, in_flight: self.in_flight, begins: Duration::ZERO };
         let mut setting = Setting {
             jobs: vec![sharer],
@@ -105,6 +95,20 @@ impl PredictArgs {
         setting.ends = (each * 10 + self.pause) * u32::from(self.iterations) + Duration::from_secs(2);
         Ok(setting)
     }
+}
+
+/// That a tensor and packets have sizes that can be.
+pub(crate) fn check_sizes(bytes: usize, payload: u16) -> anyhow::Result<()> {
+    ensure!(
+        bytes > 0 && bytes.is_multiple_of(4),
+        "--bytes {bytes}: a tensor of i32 is a multiple of 4 bytes, at least 4\n  remedy: e.g. --bytes 16MiB"
+    );
+    ensure!(
+        payload.is_multiple_of(8),
+        "--payload {payload}: not a multiple of 8\n  remedy: e.g. --payload {}",
+        payload / 8 * 8
+    );
+    Ok(())
 }
 
 /// Runs the command.

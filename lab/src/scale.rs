@@ -10,6 +10,8 @@ use pascaline_app::cli::{duration, size};
 use pascaline_sim::hierarchy::{Level, MOST_WORKERS, Outcome, Setting, run};
 use serde_json::json;
 
+use crate::predict::check_sizes;
+
 /// Tell what very many workers below levels of appliances ask of each appliance, in virtual time
 ///
 /// Real workers and real appliances under a virtual clock: all workers join, then sum. Packets, control
@@ -68,16 +70,7 @@ impl ScaleArgs {
             "--loss {}: not a percentage from 0 to 10\n  remedy: e.g. --loss 0.1",
             self.loss
         );
-        ensure!(
-            self.bytes > 0 && self.bytes.is_multiple_of(4),
-            "--bytes {}: a tensor of i32 is a multiple of 4 bytes, at least 4\n  remedy: e.g. --bytes 4KiB",
-            self.bytes
-        );
-        ensure!(
-            self.payload.is_multiple_of(8),
-            "--payload {}: not a multiple of 8\n  remedy: e.g. --payload 1024",
-            self.payload
-        );
+        check_sizes(self.bytes, self.payload)?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100,000")]
         let loss_per_million = (self.loss * 10_000.0).round() as u32;
         let setting = Setting {

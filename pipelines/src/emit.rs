@@ -249,7 +249,7 @@ impl<I: Io> Emitter<I> {
         self.stage_padded(port, bytes, 0)
     }
 
-    /// The same with so many zeros behind.
+    /// Stages a short frame with `padding` zeros behind it.
     pub(crate) fn stage_padded(&mut self, port: usize, bytes: &[u8], padding: usize) -> bool {
         let len = bytes.len() + padding;
         let buffer = if len > HEADER_ROOM { self.frame_buffer() } else { self.header_buffer() };

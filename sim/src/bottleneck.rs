@@ -10,8 +10,8 @@
 //! Each host has one link, and every job has one rank on each host, so that all jobs meet in all queues. A
 //! rank begins its next allreduce as soon as the one before is done, or after a pause. Frames pass as bytes,
 //! with the payload that they say; on the link a frame takes the time of its bytes and of their framing. A
-//! link may be one that software shapes by a bucket of tokens, as Linux does (tbf): after a pause so many
-//! bytes pass at once.
+//! link may be one that Linux shapes by a bucket of tokens (tbf): after a pause, a bucket of bytes passes at
+//! once.
 
 mod link;
 
@@ -115,7 +115,7 @@ impl Setting {
         self.line_time(u64::from(self.payload) + HEADERS + self.framing)
     }
 
-    /// How long so many bytes take on a link.
+    /// The time that `bytes` take on a link.
     fn line_time(&self, bytes: u64) -> Duration {
         Duration::from_nanos(8 * bytes * 1_000_000_000 / self.rate.max(1))
     }

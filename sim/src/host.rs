@@ -1,5 +1,7 @@
 //! What lies between a worker's core and the wire: the socket and the kernel of its host.
 
+use pascaline_pipelines::jobs::Endpoint;
+use pascaline_pipelines::membership::Parent;
 use pascaline_wire::checksum;
 use pascaline_wire::frame::{Address, Frame, Mac, Net, UDP_LEN, VlanTags, protocol};
 use pascaline_wire::header::{self, Header};
@@ -15,6 +17,21 @@ pub(crate) const OWN_V6: Address = Address::from_v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 
 pub(crate) fn node_address(node: usize) -> Address {
     let [high, low] = u16::try_from(node).unwrap_or(u16::MAX).to_be_bytes();
     Address::from_v4([10, 78, high, low])
+}
+
+/// Where an appliance finds its parent, as which of that one's ranks.
+pub(crate) fn parent_of((node, parent): (usize, usize), rank: u16, ranks: u16) -> Parent {
+    let endpoint = Endpoint {
+        port: 0,
+        mac: port_mac(0),
+        vlan: VlanTags::NONE,
+        address: node_address(parent),
+        udp_port: UDP_PORT,
+        local: node_address(node),
+        local_udp_port: UDP_PORT,
+        dscp: 0,
+    };
+    Parent { endpoint, rank, ranks }
 }
 
 /// The MAC of an appliance's port.

@@ -174,7 +174,7 @@ impl Worker {
         self.padded(action, 0)
     }
 
-    /// The same with so many zeros at its end.
+    /// A control packet with `zeros` zeros behind its body.
     pub fn padded(&self, action: Action, zeros: usize) -> Vec<u8> {
         let control = Control {
             payload: if action == Action::Join { self.payload } else { 0 },

@@ -9,7 +9,7 @@ use pascaline_worker::element::DType;
 use pascaline_worker::narrow::{self, Narrowing};
 use pascaline_worker::{
     AllreduceError, Collective, Config, CongestionControl, Counters, Departure, Element, Event, Hints, Join,
-    Left, Membership, Op, Report, Request, Session,
+    Left, Membership, Notice, Op, Report, Request, Session,
 };
 use zerocopy::IntoBytes as _;
 
@@ -93,6 +93,9 @@ impl Dpdk {
         let membership = link
             .handshake(&mut join, origin)
             .map_err(|failure| DpdkJoinError::Failed { appliance: config.appliance, failure })?;
+        if let (Some(Notice(tell)), Some(shortened)) = (config.notice, join.shortened()) {
+            tell(&shortened);
+        }
         let mut session = Session::new(membership, config.in_flight).at(config.appliance);
         if let Some(control) = config.congestion {
             session = session.controlled(control);

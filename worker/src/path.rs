@@ -12,8 +12,8 @@ use pascaline_wire::control;
 use crate::identity::CONTROL_LEN;
 use crate::probe::COMMON;
 
-/// Packets do not get through once so many in a row were not answered as long as they were, where short ones
-/// were answered.
+/// Long Joins in a row without an Ack as long, after which packets of this length are given up if a short
+/// Join was answered.
 const TRIES: u8 = 4;
 
 /// Packets did not get through, and shorter ones are sent instead.
@@ -93,7 +93,7 @@ impl Path {
         usize::from(self.payload) - control::LEN
     }
 
-    /// The Ack to a Join has come, in a datagram of so many bytes. True if that opens the path.
+    /// The Ack to a Join has come, in a datagram of `datagram` bytes. True if that opens the path.
     pub(crate) fn answered(&mut self, datagram: usize) -> bool {
         let long = datagram >= CONTROL_LEN - control::LEN + usize::from(self.payload);
         self.short |= !long;

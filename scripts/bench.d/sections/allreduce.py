@@ -21,7 +21,7 @@ TITLE = "Allreduce over shaped links: Pascaline, Gloo and Open MPI, against size
 KIB, MIB = 1024, 1024 * 1024
 OURS, GLOO, RING, DEFAULT = "Pascaline", "Gloo", "Open MPI, ring", "Open MPI, default"
 # The sum of all links' rates, in Mbit/s, that two cores can carry through all hops of all workers' packets.
-_ALL_LINKS = 400
+ALL_LINKS = 400
 # How much of the time of an allreduce on an ideal network ours may be at most: as a share of S/B.
 _SHARE = 0.95
 
@@ -42,14 +42,14 @@ def measure(context: Context, section: Section) -> None:
         " aggregation in the network can be faster. A ring sends 2(N − 1)/N times the tensor.",
         "The bucket of each shaper holds 6 KiB: so much of a message passes at the speed of memory, which "
         "is 15 % of 40 KiB, for all alike.",
-        f"Each rank's link has {_ALL_LINKS} Mbit/s ÷ N unless --mbit says otherwise: all hops of all links "
+        f"Each rank's link has {ALL_LINKS} Mbit/s ÷ N unless --mbit says otherwise: all hops of all links "
         f"are worked off by the cores of this"
         " one machine, which are to be no bottleneck.",
     ]
     section.notes.append(f"The appliance's port: {DEVICE}.")
     peers = _peers(context, section)
     for count in counts:
-        mbit = context.mbit or max(1, _ALL_LINKS // count)
+        mbit = context.mbit or max(1, ALL_LINKS // count)
         sizes = _sizes(count, mbit, quick=context.quick)
         times: dict[str, dict[int, list[float]]] = {}
         for turn in range(runs):
@@ -124,7 +124,7 @@ def _peers(context: Context, section: Section) -> dict[str, Reducer]:
 
 def _sizes(count: int, mbit: int, *, quick: bool) -> dict[int, int]:
     """How often each size is summed: for as long at every rate."""
-    share = mbit * count / _ALL_LINKS / (count / 4)
+    share = mbit * count / ALL_LINKS / (count / 4)
     sizes = {40 * KIB: 60, MIB: 10, 16 * MIB: 3}
     if count == 4:
         sizes[4 * MIB] = 5
@@ -133,14 +133,19 @@ def _sizes(count: int, mbit: int, *, quick: bool) -> dict[int, int]:
     return {size: max(3, round(times * share)) for size, times in sorted(sizes.items())}
 
 
+def case_of(count: int, size: int, mbit: int) -> str:
+    """Ranks, size and rate in words."""
+    amount = f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB"
+    return f"N = {count}, {amount}, {mbit} Mbit/s"
+
+
 def _judge(section: Section, count: int, mbit: int, size: int, times: dict[str, float]) -> None:
     if OURS not in times:
         return
     ours = 1e3 * times[OURS]
     packets = -(-size // shaped.PAYLOAD)
     limit = 1e3 * (size + packets * shaped.PASCALINE_HEADERS) * 8 / (mbit * 1e6)
-    amount = f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB"
-    case = f"N = {count}, {amount}, {mbit} Mbit/s"
+    case = case_of(count, size, mbit)
     goal = Goal(at_least=_SHARE) if size >= 4 * MIB else None
     section.add(
         Figure(

@@ -10,13 +10,11 @@ import shaped
 from context import Context
 from figure import Beside, Figure, Goal, Section
 from process import Failure
+from sections.allreduce import ALL_LINKS, KIB, MIB, case_of
 
 TITLE = "Virtual time beside the real thing: an allreduce over shaped links"
 
-_KIB, _MIB = 1024, 1024 * 1024
-# The sum of all links' rates in Mbit/s, as in the section allreduce.
-_ALL_LINKS = 400
-_SIZES = {40 * _KIB: 60, _MIB: 10, 16 * _MIB: 3}
+_SIZES = {40 * KIB: 60, MIB: 10, 16 * MIB: 3}
 _CLOSE = Goal(at_least=0.95, at_most=1.05)
 # An allreduce of one element, which the shapers' buckets let pass at once, and how often.
 _SHORTEST = {4: 100}
@@ -33,8 +31,8 @@ def measure(context: Context, section: Section) -> None:
         "take none beyond that round trip.",
     ]
     for ranks in context.workers or ((4,) if context.quick else (2, 4, 8)):
-        mbit = context.mbit or max(1, _ALL_LINKS // ranks)
-        sizes = {size: times for size, times in _SIZES.items() if not context.quick or size <= _MIB}
+        mbit = context.mbit or max(1, ALL_LINKS // ranks)
+        sizes = {size: times for size, times in _SIZES.items() if not context.quick or size <= MIB}
         try:
             _compare(context, section, ranks, mbit, sizes, turns)
         except Failure as failure:
@@ -58,8 +56,7 @@ def _compare(
             ours[size].append(times[size])
             said[size].append(_predicted(context, ranks, mbit, size, round_trip))
     for size in sizes:
-        amount = f"{size // _MIB} MiB" if size >= _MIB else f"{size // _KIB} KiB"
-        case = f"N = {ranks}, {amount}, {mbit} Mbit/s"
+        case = case_of(ranks, size, mbit)
         ratios = [real / virtual for real, virtual in zip(ours[size], said[size], strict=True)]
         beside = Beside("virtual time", 1e3 * statistics.median(said[size]))
         real = 1e3 * statistics.median(ours[size])

@@ -3,15 +3,13 @@
 use core::time::Duration;
 
 use pascaline_aggregator::PoolConfig;
-use pascaline_pipelines::jobs::Endpoint;
 use pascaline_pipelines::membership::{JobSpec, Parent};
-use pascaline_wire::frame::VlanTags;
 use pascaline_worker::{CongestionControl, Identity};
 
 use super::{Level, Node, Setting};
 use crate::bottleneck::Sharer;
 use crate::centre::Centre;
-use crate::host::{Host, UDP_PORT, node_address, port_mac};
+use crate::host::{Host, parent_of};
 use crate::rank::{Doing, Rank};
 
 const JOB: u16 = 1;
@@ -27,7 +25,7 @@ pub(super) fn nodes(setting: &Setting) -> Option<(Vec<Node>, Vec<usize>)> {
             let at = nodes.len();
             let above = parent.map(|(parent, rank)| {
                 let siblings = setting.levels.get(depth.wrapping_sub(1)).copied().unwrap_or(0);
-                above((at, parent), rank, siblings)
+                parent_of((at, parent), rank, siblings)
             });
             let first = leaf_of.len();
             if depth + 1 == setting.levels.len() {
@@ -42,20 +40,6 @@ pub(super) fn nodes(setting: &Setting) -> Option<(Vec<Node>, Vec<usize>)> {
         level = below;
     }
     Some((nodes, leaf_of))
-}
-
-fn above((node, parent): (usize, usize), rank: u16, ranks: u16) -> Parent {
-    let endpoint = Endpoint {
-        port: 0,
-        mac: port_mac(0),
-        vlan: VlanTags::NONE,
-        address: node_address(parent),
-        udp_port: UDP_PORT,
-        local: node_address(node),
-        local_udp_port: UDP_PORT,
-        dscp: 0,
-    };
-    Parent { endpoint, rank, ranks }
 }
 
 fn centre(setting: &Setting, node: usize, ranks: u16, parent: Option<Parent>) -> Option<Centre> {

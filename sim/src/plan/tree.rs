@@ -3,15 +3,13 @@
 use core::time::Duration;
 
 use pascaline_pipelines::Membership;
-use pascaline_pipelines::jobs::Endpoint;
 use pascaline_pipelines::membership::{JobSpec, OnDeath, Parent, Secret};
-use pascaline_wire::frame::VlanTags;
 
 use super::job::{JobPlan, narrow};
 use super::upset::FOR_GOOD;
 use super::{LinkPlan, MICRO, MILLI, Part, Plan, Upset, link, longest_dark, pool};
 use crate::clock::Drift;
-use crate::host::{Host, UDP_PORT, node_address, port_mac};
+use crate::host::{Host, parent_of};
 use crate::link::Conditions;
 use crate::random::Random;
 
@@ -136,19 +134,8 @@ impl Tree {
         let below = hosts.zip(&self.leaves).filter(|(_, (leaf, _))| *leaf == node || self.has_backup());
         let addresses: Vec<_> = below.map(|(host, _)| host.address).collect();
         let place = self.places.get(node).copied().unwrap_or(Place { parent: None, ranks: 0 });
-        let above = |(parent, rank): (usize, u16)| Parent {
-            endpoint: Endpoint {
-                port: 0,
-                mac: port_mac(0),
-                vlan: VlanTags::NONE,
-                address: node_address(parent),
-                udp_port: UDP_PORT,
-                local: node_address(node),
-                local_udp_port: UDP_PORT,
-                dscp: 0,
-            },
-            rank,
-            ranks: self.places.get(parent).map_or(0, |place| place.ranks),
+        let above = |(parent, rank): (usize, u16)| {
+            parent_of((node, parent), rank, self.places.get(parent).map_or(0, |place| place.ranks))
         };
         let parent = place.parent.map(above);
         let rank = place.parent.map_or(0, |(_, rank)| rank);
