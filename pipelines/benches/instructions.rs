@@ -158,6 +158,7 @@ fn queue() -> u32 {
     let update = |cluster, worker| Update {
         cluster,
         worker,
+        origin: 0,
         psn: 0,
         epoch: 0,
         count: 1,

@@ -373,7 +373,7 @@ impl Classifier<'_> {
 fn not_to_pool(job: &Job, datagram: Datagram, bypass: bool) -> Result<(), Class> {
     let why = match job.mode {
         Mode::Sync if !job.window.has(datagram.header.psn) => (DropReason::OutsideWindow, None),
-        Mode::Sync | Mode::Olaf if bypass && job.has_server() => return Err(Class::ToServer(datagram)),
+        Mode::Sync | Mode::Olaf if bypass && job.reaches_server() => return Err(Class::ToServer(datagram)),
         Mode::Sync | Mode::Olaf if bypass => reject(DropReason::NoServer, Status::NoServer, 0u16, 0u16),
         Mode::Olaf => (DropReason::UnhandledKind, None),
         Mode::Sync => return Ok(()),

@@ -13,6 +13,8 @@ use pascaline_wire::template::{Path, Template};
 use pascaline_wire::{CongestionControl, Datagram, ecn};
 
 mod above;
+mod aliases;
+mod onward;
 mod pauses;
 mod served;
 mod table;
@@ -20,6 +22,8 @@ mod window;
 
 pub(crate) use above::ABOVE;
 pub use above::Above;
+pub(crate) use aliases::Aliases;
+pub(crate) use onward::{Onward, origin};
 pub use served::{ServedJob, ServedJobs};
 pub use table::{Group, JobTable};
 pub use window::{Admitted, PsnWindow};
@@ -86,6 +90,8 @@ pub struct Member {
     expected: Expected,
     /// Headers of packets towards it.
     pub template: Template,
+    /// It is an appliance, which stands for the ranks of its own.
+    pub appliance: bool,
 }
 
 impl Member {
@@ -118,7 +124,8 @@ impl Member {
             epoch,
         };
         let port = u32::try_from(endpoint.port).unwrap_or(u32::MAX);
-        Self { endpoint, expected: Expected::new(&back, &header, port), template: Template::new(&there) }
+        let (expected, template) = (Expected::new(&back, &header, port), Template::new(&there));
+        Self { endpoint, expected, template, appliance: false }
     }
 
     /// The same, but packets towards it may be marked where they meet congestion, if its control heeds marks.

@@ -6,7 +6,8 @@
 //! owner publishes it each turn, as one word.
 //!
 //! An update that has been taken in counts as absorbed; one that has not, under the reason. What leaves is
-//! the appliance's own: an update that stands for all that went into it.
+//! the appliance's own: an update that stands for all that went into it. It goes to the parent, where the job
+//! has one, and meets that one's queue; else to the parameter server.
 
 mod acks;
 mod counts;
@@ -108,7 +109,7 @@ impl<B> UpdateEnd<B> {
             .collect();
         for (at, port) in ports.iter().enumerate() {
             let owner = at % lcores.max(1);
-            let egress = Egress::new(port, kernels)?;
+            let egress = Egress::new(port, kernels, owner)?;
             if let Some(place) = ends.get_mut(owner).and_then(|end| end.owned.get_mut(at)) {
                 *place = Some(egress);
             }

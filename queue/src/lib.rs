@@ -26,7 +26,7 @@
 //! let mut queue = UpdateQueue::<HeapBuf>::new(&Config::default(), &Kernels::detect())?;
 //! for worker in [1, 2] {
 //!     let update = Update {
-//!         cluster: 7, worker, psn: 0, epoch: 0, count: 1, reward: 200.0, generated_ns: 10,
+//!         cluster: 7, worker, origin: 0, psn: 0, epoch: 0, count: 1, reward: 200.0, generated_ns: 10,
 //!         element: Element::F32_SUM, offset: 0, len: 4, overflow: false,
 //!     };
 //!     let enqueued = queue.enqueue(20, update, pool.alloc(&1.5_f32.to_le_bytes(), 64));

@@ -257,7 +257,7 @@ impl<B: PacketBuf> UpdateQueue<B> {
         if there.len != update.len {
             return self.reject(UpdateRejection::LengthChanged, packet);
         }
-        if there.is_single() && update.is_single() && there.worker == update.worker {
+        if there.is_single() && update.is_single() && there.is_of_the_same(&update) {
             self.counters.accepted.add(1);
             self.counters.superseded.add(1);
             return if update.generated_ns < there.generated_ns {

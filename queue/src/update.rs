@@ -11,6 +11,9 @@ pub struct Update {
     pub cluster: u32,
     /// Its sender (Olaf's Worker_ID); of a combined update, the sender of the oldest one inside.
     pub worker: u16,
+    /// Where the sender is an appliance: which of those behind it the update is of, as a number of the
+    /// sender's making from 1; 0 for its own, [`Update::ANYBODY`] if that is not known.
+    pub origin: u16,
     /// The worker's number of it; of a combined update, of that worker's newest one inside.
     pub psn: u32,
     /// The generation of the cluster's job. Updates of different generations are never combined.
@@ -33,6 +36,9 @@ pub struct Update {
 }
 
 impl Update {
+    /// An `origin` that does not say whose it is.
+    pub const ANYBODY: u16 = u16::MAX;
+
     /// Where the payload lies in the packet.
     #[must_use]
     #[inline]
@@ -40,10 +46,16 @@ impl Update {
         self.offset as usize..self.offset as usize + self.len as usize
     }
 
-    /// True if it is not combined.
+    /// True if it is one worker's, and it is known whose: not combined, here or further down.
     #[inline]
     pub(crate) const fn is_single(&self) -> bool {
-        self.count == 1
+        self.count == 1 && self.origin != Self::ANYBODY
+    }
+
+    /// True if both are of one worker, as far as single ones say so.
+    #[inline]
+    pub(crate) const fn is_of_the_same(&self, other: &Self) -> bool {
+        self.worker == other.worker && self.origin == other.origin
     }
 }
 

@@ -68,6 +68,22 @@ fn line_12_an_update_combined_further_down_neither_replaces_nor_is_replaced() {
     assert_eq!(rig.offer(Update { cluster: 4, ..twice(1) }, 1.0), EnqueueOutcome::Aggregated);
 }
 
+/// Behind an appliance there are several workers: only one's own newer update knows what the older one knew.
+#[test]
+fn of_one_sender_only_those_of_one_origin_replace_each_other() {
+    let of = |origin| Update { origin, ..update(3, 1) };
+    for (first, second, outcome) in [
+        (5, 5, EnqueueOutcome::Replaced),
+        (5, 6, EnqueueOutcome::Aggregated),
+        (0, 5, EnqueueOutcome::Aggregated),
+        (Update::ANYBODY, Update::ANYBODY, EnqueueOutcome::Aggregated),
+    ] {
+        let mut rig = olaf(4);
+        assert_eq!(rig.offer(of(first), 1.0), EnqueueOutcome::Appended);
+        assert_eq!(rig.offer(of(second), 2.0), outcome, "{first}, {second}");
+    }
+}
+
 #[test]
 fn lines_16_to_19_what_has_no_update_of_its_cluster_goes_to_the_tail() {
     let mut rig = olaf(4);

@@ -260,6 +260,7 @@ impl<'a> Evaluation<'a> {
         let update = Update {
             cluster: u32::try_from(cluster).unwrap_or(u32::MAX),
             worker,
+            origin: 0,
             psn: 0,
             epoch: 0,
             count: 1,

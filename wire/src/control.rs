@@ -53,6 +53,10 @@ pub const MAX_PADDING: usize = 8960 - LEN;
 /// The rank in the header of a parameter server's packets, which has none.
 pub const SERVER_RANK: u16 = u16::MAX;
 
+/// Stands for an appliance where a rank could stand: as the parent of others, and in an Ack to an update that
+/// came by another appliance than the Ack's receiver is a member of.
+pub const APPLIANCE_RANK: u16 = SERVER_RANK - 1;
+
 /// `got` of a Join that does not count: it asks which generation its sender would become a member of.
 pub const ASK: u32 = 0x2_0000;
 

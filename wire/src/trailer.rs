@@ -124,6 +124,17 @@ pub struct QueueState {
     pub waiting: u32,
 }
 
+impl QueueState {
+    /// Of this queue and another on the same path the one that leaves a cluster the smaller chance Q_max / N
+    /// to send at will: the bottleneck (Olaf, section 5). If both leave the same, this one.
+    #[must_use]
+    pub const fn narrower(self, other: Self) -> Self {
+        let here = self.capacity as u32 * other.clusters as u32;
+        let there = other.capacity as u32 * self.clusters as u32;
+        if there < here { other } else { self }
+    }
+}
+
 /// The trailer's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Trailer {

@@ -305,3 +305,21 @@ fn template_refuses_what_no_datagram_holds() {
         assert_eq!(template.write(&mut out[..template.len() - 1], &header, &[]), Err(NoRoom));
     }
 }
+
+/// The bottleneck of a path: where Q_max / N is the least.
+#[test]
+fn the_narrower_of_two_queues_leaves_the_smaller_chance() {
+    let queue = |clusters, capacity| QueueState { clusters, capacity, waiting: u32::from(clusters) };
+    for (one, other, narrower) in [
+        (queue(8, 4), queue(8, 3), queue(8, 3)),
+        (queue(8, 3), queue(8, 4), queue(8, 3)),
+        (queue(2, 8), queue(20, 40), queue(20, 40)),
+        (queue(1, 8), queue(0, 3), queue(1, 8)),
+        (queue(0, 8), queue(1, 8), queue(1, 8)),
+        (queue(u16::MAX, u16::MAX), queue(u16::MAX, u16::MAX - 1), queue(u16::MAX, u16::MAX - 1)),
+        // Of equals the one that has been stamped already stays.
+        (queue(4, 2), queue(8, 4), queue(4, 2)),
+    ] {
+        assert_eq!(one.narrower(other), narrower);
+    }
+}

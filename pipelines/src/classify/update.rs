@@ -7,7 +7,7 @@ use pascaline_wire::datagram::Datagram;
 use pascaline_wire::header::Flags;
 
 use super::{Class, Classifier, Untaken, reject, untaken};
-use crate::jobs::{Job, Mode, Server};
+use crate::jobs::{Job, Mode, Onward};
 
 impl Classifier<'_> {
     /// An update. One that belongs to no cluster of this appliance passes unchanged where there is a way.
@@ -27,17 +27,19 @@ impl Classifier<'_> {
             let (right, got) = (job.payload, payload.len);
             return Err(reject(DropReason::UpdateTooLong, Status::PayloadMismatch, right, got));
         }
-        if header.count != 1 {
+        let appliance = job.member(header.rank).is_some_and(|member| member.appliance);
+        if header.count != 1 && !(appliance && header.count > 0) {
             return Err(reject(DropReason::BadCount, Status::BadCount, 1u16, header.count));
         }
         let about = trailer.and_then(|trailer| trailer.update);
         let about = about.ok_or_else(|| reject(DropReason::UpdateMissing, Status::NoUpdate, 0u16, 0u16))?;
-        let Server::External { endpoint, .. } = &job.server else {
+        let Some(Onward { port, .. }) = job.onward() else {
             return Err(reject(DropReason::NoServer, Status::NoServer, 0u16, 0u16));
         };
         let update = Update {
             cluster: u32::from(job.id),
             worker: header.rank,
+            origin: if appliance { header.priority } else { 0 },
             psn: header.psn,
             epoch: header.epoch,
             count: header.count,
@@ -48,7 +50,7 @@ impl Classifier<'_> {
             len: payload.len,
             overflow: header.flags.has(Flags::OVERFLOW),
         };
-        Ok(Class::Update(endpoint.port, update))
+        Ok(Class::Update(port, update))
     }
 
     fn olaf_job(&self, datagram: &Datagram) -> Result<&Job, Untaken> {
@@ -63,13 +65,18 @@ impl Classifier<'_> {
         unknown && self.setup.ports.get(self.port).is_some_and(|port| port.peer.is_some())
     }
 
-    /// An answer to an update: only of the cluster's own server. It is never answered itself.
+    /// An answer to an update: only of the cluster's own server, or of the job's parent. It is never answered
+    /// itself.
     pub(super) fn ack(&self, bytes: &[u8], datagram: &mut Datagram) -> Result<Class, Untaken> {
         let drop = |reason| Err((reason, None));
+        let (sender, fan_in) = (datagram.sender, datagram.header.fan_in);
+        let above =
+            |job: &Job| job.parent.as_deref().filter(|above| above.is_at(sender)).map(|above| above.ranks);
         match self.table.get(datagram.header.job) {
             None => drop(DropReason::UnknownJob),
-            Some(job) if !job.server.is_at(datagram.sender) => drop(DropReason::RankSpoofed),
+            Some(job) if !job.server.is_at(sender) && above(job).is_none() => drop(DropReason::RankSpoofed),
             Some(job) if job.mode != Mode::Olaf => drop(DropReason::UnhandledKind),
+            Some(job) if above(job).is_some_and(|ranks| ranks != fan_in) => drop(DropReason::FanInMismatch),
             Some(job) => {
                 datagram.split(bytes).map_err(untaken)?;
                 match datagram.payload.len > job.payload {

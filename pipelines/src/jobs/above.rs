@@ -1,9 +1,11 @@
 //! The appliance above, as lcores see it.
 
+use std::sync::Arc;
+
 use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::Header;
 
-use super::Member;
+use super::{Aliases, Member};
 use crate::membership::{APPLIANCE, Parent};
 
 /// Whose business a parent's packet is, where the pool asks for a rank: nobody's here.
@@ -20,6 +22,8 @@ pub struct Above {
     pub ranks: u16,
     /// Who may answer what is asked above: the one that is in force, and others that may be.
     pub(crate) senders: Box<[(Address, u16)]>,
+    /// Whose updates went up under which number.
+    pub(crate) aliases: Arc<Aliases>,
 }
 
 impl Above {
@@ -28,7 +32,8 @@ impl Above {
     pub fn new(parent: &Parent, local_mac: Mac) -> Self {
         let &Parent { endpoint, rank, ranks } = parent;
         let member = Member::new(endpoint, local_mac, 0, rank, ranks, 0);
-        Self { member, rank, ranks, senders: Box::new([(endpoint.address, endpoint.udp_port)]) }
+        let senders = Box::new([(endpoint.address, endpoint.udp_port)]);
+        Self { member, rank, ranks, senders, aliases: Arc::default() }
     }
 
     /// True if packets from this address and UDP port are the parent's.

@@ -9,7 +9,7 @@ use pascaline_wire::{Datagram, round};
 use super::Lcore;
 use crate::classify::Classifier;
 use crate::io::Io;
-use crate::jobs::{ABOVE, Job};
+use crate::jobs::{ABOVE, Job, Mode};
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// A packet of a job's parent. It counts whatever it says only if it is about this generation, and about
@@ -21,7 +21,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             return self.emitter.discard(packet, DropReason::UnknownJob);
         };
         let whole = header.count == above.ranks && payload.total == payload.len;
-        let objection = if header.epoch != job.epoch {
+        let objection = if job.mode == Mode::Olaf {
+            // All that a parent says of updates is in Acks.
+            Some(DropReason::UnhandledKind)
+        } else if header.epoch != job.epoch {
             Some(DropReason::WrongEpoch)
         } else if header.fan_in != above.ranks {
             Some(DropReason::FanInMismatch)

@@ -241,6 +241,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         if !self.with_pool(|_, sink| sink.may_send(job, now)) {
             return self.emitter.discard(packet, DropReason::ServerShare);
         }
+        if let Some(above) = &job.parent {
+            return self.pass_up(job, above, datagram, packet);
+        }
         let count = |event, count| job.cells.count(self.number, event, count);
         if !server::pass_on(&mut self.emitter, self.server.as_ref(), job, header, *payload, packet) {
             count(JobEvent::ServerFull, 1);

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf;
-use pascaline_telemetry::{DropReason, JobEvent, Moment};
+use pascaline_telemetry::{Counter, DropReason, JobEvent, Moment};
 use pascaline_wire::Datagram;
 use pascaline_wire::control::Status;
 use pascaline_wire::datagram::Payload;
-use pascaline_wire::header::{Header, Kind};
+use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::trailer::Trailer;
 
 use super::Lcore;
 use crate::classify::Objection;
 use crate::io::{BURST, Io};
-use crate::jobs::{Job, Server};
+use crate::jobs::{Above, Job};
 use crate::updates::{Offer, Refused, acknowledge, answered};
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
@@ -85,18 +85,53 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         self.with_pool(|_, sink| sink.refuse(now, (&member.endpoint, 0), &header, why));
     }
 
-    /// An answer of a cluster's server.
+    /// An answer of a cluster's server, or of the appliance above. Of the queues that it has passed, the
+    /// bottleneck's state goes on: this one's only if it is narrower (Olaf, sections 5 and 7).
     pub(super) fn acknowledged(&mut self, now: u64, job: &Job, datagram: &Datagram, packet: I::Buf) {
         let unix_ns = self.end.unix_ns(now);
-        let state = match (&mut self.updates, &job.server) {
-            (Some(updates), Server::External { endpoint, .. }) => updates.state(endpoint.port, unix_ns),
-            _ => None,
+        let port = job.onward().map(|onward| onward.port);
+        let here = self.updates.as_mut().zip(port).and_then(|(updates, port)| updates.state(port, unix_ns));
+        let Trailer { update, queue: above, .. } = answered(datagram, packet.bytes()).unwrap_or_default();
+        let header = match &job.parent {
+            None => Some(datagram.header),
+            Some(parent) => {
+                self.emitter.tally.add(Counter::FromAbove, 1);
+                job.cells.count(self.number, JobEvent::FromAbove, 1);
+                let alone = datagram.header.flags.has(Flags::BYPASS);
+                parent.downward(&datagram.header, job.fan_in, alone)
+            }
         };
-        let update = answered(datagram, packet.bytes());
+        // Too late: it is not known any more whose update it was.
+        let Some(header) = header else { return self.emitter.discard(packet, DropReason::NotMember) };
         if let Some(update) = update {
             job.cells.answered(self.number, update.generated_ns);
         }
-        let trailer = Trailer { update, queue: state, ..Trailer::default() };
-        acknowledge(&mut self.emitter, job, datagram, &trailer, packet);
+        let above = above.filter(|_| job.parent.is_some());
+        let queue = match (above, here) {
+            (Some(above), Some(here)) => Some(above.narrower(here)),
+            (above, here) => above.or(here),
+        };
+        let trailer = Trailer { update, queue, ..Trailer::default() };
+        acknowledge(&mut self.emitter, job, &header, datagram.payload, &trailer, packet);
+    }
+
+    /// A rank's packet for the parameter server, where the way leads by the appliance above. It goes up as
+    /// one of this appliance's own.
+    pub(super) fn pass_up(&mut self, job: &Job, above: &Above, datagram: &Datagram, mut packet: I::Buf) {
+        let Datagram { header, payload, .. } = datagram;
+        if header.fan_in != job.fan_in {
+            job.cells.dropped(self.number, DropReason::FanInMismatch);
+            return self.emitter.discard(packet, DropReason::FanInMismatch);
+        }
+        let stripped = packet.advance(usize::from(payload.offset));
+        packet.truncate(usize::from(payload.total));
+        let (port, template) = (above.member.endpoint.port, &above.member.template);
+        if stripped && self.emitter.send_in_place(port, template, &above.upward(*header), packet) {
+            self.emitter.tally.add(Counter::Forwarded, 1);
+            self.emitter.tally.add(Counter::SentUp, 1);
+            job.cells.count(self.number, JobEvent::SentUp, 1);
+        } else {
+            self.emitter.tally.drop_one(DropReason::ServerFull);
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! The membership table (iSwitch, section 3.3 and Figure 9).
 
-use pascaline_wire::control::SERVER_RANK;
+use pascaline_wire::control::{APPLIANCE_RANK, SERVER_RANK};
 use pascaline_wire::frame::Address;
 
 use super::job::JobRecord;
 
 /// The identifier of the appliance itself, which is no rank.
-pub const APPLIANCE: u16 = SERVER_RANK - 1;
+pub const APPLIANCE: u16 = APPLIANCE_RANK;
 
 /// What an entry stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

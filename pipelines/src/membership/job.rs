@@ -20,7 +20,7 @@ use super::reply::ControlRequest;
 use super::server::{Presence, Serving};
 use super::spec::JobSpec;
 use super::uplink::Uplink;
-use crate::jobs::{Endpoint, PsnWindow};
+use crate::jobs::{Aliases, Endpoint, Mode, PsnWindow};
 use crate::switchml::SwitchMl;
 
 /// Whom the trailer of an answer names.
@@ -121,6 +121,8 @@ pub(super) struct JobRecord {
     lcores: usize,
     /// The PSNs that the generation may have under way.
     pub(super) window: Arc<PsnWindow>,
+    /// Whose updates of the generation went to the parent under which number.
+    pub(super) aliases: Arc<Aliases>,
     /// What lcores share, where its workers are SwitchML's clients and rank 0 has registered.
     pub(super) switchml: Option<Arc<SwitchMl>>,
     /// Since when two ranks have said that they call different operations.
@@ -164,6 +166,7 @@ impl JobRecord {
             cells: Arc::default(),
             lcores: 0,
             window: Arc::new(PsnWindow::closed()),
+            aliases: Arc::default(),
             switchml: None,
             disputed: None,
             mismatch: None,
@@ -247,6 +250,9 @@ impl JobRecord {
             0 => PsnWindow::unlimited(),
             lcores => PsnWindow::new(oldest, next, self.granted(), lcores),
         });
+        if self.spec.mode == Mode::Olaf && self.uplink.is_some() {
+            self.aliases = Arc::new(Aliases::new(self.base()));
+        }
         for rank in &mut self.ranks {
             // The clocks of silence begin anew, which is no sign of life: whoever has been asked after is
             // asked after again.

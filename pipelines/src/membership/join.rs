@@ -145,6 +145,7 @@ impl JobRecord {
             waiting: None,
             number: header.psn,
             workers: header.count.max(1),
+            is_appliance: header.count > 0,
             window: control.window,
             offer,
             lacked: control.psn,

@@ -25,6 +25,8 @@ pub(super) struct Joined {
     pub(super) waiting: Option<Duration>,
     /// The workers that it stands for.
     pub(super) workers: u16,
+    /// It is an appliance, which has said how many these are.
+    pub(super) is_appliance: bool,
     /// The window that it asked for.
     pub(super) window: u16,
     /// What its packets hold.

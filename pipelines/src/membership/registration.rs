@@ -140,6 +140,7 @@ impl JobRecord {
             heard: now,
             waiting: None,
             workers: 1,
+            is_appliance: false,
             window: self.spec.window,
             offer: Offer::exactly(told.size.summed()),
             lacked: 0,

@@ -41,16 +41,17 @@ impl Membership {
 
 impl JobRecord {
     /// True if a rank may stand for several workers: where results are of all of them, and nobody else makes
-    /// them.
+    /// them; and where there are updates, each of which says how many it stands for.
     pub(super) fn takes_subtrees(&self) -> bool {
         let spec = &self.spec;
         let whole = spec.threshold.is_none_or(|needed| needed >= spec.fan_in) && !spec.partials;
+        // Whatever makes results; updates come as they come.
+        let alone = spec.mode == Mode::Olaf || spec.server == ServerMode::None || !spec.policy.server;
         whole
             && spec.policy.partial_after == 0
-            && spec.mode == Mode::Sync
             && spec.on_death == OnDeath::Fail
             && spec.registry.is_none()
-            && (spec.server == ServerMode::None || !spec.policy.server)
+            && alone
     }
 
     /// All ranks are here: asks the parent to take them in.

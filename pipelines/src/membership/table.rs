@@ -5,21 +5,23 @@ use std::sync::Arc;
 use pascaline_wire::frame::Mac;
 
 use super::job::JobRecord;
+use super::rank::Joined;
 use super::server::ServerState;
 use super::spec::{JobSpec, ServerMode};
-use crate::jobs::{Above, Endpoint, Job, Member, Server};
+use crate::jobs::{Above, Job, Member, Server};
 
 impl JobRecord {
     /// The job as lcores see it. `mac` gives the MAC of a port.
     pub(super) fn table(&self, mac: &impl Fn(usize) -> Mac) -> Job {
         let JobSpec { id, fan_in, mode, policy, share, server, congestion, slots, .. } = self.spec;
-        let member = |number, endpoint: Endpoint| {
-            let mac = mac(endpoint.port);
-            Member::new(endpoint, mac, id, number, fan_in, self.epoch).heeding(congestion, mac)
+        let member = |number, joined: Joined| {
+            let (endpoint, mac) = (joined.endpoint, mac(joined.endpoint.port));
+            let member = Member::new(endpoint, mac, id, number, fan_in, self.epoch).heeding(congestion, mac);
+            if joined.is_appliance { member.standing_for_others() } else { member }
         };
         let members = (0..)
             .zip(&self.ranks)
-            .map(|(number, rank)| rank.joined.map(|joined| member(number, joined.endpoint)))
+            .map(|(number, rank)| rank.joined.map(|joined| member(number, joined)))
             .collect();
         let mut job = Job::new(id, fan_in, self.epoch, self.payload.unwrap_or(0), members);
         job.needed = self.needed();
@@ -46,8 +48,8 @@ impl JobRecord {
         job.parent = self.uplink.as_ref().map(|uplink| {
             let mac = mac(uplink.parent().endpoint.port);
             let above = Above::new(uplink.parent(), mac);
-            let senders = uplink.senders().collect();
-            Box::new(Above { member: above.member.heeding(congestion, mac), senders, ..above })
+            let (senders, aliases) = (uplink.senders().collect(), Arc::clone(&self.aliases));
+            Box::new(Above { member: above.member.heeding(congestion, mac), senders, aliases, ..above })
         });
         job
     }

@@ -7,7 +7,7 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_queue::{
     ConfigError, Departure, EnqueueOutcome, Enqueued, Shaper, Update, UpdateQueue, UpdateRejection,
 };
-use pascaline_telemetry::{Counter, DropReason};
+use pascaline_telemetry::{Counter, DropReason, JobEvent};
 use pascaline_wire::control::Status;
 use pascaline_wire::header::{Header, Kind};
 use pascaline_wire::trailer::{self, QueueState, Trailer};
@@ -17,7 +17,7 @@ use super::{PortQueue, Refused, is_present};
 use crate::classify::Objection;
 use crate::emit::{Emitter, flags};
 use crate::io::{BURST, Io};
-use crate::jobs::{Job, JobTable, Server};
+use crate::jobs::{Job, JobTable, Onward, origin};
 
 /// What a shaper saves up at most: longer than any lcore naps, so that naps do not slow it down.
 const SAVED: Duration = Duration::from_millis(1);
@@ -33,11 +33,14 @@ pub(super) struct Egress<B> {
     /// they can be combined, and not in its stage.
     batch: usize,
     tally: FateCounts,
+    /// The lcore that drains it.
+    owner: usize,
 }
 
 impl<B> Egress<B> {
-    pub(super) fn new(port: &PortQueue, kernels: &Kernels) -> Result<Self, ConfigError> {
+    pub(super) fn new(port: &PortQueue, kernels: &Kernels, owner: usize) -> Result<Self, ConfigError> {
         Ok(Self {
+            owner,
             queue: UpdateQueue::new(&port.queue, kernels)?,
             shaper: port.rate.map(|rate| Shaper::new(rate, SAVED)),
             batch: 1,
@@ -96,10 +99,8 @@ impl<B: PacketBuf> Egress<B> {
         for sent in 0..self.batch {
             let Some(head) = self.queue.head() else { return sent > 0 };
             let to = u16::try_from(head.cluster).ok().and_then(|id| table.get(id));
-            let to = to
-                .filter(|_| is_present(table, &head))
-                .filter(|job| matches!(job.server, Server::External { .. }));
-            let Some(job) = to else {
+            let to = to.filter(|_| is_present(table, &head));
+            let Some((job, onward)) = to.and_then(|job| Some((job, job.onward()?))) else {
                 // Its generation is over, or its server is gone.
                 if let Some(packet) = self.queue.discard() {
                     emitter.recycle(packet);
@@ -107,14 +108,20 @@ impl<B: PacketBuf> Egress<B> {
                 self.tally.add(Fate::Stale);
                 continue;
             };
-            let debt = self.shaper.as_mut().map(|shaper| shaper.take(now, bits(job, &head)));
+            let debt = self.shaper.as_mut().map(|shaper| shaper.take(now, bits(&onward, &head)));
             if let Some(Err(_)) = debt {
                 return sent > 0;
             }
             let Some(departure) = self.queue.dequeue() else { return sent > 0 };
             let aggregations = departure.aggregations;
-            if send(emitter, job, departure) {
+            if send(emitter, job, &onward, departure) {
                 self.tally.depart(aggregations);
+                if onward.above.is_some() {
+                    emitter.tally.add(Counter::SentUp, 1);
+                    job.cells.count(self.owner, JobEvent::SentUp, 1);
+                } else {
+                    emitter.tally.add(Counter::ServerSent, 1);
+                }
             } else {
                 self.tally.add(Fate::Unsent);
             }
@@ -131,19 +138,20 @@ fn about(update: &Update) -> Trailer {
 }
 
 /// Bits that an update takes on the wire. With its trailer it is longer than the shortest frame.
-fn bits(job: &Job, update: &Update) -> u32 {
-    let frame = job.server.room() + usize::from(update.len) + about(update).emitted_len();
+fn bits(onward: &Onward<'_>, update: &Update) -> u32 {
+    let frame = onward.template.len() + usize::from(update.len) + about(update).emitted_len();
     u32::try_from((frame + WIRE) * 8).unwrap_or(u32::MAX)
 }
 
-/// Sends an update to its job's server, in the packet that it is in. False, and the packet is given back, if
-/// it has no room.
-fn send<I: Io>(emitter: &mut Emitter<I>, job: &Job, departure: Departure<I::Buf>) -> bool {
+/// Sends an update to its job's server or parent, in the packet that it is in. False, and the packet is given
+/// back, if it has no room.
+fn send<I: Io>(
+    emitter: &mut Emitter<I>,
+    job: &Job,
+    onward: &Onward<'_>,
+    departure: Departure<I::Buf>,
+) -> bool {
     let Departure { update, mut packet, .. } = departure;
-    let Server::External { endpoint, template } = &job.server else {
-        emitter.recycle(packet);
-        return false;
-    };
     let (len, trailer) = (usize::from(update.len), about(&update));
     let written = packet.advance(usize::from(update.offset))
         && packet.set_len(len + trailer.emitted_len())
@@ -161,11 +169,11 @@ fn send<I: Io>(emitter: &mut Emitter<I>, job: &Job, departure: Departure<I::Buf>
         count: update.count,
         ..Header::about(Kind::Update, update.element, job.id, update.epoch)
     };
-    let sent = emitter.send_in_place(endpoint.port, template, &header, packet);
-    if sent {
-        emitter.tally.add(Counter::ServerSent, 1);
-    }
-    sent
+    let header = match onward.above {
+        Some(above) => Header { priority: origin(&update, job.fan_in), ..above.upward(header) },
+        None => header,
+    };
+    emitter.send_in_place(onward.port, onward.template, &header, packet)
 }
 
 /// What a worker should know of an update that was offered: mistakes, and a reward too low; not what is

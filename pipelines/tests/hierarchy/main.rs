@@ -13,5 +13,6 @@ mod commands;
 #[path = "../common/mod.rs"]
 mod common;
 mod formation;
+mod hops;
 mod sums;
 mod tree;

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
+use pascaline_pipelines::PortQueue;
 use pascaline_pipelines::jobs::Endpoint;
-use pascaline_pipelines::membership::{JobSpec, Parent, UplinkState};
+use pascaline_pipelines::membership::{JobSpec, Parent, ServerMode, UplinkState};
 use pascaline_testkit::{Heard, JOB, UDP_PORT, Worker, port_mac};
 use pascaline_wire::control::{self, ASK, Action, Control, Status};
 use pascaline_wire::frame::{Address, VlanTags};
@@ -32,6 +33,8 @@ pub(crate) struct Tree {
     /// Appliances that are gone.
     pub(crate) dead: Vec<bool>,
     fan_in: Vec<u16>,
+    /// In front of each one's port; the last of them for those beyond.
+    queues: Vec<PortQueue>,
     pub(crate) wire: Wire,
     /// What workers have heard since the last call of `heard_by`, by leaf.
     heard: Vec<Vec<Heard>>,
@@ -73,12 +76,31 @@ impl Tree {
         backups: &[Vec<(usize, u16)>],
         like: &JobSpec,
     ) -> Self {
+        Self::of(shape, backups, &[PortQueue::default()], like)
+    }
+
+    /// Likewise, with queues of updates like these.
+    pub(crate) fn with_queues(
+        shape: &[(u16, Option<(usize, u16)>)],
+        queues: &[PortQueue],
+        like: &JobSpec,
+    ) -> Self {
+        Self::of(shape, &vec![Vec::new(); shape.len()], queues, like)
+    }
+
+    fn of(
+        shape: &[(u16, Option<(usize, u16)>)],
+        backups: &[Vec<(usize, u16)>],
+        queues: &[PortQueue],
+        like: &JobSpec,
+    ) -> Self {
         let mut tree = Self {
             nodes: Vec::new(),
             parents: shape.iter().map(|&(_, parent)| parent).collect(),
             backups: backups.to_vec(),
             dead: vec![false; shape.len()],
             fan_in: shape.iter().map(|&(fan_in, _)| fan_in).collect(),
+            queues: queues.to_vec(),
             wire: Box::new(|_| 1),
             heard: vec![Vec::new(); shape.len()],
             climbed: vec![Vec::new(); shape.len()],
@@ -112,10 +134,15 @@ impl Tree {
         };
         let backups = self.backups[node].iter().copied().map(above).collect();
         let parent = self.parents[node].map(above);
-        let spec = JobSpec { fan_in: self.fan_in[node], parent, backups, ..like.clone() };
+        let mut spec = JobSpec { fan_in: self.fan_in[node], parent, backups, ..like.clone() };
+        if parent.is_some() {
+            // The root alone has one.
+            (spec.server, spec.policy.server) = (ServerMode::None, false);
+        }
+        let queue = self.queues.get(node).or(self.queues.last()).copied().unwrap_or_default();
         let plain = Plan::one_armed();
         let addresses = [plain.addresses.clone(), vec![down(number), up(number)]].concat();
-        Bench::new(&Plan { jobs: vec![spec], addresses, first_epoch, ..plain })
+        Bench::new(&Plan { jobs: vec![spec], addresses, first_epoch, queue, ..plain })
     }
 
     /// Starts an appliance anew; it has forgotten everything.

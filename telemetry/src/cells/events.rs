@@ -55,11 +55,11 @@ named! {
     UpdateBytes => "update_bytes",
     /// Answers of an asynchronous job's server to updates that it has taken in.
     Answers => "answers",
-    /// Sums of a job's ranks here sent to the appliance above, and results that ranks had kept.
+    /// Sums or updates of a job's ranks here sent to the appliance above, and results that ranks had kept.
     SentUp => "sums_sent_up",
     /// Sums of a job sent to the appliance above once more.
     SentUpAgain => "sums_sent_up_again",
-    /// Results and reminders of a job that came from the appliance above.
+    /// Results, reminders and answers to updates of a job that came from the appliance above.
     FromAbove => "from_above",
     /// Packets of a job that the parameter server had no room for.
     ServerFull => "server_full",

@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use std::time::Duration;
 
 use fastrand::Rng;
-use pascaline_wire::control::{Action, Control as Body, Status};
+use pascaline_wire::control::{APPLIANCE_RANK, Action, Control as Body, SERVER_RANK, Status};
 use pascaline_wire::trailer::{QueueState, Update};
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer, header, trailer};
 use pascaline_worker::asynchronous::{

@@ -84,6 +84,7 @@ fn update(cluster: u32, worker: u16) -> Update {
     Update {
         cluster,
         worker,
+        origin: 0,
         psn: 0,
         epoch: 0,
         count: 1,

@@ -89,6 +89,7 @@ fn update(worker: u16, now: u64) -> Update {
     Update {
         cluster: u32::from(worker / PER_CLUSTER),
         worker,
+        origin: 0,
         psn: 0,
         epoch: 0,
         count: 1,

@@ -266,6 +266,7 @@ fn update(arrival: &Arrival, config: &Config) -> Update {
     Update {
         cluster: u32::from(arrival.worker / (WORKLOAD.workers / CLUSTERS)),
         worker: arrival.worker,
+        origin: 0,
         psn: 0,
         epoch: 0,
         count: 1,

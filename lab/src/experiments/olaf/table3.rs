@@ -350,6 +350,7 @@ fn update(worker: u16, now: u64) -> Update {
     Update {
         cluster: u32::from(worker / WORKERS),
         worker,
+        origin: 0,
         psn: 0,
         epoch: 0,
         count: 1,

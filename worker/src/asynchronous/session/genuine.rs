@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use pascaline_wire::Header;
-use pascaline_wire::control::{Control, Status};
+use pascaline_wire::control::{APPLIANCE_RANK, Control, Status};
 
 use super::AsyncSession;
 
@@ -12,23 +12,28 @@ use super::AsyncSession;
 /// 8 bits and those of a port, 40 are left to be guessed.
 const AHEAD: u32 = 1 << 13;
 
-/// The latest number of each cluster mate's updates.
+/// The latest number of each cluster mate's updates, and of the Acks to those that came by other appliances.
 #[derive(Debug)]
 pub(super) struct Numbers {
-    /// One past it, by rank.
+    /// One past it, by rank; those of the others last.
     next: Box<[u32]>,
 }
 
 impl Numbers {
     /// Of a generation whose ranks number from `base`.
     pub(super) fn new(base: u32, ranks: u16) -> Self {
-        Self { next: vec![base; usize::from(ranks)].into_boxed_slice() }
+        Self { next: vec![base; usize::from(ranks) + 1].into_boxed_slice() }
     }
 
     /// True if the rank's updates have come as far as this number, or not much further. An older one will do:
     /// answers overtake each other.
     fn admits(&mut self, rank: u16, psn: u32) -> bool {
-        let Some(next) = self.next.get_mut(usize::from(rank)) else { return false };
+        let (others, ranks) = match self.next.split_last_mut() {
+            Some(split) => split,
+            None => return false,
+        };
+        let named = if rank == APPLIANCE_RANK { Some(others) } else { ranks.get_mut(usize::from(rank)) };
+        let Some(next) = named else { return false };
         let ahead = psn.wrapping_sub(*next);
         if ahead < AHEAD {
             *next = psn.wrapping_add(1);

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_wire::control::{Action, Control as Request, Status};
+use pascaline_wire::control::{APPLIANCE_RANK, Action, Control as Request, Status};
 use pascaline_wire::{Element, Header, Kind};
 use zerocopy::IntoBytes as _;
 
@@ -59,7 +59,8 @@ impl AsyncSession {
         let (payload, trailer) = header.payload(body)?;
         let identity = &self.membership().identity;
         let update = trailer.and_then(|trailer| trailer.update);
-        let update = update.filter(|_| header.rank < identity.ranks).ok_or(AsyncIgnored::NoUpdate)?;
+        let known = header.rank < identity.ranks || header.rank == APPLIANCE_RANK;
+        let update = update.filter(|_| known).ok_or(AsyncIgnored::NoUpdate)?;
         let own = header.rank == identity.rank;
         if !self.is_genuine(header) {
             return Err(AsyncIgnored::Unsolicited.into());

@@ -200,3 +200,24 @@ fn a_server_without_a_model_gets_the_workers_latest_weights() {
     assert!(offers(&mut session, ms(303)).is_empty());
     assert_eq!(offers(&mut session, ms(304)), [[0; 12]]);
 }
+
+/// Below an appliance that is a leaf, an Ack to what came by another leaf names nobody here.
+#[test]
+fn answers_to_updates_that_came_by_other_appliances_are_cluster_mates() {
+    let mut session = at_will();
+    assert_eq!(push(&mut session, ms(1)), Push::Sent(0));
+    let elsewhere = |psn, rank| Ack { rank, psn, weights: vec![5.0; 3], generated: ms(1), ..ACK };
+    let forged = [(1 << 20, APPLIANCE_RANK), (0, SERVER_RANK), (0, 3)];
+    for (psn, rank) in forged {
+        session.handle_datagram(ms(2), &elsewhere(psn, rank).datagram());
+    }
+    let whys = [AsyncIgnored::Unsolicited, AsyncIgnored::NoUpdate];
+    let ignored = whys.map(|why| session.counters().ignored(why));
+    assert_eq!((ignored, session.outstanding()), ([1, 2], 1));
+    for psn in [0, 1, 9] {
+        session.handle_datagram(ms(3), &elsewhere(psn, APPLIANCE_RANK).datagram());
+    }
+    let counters = session.counters();
+    assert_eq!((counters.acks_own, counters.acks_cluster), (0, 3));
+    assert_eq!((session.weights(), session.outstanding()), ((&[5.0; 3][..], 3), 0));
+}

@@ -9,6 +9,7 @@ fn update(cluster: u32) -> Update {
     Update {
         cluster,
         worker: 0,
+        origin: 0,
         psn: 0,
         epoch: 0,
         count: 1,
