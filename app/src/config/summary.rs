@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use pascaline_pipelines::membership::Parent;
 use pascaline_pipelines::{Mode, PortQueue};
 use pascaline_ps::asynchronous::Rule;
 use pascaline_queue::Combine;
@@ -70,6 +71,11 @@ impl Config {
             match job.dead_after.map(humantime::format_duration) {
                 Some(after) => writeln!(f, "; lost after {after}: {}", job.on_death.name())?,
                 None => writeln!(f, "; never lost")?,
+            }
+            if let Some(Parent { endpoint, rank, ranks }) = job.parent {
+                let what = if job.mode == Mode::Olaf { "updates" } else { "sums" };
+                let (address, port) = (endpoint.address, endpoint.udp_port);
+                writeln!(f, "    its {what} go to {address} port {port}, as rank {rank} of {ranks}")?;
             }
             if let Some(why) = &job.refused {
                 writeln!(f, "    nobody may join: {}", why.as_str())?;

@@ -175,11 +175,13 @@ pub(crate) fn diagnose(known: &Evidence<'_>) -> Diagnosis {
 /// Diagnoses a job that sends updates: what the pool knows says nothing about it.
 fn asynchronous(known: &Evidence<'_>) -> Diagnosis {
     let mut reasons = Vec::new();
+    let parent = ExplainedParent::new(known);
     reasons.extend(known.terms.refused.map(|why| {
         let text = format!("Objective: nobody may join, since {}.", why.as_str());
         Reason { text, ..Reason::plain("objective", OBJECTIVE) }
     }));
     stalled(known, &mut reasons);
+    reasons.extend(parent.as_ref().and_then(ExplainedParent::reason));
     server(known, &mut reasons);
     members(known, &mut reasons);
     let counted = [Count::Drops(&[DropReason::WrongEpoch]), Count::Drops(&[DropReason::NotMember])];
@@ -192,12 +194,13 @@ fn asynchronous(known: &Evidence<'_>) -> Diagnosis {
         known.status.id,
         quoted(known.name),
     );
+    summary.extend(parent.iter().map(|parent| format!(" {parent}")));
     if let Some(first) = reasons.first() {
         summary.push(' ');
         summary.push_str(&first.text);
     }
     let bytes = ExplainedBytes::default();
-    Diagnosis { aggregated: "updates", share: None, bytes, summary, reasons, parent: None }
+    Diagnosis { aggregated: "updates", share: None, bytes, summary, reasons, parent }
 }
 
 const OBJECTIVE: &str = "let fewer clusters send, less often, or raise length or rate of [ports.queue], and \

@@ -68,6 +68,11 @@ impl Accept<'_> {
             let message = "there is no job with mode = \"olaf\" whose models could be too old";
             return Err(self.error(written, message, "leave `verify` out, or give a job mode = \"olaf\""));
         }
+        if let Some(job) = config.jobs.iter().find(|job| job.mode == Mode::Olaf && job.parent.is_some()) {
+            let message = format!("job {} has a parent, and a file describes one queue alone", job.id);
+            let remedy = "leave `verify` out here: what is proved of one hop says nothing of all of them";
+            return Err(self.error(written, message, remedy));
+        }
         for JobConfig { id, name, fan_in, .. } in jobs {
             let Some(cluster) = scenario.clusters.iter().find(|cluster| cluster.name == *name) else {
                 let message = format!("{} has no cluster {name:?}, as job {id} is called", written.get_ref());

@@ -32,7 +32,8 @@ impl Accept<'_> {
         }
     }
 
-    /// What a job of mode "olaf" has of the keys for jobs of the pool: nothing but the server.
+    /// What a job of mode "olaf" has of the keys for jobs of the pool: nothing but the server, which is
+    /// behind the parent if it has one.
     pub(super) fn olaf(&self, job: &raw::Job, fan_in: u16, ps: PsMode, max_update: u16) -> Checked<Chosen> {
         let useless = [
             (job.profile.as_ref().map(|at| self.unused(at, "profile"))),
@@ -49,11 +50,18 @@ impl Accept<'_> {
         if let Some(error) = useless.into_iter().flatten().next() {
             return Err(error);
         }
-        if let Some(written) = job.server.as_ref().filter(|server| !server.get_ref()) {
-            let remedy = "leave server out, or set mode = \"sync\"";
-            return Err(self.error(written, "a job of mode \"olaf\" needs its parameter server", remedy));
+        let below = job.parent.is_some();
+        if let Some(written) = job.server.as_ref().filter(|server| *server.get_ref() == below) {
+            let (message, remedy) = if below {
+                let message = "a job of mode \"olaf\" with a parent has its parameter server behind that one";
+                (message, "leave server out: the root's job has it")
+            } else {
+                let message = "a job of mode \"olaf\" needs its parameter server";
+                (message, "leave server out, or set mode = \"sync\"")
+            };
+            return Err(self.error(written, message, remedy));
         }
-        if let (Some(mode), false) = (&job.mode, matches!(ps, PsMode::External { .. })) {
+        if let (Some(mode), false) = (&job.mode, below || matches!(ps, PsMode::External { .. })) {
             let remedy = "set mode = \"external\" and address in [ps], or mode = \"sync\" for this job";
             let message = "a job of mode \"olaf\" needs a parameter server that is a process of its own";
             return Err(self.error(mode, message, remedy));
@@ -64,7 +72,7 @@ impl Accept<'_> {
             addressing: Addressing::Shared,
             conflict: preset.conflict,
             order: preset.order,
-            server: true,
+            server: !below,
             partials: false,
             needed: fan_in,
             partial_after: None,

@@ -55,7 +55,14 @@ impl Accept<'_> {
             };
             let parent = self.above(job, &written, None, (ports, own))?;
             job.parent = Some(parent);
-            for backup in table.backups.iter().flatten().map(Spanned::get_ref) {
+            for written in table.backups.iter().flatten() {
+                if job.mode == Mode::Olaf {
+                    let message = "a backup of a parent, and mode = \"olaf\": the model is at one parameter \
+                        server, which registers at one appliance";
+                    let remedy = "leave backups out, or set mode = \"sync\"";
+                    return Err(self.error(written, message, remedy));
+                }
+                let backup = written.get_ref();
                 let raw::Backup { address, rank, ranks, mac, port, from } = backup;
                 let (rank, ranks, mac) = (rank.as_ref(), ranks.as_ref(), mac.as_ref());
                 let (port, from) = (port.as_ref(), from.as_ref());
@@ -183,9 +190,7 @@ impl Accept<'_> {
 
 /// What a job has whose sums cannot go up; and what to do about it.
 fn objection(job: &JobConfig) -> Option<(&'static str, &'static str)> {
-    if job.mode == Mode::Olaf {
-        Some(("mode = \"olaf\": updates do not go over several appliances", "set mode = \"sync\""))
-    } else if job.switchml.is_some() {
+    if job.switchml.is_some() {
         Some(("protocol = \"switchml\": its clients know one appliance", "set protocol = \"pascaline\""))
     } else if job.policy.server {
         Some(("a parameter server: a sum that it makes would not go up", "set server = false, or a region"))

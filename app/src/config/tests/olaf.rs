@@ -6,6 +6,7 @@ use pascaline_queue::{Combine, Discipline};
 
 use super::*;
 
+const PARENT: &str = "{ address = \"10.78.0.254\", rank = 1, ranks = 2, mac = \"02:00:00:00:00:fe\" }";
 const PS: &str = "[ps]\nmode = \"external\"\naddress = \"10.77.0.9\"\n";
 
 fn job(rest: &str) -> String {
@@ -62,6 +63,25 @@ fn each_key_of_a_queue_says_what_it_says() {
         "port \"p1\": olaf queue of 8 updates, sums, at the port's own rate",
     ] {
         assert!(summary.contains(line), "{line} is missing in\n{summary}");
+    }
+}
+
+/// A leaf's updates go to the appliance above, which has the server.
+#[test]
+fn a_job_with_a_parent_needs_no_server_here() {
+    let with = |rest: &str| job(&format!("{rest}\nparent = {PARENT}")).replace(PS, "");
+    let config = parse(&with("")).unwrap();
+    let (leaf, summary) = (&config.jobs[1], config.to_string());
+    assert!(leaf.parent.is_some() && !leaf.policy.server && config.port_queues().is_some());
+    let line = "its updates go to 10.78.0.254 port 16420, as rank 1 of 2";
+    assert!(summary.contains(line), "{line} is missing in\n{summary}");
+    for (text, what) in [
+        (with("server = true"), "behind that one"),
+        (with("on_death = \"continue\""), "on_death"),
+        (with("").replace(" }", ", backups = [{ address = \"10.79.0.254\" }] }"), "one parameter server"),
+    ] {
+        let error = parse(&text).unwrap_err();
+        assert!(error.to_string().contains(what) && error.place().is_some(), "{what}: {error}");
     }
 }
 
@@ -225,6 +245,10 @@ fn a_job_that_would_not_meet_its_objective_is_refused() {
         let error = verified(&text, "").unwrap_err().to_string();
         assert!(error.contains(message) && error.contains(":"), "{message}: {error}");
     }
+    std::fs::write(&file, ages(3, 8, &bound("200ms", "job300"))).unwrap();
+    let parent = format!("parent = {PARENT}\n[admission]\nverify = {:?}", file.display());
+    let below = parse(&job(&parent).replace(PS, "")).unwrap_err().to_string();
+    assert!(below.contains("job 300 has a parent"), "{below}");
     std::fs::remove_file(&file).unwrap();
     assert!(parse(&job(&format!("[admission]\nverify = {:?}", file.display()))).is_err(), "no such file");
     let without = parse(&format!("{GOOD}\n[admission]\nverify = \"/dev/zero\"")).unwrap_err();

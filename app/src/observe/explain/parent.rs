@@ -35,6 +35,9 @@ pub(crate) struct ExplainedParent {
     pub(crate) packets_up: u64,
     pub(crate) packets_up_again: u64,
     pub(crate) packets_down: u64,
+    /// What goes up: updates, or sums.
+    #[serde(skip)]
+    pub(super) updates: bool,
 }
 
 impl ExplainedParent {
@@ -62,6 +65,7 @@ impl ExplainedParent {
             packets_up: get(JobEvent::SentUp) + again,
             packets_up_again: again,
             packets_down: get(JobEvent::FromAbove),
+            updates: known.terms.asynchronous,
         })
     }
 
@@ -96,6 +100,13 @@ impl fmt::Display for ExplainedParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { address, rank, ranks, state, packets_up, packets_up_again, packets_down, .. } = self;
         let backup = if self.backup { "a backup, " } else { "" };
+        if self.updates {
+            return write!(
+                f,
+                "What leaves goes to {address} (rank {rank} of {ranks}, {state}): {packets_up} packets up, \
+                 {packets_down} down."
+            );
+        }
         write!(
             f,
             "Its sums go to {address} ({backup}rank {rank} of {ranks}, {state}): {packets_up} packets up, \

@@ -179,6 +179,7 @@ fn of_an_asynchronous_job_the_pool_knows_nothing() {
     });
     assert_eq!((told.aggregated, told.share, kinds(&told)), ("updates", None, vec!["not-member"]));
     assert!(told.summary.contains("3 have come, and its server has answered 1 of those"), "{}", told.summary);
+    assert_eq!(told.parent, None);
 }
 
 /// A limited tenant learns which limit, what its share is, and what to change.

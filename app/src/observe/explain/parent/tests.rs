@@ -5,8 +5,10 @@ use pascaline_pipelines::membership::{JobStatus, Parent, UplinkState, UplinkStat
 use pascaline_telemetry::JobEvent;
 use pascaline_wire::control::Status;
 use pascaline_wire::frame::{Address, Mac, VlanTags};
+use pascaline_wire::trailer::RankReports;
 
 use crate::observe::explain::tests::{RUNNING, counted, judged, kinds};
+use crate::observe::explain::{Evidence, Terms, diagnose};
 
 /// Where a job's sums go, how that stands, and what to do if it does not.
 #[test]
@@ -37,6 +39,19 @@ fn the_parent_is_named_with_its_state() {
         (JobEvent::FromAbove, 4),
     ];
     let counts = counted(&events, &[]);
+    let updates = diagnose(&Evidence {
+        status: &at(UplinkState::Joined),
+        name: "",
+        counted: &counts,
+        late: &[],
+        terms: Terms { asynchronous: true, ..Terms::default() },
+        neighbours: &[],
+        missing: &RankReports::EMPTY,
+        stalled: &[],
+        now_ns: 0,
+    });
+    let onward = "What leaves goes to 10.0.1.254 port 16420 (rank 1 of 3, joined): 7 packets up, 4 down.";
+    assert!(updates.summary.ends_with(onward) && updates.reasons.is_empty(), "{updates:?}");
     let whole = judged(&at(UplinkState::Joined), &counts, &[]);
     let sums =
         "Its sums go to 10.0.1.254 port 16420 (rank 1 of 3, joined): 7 packets up, 2 of them again, 4 down.";
