@@ -22,6 +22,7 @@ import iswitch
 import neighbour
 import netns
 import olaf
+import olaf_hops
 import report
 import switchml
 import two_level
@@ -50,7 +51,8 @@ def main(arguments: list[str]) -> int:
         if options.cleanup:
             return _cleanup(arguments)
         # Updates are plotted by it, frames may be lost by it.
-        with_lab = options.mode == "olaf" or options.loss > 0 or options.duplicate > 0 or options.reorder > 0
+        plotted = options.mode == "olaf" and options.topology == "one"
+        with_lab = plotted or options.loss > 0 or options.duplicate > 0 or options.reorder > 0
         binary = build.ready(stop, options.binary, with_lab=with_lab)
         libraries = _libraries(options, binary)
         more = ["--libraries", str(libraries)] if libraries else []
@@ -75,6 +77,7 @@ def main(arguments: list[str]) -> int:
 _Outcome: TypeAlias = (
     report.Outcome
     | olaf.Outcome
+    | olaf_hops.Outcome
     | iswitch.Outcome
     | neighbour.Outcome
     | clients.Outcome
@@ -94,6 +97,8 @@ def _libraries(options: Options, binary: Path) -> Path | None:
 def _show(options: Options, binary: Path, libraries: Path | None, stop: Stop) -> _Outcome:
     if libraries and options.client != "rust":
         return clients.demonstrate(options, binary, libraries, stop)
+    if options.mode == "olaf" and options.topology == "two-level":
+        return olaf_hops.demonstrate(options, binary, stop)
     if options.mode == "olaf":
         return olaf.demonstrate(options, binary, stop)
     if options.mode == "iswitch":

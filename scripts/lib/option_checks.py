@@ -29,6 +29,23 @@ def _check_protocol(parser: argparse.ArgumentParser, options: Options) -> None:
 
 
 def _check_topology(parser: argparse.ArgumentParser, options: Options) -> None:
+    if options.mode == "olaf":
+        free = {
+            "topology",
+            "mode",
+            "loads",
+            "seconds",
+            "mtu",
+            "driver",
+            "seed",
+            "timeout",
+            "binary",
+            "cleanup",
+        }
+        for name, value in vars(options).items():
+            if name not in free | {"json"} and value != parser.get_default(name):
+                parser.error(f"--{name.replace('_', '-')} is not for --mode olaf --topology two-level")
+        return
     if not options.leaves <= options.workers <= MOST_PORTS:
         parser.error(f"--topology two-level: a worker for each leaf at least, and at most {MOST_PORTS}")
     free = {"topology", "leaves", "workers", "allreduces", "bytes", "dtype", "payload", "in_flight", "mtu"}

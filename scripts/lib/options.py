@@ -36,6 +36,7 @@ examples:
   scripts/demo --lcores 2 --udp-ports 2              two lcores; each PSN has the UDP port of its own
   scripts/demo --policy dsa --neighbour --json       beside a job that never completes anything
   scripts/demo --mode olaf                           asynchronous updates: Olaf's queue beside FIFO
+  scripts/demo --mode olaf --topology two-level      updates queue in each rack's appliance, then in the root
   scripts/demo --mode iswitch --staleness 3          asynchronous training without a server: H of N
   scripts/demo --collective broadcast --root 2       rank 2's tensor to all; and the other collectives
   scripts/demo --wire bf16                           f32 that travels in half the bytes
@@ -318,7 +319,8 @@ def _add_olaf(parser: argparse.ArgumentParser) -> None:
     olaf = parser.add_argument_group(
         "--mode olaf: 9 clusters of 3 workers, whose updates queue before a narrow line",
         f"Every worker runs with --outstanding {OUTSTANDING}: it may have as many updates "
-        "unanswered, so that updates queue.\nA worker's own default is 1.",
+        "unanswered, so that updates queue.\nA worker's own default is 1. "
+        "With --topology two-level: 6 clusters of 4\nbelow 2 leaves, and losses at each hop.",
     )
     olaf.add_argument(
         "--seconds", type=between(2, 600), default=6, metavar="S", help="each run is measured (6)"

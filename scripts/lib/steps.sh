@@ -317,6 +317,7 @@ port_steps() {
     step "demo: 64 workers in racks" demo_racks
     step "demo: two lcores, PSNs spread over UDP ports" demo_two_lcores
     step "demo: asynchronous updates, Olaf beside FIFO" demo_olaf
+    step "demo: asynchronous updates over two hops" demo_olaf_hops
     step "demo: programs in C" demo_client c
     step "demo: an unmodified program of MPI" demo_client mpi
     cases=true step "python: the package, and PyTorch" python_package

@@ -100,6 +100,13 @@ demo_olaf() {
         'olaf["aggregated"] > olaf["received"]'
 }
 
+# The same over two hops: nothing may be missing at a hop, or between them.
+demo_olaf_hops() {
+    demo --mode olaf --topology two-level --timeout 60 --loads 12 --seconds 4 -- 'ok' \
+        'olaf["lost_between"] == 0' 'olaf["lost_pct"] < fifo["lost_pct"] / 3' \
+        'olaf["hops"][-1]["combined"] > 0'
+}
+
 # Programs in C, half of them under sanitizers, and an unmodified program of MPI: their sums are right, and
 # the appliance has made the results.
 demo_client() {
