@@ -16,6 +16,7 @@ enum { MOST_JOBS = 65535, TEXT = 512 };
 
 static struct {
     char url[1024]; /* without the job, and with what comes before the next pair */
+    int trees; /* of a job: each has the next number */
     int world_job;
     int first, last; /* jobs of other communicators */
     size_t min_bytes;
@@ -48,6 +49,8 @@ static void read_url(const char *url)
         return;
     }
     memcpy(settings.url, url, length);
+    for (size_t at = 0; at < length; at++)
+        settings.trees += url[at] == ';';
     while (query && *query) {
         const char *pair = query + 1;
         size_t pair_length = strcspn(pair, "&");
@@ -87,7 +90,7 @@ static void read_jobs(const char *range)
     settings.first = (int)first;
     settings.last = (int)last;
     if (settings.world_job < 0)
-        settings.world_job = settings.first++;
+        settings.world_job = settings.first, settings.first += settings.trees;
 }
 
 static int forget(MPI_Comm comm, int key, void *attribute, void *extra);
@@ -101,6 +104,7 @@ static void start(void)
     long bytes = 0;
 
     settings.world_job = -1;
+    settings.trees = 1;
     settings.last = -1;
     PMPI_Comm_rank(MPI_COMM_WORLD, &settings.world_rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &settings.world_size);
@@ -132,8 +136,9 @@ static int take_job(MPI_Comm comm)
     if (comm == MPI_COMM_WORLD)
         return settings.world_job;
     pthread_mutex_lock(&lock);
-    for (int job = settings.first + settings.world_rank; job <= settings.last; job += settings.world_size)
-        if (!settings.used[job] && job != settings.world_job) {
+    for (int job = settings.first + settings.world_rank * settings.trees;
+         job + settings.trees - 1 <= settings.last; job += settings.world_size * settings.trees)
+        if (!settings.used[job] && abs(job - settings.world_job) >= settings.trees) {
             settings.used[job] = true;
             found = job;
             break;

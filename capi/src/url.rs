@@ -6,7 +6,7 @@ use core::str::FromStr;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
-use pascaline_worker::{Config, CongestionControl};
+use pascaline_worker::{Appliances, Config, CongestionControl};
 
 use crate::status::{Fault, pascaline_status as Status};
 
@@ -35,9 +35,7 @@ pub(crate) fn config(url: &str) -> Result<Config, Fault> {
     if let Some((key, value)) = pairs.iter().find(|(key, _)| *key == "join_timeout") {
         config.join_deadline = time(key, value)?;
     }
-    let places = place.strip_suffix('/').unwrap_or(place).split(',');
-    let mut all = places.map(address).collect::<Result<Vec<_>, _>>()?;
-    (config.appliance, config.backups) = (all.remove(0), all);
+    let config = config.among(Appliances::read(place.strip_suffix('/').unwrap_or(place), address)?);
     config.check().map_err(|error| Fault::new(Status::PASCALINE_ERR_URL, error))?;
     Ok(config)
 }

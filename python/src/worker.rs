@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-use pascaline_worker::{Background, Config, Counters, Departure, Left, Parts, Worker};
+use pascaline_worker::{Appliances, Background, Config, Counters, Departure, Left, Parts, Worker};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -46,11 +46,9 @@ pub(crate) struct Terms {
 
 impl Terms {
     fn config(&self, appliance: &str, (job, rank, ranks): (u16, u16, u16)) -> PyResult<Config> {
-        let mut all =
-            appliance.split(',').map(|place| address(place.trim())).collect::<PyResult<Vec<_>>>()?;
-        let (first, backups) = (all.remove(0), all);
-        let mut config =
-            Config { accept_partial: self.partial, backups, ..Config::new(first, job, rank, ranks) };
+        let all = Appliances::read(appliance, address)?;
+        let config = Config::new(all.appliance, job, rank, ranks).among(all);
+        let mut config = Config { accept_partial: self.partial, ..config };
         for (place, value) in [
             (&mut config.payload, self.payload),
             (&mut config.in_flight, self.in_flight),

@@ -152,8 +152,17 @@ class Fabric(Network):
         run("ip", "-n", below, "addr", "add", f"{below_end}/31", "dev", up)
         run("ip", "-n", below, "route", "add", f"10.82.{spine}.0/24", "via", above_end)
         run("ip", "-n", above, "route", "add", f"10.80.{leaf}.0/24", "via", below_end)
-        for name, interface in ((below, up), (above, down)):
-            self.limit_rate(name, interface, self.shape.mbit, _BURST, _QUEUE)
+        self._shape(leaf, spine, self.shape.mbit)
+
+    def _shape(self, leaf: int, spine: int, mbit: float) -> None:
+        ends = ((self.leaf_switches[leaf], f"up{spine}"), (self.spine_switches[spine], f"down{leaf}"))
+        for name, interface in ends:
+            self.limit_rate(name, interface, mbit, _BURST, _QUEUE)
+
+    def shape_spine(self, spine: int, mbit: float) -> None:
+        """Gives all links of a spine another rate."""
+        for leaf in range(self.shape.leaves):
+            self._shape(leaf, spine, mbit)
 
     def carried(self) -> dict[str, int]:
         """Bytes that each link between a leaf and a spine has carried so far, by its two ends, in order."""

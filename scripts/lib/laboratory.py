@@ -135,14 +135,15 @@ class Lab:
         half_way: Callable[[], None] | None = None,
         controller: str = "",
         backups: Sequence[Site] = (),
+        trees: Sequence[Site] = (),
     ) -> Done:
         """Has the workers of some sites sum together, each at its site's appliance.
 
         `half_way` is called once half of all allreduces are done. The appliances of `backups` stand in for
-        that of the site.
+        that of the site; those of `trees` have further trees of the job.
         """
         before = self.fabric.carried()
-        groups = self.start(sites, job=job, controller=controller, backups=backups)
+        groups = self.start(sites, job=job, controller=controller, backups=backups, trees=trees)
         everybody = sum(len(site.workers) for site in sites)
         self._watch(groups, half_way, self.allreduces * everybody // 2)
         results = [worker for group in groups for worker in group.results()]
@@ -151,7 +152,13 @@ class Lab:
         return self._judged(results, links)
 
     def start(
-        self, sites: list[Site], *, job: int, controller: str = "", backups: Sequence[Site] = ()
+        self,
+        sites: list[Site],
+        *,
+        job: int,
+        controller: str = "",
+        backups: Sequence[Site] = (),
+        trees: Sequence[Site] = (),
     ) -> list[Workers]:
         """Starts the workers of some sites, each at its site's appliance."""
         groups, first = [], 0
@@ -162,12 +169,13 @@ class Lab:
             self._groups += 1
             group = Workers(self.binary, at, files)
             self.cleanup.callback(group.stop)
-            group.start(self._load([at, *backups], first, everybody, job, controller))
+            lists = [[at, *backups], *([tree] for tree in trees)]
+            group.start(self._load(lists, first, everybody, job, controller))
             first += len(at.workers)
             groups.append(group)
         return groups
 
-    def _load(self, at: list[Site], first: int, everybody: int, job: int, controller: str) -> Load:
+    def _load(self, trees: list[list[Site]], first: int, everybody: int, job: int, controller: str) -> Load:
         return Load(
             allreduces=self.allreduces,
             bytes=self.bytes,
@@ -176,7 +184,9 @@ class Lab:
             in_flight=0,
             seed=1,
             deadline=_DEADLINE,
-            appliance=",".join(f"{site.appliance_address}:{UDP_PORT}" for site in at),
+            appliance=";".join(
+                ",".join(f"{site.appliance_address}:{UDP_PORT}" for site in tree) for tree in trees
+            ),
             first=first,
             workers=everybody,
             job=job,

@@ -297,6 +297,7 @@ port_steps() {
     step "demo: two levels of appliances" demo_two_level
     step "lab: a leaf-spine network" lab_leaf_spine
     step "lab: appliances gone for good" lab_failover
+    step "lab: several trees" lab_trees
     step "lab: a controller" lab_controller
     if command -v etcd >/dev/null; then
         step "lab: two controllers, etcd" lab_etcd

@@ -225,6 +225,17 @@ lab_failover() {
         'cases["halted"]["told"] == workers' 'cases["halted"]["verified"]'
 }
 
+# One tree and two: the sums are right, also when a tree's appliance is killed for good. How fast is printed;
+# docs/lab.md has the figures.
+lab_trees() {
+    local output=$logs/lab-trees.json
+    bounded 120 scripts/lab --test --json --bytes 256KiB --allreduces 12 --case trees \
+        --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'cases["trees"]["verified"]' 'cases["trees"]["resumed"] > 0' \
+        'cases["trees"]["bytes"]["leaf0-spine0"] < 0.7' 'cases["trees"]["bytes"]["leaf0-spine1"] > 0.4'
+}
+
 # Between workers and a server, what is not for the appliance passes as it is. How fast is printed and not
 # judged.
 demo_inline() {

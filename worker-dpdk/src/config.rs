@@ -57,6 +57,9 @@ pub enum DpdkJoinError {
     /// Backup appliances were named, whose Ethernet addresses the port does not look for.
     #[error("backup appliances are for the kernel's driver: over a DPDK port there is one appliance")]
     Backups,
+    /// Several trees were named: each needs a port of its own.
+    #[error("several trees are for the kernel's driver: over a DPDK port there is one appliance")]
+    Trees,
     /// There is no memory for packets.
     #[error(transparent)]
     Pool(#[from] PoolError),

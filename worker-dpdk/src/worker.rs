@@ -76,6 +76,9 @@ impl Dpdk {
         if !config.backups.is_empty() {
             return Err(DpdkJoinError::Backups);
         }
+        if !config.trees.is_empty() {
+            return Err(DpdkJoinError::Trees);
+        }
         let origin = Instant::now();
         let pool = format!("worker{}", self.workers.fetch_add(1, Ordering::Relaxed));
         let (mut link, mtu) = Link::open(&self.eal, pool, &config, port)?;

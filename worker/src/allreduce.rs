@@ -187,6 +187,30 @@ pub struct Report {
     pub partial: Option<Partial>,
 }
 
+impl Report {
+    /// Both together, of two parts of one tensor at the same time.
+    #[must_use]
+    pub(crate) fn beside(self, other: Self) -> Self {
+        let partial = match (self.partial, other.partial) {
+            (Some(one), Some(other)) => Some(Partial {
+                results: one.results + other.results,
+                least_count: one.least_count.min(other.least_count),
+                missing: one.missing | other.missing,
+            }),
+            (one, other) => one.or(other),
+        };
+        Self {
+            packets: self.packets + other.packets,
+            bytes: self.bytes + other.bytes,
+            elapsed: self.elapsed.max(other.elapsed),
+            counters: self.counters + other.counters,
+            round_trip: self.round_trip.max(other.round_trip),
+            priority: self.priority,
+            partial,
+        }
+    }
+}
+
 /// How far an allreduce came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {

@@ -1,6 +1,6 @@
 //! Every packet sent and every datagram received is counted, once.
 
-use core::ops::Sub;
+use core::ops::{Add, Sub};
 
 use pascaline_wire::Malformed;
 
@@ -88,6 +88,19 @@ macro_rules! counters {
             $($(#[$each])* pub $counter: u64,)+
             ignored: [u64; Ignored::ALL.len()],
             malformed: [u64; Malformed::ALL.len()],
+        }
+
+        impl Add for Counters {
+            type Output = Self;
+
+            /// What has been counted by both.
+            fn add(self, other: Self) -> Self {
+                Self {
+                    $($counter: self.$counter + other.$counter,)+
+                    ignored: core::array::from_fn(|i| self.ignored[i] + other.ignored[i]),
+                    malformed: core::array::from_fn(|i| self.malformed[i] + other.malformed[i]),
+                }
+            }
         }
 
         impl Sub for Counters {

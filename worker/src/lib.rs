@@ -94,7 +94,7 @@ pub use priority::Hints;
 pub use rejection::{Reason, Rejection};
 pub use session::{Command, CommandFailure, Event, Session, StartError, Transmit};
 pub use udp::{
-    AllreduceError, AsyncConfig, AsyncJoinError, AsyncWorker, Background, CommandError, Config, ConfigError,
-    Departure, Finished, Handle, JoinError, Notice, Worker, session_number,
+    AllreduceError, Appliances, AsyncConfig, AsyncJoinError, AsyncWorker, Background, CommandError, Config,
+    ConfigError, Departure, Finished, Handle, JoinError, Notice, TreeReport, Worker, session_number,
 };
 pub use way::{Obstacle, Unreachable};

@@ -16,17 +16,21 @@ use crate::places;
 use crate::session::{CommandFailure, StartError};
 use crate::way::largest_payload;
 
+mod appliances;
 mod asynchronous;
 mod background;
 mod collectives;
+mod deal;
 mod outgoing;
 mod socket;
 mod transfer;
+mod tree;
 mod worker;
 
+pub use appliances::Appliances;
 pub use asynchronous::{AsyncConfig, AsyncJoinError, AsyncWorker};
 pub use background::{Background, Finished, Handle};
-pub use worker::{Departure, Worker, session_number};
+pub use worker::{Departure, TreeReport, Worker, session_number};
 
 /// The longest payload of a full packet: what fits into a UDP datagram over IPv4 besides the header and a
 /// trailer.
@@ -44,8 +48,13 @@ pub struct Config {
     /// Other appliances with the same job, none by default: where one does not answer, its workers turn to
     /// the next of the list and go on there. The same list at all ranks, in the same order; at most 7.
     pub backups: Vec<SocketAddr>,
+    /// Further trees of the job, none by default: of each the appliance and, behind it, its backups. A tree
+    /// carries a part of every tensor (small ones take turns), with a window and a congestion control of its
+    /// own. The next tree's job is `job + 1`, and so on. A tree whose appliances do not answer goes on at the
+    /// next tree's. The same trees at all ranks, in the same order; at most 7.
+    pub trees: Vec<Vec<SocketAddr>>,
     /// For how long an appliance may say nothing until the next one has its turn, 500 ms by default. Only
-    /// looked at where there are [`backups`](Self::backups).
+    /// looked at where there are [`backups`](Self::backups) or [`trees`](Self::trees).
     pub silence: Duration,
     /// The UDP ports that the appliance listens on, 1 by default. A packet about a PSN goes to port `PSN mod
     /// udp_ports` after the first, so that each of the appliance's lcores can receive the PSNs it owns.
@@ -123,6 +132,7 @@ impl Config {
         Self {
             appliance,
             backups: Vec::new(),
+            trees: Vec::new(),
             silence: places::SILENCE,
             udp_ports: 1,
             dscp: 0,
@@ -164,7 +174,7 @@ impl Config {
             return Err(ConfigError::NothingInFlight);
         }
         self.ports()?;
-        self.check_backups()?;
+        self.check_appliances()?;
         match self.bind {
             Some(bind) if bind.is_ipv4() != self.appliance.is_ipv4() => {
                 Err(ConfigError::Family { bind, appliance: self.appliance })
@@ -195,35 +205,6 @@ impl Config {
 
     fn ports_of(&self, appliance: SocketAddr) -> Result<UdpPorts, ConfigError> {
         Ok(UdpPorts::new(appliance.port(), self.udp_ports)?)
-    }
-
-    /// All appliances with their UDP ports, the first one first.
-    ///
-    /// # Errors
-    /// [`ConfigError::UdpPorts`].
-    pub(crate) fn peers(&self) -> Result<Vec<(SocketAddr, UdpPorts)>, ConfigError> {
-        let all = core::iter::once(&self.appliance).chain(&self.backups);
-        all.map(|&appliance| Ok((appliance, self.ports_of(appliance)?))).collect()
-    }
-
-    fn check_backups(&self) -> Result<(), ConfigError> {
-        let most = places::MOST - 1;
-        if self.backups.len() > most {
-            return Err(ConfigError::Backups { backups: self.backups.len(), most });
-        }
-        if self.silence.is_zero() {
-            return Err(ConfigError::Silence);
-        }
-        for (at, &backup) in self.backups.iter().enumerate() {
-            if backup == self.appliance || self.backups[..at].contains(&backup) {
-                return Err(ConfigError::Twice { appliance: backup });
-            }
-            if backup.is_ipv4() != self.appliance.is_ipv4() {
-                return Err(ConfigError::BackupFamily { backup, appliance: self.appliance });
-            }
-            self.ports_of(backup)?;
-        }
-        Ok(())
     }
 }
 
@@ -266,6 +247,22 @@ pub enum ConfigError {
         backups: usize,
         /// How many there may be.
         most: usize,
+    },
+    /// More trees than a worker may have, or than there are numbers for their jobs.
+    #[error("job {job} with {trees} trees: at most {most}, and each has the next job's number")]
+    Trees {
+        /// The first tree's job.
+        job: u16,
+        /// How many there are.
+        trees: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// A tree without an appliance.
+    #[error("tree {tree} has no appliance")]
+    NoAppliance {
+        /// The tree's number, from 0.
+        tree: usize,
     },
     /// An appliance that would be its own backup.
     #[error("{appliance} is in the list of appliances twice")]

@@ -12,8 +12,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
 use pascaline_wire::DType;
 use pascaline_worker::{
-    AllreduceError, Collective, Config, CongestionControl, Feedback, Narrow, Notice, Partial, RankSet,
-    with_element,
+    AllreduceError, Appliances, Collective, Config, CongestionControl, Feedback, Narrow, Notice, Partial,
+    RankSet, with_element,
 };
 use serde_json::json;
 use twox_hash::XxHash64;
@@ -251,13 +251,8 @@ impl Outcome {
     }
 }
 
-fn run<T: Sample>(
-    args: &AllreduceArgs,
-    elements: usize,
-    (appliance, backups): (SocketAddr, Vec<SocketAddr>),
-) -> anyhow::Result<ExitCode> {
+fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliances: Appliances) -> anyhow::Result<ExitCode> {
     let config = Config {
-        backups,
         silence: args.silence,
         udp_ports: args.udp_ports,
         payload: args.payload,
@@ -269,8 +264,9 @@ fn run<T: Sample>(
         accept_partial: !args.refuse_partial,
         notice: Some(Notice(|text| eprintln!("warning: {text}"))),
         dscp: args.who.dscp,
-        ..Config::new(appliance, args.who.job, args.who.rank, args.who.ranks)
+        ..Config::new(appliances.appliance, args.who.job, args.who.rank, args.who.ranks)
     };
+    let config = config.among(appliances);
     let mut worker = match Member::join(config, &args.driver) {
         Ok(worker) => worker,
         Err(NoMember { message, waiting_for, status }) => {
@@ -289,13 +285,13 @@ fn run<T: Sample>(
     let mut outcome = Outcome::new(args.who.ranks);
     let failure = iterate::<T>(args, elements, &mut worker, &bar, &mut outcome).err();
     bar.finish_and_clear();
-    let told = (worker.payload(), worker.control());
+    let told = report::Told { payload: worker.payload(), control: worker.control(), trees: worker.trees() };
     // After a failure there is nothing that this worker could do for the others.
     let counters = match &failure {
         None => worker.leave(),
         Some(_) => *worker.counters(),
     };
-    report::print(args, elements, &outcome, (told, &counters), failure.as_ref())?;
+    report::print(args, elements, &outcome, (&told, &counters), failure.as_ref())?;
     Ok(match failure {
         None if outcome.mismatches == 0 => ExitCode::SUCCESS,
         None => ExitCode::from(FAILED),

@@ -365,10 +365,12 @@ def _next_job(settings: Settings, options: Any) -> int:
         job = 0
         if settings.jobs:
             first, last = settings.jobs
+            # Each tree of the group has a number of its own.
+            trees = 1 + settings.appliance.count(";")
             taken = 0 if settings.job else 1
             counter = dist.distributed_c10d._get_default_store()
-            job = first + taken + counter.add("pascaline/jobs", 1) - 1
-            job = job if job <= last else 0
+            job = first + trees * (taken + counter.add("pascaline/jobs", 1) - 1)
+            job = job if job + trees - 1 <= last else 0
         if not job and options.group_size > 1:
             warnings.warn(_NO_JOB, RuntimeWarning, stacklevel=2)
         store.set("pascaline/job", str(job))

@@ -26,6 +26,15 @@ impl Session {
         self.too_long = Some(mtu);
     }
 
+    /// For drivers: the worker gives up, whatever is under way here. The appliance hears of it with what is
+    /// sent next.
+    pub fn abandon(&mut self, now: Duration) {
+        self.fail(Failure::Deadline, now);
+        self.condition = Condition::Broken;
+        (self.reminder, self.heartbeat, self.rejoin) = (None, None, None);
+        self.farewells = FAREWELLS;
+    }
+
     /// Ends the operation, and with it the session.
     pub(super) fn fail(&mut self, failure: impl FnOnce(Progress) -> Failure, now: Duration) -> Option<Event> {
         let operation = self.operation.take()?;

@@ -2,14 +2,15 @@
 
 use zerocopy::IntoBytes as _;
 
-use super::{AllreduceError, Worker};
+use super::worker::{self, Work};
+use super::{AllreduceError, Worker, deal};
 use crate::Op;
 use crate::allreduce::{Report, Request};
 use crate::collective::{Collective, Parts};
 use crate::element::{DType, Element};
 use crate::narrow::{self, Narrowing};
 use crate::priority::Hints;
-use crate::session::Event;
+use crate::session::{Event, StartError};
 
 impl Worker {
     /// Replaces the root's `tensor` by what `op` makes of those of all ranks. Those of the others stay as
@@ -84,7 +85,7 @@ impl Worker {
         hints: Hints,
     ) -> Result<Report, AllreduceError> {
         let mut room = core::mem::take(&mut self.narrowed);
-        let identity = self.session.membership().identity;
+        let identity = self.membership().identity;
         let run = |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.collective(call, dtype, bytes, hints);
         let outcome = narrow::through(&identity, collective, (tensor, narrowing.into()), &mut room, run);
         self.narrowed = room;
@@ -105,14 +106,52 @@ impl Worker {
         tensor: &mut [u8],
         hints: Hints,
     ) -> Result<Report, AllreduceError> {
-        let (bytes, op, deadline) = (tensor.len(), Op::Sum, self.config.deadline);
-        let request = Request { bytes, dtype, op, deadline, hints };
-        if self.session.start_collective(self.origin.elapsed(), &request, collective, tensor)? {
-            let event = self.drive(tensor).map_err(|(what, source)| AllreduceError::Io { what, source })?;
+        let (ranks, size, count) = (self.config.ranks, dtype.size(), self.trees.len());
+        let mut runs = Vec::with_capacity(count);
+        for (tree, run) in deal::runs(tensor.len(), size, count, self.calls) {
+            let within = run.start / size..run.end / size;
+            runs.push((tree, run, deal::within(collective, ranks, tensor.len() / size, &within)?));
+        }
+        let (mut work, mut rest): (Work<'_>, _) = ((0..count).map(|_| None).collect(), tensor);
+        for (tree, run, counts) in &runs {
+            let (part, behind) = rest.split_at_mut(run.len());
+            rest = behind;
+            let on_run = deal::on_run(collective, counts);
+            let on_run = if count == 1 { collective } else { &on_run };
+            match self.start((*tree, part), on_run, dtype, hints) {
+                Ok(started) => work[*tree] = started,
+                Err(error) => {
+                    // What has begun over other trees cannot be taken back, and a generation ends with all.
+                    let ended = matches!(error, StartError::Ended { .. });
+                    if count > 1 && (ended || work.iter().any(Option::is_some)) {
+                        worker::abandon(&mut self.trees, &self.origin);
+                    }
+                    return Err(error.into());
+                }
+            }
+        }
+        if work.iter().any(Option::is_some) {
+            self.calls += 1;
+            let event = self.drive(work).map_err(|(what, source)| AllreduceError::Io { what, source })?;
             if let Event::Failed(failure) = event {
                 return Err(failure.into());
             }
         }
-        Ok(*self.session.report())
+        let reports = runs.iter().map(|run| *self.trees[run.0].session.report());
+        Ok(reports.reduce(Report::beside).unwrap_or_default())
+    }
+
+    /// Begins an operation over a tree. Gives the tensor back if there is something to do.
+    fn start<'a>(
+        &mut self,
+        (tree, tensor): (usize, &'a mut [u8]),
+        collective: &Collective<'_>,
+        dtype: DType,
+        hints: Hints,
+    ) -> Result<Option<&'a mut [u8]>, StartError> {
+        let (bytes, op, deadline) = (tensor.len(), Op::Sum, self.config.deadline);
+        let request = Request { bytes, dtype, op, deadline, hints };
+        let session = &mut self.trees[tree].session;
+        Ok(session.start_collective(self.origin.elapsed(), &request, collective, tensor)?.then_some(tensor))
     }
 }

@@ -159,16 +159,26 @@ impl Socket {
     /// Likewise, for the socket to a port.
     pub(super) fn wait_for(&self, place: usize, events: PollFlags, timeout: Duration) -> io::Result<bool> {
         let mut fds = [PollFd::new(self.to(place).as_fd(), events)];
-        match ppoll(&mut fds, Some(TimeSpec::from_duration(timeout)), None) {
-            Ok(ready) => {
-                if fds[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR)) {
-                    self.take_reports(place);
-                }
-                Ok(ready > 0)
-            }
-            Err(Errno::EINTR) => Ok(false),
-            Err(error) => Err(error.into()),
+        let ready = poll(&mut fds, timeout)?;
+        if has_reports(&fds[0]) {
+            self.take_reports(place);
         }
+        Ok(ready)
+    }
+
+    /// Waits until a datagram is there at one of them, or for `timeout`.
+    pub(super) fn wait_any<'a>(
+        sockets: impl Iterator<Item = &'a Self>,
+        timeout: Duration,
+    ) -> io::Result<bool> {
+        let sockets: Vec<_> = sockets.collect();
+        let polled = sockets.iter().map(|socket| PollFd::new(socket.udp.as_fd(), PollFlags::POLLIN));
+        let mut fds: Vec<_> = polled.collect();
+        let ready = poll(&mut fds, timeout)?;
+        for (socket, _) in sockets.iter().zip(&fds).filter(|(_, fd)| has_reports(fd)) {
+            socket.take_reports(0);
+        }
+        Ok(ready)
     }
 
     /// Empties the queue of errors: until then the socket is ready, whatever it is asked for.
@@ -262,6 +272,19 @@ impl Socket {
         });
         Ok(noted.count())
     }
+}
+
+/// Waits for one of these at the most for `timeout`. True if it has come.
+fn poll(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<bool> {
+    match ppoll(fds, Some(TimeSpec::from_duration(timeout)), None) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::EINTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn has_reports(fd: &PollFd<'_>) -> bool {
+    fd.revents().is_some_and(|events| events.contains(PollFlags::POLLERR))
 }
 
 /// What an entry of the queue of errors says of the way; none if it is about something else, such as a packet

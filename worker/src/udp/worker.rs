@@ -6,12 +6,12 @@ use std::time::{Instant, SystemTime};
 use core::time::Duration;
 
 use nix::poll::PollFlags;
-use pascaline_wire::{CongestionControl, UdpPorts, control, header, trailer};
+use pascaline_wire::CongestionControl;
 use zerocopy::IntoBytes as _;
 
-use super::outgoing::Cutting;
-use super::socket::{PLACE, PLACES, Socket};
-use super::transfer::{Transfer, transient};
+use super::socket::Socket;
+use super::transfer::transient;
+use super::tree::{Peer, Ride, Tree};
 use super::{AllreduceError, CommandError, Config, JoinError, Notice};
 use crate::Op;
 use crate::allreduce::Report;
@@ -20,15 +20,8 @@ use crate::counters::Counters;
 use crate::element::Element;
 use crate::identity::Membership;
 use crate::membership::{Join, JoinFailure, Left};
-use crate::places::Places;
 use crate::priority::Hints;
-use crate::session::{Command, Event, Session};
-
-/// Full batches after which the driver looks at timeouts at the latest.
-const FULL_BATCHES: u32 = 16;
-/// An appliance and its UDP ports.
-type Peer = (SocketAddr, UdpPorts);
-type Peers = Vec<Peer>;
+use crate::session::{Command, Event};
 
 /// How often a worker that has not joined says that it gives up: nobody asks for an answer.
 const FAREWELLS: usize = 2;
@@ -41,17 +34,17 @@ const FAREWELLS: usize = 2;
 /// [`leave`](Self::leave) is like a crash: the others may miss results that only it had.
 ///
 /// If the appliance restarts, or goes on without a dead rank, the worker joins again and the allreduce goes
-/// on, within the deadline.
+/// on, within the deadline. Where the job has several [trees](Config::trees), that holds for each of them;
+/// but a rank that starts anew, and with it a generation that nobody can go on with, ends the worker: all
+/// ranks join again.
 pub struct Worker {
     pub(super) config: Config,
-    socket: Socket,
-    /// Its appliances, and which of them the socket talks to.
-    peers: Peers,
-    place: usize,
-    pub(super) session: Session,
+    pub(super) trees: Vec<Tree>,
     pub(super) origin: Instant,
-    cutting: Cutting,
-    buffer: Vec<u8>,
+    /// Calls of collectives so far: the same number at all ranks.
+    pub(super) calls: u64,
+    /// What all trees have counted, if there are several.
+    counters: Counters,
     /// A tensor in 16 bits.
     pub(super) narrowed: Vec<u16>,
 }
@@ -78,40 +71,20 @@ impl Worker {
     /// See [`JoinError`]; a refusal says what disagreed.
     pub fn join(config: Config) -> Result<Self, JoinError> {
         config.check()?;
-        let peers = config.peers()?;
-        let io = |what| move |source| JoinError::Io { what, source };
-        let spread = config.spread.max(config.in_flight);
-        let socket = Socket::open_to(config.bind, config.appliance, config.ports()?)
-            .map_err(io("cannot open a UDP socket"))?;
-        socket.carry(config.dscp).map_err(io("cannot set the DSCP"))?;
-        let (identity, flexible) = config.offer(socket.path_mtu());
-        let number = session_number();
         let origin = Instant::now();
-        let mut buffer = vec![0; PLACE * PLACES];
-        let places = Places::new(1 + config.backups.len(), config.silence);
-        let join = Join::new(identity, number, spread, Duration::ZERO, config.join_deadline);
-        let join = if flexible { join.flexible() } else { join };
-        let mut join = join.at(config.appliance).among(places);
-        let membership = handshake((&socket, &peers), &mut join, origin, &mut buffer, config.notice)
-            .map_err(io("cannot use the UDP socket"))?
-            .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
-        let payload = membership.identity.payload;
-        let stride = usize::from(payload).max(control::LEN) + header::LEN + trailer::MAX_LEN;
-        // The system accounts for about twice a small packet's length.
-        socket.make_room(usize::from(spread) * stride * 4);
-        let place = join.places().at();
-        let appliance = peers.get(place).map_or(config.appliance, |peer| peer.0);
-        let session = Session::new(membership, config.in_flight).at(appliance);
-        let mut session = session.among(*join.places());
-        if let Some(control) = config.congestion {
-            session = session.controlled(control);
+        let mut trees = Vec::with_capacity(1 + config.trees.len());
+        for mut config in config.of_trees() {
+            config.join_deadline = config.join_deadline.saturating_sub(origin.elapsed());
+            match Tree::join(&config, origin) {
+                Ok(tree) => trees.push(tree),
+                Err(error) => {
+                    abandon(&mut trees, &origin);
+                    return Err(error);
+                }
+            }
         }
-        if config.accept_partial {
-            session = session.accept_partial();
-        }
-        socket.join_datagrams();
-        let cutting = Cutting::new(payload);
-        Ok(Self { config, socket, peers, place, session, origin, cutting, buffer, narrowed: Vec::new() })
+        let counters = Counters::default();
+        Ok(Self { config, trees, origin, calls: 0, counters, narrowed: Vec::new() })
     }
 
     /// Replaces every element of `tensor` by the sum of that element over all ranks: [`allreduce_with`]
@@ -146,52 +119,47 @@ impl Worker {
         self.collective(&Collective::Allreduce(op), T::DTYPE, tensor.as_mut_bytes(), hints)
     }
 
-    /// Runs what the session has begun to its end.
-    pub(super) fn drive(&mut self, tensor: &mut [u8]) -> Result<Event, (&'static str, io::Error)> {
-        let io = |what| move |source| (what, source);
-        let Self { config, socket, peers, place, session, origin, cutting, buffer, .. } = self;
-        socket.heed_marks(session.control().heeds_marks());
-        let mut transfer = Transfer::new(socket, ports(config, peers, *place), origin, cutting, buffer);
-        let mut full_batches = 0;
+    /// Runs to its end what the trees' sessions have begun: each with its own tensor, none where nothing is
+    /// under way. If it fails over one tree, it does over all.
+    pub(super) fn drive(&mut self, work: Work<'_>) -> Result<Event, (&'static str, io::Error)> {
+        let Self { config, trees, origin, .. } = self;
+        let pairs = trees.iter_mut().zip(work);
+        let mut rides: Vec<_> = pairs.map(|(tree, tensor)| tree.ride(origin, tensor)).collect();
+        let mut ended: Option<Event> = None;
         loop {
-            follow(&mut transfer, peers, place, session).map_err(io("cannot turn to another appliance"))?;
-            transfer.flush(session, tensor).map_err(io("cannot send"))?;
-            if let Some(gather) = session.may_gather() {
+            for ride in &mut rides {
+                ride.send()?;
+            }
+            let gathers = rides.iter().filter(|ride| ride.is_busy()).map(|ride| ride.session.may_gather());
+            if let Some(gather) = gathers.min().flatten() {
                 thread::sleep(gather);
             }
-            let mut event = None;
             // While something is under way, there is always a timeout: its deadline.
-            let patience = session.poll_timeout().unwrap_or_default().saturating_sub(origin.elapsed());
-            let mut count = transfer.receive().map_err(io("cannot receive"))?;
-            if count == 0 && socket.wait(PollFlags::POLLIN, patience).map_err(io("cannot wait"))? {
-                count = transfer.receive().map_err(io("cannot receive"))?;
+            let due = rides.iter().filter_map(Ride::poll_timeout).min().unwrap_or_default();
+            if !turn(&mut rides)? && wait(&rides, due.saturating_sub(origin.elapsed()))? {
+                turn(&mut rides)?;
             }
-            let now = origin.elapsed();
-            if let Some(report) = socket.report() {
-                session.note_unreachable(now, report);
+            for ride in &mut rides {
+                if let Some(notice) = config.notice {
+                    ride.tell(notice);
+                }
+                if let Some(event) = ride.end()? {
+                    ended = Some(match ended.take() {
+                        Some(other) => worse(event, other),
+                        None => event,
+                    });
+                }
             }
-            for (datagram, marked) in (0..count).flat_map(|place| transfer.datagrams(place)) {
-                let end = session.handle_marked(now, datagram, marked, tensor);
-                event = event.or(end);
-            }
-            // If this thread was not scheduled, results that seem late may lie in the socket: read them
-            // first, but not for ever.
-            full_batches = if count == PLACES { full_batches + 1 } else { 0 };
-            if full_batches % FULL_BATCHES == 0 {
-                event = event.or_else(|| session.handle_timeout(origin.elapsed()));
-            }
-            if let (Some(why), Some(Notice(tell))) = (transfer.news(), config.notice) {
-                tell(&format_args!("packets are sent one by one, which takes more processor time: {why}"));
-            }
-            if let Some(Notice(tell)) = config.notice
-                && let Some(progress) = session.stalled(origin.elapsed())
-            {
-                tell(&format_args!("an allreduce does not get on: {progress}"));
-            }
-            if let Some(event) = event {
-                // Before the tensor goes back to its owner.
-                transfer.flush(session, tensor).map_err(io("cannot send"))?;
-                return Ok(event);
+            match ended {
+                Some(event) if is_failure(&event) || !rides.iter().any(Ride::is_busy) => {
+                    drop(rides);
+                    if is_failure(&event) && trees.len() > 1 {
+                        abandon(trees, origin);
+                    }
+                    self.settle();
+                    return Ok(event);
+                }
+                still => ended = still,
             }
         }
     }
@@ -204,20 +172,10 @@ impl Worker {
     /// # Errors
     /// The operating system's, from sending or receiving.
     pub fn tend(&mut self) -> io::Result<()> {
-        let Self { config, socket, peers, place, session, origin, cutting, buffer, .. } = self;
-        let mut transfer = Transfer::new(socket, ports(config, peers, *place), origin, cutting, buffer);
-        // Bounded by what the socket can hold, even if more keeps coming.
-        for _ in 0..64 {
-            let count = transfer.receive()?;
-            let now = origin.elapsed();
-            for (datagram, marked) in (0..count).flat_map(|place| transfer.datagrams(place)) {
-                session.handle_marked(now, datagram, marked, &mut []);
-            }
-            transfer.flush(session, &[])?;
-            if count < PLACES {
-                break;
-            }
+        for tree in &mut self.trees {
+            tree.tend(&self.origin)?;
         }
+        self.settle();
         Ok(())
     }
 
@@ -226,12 +184,15 @@ impl Worker {
     ///
     /// Errors of the socket end the wait.
     pub fn leave(mut self) -> Departure {
-        self.session.leave(self.origin.elapsed(), self.config.linger);
-        let left = match self.drive(&mut []) {
+        let now = self.origin.elapsed();
+        for tree in &mut self.trees {
+            tree.session.leave(now, self.config.linger);
+        }
+        let left = match self.drive(self.everywhere()) {
             Ok(Event::Left(left)) => left,
             _ => Left::Lingered,
         };
-        Departure { left, counters: *self.session.counters() }
+        Departure { left, counters: *self.counters() }
     }
 
     /// Commands the job: see [`Command`]. Waits for the answer, for at most [`Config::deadline`].
@@ -239,10 +200,32 @@ impl Worker {
     /// # Errors
     /// See [`CommandError`].
     pub fn command(&mut self, command: Command) -> Result<(), CommandError> {
-        self.session.command(self.origin.elapsed(), command, self.config.deadline)?;
-        match self.drive(&mut []).map_err(|(what, source)| CommandError::Io { what, source })? {
+        let now = self.origin.elapsed();
+        for tree in 0..self.trees.len() {
+            if let Err(error) = self.trees[tree].session.command(now, command, self.config.deadline) {
+                if tree > 0 {
+                    abandon(&mut self.trees, &self.origin);
+                }
+                return Err(error.into());
+            }
+        }
+        let event = self.drive(self.everywhere());
+        match event.map_err(|(what, source)| CommandError::Io { what, source })? {
             Event::Commanded(outcome) => Ok(outcome?),
             Event::Completed | Event::Failed(_) | Event::Left(_) => Ok(()),
+        }
+    }
+
+    /// Something without a tensor under way at all trees.
+    fn everywhere<'a>(&self) -> Work<'a> {
+        self.trees.iter().map(|_| Some(&mut [][..])).collect()
+    }
+
+    /// Adds up what the trees have counted.
+    fn settle(&mut self) {
+        if self.trees.len() > 1 {
+            let each = self.trees.iter().map(|tree| *tree.session.counters());
+            self.counters = each.fold(Counters::default(), |sum, tree| sum + tree);
         }
     }
 
@@ -251,30 +234,96 @@ impl Worker {
         core::mem::replace(&mut self.config.deadline, deadline)
     }
 
-    /// What the appliance agreed to.
+    /// What the appliance agreed to; of several trees, the first one's.
     #[must_use]
-    pub const fn membership(&self) -> &Membership {
-        self.session.membership()
+    pub fn membership(&self) -> &Membership {
+        self.trees[0].session.membership()
     }
 
-    /// The congestion control that it follows.
+    /// The congestion control that it follows; of several trees, the first one's.
     #[must_use]
-    pub const fn control(&self) -> CongestionControl {
-        self.session.control()
+    pub fn control(&self) -> CongestionControl {
+        self.trees[0].session.control()
     }
 
-    /// All that the worker has done so far.
+    /// All that the worker has done so far, over all trees.
     #[must_use]
-    pub const fn counters(&self) -> &Counters {
-        self.session.counters()
+    pub fn counters(&self) -> &Counters {
+        match &*self.trees {
+            [tree] => tree.session.counters(),
+            _ => &self.counters,
+        }
     }
 
-    /// The address that the appliance sees, unless it is translated on the way.
+    /// What went over each tree so far, and where it is now.
+    pub fn trees(&self) -> impl Iterator<Item = TreeReport> {
+        self.trees.iter().map(|tree| TreeReport {
+            appliance: tree.appliance(),
+            job: tree.session.membership().identity.job,
+            counters: *tree.session.counters(),
+        })
+    }
+
+    /// The address that the appliance sees, unless it is translated on the way; of several trees, at the
+    /// first one.
     ///
     /// # Errors
     /// The operating system's.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
+        self.trees[0].local_addr()
+    }
+}
+
+/// What is under way at each tree: a tensor, which may be empty, or nothing.
+pub(super) type Work<'a> = Vec<Option<&'a mut [u8]>>;
+
+/// One of a worker's trees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TreeReport {
+    /// The appliance that it talks to: the tree's own, or the one that stands in for it.
+    pub appliance: Option<SocketAddr>,
+    /// Its job there.
+    pub job: u16,
+    /// What went over it.
+    pub counters: Counters,
+}
+
+/// Handles what has come over each tree. True if anything has.
+fn turn(rides: &mut [Ride<'_>]) -> Result<bool, (&'static str, io::Error)> {
+    let mut any = false;
+    for ride in rides {
+        let count = ride.receive()?;
+        any |= count > 0;
+        ride.handle(count);
+    }
+    Ok(any)
+}
+
+fn wait(rides: &[Ride<'_>], patience: Duration) -> Result<bool, (&'static str, io::Error)> {
+    let io = |source| ("cannot wait", source);
+    match rides {
+        [ride] => ride.socket.wait(PollFlags::POLLIN, patience).map_err(io),
+        _ => Socket::wait_any(rides.iter().map(|ride| ride.socket), patience).map_err(io),
+    }
+}
+
+/// Of the ends of one thing at two trees the one that is worth telling.
+fn worse(one: Event, other: Event) -> Event {
+    match one {
+        Event::Failed(_) | Event::Commanded(Err(_)) | Event::Left(Left::Lingered) => one,
+        Event::Completed | Event::Commanded(Ok(())) | Event::Left(Left::Everyone) => other,
+    }
+}
+
+const fn is_failure(event: &Event) -> bool {
+    matches!(event, Event::Failed(_))
+}
+
+/// Ends the sessions of a worker that cannot go on, and says so at each appliance.
+pub(super) fn abandon(trees: &mut [Tree], origin: &Instant) {
+    for tree in trees {
+        tree.session.abandon(origin.elapsed());
+        tree.say_farewell(origin);
     }
 }
 
@@ -289,28 +338,6 @@ pub fn session_number() -> u64 {
 pub(super) fn unix_ns() -> u64 {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// The UDP ports of the appliance that a socket talks to.
-fn ports(config: &Config, peers: &Peers, place: usize) -> UdpPorts {
-    peers.get(place).map_or(UdpPorts::single(config.appliance.port()), |peer| peer.1)
-}
-
-/// Turns the socket to the appliance that the session has turned to.
-fn follow(
-    transfer: &mut Transfer<'_>,
-    peers: &Peers,
-    place: &mut usize,
-    session: &mut Session,
-) -> io::Result<()> {
-    let turned = session.places().at();
-    if core::mem::replace(place, turned) != turned
-        && let Some(&(appliance, ports)) = peers.get(turned)
-    {
-        transfer.turn_to(appliance, ports)?;
-        session.turned_to(appliance);
-    }
-    Ok(())
 }
 
 /// Runs the join handshake to its end.

@@ -26,6 +26,7 @@ mod requests;
 mod resume;
 mod simulation;
 mod texts;
+mod trees;
 mod units;
 mod values;
 mod world;

@@ -102,16 +102,16 @@ const TEND: Duration = Duration::from_millis(20);
 pub(crate) fn command(args: &CommandArgs) -> anyhow::Result<ExitCode> {
     let args = &CommandArgs { who: args.who.placed()?.who, ..args.clone() };
     let RankArgs { appliance, job, rank, ranks, .. } = &args.who;
-    let (first, backups) = parse::appliances(appliance)?;
+    let appliances = parse::appliances(appliance)?;
     let config = Config {
         payload: args.payload,
         deadline: args.deadline,
         join_deadline: args.join_deadline,
         bind: args.bind,
-        backups,
         dscp: args.who.dscp,
-        ..Config::new(first, *job, *rank, *ranks)
+        ..Config::new(appliances.appliance, *job, *rank, *ranks)
     };
+    let config = config.among(appliances);
     let mut obeyed = Vec::new();
     let ended = match Worker::join(config) {
         Ok(mut worker) => {

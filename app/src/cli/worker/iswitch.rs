@@ -91,15 +91,15 @@ fn solution(args: &IswitchArgs) -> Vec<f32> {
 /// If the appliance's address cannot be resolved.
 pub(crate) fn iswitch(args: &IswitchArgs) -> anyhow::Result<ExitCode> {
     let args = &IswitchArgs { who: args.who.placed()?.who, ..args.clone() };
-    let (appliance, backups) = parse::appliances(&args.who.appliance)?;
+    let appliances = parse::appliances(&args.who.appliance)?;
     let config = Config {
         deadline: args.deadline,
         join_deadline: args.join_deadline,
         bind: args.bind,
-        backups,
         dscp: args.who.dscp,
-        ..Config::new(appliance, args.who.job, args.who.rank, args.who.ranks)
+        ..Config::new(appliances.appliance, args.who.job, args.who.rank, args.who.ranks)
     };
+    let config = config.among(appliances);
     let mut worker = match Worker::join(config) {
         Ok(worker) => worker,
         Err(error) => {

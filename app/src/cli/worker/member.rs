@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use pascaline_worker::{
     AllreduceError, Collective, Config, CongestionControl, Counters, Element, Hints, JoinError, JoinFailure,
-    Narrowing, Report, Worker,
+    Narrowing, Report, TreeReport, Worker,
 };
 use pascaline_worker_dpdk::{Dpdk, DpdkConfig, DpdkJoinError, DpdkWorker};
 use serde_json::Value;
@@ -21,10 +21,11 @@ use super::{FAILED, REFUSED, report};
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RankArgs {
     /// Address of the appliance; the port is 16420 unless given. Behind a comma, others with the same job
-    /// that stand in for it, in the same order at all ranks.
+    /// that stand in for it; behind a semicolon, the appliance of a further tree, with the job of the next
+    /// number: A,B;C,D. The same list at all ranks.
     #[arg(
         long,
-        value_name = "HOST[:PORT][,HOST[:PORT]…]",
+        value_name = "HOST[:PORT][,HOST[:PORT]…][;…]",
         required_unless_present = "controller",
         default_value = "",
         hide_default_value = true
@@ -180,24 +181,32 @@ impl Member {
     }
 
     /// Payload bytes of its full packets.
-    pub(super) const fn payload(&self) -> u16 {
+    pub(super) fn payload(&self) -> u16 {
         match self {
             Self::Kernel(worker) => worker.membership().identity.payload,
             Self::Dpdk(worker) => worker.membership().identity.payload,
         }
     }
 
-    pub(super) const fn control(&self) -> CongestionControl {
+    pub(super) fn control(&self) -> CongestionControl {
         match self {
             Self::Kernel(worker) => worker.control(),
             Self::Dpdk(worker) => worker.control(),
         }
     }
 
-    pub(super) const fn counters(&self) -> &Counters {
+    pub(super) fn counters(&self) -> &Counters {
         match self {
             Self::Kernel(worker) => worker.counters(),
             Self::Dpdk(worker) => worker.counters(),
+        }
+    }
+
+    /// What went over each tree; nothing over a DPDK port, which has one.
+    pub(super) fn trees(&self) -> Vec<TreeReport> {
+        match self {
+            Self::Kernel(worker) => worker.trees().collect(),
+            Self::Dpdk(_) => Vec::new(),
         }
     }
 }
@@ -224,6 +233,7 @@ const fn by_dpdk(error: &DpdkJoinError) -> u8 {
         | DpdkJoinError::Family { .. }
         | DpdkJoinError::Bind
         | DpdkJoinError::Backups
+        | DpdkJoinError::Trees
         | DpdkJoinError::Mtu { .. }
         | DpdkJoinError::Failed { failure: JoinFailure::Rejected(_), .. } => REFUSED,
         _ => FAILED,

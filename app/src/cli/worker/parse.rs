@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pascaline_wire::{CongestionControl, DType};
+use pascaline_worker::Appliances;
 
 /// Element types by their names.
 pub(super) fn dtypes() -> impl TypedValueParser<Value = DType> {
@@ -20,13 +21,12 @@ pub fn controls() -> impl TypedValueParser<Value = CongestionControl> {
     PossibleValuesParser::new(CongestionControl::ALL.map(CongestionControl::name)).try_map(known)
 }
 
-/// The appliance, and those that stand in for it: `A,B,C`.
+/// The appliance, those that stand in for it, and those of further trees: `A,B;C,D`.
 ///
 /// # Errors
 /// As [`appliance`].
-pub(super) fn appliances(list: &str) -> anyhow::Result<(SocketAddr, Vec<SocketAddr>)> {
-    let mut all = list.split(',').map(|name| appliance(name.trim())).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok((all.remove(0), all))
+pub(super) fn appliances(list: &str) -> anyhow::Result<Appliances> {
+    Appliances::read(list, appliance)
 }
 
 /// The one appliance of a command whose workers cannot turn to another.
@@ -34,8 +34,8 @@ pub(super) fn appliances(list: &str) -> anyhow::Result<(SocketAddr, Vec<SocketAd
 /// # Errors
 /// As [`appliance`], and where there are several.
 pub(super) fn only_appliance(list: &str, what: &str) -> anyhow::Result<SocketAddr> {
-    if list.contains(',') {
-        bail!("--appliance {list}: {what} has no backup appliances\n  remedy: give one address");
+    if list.contains([',', ';']) {
+        bail!("--appliance {list}: {what} has no backups and no further trees\n  remedy: give one address");
     }
     appliance(list)
 }

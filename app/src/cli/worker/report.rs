@@ -4,27 +4,37 @@ use std::hash::Hasher as _;
 use std::io::Write as _;
 
 use pascaline_wire::trailer::RankReport;
-use pascaline_worker::{AllreduceError, CongestionControl, Counters, Failure, Ignored, Missing, StartError};
+use pascaline_worker::{
+    AllreduceError, CongestionControl, Counters, Failure, Ignored, Missing, StartError, TreeReport,
+};
 use serde_json::{Value, json};
 
 use super::{AllreduceArgs, Outcome};
+
+/// What the worker and its appliances have agreed on, and what went where.
+pub(super) struct Told {
+    pub(super) payload: u16,
+    pub(super) control: CongestionControl,
+    pub(super) trees: Vec<TreeReport>,
+}
 
 /// Tells standard output what came of it, and standard error what failed.
 pub(super) fn print(
     args: &AllreduceArgs,
     elements: usize,
     outcome: &Outcome,
-    ((payload, control), counters): ((u16, CongestionControl), &Counters),
+    (told, counters): (&Told, &Counters),
     failure: Option<&AllreduceError>,
 ) -> anyhow::Result<()> {
     if let Some(error) = failure {
         eprintln!("error: {error}");
     }
+    let Told { payload, control, .. } = told;
     let bytes = elements * args.dtype.size();
     let goodput = median(&outcome.seconds).map(|seconds| gigabits(bytes, seconds));
     let mut out = std::io::stdout().lock();
     if args.json {
-        let mut line = as_json(args, bytes, goodput, outcome, ((payload, control), counters));
+        let mut line = as_json(args, bytes, goodput, outcome, (told, counters));
         if let Some(error) = failure {
             line["error"] = error.to_string().into();
             line["waiting_for"] = waiting_for(error);
@@ -69,8 +79,9 @@ fn as_json(
     bytes: usize,
     goodput: Option<f64>,
     outcome: &Outcome,
-    ((payload, control), counters): ((u16, CongestionControl), &Counters),
+    (told, counters): (&Told, &Counters),
 ) -> Value {
+    let Told { payload, control, trees } = told;
     let ignored: serde_json::Map<_, _> = Ignored::ALL
         .into_iter()
         .filter(|&reason| counters.ignored(reason) > 0)
@@ -103,10 +114,23 @@ fn as_json(
         "least_count": outcome.least_count,
         "missing_ranks": outcome.missing.iter().collect::<Vec<_>>(),
         "overflows": counters.overflows,
+        "trees": trees.iter().map(tree).collect::<Vec<_>>(),
         "ignored": ignored,
         "unreachable": counters.unreachable,
         "checksum": format!("{:016x}", outcome.checksum.finish()),
         "checksums": outcome.checksums.iter().map(|sum| format!("{sum:016x}")).collect::<Vec<_>>(),
+    })
+}
+
+fn tree(tree: &TreeReport) -> Value {
+    let TreeReport { appliance, job, counters } = tree;
+    json!({
+        "appliance": appliance.map(|appliance| appliance.to_string()),
+        "job": job,
+        "results": counters.results,
+        "packets_sent": counters.packets_sent,
+        "retransmissions": counters.retransmissions,
+        "turned": counters.turned,
     })
 }
 

@@ -1,0 +1,106 @@
+"""A job over several trees: more links, a path that is congested, an appliance that dies."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from appliance import Appliance
+from fabric import Site
+from laboratory import Case, Done, Lab
+from process import Failure
+
+# The first tree's job; the others have the next numbers.
+_JOB = 11
+_ADMITTED = """[admission]
+jobs = "{first}-{last}"
+from = ["10.80.0.0/16"]
+max_fan_in = 16
+max_jobs = 8
+slots_per_job = 512
+"""
+# Of the ideal, which is as many as there are trees: four carry 3.5 times what one does.
+_LEAST_OF_IDEAL = 0.875
+# Of its rate, what a congested path has left.
+_CONGESTED = 0.25
+_MOST_SECONDS_AWAY = 1.0
+# Where the rates are measured, shorter turns would measure the beginning of each allreduce.
+_JUDGED_BYTES = 2 << 20
+
+
+def trees(lab: Lab, case: Case) -> None:
+    """One tree and several, all links as they are; then with one path congested; then one dies."""
+    spines = lab.fabric.spines
+    if len(spines) < 2:
+        raise Failure("several trees take several spines: --spines 2")
+    more = _ADMITTED.format(first=_JOB, last=_JOB + 7)
+    for spine in spines:
+        _clear(lab, spine)
+        lab.appliance(spine, lab.settings(fan_in=0, jobs=0, more=more))
+    one, several = _over(lab, spines[:1]), _over(lab, spines)
+    faster = one.median / several.median
+    with ExitStack() as cleanup:
+        _congest(lab, spines[0], cleanup)
+        slow, beside = _over(lab, spines[:1]), _over(lab, spines)
+    dead = lab.appliances.pop(spines[0].name)
+    killed = _over(lab, spines, dead)
+    away = max(killed.seconds) - killed.median
+    everything = [one, several, slow, beside, killed]
+    verified = all(done.verified for done in everything)
+    case.figures = {
+        "verified": verified,
+        "trees": len(spines),
+        "one_seconds": round(one.median, 4),
+        "seconds": round(several.median, 4),
+        "times_one": round(faster, 3),
+        "bytes": _shares(lab, several),
+        "congested_one_seconds": round(slow.median, 4),
+        "congested_seconds": round(beside.median, 4),
+        "times_one_congested": round(slow.median / beside.median, 3),
+        "resumed": killed.resumed,
+        "seconds_away": round(away, 3),
+    }
+    case.demand(verified, "not every worker has verified every sum")
+    case.demand(killed.resumed > 0, "nobody has noticed that a tree's appliance was killed")
+    case.demand(away <= _MOST_SECONDS_AWAY, "the workers were away for too long")
+    if lab.bytes >= _JUDGED_BYTES:
+        case.demand(faster >= _LEAST_OF_IDEAL * len(spines), "several trees carry too little more than one")
+        case.demand(beside.median < slow.median, "several trees are no faster than one on a congested path")
+    lab.accounts_hold(case)
+    for spine in spines:
+        _clear(lab, spine)
+
+
+def _over(lab: Lab, spines: list[Site], dies: Appliance | None = None) -> Done:
+    """All workers over a tree at each of these spines; one's appliance may be killed half way, for good."""
+    members = [worker for leaf in lab.fabric.leaves for worker in leaf.workers]
+    first = spines[0]
+    everybody = Site("everybody", first.appliance, first.appliance_address, first.router, lab.fabric.mtu)
+    everybody.workers = members
+    kill = dies.kill if dies else None
+    return lab.allreduce([everybody], job=_JOB, half_way=kill, trees=spines[1:])
+
+
+def _clear(lab: Lab, spine: Site) -> None:
+    """A spine's appliance is nobody's: the next case begins with another."""
+    if spine.name in lab.appliances:
+        lab.appliances.pop(spine.name).kill()
+    if (at := lab.files / spine.name).exists():
+        at.rename(lab.files / f"{spine.name}-before{sum(1 for _ in lab.files.glob(f'{spine.name}-before*'))}")
+
+
+def _congest(lab: Lab, spine: Site, cleanup: ExitStack) -> None:
+    """Leaves the links of a spine a part of their rate."""
+    at = lab.fabric.spines.index(spine)
+    mbit = lab.fabric.shape.mbit
+    lab.fabric.shape_spine(at, mbit * _CONGESTED)
+    cleanup.callback(lab.fabric.shape_spine, at, mbit)
+
+
+def _shares(lab: Lab, done: Done) -> dict[str, float]:
+    """How much of a whole tensor each link to a spine has carried for each of its rack's workers."""
+    shares = {}
+    for leaf in lab.fabric.leaves:
+        for spine in lab.fabric.spines:
+            sent = done.links[f"{leaf.name}-{spine.name}"]
+            shares[f"{leaf.name}-{spine.name}"] = round(sent / lab.stream / len(leaf.workers), 4)
+    return shares

@@ -1,0 +1,123 @@
+//! Which appliances a worker talks to: those of each tree, in the order in which they have their turn.
+
+use std::net::SocketAddr;
+
+use pascaline_wire::UdpPorts;
+
+use super::{Config, ConfigError};
+use crate::places;
+
+/// The appliances of a configuration: what [`Config`] has of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Appliances {
+    /// The first tree's: [`Config::appliance`].
+    pub appliance: SocketAddr,
+    /// [`Config::backups`].
+    pub backups: Vec<SocketAddr>,
+    /// [`Config::trees`].
+    pub trees: Vec<Vec<SocketAddr>>,
+}
+
+impl Appliances {
+    /// Reads them as users write them: `A,B;C,D` are two trees, of A, whose backup is B, and of C, whose
+    /// backup is D. `resolve` makes an address of what stands for one.
+    ///
+    /// # Errors
+    /// Those of `resolve`, which also gets what is empty.
+    pub fn read<E>(text: &str, mut resolve: impl FnMut(&str) -> Result<SocketAddr, E>) -> Result<Self, E> {
+        let mut tree = |list: &str| list.split(',').map(|one| resolve(one.trim())).collect();
+        let (first, others) = text.split_once(';').map_or((text, None), |(one, rest)| (one, Some(rest)));
+        let mut backups: Vec<_> = tree(first)?;
+        let appliance = backups.remove(0);
+        let trees =
+            others.into_iter().flat_map(|others| others.split(';')).map(tree).collect::<Result<_, E>>()?;
+        Ok(Self { appliance, backups, trees })
+    }
+}
+
+impl Config {
+    /// With these appliances.
+    #[must_use]
+    pub fn among(self, appliances: Appliances) -> Self {
+        let Appliances { appliance, backups, trees } = appliances;
+        Self { appliance, backups, trees, ..self }
+    }
+
+    /// What each tree's worker is told. Where none of a tree's own appliances answers, those of the next
+    /// trees have their turn.
+    pub(super) fn of_trees(&self) -> impl Iterator<Item = Self> {
+        (0..=self.trees.len()).map(move |tree| {
+            let mut list = self.tree(tree);
+            let next = (1..=self.trees.len()).map(|step| (tree + step) % (1 + self.trees.len()));
+            for other in next.filter_map(|tree| self.tree(tree).first().copied()) {
+                if list.len() < places::MOST && !list.contains(&other) {
+                    list.push(other);
+                }
+            }
+            let appliance = list.remove(0);
+            let further = u16::try_from(tree).unwrap_or(u16::MAX);
+            // Each tree has a socket of its own.
+            let bind = self.bind.map(|bind| match bind.port() {
+                0 => bind,
+                port => SocketAddr::new(bind.ip(), port.saturating_add(further)),
+            });
+            let job = self.job.saturating_add(further);
+            Self { appliance, backups: list, trees: Vec::new(), job, bind, ..self.clone() }
+        })
+    }
+
+    /// A tree's own appliances.
+    fn tree(&self, tree: usize) -> Vec<SocketAddr> {
+        match tree.checked_sub(1) {
+            None => core::iter::once(self.appliance).chain(self.backups.iter().copied()).collect(),
+            Some(further) => self.trees.get(further).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// All appliances of the first tree with their UDP ports, the first one first.
+    ///
+    /// # Errors
+    /// [`ConfigError::UdpPorts`].
+    pub(crate) fn peers(&self) -> Result<Vec<(SocketAddr, UdpPorts)>, ConfigError> {
+        self.tree(0).into_iter().map(|appliance| Ok((appliance, self.ports_of(appliance)?))).collect()
+    }
+
+    pub(super) fn check_appliances(&self) -> Result<(), ConfigError> {
+        let (trees, most) = (1 + self.trees.len(), places::MOST);
+        if trees > most || usize::from(self.job) + self.trees.len() > usize::from(u16::MAX) {
+            return Err(ConfigError::Trees { job: self.job, trees, most });
+        }
+        if self.silence.is_zero() {
+            return Err(ConfigError::Silence);
+        }
+        for tree in 0..trees {
+            let list = self.tree(tree);
+            let Some(&first) = list.first() else { return Err(ConfigError::NoAppliance { tree }) };
+            self.check_tree(first, &list[1..])?;
+        }
+        Ok(())
+    }
+
+    fn check_tree(&self, first: SocketAddr, backups: &[SocketAddr]) -> Result<(), ConfigError> {
+        let most = places::MOST - 1;
+        if backups.len() > most {
+            return Err(ConfigError::Backups { backups: backups.len(), most });
+        }
+        self.ports_of(first)?;
+        for (at, &backup) in backups.iter().enumerate() {
+            if backup == first || backups[..at].contains(&backup) {
+                return Err(ConfigError::Twice { appliance: backup });
+            }
+        }
+        for &other in backups.iter().chain([&first]) {
+            if other.is_ipv4() != self.appliance.is_ipv4() {
+                return Err(ConfigError::BackupFamily { backup: other, appliance: self.appliance });
+            }
+            self.ports_of(other)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! Which part of a tensor goes over which tree.
+//!
+//! All ranks deal by one rule, which needs the tensor's length, the number of trees and the number of the
+//! call alone: nobody has to tell anybody. A tensor is cut into runs of equal length, one for each tree, of
+//! [`LEAST`] bytes at least. The first run of call c goes over tree c mod T, the next one over the next
+//! tree, and so on: small tensors, of which there is one run, take turns. Runs, and not every T-th packet:
+//! each tree has packets of its own length then, and the ends of none depend on those of another.
+
+use core::ops::Range;
+
+use crate::collective::{Collective, Parts};
+use crate::session::StartError;
+
+/// The shortest run, but for that of a tensor that is no longer: what shorter ones would save in time on a
+/// link, another tree's packets cost.
+const LEAST: usize = 16 << 10;
+/// Runs begin at multiples of so many elements, that is of whole blocks and of cache lines.
+const GRAIN: usize = 64;
+
+/// The runs of a tensor of `bytes` bytes, in elements of `size`, in their order: each with its tree's
+/// number.
+pub(super) fn runs(
+    bytes: usize,
+    size: usize,
+    trees: usize,
+    call: u64,
+) -> impl Iterator<Item = (usize, Range<usize>)> {
+    let grain = GRAIN * size.max(1);
+    let count = (bytes / LEAST).clamp(1, trees.max(1));
+    let each = bytes / count / grain * grain;
+    let count = if each == 0 { 1 } else { count };
+    let first = usize::try_from(call % trees.max(1) as u64).unwrap_or(0);
+    (0..count).map(move |at| {
+        let end = if at + 1 == count { bytes } else { (at + 1) * each };
+        ((first + at) % trees.max(1), at * each..end)
+    })
+}
+
+/// How many elements of each rank's part lie within a run; empty if the collective has no parts.
+pub(super) fn within(
+    collective: &Collective<'_>,
+    ranks: u16,
+    elements: usize,
+    run: &Range<usize>,
+) -> Result<Vec<usize>, StartError> {
+    let (Collective::ReduceScatter { parts, .. } | Collective::Allgather { parts }) = collective else {
+        return Ok(Vec::new());
+    };
+    let lies = |rank| {
+        let part = parts.of(rank, ranks, elements)?;
+        Ok(part.end.min(run.end).saturating_sub(part.start.max(run.start)))
+    };
+    (0..ranks).map(lies).collect()
+}
+
+/// A collective on a run, with what [`within`] has found of its parts.
+pub(super) const fn on_run<'a>(collective: &Collective<'_>, counts: &'a [usize]) -> Collective<'a> {
+    let parts = Parts::Counts(counts);
+    match *collective {
+        Collective::Allreduce(op) => Collective::Allreduce(op),
+        Collective::Reduce { op, root } => Collective::Reduce { op, root },
+        Collective::Broadcast { root } => Collective::Broadcast { root },
+        Collective::Barrier => Collective::Barrier,
+        Collective::ReduceScatter { op, .. } => Collective::ReduceScatter { op, parts },
+        Collective::Allgather { .. } => Collective::Allgather { parts },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! One tree of a worker: the socket to its appliance, and the session there.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use core::time::Duration;
+
+use pascaline_wire::{UdpPorts, control, header, trailer};
+
+use super::outgoing::Cutting;
+use super::socket::{PLACE, PLACES, Socket};
+use super::transfer::Transfer;
+use super::worker::{handshake, session_number};
+use super::{Config, JoinError, Notice};
+use crate::membership::Join;
+use crate::places::Places;
+use crate::session::{Event, Session};
+
+/// Full batches after which timeouts are looked at, at the latest.
+const FULL_BATCHES: u32 = 16;
+
+/// An appliance and its UDP ports.
+pub(super) type Peer = (SocketAddr, UdpPorts);
+
+pub(super) struct Tree {
+    socket: Socket,
+    /// Its appliances, and which of them the socket talks to.
+    peers: Vec<Peer>,
+    place: usize,
+    pub(super) session: Session,
+    cutting: Cutting,
+    buffer: Vec<u8>,
+}
+
+impl Tree {
+    /// Joins a job as `config` says, all times counted from `origin`, and waits until all its ranks have.
+    pub(super) fn join(config: &Config, origin: Instant) -> Result<Self, JoinError> {
+        let peers = config.peers()?;
+        let io = |what| move |source| JoinError::Io { what, source };
+        let spread = config.spread.max(config.in_flight);
+        let socket = Socket::open_to(config.bind, config.appliance, config.ports()?)
+            .map_err(io("cannot open a UDP socket"))?;
+        socket.carry(config.dscp).map_err(io("cannot set the DSCP"))?;
+        let (identity, flexible) = config.offer(socket.path_mtu());
+        let mut buffer = vec![0; PLACE * PLACES];
+        let places = Places::new(peers.len(), config.silence);
+        let join = Join::new(identity, session_number(), spread, origin.elapsed(), config.join_deadline);
+        let join = if flexible { join.flexible() } else { join };
+        let mut join = join.at(config.appliance).among(places);
+        let membership = handshake((&socket, &peers), &mut join, origin, &mut buffer, config.notice)
+            .map_err(io("cannot use the UDP socket"))?
+            .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
+        let payload = membership.identity.payload;
+        let stride = usize::from(payload).max(control::LEN) + header::LEN + trailer::MAX_LEN;
+        // The system accounts for about twice a small packet's length.
+        socket.make_room(usize::from(spread) * stride * 4);
+        let place = join.places().at();
+        let appliance = peers.get(place).map_or(config.appliance, |peer| peer.0);
+        let session = Session::new(membership, config.in_flight).at(appliance);
+        let mut session = session.among(*join.places());
+        if let Some(control) = config.congestion {
+            session = session.controlled(control);
+        }
+        if config.accept_partial {
+            session = session.accept_partial();
+        }
+        socket.join_datagrams();
+        Ok(Self { socket, peers, place, session, cutting: Cutting::new(payload), buffer })
+    }
+
+    /// The address that the appliance sees, unless it is translated on the way.
+    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// The appliance that it talks to.
+    pub(super) fn appliance(&self) -> Option<SocketAddr> {
+        self.peers.get(self.place).map(|peer| peer.0)
+    }
+
+    /// Sends what the session has to say in the end, if the socket takes it.
+    pub(super) fn say_farewell(&mut self, origin: &Instant) {
+        let _ = self.ride(origin, None).send();
+    }
+
+    /// Answers what has come, without waiting.
+    pub(super) fn tend(&mut self, origin: &Instant) -> io::Result<()> {
+        let mut ride = self.ride(origin, None);
+        let told = |(_, source)| source;
+        // Bounded by what the socket can hold, even if more keeps coming.
+        for _ in 0..64 {
+            let count = ride.receive().map_err(told)?;
+            ride.take(count);
+            ride.send().map_err(told)?;
+            if count < PLACES {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What moves its packets while something is under way: with `tensor`, something of this tree.
+    pub(super) fn ride<'a>(&'a mut self, origin: &'a Instant, tensor: Option<&'a mut [u8]>) -> Ride<'a> {
+        let Self { socket, peers, place, session, cutting, buffer } = self;
+        socket.heed_marks(session.control().heeds_marks());
+        let first = UdpPorts::single(peers.first().map_or(0, |peer| peer.0.port()));
+        let ports = peers.get(*place).map_or(first, |peer| peer.1);
+        Ride {
+            socket,
+            peers,
+            place,
+            session,
+            origin,
+            transfer: Transfer::new(socket, ports, origin, cutting, buffer),
+            is_busy: tensor.is_some(),
+            tensor: tensor.unwrap_or_default(),
+            event: None,
+            full_batches: 0,
+        }
+    }
+}
+
+/// A tree while something is under way, there or at another one.
+pub(super) struct Ride<'a> {
+    pub(super) socket: &'a Socket,
+    peers: &'a [Peer],
+    place: &'a mut usize,
+    pub(super) session: &'a mut Session,
+    origin: &'a Instant,
+    transfer: Transfer<'a>,
+    tensor: &'a mut [u8],
+    is_busy: bool,
+    event: Option<Event>,
+    full_batches: u32,
+}
+
+impl Ride<'_> {
+    /// Whether something is under way here.
+    pub(super) const fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
+    /// Sends all that the session has to send, to the appliance that it has turned to.
+    pub(super) fn send(&mut self) -> Result<(), (&'static str, io::Error)> {
+        let turned = self.session.places().at();
+        if core::mem::replace(self.place, turned) != turned
+            && let Some(&(appliance, ports)) = self.peers.get(turned)
+        {
+            let io = |source| ("cannot turn to another appliance", source);
+            self.transfer.turn_to(appliance, ports).map_err(io)?;
+            self.session.turned_to(appliance);
+        }
+        self.transfer.flush(self.session, self.tensor).map_err(|source| ("cannot send", source))
+    }
+
+    /// Receives what is there, without waiting. Returns how many places have something.
+    pub(super) fn receive(&mut self) -> Result<usize, (&'static str, io::Error)> {
+        self.transfer.receive().map_err(|source| ("cannot receive", source))
+    }
+
+    /// Handles what lies in so many places.
+    pub(super) fn handle(&mut self, count: usize) {
+        if let Some(report) = self.socket.report() {
+            self.session.note_unreachable(self.origin.elapsed(), report);
+        }
+        self.take(count);
+        // If this thread was not scheduled, results that seem late may lie in the socket: read them
+        // first, but not for ever.
+        self.full_batches = if count == PLACES { self.full_batches + 1 } else { 0 };
+        if self.full_batches.is_multiple_of(FULL_BATCHES) {
+            let end = self.session.handle_timeout(self.origin.elapsed());
+            self.event = self.event.take().or(end);
+        }
+    }
+
+    fn take(&mut self, count: usize) {
+        let now = self.origin.elapsed();
+        for (datagram, marked) in (0..count).flat_map(|place| self.transfer.datagrams(place)) {
+            let end = self.session.handle_marked(now, datagram, marked, self.tensor);
+            self.event = self.event.take().or(end);
+        }
+    }
+
+    /// Tells the user what there is to tell.
+    pub(super) fn tell(&mut self, Notice(tell): Notice) {
+        if let Some(why) = self.transfer.news() {
+            tell(&format_args!("packets are sent one by one, which takes more processor time: {why}"));
+        }
+        if let Some(progress) = self.session.stalled(self.origin.elapsed()) {
+            tell(&format_args!("an allreduce does not get on: {progress}"));
+        }
+    }
+
+    /// The end of what was under way here, once, after its last packets have been sent: then the tensor may
+    /// go back to its owner.
+    pub(super) fn end(&mut self) -> Result<Option<Event>, (&'static str, io::Error)> {
+        let Some(event) = self.event.take().filter(|_| self.is_busy) else { return Ok(None) };
+        self.send()?;
+        self.is_busy = false;
+        self.tensor = &mut [];
+        Ok(Some(event))
+    }
+
+    /// When the session wants to be looked at.
+    pub(super) fn poll_timeout(&self) -> Option<Duration> {
+        self.session.poll_timeout()
+    }
+}
