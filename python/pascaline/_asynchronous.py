@@ -20,6 +20,7 @@ class _Terms:
     control: str
     threshold: float
     seed: int
+    dscp: int
     bind: str | None
     join_timeout: float
     patience: float
@@ -50,6 +51,7 @@ class AsyncWorker:
         control: str = "off",
         threshold: float = 0.4,
         seed: int = 1,
+        dscp: int = 0,
         bind: str | None = None,
         join_timeout: float = 30.0,
         patience: float = 10.0,
@@ -58,13 +60,14 @@ class AsyncWorker:
         """Joins, and waits until all ranks have.
 
         outstanding: updates that may be under way, at most 64. control: "off", Olaf's "urgency" or "fairness"
-        with its threshold in seconds, or "paced". patience: seconds after which `push` raises an error if
-        nothing was applied. linger: seconds that `leave` waits for the others at most.
+        with its threshold in seconds, or "paced". dscp: of its packets, as of a Worker's.
+        patience: seconds after which `push` raises an error if nothing was applied. linger: seconds that
+        `leave` waits for the others at most.
         """
         lent = lend(weights)
         if lent.put_back or lent.dtype != "float32":
             raise ArgumentError("weights are a float32 array in one piece, in the host's memory")
-        terms = _Terms(outstanding, control, threshold, seed, bind, join_timeout, patience, linger)
+        terms = _Terms(outstanding, control, threshold, seed, dscp, bind, join_timeout, patience, linger)
         self.job, self.rank, self.ranks = job, rank, ranks
         self.weights = weights
         # How often weights have come: 0 means that they are still this rank's own.

@@ -38,6 +38,7 @@ class _Terms:
     in_flight: int | None
     spread: int | None
     udp_ports: int | None
+    dscp: int | None
     bind: str | None
     timeout: float | None
     join_timeout: float | None
@@ -95,6 +96,7 @@ class Worker:
         in_flight: int | None = None,
         spread: int | None = None,
         udp_ports: int | None = None,
+        dscp: int | None = None,
         bind: str | None = None,
         partial: bool = False,
     ) -> None:
@@ -104,10 +106,12 @@ class Worker:
         for it, the same at all ranks. timeout: seconds for each operation (30), and for joining unless
         join_timeout says otherwise. linger: seconds that `leave` helps others at most (2). payload: bytes of
         a packet, the same at all ranks, a multiple of 8 (as many as the ways of all take). in_flight, spread:
-        packets under way, and how far one may run ahead. udp_ports: those of the appliance. bind: the local
+        packets under way, and how far one may run ahead. udp_ports: those of the appliance. dscp: 0 to 63, of
+        this rank's packets and of the answers, for an appliance that tells its own by it (0). bind: the local
         address. partial: take results that lack ranks, which `Report.missing` names.
         """
-        terms = _Terms(payload, in_flight, spread, udp_ports, bind, timeout, join_timeout, linger, partial)
+        packets = (payload, in_flight, spread, udp_ports, dscp, bind)
+        terms = _Terms(*packets, timeout, join_timeout, linger, partial)
         self.job, self.rank, self.ranks = job, rank, ranks
         self._core = Core(appliance, job, rank, ranks, terms)
         _ALIVE.add(self)

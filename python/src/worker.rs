@@ -37,6 +37,7 @@ pub(crate) struct Terms {
     in_flight: Option<u16>,
     spread: Option<u16>,
     udp_ports: Option<u16>,
+    dscp: Option<u8>,
     bind: Option<String>,
     timeout: Option<f64>,
     join_timeout: Option<f64>,
@@ -57,6 +58,7 @@ impl Terms {
         ] {
             *place = value.unwrap_or(*place);
         }
+        config.dscp = self.dscp.unwrap_or(config.dscp);
         if let Some(timeout) = self.timeout {
             config.deadline = seconds("timeout", timeout)?;
             config.join_deadline = config.deadline;

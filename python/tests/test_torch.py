@@ -322,7 +322,8 @@ def test_settings_that_are_wrong_are_told(url: str, jobs: str, says: str) -> Non
 
 def test_settings_that_are_right() -> None:
     """Every key is obeyed."""
-    found = parse("pascaline://h:9?job=3&timeout=500ms&payload=512&bind=127.0.0.1", "1000-1003", "gloo")
-    keys = {"timeout": 0.5, "payload": 512, "bind": "127.0.0.1"}
+    url = "pascaline://h:9?job=3&timeout=500ms&payload=512&dscp=46&bind=127.0.0.1"
+    found = parse(url, "1000-1003", "gloo")
+    keys = {"timeout": 0.5, "payload": 512, "dscp": 46, "bind": "127.0.0.1"}
     assert found == Settings("h:9", 3, (1000, 1003), True, keys)
     assert parse("pascaline://h", "1000", "").job == 0

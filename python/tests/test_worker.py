@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 import threading
 import time
@@ -224,6 +225,7 @@ def test_no_appliance_is_told_with_its_address() -> None:
         ({"ranks": 0}, "0 ranks"),
         ({"rank": 9}, "rank 9 of 2"),
         ({"payload": 7}, "payload of 7 bytes"),
+        ({"dscp": 64}, "DSCP 64"),
         ({"timeout": -1.0}, "not negative"),
         ({"appliance": "no such host"}, "no known host"),
     ],
@@ -233,6 +235,29 @@ def test_what_no_worker_can_be_is_a_value_error(more: dict[str, Any], says: str)
     place: dict[str, Any] = {"appliance": "127.0.0.1", "job": 1, "rank": 0, "ranks": 2, "timeout": 1.0} | more
     with pytest.raises(ValueError, match=says):
         pascaline.Worker(**place)
+
+
+def _class_of_the_first_packet(join: Callable[[str], Any]) -> int:
+    """What the first packet to an appliance that never answers has for DSCP and ECN."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.settimeout(5)
+        silent.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+        with pytest.raises(errors.UnreachableError):
+            join(f"127.0.0.1:{silent.getsockname()[1]}")
+        (_, _, value), *_ = silent.recvmsg(2048, socket.CMSG_SPACE(1))[1]
+        return value[0]
+
+
+@pytest.mark.parametrize(("more", "dscp"), [({}, 0), ({"dscp": 46}, 46), ({"dscp": 63}, 63)])
+def test_packets_carry_the_dscp(more: dict[str, Any], dscp: int) -> None:
+    """From the first one on, of a worker of each kind."""
+    weights = np.zeros(8, np.float32)
+    worker = functools.partial(pascaline.Worker, job=1, rank=0, ranks=2, join_timeout=0.3, **more)
+    learner = functools.partial(
+        pascaline.AsyncWorker, job=1, rank=0, ranks=2, weights=weights, join_timeout=0.3, **more
+    )
+    assert [_class_of_the_first_packet(join) >> 2 for join in (worker, learner)] == [dscp, dscp]
 
 
 def test_after_leaving_there_are_no_operations(ranks: Ranks) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 from ..errors import ConfigurationError
 
 _EXAMPLE = "pascaline://10.77.0.254:16420?job=1"
-_NUMBERS = ("payload", "in_flight", "spread", "udp_ports")
+_NUMBERS = ("payload", "in_flight", "spread", "udp_ports", "dscp")
 _SECONDS = ("timeout", "join_timeout", "linger")
 
 
