@@ -90,6 +90,7 @@ impl CountedJobs {
             fan_in: ranks,
             joined: ranks,
             epoch: 1,
+            payload: 1024,
             needed: ranks,
             lost: 0,
             complete: true,

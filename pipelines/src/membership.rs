@@ -76,6 +76,8 @@ pub struct JobStatus {
     pub joined: u16,
     /// Its generation.
     pub epoch: u8,
+    /// Payload bytes of a full packet, on which the ranks agreed when they joined; 0 before that.
+    pub payload: u16,
     /// Contributions that complete a PSN.
     pub needed: u16,
     /// Ranks that the generation has lost, or goes on without.
@@ -295,6 +297,7 @@ impl Membership {
             fan_in: job.spec.fan_in,
             joined: job.joined(),
             epoch: job.epoch,
+            payload: job.payload.unwrap_or(0),
             needed: job.needed(),
             lost: job.lost(),
             complete: matches!(job.phase, Phase::Complete { .. }),

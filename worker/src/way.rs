@@ -120,8 +120,8 @@ impl fmt::Display for Check {
             ),
             None => write!(
                 f,
-                "Is this the appliance's address, is {port} its `udp_port`, is it running, and does a \
-                 firewall let UDP pass both ways?"
+                "Is this the appliance's address, is {port} its `udp_port`, is it running, does it take this \
+                 worker's DSCP (its `dscp`), and does a firewall let UDP pass both ways?"
             ),
         }
     }

@@ -232,6 +232,9 @@ fn told(
         "no" => format!("Job {id}{name} is not aggregated here."),
         _ => format!("Job {id}{name}: there has been nothing to aggregate here yet."),
     };
+    if known.status.payload > 0 {
+        text.push_str(&format!(" Its packets carry up to {} bytes.", known.status.payload));
+    }
     let parent = parent.map(ToString::to_string);
     for more in parent.iter().chain(reasons.first().map(|first| &first.text)) {
         text.push(' ');

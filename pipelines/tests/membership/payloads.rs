@@ -23,6 +23,7 @@ fn agreed<const N: usize>(spec: JobSpec, payloads: [u16; N]) -> u16 {
     let (mut plane, mut workers) = (Plane::new(spec), saying(payloads));
     plane.form(&mut workers);
     let payload = plane.table().get(JOB).unwrap().payload;
+    assert_eq!(plane.status().payload, payload);
     for worker in &workers {
         assert_eq!(plane.join(worker).control.payload, payload);
     }

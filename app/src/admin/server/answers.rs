@@ -99,6 +99,8 @@ pub(crate) struct JobSummary {
     pub(crate) needed: u16,
     /// Its generation.
     pub(crate) epoch: u8,
+    /// Payload bytes of its full packets, on which the ranks agreed when they joined; 0 before that.
+    pub(crate) payload: u16,
 }
 
 /// A job with its terms and members.

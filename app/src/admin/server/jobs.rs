@@ -22,6 +22,7 @@ pub(crate) fn summary(status: &JobStatus, config: Option<&JobConfig>) -> JobSumm
         lost: status.lost,
         needed: status.needed,
         epoch: status.epoch,
+        payload: status.payload,
     }
 }
 

@@ -31,6 +31,7 @@ pub(super) const RUNNING: JobStatus = JobStatus {
     fan_in: 4,
     joined: 4,
     epoch: 3,
+    payload: 0,
     needed: 4,
     lost: 0,
     complete: true,
@@ -51,6 +52,8 @@ fn all_of_it_is_yes_without_a_reason() {
     let told = judged(&RUNNING, &done, &[]);
     assert_eq!((told.aggregated, told.share, kinds(&told)), ("yes", Some(1.0), vec![]));
     assert_eq!(told.summary, "Job 7 is aggregated here: 4096 bytes, all of it.");
+    let told = judged(&JobStatus { payload: 1408, ..RUNNING }, &done, &[]).summary;
+    assert!(told.ends_with("all of it. Its packets carry up to 1408 bytes."), "{told}");
 }
 
 #[test]

@@ -23,6 +23,7 @@ const STATUS: JobStatus = JobStatus {
     fan_in: 2,
     joined: 2,
     epoch: 1,
+    payload: 0,
     needed: 2,
     lost: 0,
     complete: true,

@@ -5,6 +5,7 @@ const STATUS: JobStatus = JobStatus {
     fan_in: 2,
     joined: 2,
     epoch: 0,
+    payload: 1024,
     needed: 2,
     lost: 0,
     complete: true,

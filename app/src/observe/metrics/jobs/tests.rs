@@ -18,6 +18,7 @@ fn input(id: u16, ranks: u16, contributions: u32) -> JobInput {
         fan_in: ranks,
         joined: 1,
         epoch: 3,
+        payload: 1024,
         needed: ranks,
         lost: 0,
         complete: false,
