@@ -39,7 +39,8 @@ const BATCHES_PER_TURN: usize = 4;
 #[command(after_help = "Examples:
   pascaline-lab impair --left w0 --right a0 --loss 1 --duplicate 1 --reorder 1 --seed 7
   ip netns exec middle pascaline-lab impair --left eth0 --right eth1 --loss 0.1
-  pascaline-lab impair --left w0 --right a0 --rate 100000000 --queue 200 --ecn-threshold 20")]
+  pascaline-lab impair --left w0 --right a0 --rate 100000000 --queue 200 --ecn-threshold 20
+  pascaline-lab impair --left w0 --right a0 --rate 100000000 --ecn-threshold 40 --ecn-full 200")]
 pub(crate) struct ImpairArgs {
     /// One interface
     #[arg(long, value_name = "IFACE")]
@@ -65,6 +66,10 @@ pub(crate) struct ImpairArgs {
     /// From so many waiting frames on, packets of senders that heed it are marked (ECN) as they come
     #[arg(long, value_name = "PACKETS", requires = "rate")]
     ecn_threshold: Option<usize>,
+    /// Between the threshold and so many waiting frames, more and more are marked, by chance; beyond, all.
+    /// All from the threshold on, unless given
+    #[arg(long, value_name = "PACKETS", requires = "ecn_threshold")]
+    ecn_full: Option<usize>,
     /// The same seed makes the same decisions for the same sequence of frames
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -97,7 +102,7 @@ struct Direction {
 
 impl Direction {
     fn new(rates: Rates, line: Line, seed: u64) -> Self {
-        let (link, queue) = (Impairment::new(rates, seed), Queue::new(line));
+        let (link, queue) = (Impairment::new(rates, seed), Queue::new(line, seed));
         Self { link, queue, out: Vec::with_capacity(2 * BATCH) }
     }
 
@@ -162,7 +167,8 @@ pub(crate) fn run(args: &ImpairArgs) -> anyhow::Result<ExitCode> {
     let mut left = Port::open(&args.left)?;
     let mut right = Port::open(&args.right)?;
     let rates = Rates { loss: args.loss, duplicate: args.duplicate, reorder: args.reorder };
-    let line = Line { rate: args.rate, limit: args.queue, threshold: args.ecn_threshold };
+    let (threshold, full) = (args.ecn_threshold, args.ecn_full.unwrap_or(0));
+    let line = Line { rate: args.rate, limit: args.queue, threshold, full };
     // One seed gives the two directions two sequences.
     let mut rightward = Direction::new(rates, line, args.seed);
     let mut leftward = Direction::new(rates, line, args.seed ^ 0x6c65_6674_7761_7264);

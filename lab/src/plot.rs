@@ -1,6 +1,7 @@
 //! `pascaline-lab plot`: pictures of what was measured.
 
 mod fairness;
+mod shares;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use serde::Deserialize;
 pub(crate) enum PlotCommand {
     Aom(AomArgs),
     Fairness(fairness::FairnessArgs),
+    Shares(shares::SharesArgs),
 }
 
 /// Draw the Age-of-Model over time, from logs of `pascaline ps --aom-log`
@@ -44,6 +46,7 @@ pub(crate) fn run(command: &PlotCommand) -> anyhow::Result<ExitCode> {
     let AomArgs { out, logs } = match command {
         PlotCommand::Aom(args) => args,
         PlotCommand::Fairness(args) => return fairness::draw(args),
+        PlotCommand::Shares(args) => return shares::draw(args),
     };
     let panels =
         logs.iter().map(|(title, file)| Panel::read(title, file)).collect::<anyhow::Result<Vec<_>>>()?;

@@ -21,7 +21,8 @@ import report
 from fabric import Fabric, Shape
 from lab_cases import CASES
 from lab_plan import DEFAULT, planned
-from laboratory import Case, Lab
+from lab_tcp import CONTROLS, FLOWS
+from laboratory import Case, Lab, Sharing
 from options import between, size
 from process import Failure, Interrupted, Stop
 
@@ -32,6 +33,7 @@ examples:
   scripts/lab --test --json | tail -n1 | python3 -m json.tool
   scripts/lab --case two_levels --mbit 50 --workers 12
   scripts/lab --plan default --json             a plan, pushed by a controller, against what links carry
+  scripts/lab --case tcp --flow cubic --shares shares.svg   a job and a TCP flow on one link
   scripts/lab --keep                            stays up after the cases, for a look around, until Ctrl-C
 
 needs root (it asks sudo otherwise) for network namespaces and raw ports. Ends only what it started and
@@ -44,7 +46,7 @@ def main(arguments: list[str]) -> int:
     options = _parse(arguments)
     stop = Stop(_BUILD_SECONDS)
     try:
-        binary = build.ready(stop, options.binary)
+        binary = build.ready(stop, options.binary, with_lab=_has_tcp(options))
         build.become_root(Path(__file__).resolve(), arguments, binary)
         netns.remove_leftovers()
         cases = _run(options, binary, Stop(options.timeout))
@@ -73,7 +75,18 @@ def _run(options: argparse.Namespace, binary: Path, stop: Stop) -> list[Case]:
         cleanup.callback(shutil.rmtree, files, ignore_errors=True)
         cleanup.callback(fabric.destroy)
         files.mkdir(mode=0o700)
-        lab = Lab(fabric, binary, files, stop, cleanup, options.bytes, options.allreduces, options.picture)
+        sharing = Sharing(options.control or CONTROLS, options.flow or FLOWS, options.seconds, options.shares)
+        lab = Lab(
+            fabric,
+            binary,
+            files,
+            stop,
+            cleanup,
+            options.bytes,
+            options.allreduces,
+            options.picture,
+            sharing,
+        )
         _say(fabric.picture())
         fabric.create()
         stop.check()
@@ -114,6 +127,11 @@ def _short(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else json.dumps(value)
 
 
+def _has_tcp(options: argparse.Namespace) -> bool:
+    """Whether a link is needed that pascaline-lab makes."""
+    return not options.plan and "tcp" in (options.case or CASES)
+
+
 def _shape(options: argparse.Namespace) -> Shape:
     return Shape(options.spines, options.leaves, options.workers, options.mbit)
 
@@ -142,11 +160,21 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     add("--mbit", type=between(1, 10_000), default=100, metavar="N", help="Mbit/s of leaf-spine links (100)")
     add("--bytes", type=size, default=1 << 20, metavar="SIZE", help="tensor per allreduce (1MiB)")
     add("--allreduces", type=between(2, 10_000), default=8, metavar="N", help="how many in a case (8)")
-    add("--timeout", type=between(1, 86400), default=300, metavar="S", help="give up after (300)")
+    add("--timeout", type=between(1, 86400), default=600, metavar="S", help="give up after (600)")
     add("--binary", type=Path, metavar="FILE", help="use this pascaline instead of building it")
     add(
         "--picture", type=Path, metavar="FILE", help="the controller's page after a leaf was replaced, as SVG"
     )
+    add("--control", action="append", choices=CONTROLS, help="in `tcp`: only this one; may be given again")
+    add("--flow", action="append", choices=FLOWS, help="in `tcp`: only beside this kind of TCP")
+    add(
+        "--seconds",
+        type=between(2, 600),
+        default=12,
+        metavar="S",
+        help="in `tcp`: for how long a job and a flow share the link, BBR twice as long (12)",
+    )
+    add("--shares", type=Path, metavar="FILE", help="in `tcp`: what both got over time, as SVG")
     add("--keep", action="store_true", help="let everything run after the cases, until Ctrl-C")
     add("--json", action="store_true", help="last line of output: one JSON object; all else on stderr")
     options = parser.parse_args(arguments)

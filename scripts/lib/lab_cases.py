@@ -11,6 +11,7 @@ from appliance import UDP_PORT, Appliance, Settings
 from fabric import Site
 from lab_controller import JOB, Controller
 from lab_etcd import Killing, several
+from lab_tcp import tcp
 from lab_trees import trees
 from laboratory import Case, Done, Lab
 from process import Failure, run
@@ -242,6 +243,7 @@ CASES: dict[str, Callable[[Lab, Case], None]] = {
     "controller": controller,
     "leaf_replaced": leaf_replaced,
     "etcd": etcd,
+    "tcp": tcp,
     "trees": trees,
 }
 

@@ -64,6 +64,18 @@ class Done:
         return statistics.median(self.seconds)
 
 
+@dataclass(frozen=True)
+class Sharing:
+    """What shares a link with what in the case `tcp`."""
+
+    controls: Sequence[str] = ()
+    flows: Sequence[str] = ()
+    # For how long, at equal parts.
+    seconds: float = 0.0
+    # Where the picture goes.
+    picture: Path | None = None
+
+
 @dataclass
 class Lab:
     """A network, and what runs in it."""
@@ -77,6 +89,7 @@ class Lab:
     allreduces: int
     # Where the controller's picture goes.
     picture: Path | None = None
+    sharing: Sharing = field(default_factory=Sharing)
     appliances: dict[str, Appliance] = field(default_factory=dict)
     _groups: int = 0
 

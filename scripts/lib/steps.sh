@@ -296,6 +296,7 @@ port_steps() {
     step "demo: IPv6, routers" demo_from_outside
     step "demo: two levels of appliances" demo_two_level
     step "lab: a leaf-spine network" lab_leaf_spine
+    step "lab: a job beside TCP" lab_tcp
     step "lab: appliances gone for good" lab_failover
     step "lab: several trees" lab_trees
     step "lab: a controller" lab_controller

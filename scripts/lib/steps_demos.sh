@@ -215,6 +215,16 @@ lab_leaf_spine() {
         'cases["one_level"]["root_link_streams"]["leaf0-spine0"] >= 2'
 }
 
+# A TCP flow starves beside a job without congestion control, and has its part beside one with `delay`.
+lab_tcp() {
+    local output=$logs/lab-tcp.json cases=(--case tcp --control fixed --control delay --flow cubic)
+    bounded 60 scripts/lab --test --json --seconds 10 "${cases[@]}" --binary "$target/release/pascaline" \
+        >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'cases["tcp"]["fixed_cubic"]["flow"] < 0.1' \
+        'cases["tcp"]["delay_cubic"]["within_20_percent"]' 'cases["tcp"]["delay_cubic"]["verified"]'
+}
+
 # Appliances are killed for good, at the root and beside their workers, and others stand in; a job is halted.
 lab_failover() {
     local output=$logs/lab-failover.json cases=(--case backup --case root_killed --case halted)

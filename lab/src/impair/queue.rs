@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use pascaline_wire::frame::{ETH_LEN, IPV4_LEN};
 use pascaline_wire::{checksum, ecn};
 
@@ -20,8 +21,10 @@ pub(crate) struct Line {
     pub(crate) rate: u64,
     /// Frames that wait at most; more are dropped.
     pub(crate) limit: usize,
-    /// Frames that wait from which on those that may be are marked.
+    /// Frames that wait from which on those that may be are marked: more and more of them, by chance.
     pub(crate) threshold: Option<usize>,
+    /// From so many on, all of them. No more than the threshold: there is no chance.
+    pub(crate) full: usize,
 }
 
 /// What a frame is to a queue: bytes that it may mark.
@@ -36,13 +39,15 @@ pub(crate) struct Queue<F> {
     line: Line,
     /// What waits, and when each has left.
     waiting: VecDeque<(Instant, F)>,
+    random: Rng,
     pub(crate) marked: u64,
     pub(crate) dropped: u64,
 }
 
 impl<F: Bytes> Queue<F> {
-    pub(crate) const fn new(line: Line) -> Self {
-        Self { line, waiting: VecDeque::new(), marked: 0, dropped: 0 }
+    /// A line whose marks follow from `seed`, where they are by chance.
+    pub(crate) fn new(line: Line, seed: u64) -> Self {
+        Self { line, waiting: VecDeque::new(), random: Rng::with_seed(seed), marked: 0, dropped: 0 }
     }
 
     /// Takes frames that arrive at `now`, and leaves those in `frames` that have left by now.
@@ -57,13 +62,20 @@ impl<F: Bytes> Queue<F> {
                 self.dropped += 1;
                 continue;
             }
-            let full = self.line.threshold.is_some_and(|threshold| self.waiting.len() >= threshold);
-            self.marked += u64::from(full && mark(frame.bytes_mut()));
+            self.marked += u64::from(self.marks() && mark(frame.bytes_mut()));
             let bits = 8 * (frame.bytes_mut().len() + FRAMING) as u64;
             let takes = Duration::from_nanos(bits * 1_000_000_000 / self.line.rate);
             let begins = self.waiting.back().map_or(now, |(left, _)| now.max(*left));
             self.waiting.push_back((begins + takes, frame));
         }
+    }
+
+    /// Whether the next frame is to be marked: with a chance that grows with the queue (as RED's; RFC 7567).
+    fn marks(&mut self) -> bool {
+        let Line { threshold, full, .. } = self.line;
+        let over = threshold.and_then(|threshold| self.waiting.len().checked_sub(threshold));
+        let range = full.saturating_sub(threshold.unwrap_or(full));
+        over.is_some_and(|over| self.random.usize(..=range) <= over)
     }
 
     /// Appends what has left by `now`.

@@ -8,8 +8,9 @@ use anyhow::Context as _;
 use clap::Args;
 use pascaline_sim::bottleneck::{Outcome, Setting, Sharer, run};
 use pascaline_wire::CongestionControl;
-use plotters::prelude::*;
 use serde::Serialize;
+
+use super::shares::{Line, Panel, picture_of};
 
 /// Draw what two jobs get of a link that they share, under each congestion control, in virtual time
 ///
@@ -32,7 +33,6 @@ const SETTLED: Duration = Duration::from_millis(45);
 const ENDS: Duration = Duration::from_millis(70);
 /// Each point of a line is of so much time.
 const STEP: Duration = Duration::from_millis(1);
-const PANEL: (u32, u32) = (420, 320);
 const ROWS: [(CongestionControl, [u16; 2]); 4] = [
     (CongestionControl::Fixed, [512, 64]),
     (CongestionControl::Panama, [0, 0]),
@@ -81,6 +81,12 @@ impl Row {
         let wait_us = 1e6 * outcome.mean_wait(SETTLED, ENDS).as_secs_f64();
         Ok(Self { control: control.name(), shares, fairness: less / more.max(1e-9), wait_us, lines })
     }
+
+    fn panel(&self) -> Panel {
+        let line =
+            |(job, points): (usize, &Vec<_>)| Line { of: format!("job {}", job + 1), points: points.clone() };
+        Panel { title: self.control.to_owned(), lines: self.lines.iter().enumerate().map(line).collect() }
+    }
 }
 
 /// What part of the link's packets the results of each job were.
@@ -98,9 +104,9 @@ pub(crate) fn draw(args: &FairnessArgs) -> anyhow::Result<ExitCode> {
         .iter()
         .map(|&(control, windows)| Row::of(control, windows))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let mut picture = String::new();
-    picture_of(&rows, &mut picture)?;
-    std::fs::write(&args.out, picture).with_context(|| format!("writing {}", args.out.display()))?;
+    let panels: Vec<Panel> = rows.iter().map(Row::panel).collect();
+    std::fs::write(&args.out, picture_of(&panels, "time, ms")?)
+        .with_context(|| format!("writing {}", args.out.display()))?;
     if args.json {
         println!("{}", serde_json::json!({ "rows": rows, "picture": args.out }));
         return Ok(ExitCode::SUCCESS);
@@ -110,36 +116,6 @@ pub(crate) fn draw(args: &FairnessArgs) -> anyhow::Result<ExitCode> {
     }
     println!("{}", args.out.display());
     Ok(ExitCode::SUCCESS)
-}
-
-fn picture_of(rows: &[Row], into: &mut String) -> anyhow::Result<()> {
-    let width = PANEL.0 * u32::try_from(rows.len())?;
-    let area = SVGBackend::with_string(into, (width, PANEL.1)).into_drawing_area();
-    area.fill(&WHITE)?;
-    for (row, area) in rows.iter().zip(area.split_evenly((1, rows.len()))) {
-        let mut chart = ChartBuilder::on(&area)
-            .margin(12)
-            .caption(row.control, ("sans-serif", 20))
-            .x_label_area_size(40)
-            .y_label_area_size(50)
-            .build_cartesian_2d(0.0..1e3 * ENDS.as_secs_f64(), 0.0..1.05)?;
-        let mut mesh = chart.configure_mesh();
-        mesh.light_line_style(TRANSPARENT).x_desc("time, ms").y_desc("part of the link").draw()?;
-        for (job, line) in row.lines.iter().enumerate() {
-            let color = Palette99::pick(job).to_rgba();
-            chart
-                .draw_series(LineSeries::new(line.iter().copied(), color.stroke_width(2)))?
-                .label(format!("job {}", job + 1))
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color.stroke_width(2)));
-        }
-        chart
-            .configure_series_labels()
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK.mix(0.3))
-            .draw()?;
-    }
-    area.present()?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ fn packet(class: u8) -> Vec<u8> {
 #[test]
 fn frames_wait_for_the_line_are_marked_and_dropped() {
     let (start, us) = (Instant::now(), Duration::from_micros);
-    let mut queue = Queue::new(Line { rate: 1_000_000_000, limit: 6, threshold: Some(3) });
+    let mut queue = Queue::new(Line { rate: 1_000_000_000, limit: 6, threshold: Some(3), full: 0 }, 1);
     let mut frames: Vec<_> = [ecn::CAPABLE, 0, ecn::CAPABLE, 0, ecn::CAPABLE, 1, 0].map(packet).into();
     queue.pass(start, &mut frames);
     assert!(frames.is_empty(), "none has left yet");
@@ -35,6 +35,26 @@ fn frames_wait_for_the_line_are_marked_and_dropped() {
     let classes: Vec<u8> = frames.iter().map(|frame| frame[15]).collect();
     assert_eq!(classes, [ecn::CAPABLE, 0, ecn::CAPABLE], "the queue was short again");
     assert_eq!(queue.next_due(), None);
+}
+
+/// One packet leaves for each that comes, so that the same number waits all the time.
+#[test]
+fn chances_of_a_mark_grow_with_the_queue() {
+    let us = Duration::from_micros;
+    let marked = |waiting: u32| {
+        let line = Line { rate: 1_000_000_000, limit: 100, threshold: Some(10), full: 29 };
+        let (mut queue, start) = (Queue::new(line, 7), Instant::now());
+        queue.pass(start, &mut vec![packet(0); waiting as usize]);
+        for number in 1..=2000 {
+            queue.pass(start + us(8) * number, &mut vec![packet(ecn::CAPABLE)]);
+        }
+        queue.marked
+    };
+    assert_eq!(marked(10), 0, "nine wait when one has left");
+    // 5 of 20 chances, and 15.
+    assert!((400..600).contains(&marked(15)), "{}", marked(15));
+    assert!((1400..1600).contains(&marked(25)), "{}", marked(25));
+    assert_eq!(marked(30), 2000);
 }
 
 #[test]
@@ -57,7 +77,7 @@ fn a_marked_packet_has_the_right_checksum() {
 
 #[test]
 fn without_a_rate_everything_passes_at_once() {
-    let mut queue = Queue::new(Line { rate: 0, limit: 1, threshold: Some(0) });
+    let mut queue = Queue::new(Line { rate: 0, limit: 1, threshold: Some(0), full: 0 }, 1);
     let mut frames = vec![packet(ecn::CAPABLE); 5];
     queue.pass(Instant::now(), &mut frames);
     assert_eq!((frames.len(), queue.marked), (5, 0));

@@ -8,7 +8,6 @@ fn control_makes_the_difference() {
     assert!(fixed.fairness < 0.2, "{:?}", fixed.shares);
     assert!(panama.fairness > 0.8, "{:?}", panama.shares);
     assert!(panama.wait_us < fixed.wait_us / 2.0, "{} of {}", panama.wait_us, fixed.wait_us);
-    let mut picture = String::new();
-    picture_of(&[fixed, panama], &mut picture).unwrap();
+    let picture = picture_of(&[fixed.panel(), panama.panel()], "time, ms").unwrap();
     assert!(picture.contains("panama") && picture.contains("job 2"));
 }
