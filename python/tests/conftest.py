@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
 
 import pascaline
+from pascaline.torch import Group, Settings
 
+Groups = Callable[..., list[Any]]
 RANKS = 3
 JOBS = tuple(range(1, 61))
 _counts = {"passed": 0, "failed": 0, "skipped": 0}
@@ -43,6 +49,13 @@ def together(act: Callable[[int], Any], ranks: int = RANKS) -> list[Any]:
         return [done.result() for done in [pool.submit(act, rank) for rank in range(ranks)]]
 
 
+def on_this_machine(appliance: pascaline.Appliance, **more: Any) -> dict[str, str]:
+    """The environment of ranks that are processes."""
+    keys = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    keys |= {"PASCALINE_URL": f"pascaline://{appliance.address}?job=1&timeout=10", "PASCALINE_JOBS": "1000"}
+    return os.environ | keys | {name: str(value) for name, value in more.items()}
+
+
 @pytest.fixture
 def ranks(appliance: pascaline.Appliance, job: int) -> Callable[[Callable[[Any], Any]], list[Any]]:
     """Does something with a worker of each rank; returns what came of it in the order of ranks."""
@@ -55,6 +68,41 @@ def ranks(appliance: pascaline.Appliance, job: int) -> Callable[[Callable[[Any],
         return together(one)
 
     return run
+
+
+@pytest.fixture
+def groups(appliance: pascaline.Appliance, job: int) -> Groups:
+    """Does something with a group of each rank; returns what came of it in the order of ranks."""
+
+    def run(act: Callable[[Group], Any], ranks: int = RANKS, at: Any = appliance, **more: Any) -> list[Any]:
+        store = dist.HashStore()
+        keys = {"timeout": 10.0, "linger": 0.5} | more.pop("worker", {})
+        settings = Settings(at.address, worker=keys, **more)
+        number = job if at is appliance else 1
+
+        def one(rank: int) -> Any:
+            place = SimpleNamespace(
+                store=store, group_rank=rank, group_size=ranks, timeout=timedelta(seconds=20)
+            )
+            group = Group(place, settings, number)
+            try:
+                return act(group)
+            finally:
+                group.shutdown()
+
+        return together(one, ranks)
+
+    return run
+
+
+def options(kind: str = "Allreduce", op: Any = dist.ReduceOp.SUM, root: int = 0) -> Any:
+    """Options of an operation, as torch.distributed makes them."""
+    made = getattr(c10d, f"{kind}Options")()
+    if hasattr(made, "reduceOp"):
+        made.reduceOp = op
+    if hasattr(made, "rootRank"):
+        made.rootRank = root
+    return made
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

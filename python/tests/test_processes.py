@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -13,17 +12,11 @@ import numpy as np
 import pytest
 
 import pascaline
-from conftest import together
+from conftest import on_this_machine, together
 
 HERE = Path(__file__).resolve().parent
 _SECONDS = 120
 _MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29872}
-
-
-def _environment(appliance: pascaline.Appliance, **more: Any) -> dict[str, str]:
-    keys = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    keys |= {"PASCALINE_URL": f"pascaline://{appliance.address}?job=1&timeout=10", "PASCALINE_JOBS": "1000"}
-    return os.environ | keys | {name: str(value) for name, value in more.items()}
 
 
 @pytest.mark.usefixtures("appliance")
@@ -33,7 +26,7 @@ def test_torchrun_and_groups() -> None:
         command = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29871")
         done = subprocess.run(
             (sys.executable, *command, str(HERE / "rank_program.py"), "collectives"),
-            env=_environment(appliance),
+            env=on_this_machine(appliance),
             capture_output=True,
             text=True,
             timeout=_SECONDS,
@@ -51,7 +44,7 @@ def test_a_worker_that_is_killed_is_named() -> None:
         ranks = [
             subprocess.Popen(
                 (sys.executable, str(HERE / "rank_program.py"), "death"),
-                env=_environment(appliance, RANK=rank, WORLD_SIZE=3, **_MEETING),
+                env=on_this_machine(appliance, RANK=rank, WORLD_SIZE=3, **_MEETING),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,

@@ -6,9 +6,6 @@ import itertools
 import threading
 import time
 import warnings
-from collections.abc import Callable
-from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,48 +14,12 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 import pascaline
-from conftest import RANKS, together
+from conftest import RANKS, Groups, options, together
 from pascaline import errors
 from pascaline.torch import Group, Settings
 from pascaline.torch._settings import parse
 
-Groups = Callable[..., list[Any]]
 SUM = RANKS * (RANKS + 1) // 2
-
-
-@pytest.fixture
-def groups(appliance: pascaline.Appliance, job: int) -> Groups:
-    """Does something with a group of each rank; returns what came of it in the order of ranks."""
-
-    def run(act: Callable[[Group], Any], ranks: int = RANKS, at: Any = appliance, **more: Any) -> list[Any]:
-        store = dist.HashStore()
-        keys = {"timeout": 10.0, "linger": 0.5} | more.pop("worker", {})
-        settings = Settings(at.address, worker=keys, **more)
-        number = job if at is appliance else 1
-
-        def one(rank: int) -> Any:
-            place = SimpleNamespace(
-                store=store, group_rank=rank, group_size=ranks, timeout=timedelta(seconds=20)
-            )
-            group = Group(place, settings, number)
-            try:
-                return act(group)
-            finally:
-                group.shutdown()
-
-        return together(one, ranks)
-
-    return run
-
-
-def options(kind: str = "Allreduce", op: Any = dist.ReduceOp.SUM, root: int = 0) -> Any:
-    """Options of an operation, as torch.distributed makes them."""
-    made = getattr(c10d, f"{kind}Options")()
-    if hasattr(made, "reduceOp"):
-        made.reduceOp = op
-    if hasattr(made, "rootRank"):
-        made.rootRank = root
-    return made
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32])

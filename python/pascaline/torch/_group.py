@@ -17,6 +17,7 @@ from .._worker import Handle, Wish, Worker
 from ._operations import Line, Operation
 from ._recovery import Recovery, gloo
 from ._settings import Settings, current
+from ._works import install, made
 
 _OPS = {"SUM": "sum", "AVG": "mean", "MIN": "min", "MAX": "max"}
 _GROUPS: dict[int, Group] = {}
@@ -251,7 +252,7 @@ class Group(c10d.Backend):
             if place:
                 place()
 
-        return self._line.join(Operation(results, finish, handle))
+        return self._line.join(Operation(results, finish))
 
     def _after(self, work: Any, results: list[Any], place: Callable[[], None]) -> Any:
         """The work, and then something else."""
@@ -262,13 +263,13 @@ class Group(c10d.Backend):
                 raise first.error
             place()
 
-        return self._line.join(Operation(results, finish, None))
+        return self._line.join(Operation(results, finish))
 
     # ---- over Gloo ----
 
     def _over_gloo(self, call: str, *arguments: Any) -> Any:
         self.calls["gloo"] += 1
-        return getattr(self._gloo, call)(*arguments)
+        return made(getattr(self._gloo, call)(*arguments))
 
     def allgather_coalesced(self, *arguments: Any) -> Any:
         """Gloo's."""
@@ -384,4 +385,5 @@ _NO_JOB = (
 
 # A group that knows of a device which is not there is asked to use it.
 _DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+install()
 dist.Backend.register_backend("pascaline", _create, extended_api=True, devices=_DEVICES)

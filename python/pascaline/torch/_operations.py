@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch._C._distributed_c10d import Work as _Work
 
-from .._worker import Handle
+from ._works import made
 
 _KEPT = 256
 
@@ -24,13 +24,12 @@ class Operation:
     result where it belongs. It may do the whole work, where there is no appliance to do it.
     """
 
-    def __init__(self, tensors: list[Any], finish: Callable[[], None], handle: Handle | None) -> None:
+    def __init__(self, tensors: list[Any], finish: Callable[[], None]) -> None:
         self.tensors = tensors
         self.error: BaseException | None = None
         self.ended = False
         self.work: Work | None = None
         self._finish = finish
-        self._handle = handle
 
     def end(self) -> None:
         """Ends it, well or not. Ctrl-C in the middle leaves it as it is."""
@@ -43,10 +42,6 @@ class Operation:
         except BaseException as error:
             self.error = error
         self.ended = True
-
-    def is_done(self) -> bool:
-        """Whether ending it would not wait."""
-        return self.ended or (self._handle is not None and self._handle.done())
 
 
 class Line:
@@ -66,7 +61,7 @@ class Line:
         operation.work = Work(self, operation)
         self._kept.append(operation.work)
         self._waiting.append(operation)
-        return operation.work
+        return made(operation.work)
 
     def end(self, operation: Operation) -> None:
         """Ends it, and those before it. Raises what went wrong with it."""
@@ -131,8 +126,10 @@ class Work(_Work):
         return True
 
     def is_completed(self) -> bool:
-        """Whether `wait` would return at once."""
-        return self._operation.is_done()
+        """Whether it has ended, well or not. Whoever asks need not wait: the group ends it meanwhile."""
+        if not self._operation.ended:
+            self.get_future()
+        return self._operation.ended
 
     def is_success(self) -> bool:
         """Whether it has ended well."""
@@ -154,4 +151,8 @@ class Work(_Work):
 
     def synchronize(self) -> None:
         """As wait."""
+        self.wait()
+
+    def block_current_stream(self) -> None:
+        """As wait: what is in the host's memory has no stream."""
         self.wait()

@@ -1,0 +1,93 @@
+"""What asynchronous calls of torch.distributed return: whether it has ended, and how."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from conftest import RANKS, Groups, options, together
+from pascaline import errors
+from pascaline.torch import Group
+
+SUM = RANKS * (RANKS + 1) // 2
+
+
+def _whole(group: Any, store: Any, kind: Any = dist.ProcessGroup) -> Any:
+    """A process group as torch.distributed makes it, with one backend."""
+    whole = kind(store, group.rank(), group.size())
+    custom = dist.ProcessGroup.BackendType.CUSTOM
+    whole._set_default_backend(custom)
+    whole._register_backend(torch.device("cpu"), custom, group)
+    return whole
+
+
+def _ends(work: Any) -> bool:
+    """Whether it says so to somebody who never waits for it."""
+    end = time.monotonic() + 10
+    while not work.is_completed() and time.monotonic() < end:
+        time.sleep(0.001)
+    return bool(work.is_completed())
+
+
+def test_works_say_when_they_have_ended(groups: Groups) -> None:
+    """Of the appliance's operations and of Gloo's, before wait() and after it, well or not."""
+    store = dist.HashStore()
+
+    def act(group: Group) -> None:
+        whole, rank = _whole(group, store), group.rank()
+        tensor = torch.full((5,), rank + 1.0)
+        work = whole.allreduce([tensor], options())
+        assert _ends(work)
+        # The sum is there, though nobody has waited.
+        assert tensor.tolist() == [SUM] * 5
+        assert (work.wait(), work.is_success(), work.exception()) == (True, True, None)
+        output = torch.zeros(RANKS)
+        assert _ends(whole.all_gather_single(output, tensor[:1] * 0 + rank, options("Allgather")))
+        assert output.tolist() == [0, 1, 2]
+        integers = torch.full((3,), rank + 1)
+        assert _ends(whole.allreduce([integers], options()))
+        assert integers.tolist() == [SUM] * 3
+        if rank == 0:
+            works = [whole.send([tensor], to, 3) for to in (1, 2)]
+        else:
+            works = [whole.recv_anysource([tensor], 3)]
+        assert all(work.wait() and work.is_completed() for work in works)
+        assert rank == 0 or works[0]._source_rank() == 0
+        assert group.calls == {"appliance": 2, "gloo": 2 + (rank == 0)}
+
+    groups(act)
+
+
+def test_a_work_that_fails_has_ended(groups: Groups) -> None:
+    """And says what went wrong, to somebody who never waits for it."""
+    store = dist.HashStore()
+
+    def act(group: Group) -> Any:
+        work = _whole(group, store).allreduce([torch.zeros(300 if group.rank() else 600)], options())
+        assert _ends(work)
+        assert not work.is_success()
+        return work.exception()
+
+    assert all(isinstance(error, errors.PascalineError) for error in groups(act, worker={"timeout": 2.0}))
+
+
+@pytest.mark.parametrize("kind", [dist.ProcessGroup, type("Inherits", (dist.ProcessGroup,), {})])
+def test_groups_of_other_backends_are_as_ever(kind: Any) -> None:
+    """Also where a class of Python's inherits the calls."""
+    store = dist.HashStore()
+
+    def act(rank: int) -> Any:
+        own = dist.PrefixStore("gloo", store)
+        gloo = dist.ProcessGroupGloo(own, rank, 2, timeout=timedelta(seconds=20))
+        whole = _whole(gloo, store, kind)
+        tensor = torch.ones(3)
+        work = whole.allreduce([tensor], options())
+        assert work.wait()
+        return tensor.tolist(), work.is_completed()
+
+    assert together(act, 2) == [([2.0] * 3, True)] * 2
