@@ -2,6 +2,7 @@
 
 mod fairness;
 mod shares;
+mod trees;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ pub(crate) enum PlotCommand {
     Aom(AomArgs),
     Fairness(fairness::FairnessArgs),
     Shares(shares::SharesArgs),
+    Trees(trees::TreesArgs),
 }
 
 /// Draw the Age-of-Model over time, from logs of `pascaline ps --aom-log`
@@ -47,6 +49,7 @@ pub(crate) fn run(command: &PlotCommand) -> anyhow::Result<ExitCode> {
         PlotCommand::Aom(args) => args,
         PlotCommand::Fairness(args) => return fairness::draw(args),
         PlotCommand::Shares(args) => return shares::draw(args),
+        PlotCommand::Trees(args) => return trees::draw(args),
     };
     let panels =
         logs.iter().map(|(title, file)| Panel::read(title, file)).collect::<anyhow::Result<Vec<_>>>()?;

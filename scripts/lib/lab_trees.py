@@ -56,6 +56,7 @@ def trees(lab: Lab, case: Case) -> None:
         "congested_one_seconds": round(slow.median, 4),
         "congested_seconds": round(beside.median, 4),
         "times_one_congested": round(slow.median / beside.median, 3),
+        "killed": [round(seconds, 4) for seconds in killed.seconds],
         "resumed": killed.resumed,
         "seconds_away": round(away, 3),
     }

@@ -190,7 +190,12 @@ train_rl() {
     cat "$output"
     expect "$output" 'ok' 'olaf["updates_applied"] > 0' 'olaf["updates_aggregated"] > 0' \
         'fifo["updates_lost_pct"] > 20' 'olaf["updates_lost_pct"] < fifo["updates_lost_pct"] / 4' \
-        'fifo["rewards"][0] < 500' 'olaf["rewards"][0] > -2000'
+        'fifo["rewards"][0] < 500' 'olaf["rewards"][0] > -2000' || return 1
+    # Two seeds are two jobs; each rank gets what all of them found.
+    bounded 120 scripts/train rl --mode sync --workers 2 --seeds 2 --iterations 3 --json \
+        --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'mode == "sync"' 'updates["sent"] == 12' 'rewards[1] < 500'
 }
 
 # The wheel, installed, at real appliances.

@@ -201,10 +201,10 @@ def _collective(options: argparse.Namespace, bed: Bed, network: shaped.Shaped, s
     table, _, tail = rest.partition("[telemetry]")
     keys = f'profile = "iswitch"\nthreshold = {max(1, options.workers - 1)}\n'
     keys = keys if options.mode == "periodic" else ""
-    jobs = [
-        "[[jobs]]" + table.replace("id = 1\n", f"id = {1 + number}\n").rstrip() + f"\n{keys}\n"
-        for number in range(options.seeds)
-    ]
+    jobs = []
+    for number in range(options.seeds):
+        job = table.replace("id = 1\n", f"id = {1 + number}\n").replace('"bench"', f'"seed {number}"')
+        jobs.append(f"[[jobs]]{job.rstrip()}\n{keys}\n")
     appliance = bed.appliance(network, head + "\n".join(jobs) + "\n[telemetry]" + tail, stop)
     ranks = _ranks(options, bed, network, options.mode)
     _wait(options, appliance, [], ranks, stop)
