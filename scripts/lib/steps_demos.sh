@@ -223,7 +223,7 @@ lab_leaf_spine() {
 # A TCP flow starves beside a job without congestion control, and has its part beside one with `delay`.
 lab_tcp() {
     local output=$logs/lab-tcp.json cases=(--case tcp --control fixed --control delay --flow cubic)
-    bounded 60 scripts/lab --test --json --seconds 10 "${cases[@]}" --binary "$target/release/pascaline" \
+    bounded 60 scripts/lab --test --json --seconds 8 "${cases[@]}" --binary "$target/release/pascaline" \
         >"$output" || { cat "$output"; return 1; }
     cat "$output"
     expect "$output" 'ok' 'cases["tcp"]["fixed_cubic"]["flow"] < 0.1' \
