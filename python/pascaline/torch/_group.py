@@ -14,6 +14,7 @@ from torch._C import _distributed_c10d as c10d
 
 from .._arrays import TRAVELS, lend
 from .._worker import Handle, Wish, Worker
+from ._meeting import meet
 from ._operations import Line, Operation
 from ._recovery import Recovery, gloo
 from ._settings import Settings, current
@@ -21,6 +22,8 @@ from ._works import install, made
 
 _OPS = {"SUM": "sum", "AVG": "mean", "MIN": "min", "MAX": "max"}
 _GROUPS: dict[int, Group] = {}
+# The store of the world's group, where further groups count their jobs.
+_WORLD: list[Any] = []
 
 
 class Group(c10d.Backend):
@@ -351,7 +354,9 @@ def _seconds(timeout: timedelta | None) -> float | None:
 
 def _create(options: Any, _: Any) -> Group:
     settings = current()
+    options.store = meet(options.store, options.group_rank, options.group_size, options.timeout)
     if not dist.is_initialized():
+        _WORLD[:] = [options.store]
         if settings.job:
             return Group(options, settings, settings.job)
         # The world's group is the first of the range.
@@ -369,7 +374,7 @@ def _next_job(settings: Settings, options: Any) -> int:
             # Each tree of the group has a number of its own.
             trees = 1 + settings.appliance.count(";")
             taken = 0 if settings.job else 1
-            counter = dist.distributed_c10d._get_default_store()
+            counter = _WORLD[0] if _WORLD else dist.distributed_c10d._get_default_store()
             job = first + trees * (taken + counter.add("pascaline/jobs", 1) - 1)
             job = job if job + trees - 1 <= last else 0
         if not job and options.group_size > 1:
