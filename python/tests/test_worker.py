@@ -50,6 +50,26 @@ def test_operations_min_max_mean(ranks: Ranks) -> None:
     assert ranks(act) == [[0, -2, 2, 0, 1, -1]] * RANKS
 
 
+def test_two_trees_of_one_appliance(appliance: pascaline.Appliance) -> None:
+    """Each of two jobs carries a half, and the sums are those of one."""
+
+    def act(rank: int) -> list[int]:
+        both = f"{appliance.address};{appliance.address}"
+        with pascaline.Worker(both, 1040, rank, RANKS, timeout=10) as worker:
+            array = np.arange(100_001, dtype=np.int32) * (rank + 1)
+            worker.allreduce(array)
+            assert (array == np.arange(100_001, dtype=np.int32) * SUM).all()
+            whole = np.full(30_000, rank, np.float64)
+            worker.broadcast(whole, root=2)
+            assert (whole == 2).all()
+            worker.barrier()
+            return [pascaline.explain(job, appliance.admin)["bytes"]["aggregated"] for job in (1040, 1041)]
+
+    for one, other in together(act):
+        assert one > 0
+        assert other > 0
+
+
 def test_other_collectives(ranks: Ranks) -> None:
     """Reduce, broadcast of a type that is not summed, barrier, reduce_scatter, allgather with counts."""
 
