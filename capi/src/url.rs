@@ -1,5 +1,5 @@
 //! Where to join, as what: `pascaline://appliance:16420?job=1&rank=0&ranks=4`. Behind a comma come appliances
-//! that stand in.
+//! that stand in, behind a semicolon those of further trees.
 
 use core::fmt::Display;
 use core::str::FromStr;

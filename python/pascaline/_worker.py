@@ -103,7 +103,8 @@ class Worker:
         """Joins.
 
         appliance: its address or name, with or without a port (16420); behind a comma, others that stand in
-        for it, the same at all ranks. timeout: seconds for each operation (30), and for joining unless
+        for it; behind a semicolon, those of further trees, whose jobs have the next numbers. The same at all
+        ranks. timeout: seconds for each operation (30), and for joining unless
         join_timeout says otherwise. linger: seconds that `leave` helps others at most (2). payload: bytes of
         a packet, the same at all ranks, a multiple of 8 (as many as the ways of all take). in_flight, spread:
         packets under way, and how far one may run ahead. udp_ports: those of the appliance. dscp: 0 to 63, of

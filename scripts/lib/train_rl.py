@@ -24,6 +24,8 @@ _FRAME_BITS = (14 + 24 + 20 + 8 + 22 + 4 * _FLOATS + 16) * 8
 _OTHERS = 8
 _PLACES = 8
 _FIRST_OTHER = 1001
+# So many iterations have to be as good in the mean until a reward counts as reached.
+_STEADY = 10
 _MODES = {"async": "asynchronous", "periodic": "periodic aggregation", "sync": "synchronous"}
 
 DESCRIPTION = """\
@@ -68,7 +70,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wait", type=float, default=0.3, help="seconds that a worker waits for an answer (%(default)s)"
     )
-    parser.add_argument("--reward", type=float, default=0.0, help="tell when this was reached (%(default)s)")
+    parser.add_argument(
+        "--reward",
+        type=float,
+        default=0.0,
+        help="tell when the mean of ten iterations reached it (%(default)s)",
+    )
 
 
 @dataclass
@@ -91,11 +98,17 @@ class Run:
         ]
 
     def when(self, reward: float) -> tuple[list[int | None], list[float | None]]:
-        """The iterations and seconds after which the workers' mean reached it, seed by seed."""
+        """The iterations and seconds after which the workers' mean reached it, seed by seed.
+
+        The mean over several iterations: those of the first one are the rewards of a few episodes only.
+        """
         iterations: list[int | None] = []
         seconds: list[float | None] = []
         for seed, curve in zip(self.said, self.curve(), strict=True):
-            at = next((at for at, mean in enumerate(curve) if mean >= reward), None)
+            means = [
+                statistics.fmean(curve[at + 1 - _STEADY : at + 1]) for at in range(_STEADY - 1, len(curve))
+            ]
+            at = next((at for at, mean in enumerate(means, _STEADY - 1) if mean >= reward), None)
             iterations.append(None if at is None else at + 1)
             seconds.append(None if at is None else round(max(row[at]["seconds"] for row in seed), 1))
         return iterations, seconds

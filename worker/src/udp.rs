@@ -23,6 +23,7 @@ mod collectives;
 mod deal;
 mod outgoing;
 mod socket;
+mod streams;
 mod transfer;
 mod tree;
 mod worker;
@@ -30,6 +31,7 @@ mod worker;
 pub use appliances::Appliances;
 pub use asynchronous::{AsyncConfig, AsyncJoinError, AsyncWorker};
 pub use background::{Background, Finished, Handle};
+pub use streams::Streams;
 pub use worker::{Departure, TreeReport, Worker, session_number};
 
 /// The longest payload of a full packet: what fits into a UDP datagram over IPv4 besides the header and a

@@ -43,6 +43,21 @@ impl Config {
         Self { appliance, backups, trees, ..self }
     }
 
+    /// What a stream's worker is told: behind the numbers of the streams before it.
+    pub(super) fn of_stream(&self, stream: u16) -> Self {
+        let trees = u16::try_from(1 + self.trees.len()).unwrap_or(u16::MAX);
+        let further = stream.saturating_mul(trees);
+        Self { job: self.job.saturating_add(further), bind: self.bind_further(further), ..self.clone() }
+    }
+
+    /// Each socket has a port of its own.
+    fn bind_further(&self, further: u16) -> Option<SocketAddr> {
+        self.bind.map(|bind| match bind.port() {
+            0 => bind,
+            port => SocketAddr::new(bind.ip(), port.saturating_add(further)),
+        })
+    }
+
     /// What each tree's worker is told. Where none of a tree's own appliances answers, those of the next
     /// trees have their turn.
     pub(super) fn of_trees(&self) -> impl Iterator<Item = Self> {
@@ -56,11 +71,7 @@ impl Config {
             }
             let appliance = list.remove(0);
             let further = u16::try_from(tree).unwrap_or(u16::MAX);
-            // Each tree has a socket of its own.
-            let bind = self.bind.map(|bind| match bind.port() {
-                0 => bind,
-                port => SocketAddr::new(bind.ip(), port.saturating_add(further)),
-            });
+            let bind = self.bind_further(further);
             let job = self.job.saturating_add(further);
             Self { appliance, backups: list, trees: Vec::new(), job, bind, ..self.clone() }
         })

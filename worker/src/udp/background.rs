@@ -91,8 +91,13 @@ impl Background {
     /// has panicked.
     #[must_use]
     pub fn leave(self) -> Option<Departure> {
+        self.begin_to_leave().join().ok()
+    }
+
+    /// Likewise, without waiting for the end.
+    pub(super) fn begin_to_leave(self) -> JoinHandle<Departure> {
         drop(self.work);
-        self.thread.join().ok()
+        self.thread
     }
 }
 

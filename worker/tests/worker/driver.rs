@@ -45,9 +45,9 @@ impl Appliance {
             while !stopped.load(Ordering::Relaxed) {
                 let Ok((length, peer)) = socket.recv_from(&mut buffer) else { continue };
                 let (header, _) = Header::parse(&buffer[..length]).unwrap();
-                peers.insert(header.rank, peer);
+                peers.insert((header.job, header.rank), peer);
                 for (rank, bytes) in answer(&buffer[..length]) {
-                    if let Some(peer) = peers.get(&rank) {
+                    if let Some(peer) = peers.get(&(header.job, rank)) {
                         // A worker that has gone refuses packets.
                         let _ = socket.send_to(&bytes, peer);
                     }
@@ -70,6 +70,21 @@ impl Appliance {
             let mut answers = aggregator.handle(datagram, &conditions, &mut random);
             answers.retain(|_| !chance(&mut random, conditions.loss));
             answers
+        })
+    }
+
+    /// One that has several jobs.
+    pub(crate) fn of_jobs(
+        bind: &str,
+        conditions: Conditions,
+        jobs: impl IntoIterator<Item = Aggregator>,
+    ) -> Self {
+        let mut random = Rng::with_seed(1);
+        let mut jobs: Vec<_> = jobs.into_iter().collect();
+        Self::serve(bind, move |datagram| {
+            let (header, _) = Header::parse(datagram).unwrap();
+            let at = usize::from(header.job - JOB);
+            jobs[at].handle(datagram, &conditions, &mut random)
         })
     }
 

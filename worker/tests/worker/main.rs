@@ -25,6 +25,7 @@ mod rank;
 mod requests;
 mod resume;
 mod simulation;
+mod streams;
 mod texts;
 mod trees;
 mod units;
