@@ -8,7 +8,6 @@ run.
 
 from __future__ import annotations
 
-import http.client
 import os
 import time
 from contextlib import ExitStack
@@ -18,9 +17,20 @@ from typing import Any
 
 import build
 import netns
-from appliance import TELEMETRY, UDP_PORT, Appliance, device, fetch, tables
+from appliance import TELEMETRY, Appliance, device, tables
 from metrics import Accounting, Metrics
 from netns import APPLIANCE_ADDRESS, Network, worker_address
+from olaf_parts import (
+    AGE_SHARE,
+    DISCIPLINES,
+    EXIT_SECONDS,
+    FRAME_BITS,
+    JOIN_SECONDS,
+    SERVER_TELEMETRY,
+    clusters_heard,
+    scrape_server,
+    worker,
+)
 from options import OUTSTANDING, Options
 from process import Child, Failure, Stop, run, say
 
@@ -29,16 +39,8 @@ WORKERS = 3
 PLACES = 8
 # Updates per second that the shaped port lets through: few, so that two cores are enough for everything.
 _LINE = 50.0
-_FLOATS = 250
-# Ethernet with preamble, checksum and gap, IPv4, UDP, Pascaline's header, floats, trailer.
-_FRAME_BITS = (14 + 24 + 20 + 8 + 22 + 4 * _FLOATS + 16) * 8
-_SERVER_TELEMETRY = ("127.0.0.1", 9465)
-_JOIN_SECONDS = 30.0
-_EXIT_SECONDS = 6.0
-_DISCIPLINES = ("fifo", "olaf")
 # What must hold at the highest load.
 _LOSS_SHARE = 1 / 5
-_AGE_SHARE = 0.6
 
 
 @dataclass
@@ -80,12 +82,12 @@ class Outcome:
 
     def judge(self) -> None:
         """Looks at the highest load."""
-        fifo, olaf = (self.loads[max(self.loads)][name] for name in _DISCIPLINES)
+        fifo, olaf = (self.loads[max(self.loads)][name] for name in DISCIPLINES)
         if olaf.lost_pct >= fifo.lost_pct * _LOSS_SHARE:
             self.problems.append(
                 f"Olaf lost {olaf.lost_pct:.1f} %, more than a fifth of FIFO's {fifo.lost_pct:.1f} %"
             )
-        if olaf.aom_ms >= fifo.aom_ms * _AGE_SHARE:
+        if olaf.aom_ms >= fifo.aom_ms * AGE_SHARE:
             self.problems.append(f"Olaf's models are {olaf.aom_ms:.0f} ms old, FIFO's {fifo.aom_ms:.0f} ms")
 
     def text(self) -> str:
@@ -134,7 +136,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         problems: list[str] = []
         for load in options.loads:
             loads[load] = {}
-            for discipline in _DISCIPLINES:
+            for discipline in DISCIPLINES:
                 say(f"{load:g} x the line's rate, {discipline}")
                 place = files / f"{load:g}-{discipline}"
                 place.mkdir()
@@ -144,7 +146,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         picture = options.picture.resolve()
         picture.parent.mkdir(parents=True, exist_ok=True)
         highest = loads[max(loads)]
-        logs = [f"{name}, {max(loads):g} x the line's rate={highest[name].log}" for name in _DISCIPLINES]
+        logs = [f"{name}, {max(loads):g} x the line's rate={highest[name].log}" for name in DISCIPLINES]
         run(str(build.lab(binary)), "plot", "aom", "--out", str(picture), *logs)
         outcome = Outcome(loads, picture, problems)
         outcome.judge()
@@ -182,19 +184,19 @@ class _Run:
                 str(log),
             ]
             server = Child("ps", command, self._files, self._server_namespace)
-            cleanup.callback(server.stop, _EXIT_SECONDS)
+            cleanup.callback(server.stop, EXIT_SECONDS)
             workers = [self._worker(cluster, rank) for cluster in range(CLUSTERS) for rank in range(WORKERS)]
-            for worker in workers:
-                cleanup.callback(worker.stop, _EXIT_SECONDS)
+            for one in workers:
+                cleanup.callback(one.stop, EXIT_SECONDS)
 
             def running() -> bool:
                 appliance.check_running()
                 for child in (server, *workers):
                     if child.exit_code() is not None:
                         raise Failure(f"{child.name} ended too early", child.tail())
-                return self._clusters_heard() == CLUSTERS
+                return clusters_heard(self._server_namespace) == CLUSTERS
 
-            if not stop.wait_for(running, _JOIN_SECONDS):
+            if not stop.wait_for(running, JOIN_SECONDS):
                 raise Failure(
                     "the workers' first updates do not arrive", f"{server.tail()}\n{appliance.tail()}"
                 )
@@ -202,7 +204,7 @@ class _Run:
             while time.monotonic() < end:
                 stop.sleep(0.2)
                 running()
-            figures = self._read(appliance.scrape(), self._scrape_server(), log)
+            figures = self._read(appliance.scrape(), scrape_server(self._server_namespace), log)
         # The server has ended by now, and its log is whole.
         if server.exit_code() != 0:
             self.problems.append(f"the parameter server ended with exit code {server.exit_code()}")
@@ -236,31 +238,8 @@ class _Run:
 
     def _worker(self, cluster: int, rank: int) -> Child:
         interval = CLUSTERS * WORKERS / (self._load * _LINE)
-        # They are ended when all has been measured.
-        updates = int((self._options.seconds + _JOIN_SECONDS) / interval) + 1
-        words: dict[str, object] = {
-            "--appliance": f"{APPLIANCE_ADDRESS}:{UDP_PORT}",
-            "--job": 1 + cluster,
-            "--rank": rank,
-            "--ranks": WORKERS,
-            "--floats": _FLOATS,
-            "--interval": f"{1000 * interval:.3f}ms",
-            "--updates": updates,
-            "--outstanding": OUTSTANDING,
-            "--seed": self._options.seed,
-        }
-        command = [str(self._binary), "worker", "olaf", "--poisson", "--json"]
-        command += [word for option, value in words.items() for word in (option, str(value))]
-        return Child(f"worker{cluster}-{rank}", command, self._files, self._network.workers[cluster])
-
-    def _clusters_heard(self) -> int:
-        try:
-            return len(self._scrape_server().values("pascaline_aom_seconds"))
-        except (OSError, http.client.HTTPException):
-            return 0
-
-    def _scrape_server(self) -> Metrics:
-        return Metrics(fetch(self._server_namespace, _SERVER_TELEMETRY, "/metrics")[1])
+        place = (f"worker{cluster}-{rank}", self._files, self._network.workers[cluster])
+        return worker(self._binary, self._options, place, (cluster, rank, WORKERS), interval)
 
     def _configuration(self) -> str:
         mtu = self._network.mtu
@@ -283,13 +262,13 @@ class _Run:
 [ports.queue]
 discipline = "{self._discipline}"
 length = {PLACES}
-rate = {round(_LINE * _FRAME_BITS)}
+rate = {round(_LINE * FRAME_BITS)}
 
 {jobs}
 [ps]
 mode = "external"
 address = "{worker_address(CLUSTERS)}"
-listen = "{_SERVER_TELEMETRY[0]}:{_SERVER_TELEMETRY[1]}"
+listen = "{SERVER_TELEMETRY[0]}:{SERVER_TELEMETRY[1]}"
 
 [telemetry]
 listen = "{TELEMETRY[0]}:{TELEMETRY[1]}"

@@ -12,7 +12,6 @@ accounted for: at each hop, and between them.
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import time
@@ -22,10 +21,21 @@ from pathlib import Path
 from typing import Any
 
 import netns
-from appliance import TELEMETRY, UDP_PORT, Appliance, device, fetch, tables
+from appliance import TELEMETRY, Appliance, device, tables
 from metrics import Accounting, Metrics
 from netns import APPLIANCE_ADDRESS, Network, worker_address
-from options import OUTSTANDING, Options
+from olaf_parts import (
+    AGE_SHARE,
+    DISCIPLINES,
+    EXIT_SECONDS,
+    FRAME_BITS,
+    JOIN_SECONDS,
+    SERVER_TELEMETRY,
+    clusters_heard,
+    scrape_server,
+    worker,
+)
+from options import Options
 from process import Child, Failure, Stop, run, say
 
 CLUSTERS = 6
@@ -35,19 +45,11 @@ LEAVES = 2
 PLACES = 5
 # Updates per second that the root's port lets through, and each leaf's.
 _ROOT_LINE, _LEAF_LINE = 40.0, 30.0
-_FLOATS = 250
-# Ethernet with preamble, checksum and gap, IPv4, UDP, Pascaline's header, floats, trailer.
-_FRAME_BITS = (14 + 24 + 20 + 8 + 22 + 4 * _FLOATS + 16) * 8
 _ROOT_ADDRESS = "10.79.0.254"
-_SERVER_TELEMETRY = ("127.0.0.1", 9465)
-_JOIN_SECONDS = 30.0
 _DRAIN_SECONDS = 10.0
-_EXIT_SECONDS = 6.0
-_DISCIPLINES = ("fifo", "olaf")
 _FATES = ("departed", "full", "low_reward", "displaced", "superseded", "lapsed")
 # What must hold at the highest load, of all that was offered.
 _LOSS_SHARE = 1 / 3
-_AGE_SHARE = 0.6
 
 
 @dataclass
@@ -124,11 +126,11 @@ class Outcome:
     problems: list[str]
 
     def __post_init__(self) -> None:
-        fifo, olaf = (self.loads[max(self.loads)][name] for name in _DISCIPLINES)
+        fifo, olaf = (self.loads[max(self.loads)][name] for name in DISCIPLINES)
         if olaf.lost_pct >= fifo.lost_pct * _LOSS_SHARE:
             lost = f"Olaf lost {olaf.lost_pct:.1f} %, FIFO {fifo.lost_pct:.1f} %"
             self.problems.append(f"{lost}: not a third of it")
-        if olaf.aom_ms >= fifo.aom_ms * _AGE_SHARE:
+        if olaf.aom_ms >= fifo.aom_ms * AGE_SHARE:
             self.problems.append(f"Olaf's models are {olaf.aom_ms:.0f} ms old, FIFO's {fifo.aom_ms:.0f} ms")
         if olaf.hops[-1].combined == 0:
             self.problems.append("nothing was combined at the root")
@@ -216,7 +218,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         problems: list[str] = []
         for load in options.loads:
             loads[load] = {}
-            for discipline in _DISCIPLINES:
+            for discipline in DISCIPLINES:
                 say(f"{load:g} x the root's line, {discipline}")
                 place = files / f"{load:g}-{discipline}"
                 place.mkdir()
@@ -252,13 +254,13 @@ class _Run:
                 appliance.wait_ready(stop)
             command = [str(self._binary), "ps", "-c", str(self._files / "root/appliance.toml")]
             server = Child("ps", command, self._files, self._bed.root.workers[0])
-            cleanup.callback(server.stop, _EXIT_SECONDS)
+            cleanup.callback(server.stop, EXIT_SECONDS)
             places = [
                 (leaf, c, rank) for leaf in range(LEAVES) for c in range(CLUSTERS) for rank in range(WORKERS)
             ]
             workers = [self._worker(*place) for place in places]
-            for worker in workers:
-                cleanup.callback(worker.stop, _EXIT_SECONDS)
+            for one in workers:
+                cleanup.callback(one.stop, EXIT_SECONDS)
 
             def running() -> bool:
                 for appliance in appliances:
@@ -266,19 +268,19 @@ class _Run:
                 for child in (server, *workers):
                     if child.exit_code() is not None:
                         raise Failure(f"{child.name} ended too early", child.tail())
-                return self._clusters_heard() == CLUSTERS
+                return clusters_heard(self._bed.root.workers[0]) == CLUSTERS
 
-            if not stop.wait_for(running, _JOIN_SECONDS):
+            if not stop.wait_for(running, JOIN_SECONDS):
                 tails = "\n".join(appliance.tail() for appliance in appliances)
                 raise Failure("the workers' first updates do not arrive", f"{server.tail()}\n{tails}")
             end = time.monotonic() + self._options.seconds
             while time.monotonic() < end:
                 stop.sleep(0.2)
                 running()
-            ages = self._scrape_server()
+            ages = scrape_server(self._bed.root.workers[0])
             # Without a word: what waits belongs to their generation.
-            for worker in workers:
-                worker.kill()
+            for one in workers:
+                one.kill()
             if not stop.wait_for(lambda: not any(map(_waiting, appliances)), _DRAIN_SECONDS):
                 self.problems.append("updates still wait, although nobody sends any")
             return self._read(appliances, ages)
@@ -305,32 +307,9 @@ class _Run:
 
     def _worker(self, leaf: int, cluster: int, rank: int) -> Child:
         interval = CLUSTERS * WORKERS * LEAVES / (self._load * _ROOT_LINE)
-        # They are ended when all has been measured.
-        updates = int((self._options.seconds + _JOIN_SECONDS) / interval) + 1
-        words: dict[str, object] = {
-            "--appliance": f"{APPLIANCE_ADDRESS}:{UDP_PORT}",
-            "--job": 1 + cluster,
-            "--rank": rank,
-            "--ranks": WORKERS,
-            "--floats": _FLOATS,
-            "--interval": f"{1000 * interval:.3f}ms",
-            "--updates": updates,
-            "--outstanding": OUTSTANDING,
-            "--seed": self._options.seed,
-        }
-        command = [str(self._binary), "worker", "olaf", "--poisson", "--json"]
-        command += [word for option, value in words.items() for word in (option, str(value))]
         name = f"worker{leaf}-{cluster}-{rank}"
-        return Child(name, command, self._files, self._bed.racks[leaf].workers[cluster])
-
-    def _clusters_heard(self) -> int:
-        try:
-            return len(self._scrape_server().values("pascaline_aom_seconds"))
-        except (OSError, http.client.HTTPException):
-            return 0
-
-    def _scrape_server(self) -> Metrics:
-        return Metrics(fetch(self._bed.root.workers[0], _SERVER_TELEMETRY, "/metrics")[1])
+        place = (name, self._files, self._bed.racks[leaf].workers[cluster])
+        return worker(self._binary, self._options, place, (cluster, rank, WORKERS), interval)
 
     def _port(self, number: int, name: str, line: float = 0.0) -> str:
         """A port, which has a rate if a line is given."""
@@ -338,7 +317,7 @@ class _Run:
         port = f'[[ports]]\nname = "{name}"\ndevice = "{of}"\nmtu = {self._options.mtu}\n'
         if not line:
             return port
-        queue = f'discipline = "{self._discipline}"\nlength = {PLACES}\nrate = {round(line * _FRAME_BITS)}'
+        queue = f'discipline = "{self._discipline}"\nlength = {PLACES}\nrate = {round(line * FRAME_BITS)}'
         return f"{port}\n[ports.queue]\n{queue}\n"
 
     def _whole(self, own: list[str], ports: list[str], jobs: list[str], more: str = "") -> str:
@@ -353,7 +332,7 @@ class _Run:
         ports += [self._port(1 + leaf, f"leaf{leaf}") for leaf in range(LEAVES)]
         members = ", ".join(f'"10.79.0.{1 + leaf}"' for leaf in range(LEAVES))
         jobs = [_job(cluster, LEAVES, f"members = [{members}]") for cluster in range(CLUSTERS)]
-        listen = f"{_SERVER_TELEMETRY[0]}:{_SERVER_TELEMETRY[1]}"
+        listen = f"{SERVER_TELEMETRY[0]}:{SERVER_TELEMETRY[1]}"
         server = f'[ps]\nmode = "external"\naddress = "{worker_address(0)}"\nlisten = "{listen}"\n'
         return self._whole([APPLIANCE_ADDRESS, _ROOT_ADDRESS], ports, jobs, server)
 
