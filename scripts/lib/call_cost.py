@@ -1,7 +1,9 @@
 """What a 4 KiB allreduce costs through libpascaline above one in Rust, and through MPI above one in C.
 
 Prints a JSON object: c_call_us and mpi_call_us, medians of turns in microseconds. Two ranks in namespaces, on
-one appliance. The programs are capi/examples/call_cost.rs and mpi/bench/call_cost.c.
+one appliance. The programs are capi/examples/call_cost.rs and mpi/bench/call_cost.c. With an interpreter that
+has the package `pascaline`, python_call_us and python_16mib_pct, too, by python/bench/call_cost.py: what a
+call of 4 KiB from Python costs above one in C, and what one of 16 MiB does, in per cent.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _SECONDS = 60.0
 _URL = f"pascaline://{APPLIANCE_ADDRESS}:{UDP_PORT}"
 
 
-def measure(binary: Path, stop: Stop) -> dict[str, Any]:
+def measure(binary: Path, stop: Stop, python: Path | None = None) -> dict[str, Any]:
     """Builds what is needed, as optimised as `binary` is, and measures. Needs root."""
     optimised = binary.parent.name != "debug"
     libraries = clients.libraries(mpi=True, optimised=optimised)
@@ -47,6 +49,10 @@ def measure(binary: Path, stop: Stop) -> dict[str, Any]:
         first = clients.DERIVED[0]
         place = f"{APPLIANCE_ADDRESS}:{UDP_PORT}"
         found = _run("c", [str(example), place, str(first)], network.workers[0], files, cleanup, stop)
+        if python:
+            words = [str(libraries / "lib/libpascaline.so"), place, str(first)]
+            command = [str(python), "-B", str(build.ROOT / "python/bench/call_cost.py"), *words]
+            found |= _run("python", command, network.workers[0], files, cleanup, stop)
         program = files / "call_cost"
         includes = (f"-I{libraries / 'include'}", f"-L{libraries / 'lib'}")
         source = str(build.ROOT / "mpi/bench/call_cost.c")
@@ -88,9 +94,11 @@ def main(arguments: list[str]) -> int:
     """Measures and prints."""
     parser = argparse.ArgumentParser(prog="call_cost.py", description=__doc__)
     parser.add_argument("--binary", type=Path, required=True, help="a built pascaline")
+    parser.add_argument("--python", type=Path, help="an interpreter that has the package pascaline")
     options = parser.parse_args(arguments)
     try:
-        print(json.dumps(measure(options.binary.resolve(), Stop(2 * _SECONDS + 600))))
+        stop = Stop(2 * _SECONDS + 600)
+        print(json.dumps(measure(options.binary.resolve(), stop, options.python)))
     except Failure as failure:
         print(f"call_cost: {failure.whole}", file=sys.stderr)
         return 1
