@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 import pascaline.torch
+from trace_steps import Trace
 
 RANK = int(os.environ["RANK"])
 RANKS = int(os.environ["WORLD_SIZE"])
@@ -39,6 +41,12 @@ def arguments(text: str, steps: int) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--hook", choices=["none", "mean", "bf16", "fp16"], default="none", help="of DDP (%(default)s)"
+    )
+    parser.add_argument(
+        "--bucket-mb", type=float, default=25.0, help="of gradients in one allreduce (%(default)s)"
+    )
+    parser.add_argument(
+        "--trace", type=Path, help="rank 0 draws a few steps of the first training into this PNG"
     )
     parser.add_argument("--save", help="rank 0 writes the weights of each training to FILE.0, FILE.1, ...")
     return parser
@@ -73,10 +81,16 @@ def trainings(
     for number, backend in enumerate(options.backends):
         with group(backend, number, options.timeout):
             torch.manual_seed(options.seed)
-            net = torch.nn.parallel.DistributedDataParallel(model())
-            if options.hook != "none" and backend == "pascaline":
-                net.register_comm_hook(None, getattr(pascaline.torch.hooks, options.hook))
-            _train(options, net, step, change(net.parameters()), {"run": number, "backend": backend})
+            net = torch.nn.parallel.DistributedDataParallel(model(), bucket_cap_mb=options.bucket_mb)
+            traced = options.trace and number == 0 and backend == "pascaline"
+            trace = Trace(options.steps // 2) if traced else None
+            hook = getattr(pascaline.torch.hooks, "mean" if options.hook == "none" else options.hook)
+            if trace:
+                net.register_comm_hook(None, trace.hook(hook))
+            elif options.hook != "none" and backend == "pascaline":
+                net.register_comm_hook(None, hook)
+            names = {"run": number, "backend": backend}
+            _train(options, net, step, change(net.parameters()), names, trace)
             if options.save and RANK == 0:
                 torch.save(net.module.state_dict(), f"{options.save}.{number}")
 
@@ -87,12 +101,15 @@ def _train(
     step: Callable[[Any, int], float],
     optimizer: torch.optim.Optimizer,
     names: dict[str, Any],
+    trace: Trace | None,
 ) -> None:
     losses = []
     logs = _logs(options, names)
     dist.barrier()
     begun = time.perf_counter()
     for number in range(options.steps):
+        if trace:
+            trace.step(number)
         optimizer.zero_grad()
         losses.append(step(net, number))
         optimizer.step()
@@ -109,6 +126,8 @@ def _train(
         calls = dict(found.calls) | {
             "packets": found.worker.statistics()["packets_sent"] if found.worker else 0
         }
+    if trace and RANK == 0:
+        names["trace"] = trace.write(options.trace)
     say({"done": True, "seconds": seconds, "losses": losses, "calls": calls, **names}, every_rank=True)
 
 

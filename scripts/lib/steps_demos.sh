@@ -170,7 +170,15 @@ train_ddp() {
         >"$output" || { cat "$output"; return 1; }
     cat "$output"
     expect "$output" 'ok' 'bit_equal_rank_order' 'max_weight_diff_vs_gloo < 0.001' 'steps_per_s > 0' \
-        'gloo_steps_per_s > 0' 'restarts == 1' 'calls["appliance"] > 100' 'losses[1] < losses[0]'
+        'gloo_steps_per_s > 0' 'restarts == 1' 'calls["appliance"] > 100' 'losses[1] < losses[0]' ||
+        return 1
+    # Several buckets by a hook, and a time line of them.
+    bounded 120 scripts/train ddp --workers 2 --steps 20 --hidden 512 --bucket-mb 0.5 --hook bf16 \
+        --no-restart --trace "$logs/trace.png" --json --binary "$target/release/pascaline" >"$output" ||
+        { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'hook == "bf16"' 'trace["buckets"] >= 2' 'trace["allreduce_ms"] > 0' \
+        'trace["hidden_pct"] > 0'
 }
 
 # A small GPT learns the documents, as well as over Gloo.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import programs
@@ -28,6 +29,7 @@ Examples:
   scripts/train ddp --json
   scripts/train ddp --workers 4 --mbit 200 --picture target/ddp.png
   scripts/train ddp --hook=bf16 --steps 50
+  scripts/train ddp --steps 40 --hidden 1024 --bucket-mb 1 --trace target/trace.png   # what overlaps
 """
 
 
@@ -41,6 +43,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--mbit", type=int, default=200, help="rate of each worker's link; 0: as it is (%(default)s)"
     )
     parser.add_argument("--hook", choices=["none", "mean", "bf16", "fp16"], default="none", help="of DDP")
+    parser.add_argument(
+        "--bucket-mb", type=float, default=25.0, help="of gradients in one allreduce (%(default)s)"
+    )
+    parser.add_argument(
+        "--trace", type=Path, help="draw some steps of the first training, which slows it down, into this PNG"
+    )
     parser.add_argument("--no-restart", action="store_true", help="leave the appliance alone")
 
 
@@ -57,8 +65,11 @@ def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
 
 def _start(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -> list[Child]:
     words = ["--backends", "pascaline", "pascaline", "gloo", "--save", str(bed.files / "weights")]
-    for name in ("steps", "hidden", "seed", "hook"):
-        words += [f"--{name}", str(getattr(options, name))]
+    for name in ("steps", "hidden", "seed", "hook", "bucket-mb"):
+        words += [f"--{name}", str(getattr(options, name.replace("-", "_")))]
+    if options.trace:
+        options.trace.parent.mkdir(parents=True, exist_ok=True)
+        words += ["--trace", str(options.trace.resolve())]
     return bed.ranks(network, ROOT / "examples/train/ddp.py", words, KEYS)
 
 
@@ -118,6 +129,8 @@ def _judge(options: argparse.Namespace, bed: Bed, children: list[Child], restart
         "calls": calls,
         "losses": [round(losses[0][at], 4) for at in (0, -1)],
     }
+    if options.trace:
+        found["trace"] = runs[0][0]["trace"]
     learned = losses[0][-1] < losses[0][0]
     close = options.hook in ("bf16", "fp16") or weights["differs"] < 1e-3 * weights["largest"]
     found["ok"] = bool(weights["equal"] and learned and close and calls["appliance"] >= options.steps)
@@ -126,6 +139,13 @@ def _judge(options: argparse.Namespace, bed: Bed, children: list[Child], restart
 
 def text(found: dict[str, Any]) -> str:
     """For people."""
+    trace = found.get("trace")
+    overlap = (
+        f"\nallreduces take {trace['allreduce_ms']} ms of a step, of which {trace['hidden_pct']} % lie behind"
+        f" computation ({trace['computing_ms']} ms)"
+        if trace
+        else ""
+    )
     return (
         f"{found['steps']} steps of {found['workers']} ranks, links of {found['mbit']} Mbit/s\n"
         f"Pascaline {found['steps_per_s']} steps/s, Gloo {found['gloo_steps_per_s']}:"
@@ -133,5 +153,5 @@ def text(found: dict[str, Any]) -> str:
         f"weights differ by {found['max_weight_diff_vs_gloo']:.2e} at most, of {found['largest_weight']:.2f};"
         f" two runs in the order of ranks are {'equal' if found['bit_equal_rank_order'] else 'NOT equal'},"
         f" {found['restarts']} restarts of the appliance\n"
-        f"loss {found['losses'][0]} → {found['losses'][1]}"
+        f"loss {found['losses'][0]} → {found['losses'][1]}{overlap}"
     )

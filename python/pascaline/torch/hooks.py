@@ -6,8 +6,10 @@ DistributedDataParallel fills the first bucket with the last layers, whose gradi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from ._group import group_of
@@ -22,18 +24,28 @@ class Buckets:
 
 
 _USUAL = Buckets()
+_Hook = Callable[[Any, Any], Any]
 
 
+def annotated(hook: _Hook) -> _Hook:
+    """A function of one's own as a hook: DistributedDataParallel wants these annotations, and not as text."""
+    hook.__annotations__ |= {"bucket": dist.GradBucket, "return": torch.futures.Future[torch.Tensor]}
+    return hook
+
+
+@annotated
 def mean(state: Buckets | None, bucket: Any) -> Any:
     """The mean of every gradient, with the bucket's priority."""
     return _reduce(state, bucket, None)
 
 
+@annotated
 def bf16(state: Buckets | None, bucket: Any) -> Any:
     """The same, in half the bytes: float32 gradients travel as bfloat16."""
     return _reduce(state, bucket, "bfloat16")
 
 
+@annotated
 def fp16(state: Buckets | None, bucket: Any) -> Any:
     """The same as float16: more digits, and no number above 65,504."""
     return _reduce(state, bucket, "float16")
