@@ -46,7 +46,9 @@ def arguments(text: str, steps: int) -> argparse.ArgumentParser:
         "--bucket-mb", type=float, default=25.0, help="of gradients in one allreduce (%(default)s)"
     )
     parser.add_argument(
-        "--trace", type=Path, help="rank 0 draws a few steps of the first training into this PNG"
+        "--trace",
+        type=Path,
+        help="rank 0 draws a few steps of the first training, if that is over pascaline, into this PNG",
     )
     parser.add_argument("--save", help="rank 0 writes the weights of each training to FILE.0, FILE.1, ...")
     return parser
@@ -108,7 +110,7 @@ def _train(
     dist.barrier()
     begun = time.perf_counter()
     for number in range(options.steps):
-        if trace:
+        if trace and RANK == 0:
             trace.step(number)
         optimizer.zero_grad()
         losses.append(step(net, number))

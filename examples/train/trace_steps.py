@@ -25,10 +25,12 @@ class Trace:
     """Of one rank and training: call `step` before each step, and `write` after the last one."""
 
     def __init__(self, first: int) -> None:
-        """Traces `STEPS` steps, beginning with this one."""
+        """Traces up to `STEPS` steps, beginning with this one."""
         self.buckets: list[tuple[int, Span]] = []
         self._first = first
         self._profile: Any = None
+        self._steps = 0
+        self._running = False
         # The profiler's clock, less the one that buckets are timed by.
         self._ahead = 0.0
 
@@ -48,18 +50,25 @@ class Trace:
 
     def step(self, number: int) -> None:
         """Says that this step begins."""
+        if number == self._first + STEPS:
+            self._end()
         if number == self._first:
             self.buckets.clear()
             self._profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
             self._profile.__enter__()
+            self._running = True
             with torch.profiler.record_function("clock"):
                 self._ahead = -time.perf_counter() * 1e6
-        elif number == self._first + STEPS:
+        self._steps += self._first <= number < self._first + STEPS
+
+    def _end(self) -> None:
+        if self._running:
             self._profile.__exit__(None, None, None)
-            self.buckets = list(self.buckets)
+            self._running = False
 
     def write(self, picture: Path) -> dict[str, float]:
         """Draws, writes the trace beside the picture, and says how much of the buckets' time was hidden."""
+        self._end()
         events = self._profile.events()
         clock = next(event for event in events if event.name == "clock")
         self._ahead += clock.time_range.start
@@ -80,8 +89,8 @@ class Trace:
         total = sum(end - start for start, end in moving)
         return {
             "buckets": len({number for number, _ in buckets}),
-            "allreduce_ms": round(total / 1000 / STEPS, 3),
-            "computing_ms": round(sum(end - start for start, end in computing) / 1000 / STEPS, 3),
+            "allreduce_ms": round(total / 1000 / self._steps, 3),
+            "computing_ms": round(sum(end - start for start, end in computing) / 1000 / self._steps, 3),
             "hidden_pct": round(100 * hidden / max(total, 1e-9), 1),
         }
 
@@ -123,7 +132,7 @@ def _draw(picture: Path, begins: float, rows: dict[str, list[Span]], buckets: li
         axes.broken_barh(bars, (at - 0.38, 0.76), facecolors="tab:blue" if at < 2 else "tab:orange")
     axes.set_yticks(range(len(rows)), rows)
     axes.invert_yaxis()
-    axes.set_xlabel(f"ms; {STEPS} steps of rank 0: computation, and buckets on their way")
+    axes.set_xlabel("ms; some steps of rank 0: computation, and buckets on their way")
     axes.grid(visible=True, axis="x", alpha=0.3)
     figure.tight_layout()
     figure.savefig(picture, dpi=110)

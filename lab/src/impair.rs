@@ -66,8 +66,8 @@ pub(crate) struct ImpairArgs {
     /// From so many waiting frames on, packets of senders that heed it are marked (ECN) as they come
     #[arg(long, value_name = "PACKETS", requires = "rate")]
     ecn_threshold: Option<usize>,
-    /// Between the threshold and so many waiting frames, more and more are marked, by chance; beyond, all.
-    /// All from the threshold on, unless given
+    /// From so many waiting frames on, mark all. Between the threshold and this, mark by chance, the more the
+    /// longer the queue. Unless given, mark all from the threshold on
     #[arg(long, value_name = "PACKETS", requires = "ecn_threshold")]
     ecn_full: Option<usize>,
     /// The same seed makes the same decisions for the same sequence of frames

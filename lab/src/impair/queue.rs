@@ -23,7 +23,7 @@ pub(crate) struct Line {
     pub(crate) limit: usize,
     /// Frames that wait from which on those that may be are marked: more and more of them, by chance.
     pub(crate) threshold: Option<usize>,
-    /// From so many on, all of them. No more than the threshold: there is no chance.
+    /// From so many waiting frames on, all are marked. Up to the threshold, or 0: no marks by chance.
     pub(crate) full: usize,
 }
 

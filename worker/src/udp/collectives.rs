@@ -110,7 +110,12 @@ impl Worker {
         let mut runs = Vec::with_capacity(count);
         for (tree, run) in deal::runs(tensor.len(), size, count, self.calls) {
             let within = run.start / size..run.end / size;
-            runs.push((tree, run, deal::within(collective, ranks, tensor.len() / size, &within)?));
+            // One tree has the whole tensor, and the collective as it is.
+            let counts = match count {
+                1 => Vec::new(),
+                _ => deal::within(collective, ranks, tensor.len() / size, &within)?,
+            };
+            runs.push((tree, run, counts));
         }
         let (mut work, mut rest): (Work<'_>, _) = ((0..count).map(|_| None).collect(), tensor);
         for (tree, run, counts) in &runs {

@@ -14,7 +14,7 @@ use crate::session::StartError;
 /// The shortest run, but for that of a tensor that is no longer: what shorter ones would save in time on a
 /// link, another tree's packets cost.
 const LEAST: usize = 16 << 10;
-/// Runs begin at multiples of so many elements, that is of whole blocks and of cache lines.
+/// Each run begins at a multiple of this many elements, which is a whole number of blocks and of cache lines.
 const GRAIN: usize = 64;
 
 /// The runs of a tensor of `bytes` bytes, in elements of `size`, in their order: each with its tree's
@@ -46,9 +46,17 @@ pub(super) fn within(
     let (Collective::ReduceScatter { parts, .. } | Collective::Allgather { parts }) = collective else {
         return Ok(Vec::new());
     };
+    // Looked at once: they make up the tensor. So each part begins where the one before it ends.
+    parts.of(0, ranks, elements)?;
+    let mut begin = 0;
     let lies = |rank| {
-        let part = parts.of(rank, ranks, elements)?;
-        Ok(part.end.min(run.end).saturating_sub(part.start.max(run.start)))
+        let len = match parts {
+            Parts::Counts(counts) => counts.get(usize::from(rank)).copied().unwrap_or(0),
+            Parts::Even => parts.of(rank, ranks, elements)?.len(),
+        };
+        let (start, end) = (begin, begin + len);
+        begin = end;
+        Ok(end.min(run.end).saturating_sub(start.max(run.start)))
     };
     (0..ranks).map(lies).collect()
 }

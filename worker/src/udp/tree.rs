@@ -159,7 +159,7 @@ impl Ride<'_> {
         self.transfer.receive().map_err(|source| ("cannot receive", source))
     }
 
-    /// Handles what lies in so many places.
+    /// Handles the datagrams of the first `count` places, as `receive` has filled them, and what is due.
     pub(super) fn handle(&mut self, count: usize) {
         if let Some(report) = self.socket.report() {
             self.session.note_unreachable(self.origin.elapsed(), report);

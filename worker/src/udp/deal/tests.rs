@@ -33,9 +33,12 @@ proptest! {
     /// What ranks have of all runs is what they have of the tensor.
     #[test]
     fn parts_of_runs_make_up_the_parts(
-        elements in 0usize..60_000, ranks in 1u16..9, trees in 1usize..5, call: u64,
+        elements in 0usize..60_000, ranks in 1u16..9, trees in 1usize..5, call: u64, even: bool,
     ) {
-        let parts = Parts::Even;
+        let mut uneven = vec![0; usize::from(ranks)];
+        uneven[usize::from(ranks) / 2] = elements / 3;
+        uneven[0] += elements - elements / 3;
+        let parts = if even { Parts::Even } else { Parts::Counts(&uneven) };
         let collective = Collective::ReduceScatter { op: Op::Sum, parts };
         let mut have = vec![0; usize::from(ranks)];
         for (_, run) in runs(elements * 4, 4, trees, call) {
