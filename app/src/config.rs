@@ -4,6 +4,7 @@ mod accept;
 pub(crate) mod admin;
 pub(crate) mod file;
 pub(crate) mod job;
+pub(crate) mod lane;
 mod layout;
 pub(crate) mod live;
 pub(crate) mod packets;
@@ -22,14 +23,16 @@ use std::time::Duration;
 
 use pascaline_aggregator::PoolConfig;
 use pascaline_dpdk::{Device, Hugepages};
-use pascaline_pipelines::{IdlePolicy, Marks, Mode, Passing, PortQueue};
+use pascaline_pipelines::{IdlePolicy, Marks, Mode, PortQueue};
 use pascaline_queue as queue;
 use pascaline_wire::UdpPorts;
 use pascaline_wire::trailer::ACK_LEN;
 
 pub(crate) use admin::{AdminConfig, AdminListen};
 pub(crate) use job::{AdmissionConfig, Checkpoint, JobConfig, PsConfig, PsMode, SwitchMlConfig};
+pub(crate) use lane::InLine;
 pub(crate) use server::ServerLimits;
+pub(crate) use words::PassingQueue;
 
 /// Bytes of a configuration file: thousands of jobs.
 const LONGEST: usize = 4 << 20;
@@ -130,10 +133,8 @@ pub(crate) struct Config {
     pub(crate) hugepages: Hugepages,
     pub(crate) memory_mb: Located<u32>,
     pub(crate) drain: Duration,
-    /// When what is not for the appliance leaves for the peer port.
-    pub(crate) passing: Passing,
-    /// A port in line loses its link with its peer.
-    pub(crate) pass_link_state: bool,
+    /// What becomes of what is not for the appliance.
+    pub(crate) in_line: InLine,
     /// From when on results say that there is congestion here.
     pub(crate) marks: Marks,
     pub(crate) ports: Vec<PortConfig>,

@@ -41,13 +41,23 @@ fn exchange(network: &Network, sent: &[u8]) -> Vec<u8> {
     })
 }
 
+/// Where it shares the transmit queue of aggregation, and where it has its own.
 #[test]
 fn what_is_not_for_the_appliance_passes_unchanged() {
     if !possible() {
         return;
     }
+    for own_queue in [None, Some("net_af_packet"), Some("net_kernel")] {
+        passes_unchanged(own_queue);
+    }
+}
+
+fn passes_unchanged(own_queue: Option<&'static str>) {
     let network = Network::new(2);
-    let mut appliance = Appliance::start(&network, Wanted { inline: true, ..Wanted::default() });
+    let wanted = Wanted { inline: true, own_queue, ..Wanted::default() };
+    let mut appliance = Appliance::start(&network, wanted);
+    let said = ["shares the transmit queue of aggregation", "has a transmit queue of its own"];
+    assert!(appliance.log().contains(said[usize::from(own_queue.is_some())]), "{}", appliance.log());
     let [left, right] = [&network.workers[0], &network.workers[1]];
     assert!(left.ping("10.77.0.2"), "from host to host");
     assert!(right.ping("10.77.0.1"), "and back");
@@ -134,6 +144,18 @@ fn two_lcores_do_one_job() {
     appliance.metrics_when("no partial left", |m| m.sum("pool_slots_used", "state=\"open\"") == 0);
     appliance.terminate();
     appliance.ends_well();
+}
+
+#[test]
+fn a_queue_that_is_required_for_what_passes_and_missing_is_refused() {
+    if !possible() {
+        return;
+    }
+    let network = Network::new(2);
+    let own_queue = Some("net_af_packet");
+    let wanted = Wanted { inline: true, own_queue, one_queue: true, ..Wanted::default() };
+    let ended = Appliance::try_start(&network, wanted).expect_err("one queue");
+    ended.refused(2, &["appliance.toml:", "no transmit queue to spare", "remedy: ", "qpairs=2"]);
 }
 
 #[test]

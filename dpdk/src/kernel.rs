@@ -119,6 +119,11 @@ impl Interface {
         let reader = Reader::new(Arc::clone(&socket), Arc::clone(&self.counts), pool.clone(), promiscuous);
         Ok((reader, Writer::new(socket, Arc::clone(&self.counts))))
     }
+
+    /// Opens a queue that only sends.
+    pub(crate) fn sending_queue(&self) -> Result<Writer, Errno> {
+        Ok(Writer::new(Arc::new(Socket::sending(self.index)?), Arc::clone(&self.counts)))
+    }
 }
 
 /// Sleep until a frame arrives at one of several queues.

@@ -158,24 +158,40 @@ impl Port<Stopped> {
         running: Arc<Running>,
         active: Active,
     ) -> Result<StartedPort, StartFailure> {
-        let (mut rx, mut tx) = (Vec::new(), Vec::new());
-        let queues = config.rx_queues.max(config.tx_queues);
-        for (queue, pool) in (0..queues).zip(pools.iter().cycle()) {
-            let opened = self.device.kernel().map(|it| it.queue(queues, config.promiscuous, pool));
-            match opened {
-                Some(Ok((reader, writer))) => {
-                    rx.push(RxQueue::new(running.clone(), queue, pool.clone()).over(reader));
-                    tx.push(TxQueue::new(running.clone(), queue, true).over(writer));
-                }
-                Some(Err(errno)) => {
-                    let (device, step) = (self.name().to_owned(), setup::Step::Start);
-                    return Err(StartFailure { error: StartError::Step { device, step, errno }, port: self });
-                }
-                None => {}
+        match self.kernel_queues(config, pools, &running) {
+            Ok((rx, tx)) => {
+                let state = Started { running, active };
+                Ok(StartedPort { port: Port { device: self.device, caps: self.caps, state }, rx, tx })
+            }
+            Err(errno) => {
+                let (device, step) = (self.name().to_owned(), setup::Step::Start);
+                Err(StartFailure { error: StartError::Step { device, step, errno }, port: self })
             }
         }
-        let state = Started { running, active };
-        Ok(StartedPort { port: Port { device: self.device, caps: self.caps, state }, rx, tx })
+    }
+
+    /// A socket for each receive queue, which sends, too; further transmit queues have sockets that receive
+    /// nothing, as the kernel would spread flows over those that do.
+    fn kernel_queues(
+        &self,
+        config: &PortConfig,
+        pools: &[Mempool],
+        running: &Arc<Running>,
+    ) -> Result<(Vec<RxQueue>, Vec<TxQueue>), Errno> {
+        let (mut rx, mut tx) = (Vec::new(), Vec::new());
+        let Some(interface) = self.device.kernel() else { return Ok((rx, tx)) };
+        for (queue, pool) in (0..config.rx_queues).zip(pools.iter().cycle()) {
+            let (reader, writer) = interface.queue(config.rx_queues, config.promiscuous, pool)?;
+            rx.push(RxQueue::new(Arc::clone(running), queue, pool.clone()).over(reader));
+            if queue < config.tx_queues {
+                tx.push(TxQueue::new(Arc::clone(running), queue, true).over(writer));
+            }
+        }
+        for queue in config.rx_queues..config.tx_queues {
+            let writer = interface.sending_queue()?;
+            tx.push(TxQueue::new(Arc::clone(running), queue, true).over(writer));
+        }
+        Ok((rx, tx))
     }
 }
 

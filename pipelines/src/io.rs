@@ -22,6 +22,11 @@ pub trait Io {
     /// Sends frames from the front, as many as the port takes; the rest stays.
     fn transmit(&mut self, port: usize, frames: &mut ArrayVec<Self::Buf, STAGE>);
 
+    /// The same for frames that only pass through: by a queue of their own, where the port has one.
+    fn transmit_passing(&mut self, port: usize, frames: &mut ArrayVec<Self::Buf, STAGE>) {
+        self.transmit(port, frames);
+    }
+
     /// Appends empty buffers for headers and short packets, each with room for [`HEADER_ROOM`] bytes, until
     /// `into` is full or there are no more.
     fn header_buffers(&mut self, into: &mut ArrayVec<Self::Buf, BURST>);

@@ -51,6 +51,9 @@ pub struct MemoryPort {
     pub tx: Arc<ArrayQueue<HeapBuf>>,
     /// Frames that this end still transmits.
     pub room: usize,
+    /// Frames that only pass through and that this end still transmits, apart from `room`: it has a queue of
+    /// its own for them. `None`: they share the other one.
+    pub passing_room: Option<usize>,
     /// What [`Io::multi_segment`] says.
     pub multi_segment: bool,
 }
@@ -59,7 +62,7 @@ impl MemoryPort {
     /// A port where this many frames wait to be sent at the most.
     fn new(tx: usize) -> Self {
         let (rx, tx) = (Arc::new(ArrayQueue::new(QUEUE)), Arc::new(ArrayQueue::new(tx)));
-        Self { rx, tx, room: usize::MAX, multi_segment: true }
+        Self { rx, tx, room: usize::MAX, passing_room: None, multi_segment: true }
     }
 
     /// The frames that were sent and not yet taken.
@@ -123,6 +126,17 @@ impl MemoryIo {
     }
 }
 
+/// Sends as many frames as there is room for.
+fn take(tx: &ArrayQueue<HeapBuf>, room: &mut usize, frames: &mut ArrayVec<HeapBuf, STAGE>) -> u64 {
+    // Nobody else pushes, so that what has room now is taken.
+    let taken = frames.len().min(*room).min(tx.capacity() - tx.len());
+    for frame in frames.drain(..taken) {
+        tx.push(frame).expect("room was left");
+    }
+    *room -= taken;
+    taken as u64
+}
+
 impl Io for MemoryIo {
     type Buf = HeapBuf;
 
@@ -136,13 +150,12 @@ impl Io for MemoryIo {
 
     fn transmit(&mut self, port: usize, frames: &mut ArrayVec<HeapBuf, STAGE>) {
         let MemoryPort { tx, room, .. } = &mut self.ports[port];
-        // Nobody else pushes, so that what has room now is taken.
-        let taken = frames.len().min(*room).min(tx.capacity() - tx.len());
-        for frame in frames.drain(..taken) {
-            tx.push(frame).expect("room was left");
-        }
-        *room -= taken;
-        self.sent += taken as u64;
+        self.sent += take(tx, room, frames);
+    }
+
+    fn transmit_passing(&mut self, port: usize, frames: &mut ArrayVec<HeapBuf, STAGE>) {
+        let MemoryPort { tx, room, passing_room, .. } = &mut self.ports[port];
+        self.sent += take(tx, passing_room.as_mut().unwrap_or(room), frames);
     }
 
     fn header_buffers(&mut self, into: &mut ArrayVec<HeapBuf, BURST>) {

@@ -23,8 +23,8 @@ use pascaline_telemetry::{LcoreCounters, LcoreReaders, Surveyor, recorder};
 use pascaline_wire::{Address, Mac};
 use tracing::{info, warn};
 
-use super::ports::{DpdkIo, Queues};
-use super::{fits, jobs};
+use super::ports::{self, DpdkIo, Queues};
+use super::{fits, in_line, jobs};
 use crate::config::packets::{CACHE, SERVER_QUEUE};
 use crate::config::{Config, Located, PortConfig};
 use crate::host::{Host, RIGHTS};
@@ -74,7 +74,7 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
     let lcores = eal.lcores();
     let mut queues: Vec<Vec<Queues>> = lcores.iter().map(|_| Vec::new()).collect();
     let mut setup = as_configured(config);
-    let mut ports = Vec::new();
+    let mut started_ports = Vec::new();
     for port in &config.ports {
         let StartedPort { port: started, rx, tx } = open_port(config, &eal, port, &frames)?;
         let mac = started.mac().with_context(|| format!("port {}: reading the MAC address", port.name));
@@ -85,11 +85,9 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
             descriptors = ?started.active().descriptors, rss = ?started.active().rss, "port started"
         );
         tell_steering(config, &port.name, started.active().steering);
-        for (lcore, (rx, tx)) in queues.iter_mut().zip(rx.into_iter().zip(tx)) {
-            lcore.push(Queues { rx, tx, multi_segment });
-        }
+        ports::deal(&mut queues, rx, tx, multi_segment);
         setup.ports.push(PortSetup { mac, peer: port.peer, mtu: started.active().mtu });
-        ports.push((port.name.clone(), started));
+        started_ports.push((port.name.clone(), started));
     }
     let setup = Arc::new(setup);
     let membership = jobs::membership(config)?.counted_by(lcores.len());
@@ -107,7 +105,7 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
         plane,
         counters: Vec::new(),
         readers: Vec::new(),
-        ports,
+        ports: started_ports,
         pools: vec![frames.clone(), headers.clone()],
         pool_slots: config.pool.slots,
         pool_bytes: 0,
@@ -129,7 +127,7 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
 fn as_configured(config: &Config) -> Setup {
     let addresses = config.addresses.iter().map(|&address| Address::from(address)).collect();
     let mut setup = Setup::new(addresses, config.udp_ports, Vec::new()).known_by(config.dscp);
-    (setup.passing, setup.marks) = (config.passing, config.marks);
+    (setup.passing, setup.marks) = (config.in_line.passing, config.marks);
     setup
 }
 
@@ -296,7 +294,7 @@ fn refused(config: &Config, device: &Located<Device>, error: &OpenError) -> anyh
 }
 
 fn open_port(config: &Config, eal: &Eal, port: &PortConfig, frames: &Mempool) -> anyhow::Result<StartedPort> {
-    super::in_line::tell(port);
+    in_line::tell(port);
     let device: &Located<_> = &port.device;
     let opened = Port::open(eal, &device.value).map_err(|error| refused(config, device, &error))?;
     let lcores = u16::try_from(config.cores.value.len())?;
@@ -320,7 +318,5 @@ fn open_port(config: &Config, eal: &Eal, port: &PortConfig, frames: &Mempool) ->
         steer: steer(config),
         promiscuous: port.peer.is_some(),
     };
-    opened
-        .start(&wanted, std::slice::from_ref(frames))
-        .map_err(|failure| config.error(device, &failure.error, "correct this port's keys").into())
+    Ok(in_line::start(config, port, opened, &wanted, frames)?)
 }

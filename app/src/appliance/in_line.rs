@@ -1,9 +1,11 @@
 //! Ports in line: what their drivers do to frames that are not for the appliance.
 
-use pascaline_dpdk::Device;
-use tracing::warn;
+use pascaline_dpdk::port::StartedPort;
+use pascaline_dpdk::{Device, Mempool, Port, PortConfig as DpdkPortConfig};
+use tracing::{info, warn};
 
-use crate::config::PortConfig;
+use crate::config::lane::{self, Lane};
+use crate::config::{Config, ConfigError, PassingQueue, PortConfig};
 
 /// Where checksums stay undone, TCP hangs for good.
 const CHECKSUMS: &str = "checksums that the sender's kernel leaves to a card (the far end of a veth pair \
@@ -28,5 +30,67 @@ pub(crate) fn harm(device: &Device) -> Option<(&'static str, &'static str)> {
 pub(super) fn tell(port: &PortConfig) {
     if let Some((harm, remedy)) = harm(&port.device.value).filter(|_| port.peer.is_some()) {
         warn!(port = port.name, remedy, "what passes through does not arrive as it came: {harm}");
+    }
+}
+
+/// Starts a port, with queues of its own for what passes through it, if it is to have them and can. `wanted`
+/// is what it needs in any case.
+pub(super) fn start(
+    config: &Config,
+    port: &PortConfig,
+    opened: Port<pascaline_dpdk::port::Stopped>,
+    wanted: &DpdkPortConfig,
+    frames: &Mempool,
+) -> Result<StartedPort, ConfigError> {
+    let caps = opened.caps();
+    let lane = lane::lane(config, port, &caps.driver, (caps.max_rx_queues, caps.max_tx_queues));
+    let offered = caps.max_tx_queues;
+    let refused = |error: String| config.error(&port.device, error, "correct this port's keys");
+    let with = |lane: Lane| {
+        let (rx_queues, tx_queues) = lane.queues(wanted.rx_queues);
+        DpdkPortConfig { rx_queues, tx_queues, rss: rx_queues > 1, ..wanted.clone() }
+    };
+    let pools = std::slice::from_ref(frames);
+    let required = config.in_line.queue == PassingQueue::Require && port.peer.is_some();
+    let started = match (lane, opened.start(&with(lane), pools)) {
+        (_, Ok(started)) => (lane, started),
+        (Lane::Transmit | Lane::Pair, Err(failure)) if !required => {
+            warn!(port = port.name, error = %failure.error, "the device refuses a further transmit queue");
+            let started = failure.port.start(&with(Lane::Shared), pools);
+            (Lane::Shared, started.map_err(|failure| refused(failure.error.to_string()))?)
+        }
+        (_, Err(failure)) => return Err(refused(failure.error.to_string())),
+    };
+    let (lane, started) = started;
+    if lane == Lane::Shared && required {
+        let message = format!(
+            "port {:?} has no transmit queue to spare for what passes through (passing_queue = \"require\"): \
+                it offers {offered}",
+            port.name
+        );
+        return Err(config.error(&port.device, message, &lane::remedy(config, port)));
+    }
+    tell_lane(config, port, lane, offered);
+    Ok(started)
+}
+
+fn tell_lane(config: &Config, port: &PortConfig, lane: Lane, offered: u16) {
+    match lane {
+        _ if port.peer.is_none() => {}
+        Lane::Transmit | Lane::Pair => {
+            info!(port = port.name, "what passes through has a transmit queue of its own");
+        }
+        Lane::Shared if config.in_line.queue == PassingQueue::No => {
+            info!(
+                port = port.name,
+                "what passes through shares the transmit queue of aggregation, as wanted"
+            );
+        }
+        Lane::Shared => warn!(
+            port = port.name,
+            transmit_queues = offered,
+            remedy = lane::remedy(config, port),
+            "what passes through shares the transmit queue of aggregation, and waits for what is in it"
+        ),
     }
 }

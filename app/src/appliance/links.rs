@@ -32,7 +32,7 @@ impl Links {
     pub(super) fn new(config: &Config, ports: &[(String, Port<Started>)]) -> Self {
         let port = |at: usize| ports.get(at).map(|(name, port)| (name.clone(), port.stats()));
         let pairs = config.ports.iter().enumerate().filter_map(|(at, written)| {
-            let other = written.peer.filter(|&peer| config.pass_link_state && at < peer)?;
+            let other = written.peer.filter(|&peer| config.in_line.pass_link_state && at < peer)?;
             Some(Pair { ends: [port(at)?, port(other)?], held: None })
         });
         Self { pairs: pairs.collect(), looked: Instant::now() }

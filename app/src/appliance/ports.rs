@@ -13,10 +13,40 @@ use pascaline_pipelines::{BURST, Io, STAGE};
 pub struct Queues {
     /// Receives.
     pub rx: RxQueue,
+    /// Receives what the device brings to the queue that goes with `passing`, where it has queues in pairs.
+    pub beside: Option<RxQueue>,
     /// Sends.
     pub tx: TxQueue,
+    /// Sends what passes through, if that has a queue of its own.
+    pub passing: Option<TxQueue>,
     /// True if frames of more than one segment may be sent.
     pub multi_segment: bool,
+}
+
+impl Queues {
+    /// One queue pair, for everything.
+    #[must_use]
+    pub const fn pair(rx: RxQueue, tx: TxQueue, multi_segment: bool) -> Self {
+        Self { rx, beside: None, tx, passing: None, multi_segment }
+    }
+}
+
+/// Deals a port's queues to the lcores: one pair each, and one more each for what passes, if there are more.
+pub(super) fn deal(
+    to: &mut [Vec<Queues>],
+    rx: impl IntoIterator<Item = RxQueue>,
+    tx: impl IntoIterator<Item = TxQueue>,
+    multi_segment: bool,
+) {
+    let (mut rx, mut tx) = (rx.into_iter(), tx.into_iter());
+    for lcore in to.iter_mut() {
+        if let (Some(rx), Some(tx)) = (rx.next(), tx.next()) {
+            lcore.push(Queues::pair(rx, tx, multi_segment));
+        }
+    }
+    for queues in to.iter_mut().filter_map(|lcore| lcore.last_mut()) {
+        (queues.beside, queues.passing) = (rx.next(), tx.next());
+    }
 }
 
 /// Packet I/O of one lcore over DPDK.
@@ -47,6 +77,11 @@ impl Io for DpdkIo {
     fn receive(&mut self, port: usize, into: &mut ArrayVec<Mbuf, BURST>) {
         if let Some(queues) = self.queues.get_mut(port) {
             queues.rx.rx(into);
+            if let Some(beside) = &mut queues.beside {
+                beside.rx(into);
+                // The other one comes first next time: neither waits for ever while the other one is full.
+                core::mem::swap(&mut queues.rx, beside);
+            }
         }
     }
 
@@ -54,6 +89,12 @@ impl Io for DpdkIo {
     fn transmit(&mut self, port: usize, frames: &mut ArrayVec<Mbuf, STAGE>) {
         if let Some(queues) = self.queues.get_mut(port) {
             queues.tx.tx(frames);
+        }
+    }
+
+    fn transmit_passing(&mut self, port: usize, frames: &mut ArrayVec<Mbuf, STAGE>) {
+        if let Some(queues) = self.queues.get_mut(port) {
+            queues.passing.as_mut().unwrap_or(&mut queues.tx).tx(frames);
         }
     }
 

@@ -10,6 +10,7 @@ use pascaline_pipelines::io::HEADER_ROOM;
 use pascaline_pipelines::updates::INBOX;
 use pascaline_pipelines::{BURST, Mode, STAGE};
 
+use super::lane::{self, Lane};
 use super::{Config, ConfigError, PortConfig, PsMode};
 
 /// Packets that an lcore keeps for itself, so that it need not go to the shared ring for each.
@@ -80,7 +81,8 @@ impl Config {
         };
         let lcores = self.cores.value.len();
         let stages = STAGE * lcores * self.ports.len();
-        let passing = STAGE * lcores * self.ports.iter().filter(|port| port.peer.is_some()).count();
+        let in_line = self.ports.iter().filter(|port| port.peer.is_some());
+        let passing = lcores * in_line.map(|port| STAGE + self.lane_packets(port)).sum::<usize>();
         // What an lcore has at hand to send results with, of either kind: packets that have been added, or
         // header buffers.
         let spare = BURST * lcores;
@@ -104,6 +106,16 @@ impl Config {
             frames: buffers_needed(&demand),
             frame_room: room(self.ports.iter().map(|port| port.mtu).max().unwrap_or(0)),
             headers: buffers_needed(&Demand { rx_desc: 0, slots: stages + spare, ..demand }),
+        }
+    }
+
+    /// Packets in the rings of one lcore's queues for what passes through a port, beyond the others.
+    fn lane_packets(&self, port: &PortConfig) -> usize {
+        let (receive, transmit) = (usize::from(port.rx_descriptors), usize::from(port.tx_descriptors));
+        match lane::expected(self, port) {
+            Lane::Shared => 0,
+            Lane::Transmit => transmit,
+            Lane::Pair => receive + transmit,
         }
     }
 

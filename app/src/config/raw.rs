@@ -11,7 +11,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::profile::{Addressing, Profile};
-use super::words::{Idle, Named, Protocol, ServerMode, Training};
+use super::words::{Idle, Named, PassingQueue, Protocol, ServerMode, Training};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,6 +53,7 @@ pub(super) struct Dataplane {
     pub(super) memory_mb: Option<Spanned<u32>>,
     pub(super) drain: Option<Spanned<String>>,
     pub(super) passing: Option<Spanned<Named<Passing>>>,
+    pub(super) passing_queue: Option<Spanned<Named<PassingQueue>>>,
     #[serde(default)]
     pub(super) pass_link_state: bool,
     /// Frames.

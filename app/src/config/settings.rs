@@ -53,8 +53,7 @@ impl Config {
         all.set("dataplane.hugepages", self.hugepages.name());
         all.set("dataplane.memory_mb", self.memory_mb.value);
         all.set("dataplane.drain", format_duration(self.drain));
-        all.set("dataplane.pass_link_state", self.pass_link_state);
-        all.set("dataplane.passing", self.passing.name());
+        self.in_line_settings(&mut all);
         all.set("dataplane.mark_from", self.marks.frames);
         all.set("pool.mark_from", self.marks.slots);
         self.port_settings(&mut all);
@@ -92,6 +91,12 @@ impl Config {
         }
         self.service_settings(&mut all);
         all.0
+    }
+
+    fn in_line_settings(&self, all: &mut Settings) {
+        all.set("dataplane.pass_link_state", self.in_line.pass_link_state);
+        all.set("dataplane.passing", self.in_line.passing.name());
+        all.set("dataplane.passing_queue", self.in_line.queue.name());
     }
 
     fn service_settings(&self, all: &mut Settings) {

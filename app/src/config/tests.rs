@@ -115,6 +115,13 @@ fn every_mistake_names_its_place() {
         ("cores = [1]", "cores = []", "[]", "no dataplane core"),
         ("cores = [1]", "cores = [1]\nidle = \"nap\"", "\"nap\"", "not a choice"),
         ("cores = [1]", "cores = [1]\nhugepages = \"maybe\"", "\"maybe\"", "not a choice"),
+        ("cores = [1]", "cores = [1]\npassing_queue = \"yes\"", "\"yes\"", "not a choice"),
+        (
+            "cores = [1]",
+            "cores = [1]\npassing = \"in-turn\"\npassing_queue = \"require\"",
+            "\"require\"",
+            "in turn",
+        ),
         ("cores = [1]", "cores = [1]\ndrain = \"soon\"", "\"soon\"", ""),
         ("cores = [1]", "cores = [1]\ndrain = \"0s\"", "\"0s\"", "zero"),
         ("\"10.77.0.254\"", "\"10.77.0.256\"", "\"10.77.0.256\", \"fd00::254\"]", "10.77.0.256"),

@@ -90,6 +90,17 @@ pub(super) enum Idle {
     Backoff,
 }
 
+/// Whether what passes through in line has a transmit queue of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum PassingQueue {
+    /// Where the port has one to spare.
+    #[default]
+    Auto,
+    /// Or the appliance does not start.
+    Require,
+    No,
+}
+
 /// Where the parameter server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServerMode {
@@ -121,6 +132,7 @@ words! {
     Idle { Spin = "spin", Backoff = "backoff" }
     Mode { Sync = "sync", Olaf = "olaf" }
     Passing { First = "first", InTurn = "in-turn" }
+    PassingQueue { Auto = "auto", Require = "require", No = "no" }
     OnDeath { Fail = "fail", Continue = "continue" }
     Profile { Dsa = "dsa", Atp = "atp", Switchml = "switchml", Iswitch = "iswitch", Panama = "panama" }
     Protocol { Pascaline = "pascaline", Switchml = "switchml" }

@@ -38,6 +38,8 @@ pub(crate) struct Wanted {
     pub(crate) inline: bool,
     /// Two lcores instead of one.
     pub(crate) two_lcores: bool,
+    /// Ports of this driver, with a transmit queue of its own for what passes through.
+    pub(crate) own_queue: Option<&'static str>,
     /// A single queue, however many lcores there are.
     pub(crate) one_queue: bool,
     /// Job [`OLAF_JOB`], whose workers send updates: a rank on each host but the last, where its server is;
@@ -78,6 +80,7 @@ float = {float}
 hugepages = "no"
 memory_mb = 96
 drain = "{drain}s"
+{passing}
 
 [pool]
 slots = 1024
@@ -92,6 +95,7 @@ listen = "unix:{admin}"
         admin = admin.display(),
         name = network.appliance.name,
         drain = DRAIN.as_secs(),
+        passing = wanted.own_queue.map_or("", |_| "passing_queue = \"require\""),
     );
     text + &ports(network, wanted) + &jobs(network, wanted)
 }
@@ -102,7 +106,13 @@ fn ports(network: &Network, wanted: Wanted) -> String {
         let queues = if wanted.two_lcores && !wanted.one_queue { ",qpairs=2" } else { "" };
         let peer =
             if wanted.inline && port < 2 { format!("peer = \"p{}\"\n", 1 - port) } else { String::new() };
-        let device = format!("net_af_packet{port},iface=pas{port}{queues}");
+        let device = match wanted.own_queue {
+            Some("net_af_packet") if !wanted.one_queue => {
+                format!("net_af_packet{port},iface=pas{port},qpairs=2")
+            }
+            Some(driver) => format!("{driver}{port},iface=pas{port}"),
+            None => format!("net_af_packet{port},iface=pas{port}{queues}"),
+        };
         write!(text, "\n[[ports]]\nname = \"p{port}\"\ndevice = \"{device}\"\n{peer}").unwrap();
         if wanted.olaf && port + 1 == network.workers.len() {
             text.push_str("[ports.queue]\nrate = \"1M\"\n");

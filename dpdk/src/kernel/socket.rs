@@ -35,6 +35,15 @@ impl Socket {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
+    /// A socket that sends to an interface and receives nothing.
+    pub(super) fn sending(index: i32) -> Result<Self, Errno> {
+        let socket = Self::deaf()?;
+        socket.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
+        socket.enlarge();
+        socket.bind(index, 0)?;
+        Ok(socket)
+    }
+
     /// One of `queues` sockets on an interface, among which the kernel spreads flows.
     pub(super) fn on(index: i32, queues: u16, promiscuous: bool) -> Result<Self, Errno> {
         let socket = Self::deaf()?;
@@ -44,24 +53,8 @@ impl Socket {
         socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
         // Not past the host's traffic control (PACKET_QDISC_BYPASS): there the kernel drops what it has to
         // cut because the interface does not.
-        for (forced, plain) in
-            [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
-        {
-            // Only root may exceed the system's limits; whatever is granted is taken.
-            if socket.set(libc::SOL_SOCKET, forced, &ROOM).is_err() {
-                let _ = socket.set(libc::SOL_SOCKET, plain, &ROOM);
-            }
-        }
-        // SAFETY: a structure of numbers, for which zero is valid.
-        let mut address: libc::sockaddr_ll = unsafe { MaybeUninit::zeroed().assume_init() };
-        address.sll_family = u16::try_from(libc::AF_PACKET).unwrap_or_default();
-        address.sll_protocol = u16::try_from(libc::ETH_P_ALL).unwrap_or_default().to_be();
-        address.sll_ifindex = index;
-        let length = u32::try_from(size_of::<libc::sockaddr_ll>()).unwrap_or_default();
-        // SAFETY: the address lives, and is as long as it says.
-        if unsafe { libc::bind(socket.fd(), (&raw const address).cast(), length) } != 0 {
-            return Err(errno());
-        }
+        socket.enlarge();
+        socket.bind(index, libc::ETH_P_ALL)?;
         if queues > 1 {
             // Queues of one interface and process belong together.
             let group = (index ^ std::process::id().cast_signed()) & 0xffff;
@@ -73,6 +66,30 @@ impl Socket {
             socket.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &all)?;
         }
         Ok(socket)
+    }
+
+    /// Only root may exceed the system's limits; whatever is granted is taken.
+    fn enlarge(&self) {
+        for (forced, plain) in
+            [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
+        {
+            if self.set(libc::SOL_SOCKET, forced, &ROOM).is_err() {
+                let _ = self.set(libc::SOL_SOCKET, plain, &ROOM);
+            }
+        }
+    }
+
+    /// To an interface, and what arrives there of a protocol; 0: nothing.
+    fn bind(&self, index: i32, protocol: c_int) -> Result<(), Errno> {
+        // SAFETY: a structure of numbers, for which zero is valid.
+        let mut address: libc::sockaddr_ll = unsafe { MaybeUninit::zeroed().assume_init() };
+        address.sll_family = u16::try_from(libc::AF_PACKET).unwrap_or_default();
+        address.sll_protocol = u16::try_from(protocol).unwrap_or_default().to_be();
+        address.sll_ifindex = index;
+        let length = u32::try_from(size_of::<libc::sockaddr_ll>()).unwrap_or_default();
+        // SAFETY: the address lives, and is as long as it says.
+        let status = unsafe { libc::bind(self.fd(), (&raw const address).cast(), length) };
+        if status == 0 { Ok(()) } else { Err(errno()) }
     }
 
     pub(super) fn fd(&self) -> RawFd {

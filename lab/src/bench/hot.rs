@@ -50,12 +50,7 @@ pub(super) fn measure(
     let hook = write_packets(&Load::plain(shape, L2), mac, (0, 1), Arc::clone(&hook_cycles));
     anyhow::ensure!(rx.set_hook(hook), "the receive hook could not be installed");
     let clock = Clock::new(eal);
-    let io = DpdkIo::new(
-        vec![Queues { rx, tx, multi_segment: port.active().tx_multi_segment }],
-        frames,
-        headers,
-        clock,
-    );
+    let io = DpdkIo::new(vec![Queues::pair(rx, tx, port.active().tx_multi_segment)], frames, headers, clock);
     let (mut bench, _common) = fixture::lcore::<_, 1>(&Load::plain(shape, L2), io, mac)?;
     let run = move || {
         for _ in 0..WARM_UP {

@@ -171,7 +171,7 @@ fn measure(
         let hook = hot::write_packets(&load, mac, (number, u32::from(lanes)), Arc::clone(&cycles));
         anyhow::ensure!(rx.set_hook(hook), "the receive hook could not be installed");
         hooks.push(cycles);
-        let queues = Queues { rx, tx, multi_segment: port.active().tx_multi_segment };
+        let queues = Queues::pair(rx, tx, port.active().tx_multi_segment);
         ios.push(DpdkIo::new(vec![queues], frames.clone(), headers.clone(), Clock::new(eal)));
     }
     let (benches, _common) = fixture::lcores::<_, 1>(&load, ios, mac, count)?;

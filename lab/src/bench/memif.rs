@@ -105,11 +105,11 @@ pub(super) fn measure(
     let StartedPort { port, mut rx, mut tx } =
         port.start(&config, std::slice::from_ref(&frames)).map_err(|failure| failure.error)?;
     let mac = Mac(port.mac()?);
-    let queues = Queues {
-        rx: rx.pop().context("a receive queue")?,
-        tx: tx.pop().context("a transmit queue")?,
-        multi_segment: port.active().tx_multi_segment,
-    };
+    let queues = Queues::pair(
+        rx.pop().context("a receive queue")?,
+        tx.pop().context("a transmit queue")?,
+        port.active().tx_multi_segment,
+    );
     let (mut bench, _common) = fixture::lcore::<_, 1>(
         &Load::plain(shape, L2),
         DpdkIo::new(vec![queues], frames, headers, Clock::new(eal)),

@@ -203,7 +203,7 @@ fn appliance(
     let hook = hot::write_packets(&Load::plain(args.shape, L2), mac, (0, 1), Arc::clone(&source.ticks));
     anyhow::ensure!(rx.set_hook(hook), "the receive hook could not be installed");
     let clock = source.clock;
-    let queues = vec![Queues { rx, tx, multi_segment: port.active().tx_multi_segment }];
+    let queues = vec![Queues::pair(rx, tx, port.active().tx_multi_segment)];
     let io = DpdkIo::new(queues, frames.clone(), headers.clone(), clock);
     let load = Load { jobs: args.jobs, ..Load::plain(args.shape, L2) };
     let (bench, common) = fixture::lcore_counted_by::<_, 1>(&load, io, mac, usize::from(args.lcores))?;

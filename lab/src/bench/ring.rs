@@ -71,7 +71,7 @@ pub(super) fn measure(
     let handle = match between {
         Between::Pipeline => {
             let (rx, tx) = ours;
-            let queues = Queues { rx, tx, multi_segment: back.active().tx_multi_segment };
+            let queues = Queues::pair(rx, tx, back.active().tx_multi_segment);
             let io = DpdkIo::new(vec![queues], frames.clone(), pools.1.clone(), Clock::new(eal));
             aggregate(lcore, &load, io, mac, Arc::clone(&stop))?
         }

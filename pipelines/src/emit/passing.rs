@@ -17,7 +17,7 @@ impl<B: PacketBuf> Stage<B> {
     ) -> bool {
         let bytes = |frames: &[B]| frames.iter().map(PacketBuf::total_len).sum::<usize>();
         let before = (self.passing.len(), bytes(&self.passing));
-        io.transmit(port, &mut self.passing);
+        io.transmit_passing(port, &mut self.passing);
         tally.add(Counter::Sent, (before.0 - self.passing.len()) as u64);
         tally.add(Counter::SentBytes, (before.1 - bytes(&self.passing)) as u64);
         self.passing.is_empty()

@@ -45,6 +45,29 @@ fn frames_beyond_the_peers_queue_are_dropped_and_leave_in_order() {
 }
 
 #[test]
+fn what_passes_does_not_wait_for_the_appliances_own_where_it_has_a_queue_of_its_own() {
+    for (own_queue, dropped) in [(true, 0), (false, 300 - 256)] {
+        let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 1)], ..Plan::inline() });
+        let port = &mut bench.io().ports[0];
+        (port.room, port.passing_room) = (0, own_queue.then_some(usize::MAX));
+        bench.io().arrive(0, &Worker::new(0, 1).control(Action::Join));
+        bench.settle();
+        let mut frame = good(&Worker::new(0, 1));
+        frame[5] ^= 0x80;
+        for _ in 0..300 {
+            bench.io().arrive(1, &frame);
+        }
+        bench.settle();
+        assert_eq!(bench.appliance.dropped(DropReason::TransmitFull), dropped);
+        assert_eq!(bench.io().sent(0).len(), if own_queue { 300 } else { 0 });
+        assert_eq!(bench.appliance.lcores[0].waiting(), if own_queue { 1 } else { 257 }, "with an answer");
+        bench.io().ports[0].room = usize::MAX;
+        bench.settle();
+        bench.end();
+    }
+}
+
+#[test]
 fn what_passes_leaves_before_the_appliances_own() {
     for (passing, passes_first) in [(Passing::First, true), (Passing::InTurn, false)] {
         let mut bench = Bench::new(&Plan { passing, jobs: vec![job(JOB, 1)], ..Plan::inline() });

@@ -5,7 +5,8 @@ use pascaline_dpdk::Device;
 use super::finding::Finding;
 use super::nic::Nic;
 use crate::appliance::in_line::harm;
-use crate::config::{Config, PortConfig};
+use crate::config::lane::{self, Lane};
+use crate::config::{Config, PassingQueue, PortConfig};
 use crate::host::Host;
 
 pub(super) fn examine(host: &Host, nics: &[Nic], config: Option<&Config>) -> Vec<Finding> {
@@ -153,7 +154,18 @@ fn in_line(config: &Config, port: &PortConfig) -> Vec<Finding> {
     );
     let harm = harm(&port.device.value);
     let harm = harm.map(|(harm, remedy)| Finding::warn(check, format!("port {name}: {harm}"), remedy));
-    core::iter::once(closed).chain(harm).collect()
+    let shared = (lane::expected(config, port) == Lane::Shared).then(|| match config.in_line.queue {
+        PassingQueue::No => Finding::ok(
+            check,
+            format!("port {name}: what passes through shares the transmit queue of aggregation, as wanted"),
+        ),
+        PassingQueue::Auto | PassingQueue::Require => Finding::warn(
+            check,
+            format!("port {name}: what passes through has to share the transmit queue of aggregation"),
+            lane::remedy(config, port),
+        ),
+    });
+    core::iter::once(closed).chain(harm).chain(shared).collect()
 }
 
 /// A port that names a card.

@@ -1,11 +1,13 @@
 //! Ports.
 
-use pascaline_pipelines::PortQueue;
+use pascaline_pipelines::{Passing, PortQueue};
 use toml::Spanned;
 
 use super::devices::Taken;
+use super::values::word;
 use super::{Accept, Checked};
-use crate::config::{PortConfig, raw};
+use crate::config::lane::InLine;
+use crate::config::{PassingQueue, PortConfig, raw};
 
 const DEFAULT_MTU: u16 = 1500;
 const DEFAULT_DESCRIPTORS: u16 = 512;
@@ -13,6 +15,21 @@ const DEFAULT_DESCRIPTORS: u16 = 512;
 const MOST_PORTS: usize = 32;
 
 impl Accept<'_> {
+    /// What becomes of what passes. A queue of its own is of no use in turn with the appliance's own frames.
+    pub(super) fn in_line(&self, dataplane: &raw::Dataplane) -> Checked<InLine> {
+        let passing = word(dataplane.passing.as_ref()).unwrap_or_default();
+        let in_turn = passing == Passing::InTurn;
+        let queue = match &dataplane.passing_queue {
+            Some(word) if in_turn && word.get_ref().0 == PassingQueue::Require => {
+                let message = "what leaves in turn with the appliance's own frames shares their queue";
+                Err(self.error(word, message, "write passing = \"first\", or leave passing_queue out"))
+            }
+            _ if in_turn => Ok(PassingQueue::No),
+            queue => Ok(word(queue.as_ref()).unwrap_or_default()),
+        };
+        Ok(InLine { passing, queue: queue?, pass_link_state: dataplane.pass_link_state })
+    }
+
     pub(super) fn ports(&self, written: &Spanned<Vec<Spanned<raw::Port>>>) -> Checked<Vec<PortConfig>> {
         if written.get_ref().is_empty() {
             return Err(self.error(written, "no port", "add a [[ports]] table with name and device"));
