@@ -31,7 +31,7 @@ mod worker;
 pub use appliances::Appliances;
 pub use asynchronous::{AsyncConfig, AsyncJoinError, AsyncWorker};
 pub use background::{Background, Finished, Handle};
-pub use streams::Streams;
+pub use streams::{MAX_STREAMS, Streams};
 pub use worker::{Departure, TreeReport, Worker, session_number};
 
 /// The longest payload of a full packet: what fits into a UDP datagram over IPv4 besides the header and a
@@ -259,6 +259,19 @@ pub enum ConfigError {
         trees: usize,
         /// How many there may be.
         most: usize,
+    },
+    /// No stream, more than a rank may have, or than there are numbers for their jobs.
+    #[error(
+        "{streams} streams of job {job} with {trees} trees: 1 to {MAX_STREAMS}, and each tree of each \
+             stream has the next job's number"
+    )]
+    Streams {
+        /// The first stream's job.
+        job: u16,
+        /// How many there are.
+        streams: u16,
+        /// The trees of each.
+        trees: usize,
     },
     /// A tree without an appliance.
     #[error("tree {tree} has no appliance")]

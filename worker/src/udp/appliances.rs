@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use pascaline_wire::UdpPorts;
 
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, MAX_STREAMS};
 use crate::places;
 
 /// The appliances of a configuration: what [`Config`] has of them.
@@ -43,11 +43,21 @@ impl Config {
         Self { appliance, backups, trees, ..self }
     }
 
-    /// What a stream's worker is told: behind the numbers of the streams before it.
-    pub(super) fn of_stream(&self, stream: u16) -> Self {
-        let trees = u16::try_from(1 + self.trees.len()).unwrap_or(u16::MAX);
-        let further = stream.saturating_mul(trees);
-        Self { job: self.job.saturating_add(further), bind: self.bind_further(further), ..self.clone() }
+    /// What the worker of each stream is told: behind the numbers of the streams before it.
+    ///
+    /// # Errors
+    /// [`ConfigError::Streams`], if there are none, too many, or no numbers for their jobs.
+    pub fn of_streams(&self, streams: u16) -> Result<impl Iterator<Item = Self>, ConfigError> {
+        let (job, trees) = (self.job, 1 + self.trees.len());
+        let last = usize::from(job) + trees * usize::from(streams.max(1)) - 1;
+        if !(1..=MAX_STREAMS).contains(&streams) || last > usize::from(u16::MAX) {
+            return Err(ConfigError::Streams { job, streams, trees });
+        }
+        let trees = u16::try_from(trees).unwrap_or(u16::MAX);
+        Ok((0..streams).map(move |stream| {
+            let further = stream * trees;
+            Self { job: job + further, bind: self.bind_further(further), ..self.clone() }
+        }))
     }
 
     /// Each socket has a port of its own.

@@ -94,8 +94,10 @@ impl Background {
         self.begin_to_leave().join().ok()
     }
 
-    /// Likewise, without waiting for the end.
-    pub(super) fn begin_to_leave(self) -> JoinHandle<Departure> {
+    /// Likewise, without waiting for the end. One of several [`Streams`](super::Streams) begins before any is
+    /// waited for, since each stays until the other ranks have left, too.
+    #[must_use]
+    pub fn begin_to_leave(self) -> JoinHandle<Departure> {
         drop(self.work);
         self.thread
     }

@@ -9,6 +9,9 @@ use crate::collective::Collective;
 use crate::element::Element;
 use crate::priority::Hints;
 
+/// Streams that a rank may have: each takes a thread, a socket and a window.
+pub const MAX_STREAMS: u16 = 64;
+
 /// Several workers of one rank, each on a thread of its own. Operations of one stream are carried out one
 /// after the other, in the order in which they were started, which must be the same at all ranks; those of
 /// another stream do not wait for them. Each stream has a window of its own, so that a small operation is
@@ -26,15 +29,15 @@ impl fmt::Debug for Streams {
 }
 
 impl Streams {
-    /// Joins each stream's job in turn, and waits until all ranks have. All ranks name as many streams, at
-    /// least one.
+    /// Joins each stream's job in turn, and waits until all ranks have. All ranks name as many streams, 1 to
+    /// [`MAX_STREAMS`].
     ///
     /// # Errors
     /// See [`JoinError`]. What has been joined before is left.
     pub fn join(config: &Config, streams: u16) -> Result<Self, JoinError> {
         let thread = |source: io::Error| JoinError::Io { what: "cannot start a thread", source };
-        let join = |stream| Worker::join(config.of_stream(stream))?.into_background().map_err(thread);
-        (0..streams.max(1)).map(join).collect::<Result<_, _>>().map(Self)
+        let join = |stream| Worker::join(stream)?.into_background().map_err(thread);
+        config.of_streams(streams)?.map(join).collect::<Result<_, _>>().map(Self)
     }
 
     /// How many there are.
@@ -55,6 +58,12 @@ impl Streams {
         hints: Hints,
     ) -> Handle<T> {
         self.0[stream].start(collective, tensor, hints)
+    }
+
+    /// The workers, for whoever tends each by itself.
+    #[must_use]
+    pub fn into_workers(self) -> Vec<Background> {
+        self.0
     }
 
     /// Leaves after the operations that have been started. How each stream's worker left; `None` where its

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use super::super::{Config, ConfigError};
+use super::super::{Config, ConfigError, MAX_STREAMS};
 use super::Appliances;
 
 fn at(text: &str) -> SocketAddr {
@@ -47,4 +47,23 @@ fn trees_that_cannot_be() {
     // Several trees may be of one appliance: sockets beside each other.
     config("10.0.0.1:9;10.0.0.1:9").check().unwrap();
     assert!(Appliances::read("10.0.0.1:9;", str::parse::<SocketAddr>).is_err());
+}
+
+#[test]
+fn streams_are_jobs_behind_each_other_with_their_trees() {
+    let config = config("10.0.0.1:9;10.0.0.2:9");
+    let streams: Vec<_> = config.of_streams(3).unwrap().collect();
+    let numbers = streams.iter().map(|stream| (stream.job, stream.bind.unwrap().port()));
+    assert_eq!(numbers.collect::<Vec<_>>(), [(5, 700), (7, 702), (9, 704)]);
+    assert!(streams.iter().all(|stream| stream.trees == config.trees));
+}
+
+#[test]
+fn streams_that_cannot_be() {
+    let at_job = |job| Config { job, ..config("10.0.0.1:9;10.0.0.2:9") };
+    for (job, streams) in [(5, 0), (5, MAX_STREAMS + 1), (u16::MAX - 2, 2), (u16::MAX, 1)] {
+        let refused = at_job(job).of_streams(streams).map(Iterator::count);
+        assert_eq!(refused, Err(ConfigError::Streams { job, streams, trees: 2 }));
+    }
+    assert_eq!(at_job(u16::MAX - 3).of_streams(2).unwrap().last().unwrap().job, u16::MAX - 1);
 }
