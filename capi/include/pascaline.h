@@ -18,9 +18,9 @@ typedef enum pascaline_status {
   PASCALINE_ERR_URL = 2,
   // The host's name has no address.
   PASCALINE_ERR_RESOLVE = 3,
-  // Buffers overlap, there is no such root, or the parts do not make up the tensor.
+  // Buffers overlap, there is no such root or layer, or the parts do not make up the tensor.
   PASCALINE_ERR_ARGUMENT = 4,
-  // So many elements have no place in memory, or take up too many packets.
+  // So many elements have no place in memory, or take up too many packets; a rank has 1 to 64 streams.
   PASCALINE_ERR_COUNT = 5,
   // There is no such element type or operation, or the appliance does not have it.
   PASCALINE_ERR_UNSUPPORTED = 6,
@@ -257,97 +257,45 @@ enum pascaline_status pascaline_part(struct pascaline_handle *handle,
                                      size_t *first,
                                      size_t *length);
 
-// Replaces each of `count` elements at `output` by what `op` makes of those at `input` of all ranks. The
-// same pointer twice works in place; else the two must not overlap. All ranks must call it with the same
-// count, `dtype` (a `pascaline_dtype`) and `op` (a `pascaline_op`). Ends with an error at the deadline at
-// the latest; the output is then unspecified.
+// Joins `count` streams of a job, 1 to 64, and waits until all ranks have. Each is a handle of its own, with
+// every call of this header, and may be used by another thread: what is begun in one does not wait for what
+// runs in another, so that a small operation overtakes a large one. Within a stream the order is that of
+// the calls, which must be the same at all ranks.
+//
+// The URL is that of `pascaline_init`, and all ranks name as many streams. The appliance must have a job
+// for each: stream s of job j is job j + s; with t trees, it has the numbers from j + s * t on.
+//
+// Whatever is returned, but for PASCALINE_ERR_NULL, PASCALINE_ERR_COUNT and PASCALINE_ERR_INTERNAL, all of
+// `handles` are then handles. After an error none has joined, and `pascaline_last_error` of each says why.
+// `pascaline_streams_finalize` is for all of them, `pascaline_finalize` for a single one.
 //
 // # Safety
-// `handle` must be null or a handle, and the buffers hold `count` elements.
-enum pascaline_status pascaline_allreduce(struct pascaline_handle *handle,
-                                          const void *input,
-                                          void *output,
-                                          size_t count,
-                                          int dtype,
-                                          int op);
+// `url` must be null or a string that ends with a 0, and `handles` null or have places for `count` pointers.
+enum pascaline_status pascaline_streams_init(const char *url,
+                                             size_t count,
+                                             struct pascaline_handle **handles);
 
-// Begins an allreduce and returns at once. Neither buffer may be used until `pascaline_wait` or
-// `pascaline_test` has said that the request is done. Operations of a handle are carried out in the order in
-// which they are called.
+// Completes what is under way in all streams, leaves their jobs and frees the handles, which are null
+// afterwards. All leave at the same time: one after the other, ranks that do so in different orders would
+// wait for each other. Of `handles` those that are null are passed over. If another thread is in a call on
+// one of them, nothing happens.
 //
 // # Safety
-// As for `pascaline_allreduce`, until the request is done; `request` must be null or a place for one.
-enum pascaline_status pascaline_iallreduce(struct pascaline_handle *handle,
-                                           const void *input,
-                                           void *output,
-                                           size_t count,
-                                           int dtype,
-                                           int op,
-                                           pascaline_request *request);
+// `handles` must be null or have `count` pointers, each null or a handle. No other thread may use them from
+// now on.
+enum pascaline_status pascaline_streams_finalize(struct pascaline_handle **handles,
+                                                 size_t count);
 
-// As `pascaline_allreduce`, but only the rank `root` gets the result: `output` of the others is not used,
-// and may be null.
-//
-// # Safety
-// As for `pascaline_allreduce`.
-enum pascaline_status pascaline_reduce(struct pascaline_handle *handle,
-                                       const void *input,
-                                       void *output,
-                                       size_t count,
-                                       int dtype,
-                                       int op,
-                                       int root);
-
-// Replaces the `bytes` bytes at `buffer` of every rank by those of the rank `root`.
-//
-// # Safety
-// `handle` must be null or a handle, and the buffer hold as many bytes.
-enum pascaline_status pascaline_broadcast(struct pascaline_handle *handle,
-                                          void *buffer,
-                                          size_t bytes,
-                                          int root);
-
-// Returns once every rank has called it. One round trip.
+// Which layer of a model the operations belong to that are called from now on, of `layers`, counted from 1
+// for the layer next to the input, whose gradient is computed last and needed first; 0 and 0, as in the
+// beginning, if nobody knows. Where operations contend for the appliance's memory, those of lower layers go
+// first.
 //
 // # Safety
 // `handle` must be null or a handle.
-enum pascaline_status pascaline_barrier(struct pascaline_handle *handle);
-
-// Replaces this rank's part of the `count` elements at `tensor` by what `op` makes of that part of the
-// tensors of all ranks; the rest stays as it is. The parts follow each other in the order of ranks: `counts`
-// has the elements of each rank's, or is null for even ones. `pascaline_part` says where a part is.
-//
-// # Safety
-// `handle` must be null or a handle, the buffer hold `count` elements, and `counts` be null or hold as many
-// numbers as the job has ranks.
-enum pascaline_status pascaline_reduce_scatter(struct pascaline_handle *handle,
-                                               void *tensor,
-                                               size_t count,
-                                               const size_t *counts,
-                                               int dtype,
-                                               int op);
-
-// Replaces every part of the `count` elements at `tensor` by that of the rank whose part it is. The parts
-// are those of `pascaline_reduce_scatter`.
-//
-// # Safety
-// As for `pascaline_reduce_scatter`.
-enum pascaline_status pascaline_allgather(struct pascaline_handle *handle,
-                                          void *tensor,
-                                          size_t count,
-                                          const size_t *counts,
-                                          int dtype);
-
-// Where this rank's part of `count` elements is: `*first` is its first element, `*length` how many it has.
-//
-// # Safety
-// `handle` must be null or a handle, `counts` as for `pascaline_reduce_scatter`, and the others null or
-// places for a number.
-enum pascaline_status pascaline_part(struct pascaline_handle *handle,
-                                     size_t count,
-                                     const size_t *counts,
-                                     size_t *first,
-                                     size_t *length);
+enum pascaline_status pascaline_set_layer(struct pascaline_handle *handle,
+                                          int layer,
+                                          int layers);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -53,12 +53,12 @@ pub unsafe extern "C" fn pascaline_iallreduce(
     op: c_int,
     request: *mut pascaline_request,
 ) -> pascaline_status {
-    with(handle, |handle, _| {
+    with(handle, |handle, call| {
         let place = required(request, "request")?;
         // SAFETY: this function's contract.
         let operation = unsafe { prepare(input, output, count, dtype, op) }?;
         // SAFETY: this function's contract, and `place` is not null.
-        unsafe { place.write(handle.submit(operation)?) };
+        unsafe { place.write(handle.submit(operation, call.hints)?) };
         Ok(())
     })
 }
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn pascaline_part(
 /// As for [`Operation::run`].
 unsafe fn now(handle: &pascaline_handle, call: &mut Call, operation: Operation) -> Result<(), Fault> {
     // SAFETY: this function's contract.
-    call.report = unsafe { handle.run(&operation) }?;
+    call.report = unsafe { handle.run(&operation, call.hints) }?;
     Ok(())
 }
 

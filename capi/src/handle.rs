@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 
 use nix::sys::signal::SigSet;
-use pascaline_worker::{Config, Report, Worker};
+use pascaline_worker::{Config, Hints, Report, Worker};
 
 use crate::status::{Fault, pascaline_status as Status};
 use crate::tensor::Operation;
@@ -38,6 +38,8 @@ pub struct pascaline_handle {
 pub(crate) struct Call {
     pub(crate) error: CString,
     pub(crate) report: Report,
+    /// Of the operations to come.
+    pub(crate) hints: Hints,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -52,7 +54,7 @@ struct Shared {
 /// Operations that the thread carries out, in the order of their numbers.
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: VecDeque<(u64, Operation)>,
+    waiting: VecDeque<(u64, Operation, Hints)>,
     running: Option<u64>,
     done: BTreeMap<u64, Result<Report, Fault>>,
     latest: u64,
@@ -67,20 +69,29 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl pascaline_handle {
     /// Joins. A handle of one that could not tells why.
     pub(crate) fn join(config: Result<Config, Fault>) -> (Self, Status) {
-        let (rank, ranks) = config.as_ref().map_or((0, 0), |config| (config.rank, config.ranks));
-        let joined = config.and_then(|config| Ok(Worker::join(config)?)).and_then(|worker| {
-            let shared = Arc::new(Shared::new(Some(worker)));
-            let thread = Shared::start(&shared)?;
-            Ok((shared, Call { thread: Some(thread), ..Call::default() }))
-        });
-        let ((shared, call), status) = match joined {
-            Ok(joined) => (joined, Status::PASCALINE_OK),
-            Err(fault) => {
-                let call = Call { error: c_string(fault.text), ..Call::default() };
-                ((Arc::new(Shared::new(None)), call), fault.status)
-            }
-        };
-        (Self { process: process::id(), rank, ranks, shared, call: Mutex::new(call) }, status)
+        let place = config.as_ref().map_or((0, 0), |config| (config.rank, config.ranks));
+        match config.and_then(Self::member) {
+            Ok(member) => (member, Status::PASCALINE_OK),
+            Err(fault) => (Self::no_member(place, &fault), fault.status),
+        }
+    }
+
+    /// One that has joined.
+    pub(crate) fn member(config: Config) -> Result<Self, Fault> {
+        let place = (config.rank, config.ranks);
+        let shared = Arc::new(Shared::new(Some(Worker::join(config)?)));
+        let thread = Shared::start(&shared)?;
+        Ok(Self::new(place, shared, Call { thread: Some(thread), ..Call::default() }))
+    }
+
+    /// One that only tells why it could not join.
+    pub(crate) fn no_member(place: (u16, u16), fault: &Fault) -> Self {
+        let call = Call { error: c_string(fault.text.clone()), ..Call::default() };
+        Self::new(place, Arc::new(Shared::new(None)), call)
+    }
+
+    fn new((rank, ranks): (u16, u16), shared: Arc<Shared>, call: Call) -> Self {
+        Self { process: process::id(), rank, ranks, shared, call: Mutex::new(call) }
     }
 
     /// Makes this thread the one that is in a call.
@@ -99,7 +110,7 @@ impl pascaline_handle {
     ///
     /// # Safety
     /// As for [`Operation::run`].
-    pub(crate) unsafe fn run(&self, operation: &Operation) -> Result<Report, Fault> {
+    pub(crate) unsafe fn run(&self, operation: &Operation, hints: Hints) -> Result<Report, Fault> {
         let mut queue = lock(&self.shared.queue);
         // Each of them has a deadline, and no others come.
         while queue.running.is_some() || !queue.waiting.is_empty() {
@@ -107,14 +118,14 @@ impl pascaline_handle {
         }
         drop(queue);
         // SAFETY: this function's contract.
-        unsafe { self.shared.run(operation) }
+        unsafe { self.shared.run(operation, hints) }
     }
 
     /// Leaves an operation to the thread. Returns its number.
     ///
     /// # Safety
     /// As for [`Operation::run`], until the request is done.
-    pub(crate) unsafe fn submit(&self, operation: Operation) -> Result<u64, Fault> {
+    pub(crate) unsafe fn submit(&self, operation: Operation, hints: Hints) -> Result<u64, Fault> {
         if lock(&self.shared.worker).is_none() {
             return Err(of_no_use());
         }
@@ -125,7 +136,7 @@ impl pascaline_handle {
         }
         queue.latest += 1;
         let number = queue.latest;
-        queue.waiting.push_back((number, operation));
+        queue.waiting.push_back((number, operation, hints));
         self.shared.changed.notify_all();
         Ok(number)
     }
@@ -137,7 +148,7 @@ impl pascaline_handle {
             if let Some(outcome) = queue.done.remove(&number) {
                 return outcome.map(Some);
             }
-            let known = queue.running == Some(number) || queue.waiting.iter().any(|(of, _)| *of == number);
+            let known = queue.running == Some(number) || queue.waiting.iter().any(|(of, ..)| *of == number);
             if !known {
                 let text = format_args!("the handle has no request {number}, or it was waited for");
                 return Err(Fault::new(Status::PASCALINE_ERR_REQUEST, text));
@@ -149,17 +160,17 @@ impl pascaline_handle {
         }
     }
 
-    /// Ends the thread, behind what it still has to do, and leaves the job.
-    pub(crate) fn close(&self, call: &mut Call) {
+    /// Has the thread leave the job and end, behind what it still has to do.
+    pub(crate) fn begin_to_close(&self) {
         lock(&self.shared.queue).closing = true;
         self.shared.changed.notify_all();
-        if let Some(thread) = call.thread.take() {
-            // It catches its panics.
-            let _ = thread.join();
-        }
-        if let Some(worker) = lock(&self.shared.worker).take() {
-            worker.leave();
-        }
+    }
+
+    /// Waits until it has.
+    pub(crate) fn close(&self, call: &mut Call) -> Result<(), Fault> {
+        self.begin_to_close();
+        let ended = call.thread.take().map_or(Ok(()), JoinHandle::join);
+        ended.map_err(|panic| Fault::panicked(&*panic))
     }
 }
 
@@ -185,16 +196,19 @@ impl Shared {
     fn serve(&self) {
         let mut queue = lock(&self.queue);
         loop {
-            if let Some((number, operation)) = queue.waiting.pop_front() {
+            if let Some((number, operation, hints)) = queue.waiting.pop_front() {
                 queue.running = Some(number);
                 drop(queue);
                 // SAFETY: whoever submitted it promised so until the request is done, which it is not yet.
-                let outcome = unsafe { self.run(&operation) };
+                let outcome = unsafe { self.run(&operation, hints) };
                 queue = lock(&self.queue);
                 queue.running = None;
                 queue.done.insert(number, outcome);
                 self.changed.notify_all();
             } else if queue.closing {
+                drop(queue);
+                let worker = lock(&self.worker).take();
+                worker.map(Worker::leave);
                 return;
             } else {
                 let waited = self.changed.wait_timeout(queue, TEND);
@@ -223,11 +237,11 @@ impl Shared {
 
     /// # Safety
     /// As for [`Operation::run`].
-    unsafe fn run(&self, operation: &Operation) -> Result<Report, Fault> {
+    unsafe fn run(&self, operation: &Operation, hints: Hints) -> Result<Report, Fault> {
         let mut worker = lock(&self.worker);
         let member = worker.as_mut().ok_or_else(of_no_use)?;
         // SAFETY: this function's contract.
-        let ran = catch_unwind(AssertUnwindSafe(|| unsafe { operation.run(member) }));
+        let ran = catch_unwind(AssertUnwindSafe(|| unsafe { operation.run(member, hints) }));
         ran.unwrap_or_else(|panic| {
             // What it has left half done must not be used.
             *worker = None;

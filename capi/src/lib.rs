@@ -14,6 +14,7 @@
 mod collectives;
 mod handle;
 mod status;
+mod streams;
 mod tensor;
 mod url;
 
@@ -29,6 +30,7 @@ use handle::c_string;
 pub use handle::pascaline_handle;
 pub use status::pascaline_status;
 use status::{Fault, pascaline_status as Status};
+pub use streams::*;
 
 /// The type of a buffer's elements.
 #[repr(C)]
@@ -137,10 +139,7 @@ pub unsafe extern "C" fn pascaline_finalize(handle: *mut *mut pascaline_handle) 
     }
     // SAFETY: not null, and points to a pointer by this function's contract.
     let place = unsafe { &mut *handle };
-    let closed = with(*place, |handle, call| {
-        handle.close(call);
-        Ok(())
-    });
+    let closed = with(*place, pascaline_handle::close);
     if matches!(closed, Status::PASCALINE_OK | Status::PASCALINE_ERR_INTERNAL) && !place.is_null() {
         // SAFETY: made by `pascaline_init` from a box; no call is in it any more, and none may follow.
         drop(unsafe { Box::from_raw(core::mem::replace(place, ptr::null_mut())) });

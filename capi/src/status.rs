@@ -22,9 +22,9 @@ pub enum pascaline_status {
     PASCALINE_ERR_URL = 2,
     /// The host's name has no address.
     PASCALINE_ERR_RESOLVE = 3,
-    /// Buffers overlap, there is no such root, or the parts do not make up the tensor.
+    /// Buffers overlap, there is no such root or layer, or the parts do not make up the tensor.
     PASCALINE_ERR_ARGUMENT = 4,
-    /// So many elements have no place in memory, or take up too many packets.
+    /// So many elements have no place in memory, or take up too many packets; a rank has 1 to 64 streams.
     PASCALINE_ERR_COUNT = 5,
     /// There is no such element type or operation, or the appliance does not have it.
     PASCALINE_ERR_UNSUPPORTED = 6,
@@ -63,8 +63,10 @@ pub(crate) fn text(code: i32) -> &'static CStr {
         1 => c"a pointer or a handle is null",
         2 => c"the URL is not understood",
         3 => c"the host's name has no address",
-        4 => c"buffers overlap, there is no such root, or the parts do not make up the tensor",
-        5 => c"so many elements have no place in memory or take up too many packets",
+        4 => c"buffers overlap, there is no such root or layer, or the parts do not make up the tensor",
+        5 => {
+            c"so many elements have no place in memory or take up too many packets, or no streams are so many"
+        }
         6 => c"no such element type or operation",
         7 => c"another thread is in a call on this handle",
         8 => c"the handle has no such request, or too many",

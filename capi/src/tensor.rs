@@ -106,7 +106,7 @@ impl Operation {
     /// # Safety
     /// The tensor's memory must be readable, and writable unless it is only read, and nobody else may use it
     /// meanwhile.
-    pub(crate) unsafe fn run(&self, worker: &mut Worker) -> Result<Report, Fault> {
+    pub(crate) unsafe fn run(&self, worker: &mut Worker, hints: Hints) -> Result<Report, Fault> {
         let collective = match &self.what {
             What::Allreduce(op) => Collective::Allreduce(*op),
             &What::Reduce { op, root, .. } => Collective::Reduce { op, root },
@@ -126,6 +126,6 @@ impl Operation {
             // SAFETY: this function's contract.
             unsafe { self.tensor.bytes() }
         };
-        Ok(worker.collective(&collective, dtype, tensor, Hints::default())?)
+        Ok(worker.collective(&collective, dtype, tensor, hints)?)
     }
 }

@@ -1,4 +1,4 @@
-"""scripts/demo --client c, mpi: programs in C and unmodified programs of MPI, through the appliance.
+"""scripts/demo --client c, c-streams, mpi: programs in C and unmodified ones of MPI, through the appliance.
 
 The libraries are built by scripts/clients, the programs are those below examples/. Every rank checks every
 sum, and a run is good if all of them are right, the appliance has made at least as many results as the sums
@@ -29,6 +29,7 @@ from process import Child, Failure, Stop, run, say
 
 _EXIT_SECONDS = 6.0
 _RIGHT = re.compile(r"^rank (\d+): (\d+) of (\d+) sums are right$", re.MULTILINE)
+_OVERTOOK = re.compile(r"^rank \d+: the urgent sum came first (\d+) of \d+ times$", re.MULTILINE)
 _WAYS = re.compile(
     r"^pascaline-mpi: rank \d+: (\d+) calls with (\d+) bytes through the appliance, (\d+) by MPI",
     re.MULTILINE,
@@ -103,6 +104,8 @@ class Outcome:
     metrics: Metrics
     # Calls and bytes through the appliance, and calls through MPI, of all ranks.
     ways: tuple[int, int, int] | None
+    # How often an urgent sum came before a large one that was begun earlier, at all ranks.
+    overtook: int | None = None
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -150,6 +153,8 @@ class Outcome:
         if self.ways:
             calls, size, others = self.ways
             lines.append(f"{calls} calls with {size} bytes went through the appliance, {others} by MPI")
+        if self.overtook is not None:
+            lines.append(f"a small sum overtook the large one {self.overtook} times")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -170,6 +175,8 @@ class Outcome:
             "identity_holds": accounts.holds,
             "problems": self.problems,
         }
+        if self.overtook is not None:
+            found["overtook"] = self.overtook
         if self.ways:
             names = ("calls_by_appliance", "bytes_by_appliance", "calls_by_mpi")
             found |= dict(zip(names, self.ways, strict=True))
@@ -188,8 +195,13 @@ def demonstrate(options: Options, binary: Path, libraries: Path, stop: Stop) -> 
         cleanup.callback(netns.remove, [network], files)
         files.mkdir(mode=0o700)
         network.create()
+        streams = options.client == "c-streams"
         settings = Settings(
-            options.driver, options.pool_slots, min(512, options.pool_slots), more=ADMISSION if mpi else ""
+            options.driver,
+            options.pool_slots,
+            min(512, options.pool_slots),
+            jobs=2 if streams else 1,
+            more=ADMISSION if mpi else "",
         )
         appliance = Appliance(binary, network, settings, files)
         cleanup.callback(appliance.stop)
@@ -210,6 +222,8 @@ def demonstrate(options: Options, binary: Path, libraries: Path, stop: Stop) -> 
         errors = "".join(child.err.read_text(errors="replace") for child in children)
         right = {int(rank): (int(good), int(of)) for rank, good, of in _RIGHT.findall(said)}
         outcome = Outcome(options, right, appliance.settled(stop), _ways(errors) if mpi else None)
+        if streams:
+            outcome.overtook = sum(map(int, _OVERTOOK.findall(said)))
         outcome.judge([child.exit_code() for child in children], appliance.stop())
         if not outcome.good:
             say(errors)
@@ -218,9 +232,10 @@ def demonstrate(options: Options, binary: Path, libraries: Path, stop: Stop) -> 
 
 def _start_c(options: Options, network: Network, libraries: Path, files: Path) -> list[Child]:
     """One program in each worker's namespace; those of odd ranks are built with sanitizers."""
-    source = "examples/c/allreduce.c"
-    plain = compiled(source, libraries, files / "allreduce")
-    checked = compiled(source, libraries, files / "allreduce_checked", "-fsanitize=address,undefined")
+    name = "streams" if options.client == "c-streams" else "allreduce"
+    source = f"examples/c/{name}.c"
+    plain = compiled(source, libraries, files / name)
+    checked = compiled(source, libraries, files / f"{name}_checked", "-fsanitize=address,undefined")
     keys = f"payload={options.payload}&in_flight={options.in_flight}&timeout={options.timeout:.0f}"
     more = [str(options.workers), str(options.bytes // 4), str(options.allreduces), keys]
     place = f"{APPLIANCE_ADDRESS}:{UDP_PORT}"

@@ -113,6 +113,8 @@ def check(parser: argparse.ArgumentParser, options: Options) -> None:
     different = direct or options.reload or options.restart_appliance or options.loss or options.reorder
     different = different or options.ip6 or options.routed or options.collective != "allreduce"
     if options.client != "rust" and (different or options.jobs > 1 or options.halt or options.dtype != "f32"):
-        parser.error("--client c and mpi sum f32 over IPv4 in one job, and nothing else happens meanwhile")
+        parser.error(
+            "--client c, c-streams, mpi: sums of f32 over IPv4 in one job, and nothing else meanwhile"
+        )
     if options.binary and not options.binary.is_file():
         parser.error(f"--binary {options.binary}: no such file")

@@ -44,6 +44,7 @@ examples:
   scripts/demo --ip6 --json                          over IPv6
   scripts/demo --routed                              every worker is behind a router
   scripts/demo --client c --json                     four programs in C, through libpascaline
+  scripts/demo --client c-streams --json             the same, and small sums overtake large ones
   scripts/demo --client mpi --json                   four ranks of an unmodified program of MPI
   scripts/demo --protocol switchml --bytes 1MiB      SwitchML's own UDP protocol instead of ours
   scripts/demo --topology two-level --json           an appliance for each of two racks, a root above
@@ -382,9 +383,10 @@ def _add_more(parser: argparse.ArgumentParser) -> None:
     )
     more.add_argument(
         "--client",
-        choices=("rust", "c", "mpi"),
+        choices=("rust", "c", "c-streams", "mpi"),
         default="rust",
-        help="who sums: workers, programs in C, or programs of MPI with libpascaline-mpi preloaded (rust)",
+        help="who sums: workers, programs in C, such that have a small urgent sum overtake a large one, or"
+        " programs of MPI with libpascaline-mpi preloaded (rust)",
     )
     more.add_argument("--binary", type=Path, metavar="FILE", help="use this pascaline instead of building it")
     more.add_argument(

@@ -321,6 +321,7 @@ port_steps() {
     step "demo: asynchronous updates, Olaf beside FIFO" demo_olaf
     step "demo: asynchronous updates over two hops" demo_olaf_hops
     step "demo: programs in C" demo_client c
+    step "demo: programs in C with two streams" demo_client c-streams
     step "demo: an unmodified program of MPI" demo_client mpi
     cases=true step "python: the package, and PyTorch" python_package
     step "train: DDP ends with Gloo's weights" train_ddp

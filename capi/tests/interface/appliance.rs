@@ -1,11 +1,11 @@
 //! The worker's tests' appliance on a thread, and ranks that are handles.
 
 use core::ptr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -13,16 +13,19 @@ use fastrand::Rng;
 use pascaline::{
     pascaline_finalize, pascaline_handle, pascaline_init, pascaline_last_error, pascaline_status,
 };
-use pascaline_wire::Header;
+use pascaline_wire::{Header, Kind};
 
 use crate::adversary::Conditions;
 use crate::aggregator::Aggregator;
 
 pub(crate) const RANKS: u16 = 2;
+/// Those of two streams of the first one.
+const JOBS: [u16; 2] = [1, 2];
 
 pub(crate) struct Appliance {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
+    priorities: Arc<Mutex<BTreeSet<(u16, u16)>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -33,20 +36,32 @@ impl Appliance {
         let address = socket.local_addr().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
+        let priorities = Arc::<Mutex<BTreeSet<_>>>::default();
+        let seen = Arc::clone(&priorities);
         let thread = std::thread::spawn(move || {
-            let mut aggregator = Aggregator::new(1, RANKS, 64);
+            let mut jobs = JOBS.map(|job| Aggregator::new(job, RANKS, 64));
             let (mut random, mut peers, mut buffer) = (Rng::with_seed(1), BTreeMap::new(), [0; 4096]);
             while !stopped.load(Ordering::Relaxed) {
                 let Ok((length, peer)) = socket.recv_from(&mut buffer) else { continue };
                 let (header, _) = Header::parse(&buffer[..length]).unwrap();
-                peers.insert(header.rank, peer);
-                for (rank, bytes) in aggregator.handle(&buffer[..length], &Conditions::IDEAL, &mut random) {
+                let Some(at) = JOBS.iter().position(|&job| job == header.job) else { continue };
+                peers.insert((at, header.rank), peer);
+                if header.kind == Kind::Gradient {
+                    seen.lock().unwrap().insert((header.job, header.priority));
+                }
+                for (rank, bytes) in jobs[at].handle(&buffer[..length], &Conditions::IDEAL, &mut random) {
                     // A worker that has gone refuses packets.
-                    peers.get(&rank).map(|peer| socket.send_to(&bytes, peer));
+                    peers.get(&(at, rank)).map(|peer| socket.send_to(&bytes, peer));
                 }
             }
         });
-        Self { address, stop, thread: Some(thread) }
+        Self { address, stop, priorities, thread: Some(thread) }
+    }
+
+    /// With which priorities a job's packets have come.
+    pub(crate) fn priorities(&self, job: u16) -> Vec<u16> {
+        let seen = self.priorities.lock().unwrap();
+        seen.iter().filter(|(of, _)| *of == job).map(|&(_, priority)| priority).collect()
     }
 
     pub(crate) fn url(&self, rank: u16, more: &str) -> String {

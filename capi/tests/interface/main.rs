@@ -13,9 +13,11 @@ mod bad_input;
 #[path = "../../../worker/tests/worker/job.rs"]
 #[allow(dead_code, reason = "shared with the worker's tests")]
 mod job;
+mod streams;
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
+use std::sync::Barrier;
 
 use pascaline::pascaline_dtype::*;
 use pascaline::pascaline_op::*;
@@ -23,7 +25,7 @@ use pascaline::pascaline_status::*;
 use pascaline::*;
 use pascaline_worker::{Element, bf16, f16};
 
-use appliance::{Appliance, Handle};
+use appliance::{Appliance, Handle, RANKS};
 
 /// An allreduce of a whole slice.
 fn allreduce<T>(
@@ -185,34 +187,27 @@ fn finalize_completes_what_is_under_way() {
 
 #[test]
 fn a_second_thread_is_told_that_the_handle_is_busy() {
-    // Enough for this thread to have a turn during one of them.
-    const CALLS: u32 = 50;
+    let seen = Barrier::new(RANKS.into());
     Appliance::start().ranks("", |rank, handle| {
+        let mut tensor = [1.0_f32; 100];
         if rank == 0 {
             std::thread::scope(|scope| {
+                // It waits for the other rank, which waits until it has been seen to.
                 let waiting = scope.spawn(move || {
                     let Handle(_) = handle;
-                    let mut tensor = [1.0_f32; 100];
-                    for _ in 0..CALLS {
-                        allreduce(handle, None, &mut tensor, PASCALINE_F32, PASCALINE_SUM);
-                    }
+                    allreduce(handle, None, &mut tensor, PASCALINE_F32, PASCALINE_SUM);
                 });
-                let mut busy = 0;
-                while !waiting.is_finished() {
-                    let mut report = pascaline_report::default();
-                    // SAFETY: a handle, and a place.
-                    busy += u32::from(
-                        unsafe { pascaline_last_report(handle.0, &mut report) } == PASCALINE_ERR_BUSY,
-                    );
+                let mut report = pascaline_report::default();
+                // SAFETY: a handle, and a place.
+                while unsafe { pascaline_last_report(handle.0, &mut report) } != PASCALINE_ERR_BUSY {
+                    assert!(!waiting.is_finished());
                     std::thread::yield_now();
                 }
-                waiting.join().unwrap();
-                assert!(busy > 0);
+                seen.wait();
             });
         } else {
-            for _ in 0..CALLS {
-                allreduce(handle, None, &mut [2.0_f32; 100], PASCALINE_F32, PASCALINE_SUM);
-            }
+            seen.wait();
+            allreduce(handle, None, &mut tensor, PASCALINE_F32, PASCALINE_SUM);
         }
     });
 }
