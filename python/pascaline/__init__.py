@@ -5,6 +5,7 @@
     with pascaline.Worker("10.77.0.254", job=1, rank=0, ranks=4) as worker:
         worker.allreduce(gradient)  # NumPy or PyTorch, in place
 
+`pascaline.Streams` has several operations under way, of which an urgent one overtakes,
 `pascaline.AsyncWorker` trains without waiting for anybody, `pascaline.rl` has a policy learn that way,
 `pascaline.Appliance` starts an appliance on this machine, `pascaline.explain` asks one why a job is summed in
 the network or not, `pascaline.torch` is a backend of torch.distributed, and `pascaline.errors` has what can
@@ -18,6 +19,7 @@ from ._admin import Explanation, explain
 from ._appliance import Appliance
 from ._asynchronous import AsyncWorker
 from ._core import Report
+from ._streams import Streams
 from ._worker import Handle, Worker
 from .errors import PascalineError
 
@@ -28,6 +30,7 @@ __all__ = [
     "Handle",
     "PascalineError",
     "Report",
+    "Streams",
     "Worker",
     "errors",
     "explain",

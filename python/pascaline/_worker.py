@@ -7,12 +7,20 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from ._arrays import Lent, lend
 from ._core import Core, Pending, Report
 
-_ALIVE: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+class Leaves(Protocol):
+    """What leaves at the end of the program, if it has not before."""
+
+    def leave(self) -> None:
+        """Leaves."""
+
+
+ALIVE: weakref.WeakSet[Leaves] = weakref.WeakSet()
 
 
 @dataclass(frozen=True)
@@ -31,19 +39,19 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class _Terms:
+class Terms:
     """What the core may be told beyond a worker's place."""
 
-    payload: int | None
-    in_flight: int | None
-    spread: int | None
-    udp_ports: int | None
-    dscp: int | None
-    bind: str | None
-    timeout: float | None
-    join_timeout: float | None
-    linger: float | None
-    partial: bool
+    payload: int | None = None
+    in_flight: int | None = None
+    spread: int | None = None
+    udp_ports: int | None = None
+    dscp: int | None = None
+    bind: str | None = None
+    timeout: float | None = None
+    join_timeout: float | None = None
+    linger: float | None = None
+    partial: bool = False
 
 
 class Handle:
@@ -112,10 +120,19 @@ class Worker:
         address. partial: take results that lack ranks, which `Report.missing` names.
         """
         packets = (payload, in_flight, spread, udp_ports, dscp, bind)
-        terms = _Terms(*packets, timeout, join_timeout, linger, partial)
-        self.job, self.rank, self.ranks = job, rank, ranks
-        self._core = Core(appliance, job, rank, ranks, terms)
-        _ALIVE.add(self)
+        terms = Terms(*packets, timeout, join_timeout, linger, partial)
+        self._be(Core(appliance, job, rank, ranks, terms), job, rank, ranks)
+        ALIVE.add(self)
+
+    def _be(self, core: Core, job: int, rank: int, ranks: int) -> None:
+        self._core, self.job, self.rank, self.ranks = core, job, rank, ranks
+
+    @classmethod
+    def of_stream(cls, core: Core, job: int, rank: int, ranks: int) -> Self:
+        """One that has joined, and that is left with others: for `Streams`."""
+        worker = cls.__new__(cls)
+        worker._be(core, job, rank, ranks)
+        return worker
 
     def allreduce(self, array: Any, op: str = "sum", **more: Any) -> Report:
         """Replaces every element by the sum (min, max, mean) of all ranks'.
@@ -194,7 +211,7 @@ class Worker:
 
     def leave(self) -> None:
         """Completes what has been started, and leaves the job; helps ranks that still need something."""
-        _ALIVE.discard(self)
+        ALIVE.discard(self)
         self._core.leave()
 
     def start(self, wish: Wish, lent: Lent | None) -> Handle:
@@ -215,5 +232,5 @@ class Worker:
 
 @atexit.register
 def _leave_all() -> None:
-    for worker in list(_ALIVE):
+    for worker in list(ALIVE):
         worker.leave()

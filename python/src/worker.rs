@@ -4,8 +4,9 @@ use core::mem;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
-use pascaline_worker::{Appliances, Background, Config, Counters, Departure, Left, Parts, Worker};
+use pascaline_worker::{Appliances, Background, Config, Counters, Departure, Left, Parts, Streams, Worker};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -98,13 +99,19 @@ pub(crate) fn address(place: &str) -> PyResult<SocketAddr> {
 impl Core {
     /// Joins a job and waits until all of its ranks have.
     #[new]
-    fn new(py: Python<'_>, appliance: &str, job: u16, rank: u16, ranks: u16, terms: Terms) -> PyResult<Self> {
+    fn join(
+        py: Python<'_>,
+        appliance: &str,
+        job: u16,
+        rank: u16,
+        ranks: u16,
+        terms: Terms,
+    ) -> PyResult<Self> {
         let config = terms.config(appliance, (job, rank, ranks))?;
         let joining = config.clone();
-        let counters = Arc::<Mutex<Counters>>::default();
         let joined = py.detach(|| Worker::join(joining).map_err(Fault::from));
         let background = joined.map_err(|fault| fault.but(rank).raise(py))?.into_background()?;
-        Ok(Self { config, life: Mutex::new(Life::Member(background)), counters })
+        Ok(Self::new(config, background))
     }
 
     /// Starts an operation on an object that lends its bytes.
@@ -151,16 +158,51 @@ impl Core {
 
     /// Leaves after what has been started: "everyone", "lingered", or "" if it had left before.
     fn leave(&self, py: Python<'_>) -> &'static str {
-        let departure = py.detach(|| {
-            let life = mem::replace(&mut *lock(&self.life), Life::Gone);
-            let departure = if let Life::Member(background) = life { background.leave() } else { None }?;
-            *lock(&self.counters) = departure.counters;
-            Some(departure)
-        });
-        match departure {
-            Some(Departure { left: Left::Lingered, .. }) => "lingered",
-            Some(_) => "everyone",
-            None => "",
-        }
+        py.detach(|| self.left(self.begin_to_leave()))
     }
+}
+
+impl Core {
+    fn new(config: Config, background: Background) -> Self {
+        Self { config, life: Mutex::new(Life::Member(background)), counters: Arc::default() }
+    }
+
+    /// Has the thread leave behind what has been started. None if it had before.
+    fn begin_to_leave(&self) -> Option<JoinHandle<Departure>> {
+        let life = mem::replace(&mut *lock(&self.life), Life::Gone);
+        if let Life::Member(background) = life { Some(background.begin_to_leave()) } else { None }
+    }
+
+    /// Waits until it has.
+    fn left(&self, leaving: Option<JoinHandle<Departure>>) -> &'static str {
+        let Some(departure) = leaving.and_then(|thread| thread.join().ok()) else { return "" };
+        *lock(&self.counters) = departure.counters;
+        if departure.left == Left::Lingered { "lingered" } else { "everyone" }
+    }
+}
+
+/// Joins several streams of a job, and waits until all of its ranks have.
+#[pyfunction]
+pub(crate) fn join_streams(
+    py: Python<'_>,
+    appliance: &str,
+    place: (u16, u16, u16),
+    streams: u16,
+    terms: Terms,
+) -> PyResult<Vec<Core>> {
+    let config = terms.config(appliance, place)?;
+    let joined = py.detach(|| Streams::join(&config, streams).map_err(Fault::from));
+    let joined = joined.map_err(|fault| fault.but(config.rank).raise(py))?;
+    Ok(joined.into_workers().into_iter().map(|background| Core::new(config.clone(), background)).collect())
+}
+
+/// Leaves with all of them at the same time: each stays until the other ranks have left, too.
+#[pyfunction]
+pub(crate) fn leave_streams(py: Python<'_>, streams: Vec<Py<Core>>) {
+    py.detach(|| {
+        let leaving: Vec<_> = streams.iter().map(|core| core.get().begin_to_leave()).collect();
+        for (core, thread) in streams.iter().zip(leaving) {
+            core.get().left(thread);
+        }
+    });
 }
