@@ -1,14 +1,16 @@
 //! `pascaline worker bench`: what a path to an appliance is good for, and what limits it.
 
-use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use pascaline_worker::{AllreduceError, Collective, Config, CongestionControl, Counters, Notice, Op, Report};
-use serde_json::json;
+use pascaline_worker::{
+    AllreduceError, Appliances, Collective, Config, CongestionControl, Counters, Notice, Op, Report,
+    TreeReport,
+};
+use serde_json::{Value, json};
 
 use super::member::{DriverArgs, Member, NoMember, RankArgs};
 use super::{FAILED, REFUSED, cpu_seconds, gigabits, parse, report};
@@ -21,6 +23,9 @@ Examples:
   Rank 0 of 4, the result as JSON; start one process for each rank, with the same options:
     pascaline worker bench --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 --json
 
+  Over two trees, whose jobs are 1 and 2:
+    pascaline worker bench --appliance '10.77.0.254;10.77.1.254' --job 1 --rank 0 --ranks 4
+
   Past the kernel, over shared memory:
     pascaline worker bench --appliance 10.77.0.254 --job 1 --rank 0 --ranks 1 --driver dpdk \\
       --port net_memif0,role=client,socket=/run/w0.sock,socket-abstract=no --address 10.77.0.1 --core 1
@@ -31,7 +36,8 @@ refused them.";
 /// Measure a path to an appliance: round trip, goodput, processor time, loss, and what limits.
 ///
 /// Small allreduces, one after the other, tell the round trip; large ones what moves, each way at the same
-/// time. With several ranks a round trip contains the wait for the slowest of them.
+/// time. With several ranks a round trip contains the wait for the slowest of them. Over several trees small
+/// ones take turns, and large ones are dealt out: goodput is that of all trees, and each is told of as well.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
@@ -78,6 +84,8 @@ const QUEUED: f64 = 3.0;
 struct Found {
     /// Of small allreduces, ascending.
     trips: Vec<f64>,
+    /// What went over each tree meanwhile, and the median of the small ones there.
+    trees: Vec<(TreeReport, Option<f64>)>,
     seconds: Vec<f64>,
     cpu_seconds: f64,
     elapsed: f64,
@@ -94,15 +102,15 @@ struct Found {
 /// If the outcome cannot be written to standard output.
 pub(crate) fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     let args = &BenchArgs { who: args.who.placed()?.who, ..args.clone() };
-    let usable = parse::only_appliance(&args.who.appliance, "what measures a path").and_then(|appliance| {
+    let usable = parse::appliances(&args.who.appliance).and_then(|appliances| {
         anyhow::ensure!(
             args.bytes > 0 && args.bytes.is_multiple_of(4),
             "--bytes: a multiple of 4, and not 0"
         );
-        Ok(appliance)
+        Ok(appliances)
     });
     match usable {
-        Ok(appliance) => run(args, appliance),
+        Ok(appliances) => run(args, appliances),
         Err(error) => {
             eprintln!("error: {error:#}");
             Ok(ExitCode::from(REFUSED))
@@ -110,7 +118,7 @@ pub(crate) fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn run(args: &BenchArgs, appliance: SocketAddr) -> anyhow::Result<ExitCode> {
+fn run(args: &BenchArgs, appliances: Appliances) -> anyhow::Result<ExitCode> {
     let config = Config {
         udp_ports: args.udp_ports,
         payload: args.payload,
@@ -118,8 +126,9 @@ fn run(args: &BenchArgs, appliance: SocketAddr) -> anyhow::Result<ExitCode> {
         congestion: args.congestion,
         notice: Some(Notice(|text| eprintln!("warning: {text}"))),
         dscp: args.who.dscp,
-        ..Config::new(appliance, args.who.job, args.who.rank, args.who.ranks)
+        ..Config::new(appliances.appliance, args.who.job, args.who.rank, args.who.ranks)
     };
+    let config = config.among(appliances);
     let mut worker = match Member::join(config, &args.driver) {
         Ok(worker) => worker,
         Err(NoMember { message, waiting_for, status }) => {
@@ -161,11 +170,13 @@ fn measure(args: &BenchArgs, worker: &mut Member, bar: &ProgressBar) -> Result<F
         trips.push(sum(worker, &mut [1.0])?.elapsed.as_secs_f64());
         bar.inc(1);
     }
+    let by_tree = by_turns(&trips, worker.trees().len());
     trips.sort_by(f64::total_cmp);
     // Its pages are there before the clock runs.
     let mut tensor = vec![1.0_f32; args.bytes / 4];
     sum(worker, &mut tensor)?;
-    let (before, cpu, begin) = (*worker.counters(), cpu_seconds(), Instant::now());
+    let (before, idle) = (*worker.counters(), worker.trees());
+    let (cpu, begin) = (cpu_seconds(), Instant::now());
     let (mut seconds, mut loaded_trip) = (Vec::new(), 0.0);
     for _ in 0..args.iterations.get() {
         let report = sum(worker, &mut tensor)?;
@@ -176,7 +187,19 @@ fn measure(args: &BenchArgs, worker: &mut Member, bar: &ProgressBar) -> Result<F
     let (cpu_seconds, elapsed) = (cpu_seconds() - cpu, begin.elapsed().as_secs_f64());
     let counters = *worker.counters() - before;
     let (control, payload) = (worker.control(), worker.payload());
-    Ok(Found { trips, seconds, cpu_seconds, elapsed, loaded_trip, counters, control, payload })
+    let loaded = worker.trees().into_iter().zip(&idle);
+    let moved = loaded.map(|(now, then)| TreeReport { counters: now.counters - then.counters, ..now });
+    let trees = moved.zip(by_tree).collect();
+    Ok(Found { trips, trees, seconds, cpu_seconds, elapsed, loaded_trip, counters, control, payload })
+}
+
+/// The median of each tree's small allreduces: they take turns, and the first tree has the first one.
+fn by_turns(trips: &[f64], trees: usize) -> Vec<Option<f64>> {
+    let of = |tree| {
+        let its: Vec<_> = trips.iter().copied().skip(tree).step_by(trees).collect();
+        report::median(&its)
+    };
+    (0..trees).map(of).collect()
 }
 
 impl Found {
@@ -226,6 +249,7 @@ fn show(args: &BenchArgs, found: &Found) {
             "loss": found.loss(),
             "retransmissions": found.counters.retransmissions,
             "limit": limit,
+            "trees": found.trees.iter().map(tree).collect::<Vec<_>>(),
         });
         return println!("{line}");
     }
@@ -246,4 +270,24 @@ fn show(args: &BenchArgs, found: &Found) {
     println!("loss          {:.3} % sent again", 100.0 * found.loss());
     println!("congestion    {}, {} results marked", found.control.name(), found.counters.marked);
     println!("limited by    {why}");
+    // One tree has been told of, unless another appliance stands in.
+    let worth = |tree: &TreeReport| found.trees.len() > 1 || tree.counters.turned > 0;
+    for (tree, trip) in found.trees.iter().filter(|(tree, _)| worth(tree)) {
+        let place = tree.appliance.map_or_else(|| "nowhere".to_owned(), |appliance| appliance.to_string());
+        let (trip, counters) = (1e6 * trip.unwrap_or(f64::NAN), &tree.counters);
+        println!(
+            "job {:<10}{place}: {trip:.0} µs median, {} results, {} packets sent again",
+            tree.job, counters.results, counters.retransmissions
+        );
+    }
 }
+
+/// What `worker allreduce` says of a tree, and its round trip.
+fn tree((tree, trip): &(TreeReport, Option<f64>)) -> Value {
+    let mut line = report::tree(tree);
+    line["round_trip_us"] = json!(trip.map(|trip| 1e6 * trip));
+    line
+}
+
+#[cfg(test)]
+mod tests;

@@ -122,7 +122,8 @@ fn as_json(
     })
 }
 
-fn tree(tree: &TreeReport) -> Value {
+/// One tree of a worker's.
+pub(super) fn tree(tree: &TreeReport) -> Value {
     let TreeReport { appliance, job, counters } = tree;
     json!({
         "appliance": appliance.map(|appliance| appliance.to_string()),
