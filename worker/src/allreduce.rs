@@ -295,7 +295,8 @@ impl Progress {
     fn tell(&self, missing: &Missing, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let long = format_args!("packets of {} bytes", usize::from(self.payload) + header::LEN);
         let names = !missing.ranks.as_slice().is_empty();
-        if missing.ahead > 0 {
+        // Who is gone may have taken the only result with it, and is the reason in any case.
+        if missing.ahead > 0 && !missing.names_gone() {
             let ranks = if missing.ahead == 1 { "rank has" } else { "ranks have" };
             write!(
                 f,

@@ -5,7 +5,7 @@ use core::fmt;
 use core::time::Duration;
 
 use pascaline_wire::control::{Action, Control, Status};
-use pascaline_wire::trailer::{RankReports, RankState};
+use pascaline_wire::trailer::{RankReport, RankReports, RankState};
 use pascaline_wire::{Element, Header, Kind, Trailer};
 
 use crate::identity::Identity;
@@ -35,6 +35,14 @@ impl Missing {
     #[must_use]
     pub fn names(&self, rank: u16) -> bool {
         self.ranks.as_slice().iter().any(|report| report.rank == rank && report.state != RankState::Here)
+    }
+
+    /// True if a rank is among them of which nothing comes any more.
+    #[must_use]
+    pub fn names_gone(&self) -> bool {
+        use RankState::{Left, Lost, NeverJoined, Silent};
+        let gone = |report: &RankReport| matches!(report.state, NeverJoined | Left | Lost | Silent);
+        self.ranks.as_slice().iter().any(gone)
     }
 
     /// True if the contributions of that rank do not arrive.

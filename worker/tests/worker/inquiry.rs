@@ -80,6 +80,14 @@ fn results_that_were_sent_and_do_not_arrive_are_told() {
 }
 
 #[test]
+fn who_has_died_with_the_only_result_is_named() {
+    let silent = RankReport { silent_ms: 1_700, ..RankReport::new(2, RankState::Silent) };
+    let text = starved(Status::Ok, 1, &[silent]).0.to_string();
+    assert!(text.contains("rank 2 is silent for 1.7s"), "{text}");
+    assert!(!text.contains("firewall"), "{text}");
+}
+
+#[test]
 fn where_nobody_is_missing_the_appliance_has_to_say_more() {
     let (failure, _) = starved(Status::Ok, 0, &[]);
     assert!(failure.to_string().contains("all ranks are here and send"), "{failure}");
