@@ -31,7 +31,8 @@
 //! | 60 | `wnd_cap`, tree | not used |
 //! | 63 | epoch, its highest bit | no generation of the job. Not in an Ack: there a worker learns it |
 //!
-//! (1) Not of control packets, and not with a body as long as theirs, which could pass for one.
+//! (1) Not of control packets, and not with a body as long as theirs, which could pass for one. Not of a rank
+//! that is alone at its appliance, whose gradient has the count of a result.
 //! (2) In requests only if all jobs list their members' addresses. Not in an Ack: it could be about a packet
 //! in which the same bit had changed.
 //!
@@ -64,6 +65,8 @@ pub(crate) enum Direction {
 
 const BODY: usize = 42;
 const KIND: usize = 43;
+const FAN_IN: Range<usize> = 54..56;
+const ALONE: [u8; 2] = [0, 1];
 const EPOCH: usize = 63;
 const CONTROL: u8 = 8;
 const UPDATE: u8 = 4;
@@ -120,6 +123,7 @@ pub(crate) fn corrupt(frame: &mut [u8], direction: Direction, random: &mut Rando
     let kind_too = direction != Direction::ToServer
         && frame[KIND] != CONTROL
         && frame.len() != HEADERS + control::LEN
+        && frame.get(FAN_IN) != Some(&ALONE[..])
         && random.chance(50_000);
     let at = if kind_too { KIND } else { choose(ranges, random) };
     if at == EPOCH {
