@@ -351,7 +351,7 @@ fn decide(
         action if job.spec.registry.is_some() => Err(Decision::new(Status::Unsupported, 0, action as u32)),
         Action::Join => job.join(now, request, admission),
         Action::Leave => job.leave(now, request),
-        Action::Query => job.query(request),
+        Action::Query => job.query(now, request),
         Action::Serve => job.serve(now, request),
         _ => job.command(now, request),
     }

@@ -11,6 +11,7 @@ from appliance import UDP_PORT, Appliance, Settings
 from fabric import Site
 from lab_controller import JOB, Controller
 from lab_etcd import Killing, several
+from lab_middle import middle_killed
 from lab_tcp import tcp
 from lab_trees import trees
 from laboratory import Case, Done, Lab
@@ -239,6 +240,7 @@ CASES: dict[str, Callable[[Lab, Case], None]] = {
     "leaf_killed": leaf_killed,
     "backup": backup,
     "root_killed": root_killed,
+    "middle_killed": middle_killed,
     "halted": halted,
     "controller": controller,
     "leaf_replaced": leaf_replaced,
@@ -272,10 +274,7 @@ def _whole(lab: Lab) -> None:
 def _clear(lab: Lab) -> None:
     """Leaf 0 and the spare that had its part are nobody's: the next case begins with others."""
     for site in (lab.fabric.leaves[0], lab.fabric.spare):
-        if site.name in lab.appliances:
-            lab.appliances.pop(site.name).kill()
-        aside = sum(1 for _ in lab.files.glob(f"{site.name}-before*"))
-        (lab.files / site.name).rename(lab.files / f"{site.name}-before{aside}")
+        lab.clear(site)
 
 
 def _star(lab: Lab) -> str:

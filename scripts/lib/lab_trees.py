@@ -34,7 +34,7 @@ def trees(lab: Lab, case: Case) -> None:
         raise Failure("several trees take several spines: --spines 2")
     more = _ADMITTED.format(first=_JOB, last=_JOB + 7)
     for spine in spines:
-        _clear(lab, spine)
+        lab.clear(spine)
         lab.appliance(spine, lab.settings(fan_in=0, jobs=0, more=more))
     one, several = _over(lab, spines[:1]), _over(lab, spines)
     faster = one.median / several.median
@@ -68,7 +68,7 @@ def trees(lab: Lab, case: Case) -> None:
         case.demand(beside.median < slow.median, "several trees are no faster than one on a congested path")
     lab.accounts_hold(case)
     for spine in spines:
-        _clear(lab, spine)
+        lab.clear(spine)
 
 
 def _over(lab: Lab, spines: list[Site], dies: Appliance | None = None) -> Done:
@@ -79,14 +79,6 @@ def _over(lab: Lab, spines: list[Site], dies: Appliance | None = None) -> Done:
     everybody.workers = members
     kill = dies.kill if dies else None
     return lab.allreduce([everybody], job=_JOB, half_way=kill, trees=spines[1:])
-
-
-def _clear(lab: Lab, spine: Site) -> None:
-    """A spine's appliance is nobody's: the next case begins with another."""
-    if spine.name in lab.appliances:
-        lab.appliances.pop(spine.name).kill()
-    if (at := lab.files / spine.name).exists():
-        at.rename(lab.files / f"{spine.name}-before{sum(1 for _ in lab.files.glob(f'{spine.name}-before*'))}")
 
 
 def _congest(lab: Lab, spine: Site, cleanup: ExitStack) -> None:

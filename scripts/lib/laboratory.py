@@ -126,6 +126,14 @@ class Lab:
             started.wait_ready(self.stop)
         return self.appliances[site.name]
 
+    def clear(self, site: Site) -> None:
+        """Its appliance is nobody's: the next case begins with another."""
+        if site.name in self.appliances:
+            self.appliances.pop(site.name).kill()
+        if (at := self.files / site.name).exists():
+            aside = sum(1 for _ in self.files.glob(f"{site.name}-before*"))
+            at.rename(self.files / f"{site.name}-before{aside}")
+
     def settings(self, *, fan_in: int, jobs: int = 1, job_keys: str = "", more: str = "") -> Settings:
         """Of an appliance here."""
         return Settings(

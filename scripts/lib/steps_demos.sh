@@ -241,13 +241,15 @@ lab_tcp() {
         'cases["tcp"]["delay_cubic"]["within_20_percent"]' 'cases["tcp"]["delay_cubic"]["verified"]'
 }
 
-# Appliances are killed for good, at the root and beside their workers, and others stand in; a job is halted.
+# Appliances are killed for good, at the root, in the middle and beside their workers, and others stand in; a
+# job is halted.
 lab_failover() {
-    local output=$logs/lab-failover.json cases=(--case backup --case root_killed --case halted)
-    bounded 180 scripts/lab --test --json --bytes 256KiB --allreduces 24 "${cases[@]}" \
+    local output=$logs/lab-failover.json cases=(backup root_killed middle_killed halted)
+    bounded 240 scripts/lab --test --json --bytes 256KiB --allreduces 24 "${cases[@]/#/--case=}" \
         --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
     cat "$output"
     expect "$output" 'ok' 'cases["backup"]["verified"]' 'cases["root_killed"]["resumed"] > 0' \
+        'cases["middle_killed"]["verified"]' 'cases["middle_killed"]["resumed"] > 0' \
         'cases["halted"]["told"] == workers' 'cases["halted"]["verified"]'
 }
 

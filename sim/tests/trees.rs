@@ -26,6 +26,17 @@ fn no_promise_is_broken_with_three_levels() {
     assert_kept(3);
 }
 
+/// Schedules that once broke a promise: an appliance that started anew was given up for lost, and those who
+/// waited below were not told; the Join of an earlier life came late; a Leave of an older generation; leaves
+/// that had come to different roots.
+#[test]
+fn what_was_broken_once_is_kept() {
+    for seed in [1_026_017, 1_053_915, 1_071_973, 1_076_915] {
+        let findings = run(2, seed, 1).findings;
+        assert!(findings.is_empty(), "{seed}: {:?}", findings.first().map(|one| one.violation.to_string()));
+    }
+}
+
 /// A defect must show within the first schedules.
 #[track_caller]
 fn assert_found(sabotage: Sabotage, is_it: impl Fn(&Violation) -> bool) {

@@ -8,9 +8,8 @@ use core::time::Duration;
 
 use pascaline_wire::control::Status;
 
-use super::claim::Claim;
 use super::job::{Decision, JobRecord, Phase, source};
-use super::leave::WAITS;
+use super::leave::waits;
 use super::progress::Called;
 use super::rank::Rank;
 use super::reply::ControlRequest;
@@ -19,6 +18,8 @@ use super::reply::ControlRequest;
 const UNDER_WAY: Duration = Duration::from_millis(500);
 /// Silence of a member that would have something to say: ten times as long as it is silent at the most.
 const LIVELY: Duration = Duration::from_secs(1);
+/// Silence of an appliance, which says every 150 ms that it is alive.
+const APPLIANCE_GONE: Duration = Duration::from_millis(500);
 /// Silence of a member whose host has a newcomer of the same rank: most likely it was started anew.
 const SAME_HOST: Duration = Duration::from_millis(1500);
 /// A newcomer from elsewhere is told after so long that the rank is taken.
@@ -40,11 +41,7 @@ impl JobRecord {
         at: usize,
         request: &ControlRequest,
     ) -> Result<(), Decision> {
-        // An appliance whose ranks are in the present generation has taken the place of the one that told
-        // them of it.
-        let claim = Claim::of(request.control.expected);
-        let replaces = request.header.count > 0 && claim.is_some_and(|claim| claim.contains(self.epoch));
-        let expects_signs = replaces || self.expects_signs(now, at);
+        let expects_signs = self.expects_signs(now, at);
         let silence = self.spec.dead_after.unwrap_or(super::JobSpec::DEAD_AFTER);
         let rank = &mut self.ranks[at];
         let (Some(joined), true) = (rank.joined, rank.present()) else { return Ok(()) };
@@ -59,6 +56,13 @@ impl JobRecord {
         let contest = Contest { latest: now, ..contest.unwrap_or(fresh) };
         rank.contest = Some(contest);
         let asked = now.saturating_sub(contest.since);
+        let unknown = if asked >= PATIENCE { Status::RankTaken } else { Status::Pending };
+        // An appliance says that it is alive, whether anybody waits or not.
+        if joined.is_appliance {
+            let silent = now.saturating_sub(joined.heard.max(joined.alive));
+            let gone = silent >= APPLIANCE_GONE;
+            return if gone { Ok(()) } else { Err(Decision::of(unknown).hidden()) };
+        }
         if joined.heard > contest.since + UNDER_WAY {
             rank.contest = None;
             return Err(Decision::of(Status::RankTaken).hidden());
@@ -71,8 +75,7 @@ impl JobRecord {
         if asked >= enough {
             return Ok(());
         }
-        let status = if asked >= PATIENCE { Status::RankTaken } else { Status::Pending };
-        Err(Decision::of(status).hidden())
+        Err(Decision::of(unknown).hidden())
     }
 
     /// True if a live member would have been heard of within [`LIVELY`]: it asks to join, or is inside an
@@ -81,20 +84,13 @@ impl JobRecord {
         let first = |rank: &Rank| {
             rank.joined.and_then(|joined| joined.called).filter(Called::is_under_way).map(|c| c.first)
         };
-        let waits = |rank: &Rank| {
-            rank.present()
-                && rank
-                    .joined
-                    .and_then(|joined| joined.waiting)
-                    .is_some_and(|at| at.saturating_add(WAITS) > now)
-        };
         match self.phase {
             Phase::Forming => true,
             Phase::Broken => false,
             Phase::Complete { .. } => {
                 let own = first(&self.ranks[at]);
                 let mut others = self.ranks.iter().enumerate().filter(|(other, _)| *other != at);
-                own.is_some() && others.any(|(_, other)| waits(other) && first(other) == own)
+                own.is_some() && others.any(|(_, other)| waits(other, now) && first(other) == own)
             }
         }
     }

@@ -31,8 +31,10 @@ impl Secret {
         Self(Some(bytes))
     }
 
-    /// The cookie for the sender of a request, as long as the job is in this generation. Never 0.
-    pub(super) fn cookie(&self, request: &ControlRequest, epoch: u8) -> u64 {
+    /// The cookie for the sender of a request, as long as the job is in this generation and `other` the
+    /// latest session of its rank, if that is not the sender's; else 0. So a Join that has been long on its
+    /// way does not take a rank from whoever has got it since. Never 0.
+    pub(super) fn cookie(&self, request: &ControlRequest, epoch: u8, other: u64) -> u64 {
         let ControlRequest { from, header, control, .. } = request;
         let mut hasher = self.hasher(b'c');
         hasher.write(&from.address.octets());
@@ -41,6 +43,7 @@ impl Secret {
         hasher.write_u16(header.rank);
         hasher.write_u64(control.session);
         hasher.write_u8(epoch);
+        hasher.write_u64(other);
         self.0.map_or(1, |_| hasher.finish().max(1))
     }
 

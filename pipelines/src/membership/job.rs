@@ -271,7 +271,9 @@ impl JobRecord {
 
     /// The cookie for the sender of a request, in the present generation.
     pub(super) fn cookie(&self, request: &ControlRequest) -> u64 {
-        self.secret.cookie(request, self.epoch)
+        let latest = self.ranks.get(usize::from(request.header.rank)).and_then(|rank| rank.latest);
+        let other = latest.map(|latest| latest.session).filter(|&session| session != request.control.session);
+        self.secret.cookie(request, self.epoch, other.unwrap_or(0))
     }
 
     /// What members have offered; only those `anew` that do not want to go on with an earlier generation.

@@ -79,7 +79,7 @@ impl JobRecord {
             self.contest(now, at, request)?;
         }
         if self.lacks_number() || self.is_question(control)? {
-            return Ok(Decision::of(Status::Pending));
+            return Ok(Decision::new(Status::Pending, self.under_way(now, at), 0));
         }
         if own
             && !back
@@ -142,6 +142,7 @@ impl JobRecord {
             endpoint: from,
             claim,
             heard: now,
+            alive: now,
             waiting: None,
             number: header.psn,
             workers: header.count.max(1),
@@ -246,6 +247,9 @@ impl JobRecord {
                 }
                 (joined.claim, joined.lacked) = (claim, called.una);
                 self.complete(now);
+                if let Some(given_up) = self.given_up(claim) {
+                    return given_up;
+                }
             }
         }
         let objection = if self.is_halted() { None } else { self.note_progress(now, at, called) };

@@ -27,9 +27,10 @@ impl JobRecord {
         if latest.source != source {
             return Err(Decision::new(Status::RankSpoofed, 0, u32::from(header.rank)));
         }
-        let former = latest.former.filter(|former| header.epoch != epoch && former.epoch == header.epoch);
+        let before = latest.former.filter(|_| header.epoch != epoch);
+        let former = before.filter(|former| former.epoch == header.epoch);
         // Sent before its worker went on in this generation, or before it knew that it may.
-        let early = rank.joined.map_or(former.is_some_and(|former| former.resumable), |joined| {
+        let early = rank.joined.map_or(before.is_some_and(|former| former.resumable), |joined| {
             header.epoch != epoch && joined.claim.is_some_and(|claim| claim.contains(header.epoch))
         });
         if early && !latest.left {
@@ -71,15 +72,19 @@ impl JobRecord {
 
     /// Ranks that wait inside an operation, as far as can be told, and may need what others have kept.
     pub(super) fn waiting(&self, now: Duration) -> u16 {
-        let recently = |at: Duration| at.saturating_add(WAITS) > now;
-        let waits = |rank: &&Rank| {
-            rank.present() && rank.joined.and_then(|joined| joined.waiting).is_some_and(recently)
-        };
         match self.phase {
-            Phase::Complete { .. } => count(self.ranks.iter().filter(waits)),
+            Phase::Complete { .. } => count(self.ranks.iter().filter(|rank| waits(rank, now))),
             // Whatever they wait for fails.
             Phase::Forming | Phase::Broken => 0,
         }
+    }
+
+    /// What a rank is told that asks from elsewhere: 0 while the generation forms, else 1 and the other ranks
+    /// that wait inside an operation.
+    pub(super) fn under_way(&self, now: Duration, at: usize) -> u32 {
+        let own = waits(&self.ranks[at], now);
+        let complete = matches!(self.phase, Phase::Complete { .. });
+        if complete { 1 + u32::from(self.waiting(now)) - u32::from(own) } else { 0 }
     }
 
     /// Takes a rank out of the present generation that should never have been in it.
@@ -91,4 +96,10 @@ impl JobRecord {
             self.next_generation();
         }
     }
+}
+
+/// True if a rank has said lately that it waits inside an operation.
+pub(super) fn waits(rank: &Rank, now: Duration) -> bool {
+    let recently = |at: Duration| at.saturating_add(WAITS) > now;
+    rank.present() && rank.joined.and_then(|joined| joined.waiting).is_some_and(recently)
 }

@@ -10,7 +10,7 @@ use pascaline_wire::{Call, DType, Element};
 
 use super::Membership;
 use super::job::{Decision, JobRecord, Names, Phase, source};
-use super::leave::WAITS;
+use super::leave::waits;
 use super::rank::{Joined, Rank};
 use super::reply::ControlRequest;
 
@@ -181,14 +181,18 @@ impl JobRecord {
     }
 
     /// A member asks who is missing at a PSN.
-    pub(super) fn query(&self, request: &ControlRequest) -> Result<Decision, Decision> {
+    pub(super) fn query(&mut self, now: Duration, request: &ControlRequest) -> Result<Decision, Decision> {
         let ControlRequest { header, control, from, .. } = request;
-        let rank = &self.ranks[self.rank(header)?];
+        let at = self.rank(header)?;
+        let rank = &mut self.ranks[at];
         let known = rank.latest.is_some_and(|latest| {
             latest.session == control.session && latest.source == source(from) && rank.joined.is_some()
         });
         if !known {
             return Err(Decision::new(Status::NotMember, 0, u32::from(header.rank)).hidden());
+        }
+        if let Some(joined) = &mut rank.joined {
+            joined.alive = now;
         }
         let psn = control.psn;
         let left = matches!(self.phase, Phase::Complete { .. }) && self.has_left_before(psn);
@@ -201,10 +205,9 @@ impl JobRecord {
 
     /// What is known of the ranks that keep others from getting on now; nothing while nobody waits.
     pub(super) fn holding_up(&self, now: Duration) -> RankReports {
-        let recently = |joined: Joined| joined.waiting.is_some_and(|at| at.saturating_add(WAITS) > now);
-        let waits = |rank: &&Rank| rank.present() && rank.joined.is_some_and(recently);
         let called = |rank: &Rank| rank.joined?.called.filter(|called| called.bytes > 0);
-        let waiting = self.ranks.iter().filter(waits).filter_map(called).map(|called| called.una);
+        let waiting =
+            self.ranks.iter().filter(|rank| waits(rank, now)).filter_map(called).map(|called| called.una);
         let front = waiting.reduce(|front, una| if after(una, front) { una } else { front });
         match (self.phase, front) {
             (Phase::Forming, _) if self.joined() == 0 => RankReports::EMPTY,

@@ -138,6 +138,7 @@ impl JobRecord {
             claim: None,
             number: 0,
             heard: now,
+            alive: now,
             waiting: None,
             workers: 1,
             is_appliance: false,

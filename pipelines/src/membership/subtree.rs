@@ -94,7 +94,7 @@ impl JobRecord {
         let Some(uplink) = &mut self.uplink else { return false };
         self.due = Some(now);
         let (header, control) = (&request.header, &request.control);
-        if uplink.overheard(now, source(&request.from), (header, control)) {
+        if uplink.overheard(now, source(&request.from), control) {
             return false;
         }
         let news = uplink.answered(now, (header, control), request.operations);
@@ -206,6 +206,13 @@ impl JobRecord {
         Some(Decision { names, ..Decision::of(status) })
     }
 
+    /// What a rank is told that wants to go on with what the parent has given up.
+    pub(super) fn given_up(&self, claim: Option<Claim>) -> Option<Decision> {
+        let given_up = self.uplink.as_ref().is_some_and(Uplink::is_given_up);
+        let names = Names::Left { psn: self.lacked().0 };
+        (given_up && claim.is_some()).then_some(Decision { names, ..Decision::of(Status::RankLeft) })
+    }
+
     /// The parent, if it keeps the ranks here from getting on.
     pub(super) fn report_of_parent(&self, now: Duration) -> Option<RankReport> {
         let uplink = self.uplink.as_ref()?;
@@ -213,6 +220,7 @@ impl JobRecord {
             UplinkState::Joined | UplinkState::Idle | UplinkState::Leaving => return None,
             UplinkState::NoAnswer => RankState::Silent,
             UplinkState::Pending => RankState::Behind,
+            UplinkState::Refused(_) if uplink.is_given_up() => RankState::Lost,
             UplinkState::Refused(_) => RankState::Blocked,
         };
         let (address, port) = source(&uplink.parent().endpoint);

@@ -5,6 +5,7 @@
 //! there. The number of a generation and its first PSN are the parent's: so the claims of workers to go on
 //! (protocol, section 9) hold at every level, and an appliance that starts anew has nothing to remember.
 
+mod alive;
 mod answers;
 mod commands;
 mod told;
@@ -17,6 +18,7 @@ use pascaline_wire::header::{Element, Header, Kind};
 use pascaline_wire::trailer::Operations;
 
 use super::progress::Called;
+use alive::Waited;
 pub use told::{Parent, UplinkState, UplinkStatus, Upward};
 use ways::Ways;
 
@@ -118,10 +120,15 @@ pub(super) struct Uplink {
     interval: Duration,
     /// When the latest request was sent, and since when there has been no answer.
     sent: Option<Duration>,
+    /// When it last said anything as a member.
+    said: Duration,
     silent: Option<Duration>,
     /// Since when it has been asked again and again without an answer.
     asking: Option<Duration>,
     called: Option<Called>,
+    waited: Option<Waited>,
+    /// They do not get on.
+    stuck: bool,
     joined: u16,
     waiting: u16,
     refused: Option<(Status, u32)>,
@@ -157,9 +164,12 @@ impl Uplink {
             due: Some(Duration::ZERO),
             interval: FIRST_INTERVAL,
             sent: None,
+            said: Duration::ZERO,
             silent: None,
             asking: None,
             called: None,
+            waited: None,
+            stuck: false,
             joined: 0,
             waiting: 0,
             refused: None,
@@ -188,6 +198,11 @@ impl Uplink {
         self.refused.filter(|(status, _)| *status == Status::PayloadMismatch).map(|(_, expected)| expected)
     }
 
+    /// True if the parent has given one of its ranks up: what those here claim cannot be gone on with.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.refused.is_some_and(|(status, _)| matches!(status, Status::RankLost | Status::RankLeft))
+    }
+
     pub(super) const fn objection(&self) -> Option<(Status, Option<Operations>)> {
         self.objection
     }
@@ -202,7 +217,7 @@ impl Uplink {
     }
 
     pub(super) fn due(&self) -> Option<Duration> {
-        self.due.into_iter().chain(self.question_due()).min()
+        self.due.into_iter().chain(self.question_due()).chain(self.alive_due()).min()
     }
 
     pub(super) fn status(&self, now: Duration) -> UplinkStatus {
@@ -248,6 +263,7 @@ impl Uplink {
         self.session = session;
         (self.told, self.cookie, self.outdated) = (None, 0, self.number);
         (self.refused, self.objection, self.called) = (None, None, None);
+        (self.waited, self.stuck) = (None, false);
         (self.payload, self.window) = (wish.payload, wish.window);
         (self.state, self.silent, self.asking) = (State::Joining(wish), Some(now), None);
         self.ways.begin(now);
@@ -288,6 +304,9 @@ impl Uplink {
     /// A rank waits inside an operation.
     pub(super) fn waits(&mut self, now: Duration, called: Option<Called>) {
         if self.granted().is_some() {
+            if let Some(called) = called {
+                self.note_waiting(now, called);
+            }
             self.called = called.or(self.called);
             let next = self.sent.map_or(now, |sent| sent.saturating_add(LAST_INTERVAL));
             self.due = Some(self.due.map_or(next, |due| due.min(next)));
@@ -300,7 +319,7 @@ impl Uplink {
 
     /// The request that is due, if one is.
     pub(super) fn poll(&mut self, now: Duration) -> Option<Upward> {
-        self.request(now).or_else(|| self.question(now))
+        self.request(now).or_else(|| self.question(now)).or_else(|| self.alive(now))
     }
 
     fn request(&mut self, now: Duration) -> Option<Upward> {
@@ -312,7 +331,7 @@ impl Uplink {
                 self.due = None;
                 return None;
             }
-            State::Idle => (control.got, control.cookie) = (ASK, self.cookie),
+            State::Idle => (control.got, control.cookie, count) = (ASK, self.cookie, 1),
             State::Joining(wish) => {
                 (control.expected, control.cookie, count) = (wish.resume, self.cookie, wish.workers);
                 control.got = self.told.map_or(ASK, control::generation);
@@ -343,13 +362,13 @@ impl Uplink {
             (control.payload, control.window) = (self.payload.max(QUESTION), self.window.max(1));
         }
         self.number = self.number.wrapping_add(1);
-        // A member that nobody waits in says nothing; while the job is suspended nobody waits for long.
+        // A member that nobody waits in asks nothing; while the job is suspended nobody waits for long.
         let silent = matches!(self.state, State::Member(_)) && !self.halted && !self.to_halt;
         self.due = (!silent).then(|| now.saturating_add(self.interval));
         self.interval = (self.interval * 3 / 2).min(LAST_INTERVAL);
         let lately = |sent| now.saturating_sub(sent) < ways::PATIENCE;
         self.asking = self.asking.filter(|_| self.sent.is_some_and(lately)).or(Some(now));
-        (self.sent, self.silent) = (Some(now), self.silent.or(Some(now)));
+        (self.sent, self.said, self.silent) = (Some(now), now, self.silent.or(Some(now)));
         let header = Header::about(Kind::Control, Element::F32_SUM, self.job, epoch);
         Some(self.parent().asked(Header { psn: self.number, count, ..header }, control))
     }

@@ -1,5 +1,7 @@
 //! Who is told to go when, and with what.
 
+use core::time::Duration;
+
 use pascaline_pipelines::membership::{JobSpec, OnDeath, UplinkState};
 use pascaline_testkit::JOB;
 use pascaline_wire::control::{self, ASK, Status};
@@ -107,6 +109,33 @@ fn nobody_resumes_what_another_subtree_cannot() {
         below.worker.session += 1;
     }
     tree.form_anew(&mut all, 2, before);
+    tree.end();
+}
+
+/// The root has given a leaf up that did not come back: those who wait to go on fail now, not at a deadline.
+#[test]
+fn what_the_root_has_given_up_nobody_below_waits_for() {
+    let like = JobSpec { dead_after: Some(Duration::from_secs(1)), ..job(JOB, 2) };
+    let mut tree = Tree::new(&[(2, None), (2, Some((0, 0))), (2, Some((0, 1)))], &like);
+    let mut all = [tree.below(1), tree.below(2)].concat();
+    tree.form(&mut all, 0);
+    let before = control::generation(all[0].worker.epoch);
+    tree.restart(0, &like);
+    let mut told = [Status::Ok; 2];
+    for turn in 0..100 {
+        for (below, told) in all[..2].iter_mut().zip(&mut told) {
+            let got = if turn == 0 { before } else { control::generation(below.worker.epoch) };
+            let resume = if turn == 0 { 0 } else { before };
+            *told = tree.join(below, resume, got).status;
+        }
+        tree.pass(1);
+    }
+    assert_eq!(told, [Status::RankLeft; 2]);
+    // From nothing they are taken in.
+    for below in &mut all {
+        below.worker.session += 1;
+    }
+    tree.form(&mut all, 0);
     tree.end();
 }
 

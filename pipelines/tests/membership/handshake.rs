@@ -19,7 +19,7 @@ fn a_question_changes_nothing() {
     let answer = plane.ask(&worker, Join, 0, generation(7));
     assert_eq!((told(&answer), answer.changed), ((Ok, 7, 0, 0), true));
     // Also where it would begin a generation.
-    plane.refuses_values(&Worker { session: 2000, ..worker }, Join, (0, ASK), (Pending, 0, 0));
+    plane.refuses_values(&Worker { session: 2000, ..worker }, Join, (0, ASK), (Pending, 1, 0));
 }
 
 /// The others crashed, or gave up, and come back with another payload: nobody is held to what was before.

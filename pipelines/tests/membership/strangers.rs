@@ -98,6 +98,29 @@ fn without_the_cookie_of_its_address_a_join_changes_nothing() {
     assert_eq!(membership.handle(secs(1), &join).unwrap().control.status, Ok);
 }
 
+/// It was long on its way, and its sender has been started anew since.
+#[test]
+fn a_join_of_an_earlier_life_does_not_take_the_rank_from_a_later_one() {
+    let mut membership = Membership::new(vec![JobSpec::new(JOB, 1)], Secret::new([7; 16]), FIRST);
+    let ask = |membership: &mut Membership, worker: &Worker, cookie: u64| {
+        let mut join = request(worker, Join, 0, 0);
+        join.control.cookie = cookie;
+        let answer = membership.handle(secs(1), &join).unwrap().control;
+        (answer.status, answer.cookie)
+    };
+    let earlier = Worker::new(0, 1);
+    let later = Worker { session: 2000, ..earlier };
+    let (_, old) = ask(&mut membership, &earlier, 0);
+    let (_, cookie) = ask(&mut membership, &later, 0);
+    assert_eq!(ask(&mut membership, &later, cookie), (Ok, cookie));
+    let (status, new) = ask(&mut membership, &earlier, old);
+    assert_eq!(status, Pending);
+    assert_eq!(membership.status()[0].epoch, FIRST);
+    // Whoever is alive learns what counts now.
+    assert_eq!(ask(&mut membership, &earlier, new).0, Ok);
+    assert_eq!(membership.status()[0].epoch, FIRST + 1);
+}
+
 #[test]
 fn ghosts_of_a_failed_run_do_not_fail_the_next_one() {
     let mut plane = Plane::new(JobSpec { dead_after: None, ..JobSpec::new(JOB, 4) });

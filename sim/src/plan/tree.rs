@@ -63,11 +63,12 @@ impl Tree {
         let mut first_epochs: Vec<u8> = places.iter().map(|_| random.next().to_le_bytes()[0]).collect();
         let mut spares = Vec::new();
         if random.chance(500_000) {
-            // One for the root.
-            spares.push((places.len(), 0));
-            places.push(places[0]);
+            // One for the root, or for one of those in the middle.
+            let of = if levels > 2 { random.index(3) } else { 0 };
+            spares.push((places.len(), of));
+            places.push(places[of]);
             // Far from each other, so that no number of one is ever one of the other.
-            first_epochs.push(first_epochs[0].wrapping_add(128));
+            first_epochs.push(first_epochs[of].wrapping_add(128));
         }
         let clocks = vec![Drift::default(); places.len()];
         Self { places, leaves, spares, secret: false, first_epochs, clocks, links: Vec::new() }

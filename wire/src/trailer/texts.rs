@@ -51,6 +51,9 @@ impl RankReport {
             RankState::Blocked => {
                 f.write_str("refuses this one: its job needs the `ranks` of `parent`, and this one's address")
             }
+            RankState::Lost => f.write_str(
+                "has given up the generation: one of its ranks was silent for longer than its `dead_after`",
+            ),
             _ if self.behind == 1 => f.write_str("waits for 1 more appliance"),
             _ => write!(f, "waits for {} more appliances", self.behind),
         }

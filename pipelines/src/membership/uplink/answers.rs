@@ -51,6 +51,9 @@ impl Uplink {
                 Status::Halted => self.suspended(true),
                 _ => self.over(),
             },
+            (State::Member(granted), Action::Query) => {
+                self.alive_answered(header.epoch == granted.epoch, ack.status)
+            }
             (State::Member(_) | State::Leaving { .. }, Action::Halt) => self.halt_answered(now, ack.status),
             (State::Resetting { next, .. }, Action::Reset) => self.reset_answered(now, ack.status, next),
             (State::Leaving { .. }, Action::Leave) => match ack.status {
@@ -76,6 +79,7 @@ impl Uplink {
     }
 
     fn joined(&mut self, now: Duration, wish: &Wish, header: &Header, ack: &Control) -> News {
+        let claims = wish.resume != 0;
         match ack.status {
             Status::Pending | Status::WrongEpoch => {
                 self.refused = None;
@@ -112,8 +116,9 @@ impl Uplink {
                 News::Formed(granted)
             }
             Status::TooMany => News::Nothing,
-            // An old Join, of an earlier life of this appliance, has taken its place since.
-            Status::StaleSession => {
+            // An old Join, of an earlier life of this appliance, has taken its place since; or this session
+            // was taken for dead.
+            Status::StaleSession | Status::RankLost if !claims || ack.status == Status::StaleSession => {
                 self.forget();
                 News::Displaced
             }

@@ -7,7 +7,7 @@
 
 use core::time::Duration;
 
-use pascaline_wire::control::{ASK, Action, Control};
+use pascaline_wire::control::{ASK, Action, Control, Status};
 use pascaline_wire::frame::Address;
 use pascaline_wire::header::{Element, Header, Kind};
 
@@ -32,6 +32,8 @@ struct Way {
     heard: Option<Duration>,
     /// By that, all ranks of its job have joined: it knows an earlier life of this appliance.
     whole: bool,
+    /// By that, other ranks wait there.
+    waits: bool,
 }
 
 /// All of them.
@@ -49,7 +51,7 @@ pub(super) struct Ways {
 impl Ways {
     /// At least one, the first in force.
     pub(super) fn new(first: Parent, others: &[Parent]) -> Self {
-        let way = |&parent: &Parent| Way { parent, cookie: 0, heard: None, whole: false };
+        let way = |&parent: &Parent| Way { parent, cookie: 0, heard: None, whole: false, waits: false };
         let all = core::iter::once(&first).chain(others).map(way).collect();
         Self { all, at: 0, held: Duration::ZERO, asked: 0, due: Duration::ZERO }
     }
@@ -80,6 +82,12 @@ impl Ways {
             () if now < self.held => None,
             () => whole.or_else(|| first.filter(|&first| first < self.at)),
         }
+    }
+
+    /// An earlier one, where others wait for this appliance: they have come to different ones.
+    fn divided(&self, now: Duration) -> Option<usize> {
+        let fresh = |way: &Way| way.heard.is_some_and(|heard| now.saturating_sub(heard) < FRESH);
+        self.all[..self.at].iter().position(|way| fresh(way) && way.whole && way.waits)
     }
 
     /// This appliance has been taken in, or has left in good order, and may go elsewhere.
@@ -131,21 +139,27 @@ impl Uplink {
         &mut self,
         now: Duration,
         sender: (Address, u16),
-        (header, ack): (&Header, &Control),
+        ack: &Control,
     ) -> bool {
         let other = self.ways.find(sender).filter(|&other| other != self.ways.at);
         let Some(way) = other.and_then(|other| self.ways.all.get_mut(other)) else { return false };
         if ack.session == self.session && ack.answers == Some(Action::Join) {
             (way.heard, way.cookie) = (Some(now), ack.cookie);
-            way.whole = ack.window > 0 && header.count == way.parent.ranks;
+            let tells = ack.status == Status::Pending && ack.window > 0;
+            (way.whole, way.waits) = (tells && ack.expected > 0, tells && ack.expected > 1);
         }
         true
     }
 
-    /// True while a parent is sought: none has taken it in, and there is something to ask.
+    /// True while a parent is sought: none has taken it in, and there is something to ask; or nothing gets on
+    /// at one that is not the first.
     fn is_seeking(&self) -> bool {
-        let asks =
-            matches!(self.state, State::Joining(_)) || self.state == State::Idle && self.known.is_none();
+        let asks = match self.state {
+            State::Joining(_) => true,
+            State::Idle => self.known.is_none(),
+            State::Member(_) => self.stuck && self.ways.at > 0,
+            State::Leaving { .. } | State::Resetting { .. } => false,
+        };
         asks && self.ways.are_several()
     }
 
@@ -168,6 +182,12 @@ impl Uplink {
                 self.go_on(now, next);
                 News::Turned
             }
+            State::Member(_) => {
+                self.stuck &= self.waited.is_some_and(|waited| waited.is_fresh(now));
+                let Some(to) = self.ways.divided(now).filter(|_| self.stuck) else { return News::Nothing };
+                self.turn(now, to);
+                self.over()
+            }
             _ if self.is_seeking() => match self.ways.better(now, silent) {
                 Some(to) => {
                     self.turn(now, to);
@@ -186,7 +206,7 @@ impl Uplink {
         self.cookie = way.cookie;
         self.ways.held = if way.whole { now.saturating_add(HOLD) } else { Duration::ZERO };
         // What it says from now on is no longer overheard.
-        (way.heard, way.whole) = (None, false);
+        (way.heard, way.whole, way.waits) = (None, false, false);
         (self.told, self.outdated, self.refused, self.halted) = (None, self.number, None, false);
         (self.silent, self.asking, self.joined) = (Some(now), None, 0);
         self.at_once(now);
@@ -208,6 +228,6 @@ impl Uplink {
         let way = self.ways.take_next(now)?;
         let control = Control { cookie: way.cookie, ..request };
         let header = Header::about(Kind::Control, Element::F32_SUM, self.job, 0);
-        Some(way.parent.asked(Header { psn: number, ..header }, control))
+        Some(way.parent.asked(Header { psn: number, count: 1, ..header }, control))
     }
 }
