@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use pascaline_aggregator::PoolConfig;
 use pascaline_dpdk::{Device, Hugepages};
-use pascaline_pipelines::{IdlePolicy, Marks, Mode, PortQueue};
+use pascaline_pipelines::{IdlePolicy, Marks, Mode, PortQueue, Ports};
 use pascaline_queue as queue;
 use pascaline_wire::UdpPorts;
 use pascaline_wire::trailer::ACK_LEN;
@@ -113,8 +113,19 @@ pub(crate) struct PortConfig {
     pub(crate) rx_descriptors: u16,
     pub(crate) tx_descriptors: u16,
     pub(crate) peer: Option<usize>,
+    /// The bridge between more than two ports that it belongs to.
+    pub(crate) bridge: Option<String>,
+    /// Where what is not for the appliance can go.
+    pub(crate) beyond: Ports,
     /// The queue of updates in front of it, as far as it can be known before jobs and packet sizes are.
     pub(crate) queue: PortQueue,
+}
+
+impl PortConfig {
+    /// True if what is not for the appliance passes through.
+    pub(crate) const fn in_line(&self) -> bool {
+        !self.beyond.is_empty()
+    }
 }
 
 /// A configuration that has been checked as far as that is possible without the hardware.

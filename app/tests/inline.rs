@@ -6,7 +6,7 @@ mod common;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
-use common::appliance::{Appliance, SOON, UDP_PORT, Wanted, cores};
+use common::appliance::{Appliance, Metrics, SOON, UDP_PORT, Wanted, cores};
 use common::net::{Network, possible, worker_mac};
 use common::raw::Raw;
 use pascaline_testkit::skipped;
@@ -74,6 +74,57 @@ fn passes_unchanged(own_queue: Option<&'static str>) {
     appliance.allreduce(1, 1, &["--elements", "10001", "--dtype", "i32"]);
     appliance.terminate();
     appliance.ends_well();
+}
+
+/// Three hosts behind three ports, with and without a queue of its own for what passes.
+#[test]
+fn a_bridge_brings_each_host_to_each_other_while_they_sum() {
+    if !possible() {
+        return;
+    }
+    for own_queue in [None, Some("net_af_packet"), Some("net_kernel")] {
+        bridges(own_queue);
+    }
+}
+
+fn bridges(own_queue: Option<&'static str>) {
+    let network = Network::new(3);
+    let wanted = Wanted { bridge: true, own_queue, ..Wanted::default() };
+    let mut appliance = Appliance::start(&network, wanted);
+    let summing = ["--elements", "50021", "--dtype", "i32", "--iterations", "20"];
+    let mut workers: Vec<_> = (0..3).map(|rank| appliance.worker(1, rank, &summing)).collect();
+    for (at, host) in network.workers.iter().enumerate() {
+        for (other, address) in ["10.77.0.1", "10.77.0.2", "10.77.0.3"].iter().enumerate() {
+            assert!(at == other || host.ping(address), "from host {at} to {address}");
+        }
+        assert!(host.ping("10.77.0.254"), "from host {at} to the appliance");
+    }
+    for worker in &mut workers {
+        let ended = worker.wait(SOON + SOON);
+        assert_eq!((ended.code, ended.json()["verified"].as_u64()), (Some(0), Some(20)), "{ended:?}");
+    }
+    let learned = |m: &Metrics| m.sum("bridge_learned_total", "") == 3;
+    let metrics = appliance.metrics_when("all hosts are known", learned);
+    // Each of them has asked for the others by broadcast; what came next went one way.
+    let (flooded, forwarded) = (metrics.packets("bridge_flooded"), metrics.packets("forwarded"));
+    assert!(flooded >= 2 && forwarded >= flooded + 12, "{flooded} of {forwarded}: {}", metrics.text);
+    assert_eq!(metrics.dropped("not_for_us"), 0, "{}", metrics.text);
+    // A pair of hosts that the third one does not hear.
+    let heard = Raw::open(&network.workers[2]);
+    assert!(network.workers[0].ping("10.77.0.2"));
+    let to_third = frame_between([2, 0]);
+    Raw::open(&network.workers[0]).send(&to_third);
+    heard.receive("what is meant for the third", SOON, |bytes| {
+        assert_ne!(bytes[..12], frame_between([1, 0])[..12], "an echo between the others");
+        bytes == to_third
+    });
+    appliance.terminate();
+    appliance.ends_well();
+}
+
+/// A frame from a host to another one.
+fn frame_between([to, from]: [u8; 2]) -> Vec<u8> {
+    [&worker_mac(to)[..], &worker_mac(from), &[0x88, 0xb5], &pattern(20)].concat()
 }
 
 #[test]

@@ -28,7 +28,7 @@ use pascaline_buffer::{HeapPool, PacketBuf as _};
 use pascaline_pipelines::classify::{Class, Classifier};
 use pascaline_pipelines::emit::Emitter;
 use pascaline_pipelines::jobs::Endpoint;
-use pascaline_pipelines::{Io, Job, JobTable, Marks, Member, PortSetup, Setup};
+use pascaline_pipelines::{Io, Job, JobTable, Marks, Member, PortSetup, Ports, Setup};
 use pascaline_queue::{Config, Update, UpdateQueue};
 use pascaline_testkit::{Clock, JOB, OWN_V4, UDP_PORT, Worker, port_mac};
 use pascaline_wire::control::Action;
@@ -100,7 +100,7 @@ fn contributions() -> Vec<Vec<u8>> {
 }
 
 fn setup() -> Setup {
-    let ports = vec![PortSetup { mac: port_mac(0), peer: None, mtu: 1500 }];
+    let ports = vec![PortSetup { mac: port_mac(0), beyond: Ports::NONE, mtu: 1500 }];
     Setup::new(vec![OWN_V4], UdpPorts::single(UDP_PORT), ports)
 }
 

@@ -163,7 +163,7 @@ impl Classifier<'_> {
         // Whoever is behind too many tags asks everybody first: where nothing goes on, that is the hint.
         let asks_in_vain = malformed == Malformed::VlanDepth
             && bytes.first().is_some_and(|first| first & 1 == 1)
-            && self.setup.ports.get(self.port).is_none_or(|port| port.peer.is_none());
+            && self.setup.beyond(self.port).is_empty();
         if others && !asks_in_vain {
             Class::Bypass
         } else {

@@ -19,15 +19,6 @@ pub use congestion::Marks;
 use results::Like;
 pub use results::{echo, flags, result_header};
 
-/// Whose making a frame is: decides how it is accounted for when it cannot be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// A received packet on its way through.
-    Forwarded,
-    /// The appliance's own.
-    Own,
-}
-
 /// What waits for a port.
 #[derive(Debug)]
 struct Stage<B> {
@@ -134,34 +125,27 @@ impl<I: Io> Emitter<I> {
         self.recycle(packet);
     }
 
-    /// Puts a frame on a port's stage. A full stage is sent off first; if the port takes nothing, the frame
-    /// is dropped and counted.
+    /// Puts a frame of the appliance's own on a port's stage. A full stage is sent off first; if the port
+    /// takes nothing, the frame is dropped and counted.
     #[inline]
-    pub fn stage(&mut self, port: usize, frame: I::Buf, class: Class) {
+    pub fn stage(&mut self, port: usize, frame: I::Buf) {
         match self.stages.get_mut(port) {
             Some(stage) => {
                 if let Some(frame) = stage.push(frame) {
-                    self.stage_full(port, frame, class);
+                    self.stage_full(port, frame);
                 }
             }
             // A port that does not exist takes nothing.
-            None => self.count_unsent(class),
+            None => self.tally.add(Counter::TransmitDropped, 1),
         }
     }
 
     #[cold]
-    fn stage_full(&mut self, port: usize, frame: I::Buf, class: Class) {
+    fn stage_full(&mut self, port: usize, frame: I::Buf) {
         self.send(port);
         if let Some(frame) = self.stages.get_mut(port).and_then(|stage| stage.push(frame)) {
-            self.count_unsent(class);
+            self.tally.add(Counter::TransmitDropped, 1);
             self.recycle(frame);
-        }
-    }
-
-    fn count_unsent(&mut self, class: Class) {
-        match class {
-            Class::Forwarded => self.tally.forward_failed(),
-            Class::Own => self.tally.add(Counter::TransmitDropped, 1),
         }
     }
 
@@ -258,7 +242,7 @@ impl<I: Io> Emitter<I> {
         if let (true, Some((place, rest))) = (whole, buffer.bytes_mut().split_at_mut_checked(bytes.len())) {
             place.copy_from_slice(bytes);
             rest.fill(0);
-            self.stage(port, buffer, Class::Own);
+            self.stage(port, buffer);
             true
         } else {
             self.recycle(buffer);
@@ -292,7 +276,7 @@ impl<I: Io> Emitter<I> {
             template.write(head, header, body).is_ok()
         };
         if written {
-            self.stage(port, packet, Class::Own);
+            self.stage(port, packet);
         } else {
             debug_assert!(body > 0, "an empty packet has room");
             self.tally.add(Counter::NoBuffer, 1);

@@ -36,6 +36,7 @@ use crate::shared::LcoreEnd;
 use crate::updates::UpdateEnd;
 use sink::LcoreSink;
 
+mod bypass;
 mod fast_path;
 mod from_above;
 mod housekeeping;

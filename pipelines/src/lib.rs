@@ -45,9 +45,11 @@
 //! 7. [`membership`] and [`control_plane`]: who belongs to a job, and how lcores learn it; [`own_time`]: a
 //!    process that was stopped takes nobody for silent.
 //! 8. [`switchml`]: jobs of SwitchML's own clients.
-//! 9. [`capture`]: the next packets of a job, for an operator.
+//! 9. [`bridge`]: what passes between more than two ports.
+//! 10. [`capture`]: the next packets of a job, for an operator.
 #![forbid(unsafe_code)]
 
+pub mod bridge;
 pub mod capture;
 pub mod classify;
 pub mod control_plane;
@@ -67,6 +69,7 @@ mod shared;
 pub mod switchml;
 pub mod updates;
 
+pub use bridge::{Bridge, Ports};
 pub use control_plane::{ControlPlane, Decided, Turn};
 pub use emit::Marks;
 pub use idle::{Idle, IdlePolicy};

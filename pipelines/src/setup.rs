@@ -1,9 +1,12 @@
 //! What does not change while the appliance runs.
 
+use std::sync::Arc;
+
 use pascaline_wire::UdpPorts;
 use pascaline_wire::fast_path::Mask;
 use pascaline_wire::frame::{Address, Ip, Mac};
 
+use crate::bridge::{Bridge, Ports};
 use crate::emit::Marks;
 
 /// A port as the packet path sees it.
@@ -11,8 +14,9 @@ use crate::emit::Marks;
 pub struct PortSetup {
     /// Its MAC.
     pub mac: Mac,
-    /// Where frames that are not for the appliance go (inline mode).
-    pub peer: Option<usize>,
+    /// Where frames that are not for the appliance can go (inline mode): nowhere, to the peer, or, if there
+    /// are several, where the bridge between them and this port has learned.
+    pub beyond: Ports,
     /// The longest IP packet that its links carry, in bytes.
     pub mtu: u16,
 }
@@ -38,6 +42,8 @@ pub struct Setup {
     pub passing: Passing,
     /// From when on it marks results itself.
     pub marks: Marks,
+    /// What its bridges have learned: all lcores' own.
+    pub bridge: Arc<Bridge>,
     udp_ports: UdpPorts,
     dscp: Option<u8>,
     mask: Mask,
@@ -47,8 +53,14 @@ impl Setup {
     /// An appliance with these addresses and ports, which listens on these UDP ports.
     #[must_use]
     pub fn new(addresses: Vec<Address>, udp_ports: UdpPorts, ports: Vec<PortSetup>) -> Self {
-        let (passing, marks) = (Passing::First, Marks::default());
-        Self { addresses, ports, passing, marks, udp_ports, dscp: None, mask: Mask::of(udp_ports) }
+        let (passing, marks, bridge) = (Passing::First, Marks::default(), Arc::new(Bridge::none()));
+        Self { addresses, ports, passing, marks, bridge, udp_ports, dscp: None, mask: Mask::of(udp_ports) }
+    }
+
+    /// Where frames that are not for the appliance can go from a port.
+    #[must_use]
+    pub fn beyond(&self, port: usize) -> Ports {
+        self.ports.get(port).map_or(Ports::NONE, |own| own.beyond)
     }
 
     /// The same, but of the UDP datagrams to its addresses, only those with this DSCP are for the appliance.

@@ -114,8 +114,9 @@ fn echo(worker: &Worker) -> Vec<u8> {
 fn staged(bench: &Bench) -> u64 {
     let reading = bench.appliance.reading();
     let in_place = reading.get(Counter::Answered) - reading.get(Counter::Replayed) - bench.appliance.requests;
-    let made = [Counter::Forwarded, Counter::ResultsSent, Counter::RemindersSent, Counter::RefusalsSent];
-    in_place + made.into_iter().map(|counter| reading.get(counter)).sum::<u64>()
+    let made = [Counter::Forwarded, Counter::FloodCopies, Counter::ResultsSent];
+    let made = made.into_iter().chain([Counter::RemindersSent, Counter::RefusalsSent]);
+    in_place + made.map(|counter| reading.get(counter)).sum::<u64>()
 }
 
 fn check(bench: &mut Bench) -> Result<(), TestCaseError> {
@@ -168,6 +169,7 @@ proptest! {
         peers in proptest::collection::vec(prop::option::of(0usize..4), 1..4),
         multi_segment in any::<[bool; 3]>(),
         joined in any::<bool>(),
+        bridge in prop::option::of(1usize..9),
         tiny in any::<bool>(),
         steps in proptest::collection::vec(step(), 0..250),
     ) {
@@ -175,7 +177,8 @@ proptest! {
         let roomy = PoolConfig { slots: 16, ways: 2, ..PoolConfig::default() };
         let pool = if tiny { single_slot() } else { roomy };
         let jobs = vec![job(JOB, 4)];
-        let mut bench = Bench::new(&Plan { peers, jobs, pool, first_epoch: 3, ..Plan::one_armed() });
+        let plan = Plan { peers, bridge, jobs, pool, first_epoch: 3, ..Plan::one_armed() };
+        let mut bench = Bench::new(&plan);
         let mut workers: Vec<Worker> =
             (0..4).map(|rank| Worker::new(rank, 4).at(usize::from(rank) % ports)).collect();
         workers[1] = workers[1].v6();

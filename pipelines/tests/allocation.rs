@@ -86,7 +86,7 @@ impl Rig {
     fn of(plan: &Plan) -> Self {
         let (pool, clock) = (HeapPool::reusing(8192, 2176), Clock::default());
         clock.advance(1 << 40);
-        let appliance = Appliance::new(plan, vec![MemoryIo::new(1, &pool, &clock)]);
+        let appliance = Appliance::new(plan, vec![MemoryIo::new(plan.peers.len(), &pool, &clock)]);
         let workers = (0..4).map(|rank| Worker::new(rank, 4)).collect();
         let mut rig = Self { appliance, workers, pool, clock, calls: 0 };
         rig.join();
@@ -232,6 +232,33 @@ fn asynchronous(rate: Option<NonZeroU64>) -> (Rig, Worker) {
     drop(rig.sent());
     let server = Worker { fan_in: 4, epoch: rig.workers[0].epoch, ..host };
     (rig, server)
+}
+
+#[test]
+fn a_bridge_never_calls_the_allocator() {
+    for multi_segment in [true, false] {
+        let mut rig = Rig::of(&Plan { bridge: Some(8), ..Plan::bridge() });
+        rig.io().ports.iter_mut().for_each(|port| port.multi_segment = multi_segment);
+        // More MACs than it has places for, long frames and short ones, to all and to one.
+        for number in 0..100u8 {
+            for (to, length) in [(0xff, 60), (2, 60), (0xff, 1400), (2, 1400)] {
+                let mut frame = vec![to; length];
+                frame[6..12].copy_from_slice(&[2, 2, 2, 2, 2, number % 10]);
+                rig.arrive(&frame);
+            }
+            rig.clock.advance(10_000_000_000);
+            rig.turns(2);
+            let sent = rig.io().ports.iter().map(|port| port.sent().count()).sum::<usize>();
+            assert!(sent >= 4, "{sent}");
+        }
+        assert_eq!(rig.calls, 0);
+        let reading = rig.appliance.reading();
+        assert_eq!(reading.unaccounted(), 0);
+        let happened = [Counter::Flooded, Counter::FloodCopies, Counter::BridgeLearned, Counter::BridgeFull];
+        for counter in happened {
+            assert!(reading.get(counter) > 0, "{}", counter.name());
+        }
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use pascaline_buffer::HeapPool;
 use pascaline_buffer::combine::Kernels;
 use pascaline_pipelines::membership::{Admission, Answer, Event, JobSpec, JobStatus, Secret, ServerMode};
 use pascaline_pipelines::{
-    ControlPlane, Decided, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, Setup, UpdateEnd,
+    ControlPlane, Decided, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, Ports, Setup, UpdateEnd,
 };
 use pascaline_telemetry::{Counter, LcoreCounters, Reading, Surveyor, Tally, recorder};
 use pascaline_wire::control::{self, Action, Control, Status};
@@ -71,7 +71,7 @@ impl Appliance {
     ) -> Option<Self> {
         let port = |port| PortSetup {
             mac: port_mac(port),
-            peer: (plan.ports == 2).then_some(1_usize.saturating_sub(port)),
+            beyond: Ports::of((plan.ports == 2).then_some(1_usize.saturating_sub(port))),
             mtu: 1500,
         };
         let ports = (0..plan.ports).map(port).collect();

@@ -8,7 +8,7 @@ use pascaline_aggregator::{Pool, PoolConfig};
 use pascaline_buffer::HeapPool;
 use pascaline_buffer::combine::Kernels;
 use pascaline_pipelines::membership::{JobSpec, Secret};
-use pascaline_pipelines::{ControlPlane, Lcore, LcoreParts, Membership, PortSetup, Setup};
+use pascaline_pipelines::{ControlPlane, Lcore, LcoreParts, Membership, PortSetup, Ports, Setup};
 use pascaline_telemetry::{LcoreCounters, Surveyor, recorder};
 use pascaline_wire::UdpPorts;
 
@@ -24,7 +24,7 @@ pub(crate) struct Centre {
 impl Centre {
     /// An appliance for these jobs, whose number among several is `node`. `None` if no pool can be made.
     pub(crate) fn new(specs: Vec<JobSpec>, pool: &PoolConfig, node: usize) -> Option<Self> {
-        let ports = vec![PortSetup { mac: port_mac(0), peer: None, mtu: u16::MAX }];
+        let ports = vec![PortSetup { mac: port_mac(0), beyond: Ports::NONE, mtu: u16::MAX }];
         let setup =
             Arc::new(Setup::new(vec![OWN_V4, OWN_V6, node_address(node)], UdpPorts::single(UDP_PORT), ports));
         let membership = Membership::new(specs, Secret::new([7; 16]), 1);

@@ -87,6 +87,16 @@ named! {
     SentUp => "sent_up_packets",
     /// Results and reminders of the appliance above.
     FromAbove => "from_above_packets",
+    /// Packets that a bridge sent to all its other ports: to groups, and to MACs that it has not learned.
+    Flooded => "bridge_flooded_packets",
+    /// Frames that bridges have made of flooded packets, one for each port but the first.
+    FloodCopies => "bridge_copies",
+    /// MACs that a bridge has learned.
+    BridgeLearned => "bridge_learned",
+    /// MACs that a bridge has heard at another port than before.
+    BridgeMoved => "bridge_moved",
+    /// Packets of MACs that a bridge has not learned, since it had no place for them.
+    BridgeFull => "bridge_full_packets",
     /// Turns of the loop that found packets.
     BusyTurns => "busy_turns",
     /// Turns of the loop that found none.

@@ -143,13 +143,18 @@ reasons! {
     NoServer => "no_server", "Start `pascaline ps` with the appliance's configuration.";
     /// The control plane had no room for the request.
     ControlFull => "control_full", "Normal when many workers join at once: they ask again.";
-    /// Not for the appliance, and the port has no peer to forward it to.
-    NotForUs => "not_for_us", "Normal for broadcasts; give the port a peer to work in line.";
+    /// Not for the appliance, and the port has neither a peer nor a bridge to forward it to.
+    NotForUs => "not_for_us", "Normal for broadcasts; give the port a peer or a bridge to work in line.";
+    /// To an address that is reserved for the other end of a cable (IEEE 802.1D): no bridge passes it on.
+    BridgeReserved => "bridge_reserved",
+        "Normal: spanning tree, pause frames, LACP. Only LLDP passes between more than two ports.";
+    /// The receiver is behind the port that the packet came from.
+    BridgeLocal => "bridge_local", "Normal behind a switch that has forgotten an address.";
     /// For the appliance's address, but nothing that it answers.
     NoService => "no_service",
         "Normal for scans and pings of other kinds; else correct the workers' UDP port.";
-    /// The peer port's transmit queue was full.
-    TransmitFull => "transmit_full", "The link behind the peer port is slower than what comes in.";
+    /// The transmit queue of the port that it was to pass on through was full.
+    TransmitFull => "transmit_full", "The link behind that port is slower than what comes in.";
 }
 
 #[cfg(test)]

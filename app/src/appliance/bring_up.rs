@@ -16,7 +16,7 @@ use pascaline_dpdk::{
 use pascaline_pipelines::io::HEADER_ROOM;
 use pascaline_pipelines::jobs::ServedJobs;
 use pascaline_pipelines::{
-    ControlPlane, IdlePolicy, Lcore, LcoreEnd, LcoreParts, PortSetup, QueueCounts, ServerEnd, Setup,
+    Bridge, ControlPlane, IdlePolicy, Lcore, LcoreEnd, LcoreParts, PortSetup, QueueCounts, ServerEnd, Setup,
     UpdateEnd,
 };
 use pascaline_telemetry::{LcoreCounters, LcoreReaders, Surveyor, recorder};
@@ -86,7 +86,7 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
         );
         tell_steering(config, &port.name, started.active().steering);
         ports::deal(&mut queues, rx, tx, multi_segment);
-        setup.ports.push(PortSetup { mac, peer: port.peer, mtu: started.active().mtu });
+        setup.ports.push(PortSetup { mac, beyond: port.beyond, mtu: started.active().mtu });
         started_ports.push((port.name.clone(), started));
     }
     let setup = Arc::new(setup);
@@ -128,6 +128,9 @@ fn as_configured(config: &Config) -> Setup {
     let addresses = config.addresses.iter().map(|&address| Address::from(address)).collect();
     let mut setup = Setup::new(addresses, config.udp_ports, Vec::new()).known_by(config.dscp);
     (setup.passing, setup.marks) = (config.in_line.passing, config.marks);
+    if config.ports.iter().any(|port| port.bridge.is_some() && port.peer.is_none()) {
+        setup.bridge = Arc::new(Bridge::new(config.in_line.addresses as usize, config.in_line.age));
+    }
     setup
 }
 
@@ -316,7 +319,7 @@ fn open_port(config: &Config, eal: &Eal, port: &PortConfig, frames: &Mempool) ->
         mtu: Some(port.mtu),
         rss: lcores > 1,
         steer: steer(config),
-        promiscuous: port.peer.is_some(),
+        promiscuous: port.in_line(),
     };
     Ok(in_line::start(config, port, opened, &wanted, frames)?)
 }

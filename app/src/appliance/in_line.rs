@@ -28,7 +28,7 @@ pub(crate) fn harm(device: &Device) -> Option<(&'static str, &'static str)> {
 
 /// Says so at the start.
 pub(super) fn tell(port: &PortConfig) {
-    if let Some((harm, remedy)) = harm(&port.device.value).filter(|_| port.peer.is_some()) {
+    if let Some((harm, remedy)) = harm(&port.device.value).filter(|_| port.in_line()) {
         warn!(port = port.name, remedy, "what passes through does not arrive as it came: {harm}");
     }
 }
@@ -51,7 +51,7 @@ pub(super) fn start(
         DpdkPortConfig { rx_queues, tx_queues, rss: rx_queues > 1, ..wanted.clone() }
     };
     let pools = std::slice::from_ref(frames);
-    let required = config.in_line.queue == PassingQueue::Require && port.peer.is_some();
+    let required = config.in_line.queue == PassingQueue::Require && port.in_line();
     let started = match (lane, opened.start(&with(lane), pools)) {
         (_, Ok(started)) => (lane, started),
         (Lane::Transmit | Lane::Pair, Err(failure)) if !required => {
@@ -76,7 +76,7 @@ pub(super) fn start(
 
 fn tell_lane(config: &Config, port: &PortConfig, lane: Lane, offered: u16) {
     match lane {
-        _ if port.peer.is_none() => {}
+        _ if !port.in_line() => {}
         Lane::Transmit | Lane::Pair => {
             info!(port = port.name, "what passes through has a transmit queue of its own");
         }

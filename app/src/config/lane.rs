@@ -1,5 +1,7 @@
 //! Which queues of a port carry what only passes through it.
 
+use std::time::Duration;
+
 use pascaline_dpdk::Device;
 use pascaline_pipelines::Passing;
 
@@ -14,6 +16,10 @@ pub(crate) struct InLine {
     pub(crate) queue: PassingQueue,
     /// A port loses its link with its peer.
     pub(crate) pass_link_state: bool,
+    /// MACs that bridges remember at most.
+    pub(crate) addresses: u32,
+    /// How long they remember one of which they hear nothing.
+    pub(crate) age: Duration,
 }
 
 /// The way of what passes through a port, beside the queue pair that each lcore has of it.
@@ -53,7 +59,7 @@ fn of_driver(driver: &str) -> Lane {
 
 /// True if what passes through a port shall have queues of its own.
 fn wanted(config: &Config, port: &PortConfig) -> bool {
-    port.peer.is_some() && config.in_line.queue != PassingQueue::No
+    port.in_line() && config.in_line.queue != PassingQueue::No
 }
 
 /// The lane of a port whose device is open: its driver, and the most receive and transmit queues.

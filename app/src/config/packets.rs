@@ -81,8 +81,11 @@ impl Config {
         };
         let lcores = self.cores.value.len();
         let stages = STAGE * lcores * self.ports.len();
-        let in_line = self.ports.iter().filter(|port| port.peer.is_some());
-        let passing = lcores * in_line.map(|port| STAGE + self.lane_packets(port)).sum::<usize>();
+        let in_line = || self.ports.iter().filter(|port| port.in_line());
+        let passing = lcores * in_line().map(|port| STAGE + self.lane_packets(port)).sum::<usize>();
+        // What a bridge sends to several ports has a header for each.
+        let bridged = in_line().filter(|port| port.peer.is_none());
+        let flooded = lcores * bridged.map(|port| STAGE + self.lane_packets(port)).sum::<usize>();
         // What an lcore has at hand to send results with, of either kind: packets that have been added, or
         // header buffers.
         let spare = BURST * lcores;
@@ -105,7 +108,7 @@ impl Config {
         PacketBuffers {
             frames: buffers_needed(&demand),
             frame_room: room(self.ports.iter().map(|port| port.mtu).max().unwrap_or(0)),
-            headers: buffers_needed(&Demand { rx_desc: 0, slots: stages + spare, ..demand }),
+            headers: buffers_needed(&Demand { rx_desc: 0, slots: stages + flooded + spare, ..demand }),
         }
     }
 

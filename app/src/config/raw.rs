@@ -56,6 +56,8 @@ pub(super) struct Dataplane {
     pub(super) passing_queue: Option<Spanned<Named<PassingQueue>>>,
     #[serde(default)]
     pub(super) pass_link_state: bool,
+    pub(super) bridge_addresses: Option<Spanned<u32>>,
+    pub(super) bridge_age: Option<Spanned<String>>,
     /// Frames.
     pub(super) mark_from: Option<Spanned<u16>>,
 }
@@ -69,6 +71,7 @@ pub(super) struct Port {
     pub(super) rx_descriptors: Option<Spanned<u16>>,
     pub(super) tx_descriptors: Option<Spanned<u16>>,
     pub(super) peer: Option<Spanned<String>>,
+    pub(super) bridge: Option<Spanned<String>>,
     pub(super) queue: Option<Spanned<Queue>>,
 }
 

@@ -97,6 +97,8 @@ impl Config {
         all.set("dataplane.pass_link_state", self.in_line.pass_link_state);
         all.set("dataplane.passing", self.in_line.passing.name());
         all.set("dataplane.passing_queue", self.in_line.queue.name());
+        all.set("dataplane.bridge_addresses", self.in_line.addresses);
+        all.set("dataplane.bridge_age", format_duration(self.in_line.age));
     }
 
     fn service_settings(&self, all: &mut Settings) {
@@ -127,6 +129,9 @@ impl Config {
             set("tx_descriptors", port.tx_descriptors.to_string());
             if let Some(peer) = port.peer.and_then(|peer| self.ports.get(peer)) {
                 set("peer", peer.name.clone());
+            }
+            if let Some(bridge) = &port.bridge {
+                set("bridge", bridge.clone());
             }
         }
     }

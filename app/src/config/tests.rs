@@ -70,6 +70,22 @@ fn a_good_configuration_is_accepted_with_its_defaults() {
 }
 
 #[test]
+fn ports_of_one_bridge_pass_on_to_each_other_and_two_are_a_pair() {
+    let with = |ports: &str| parse(&GOOD.replacen("peer = \"p0\"\n", ports, 1)).unwrap();
+    let port = |name: &str, bridge: &str| {
+        format!("[[ports]]\nname = \"{name}\"\ndevice = \"net_ring_{name}\"\nbridge = \"{bridge}\"\n")
+    };
+    let five = [port("a", "x"), port("b", "y"), port("c", "x"), port("d", "y"), port("e", "x")].concat();
+    let config = with(&five);
+    let beyond: Vec<_> = config.ports.iter().map(|port| port.beyond.iter().collect::<Vec<_>>()).collect();
+    assert_eq!(beyond, [vec![], vec![], vec![4, 6], vec![5], vec![2, 6], vec![3], vec![2, 4]]);
+    assert_eq!((config.ports[3].peer, config.ports[2].peer), (Some(5), None));
+    let settings = config.settings();
+    assert_eq!(settings["ports.a.bridge"], "x");
+    assert_eq!((&settings["ports.b.peer"][..], &settings["ports.b.bridge"][..]), ("d", "y"));
+}
+
+#[test]
 fn the_example_configuration_is_accepted() {
     let text = include_str!("../../../conf/appliance.toml");
     let config = Config::parse(Path::new("conf/appliance.toml"), text).unwrap();
@@ -88,8 +104,9 @@ fn what_is_commented_out_in_the_example_is_accepted_too() {
     let all: Vec<String> =
         text.lines().map(|line| uncommented(line).unwrap_or_else(|| line.to_owned())).collect();
     let all = all.join("\n").replacen("mode = \"embedded\"", "mode = \"external\"", 1);
-    // A peer is a second port, which the example does not have.
+    // A peer is a second port, and a bridge has several, which the example does not have.
     let all = all.replacen("peer = \"p1\"", "", 1);
+    let all = all.replacen("bridge = \"rack\"", "", 1);
     // A job with a parent has a region, for which the example's pool is too small.
     let all = all.lines().filter(|line| !line.starts_with("parent = ")).collect::<Vec<_>>().join("\n");
     // Its file is not here.
@@ -128,6 +145,10 @@ fn every_mistake_names_its_place() {
         ("[\"10.77.0.254\", \"fd00::254\"]", "[]", "[]", "no address"),
         ("name = \"p1\"", "name = \"p0\"", "\"p0\"", "two ports"),
         ("peer = \"p0\"", "peer = \"p1\"", "\"p1\"", "no other port"),
+        ("peer = \"p0\"", "bridge = \"b\"", "\"b\"", "one port only"),
+        ("peer = \"p0\"", "peer = \"p0\"\nbridge = \"b\"", "\"b\"", "has a peer already"),
+        ("cores = [1]", "cores = [1]\nbridge_addresses = 2", "2", "out of range"),
+        ("cores = [1]", "cores = [1]\nbridge_age = \"1h\"", "\"1h\"", "out of range"),
         ("addresses =", "udp_port = 0\naddresses =", "0", "UDP port 0"),
         ("addresses =", "udp_ports = 0\naddresses =", "0", "power of two"),
         ("addresses =", "udp_ports = 3\naddresses =", "3", "power of two"),

@@ -38,6 +38,8 @@ pub(crate) struct Wanted {
     pub(crate) inline: bool,
     /// Two lcores instead of one.
     pub(crate) two_lcores: bool,
+    /// All ports are in one bridge.
+    pub(crate) bridge: bool,
     /// Ports of this driver, with a transmit queue of its own for what passes through.
     pub(crate) own_queue: Option<&'static str>,
     /// A single queue, however many lcores there are.
@@ -104,8 +106,11 @@ fn ports(network: &Network, wanted: Wanted) -> String {
     let mut text = String::new();
     for port in 0..network.workers.len() {
         let queues = if wanted.two_lcores && !wanted.one_queue { ",qpairs=2" } else { "" };
-        let peer =
-            if wanted.inline && port < 2 { format!("peer = \"p{}\"\n", 1 - port) } else { String::new() };
+        let peer = match () {
+            () if wanted.bridge => "bridge = \"all\"\n".to_owned(),
+            () if wanted.inline && port < 2 => format!("peer = \"p{}\"\n", 1 - port),
+            () => String::new(),
+        };
         let device = match wanted.own_queue {
             Some("net_af_packet") if !wanted.one_queue => {
                 format!("net_af_packet{port},iface=pas{port},qpairs=2")

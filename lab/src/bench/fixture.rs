@@ -18,7 +18,7 @@ use pascaline_pipelines::jobs::Endpoint;
 use pascaline_pipelines::membership::{JobSpec, Secret, ServerMode};
 use pascaline_pipelines::server::ServerEnd;
 use pascaline_pipelines::{
-    ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortSetup, Setup,
+    ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortSetup, Ports, Setup,
 };
 use pascaline_telemetry::{LcoreCounters, LcoreReaders, Surveyor, recorder};
 use pascaline_wire::control::{Action, Control, Status};
@@ -183,7 +183,7 @@ pub(crate) fn lcores<I: Io<Buf = Mbuf>, const WORDS: usize>(
     let setup = Setup::new(
         vec![local],
         UdpPorts::single(DEFAULT_PORT),
-        vec![PortSetup { mac, peer: None, mtu: u16::MAX }],
+        vec![PortSetup { mac, beyond: Ports::NONE, mtu: u16::MAX }],
     );
     let setup = Arc::new(setup);
     let membership = join_all(load, counting)?;

@@ -58,11 +58,11 @@ impl Classifier<'_> {
         if job.mode == Mode::Olaf { Ok(job) } else { Err((DropReason::UnhandledKind, None)) }
     }
 
-    /// True for a sender that is unknown here, if the port has a peer. A member of another generation is
-    /// known.
+    /// True for a sender that is unknown here, if there is a way on from the port. A member of another
+    /// generation is known.
     fn may_pass(&self, (reason, objection): Untaken) -> bool {
         let unknown = objection.is_none() || matches!(reason, DropReason::UnknownJob | DropReason::NotMember);
-        unknown && self.setup.ports.get(self.port).is_some_and(|port| port.peer.is_some())
+        unknown && !self.setup.beyond(self.port).is_empty()
     }
 
     /// An answer to an update: only of the cluster's own server, or of the job's parent. It is never answered

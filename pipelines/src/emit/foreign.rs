@@ -5,7 +5,7 @@ use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_telemetry::Counter;
 use pascaline_wire::switchml::{HEADERS, Route, headers};
 
-use super::{Class, Emitter};
+use super::Emitter;
 use crate::io::Io;
 use crate::jobs::Job;
 use crate::switchml::SwitchMl;
@@ -28,7 +28,7 @@ impl<I: Io> Emitter<I> {
             let route = Route { to: (member.endpoint.mac, address, udp_port), from };
             let frame = self.foreign_frame(port, &headers(&route, body), result.payload);
             if let Some(frame) = frame {
-                self.stage(port, frame, Class::Own);
+                self.stage(port, frame);
                 self.tally.add(Counter::ResultsSent, 1);
             }
         }

@@ -6,7 +6,7 @@ use pascaline_telemetry::Counter;
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 use pascaline_wire::template::{Heads, PLAIN, PlainCommon, PlainHead};
 
-use super::{Class, Emitter};
+use super::Emitter;
 use crate::io::Io;
 use crate::jobs::{Job, JobTable, Member};
 
@@ -143,7 +143,7 @@ impl<I: Io> Emitter<I> {
         };
         let sent = frame.is_some();
         if let Some(frame) = frame {
-            self.stage(port, frame, Class::Own);
+            self.stage(port, frame);
         }
         sent
     }

@@ -21,6 +21,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let table = Arc::clone(&self.table);
         let now = self.emitter.io.now();
         self.emitter.swept_at = now;
+        self.setup.bridge.sweep(now);
         let judge = |key: Key, first: Option<u64>| match table.get(key.job()) {
             Some(job) if job.epoch == key.epoch() => {
                 let (limit, quota) = (job.policy.partial_after, job.policy.quota);

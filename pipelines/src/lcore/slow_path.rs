@@ -15,14 +15,12 @@ use pascaline_wire::{Datagram, arp, icmp};
 use super::Lcore;
 use super::from_above::below;
 use crate::classify::{Class, Classifier, reason};
-use crate::emit;
 use crate::io::{BURST, Io};
 use crate::jobs::{Endpoint, JobTable, Mode};
 use crate::limits::{ASK_NS, ASK_WINDOWS};
 use crate::membership::ControlRequest;
 use crate::per_job::says_of_job;
 use crate::server;
-use crate::setup::Passing;
 use crate::updates::Offer;
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
@@ -35,7 +33,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         for mut packet in packets {
             let class = classifier.classify(packet.bytes());
             match class {
-                Class::Bypass => self.bypass(port, packet),
+                Class::Bypass => self.bypass(port, now, packet),
                 Class::Foreign(request) => self.offer_foreign(&table, &request, packet),
                 Class::ForeignDrop(job, reason) => self.drop_foreign(&table, job, reason, packet),
                 _ if packet.bad_checksum() => self.emitter.discard(packet, DropReason::Checksum),
@@ -218,20 +216,6 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
-    /// Forwards a packet that is not for the appliance.
-    fn bypass(&mut self, port: usize, packet: I::Buf) {
-        match self.setup.ports.get(port).and_then(|own| own.peer) {
-            Some(peer) => {
-                self.emitter.tally.add(Counter::Forwarded, 1);
-                match self.setup.passing {
-                    Passing::First => self.emitter.stage_passing(peer, packet),
-                    Passing::InTurn => self.emitter.stage(peer, packet, emit::Class::Forwarded),
-                }
-            }
-            None => self.emitter.discard(packet, DropReason::NotForUs),
-        }
-    }
-
     fn pass_to_server(&mut self, by: &Classifier<'_>, datagram: &Datagram, packet: I::Buf) {
         let Datagram { header, payload, .. } = datagram;
         let Some(job) = by.table.get(header.job) else {
@@ -285,7 +269,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         };
         if done {
             self.emitter.tally.add(Counter::Answered, 1);
-            self.emitter.stage(port, packet, emit::Class::Own);
+            self.emitter.stage(port, packet);
         } else {
             self.emitter.discard(packet, DropReason::Truncated);
         }

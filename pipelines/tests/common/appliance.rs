@@ -9,8 +9,8 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_pipelines::{
-    ControlPlane, Io, Lcore, LcoreParts, Marks, Membership, Passing, PortQueue, PortSetup, QueueCounts,
-    ServerEnd, Setup, Turn, UpdateEnd,
+    Bridge, ControlPlane, Io, Lcore, LcoreParts, Marks, Membership, Passing, PortQueue, PortSetup, Ports,
+    QueueCounts, ServerEnd, Setup, Turn, UpdateEnd,
 };
 use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Reading, RecorderReader, Surveyor, recorder};
 use pascaline_wire::UdpPorts;
@@ -27,6 +27,8 @@ use pascaline_testkit::{
 pub(crate) struct Plan {
     /// The peer of each port.
     pub(crate) peers: Vec<Option<usize>>,
+    /// MACs that the bridge between all ports remembers; none: no bridge, but peers.
+    pub(crate) bridge: Option<usize>,
     pub(crate) jobs: Vec<JobSpec>,
     pub(crate) pool: PoolConfig,
     pub(crate) first_epoch: u8,
@@ -51,6 +53,7 @@ impl Plan {
     pub(crate) fn one_armed() -> Self {
         Self {
             peers: vec![None],
+            bridge: None,
             jobs: vec![job(JOB, 4)],
             pool: PoolConfig { slots: 64, ways: 4, ..PoolConfig::default() },
             first_epoch: 5,
@@ -63,6 +66,11 @@ impl Plan {
         }
     }
 
+    /// A bridge between three ports.
+    pub(crate) fn bridge() -> Self {
+        Self { peers: vec![None; 3], bridge: Some(64), ..Self::one_armed() }
+    }
+
     /// Two ports, each the other's peer.
     pub(crate) fn inline() -> Self {
         Self { peers: vec![Some(1), Some(0)], ..Self::one_armed() }
@@ -71,12 +79,18 @@ impl Plan {
     pub(crate) fn setup(&self) -> Setup {
         let port = |(port, &peer): (usize, &Option<usize>)| PortSetup {
             mac: port_mac(u8::try_from(port).unwrap()),
-            peer,
+            beyond: match self.bridge {
+                Some(_) => Ports::of(0..self.peers.len()).without(port),
+                None => Ports::of(peer),
+            },
             mtu: 1500,
         };
         let ports = self.peers.iter().enumerate().map(port).collect();
         let mut setup = Setup::new(self.addresses.clone(), self.udp_ports, ports).known_by(self.dscp);
         (setup.passing, setup.marks) = (self.passing, self.marks);
+        if let Some(addresses) = self.bridge {
+            setup.bridge = Arc::new(Bridge::new(addresses, Duration::from_secs(300)));
+        }
         setup
     }
 }

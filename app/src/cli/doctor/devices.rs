@@ -142,14 +142,21 @@ fn bind(nic: &Nic) -> String {
     )
 }
 
-/// What becomes of frames that only pass through a pair of ports.
+/// What becomes of frames that only pass through.
 fn in_line(config: &Config, port: &PortConfig) -> Vec<Finding> {
     let check = "in-line";
-    let Some(peer) = port.peer.and_then(|peer| config.ports.get(peer)) else { return Vec::new() };
+    if !port.in_line() {
+        return Vec::new();
+    }
+    let others: Vec<&str> =
+        port.beyond.iter().filter_map(|at| Some(config.ports.get(at)?.name.as_str())).collect();
     let name = &port.name;
     let closed = Finding::warn(
         check,
-        format!("port {name}: while the program does not run, nothing passes to {} (fail closed)", peer.name),
+        format!(
+            "port {name}: while the program does not run, nothing passes to {} (fail closed)",
+            others.join(", ")
+        ),
         "a card with a bypass, or a second path that spanning tree or routing takes meanwhile",
     );
     let harm = harm(&port.device.value);

@@ -1,6 +1,8 @@
 //! Ports.
 
-use pascaline_pipelines::{Passing, PortQueue};
+use std::time::Duration;
+
+use pascaline_pipelines::{Passing, PortQueue, Ports};
 use toml::Spanned;
 
 use super::devices::Taken;
@@ -11,6 +13,11 @@ use crate::config::{PassingQueue, PortConfig, raw};
 
 const DEFAULT_MTU: u16 = 1500;
 const DEFAULT_DESCRIPTORS: u16 = 512;
+const DEFAULT_ADDRESSES: u32 = 4096;
+/// Of IEEE 802.1D, Table 7-5.
+const DEFAULT_AGE: Duration = Duration::from_secs(300);
+const LEAST_AGE: Duration = Duration::from_secs(10);
+const MOST_AGE: Duration = Duration::from_secs(1000);
 /// `RTE_MAX_ETHPORTS` of the distributions.
 const MOST_PORTS: usize = 32;
 
@@ -27,7 +34,17 @@ impl Accept<'_> {
             _ if in_turn => Ok(PassingQueue::No),
             queue => Ok(word(queue.as_ref()).unwrap_or_default()),
         };
-        Ok(InLine { passing, queue: queue?, pass_link_state: dataplane.pass_link_state })
+        let pass_link_state = dataplane.pass_link_state;
+        let written = dataplane.bridge_addresses.as_ref();
+        let addresses = self.within(written, DEFAULT_ADDRESSES, 8, 1 << 20, "bridge_addresses")?;
+        let age = self.duration(dataplane.bridge_age.as_ref(), DEFAULT_AGE)?;
+        match &dataplane.bridge_age {
+            Some(written) if !(LEAST_AGE..=MOST_AGE).contains(&age) => {
+                let message = format!("bridge_age = {:?} is out of range", written.get_ref());
+                Err(self.error(written, message, "choose a time from 10s to 1000s"))
+            }
+            _ => Ok(InLine { passing, queue: queue?, pass_link_state, addresses, age }),
+        }
     }
 
     pub(super) fn ports(&self, written: &Spanned<Vec<Spanned<raw::Port>>>) -> Checked<Vec<PortConfig>> {
@@ -65,13 +82,22 @@ impl Accept<'_> {
                     "tx_descriptors",
                 )?,
                 peer: None,
+                bridge: None,
+                beyond: Ports::NONE,
                 queue: port
                     .queue
                     .as_ref()
                     .map_or(Ok(PortQueue::default()), |queue| self.queue(queue.get_ref()))?,
             });
         }
-        for (at, port) in written.get_ref().iter().map(Spanned::get_ref).enumerate() {
+        self.pair(written.get_ref(), &mut ports)?;
+        self.bridge(written.get_ref(), &mut ports)?;
+        Ok(ports)
+    }
+
+    /// Ports that name each other.
+    fn pair(&self, written: &[Spanned<raw::Port>], ports: &mut [PortConfig]) -> Checked<()> {
+        for (at, port) in written.iter().map(Spanned::get_ref).enumerate() {
             let Some(peer) = &port.peer else { continue };
             let found = ports.iter().position(|other| other.name == *peer.get_ref());
             let Some(found) = found.filter(|&found| found != at) else {
@@ -83,9 +109,40 @@ impl Accept<'_> {
                     let message = format!("port {:?} has another peer already", ports[from].name);
                     return Err(self.error(peer, message, "peers come in pairs"));
                 }
-                ports[from].peer = Some(to);
+                (ports[from].peer, ports[from].beyond) = (Some(to), Ports::of([to]));
             }
         }
-        Ok(ports)
+        Ok(())
+    }
+
+    /// Ports that name a bridge. Two of one name are a pair: between them, there is nothing to be learned.
+    fn bridge(&self, written: &[Spanned<raw::Port>], ports: &mut [PortConfig]) -> Checked<()> {
+        let name = |port: &Spanned<raw::Port>| port.get_ref().bridge.as_ref().map(Spanned::get_ref).cloned();
+        for (at, port) in written.iter().map(Spanned::get_ref).enumerate() {
+            let Some(bridge) = &port.bridge else { continue };
+            if ports[at].peer.is_some() {
+                let message = format!("port {:?} has a peer already", ports[at].name);
+                return Err(self.error(
+                    bridge,
+                    message,
+                    "leave `peer` out: a bridge has all ports of its name",
+                ));
+            }
+            self.plain_name(bridge, "a bridge")?;
+        }
+        for at in 0..written.len() {
+            let (Some(bridge), Some(place)) = (name(&written[at]), &written[at].get_ref().bridge) else {
+                continue;
+            };
+            let others = (0..written.len()).filter(|&other| name(&written[other]).as_ref() == Some(&bridge));
+            let others = Ports::of(others).without(at);
+            if others.is_empty() {
+                let message = format!("the bridge {bridge:?} has one port only");
+                return Err(self.error(place, message, "name it at its other ports, too"));
+            }
+            let port = &mut ports[at];
+            (port.peer, port.beyond, port.bridge) = (others.only(), others, Some(bridge));
+        }
+        Ok(())
     }
 }
