@@ -1,5 +1,7 @@
 //! Another appliance takes the place of one that is silent.
 
+use core::time::Duration;
+
 use pascaline_pipelines::membership::{Command, JobSpec};
 use pascaline_testkit::JOB;
 use pascaline_wire::control::{self, ASK, Status};
@@ -233,5 +235,34 @@ fn backups_change_while_the_job_goes_on() {
     node.appliance.plane.reconfigure(node.appliance.now, vec![spec], None);
     tree.pass(1);
     assert_sums(&mut tree, &all, 0);
+    tree.end();
+}
+
+/// One in the middle is gone for good: the one that stands in gets its rank as soon as it has been silent for
+/// half a second, and the workers go on.
+#[test]
+fn the_backup_of_one_in_the_middle_has_its_place_soon() {
+    let above = [None, Some((0, 0)), Some((1, 0)), Some((1, 1)), Some((0, 0)), Some((0, 1))];
+    let shape: Vec<_> = [2, 2, 1, 1, 2, 1].into_iter().zip(above).collect();
+    let backups = [vec![], vec![], vec![(4, 0)], vec![(4, 1)], vec![], vec![]];
+    let mut tree = Tree::with_backups(&shape, &backups, &job(JOB, 2));
+    let mut all = [tree.below(2), tree.below(3), tree.below(5)].concat();
+    tree.form(&mut all, 0);
+    let (before, began) = (all[0].worker.epoch, tree.nodes[0].appliance.now);
+    tree.dead[1] = true;
+    let mut on = [false; 3];
+    while on != [true; 3] {
+        for (below, on) in all.iter_mut().zip(&mut on) {
+            let epoch = below.worker.epoch;
+            let answer = if epoch == before {
+                tree.heartbeat(below, before)
+            } else {
+                tree.join(below, control::generation(before), control::generation(epoch))
+            };
+            *on = answer.status == Status::Ok && below.worker.epoch != before;
+        }
+        let passed = tree.nodes[0].appliance.now - began;
+        assert!(passed < Duration::from_millis(1300), "{passed:?}: {:?}", tree.uplinks());
+    }
     tree.end();
 }
