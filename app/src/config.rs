@@ -144,7 +144,7 @@ pub(crate) struct Config {
     pub(crate) hugepages: Hugepages,
     pub(crate) memory_mb: Located<u32>,
     pub(crate) drain: Duration,
-    /// What becomes of what is not for the appliance.
+    /// How the appliance passes on what is not for it.
     pub(crate) in_line: InLine,
     /// From when on results say that there is congestion here.
     pub(crate) marks: Marks,

@@ -14,7 +14,7 @@ from lab_etcd import Killing, several
 from lab_middle import middle_killed
 from lab_tcp import tcp
 from lab_trees import trees
-from laboratory import Case, Done, Lab
+from laboratory import Case, Done, Lab, Parents
 from process import Failure, run
 
 # The job over two levels, and that of the same workers straight at the root.
@@ -98,26 +98,11 @@ def root_killed(lab: Lab, case: Case) -> None:
     if not backups:
         raise Failure("root_killed takes a second spine, with the root's backup: --spines 2")
     _root(lab, backups[0])
-    roots = {site.appliance_address: site.name for site in (root, backups[0])}
-    leaf = lab.appliances[lab.fabric.leaves[0].name]
+    parents = Parents(lab, _TREE, [root, backups[0]], lab.fabric.leaves[0])
     downtimes, resumed, verified = [], 0, True
-    gone: dict[str, Appliance] = {}
-
-    def kill() -> None:
-        # Either may be in force. Nobody is to miss it meanwhile.
-        parent = leaf.admin(f"/api/v1/jobs/{_TREE}/explain")["parent"]["address"]
-        name = roots[parent.split()[0]]
-        gone[name] = lab.appliances.pop(name)
-        gone[name].kill()
-
-    def come_back() -> None:
-        for name in list(gone):
-            lab.appliances[name] = gone.pop(name)
-            lab.appliances[name].restart(lab.stop)
-
     for _ in range(_KILLS):
-        come_back()
-        done = lab.allreduce(_racks(lab), job=_TREE, half_way=kill)
+        parents.come_back()
+        done = lab.allreduce(_racks(lab), job=_TREE, half_way=parents.kill)
         downtimes.append(round(max(done.seconds) - done.median, 3))
         resumed, verified = resumed + done.resumed, verified and done.verified
     case.figures = {
@@ -131,7 +116,7 @@ def root_killed(lab: Lab, case: Case) -> None:
         resumed >= _KILLS * lab.fabric.shape.workers, "somebody has not noticed that the root was killed"
     )
     lab.accounts_hold(case)
-    come_back()
+    parents.come_back()
 
 
 def halted(lab: Lab, case: Case) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 
-from appliance import UDP_PORT, Appliance, Settings
+from appliance import UDP_PORT, Settings
 from fabric import Site
-from laboratory import Case, Done, Lab
+from laboratory import Case, Done, Lab, Parents
 from process import Failure
 
 _JOB = 21
@@ -25,25 +25,11 @@ def middle_killed(lab: Lab, case: Case) -> None:
     # The workers of rack 2 are not at its appliance, which is the root, but at the spare one.
     rack = Site("rack2", fabric.spare.appliance, fabric.spare.appliance_address, root.router, fabric.mtu)
     rack.workers = root.workers
-    names = {site.appliance_address: site.name for site in middles}
-    leaf = lab.appliances[fabric.leaves[0].name]
-    gone: dict[str, Appliance] = {}
-
-    def kill() -> None:
-        parent = leaf.admin(f"/api/v1/jobs/{_JOB}/explain")["parent"]["address"]
-        name = names[parent.split()[0]]
-        gone[name] = lab.appliances.pop(name)
-        gone[name].kill()
-
-    def come_back() -> None:
-        for name in list(gone):
-            lab.appliances[name] = gone.pop(name)
-            lab.appliances[name].restart(lab.stop)
-
+    parents = Parents(lab, _JOB, middles, fabric.leaves[0])
     runs: list[Done] = []
     for _ in range(_KILLS):
-        come_back()
-        runs.append(lab.allreduce([*fabric.leaves[:2], rack], job=_JOB, half_way=kill))
+        parents.come_back()
+        runs.append(lab.allreduce([*fabric.leaves[:2], rack], job=_JOB, half_way=parents.kill))
     downtimes = [round(max(done.seconds) - done.median, 3) for done in runs]
     case.figures = {
         "verified": all(done.verified for done in runs),
@@ -54,7 +40,7 @@ def middle_killed(lab: Lab, case: Case) -> None:
     case.demand(all(done.verified for done in runs), "not every worker has verified every sum")
     case.demand(all(done.resumed for done in runs), "nobody has noticed that the middle was killed")
     lab.accounts_hold(case)
-    come_back()
+    parents.come_back()
     for site in fabric.sites:
         lab.clear(site)
 

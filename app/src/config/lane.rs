@@ -7,7 +7,7 @@ use pascaline_pipelines::Passing;
 
 use super::{Config, PassingQueue, PortConfig};
 
-/// What becomes of what is not for the appliance and passes through.
+/// How the appliance passes on what is not for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InLine {
     /// When it leaves for the peer port.

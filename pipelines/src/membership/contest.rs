@@ -56,12 +56,12 @@ impl JobRecord {
         let contest = Contest { latest: now, ..contest.unwrap_or(fresh) };
         rank.contest = Some(contest);
         let asked = now.saturating_sub(contest.since);
-        let unknown = if asked >= PATIENCE { Status::RankTaken } else { Status::Pending };
+        let refusal = if asked >= PATIENCE { Status::RankTaken } else { Status::Pending };
         // An appliance says that it is alive, whether anybody waits or not.
         if joined.is_appliance {
             let silent = now.saturating_sub(joined.heard.max(joined.alive));
             let gone = silent >= APPLIANCE_GONE;
-            return if gone { Ok(()) } else { Err(Decision::of(unknown).hidden()) };
+            return if gone { Ok(()) } else { Err(Decision::of(refusal).hidden()) };
         }
         if joined.heard > contest.since + UNDER_WAY {
             rank.contest = None;
@@ -75,7 +75,7 @@ impl JobRecord {
         if asked >= enough {
             return Ok(());
         }
-        Err(Decision::of(unknown).hidden())
+        Err(Decision::of(refusal).hidden())
     }
 
     /// True if a live member would have been heard of within [`LIVELY`]: it asks to join, or is inside an

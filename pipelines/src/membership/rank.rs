@@ -21,7 +21,7 @@ pub(super) struct Joined {
     pub(super) number: u32,
     /// The last sign of life.
     pub(super) heard: Duration,
-    /// When it last asked for something else: an appliance does, whether anybody waits or not.
+    /// Its last Query: an appliance sends them whether anybody waits or not.
     pub(super) alive: Duration,
     /// The last heartbeat since the generation is complete.
     pub(super) waiting: Option<Duration>,

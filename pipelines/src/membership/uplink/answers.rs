@@ -79,7 +79,6 @@ impl Uplink {
     }
 
     fn joined(&mut self, now: Duration, wish: &Wish, header: &Header, ack: &Control) -> News {
-        let claims = wish.resume != 0;
         match ack.status {
             Status::Pending | Status::WrongEpoch => {
                 self.refused = None;
@@ -116,12 +115,10 @@ impl Uplink {
                 News::Formed(granted)
             }
             Status::TooMany => News::Nothing,
-            // An old Join, of an earlier life of this appliance, has taken its place since; or this session
-            // was taken for dead.
-            Status::StaleSession | Status::RankLost if !claims || ack.status == Status::StaleSession => {
-                self.forget();
-                News::Displaced
-            }
+            // An old Join, of an earlier life of this appliance, has taken its place since.
+            Status::StaleSession => self.displaced(),
+            // This session was taken for dead. What claims to go on has nothing to go on with.
+            Status::RankLost if wish.resume == 0 => self.displaced(),
             Status::Halted if self.to_reset => {
                 self.reset_first(now, *wish);
                 News::Nothing
@@ -132,6 +129,11 @@ impl Uplink {
                 self.suspended(status == Status::Halted)
             }
         }
+    }
+
+    const fn displaced(&mut self) -> News {
+        self.forget();
+        News::Displaced
     }
 
     /// The parent has rejected a packet, perhaps since the generation is over: it is asked.

@@ -36,6 +36,13 @@ struct Way {
     waits: bool,
 }
 
+impl Way {
+    /// What was heard of it says something of now.
+    fn is_fresh(&self, now: Duration) -> bool {
+        self.heard.is_some_and(|heard| now.saturating_sub(heard) < FRESH)
+    }
+}
+
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Ways {
@@ -74,9 +81,8 @@ impl Ways {
 
     /// Where to go rather than to the one in force, if that is `silent` or not.
     fn better(&self, now: Duration, silent: bool) -> Option<usize> {
-        let fresh = |way: &Way| way.heard.is_some_and(|heard| now.saturating_sub(heard) < FRESH);
-        let whole = self.all.iter().position(|way| fresh(way) && way.whole);
-        let first = self.all.iter().position(fresh);
+        let whole = self.all.iter().position(|way| way.is_fresh(now) && way.whole);
+        let first = self.all.iter().position(|way| way.is_fresh(now));
         match () {
             () if silent => Some(whole.or(first).unwrap_or_else(|| self.next())),
             () if now < self.held => None,
@@ -86,8 +92,7 @@ impl Ways {
 
     /// An earlier one, where others wait for this appliance: they have come to different ones.
     fn divided(&self, now: Duration) -> Option<usize> {
-        let fresh = |way: &Way| way.heard.is_some_and(|heard| now.saturating_sub(heard) < FRESH);
-        self.all[..self.at].iter().position(|way| fresh(way) && way.whole && way.waits)
+        self.all[..self.at].iter().position(|way| way.is_fresh(now) && way.whole && way.waits)
     }
 
     /// This appliance has been taken in, or has left in good order, and may go elsewhere.
