@@ -9,6 +9,7 @@
 //! worker has a DCTCP connection to the next, and sends what it has of what it must pass on.
 
 mod adder;
+pub(crate) mod asynchronous;
 pub(crate) mod fluid;
 mod load;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! papers/002: gradients of four models over a parameter server, a ring, and a switch that adds.
 
+mod asynchronous;
+
 use pascaline_sim::fabric::Clos;
 use pascaline_wire::CongestionControl::Fixed;
 
@@ -9,9 +11,14 @@ use crate::experiments::cluster::{Job, PACKET, Scheme, Setting, run};
 type Made = anyhow::Result<Figure>;
 
 /// What can be made.
-pub(super) const FIGURES: [Entry; 3] = [
+pub(super) const FIGURES: [Entry; 4] = [
     Entry { name: "iswitch-fig-12", about: "iSwitch: time of a synchronous iteration", make: figure_12 },
     Entry { name: "iswitch-table-3", about: "iSwitch: speedups of synchronous training", make: table_3 },
+    Entry {
+        name: "iswitch-table-5",
+        about: "iSwitch: asynchronous training, intervals and speedups",
+        make: asynchronous::table_5,
+    },
     Entry { name: "iswitch-fig-15", about: "iSwitch: 4 to 12 workers in racks of three", make: figure_15 },
 ];
 

@@ -12,6 +12,8 @@ use pascaline_wire::Element;
 const REGION: u32 = 2 * super::WINDOW as u32;
 /// Bytes of a payload: how many workers are inside.
 const LEN: u16 = 4;
+/// Room of a packet: a sum of some ranks has a trailer that says which.
+const ROOM: usize = 64;
 
 pub(super) struct Adder {
     session: Session<HeapBuf>,
@@ -39,14 +41,15 @@ impl Adder {
         Ok(Self { session, buffers: HeapPool::new(), sums: Sums::default(), trees })
     }
 
-    /// Adds a contribution. Returns the sum if it was the last of `fan_in`.
+    /// Adds a contribution to a sum of all ranks, of which so many suffice. Returns it if this was the last
+    /// that it needs.
     pub(super) fn add(
         &mut self,
         now: u64,
         tree: u32,
         psn: u32,
         rank: u16,
-        fan_in: u16,
+        (fan_in, needed): (u16, u16),
         of: u32,
     ) -> Option<u32> {
         let place = self.trees.iter().position(|&other| other == tree)?;
@@ -59,7 +62,7 @@ impl Adder {
             rank,
             fan_in,
             job_fan_in: fan_in,
-            needed: fan_in,
+            needed,
             count: 1,
             inside: 0,
             element: Element::I32_SUM.code(),
@@ -74,13 +77,15 @@ impl Adder {
             now,
         };
         let bytes = of.to_le_bytes();
-        // Spare packets have had the same length.
         let packet = match self.sums.spare.pop() {
             Some(mut packet) => {
+                // One that had a trailer is longer; all have the room.
+                let fits = packet.set_len(bytes.len());
+                debug_assert!(fits, "a packet without room");
                 packet.bytes_mut().copy_from_slice(&bytes);
                 packet
             }
-            None => self.buffers.alloc(&bytes, usize::from(LEN)),
+            None => self.buffers.alloc(&bytes, ROOM),
         };
         self.sums.done = None;
         self.session.offer(&request, policy.region, packet, &mut self.sums);

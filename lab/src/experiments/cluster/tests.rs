@@ -4,6 +4,7 @@
 use pascaline_sim::fabric::{Clos, Cuts};
 use pascaline_wire::CongestionControl::{Fixed, Panama};
 
+use super::asynchronous::{Training, served, switched};
 use super::{Job, Load, Plain, Scheme, Setting, Transport, draw, run};
 
 fn setting(scheme: Scheme, workers: usize, packets: u32) -> Setting {
@@ -89,4 +90,28 @@ fn a_shared_cluster_has_its_load_and_is_exact() {
         assert!(outcome.iterations.iter().all(|&ended| ended > 0), "{:?}", outcome.iterations);
         assert!(outcome.flows.iter().all(|&(wanted, arrived, _)| arrived <= wanted));
     }
+}
+
+/// Nobody waits: with H of four an iteration takes what its slowest computation takes, and combining is
+/// hidden; with fewer it takes less. A server changes weights as often as four workers send, or as it can.
+#[test]
+fn who_waits_for_nobody_is_late_within_the_bound() {
+    let (workers, needed, bound, computes) = (4, 4, 3, 20_000_000);
+    let (there, back, serves, iterations, seed) = (2_000_000, 2_000_000, 0, 2000, 1);
+    let all = Training { workers, needed, bound, computes, there, back, serves, iterations, seed };
+    let mut last = f64::INFINITY;
+    for needed in [4, 3, 2] {
+        let trained = switched(&Training { needed, ..all }).unwrap();
+        assert_eq!(trained, switched(&Training { needed, ..all }).unwrap());
+        assert!(trained.interval < last && trained.most <= 3, "{needed}: {trained:?}");
+        last = trained.interval;
+        if needed == 4 {
+            assert!((20e6..23e6).contains(&trained.interval), "{trained:?}");
+            assert_eq!(trained.refused, 0);
+        }
+    }
+    let trained = served(&all).unwrap();
+    assert!((6e6..7e6).contains(&trained.interval) && trained.most <= 3, "{trained:?}");
+    let slow = served(&Training { serves: 30_000_000, ..all }).unwrap();
+    assert!((30e6..31e6).contains(&slow.interval), "{slow:?}");
 }

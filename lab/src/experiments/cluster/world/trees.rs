@@ -39,7 +39,9 @@ impl World<'_> {
         let marks = &mut self.jobs[job].trees[at].marks;
         let mark = psn as usize % marks.len();
         marks[mark] |= marked;
-        let sum = self.adders[leaf].as_mut().and_then(|adder| adder.add(now, tree, name, place, fan_in, 1));
+        let sum = self.adders[leaf]
+            .as_mut()
+            .and_then(|adder| adder.add(now, tree, name, place, (fan_in, fan_in), 1));
         let Some(sum) = sum else { return };
         self.outcome.wrong += u64::from(sum != u32::from(fan_in));
         if self.jobs[job].groups.len() == 1 {
@@ -60,7 +62,8 @@ impl World<'_> {
         trees[at].marks[mark] |= marked;
         let (fan_in, inside) = (groups.len() as u16, u32::from(groups[usize::from(group)].1));
         let adder = self.adders[self.setting.clos.leaves + spine].as_mut();
-        let Some(sum) = adder.and_then(|adder| adder.add(now, tree, name, group, fan_in, inside)) else {
+        let Some(sum) = adder.and_then(|adder| adder.add(now, tree, name, group, (fan_in, fan_in), inside))
+        else {
             return;
         };
         self.outcome.wrong += u64::from(sum as usize != self.setting.jobs[job].workers.len());
