@@ -10,6 +10,7 @@
 
 mod agenda;
 mod experiment;
+mod ledger;
 mod line;
 mod outcome;
 mod paper;
@@ -23,10 +24,11 @@ mod tests;
 mod worker;
 
 pub(crate) use experiment::{Best, Comparison, Experiment, Part, Row};
+pub(crate) use ledger::{Case, Repair, Role, Task};
 pub(crate) use paper::{Fact, Measure, SIDES, Side};
 pub(crate) use payload::Payload;
 pub(crate) use run::{run, watched};
-pub(crate) use setting::{HEADERS, Lossy, Mix, Setting};
+pub(crate) use setting::{HEADERS, Lossy, Mix, ResultsAt, Setting};
 
 /// The figures of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]

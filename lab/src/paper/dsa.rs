@@ -1,12 +1,14 @@
 //! papers/003. Pool, parameter server and the workers' windows and recovery are the product's.
 
+mod losses;
+
 use super::figure::{Curves, Entry, Figure, Row, Scope, distribution, quantile};
 use crate::experiments::policies::{Lossy, Measure, Mix, Run, SIDES, Setting, Side, run, watched};
 
 type Made = anyhow::Result<Figure>;
 
 /// What can be made.
-pub(super) const FIGURES: [Entry; 9] = [
+pub(super) const FIGURES: [Entry; 10] = [
     Entry { name: "dsa-fig-1", about: "DSA: for how long a slot is taken", make: figure_1 },
     Entry { name: "dsa-fig-5", about: "DSA: time to the same accuracy, two jobs", make: figure_5 },
     Entry { name: "dsa-fig-6", about: "DSA: training speed of eight models, two jobs", make: figure_6 },
@@ -16,6 +18,7 @@ pub(super) const FIGURES: [Entry; 9] = [
     Entry { name: "dsa-fig-10", about: "DSA: use of the pool's memory", make: figure_10 },
     Entry { name: "dsa-fig-11", about: "DSA: its priorities beside always and by a coin", make: figure_11 },
     Entry { name: "dsa-fig-12", about: "DSA: training speed when packets are lost", make: figure_12 },
+    Entry { name: "dsa-losses", about: "DSA: what is lost, and what repairs it", make: losses::figure },
 ];
 
 /// The systems, as places in [`SIDES`].
@@ -205,8 +208,9 @@ fn figure_1(scope: &Scope) -> Made {
         let point = format!("{}hosts look each {poll_us} µs", if paper { "" } else { "knob: " });
         for (side, name) in [(ATP, "ATP"), (DSA, "DSA")] {
             let setting = Setting { poll_us, jobs: 4, scale: 8, ..on(base(scope), side) };
-            let each = scope
-                .each(figure.seeds, |seed| Ok(watched(&Setting { seed: seed + 1, ..setting }, true)?.1))?;
+            let each = scope.each(figure.seeds, |seed| {
+                Ok(watched(&Setting { seed: seed + 1, ..setting }, true)?.occupation)
+            })?;
             let times = |each: &Vec<u64>| each.iter().map(|&time| time as f64 / 1e9).collect::<Vec<f64>>();
             let medians: Vec<f64> = each.iter().map(|each| quantile(&times(each), 0.5)).collect();
             let row = Row::of(point.as_str(), format!("{name}, median"), &medians, "ms");

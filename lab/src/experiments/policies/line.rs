@@ -16,6 +16,17 @@ pub(super) struct Kind {
     pub(super) loss: u32,
 }
 
+/// What becomes of a packet that is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is the only one under way, so that [`Line::next`] has changed.
+    First,
+    /// It follows others.
+    Queued,
+    /// It will not arrive.
+    Lost,
+}
+
 /// One direction of a line, with an unbounded queue before it.
 #[derive(Debug)]
 pub(super) struct Line<P> {
@@ -30,15 +41,16 @@ impl<P> Line<P> {
         Self { kind, free_at: 0, under_way: VecDeque::new(), random: Random::new(seed) }
     }
 
-    /// Sends a packet of `bytes` bytes; a lost packet takes its time too. True if the line was empty, so that
-    /// [`next`](Self::next) has changed.
-    pub(super) fn send(&mut self, now: u64, bytes: u64, packet: P) -> bool {
+    /// Sends a packet of `bytes` bytes; a lost packet takes its time too. `loss` of a million are lost, where
+    /// it is not the line's own.
+    pub(super) fn send(&mut self, now: u64, bytes: u64, packet: P, loss: Option<u32>) -> Fate {
         self.free_at = self.free_at.max(now) + bytes * self.kind.byte;
-        if self.kind.loss > 0 && self.random.chance(self.kind.loss) {
-            return false;
+        let loss = loss.unwrap_or(self.kind.loss);
+        if loss > 0 && self.random.chance(loss) {
+            return Fate::Lost;
         }
         self.under_way.push_back((self.free_at + self.kind.delay, packet));
-        self.under_way.len() == 1
+        if self.under_way.len() == 1 { Fate::First } else { Fate::Queued }
     }
 
     /// When the next packet arrives.

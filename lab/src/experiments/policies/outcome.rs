@@ -10,6 +10,7 @@ use pascaline_buffer::{HeapBuf, PacketBuf, SharedBuf};
 use pascaline_wire::trailer::Bitmap;
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer};
 
+use super::ledger::{Role, Task};
 use super::payload::Payload;
 use super::setting::ResultsAt;
 
@@ -37,8 +38,8 @@ pub(super) enum Send {
     Answer { job: u16, rank: u16, psn: u32, sum: Payload },
     /// A reminder to one rank, perhaps on behalf of the server.
     Remind { job: u16, rank: u16, psn: u32, bypass: bool, round: u16 },
-    /// A packet for the job's server. `whole` if it is a complete aggregate that becomes the result there.
-    ToServer { datagram: Datagram, whole: bool },
+    /// A packet for the job's server.
+    ToServer { datagram: Datagram, role: Role },
 }
 
 /// The pool's counts, by job.
@@ -74,11 +75,43 @@ pub(super) struct Outcome {
     pub(super) watched: Option<Watched>,
 }
 
-/// For how long slots are taken.
+/// For how long slots are taken, and who contends for them.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
     since: HashMap<Key, u64>,
     pub(super) occupation: Vec<u64>,
+    /// Who has each slot of a pool with one to a set.
+    holders: HashMap<usize, Key>,
+    sets: usize,
+    /// How contests went: of a PSN the worst.
+    contests: HashMap<Key, Task>,
+    /// The packet at hand took another's slot.
+    pub(super) preempts: bool,
+}
+
+impl Watched {
+    pub(super) fn new(sets: usize) -> Self {
+        Self { sets, ..Self::default() }
+    }
+
+    /// A contest has ended like this for a PSN.
+    pub(super) fn contest(&mut self, key: Key, task: Task) {
+        let known = self.contests.entry(key).or_insert(task);
+        *known = task.max(*known);
+    }
+
+    /// A contribution found its slot taken.
+    fn conflict(&mut self, key: Key) {
+        self.contest(key, Task::Lost);
+        if let Some(&holder) = self.holders.get(&key.place(self.sets)) {
+            self.contest(holder, Task::Won);
+        }
+    }
+
+    /// What became of a PSN.
+    pub(super) fn task(&self, key: Key) -> Task {
+        self.contests.get(&key).copied().unwrap_or(Task::Uncontended)
+    }
 }
 
 impl Outcome {
@@ -112,10 +145,10 @@ impl Outcome {
         }
     }
 
-    pub(super) fn hand_to_server(&mut self, header: Header, bytes: &[u8], whole: bool) {
+    pub(super) fn hand_to_server(&mut self, header: Header, bytes: &[u8], role: Role) {
         // Nothing here is longer than payload and trailer; the server would reject what is cut.
         let body = bytes.iter().copied().take(ROOM).collect();
-        self.sends.push(Send::ToServer { datagram: Datagram { header, body }, whole });
+        self.sends.push(Send::ToServer { datagram: Datagram { header, body }, role });
     }
 
     /// A PSN is complete.
@@ -126,7 +159,7 @@ impl Outcome {
             self.vacated(result.key);
             return self.sends.push(Send::FanOut { job, psn, sum });
         }
-        self.hand_to_server(whole(result.key, result.fan_in), &with_all_ranks(result), true);
+        self.hand_to_server(whole(result.key, result.fan_in), &with_all_ranks(result), Role::Whole);
     }
 }
 
@@ -135,6 +168,7 @@ impl Sink<HeapBuf> for Outcome {
         self.answered += 1;
         if let Some(watched) = &mut self.watched {
             watched.since.insert(of.key, self.now);
+            watched.holders.insert(of.key.place(watched.sets), of.key);
         }
     }
 
@@ -179,7 +213,7 @@ impl Sink<HeapBuf> for Outcome {
             Reminded::Unknown if self.server => {
                 let header =
                     Header { rank: request.rank, ..header(Kind::Reminder, request.key, request.fan_in, 0) };
-                self.hand_to_server(header, &[], false);
+                self.hand_to_server(header, &[], Role::Reminder);
                 None
             }
             Reminded::Unknown => Some(RankSet::EMPTY),
@@ -197,7 +231,7 @@ impl Sink<HeapBuf> for Outcome {
         self.recycled(packet);
         if let Some(result) = result {
             let header = header(Kind::Result, request.key, result.fan_in, result.count);
-            self.hand_to_server(header, result.payload.bytes(), false);
+            self.hand_to_server(header, result.payload.bytes(), Role::Fetched);
         }
     }
 
@@ -208,6 +242,11 @@ impl Sink<HeapBuf> for Outcome {
 
     fn rejected(&mut self, request: &Request, packet: HeapBuf, why: Rejection) {
         self.answered += 1;
+        if why == Rejection::Conflict
+            && let Some(watched) = &mut self.watched
+        {
+            watched.conflict(request.key);
+        }
         match (request.verb, why) {
             (Verb::Add, Rejection::Conflict | Rejection::Quota) if self.server => {
                 let header = Header {
@@ -216,7 +255,7 @@ impl Sink<HeapBuf> for Outcome {
                     priority: request.priority,
                     ..header(Kind::Gradient, request.key, request.fan_in, 1)
                 };
-                self.hand_to_server(header, packet.bytes(), false);
+                self.hand_to_server(header, packet.bytes(), Role::Loser);
             }
             // The appliance sent it to the server and still holds it: now it is the result.
             (Verb::Install, Rejection::Duplicate) if self.results_at == ResultsAt::Server => {
@@ -245,11 +284,18 @@ impl Sink<HeapBuf> for Outcome {
         {
             tally.preemptions += 1;
         }
+        if cause == Cause::Preempted
+            && let Some(watched) = &mut self.watched
+        {
+            watched.contest(key, Task::Lost);
+            watched.preempts = true;
+        }
         self.vacated(key);
         if let Evicted::Partial(Partial { packet, fan_in, count, again, priority, .. }) = what {
             let flags = Flags::TRAILER.with(repeated(again));
             let header = Header { flags, priority, ..header(Kind::Partial, key, fan_in, count) };
-            self.hand_to_server(header, packet.bytes(), false);
+            let role = if cause == Cause::Fetched { Role::Fetched } else { Role::Loser };
+            self.hand_to_server(header, packet.bytes(), role);
             self.recycled(packet);
         }
     }

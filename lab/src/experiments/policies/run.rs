@@ -1,11 +1,15 @@
 //! One run: hosts, lines, the appliance and the servers under a virtual clock.
 
+mod report;
+
+use pascaline_aggregator::Key;
 use pascaline_sim::random::Random;
 use pascaline_wire::{Flags, Header, Kind, round};
 
 use super::agenda::{Agenda, NEVER};
+use super::ledger::{Case, Ledger, Role};
 use super::line::Line;
-use super::outcome::{Datagram, EPOCH, JobCounts, Send, header};
+use super::outcome::{Datagram, EPOCH, Send, header};
 use super::payload::{MAX_RANKS, Payload};
 use super::server::{Host, clock};
 use super::setting::{LEAST_FRAME, MICRO, Setting};
@@ -48,6 +52,7 @@ struct World {
     polls: Random,
     running: usize,
     server_packets: u64,
+    ledger: Ledger,
 }
 
 impl World {
@@ -85,6 +90,7 @@ impl World {
             polls: Random::new(random.next()),
             running: workers.len(),
             server_packets: 0,
+            ledger: Ledger::default(),
             workers,
             setting,
         };
@@ -195,10 +201,8 @@ impl World {
         let Some((_, packet)) = arrived else { return };
         let (job, rank) = self.workers[number].name();
         let ranks = self.setting.ranks;
-        let head = |kind, psn, count| Header {
-            rank,
-            ..header(kind, pascaline_aggregator::Key::new(job, EPOCH, psn), ranks, count)
-        };
+        let head =
+            |kind, psn, count| Header { rank, ..header(kind, Key::new(job, EPOCH, psn), ranks, count) };
         use pascaline_aggregator::Verb;
         match packet {
             Up::Gradient { psn, priority, again } => {
@@ -209,13 +213,13 @@ impl World {
             Up::Original { psn, round } => {
                 let flags = Flags::BYPASS.with(Flags::RETRANSMISSION);
                 let header = Header { flags, priority: round, ..head(Kind::Gradient, psn, 1) };
-                self.switch.pass_on(header, &Payload::of(job, rank, psn).to_bytes());
+                self.switch.pass_on(header, &Payload::of(job, rank, psn).to_bytes(), Role::Original);
             }
             Up::Result { psn, bypass } => {
                 let sum = Payload::sum(job, ranks, psn).to_bytes();
                 let header = Header { priority: round::TAKEN, ..head(Kind::Result, psn, ranks) };
                 if bypass {
-                    self.switch.pass_on(Header { flags: Flags::BYPASS, ..header }, &sum);
+                    self.switch.pass_on(Header { flags: Flags::BYPASS, ..header }, &sum, Role::Held);
                 } else {
                     self.switch.offer(now, Verb::Install, &header, &sum);
                 }
@@ -232,7 +236,12 @@ impl World {
         let worker = &mut self.workers[number];
         let finished = worker.deeds().finished.is_some();
         while let Some((_, packet)) = self.downs[number].receive(now) {
+            let (results, Down::Result { psn, .. } | Down::Remind { psn, .. }) =
+                (worker.deeds().results, packet);
             worker.receive(now, packet)?;
+            if worker.deeds().results > results {
+                self.ledger.got(now, (worker.name().0, psn));
+            }
         }
         worker.wake(now);
         let frame = self.setting.frame();
@@ -240,7 +249,9 @@ impl World {
         let mut changed = false;
         while let Some(packet) = worker.send(now) {
             let bytes = if matches!(packet, Up::Reminder { .. }) { LEAST_FRAME } else { frame };
-            changed |= up.send(now, bytes, packet);
+            let (role, psn) = Role::up(&packet);
+            let fate = up.send(now, bytes, packet, self.setting.loss_of(role));
+            changed |= self.ledger.sent(now, role, (worker.name().0, psn), fate);
         }
         self.running -= usize::from(!finished && worker.deeds().finished.is_some());
         if changed {
@@ -265,20 +276,23 @@ impl World {
             match send {
                 Send::FanOut { job, psn, sum } => {
                     for rank in 0..self.setting.ranks {
-                        self.down(now, (job, rank), self.setting.frame(), Down::Result { psn, sum });
+                        self.down(now, (job, rank), Role::Result, Down::Result { psn, sum });
                     }
                 }
                 Send::Answer { job, rank, psn, sum } => {
-                    self.down(now, (job, rank), self.setting.frame(), Down::Result { psn, sum });
+                    self.down(now, (job, rank), Role::Answer, Down::Result { psn, sum });
                 }
                 Send::Remind { job, rank, psn, bypass, round } => {
-                    self.down(now, (job, rank), LEAST_FRAME, Down::Remind { psn, bypass, round });
+                    self.down(now, (job, rank), Role::Ask, Down::Remind { psn, bypass, round });
                 }
-                Send::ToServer { datagram, whole } => {
+                Send::ToServer { datagram, role } => {
                     let job = usize::from(datagram.header.job);
                     let bytes = self.bytes(&datagram);
                     self.server_packets += 1;
-                    if self.to_servers[job].send(now, bytes, (datagram, whole)) {
+                    let (psn, whole) = (about(&datagram), role == Role::Whole);
+                    let loss = self.setting.loss_of(role);
+                    let fate = self.to_servers[job].send(now, bytes, (datagram, whole), loss);
+                    if self.ledger.sent(now, role, psn, fate) {
                         self.note(Source::ToServer(job), self.to_servers[job].next());
                     }
                 }
@@ -287,10 +301,15 @@ impl World {
         self.switch.give_back(sends);
     }
 
-    fn down(&mut self, now: u64, (job, rank): (u16, u16), bytes: u64, packet: Down) {
+    fn down(&mut self, now: u64, (job, rank): (u16, u16), role: Role, packet: Down) {
         if rank < self.setting.ranks {
             let number = usize::from(job) * usize::from(self.setting.ranks) + usize::from(rank);
-            if self.downs[number].send(now, bytes, packet) {
+            let (psn, bytes) = match packet {
+                Down::Result { psn, .. } => (psn, self.setting.frame()),
+                Down::Remind { psn, .. } => (psn, LEAST_FRAME),
+            };
+            let fate = self.downs[number].send(now, bytes, packet, self.setting.loss_of(role));
+            if self.ledger.sent(now, role, (job, psn), fate) {
                 let own = self.workers[number].next(now);
                 self.next_poll(number, own);
             }
@@ -302,7 +321,9 @@ impl World {
         let mut changed = false;
         while let Some(datagram) = self.hosts[job].send() {
             let bytes = self.bytes(&datagram);
-            changed |= self.from_servers[job].send(now, bytes, datagram);
+            let (role, psn) = (Role::from_server(&datagram), about(&datagram));
+            let fate = self.from_servers[job].send(now, bytes, datagram, self.setting.loss_of(role));
+            changed |= self.ledger.sent(now, role, psn, fate);
         }
         if changed {
             self.note(Source::FromServer(job), self.from_servers[job].next());
@@ -315,38 +336,11 @@ impl World {
     fn bytes(&self, datagram: &Datagram) -> u64 {
         if datagram.body.is_empty() { LEAST_FRAME } else { self.setting.frame() }
     }
+}
 
-    fn report(&self) -> Run {
-        let ranks = usize::from(self.setting.ranks);
-        let jobs: Vec<_> = self.workers.chunks(ranks).zip(self.switch.tally()).collect();
-        let mut completion = 0.0;
-        let mut utilisation = 0.0;
-        for (workers, tally) in &jobs {
-            let deeds = || workers.iter().map(Worker::deeds);
-            let end = deeds().filter_map(|deeds| deeds.finished).max().unwrap_or(NEVER);
-            let began = workers.first().map_or(0, Worker::began);
-            completion += (end - began) as f64 / 1e9;
-            let first = deeds().filter_map(|deeds| deeds.first_sent).min().unwrap_or(0);
-            let last = deeds().map(|deeds| deeds.last_result).max().unwrap_or(0);
-            let line = self.setting.line().byte * self.setting.frame();
-            let possible = (last - first) as f64 / line as f64 * (ranks - 1).max(1) as f64;
-            utilisation += tally.added as f64 / possible.max(1.0);
-        }
-        let count = jobs.len() as f64;
-        let sum = |of: fn(&JobCounts) -> u64| self.switch.tally().iter().map(of).sum::<u64>();
-        Run {
-            setting: self.setting,
-            completion_ms: completion / count,
-            utilisation: utilisation / count,
-            ps_packets: self.server_packets,
-            preemptions: sum(|tally| tally.preemptions),
-            pool_completions: sum(|tally| tally.completed),
-            ps_completions: self.hosts.iter().map(Host::completions).sum(),
-            refused: sum(|tally| tally.refused),
-            retransmissions: self.workers.iter().map(|worker| worker.deeds().retransmissions).sum(),
-            verified: self.workers.iter().map(|worker| worker.deeds().results).sum(),
-        }
-    }
+/// The job and PSN of a packet.
+fn about(datagram: &Datagram) -> (u16, u32) {
+    (datagram.header.job, datagram.header.psn)
 }
 
 /// Runs one cell of the comparison.
@@ -355,26 +349,37 @@ impl World {
 /// [`Violation`] if a sum is wrong, a worker or packet is stuck, the pool loses a packet, or the setting is
 /// impossible.
 pub(crate) fn run(setting: &Setting) -> Result<Run, Violation> {
-    Ok(watched(setting, false)?.0)
+    Ok(watched(setting, false)?.run)
 }
 
-/// The same; if wanted also for how many picoseconds each slot was taken: from its first contribution until
-/// its result has left for the workers, or its partial for the server.
+/// What a run shows to those who want more.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// Its figures.
+    pub(crate) run: Run,
+    /// For how many picoseconds each slot was taken: from its first contribution until its result has left
+    /// for the workers, or its partial for the server.
+    pub(crate) occupation: Vec<u64>,
+    /// PSNs that lost packets.
+    pub(crate) cases: Vec<Case>,
+}
+
+/// The same; if wanted also how slots are taken, and of which task each case is.
 ///
 /// # Errors
 /// As `run`.
-pub(crate) fn watched(setting: &Setting, watch: bool) -> Result<(Run, Vec<u64>), Violation> {
+pub(crate) fn watched(setting: &Setting, watch: bool) -> Result<Seen, Violation> {
     let mut world = World::new(setting)?;
     if watch {
-        world.switch.watch();
+        world.switch.watch(setting);
     }
     world.run()?;
-    let report = world.report();
+    let run = world.report();
     world.settle()?;
-    let occupation = world.switch.occupation();
+    let seen = world.switch.watched();
     let expected = world.setting.results();
-    if report.verified != expected {
-        return Err(Violation::Results { expected, got: report.verified });
+    if run.verified != expected {
+        return Err(Violation::Results { expected, got: run.verified });
     }
     let Remains { packets, offered, answered } = world.switch.close();
     if packets != 0 {
@@ -383,5 +388,6 @@ pub(crate) fn watched(setting: &Setting, watch: bool) -> Result<(Run, Vec<u64>),
     if offered != answered {
         return Err(Violation::Unaccounted { offered, answered });
     }
-    Ok((report, occupation))
+    let cases = world.ledger.close(|job, psn| seen.task(Key::new(job, EPOCH, psn)));
+    Ok(Seen { run, occupation: seen.occupation, cases })
 }

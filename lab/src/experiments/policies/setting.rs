@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use pascaline_aggregator::{self as aggregator, ConflictPolicy, PoolConfig, Region};
 
+use super::ledger::Role;
 use super::line::Kind;
 
 /// Picoseconds in a microsecond. Time is counted in picoseconds: at 100 Gbit/s a byte takes 80.
@@ -208,6 +209,8 @@ pub(crate) struct Setting {
     pub(crate) loss: u32,
     /// Which lines those are.
     pub(crate) lossy: Lossy,
+    /// Losses per million packets of one role, on whatever line, instead of those.
+    pub(crate) of_role: Option<(Role, u32)>,
     /// The seed.
     pub(crate) seed: u64,
 }
@@ -237,6 +240,7 @@ impl Setting {
             straggle_us: 300,
             loss: 0,
             lossy: Lossy::Every,
+            of_role: None,
             seed,
         }
     }
@@ -300,6 +304,11 @@ impl Setting {
     /// A line of a server.
     pub(super) fn server_line(&self) -> Kind {
         Kind { loss: if self.lossy == Lossy::OneWorker { 0 } else { self.loss }, ..self.line() }
+    }
+
+    /// How many packets of this role are lost, of a million, where it is not what their line loses.
+    pub(super) fn loss_of(&self, role: Role) -> Option<u32> {
+        self.of_role.filter(|&(lost, _)| lost == role).map(|(_, loss)| loss)
     }
 
     /// Interval in which jobs begin, and greatest delay of a worker's gradients.

@@ -5,6 +5,7 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use pascaline_wire::{Flags, Header, Kind};
 
+use super::ledger::{Role, Task};
 use super::outcome::{Datagram, JobCounts, Outcome, ROOM, Send, Watched};
 use super::payload::{self, Payload};
 use super::setting::Setting;
@@ -97,6 +98,11 @@ impl Switch {
         self.outcome.now = now;
         self.offered += 1;
         self.session.offer(&request, region, packet, &mut self.outcome);
+        if let Some(watched) = &mut self.outcome.watched
+            && core::mem::take(&mut watched.preempts)
+        {
+            watched.contest(key, Task::Won);
+        }
     }
 
     /// A packet of the server.
@@ -119,18 +125,18 @@ impl Switch {
     }
 
     /// Passes a worker's packet on to the server as it is.
-    pub(super) fn pass_on(&mut self, header: Header, body: &[u8]) {
-        self.outcome.hand_to_server(header, body, false);
+    pub(super) fn pass_on(&mut self, header: Header, body: &[u8], role: Role) {
+        self.outcome.hand_to_server(header, body, role);
     }
 
-    /// Notes from now on for how long slots are taken.
-    pub(super) fn watch(&mut self) {
-        self.outcome.watched = Some(Watched::default());
+    /// Notes from now on for how long slots are taken, and who contends for them.
+    pub(super) fn watch(&mut self, setting: &Setting) {
+        self.outcome.watched = Some(Watched::new(setting.slots() / setting.ways.max(1)));
     }
 
     /// What was noted.
-    pub(super) fn occupation(&mut self) -> Vec<u64> {
-        self.outcome.watched.take().map_or(Vec::new(), |watched| watched.occupation)
+    pub(super) fn watched(&mut self) -> Watched {
+        self.outcome.watched.take().unwrap_or_default()
     }
 
     /// Packets to send; [`give_back`](Self::give_back) the empty list.

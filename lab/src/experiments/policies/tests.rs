@@ -4,8 +4,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::experiment::Choice;
+use super::ledger::{Repair, Role, Task};
 use super::setting::{Mix, Policy, ResultsAt};
-use super::{Experiment, Part, Run, Setting, run};
+use super::{Experiment, Part, Run, Setting, run, watched};
 
 /// Little memory and long waits for stragglers: everything that can happen does.
 fn contended(choice: Choice, seed: u64) -> Setting {
@@ -36,6 +37,32 @@ fn every_choice_is_exact_without_and_with_loss() {
             assert!(loss == 0 || run.retransmissions > 0, "{choice:?}: nothing was lost");
             assert!(run.utilisation > 0.0 && run.utilisation <= 1.01, "{choice:?}: {}", run.utilisation);
         }
+    }
+}
+
+/// DSA's analysis of all cases (section IV.C): whatever is lost, all workers get the sum. A third of what
+/// repairs is lost too.
+#[test]
+fn whatever_is_lost_is_repaired() {
+    let choice = Choice { policy: Policy::Dsa, results_at: ResultsAt::Appliance, ways: 1 };
+    let seen = |role, loss| {
+        let setting = Setting { loss: 20_000, of_role: Some((role, loss)), ..contended(choice, 5) };
+        let seen = watched(&Setting { scale: 200, ..setting }, true)
+            .unwrap_or_else(|violation| panic!("{}: {violation}", role.name()));
+        assert_eq!(seen.run.verified, Setting { scale: 200, ..setting }.results());
+        let lost = seen.cases.iter().flat_map(|case| &case.lost);
+        (lost.filter(|&&(lost, _)| lost == role).count(), seen.cases)
+    };
+    let roles = [Role::Gradient, Role::Result, Role::Loser, Role::Served, Role::Again, Role::Answer];
+    let roles =
+        roles.into_iter().chain([Role::Reminder, Role::Ask, Role::Fetch, Role::Fetched, Role::Original]);
+    for role in roles {
+        let (lost, cases) = seen(role, 300_000);
+        assert!(lost > 0, "{}: none was lost", role.name());
+        let tasks = Task::ALL.map(|task| cases.iter().filter(|case| case.task == task).count());
+        assert!(tasks.iter().all(|&count| count > 0), "{}: {tasks:?}", role.name());
+        assert!(cases.iter().any(|case| case.repair == Repair::Fetched), "{}", role.name());
+        assert_eq!(seen(role, 0).0, 0, "{}", role.name());
     }
 }
 
