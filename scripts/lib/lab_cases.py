@@ -14,6 +14,7 @@ from lab_etcd import Killing, several
 from lab_middle import middle_killed
 from lab_tcp import tcp
 from lab_trees import trees
+from lab_verified import verified
 from laboratory import Case, Done, Lab, Parents
 from process import Failure, run
 
@@ -232,6 +233,7 @@ CASES: dict[str, Callable[[Lab, Case], None]] = {
     "etcd": etcd,
     "tcp": tcp,
     "trees": trees,
+    "verified": verified,
 }
 
 

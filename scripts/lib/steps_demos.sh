@@ -241,6 +241,15 @@ lab_tcp() {
         'cases["tcp"]["delay_cubic"]["within_20_percent"]' 'cases["tcp"]["delay_cubic"]["verified"]'
 }
 
+# What is proven of a queue holds for an appliance and its workers, and would not with a FIFO.
+lab_verified() {
+    local output=$logs/lab-verified.json
+    bounded 150 scripts/lab --test --json --case verified --binary "$target/release/pascaline" \
+        >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'not cases["verified"]["olaf"]["broken"]' 'cases["verified"]["fifo"]["broken"]'
+}
+
 # Appliances are killed for good, at the root, in the middle and beside their workers, and others stand in; a
 # job is halted.
 lab_failover() {
