@@ -41,7 +41,9 @@ impl Membership {
                 control.payload = if joins && !member { 0 } else { job.payload.unwrap_or(0) };
                 let asked = if joins { request.control.window } else { u16::MAX };
                 control.window = granted.min(asked);
-                control.psn = if joins && member { job.base() } else { control.psn };
+                if member && matches!(request.control.action, Action::Join | Action::Leave) {
+                    control.psn = job.base();
+                }
                 if joins && member {
                     header.priority = job.spec.congestion.map_or(0, |congestion| congestion as u16);
                 }

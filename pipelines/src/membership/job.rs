@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pascaline_aggregator::Tenant;
 use pascaline_telemetry::JobCells;
-use pascaline_wire::control::{Action, Status};
+use pascaline_wire::control::Status;
 use pascaline_wire::frame::Address;
 use pascaline_wire::header::Header;
 use pascaline_wire::trailer::{Bitmap, Operations};
@@ -15,7 +15,6 @@ use super::claim::{self, Claim};
 use super::cookie::Secret;
 use super::offer::{Offer, agreed};
 use super::rank::{Epochs, Former, Rank};
-use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::server::{Presence, Serving};
 use super::spec::JobSpec;
@@ -102,6 +101,8 @@ pub(super) struct JobRecord {
     /// Workers whose contributions are in a result, where that is not one of each rank; else 0.
     pub(super) workers: u32,
     pub(super) phase: Phase,
+    /// The first PSN of a generation that has been complete.
+    base: Option<u32>,
     pub(super) ranks: Vec<Rank>,
     pub(super) threshold: Option<u16>,
     pub(super) halted: bool,
@@ -154,6 +155,7 @@ impl JobRecord {
             payload: None,
             workers: 0,
             phase: Phase::Forming,
+            base: None,
             ranks: vec![Rank::default(); usize::from(spec.fan_in)],
             threshold: spec.threshold,
             halted: false,
@@ -182,18 +184,6 @@ impl JobRecord {
     pub(super) fn count_by(&mut self, lcores: usize) {
         self.cells = Arc::new(JobCells::new(lcores, self.spec.fan_in));
         self.lcores = lcores;
-    }
-
-    /// The bucket of a source that is known to this job, by the address and port that it has joined or
-    /// registered from.
-    pub(super) fn bucket(&mut self, request: &ControlRequest) -> Option<&mut Bucket> {
-        let from = source(&request.from);
-        if request.control.action == Action::Serve {
-            let server = self.server.as_mut().filter(|server| source(&server.endpoint) == from);
-            return server.map(|server| &mut server.bucket);
-        }
-        let latest = self.ranks.get_mut(usize::from(request.header.rank))?.latest.as_mut();
-        latest.filter(|latest| latest.source == from).map(|latest| &mut latest.bucket)
     }
 
     /// Ranks that are here: they have joined the present generation and neither left nor died.
@@ -233,6 +223,7 @@ impl JobRecord {
     /// Begins what all have joined.
     pub(super) fn begin(&mut self, now: Duration, resumed: Option<u8>) {
         self.phase = Phase::Complete { resumed };
+        self.base = Some(self.base());
         let below = self.below();
         let workers = self.uplink.as_ref().and_then(Uplink::granted).map_or(below, |granted| granted.workers);
         self.workers = if workers == u32::from(self.joined()) { 0 } else { workers };
@@ -263,8 +254,11 @@ impl JobRecord {
         }
     }
 
-    /// The first PSN of the generation, if it is not resumed.
+    /// The first PSN of the generation, if it is not resumed: the same from its beginning to its end.
     pub(super) fn base(&self) -> u32 {
+        if let Some(base) = self.base {
+            return base;
+        }
         let above = self.uplink.as_ref().and_then(Uplink::granted);
         above.map_or_else(|| self.secret.base(self.spec.id, self.generations), |granted| granted.base)
     }
@@ -351,11 +345,11 @@ impl JobRecord {
     /// Begins the next generation: nobody is a member of it yet.
     pub(super) fn next_generation(&mut self) {
         let former = Former { epoch: self.epoch, resumable: false };
-        let apart = self.uplink.as_ref().and_then(|uplink| uplink.apart(self.epoch));
+        let apart = self.uplink.as_mut().and_then(Uplink::next_number);
         self.epoch = apart.unwrap_or(self.epoch.wrapping_add(1));
         self.generations = self.generations.wrapping_add(1);
         (self.disputed, self.mismatch) = (None, None);
-        (self.payload, self.workers) = (None, 0);
+        (self.payload, self.workers, self.base) = (None, 0, None);
         self.phase = Phase::Forming;
         self.forget_parent();
         self.window = Arc::new(PsnWindow::closed());

@@ -3,7 +3,11 @@
 
 use core::time::Duration;
 
+use pascaline_wire::control::Action;
 use pascaline_wire::frame::Address;
+
+use super::job::{JobRecord, source};
+use super::reply::ControlRequest;
 
 /// How fast a bucket fills, and how much it holds.
 #[derive(Debug, Clone, Copy)]
@@ -82,6 +86,20 @@ fn place(address: Address) -> usize {
         ((u128::from_be_bytes(address.octets()) >> 64) as u64, u128::from_be_bytes(address.octets()) as u64);
     let mixed = (high.wrapping_mul(ODD).rotate_left(32) ^ low).wrapping_mul(ODD);
     (mixed >> (64 - BUCKETS.ilog2())) as usize
+}
+
+impl JobRecord {
+    /// The bucket of a source that is known to this job, by the address and port that it has joined or
+    /// registered from.
+    pub(super) fn bucket(&mut self, request: &ControlRequest) -> Option<&mut Bucket> {
+        let from = source(&request.from);
+        if request.control.action == Action::Serve {
+            let server = self.server.as_mut().filter(|server| source(&server.endpoint) == from);
+            return server.map(|server| &mut server.bucket);
+        }
+        let latest = self.ranks.get_mut(usize::from(request.header.rank))?.latest.as_mut();
+        latest.filter(|latest| latest.source == from).map(|latest| &mut latest.bucket)
+    }
 }
 
 #[cfg(test)]

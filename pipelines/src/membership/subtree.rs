@@ -143,8 +143,9 @@ impl JobRecord {
 
     /// The parent has told its number for the first time: nobody has joined here yet.
     fn number_apart(&mut self) {
-        let epoch = self.uplink.as_ref().and_then(|uplink| uplink.apart(self.epoch));
-        if let Some(epoch) = epoch.filter(|_| self.phase == Phase::Forming) {
+        if self.phase == Phase::Forming
+            && let Some(epoch) = self.uplink.as_mut().and_then(Uplink::next_number)
+        {
             self.renumber(epoch);
         }
     }
@@ -152,7 +153,7 @@ impl JobRecord {
     /// True if the parent's number of its generation is not known yet: then no Join counts, since a number
     /// of this appliance's own may be one that workers have been in.
     pub(super) fn lacks_number(&self) -> bool {
-        self.uplink.as_ref().is_some_and(|uplink| uplink.apart(self.epoch).is_none())
+        self.uplink.as_ref().is_some_and(Uplink::lacks_number)
     }
 
     pub(super) fn forget_parent(&mut self) {

@@ -27,8 +27,10 @@ const FIRST_INTERVAL: Duration = Duration::from_millis(20);
 const LAST_INTERVAL: Duration = Duration::from_millis(100);
 /// For so long after the last Leave of a worker the parent is asked whether all have left.
 const LINGER: Duration = Duration::from_secs(5);
-/// How far numbers of generations that are forming are from the parent's: enough for five levels.
+/// How far numbers of generations that are forming are from the parent's, at least: enough for five levels.
 const APART: u8 = 48;
+/// How many there are, from there on.
+const NUMBERS: u8 = APART / 2;
 /// A parent that has not answered for so long is silent.
 const SILENT: Duration = Duration::from_secs(1);
 /// The payload of a Join that only asks.
@@ -115,6 +117,9 @@ pub(super) struct Uplink {
     told: Option<u8>,
     /// The parent's number of its generation, whatever session has been told of it.
     known: Option<u8>,
+    /// The number of the latest generation that was to form here, and which of them was the first.
+    formed: Option<u8>,
+    begins: u8,
     cookie: u64,
     due: Option<Duration>,
     interval: Duration,
@@ -159,6 +164,8 @@ impl Uplink {
             outdated: 0,
             told: None,
             known: None,
+            formed: None,
+            begins: u8::try_from(session % u64::from(NUMBERS)).unwrap_or(0),
             cookie: 0,
             // It asks for the parent's number at once.
             due: Some(Duration::ZERO),
@@ -207,13 +214,21 @@ impl Uplink {
         self.objection
     }
 
-    /// The number for a generation that is forming here after number `before`: far from the parent's, and so
-    /// from those that workers have been in; each level is as far from the one above it. `None` until the
-    /// parent has said its own.
-    pub(super) fn apart(&self, before: u8) -> Option<u8> {
+    /// True until the parent has said its number.
+    pub(super) const fn lacks_number(&self) -> bool {
+        self.known.is_none()
+    }
+
+    /// The number for the next generation that forms here: far from the parent's, and so from those that
+    /// workers have been in; each level is as far from the one above it. It is another one than those of the
+    /// generations before, as far as may be, also where this appliance was started anew: a Join that is still
+    /// under way names one of those. `None` until the parent has said its own.
+    pub(super) fn next_number(&mut self) -> Option<u8> {
         let first = self.known?.wrapping_add(APART);
-        let since = before.wrapping_sub(first);
-        Some(if since < APART / 2 { before.wrapping_add(1) } else { first })
+        let since = self.formed.map(|formed| formed.wrapping_sub(first)).filter(|since| *since < NUMBERS);
+        let next = since.map_or(self.begins, |since| (since + 1) % NUMBERS);
+        self.formed = Some(first.wrapping_add(next));
+        self.formed
     }
 
     pub(super) fn due(&self) -> Option<Duration> {

@@ -69,6 +69,29 @@ fn a_leaf_whose_number_is_that_of_the_generation_by_chance_tells_them_another() 
     tree.end();
 }
 
+/// A Join that is still under way from a generation that was forming must not count in a later one: those
+/// have other numbers, whatever the root's are.
+#[test]
+fn generations_that_form_at_a_leaf_have_different_numbers() {
+    let (mut tree, mut all) = formed();
+    let mut numbers = Vec::new();
+    for _ in 0..4 {
+        let got = control::generation(all[0].worker.epoch);
+        tree.restart_at(0, &job(JOB, 2), 40);
+        for below in &mut all {
+            tree.join(below, 0, got);
+        }
+        tree.pass(20);
+        tree.join(&mut all[0], 0, ASK);
+        numbers.push(all[0].worker.epoch);
+        tree.form(&mut all, got);
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), 4, "{numbers:?}");
+    tree.end();
+}
+
 /// Who has left and is started anew is needed again by those who wait for what its workers have kept.
 #[test]
 fn a_leaf_that_had_left_comes_back_to_those_who_wait() {

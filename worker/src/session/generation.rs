@@ -205,7 +205,7 @@ impl Session {
             rejoin.asking.begin_again();
         }
         let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
-        let lives = header.epoch == self.membership.epoch && !anew && self.places.is_home();
+        let lives = self.is_member_of(header, ack) && !anew && self.places.is_home();
         match (ack.status, &mut self.rejoin) {
             // If there were doubts, an old rejection has raised them.
             (Status::Ok | Status::Pending | Status::WrongEpoch, rejoin) if lives => *rejoin = None,
@@ -237,9 +237,15 @@ impl Session {
         Ok(None)
     }
 
+    /// Whether an Ack says that this worker is a member of the generation that it knows: another one may have
+    /// its number, but not its first PSN as well, which only members are told.
+    fn is_member_of(&self, header: &Header, ack: &Control) -> bool {
+        (header.epoch, ack.psn) == (self.membership.epoch, self.membership.base)
+    }
+
     /// An Ack to a Leave.
     fn on_left(&mut self, now: Duration, header: &Header, ack: &Control) -> Handled {
-        let lives = header.epoch == self.membership.epoch;
+        let lives = self.is_member_of(header, ack);
         if let Some(leaving) = &mut self.leaving {
             leaving.heard(now);
         }
@@ -253,7 +259,7 @@ impl Session {
                 }
             }
             Status::WrongEpoch if lives => {}
-            Status::Pending | Status::WrongEpoch | Status::NotMember if !lives => {
+            Status::Pending | Status::WrongEpoch | Status::NotMember => {
                 // An appliance that was started anew: others may still need what this worker has kept.
                 self.lose_generation(now, Told::generation(header.epoch));
             }
@@ -315,7 +321,7 @@ impl Session {
             self.previous = Some((epoch, now.saturating_add(LATE)));
             self.base = agreed;
             self.membership.workers = ack.first;
-            self.resume(now, header.epoch);
+            self.resume(now, header.epoch, ack.psn);
         } else if self.leaving.is_some() {
             // Nobody can need what it has kept, and it is no member that others wait for.
             event = Some(self.left(Left::Everyone));
@@ -330,8 +336,8 @@ impl Session {
     }
 
     /// Goes on: what has no result is sent again, what is kept stays valid.
-    fn resume(&mut self, now: Duration, epoch: u8) {
-        self.membership.epoch = epoch;
+    fn resume(&mut self, now: Duration, epoch: u8, base: u32) {
+        (self.membership.epoch, self.membership.base) = (epoch, base);
         self.places.settle(now, epoch);
         self.rejoin = None;
         self.window.begin_generation();

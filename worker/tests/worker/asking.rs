@@ -70,6 +70,15 @@ pub(crate) fn ack(answers: Action, status: Status, epoch: u8, expected: u32) -> 
     packet(&Header { kind: Kind::Control, rank, psn: LATEST, epoch, count: 3, ..RESULT }, &body.to_bytes())
 }
 
+/// The same, of a generation that begins with this PSN.
+pub(crate) fn beginning(base: u32, mut ack: Vec<u8>) -> Vec<u8> {
+    let (_, body) = Header::parse(&ack).unwrap();
+    let body = Control { psn: base, ..Control::parse(body).unwrap() }.to_bytes();
+    let at = ack.len() - body.len();
+    ack[at..].copy_from_slice(&body);
+    ack
+}
+
 /// The same, to the request with a number.
 pub(crate) fn to(number: u32, mut ack: Vec<u8>) -> Vec<u8> {
     ack[8..12].copy_from_slice(&number.to_be_bytes());

@@ -10,7 +10,7 @@ use pascaline_worker::{Event, Failure, Ignored, Left, Reason, Session, StartErro
 use crate::aggregator::{bitmap_trailer, packet};
 use crate::datagrams::{BYTES, EPOCH, FIRST, MEMBERSHIP, PAYLOAD, RESULT, accounted, unsolicited};
 
-use crate::asking::{Asking, NEXT, ack, handle, ms, rejoining, request, running, sent, to};
+use crate::asking::{Asking, NEXT, ack, beginning, handle, ms, rejoining, request, running, sent, to};
 
 #[test]
 fn while_it_waits_it_shows_that_it_is_alive() {
@@ -41,6 +41,34 @@ fn while_it_waits_it_shows_that_it_is_alive() {
     assert!(session.poll_timeout().unwrap() <= 2 * HEARTBEAT);
     assert_eq!(heartbeats(&mut session, 2 * HEARTBEAT).len(), 1);
     assert!(accounted(session.counters()));
+}
+
+/// Generations have 256 numbers, and appliances that start anew begin with any of them.
+#[test]
+fn another_generation_of_the_same_number_is_known_by_its_first_psn() {
+    for status in [Status::Ok, Status::Pending] {
+        for base in [0, FIRST + 1] {
+            let (mut session, _) = running();
+            let other = beginning(base, ack(Action::Join, status, EPOCH, 0));
+            assert_eq!(handle(&mut session, ms(1), &other), None);
+            let (_, join) = request(&mut session, ms(1));
+            let asked = (control::generation(EPOCH), control::generation(EPOCH));
+            assert_eq!((join.expected, join.got), asked, "{status:?}");
+            // It goes on there, and knows that generation by its own first PSN.
+            let resumed = ack(Action::Join, Status::Ok, EPOCH, control::generation(EPOCH));
+            assert_eq!(handle(&mut session, ms(2), &beginning(7, resumed)), None);
+            assert_eq!(session.counters().resumed, 1);
+            let alive = |base| beginning(base, ack(Action::Join, Status::Ok, EPOCH, 0));
+            let resent = sent(&mut session, ms(2) + HEARTBEAT);
+            assert!(resent.iter().any(|(header, _)| header.kind == Kind::Control));
+            assert_eq!(handle(&mut session, ms(3) + HEARTBEAT, &alive(7)), None);
+            assert!(
+                !sent(&mut session, ms(4) + HEARTBEAT)
+                    .iter()
+                    .any(|(_, body)| { Control::parse(body).is_ok_and(|join| join.expected > 0) })
+            );
+        }
+    }
 }
 
 #[test]

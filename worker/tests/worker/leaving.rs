@@ -7,7 +7,7 @@ use pascaline_worker::{Event, Left, Session, StartError};
 use crate::aggregator::packet;
 use crate::datagrams::{EPOCH, FIRST, MEMBERSHIP, RESULT, accounted, unsolicited};
 
-use crate::asking::{Asking, NEXT, ack, handle, ms, rejoining, request, sent, to};
+use crate::asking::{Asking, NEXT, ack, beginning, handle, ms, rejoining, request, sent, to};
 
 /// A session that is leaving, with its first request sent.
 fn leaving() -> Asking {
@@ -41,12 +41,25 @@ fn leaving_lasts_until_everyone_has_left_or_the_linger_limit() {
     assert_eq!(request(&mut session, due).1.action, Action::Leave);
     assert_eq!(handle(&mut session, due, &ack(Action::Leave, Status::Ok, EPOCH, 0)), left(Left::Everyone));
     assert_eq!((session.poll_timeout(), sent(&mut session, ms(600))), (None, vec![]));
-    // The appliance does not know this rank in its own generation: it is over.
-    let gone = handle(&mut leaving(), ms(2), &ack(Action::Leave, Status::NotMember, EPOCH, 0));
-    assert_eq!(gone, left(Left::Everyone));
     let mut session = leaving();
     assert_eq!(session.handle_timeout(ms(499)), None);
     assert_eq!(session.handle_timeout(ms(500)), left(Left::Lingered));
+}
+
+/// An appliance that was started anew may begin with the very number that the generation had: others may
+/// still need this rank, which asks.
+#[test]
+fn who_is_not_known_in_a_generation_of_the_same_number_asks_to_go_on() {
+    let mut session = leaving();
+    assert_eq!(handle(&mut session, ms(2), &ack(Action::Leave, Status::NotMember, EPOCH, 0)), None);
+    let (_, join) = request(&mut session, ms(2));
+    assert_eq!((join.action, join.expected), (Action::Join, control::generation(EPOCH)));
+    let gone = handle(&mut session, ms(3), &ack(Action::Join, Status::StaleSession, EPOCH, 0));
+    assert_eq!(gone, Some(Event::Left(Left::Everyone)));
+    // Nor is one that does not name its first PSN the one that it is in.
+    let mut session = leaving();
+    assert_eq!(handle(&mut session, ms(2), &beginning(0, waiting(0))), None);
+    assert_eq!(request(&mut session, ms(2)).1.action, Action::Join);
 }
 
 /// The answer to a Leave: others are still there, and so many of them wait inside an allreduce.

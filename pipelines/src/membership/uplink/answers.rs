@@ -38,19 +38,7 @@ impl Uplink {
                 News::Nothing
             }
             (State::Joining(wish), Action::Join) => self.joined(now, &wish, header, ack),
-            (State::Member(granted), Action::Join) => match ack.status {
-                Status::Ok | Status::Pending | Status::WrongEpoch if header.epoch == granted.epoch => {
-                    self.objection = None;
-                    self.suspended(false)
-                }
-                Status::TooMany => News::Nothing,
-                Status::OperationMismatch | Status::RankLeft => {
-                    self.objection = Some((ack.status, operations));
-                    self.suspended(false)
-                }
-                Status::Halted => self.suspended(true),
-                _ => self.over(),
-            },
+            (State::Member(granted), Action::Join) => self.repeated(&granted, (header, ack), operations),
             (State::Member(granted), Action::Query) => {
                 self.alive_answered(header.epoch == granted.epoch, ack.status)
             }
@@ -70,6 +58,30 @@ impl Uplink {
                 }
             },
             _ => News::Nothing,
+        }
+    }
+
+    /// The answer to a member's Join.
+    fn repeated(
+        &mut self,
+        granted: &Granted,
+        (header, ack): (&Header, &Control),
+        operations: Option<Operations>,
+    ) -> News {
+        // Another generation may have the number of this one, but not its first PSN as well.
+        let same = (header.epoch, ack.psn) == (granted.epoch, granted.base);
+        match ack.status {
+            Status::Ok | Status::Pending | Status::WrongEpoch if same => {
+                self.objection = None;
+                self.suspended(false)
+            }
+            Status::TooMany => News::Nothing,
+            Status::OperationMismatch | Status::RankLeft => {
+                self.objection = Some((ack.status, operations));
+                self.suspended(false)
+            }
+            Status::Halted => self.suspended(true),
+            _ => self.over(),
         }
     }
 
