@@ -77,24 +77,34 @@ def trainings(
     model: Callable[[], Any],
     step: Callable[[Any, int], float],
     change: Callable[[Any], torch.optim.Optimizer] = descent,
+    wrap: Callable[[Any], Any] | None = None,
 ) -> None:
-    """Trains anew with each backend. `step` makes the gradients of one step and returns the loss."""
+    """Trains anew with each backend. `step` makes the gradients of one step and returns the loss.
+
+    wrap: makes the network one of all ranks, if that is not DistributedDataParallel; hooks and `--save` are
+    the latter's.
+    """
     torch.set_num_threads(1)
     for number, backend in enumerate(options.backends):
         with group(backend, number, options.timeout):
             torch.manual_seed(options.seed)
-            net = torch.nn.parallel.DistributedDataParallel(model(), bucket_cap_mb=options.bucket_mb)
             traced = options.trace and number == 0 and backend == "pascaline"
             trace = Trace(options.steps // 2) if traced else None
-            hook = getattr(pascaline.torch.hooks, "mean" if options.hook == "none" else options.hook)
-            if trace:
-                net.register_comm_hook(None, trace.hook(hook))
-            elif options.hook != "none" and backend == "pascaline":
-                net.register_comm_hook(None, hook)
+            net = wrap(model()) if wrap else _data_parallel(options, model(), backend, trace)
             names = {"run": number, "backend": backend}
             _train(options, net, step, change(net.parameters()), names, trace)
-            if options.save and RANK == 0:
+            if options.save and RANK == 0 and not wrap:
                 torch.save(net.module.state_dict(), f"{options.save}.{number}")
+
+
+def _data_parallel(options: argparse.Namespace, net: Any, backend: str, trace: Trace | None) -> Any:
+    net = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=options.bucket_mb)
+    hook = getattr(pascaline.torch.hooks, "mean" if options.hook == "none" else options.hook)
+    if trace:
+        net.register_comm_hook(None, trace.hook(hook))
+    elif options.hook != "none" and backend == "pascaline":
+        net.register_comm_hook(None, hook)
+    return net
 
 
 def _train(

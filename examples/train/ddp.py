@@ -8,6 +8,8 @@ backend.
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,11 +20,15 @@ import common
 SIDE, KINDS, BATCH = 28, 10, 32
 
 
-def main() -> None:
-    """Trains."""
-    parser = common.arguments("DistributedDataParallel on generated images", 200)
+def arguments(text: str) -> argparse.ArgumentParser:
+    """The options of a training on these images."""
+    parser = common.arguments(text, 200)
     parser.add_argument("--hidden", type=int, default=256, help="width of the layers (%(default)s)")
-    options = parser.parse_args()
+    return parser
+
+
+def images(options: argparse.Namespace) -> tuple[Callable[[], Any], Callable[[Any, int], float]]:
+    """What makes the network, and what makes the gradients of one step."""
     patterns = torch.randn(KINDS, SIDE * SIDE, generator=torch.Generator().manual_seed(options.seed))
     loss_of = nn.CrossEntropyLoss()
 
@@ -46,7 +52,13 @@ def main() -> None:
         loss.backward()
         return loss.item()
 
-    common.trainings(options, model, step)
+    return model, step
+
+
+def main() -> None:
+    """Trains."""
+    options = arguments("DistributedDataParallel on generated images").parse_args()
+    common.trainings(options, *images(options))
 
 
 if __name__ == "__main__":

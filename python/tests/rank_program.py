@@ -1,4 +1,4 @@
-"""What the ranks of test_processes.py run: `rank_program.py collectives|death`, by torchrun or alike."""
+"""What the ranks of test_processes.py run: `rank_program.py collectives|death|ring`, by torchrun or alike."""
 
 from __future__ import annotations
 
@@ -75,10 +75,28 @@ def death(rank: int, ranks: int) -> None:
     os._exit(0)
 
 
+def ring(rank: int, ranks: int) -> None:
+    """The same in the middle of a long all-gather, which is Gloo's: the appliance names the dead."""
+    whole, own = torch.zeros(ranks << 20), torch.full((1 << 20,), float(rank))
+    dist.all_gather_into_tensor(whole, own)
+    assert (whole.view(ranks, -1)[:, 0] == torch.arange(ranks)).all()
+    assert pascaline.torch.group_of().calls["gloo"] == 1
+    if rank == ranks - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    begun = time.monotonic()
+    with pytest.raises(pascaline.PascalineError, match=f"rank {ranks - 1}") as told:
+        dist.all_gather_into_tensor(whole, own)
+    assert told.value.ranks == (ranks - 1,), told.value.ranks
+    assert time.monotonic() - begun < 15
+    print("told:", told.value, flush=True)
+    os._exit(0)
+
+
 def main() -> None:
     """One rank."""
     dist.init_process_group("pascaline", timeout=timedelta(seconds=30))
-    {"collectives": collectives, "death": death}[sys.argv[1]](dist.get_rank(), dist.get_world_size())
+    programs = {"collectives": collectives, "death": death, "ring": ring}
+    programs[sys.argv[1]](dist.get_rank(), dist.get_world_size())
     dist.destroy_process_group()
     print("right", flush=True)
 

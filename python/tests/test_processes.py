@@ -38,12 +38,13 @@ def test_torchrun_and_groups() -> None:
 
 
 @pytest.mark.usefixtures("appliance")
-def test_a_worker_that_is_killed_is_named() -> None:
-    """By number, at every other rank, long before the group's timeout."""
+@pytest.mark.parametrize("during", ["death", "ring"])
+def test_a_worker_that_is_killed_is_named(during: str) -> None:
+    """By number, at every other rank, long before the group's timeout; also where a call is Gloo's."""
     with pascaline.Appliance(3, keys={"dead_after": "2s"}) as appliance:
         ranks = [
             subprocess.Popen(
-                (sys.executable, str(HERE / "rank_program.py"), "death"),
+                (sys.executable, str(HERE / "rank_program.py"), during),
                 env=on_this_machine(appliance, RANK=rank, WORLD_SIZE=3, **_MEETING),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -16,7 +16,7 @@ from torch._C import _distributed_c10d as c10d
 import pascaline
 from conftest import RANKS, Groups, options, together
 from pascaline import errors
-from pascaline.torch import Group, Settings
+from pascaline.torch import Group, Settings, _ring
 from pascaline.torch._settings import parse
 
 SUM = RANKS * (RANKS + 1) // 2
@@ -97,6 +97,35 @@ def test_all_gather_and_reduce_scatter(groups: Groups) -> None:
         group.reduce_scatter([own], [lists], options("ReduceScatter", dist.ReduceOp.AVG)).wait()
         assert own.tolist() == [SUM / RANKS] * (rank + 1)
         assert group.calls["gloo"] == 0
+
+    groups(act)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.int16, torch.complex64])
+def test_a_long_all_gather_goes_round(groups: Groups, dtype: torch.dtype) -> None:
+    """In Gloo's ring, whatever its type; the sums around it wait for nothing of it."""
+    elements = 2 * _ring.STEP
+
+    def act(group: Group) -> None:
+        rank = group.rank()
+        own = (torch.arange(elements) % (rank + 2)).to(dtype)
+        whole = torch.zeros(RANKS * elements, dtype=dtype)
+        work = group.all_gather_single(whole, own, options("Allgather"))
+        total = torch.full((5,), rank + 1.0)
+        group.allreduce([total], options()).wait()
+        assert (total == SUM).all()
+        work.wait()
+        for at, part in enumerate(whole.view(RANKS, -1)):
+            assert torch.equal(part, (torch.arange(elements) % (at + 2)).to(dtype))
+        parts = [torch.zeros(elements, dtype=dtype) for _ in range(RANKS)]
+        group.allgather([parts], [own], options("Allgather")).get_future().wait()
+        assert torch.equal(torch.cat(parts), whole)
+        assert group.calls == {"appliance": 1, "gloo": 2}
+        # What is not in one piece goes through the appliance, and comes back to where it was.
+        pieces = [torch.zeros(elements, 2, dtype=dtype)[:, 0] for _ in range(RANKS)]
+        group.allgather([pieces], [own], options("Allgather")).wait()
+        assert torch.equal(torch.cat(pieces), whole)
+        assert group.calls == {"appliance": 2, "gloo": 2}
 
     groups(act)
 

@@ -331,6 +331,7 @@ port_steps() {
     cases=true step "python: the package, and PyTorch" python_package
     step "train: DDP ends with Gloo's weights" train_ddp
     step "train: a small GPT" train_gpt
+    step "train: FSDP2 beside Gloo" train_fsdp
     skip "train: Ray" "Ray is another 200 MB: scripts/train ray"
     step "train: PPO behind FIFO and behind Olaf" train_rl
     step "mpi: falls back without an appliance" mpi_falls_back

@@ -193,6 +193,16 @@ train_gpt() {
     expect "$output" 'ok' 'loss_last < 0.8 * loss_first' 'calls["appliance"] >= 40' 'calls["gloo"] == 0'
 }
 
+# FSDP2 ends as over Gloo; long all-gathers go round in Gloo's ring, sums of gradients through the appliance.
+train_fsdp() {
+    local output=$logs/train-fsdp.json
+    bounded 240 scripts/train fsdp --workers 2 --steps 10 --turns 1 --json \
+        --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'loss_diff_vs_gloo < 0.01' 'ratio > 0' 'calls["appliance"] >= 30' \
+        'calls["gloo"] > 0'
+}
+
 # PPO on LunarLander-v3 behind a congested port: both queues serve it, and the FIFO loses what Olaf combines.
 train_rl() {
     local output=$logs/train-rl.json

@@ -12,6 +12,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "bench.d"))
 
 import train_bed
 import train_ddp
+import train_fsdp
 import train_gpt
 import train_ray
 import train_rl
@@ -20,6 +21,7 @@ from process import Failure, Interrupted, Stop
 
 _KINDS: dict[str, ModuleType] = {
     "ddp": train_ddp,
+    "fsdp": train_fsdp,
     "gpt": train_gpt,
     "ray": train_ray,
     "rl": train_rl,

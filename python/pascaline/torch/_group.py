@@ -14,13 +14,14 @@ from torch._C import _distributed_c10d as c10d
 
 from .._arrays import TRAVELS, lend
 from .._worker import Handle, Wish, Worker
+from . import _ring
 from ._meeting import meet
 from ._operations import Line, Operation
 from ._recovery import Recovery, gloo
 from ._settings import Settings, current
+from ._tensors import OPS, flat, named, plain, seconds, type_of
 from ._works import install, made
 
-_OPS = {"SUM": "sum", "AVG": "mean", "MIN": "min", "MAX": "max"}
 _GROUPS: dict[int, Group] = {}
 # The store of the world's group, where further groups count their jobs.
 _WORLD: list[Any] = []
@@ -43,16 +44,18 @@ class Group(c10d.Backend):
         self._size, self._rank = size, rank
         store = dist.PrefixStore("pascaline", options.store)
         self._gloo = gloo(dist.PrefixStore("gloo", store), rank, size, options.timeout)
-        self._line = Line()
+        self._timeout = options.timeout
+        # What goes round in Gloo's ring waits for nothing that goes through the appliance.
+        self._line, self._round = Line(), Line()
         self._worker: Worker | None = None
         self.job = job
         self.calls = {"appliance": 0, "gloo": 0}
-        seconds = {"timeout": options.timeout.total_seconds()} | settings.worker
+        terms = {"timeout": options.timeout.total_seconds()} | settings.worker
         recovery = Recovery(settings, store, rank, size, options.timeout)
         if size > 1 and job:
 
             def join() -> Worker:
-                return Worker(settings.appliance, job, rank, size, **seconds)
+                return Worker(settings.appliance, job, rank, size, **terms)
 
             self._worker = recovery.joined(join, self._gloo)
         self._recovery = recovery
@@ -79,7 +82,7 @@ class Group(c10d.Backend):
 
     def allreduce(self, tensors: list[Any], options: Any) -> Any:
         """Sums, or what the operation says."""
-        tensor, op = tensors[0], _named(options.reduceOp)
+        tensor, op = tensors[0], named(options.reduceOp)
         if len(tensors) != 1 or not self._takes(tensor, op):
             return self._over_gloo("allreduce", tensors, options)
         return self._allreduce(tensor, op, options.timeout)
@@ -90,7 +93,7 @@ class Group(c10d.Backend):
         return self._allreduce(buffer, "AVG", None, wire=wire, layer=layer, layers=layers)
 
     def _allreduce(self, tensor: Any, op: str, timeout: timedelta | None, **more: Any) -> Any:
-        wish = Wish("allreduce", _type(tensor), _OPS[op], timeout=_seconds(timeout), **more)
+        wish = Wish("allreduce", type_of(tensor), OPS[op], timeout=seconds(timeout), **more)
 
         def again(group: Any) -> None:
             options = c10d.AllreduceOptions()
@@ -104,14 +107,14 @@ class Group(c10d.Backend):
 
     def allreduce_coalesced(self, tensors: list[Any], options: Any) -> Any:
         """Several tensors in one operation."""
-        op = _named(options.reduceOp)
+        op = named(options.reduceOp)
         if not all(self._takes(tensor, op) and tensor.dtype == tensors[0].dtype for tensor in tensors):
             return self._over_gloo("allreduce_coalesced", tensors, options)
-        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-        work = self._allreduce(flat, op, options.timeout)
+        whole = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        work = self._allreduce(whole, op, options.timeout)
 
         def place() -> None:
-            parts = flat.split([tensor.numel() for tensor in tensors])
+            parts = whole.split([tensor.numel() for tensor in tensors])
             for tensor, part in zip(tensors, parts, strict=True):
                 tensor.copy_(part.view_as(tensor))
 
@@ -120,18 +123,18 @@ class Group(c10d.Backend):
     def broadcast(self, tensors: list[Any], options: Any) -> Any:
         """The root's tensor for all."""
         tensor = tensors[0]
-        if len(tensors) != 1 or self._worker is None or not _plain(tensor):
+        if len(tensors) != 1 or self._worker is None or not plain(tensor):
             return self._over_gloo("broadcast", tensors, options)
-        wish = Wish("broadcast", root=options.rootRank, timeout=_seconds(options.timeout))
+        wish = Wish("broadcast", root=options.rootRank, timeout=seconds(options.timeout))
         return self._begin(tensors, wish, tensor, lambda group: group.broadcast(tensors, options).wait())
 
     def reduce(self, tensors: list[Any], options: Any) -> Any:
         """As allreduce, at the root."""
-        tensor, op = tensors[0], _named(options.reduceOp)
+        tensor, op = tensors[0], named(options.reduceOp)
         if len(tensors) != 1 or not self._takes(tensor, op) or tensor.dtype == torch.int32 or op == "AVG":
             return self._over_gloo("reduce", tensors, options)
         wish = Wish(
-            "reduce", _type(tensor), _OPS[op], root=options.rootRank, timeout=_seconds(options.timeout)
+            "reduce", type_of(tensor), OPS[op], root=options.rootRank, timeout=seconds(options.timeout)
         )
         return self._begin(tensors, wish, tensor, lambda group: group.reduce(tensors, options).wait())
 
@@ -139,12 +142,12 @@ class Group(c10d.Backend):
         """Waits for all."""
         if self._worker is None:
             return self._over_gloo("barrier", options)
-        wish = Wish("barrier", timeout=_seconds(options.timeout))
+        wish = Wish("barrier", timeout=seconds(options.timeout))
         return self._begin([], wish, None, lambda group: group.barrier(options).wait())
 
     def all_gather_single(self, output: Any, tensor: Any, options: Any) -> Any:
         """One tensor of all ranks' tensors."""
-        if self._worker is None or not (_plain(output) and _plain(tensor)):
+        if self._worker is None or not (plain(output) and plain(tensor)):
             return self._over_gloo("all_gather_single", output, tensor, options)
         parts = list(output.view(self._size, -1).unbind()) if output.is_contiguous() else None
         if parts is None or output.numel() != self._size * tensor.numel() or output.dtype != tensor.dtype:
@@ -155,16 +158,21 @@ class Group(c10d.Backend):
         """A list of all ranks' tensors."""
         parts, tensor = outputs[0], tensors[0]
         even = all(part.dtype == tensor.dtype and part.shape == tensor.shape for part in parts)
-        if self._worker is None or len(tensors) != 1 or not even or not _plain(tensor):
+        if self._worker is None or len(tensors) != 1 or not even or not plain(tensor):
             return self._over_gloo("allgather", outputs, tensors, options)
         return self._gather(parts, parts, tensor, options)
 
     def _gather(self, results: list[Any], parts: list[Any], tensor: Any, options: Any) -> Any:
+        if _ring.is_quicker(tensor, parts):
+            self.calls["gloo"] += 1
+            limit = seconds(options.timeout) or self._timeout.total_seconds()
+            finish = _ring.gather(self._gloo, self.worker, parts, tensor, options, limit)
+            return self._round.join(Operation(results, finish))
         size = tensor.numel() * tensor.element_size()
         words = math.ceil(size / 4)
         # As whole integers, which is what travels.
         room = torch.zeros(self._size, words, dtype=torch.int32)
-        room[self._rank].view(torch.uint8)[:size] = _flat(tensor).view(torch.uint8).cpu()
+        room[self._rank].view(torch.uint8)[:size] = flat(tensor).view(torch.uint8).cpu()
 
         def place() -> None:
             for part, words in zip(parts, room, strict=True):
@@ -174,25 +182,25 @@ class Group(c10d.Backend):
             own = room[self._rank].clone()
             group.all_gather_single(room.view(-1), own, c10d.AllgatherOptions()).wait()
 
-        wish = Wish("allgather", "int32", timeout=_seconds(options.timeout))
+        wish = Wish("allgather", "int32", timeout=seconds(options.timeout))
         return self._begin(results, wish, room, again, place)
 
     def reduce_scatter_single(self, output: Any, tensor: Any, options: Any) -> Any:
         """The sum, of which each rank gets a part."""
-        op = _named(options.reduceOp)
+        op = named(options.reduceOp)
         fits = tensor.numel() == self._size * output.numel() and output.dtype == tensor.dtype
         if not self._takes(tensor, op) or not fits or tensor.dtype == torch.int32:
             return self._over_gloo("reduce_scatter_single", output, tensor, options)
-        return self._scatter(output, _flat(tensor).clone(), None, op, options)
+        return self._scatter(output, flat(tensor).clone(), None, op, options)
 
     def reduce_scatter(self, outputs: list[Any], lists: list[list[Any]], options: Any) -> Any:
         """The same, of a list with a tensor for each rank."""
-        output, tensors, op = outputs[0], lists[0], _named(options.reduceOp)
+        output, tensors, op = outputs[0], lists[0], named(options.reduceOp)
         whole = all(self._takes(tensor, op) and tensor.dtype == output.dtype for tensor in tensors)
         if len(outputs) != 1 or not whole or output.dtype == torch.int32:
             return self._over_gloo("reduce_scatter", outputs, lists, options)
         counts = [tensor.numel() for tensor in tensors]
-        return self._scatter(output, torch.cat([_flat(tensor) for tensor in tensors]), counts, op, options)
+        return self._scatter(output, torch.cat([flat(tensor) for tensor in tensors]), counts, op, options)
 
     def _scatter(self, output: Any, room: Any, counts: list[int] | None, op: str, options: Any) -> Any:
         counts = counts or [output.numel()] * self._size
@@ -208,8 +216,8 @@ class Group(c10d.Backend):
             if op == "AVG":
                 room.div_(self._size)
 
-        seconds = _seconds(options.timeout)
-        wish = Wish("reduce_scatter", _type(room), _OPS[op], counts=counts, timeout=seconds)
+        limit = seconds(options.timeout)
+        wish = Wish("reduce_scatter", type_of(room), OPS[op], counts=counts, timeout=limit)
         return self._begin([output], wish, room, again, place)
 
     def all_gather_single_coalesced(self, outputs: list[Any], tensors: list[Any], options: Any) -> Any:
@@ -224,8 +232,8 @@ class Group(c10d.Backend):
 
     def _takes(self, tensor: Any, op: str) -> bool:
         """Whether the appliance can do it: a mean of integers is for nobody."""
-        known = self._worker is not None and op in _OPS and _type(tensor) in TRAVELS
-        return known and _plain(tensor) and not (op == "AVG" and tensor.dtype == torch.int32)
+        known = self._worker is not None and op in OPS and type_of(tensor) in TRAVELS
+        return known and plain(tensor) and not (op == "AVG" and tensor.dtype == torch.int32)
 
     def _begin(
         self,
@@ -315,6 +323,7 @@ class Group(c10d.Backend):
         if _GROUPS.pop(id(self), None) is None:
             return
         self._line.close()
+        self._round.close()
         if self._worker and not self._recovery.over:
             self._worker.leave()
 
@@ -328,28 +337,6 @@ def group_of(group: Any = None, device: Any = None) -> Group:
     if not isinstance(found, Group):
         raise TypeError(f"the backend of this group is {dist.get_backend(group)}, and not pascaline")
     return found
-
-
-def _named(op: Any) -> str:
-    return next((name for name in _OPS if op == getattr(dist.ReduceOp, name)), "other")
-
-
-def _type(tensor: Any) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
-
-
-def _plain(tensor: Any) -> bool:
-    return tensor.layout == torch.strided
-
-
-def _flat(tensor: Any) -> Any:
-    return tensor.detach().contiguous().view(-1)
-
-
-def _seconds(timeout: timedelta | None) -> float | None:
-    """What a call says of its time; usually nothing, which is a negative number."""
-    seconds = timeout.total_seconds() if timeout else 0.0
-    return seconds if seconds > 0 else None
 
 
 def _create(options: Any, _: Any) -> Group:

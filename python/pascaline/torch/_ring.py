@@ -1,0 +1,64 @@
+"""All-gathers that go round in Gloo's ring, because that is quicker.
+
+What is gathered is nothing that an appliance could add up: to end with n bytes at each rank, the appliance
+sends n to each, and a ring (N - 1)/N of that, in N - 1 steps. So what is short goes through the appliance,
+and what is long goes round.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .._worker import Worker
+from ..errors import PascalineError, RanksLostError
+from ._tensors import flat
+
+# Bytes of a rank for each step of the ring: from there on it was quicker at 200 Mbit/s and at 1 Gbit/s.
+STEP = 4096
+
+
+def is_quicker(tensor: Any, parts: Sequence[Any]) -> bool:
+    """Whether this all-gather goes round. All ranks come to the same: their tensors are of one size."""
+    near = tensor.device.type == "cpu" and all(part.is_contiguous() for part in parts)
+    size = tensor.numel() * tensor.element_size()
+    return bool(near and size >= max(1, STEP * (len(parts) - 1)))
+
+
+def gather(
+    gloo: Any, worker: Worker | None, parts: Sequence[Any], tensor: Any, options: Any, seconds: float
+) -> Callable[[], None]:
+    """Begins one; returns what ends it. `seconds` are those of the call or, without any, of the group.
+
+    Where it fails, the appliance knows who has died, and Gloo does not.
+    """
+    until = time.monotonic() + seconds
+    work = gloo.allgather([[_bytes(part) for part in parts]], [_bytes(tensor)], options)
+
+    def finish() -> None:
+        try:
+            work.wait()
+        except RuntimeError as error:
+            left = until - time.monotonic()
+            if worker is not None and left > 0:
+                _name_the_dead(worker, left, error)
+            raise
+
+    return finish
+
+
+def _name_the_dead(worker: Worker, seconds: float, error: RuntimeError) -> None:
+    try:
+        worker.barrier(timeout=seconds)
+    except RanksLostError as lost:
+        raise lost from error
+    except PascalineError:
+        return
+
+
+def _bytes(tensor: Any) -> Any:
+    """Whatever its elements are: Gloo does not know all of their types."""
+    return flat(tensor).view(torch.uint8)

@@ -1,0 +1,38 @@
+"""What a group asks about tensors and operations of PyTorch."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+# PyTorch's operations that the appliance has, too.
+OPS = {"SUM": "sum", "AVG": "mean", "MIN": "min", "MAX": "max"}
+
+
+def named(op: Any) -> str:
+    """The name of an operation, or "other"."""
+    return next((name for name in OPS if op == getattr(dist.ReduceOp, name)), "other")
+
+
+def type_of(tensor: Any) -> str:
+    """The name of its elements' type."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def plain(tensor: Any) -> bool:
+    """Whether it has plain memory."""
+    return bool(tensor.layout == torch.strided)
+
+
+def flat(tensor: Any) -> Any:
+    """Its elements in one piece: a copy, if they are not."""
+    return tensor.detach().contiguous().view(-1)
+
+
+def seconds(timeout: timedelta | None) -> float | None:
+    """What a call says of its time; usually nothing, which is a negative number."""
+    found = timeout.total_seconds() if timeout else 0.0
+    return found if found > 0 else None

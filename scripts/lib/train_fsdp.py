@@ -1,0 +1,96 @@
+"""scripts/train fsdp: FSDP2 through an appliance and over Gloo, in turns."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from typing import Any
+
+import programs
+from appliance_shaped import configuration
+from build import ROOT
+from process import Child, Stop
+from train_bed import Bed, watch
+from train_ddp import KEYS
+
+DESCRIPTION = """\
+Trains with PyTorch's FSDP2 (`fully_shard`) through an appliance and over Gloo, in turns, from the same seed.
+Ratios are of neighbours: whatever else the machine does disturbs both.
+"""
+EXAMPLES = """\
+Examples:
+  scripts/train fsdp --json
+  scripts/train fsdp --workers 4 --mbit 1000 --hidden 1024 --turns 5
+"""
+# Two trainings whose sums were rounded differently end as near as this.
+_NEAR = 1e-2
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("--workers", type=int, default=4, help="ranks (%(default)s)")
+    parser.add_argument("--steps", type=int, default=20, help="steps of each training (%(default)s)")
+    parser.add_argument("--turns", type=int, default=3, help="trainings over each backend (%(default)s)")
+    parser.add_argument("--hidden", type=int, default=512, help="width of the layers (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of weights and data (%(default)s)")
+    parser.add_argument(
+        "--mbit", type=int, default=200, help="rate of each worker's link; 0: as it is (%(default)s)"
+    )
+
+
+def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
+    """Trainings in turns, in the same processes."""
+    network = bed.network(options.workers, options.mbit)
+    bed.appliance(
+        network, configuration(network, options.workers, 512, 4096, 512, "net_kernel0,iface=pas0"), stop
+    )
+    words: list[object] = ["--backends", *("pascaline", "gloo") * options.turns]
+    for name in ("steps", "hidden", "seed"):
+        words += [f"--{name}", getattr(options, name)]
+    children = bed.ranks(network, ROOT / "examples/train/fsdp.py", words, KEYS)
+    watch(children, 2 * options.turns, stop)
+    return _judge(options, bed, children)
+
+
+def _judge(options: argparse.Namespace, bed: Bed, children: list[Child]) -> dict[str, Any]:
+    runs = [[said for said in programs.objects(child) if said.get("done")] for child in children]
+    # The slowest rank's time is the training's.
+    seconds = [max(run[number]["seconds"] for run in runs) for number in range(2 * options.turns)]
+    own, gloo = seconds[::2], seconds[1::2]
+    losses = [[run["losses"] for run in rank[:2]] for rank in runs]
+    if options.picture:
+        bed.draw(
+            options.picture,
+            "step",
+            "loss at rank 0",
+            dict(zip(("Pascaline", "Gloo"), losses[0], strict=True)),
+        )
+    ratios = [theirs / ours for ours, theirs in zip(own, gloo, strict=True)]
+    differs = max(abs(ours[-1] - theirs[-1]) for ours, theirs in losses)
+    found = {
+        "steps_per_s": round(options.steps / statistics.median(own), 2),
+        "gloo_steps_per_s": round(options.steps / statistics.median(gloo), 2),
+        "ratio": round(statistics.median(ratios), 3),
+        "ratios": [round(ratio, 3) for ratio in ratios],
+        "loss_diff_vs_gloo": differs,
+        "losses": [round(losses[0][0][at], 4) for at in (0, -1)],
+        "workers": options.workers,
+        "steps": options.steps,
+        "hidden": options.hidden,
+        "mbit": options.mbit,
+        "calls": runs[0][0]["calls"],
+    }
+    learned = losses[0][0][-1] < losses[0][0][0]
+    found["ok"] = bool(learned and differs < _NEAR and found["calls"]["appliance"] >= options.steps)
+    return found
+
+
+def text(found: dict[str, Any]) -> str:
+    """For people."""
+    return (
+        f"{found['steps']} steps of {found['workers']} ranks, links of {found['mbit']} Mbit/s\n"
+        f"Pascaline {found['steps_per_s']} steps/s, Gloo {found['gloo_steps_per_s']}:"
+        f" {found['ratio']} times ({', '.join(map(str, found['ratios']))})\n"
+        f"loss {found['losses'][0]} → {found['losses'][1]}, over Gloo the same up to"
+        f" {found['loss_diff_vs_gloo']:.1e}"
+    )
