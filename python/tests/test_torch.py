@@ -6,6 +6,8 @@ import itertools
 import threading
 import time
 import warnings
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -128,6 +130,32 @@ def test_a_long_all_gather_goes_round(groups: Groups, dtype: torch.dtype) -> Non
         assert group.calls == {"appliance": 2, "gloo": 2}
 
     groups(act)
+
+
+def test_the_first_layers_overtake_in_a_stream_of_their_own() -> None:
+    """While a long sum of one rank alone waits for the others, theirs is there."""
+    with pascaline.Appliance(2, (1, 2)) as own:
+        met, store = threading.Barrier(2), dist.HashStore()
+
+        def one(rank: int) -> None:
+            place = SimpleNamespace(store=store, group_rank=rank, group_size=2, timeout=timedelta(seconds=20))
+            group = Group(place, Settings(own.address, streams=2, worker={"timeout": 10.0}), 1)
+            long = None
+            if rank == 0:
+                long = group.mean_of_bucket(torch.full((100_000,), 1.0), wire=None, layer=2, layers=2)
+            first = torch.full((10,), float(rank))
+            group.mean_of_bucket(first, wire=None, layer=1, layers=2).wait()
+            assert (first == 0.5).all()
+            assert long is None or not long.is_completed()
+            met.wait(20)
+            if rank == 1:
+                long = group.mean_of_bucket(torch.full((100_000,), 3.0), wire=None, layer=2, layers=2)
+            assert long is not None
+            long.wait()
+            assert (long.result()[0] == 2).all()
+            group.shutdown()
+
+        together(one, 2)
 
 
 def test_point_to_point_and_all_to_all_are_gloos(groups: Groups) -> None:
@@ -302,6 +330,7 @@ def test_a_rank_that_dies_is_named(appliance: pascaline.Appliance, job: int) -> 
         ("pascaline://x?work=1", "", "work is no key"),
         ("pascaline://x?job=one", "", "job=one"),
         ("pascaline://x", "5-1", "1000-1063"),
+        ("pascaline://x?streams=3", "", "there are one or two"),
     ],
 )
 def test_settings_that_are_wrong_are_told(url: str, jobs: str, says: str) -> None:
@@ -317,3 +346,6 @@ def test_settings_that_are_right() -> None:
     keys = {"timeout": 0.5, "payload": 512, "dscp": 46, "bind": "127.0.0.1"}
     assert found == Settings("h:9", 3, (1000, 1003), True, keys)
     assert parse("pascaline://h", "1000", "").job == 0
+    assert parse("pascaline://h?streams=2", "", "").streams == 2
+    with pytest.raises(errors.ConfigurationError, match="has one stream"):
+        parse("pascaline://h?streams=2", "", "gloo")

@@ -332,6 +332,7 @@ port_steps() {
     step "train: DDP ends with Gloo's weights" train_ddp
     step "train: a small GPT" train_gpt
     step "train: FSDP2 beside Gloo" train_fsdp
+    step "train: the first layers' gradients overtake" train_arrival
     skip "train: Ray" "Ray is another 200 MB: scripts/train ray"
     step "train: PPO behind FIFO and behind Olaf" train_rl
     step "mpi: falls back without an appliance" mpi_falls_back

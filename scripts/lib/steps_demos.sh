@@ -203,6 +203,15 @@ train_fsdp() {
         'calls["gloo"] > 0'
 }
 
+# The first layers' gradients overtake in a stream of their own, and the weights are the same bits.
+train_arrival() {
+    local output=$logs/train-arrival.json
+    bounded 240 scripts/train arrival --workers 2 --steps 5 --turns 1 --layers 8 --json \
+        --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'same_weights' 'earlier_pct > 20' 'step_ratio > 0'
+}
+
 # PPO on LunarLander-v3 behind a congested port: both queues serve it, and the FIFO loses what Olaf combines.
 train_rl() {
     local output=$logs/train-rl.json

@@ -10,6 +10,7 @@ from types import ModuleType
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "bench.d"))
 
+import train_arrival
 import train_bed
 import train_ddp
 import train_fsdp
@@ -25,6 +26,7 @@ _KINDS: dict[str, ModuleType] = {
     "gpt": train_gpt,
     "ray": train_ray,
     "rl": train_rl,
+    "arrival": train_arrival,
 }
 
 

@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 from .._arrays import TRAVELS, lend
+from .._streams import Streams
 from .._worker import Handle, Wish, Worker
 from . import _ring
 from ._meeting import meet
@@ -46,8 +47,11 @@ class Group(c10d.Backend):
         self._gloo = gloo(dist.PrefixStore("gloo", store), rank, size, options.timeout)
         self._timeout = options.timeout
         # What goes round in Gloo's ring waits for nothing that goes through the appliance.
-        self._line, self._round = Line(), Line()
+        self._line, self._round, self._ahead = Line(), Line(), Line()
         self._worker: Worker | None = None
+        # A stream of its own for the bucket that is needed first.
+        self._urgent: Worker | None = None
+        self._streams: Streams | None = None
         self.job = job
         self.calls = {"appliance": 0, "gloo": 0}
         terms = {"timeout": options.timeout.total_seconds()} | settings.worker
@@ -57,7 +61,11 @@ class Group(c10d.Backend):
             def join() -> Worker:
                 return Worker(settings.appliance, job, rank, size, **terms)
 
-            self._worker = recovery.joined(join, self._gloo)
+            if settings.streams > 1:
+                self._streams = Streams(settings.appliance, job, rank, size, settings.streams, **terms)
+                self._worker, self._urgent = self._streams
+            else:
+                self._worker = recovery.joined(join, self._gloo)
         self._recovery = recovery
         _GROUPS[id(self)] = self
 
@@ -88,9 +96,18 @@ class Group(c10d.Backend):
         return self._allreduce(tensor, op, options.timeout)
 
     def mean_of_bucket(self, buffer: Any, *, wire: str | None, layer: int, layers: int) -> Any:
-        """For hooks: the mean, with what is known of the bucket."""
+        """For hooks: the mean, with what is known of the bucket. The first layers have their own stream."""
         wire = wire if buffer.dtype == torch.float32 else None
-        return self._allreduce(buffer, "AVG", None, wire=wire, layer=layer, layers=layers)
+        if layer != 1 or self._urgent is None:
+            return self._allreduce(buffer, "AVG", None, wire=wire, layer=layer, layers=layers)
+        self.calls["appliance"] += 1
+        wish = Wish("allreduce", type_of(buffer), OPS["AVG"], wire=wire, layer=layer, layers=layers)
+        handle = self._urgent.start(wish, lend(buffer))
+
+        def finish() -> None:
+            handle.wait()
+
+        return self._ahead.join(Operation([buffer], finish))
 
     def _allreduce(self, tensor: Any, op: str, timeout: timedelta | None, **more: Any) -> Any:
         wish = Wish("allreduce", type_of(tensor), OPS[op], timeout=seconds(timeout), **more)
@@ -322,10 +339,11 @@ class Group(c10d.Backend):
         """Ends what is under way, and leaves the job."""
         if _GROUPS.pop(id(self), None) is None:
             return
-        self._line.close()
-        self._round.close()
-        if self._worker and not self._recovery.over:
-            self._worker.leave()
+        for line in (self._line, self._round, self._ahead):
+            line.close()
+        member = self._streams or self._worker
+        if member and not self._recovery.over:
+            member.leave()
 
     abort = shutdown
 
@@ -358,8 +376,8 @@ def _next_job(settings: Settings, options: Any) -> int:
         job = 0
         if settings.jobs:
             first, last = settings.jobs
-            # Each tree of the group has a number of its own.
-            trees = 1 + settings.appliance.count(";")
+            # Each tree of each stream of the group has a number of its own.
+            trees = settings.streams * (1 + settings.appliance.count(";"))
             taken = 0 if settings.job else 1
             counter = _WORLD[0] if _WORLD else dist.distributed_c10d._get_default_store()
             job = first + trees * (taken + counter.add("pascaline/jobs", 1) - 1)

@@ -21,7 +21,8 @@ class Settings:
     appliance: address and port. job: that of the whole world, one of the appliance's [[jobs]]; 0: the first
     of `jobs`. jobs: first and last number for further groups, of the appliance's [admission]. fallback: when
     the appliance fails, go on over Gloo with one warning, instead of an exception. worker: what each Worker
-    is told besides.
+    is told besides. streams: with 2, each group has a second job, with the next number, in which hooks.mean
+    and its like have the first layers' gradients overtake.
     """
 
     appliance: str
@@ -29,6 +30,7 @@ class Settings:
     jobs: tuple[int, int] | None = None
     fallback: bool = False
     worker: dict[str, Any] = field(default_factory=dict)
+    streams: int = 1
 
 
 _configured: list[Settings] = []
@@ -73,10 +75,12 @@ def parse(url: str, jobs: str, fallback: str) -> Settings:
                 settings.worker[key] = int(value)
             elif key in _SECONDS:
                 settings.worker[key] = _time(value)
+            elif key == "streams":
+                settings = replace(settings, streams=_streams(int(value), fallback=bool(fallback)))
             elif key == "bind":
                 settings.worker[key] = value
             else:
-                known = ", ".join(("job", *_NUMBERS, *_SECONDS, "bind"))
+                known = ", ".join(("job", "streams", *_NUMBERS, *_SECONDS, "bind"))
                 raise ConfigurationError(f"PASCALINE_URL={url}: {key} is no key; keys are {known}")
         except ValueError as error:
             if isinstance(error, ConfigurationError):
@@ -85,6 +89,15 @@ def parse(url: str, jobs: str, fallback: str) -> Settings:
     if settings.jobs and not named_job:
         settings = replace(settings, job=0)
     return settings
+
+
+def _streams(count: int, *, fallback: bool) -> int:
+    if count not in (1, 2):
+        raise ValueError("there are one or two")
+    if count > 1 and fallback:
+        # Operations of two streams have no common order, in which ranks could go on from one another.
+        raise ValueError("a group that falls back to Gloo has one stream")
+    return count
 
 
 def _time(value: str) -> float:

@@ -54,7 +54,9 @@ def fp16(state: Buckets | None, bucket: Any) -> Any:
 def _reduce(state: Buckets | None, bucket: Any, wire: str | None) -> Any:
     state = state or _USUAL
     group = state.group or dist.group.WORLD
-    state.count = max(state.count, bucket.index() + 1)
+    count = bucket.index() + 1
+    # The last one knows how many there are, in this model and from this step on.
+    state.count = count if bucket.is_last() else max(state.count, count)
     buffer = bucket.buffer()
     work = group_of(group, buffer.device).mean_of_bucket(
         buffer, wire=wire, layer=state.count - bucket.index(), layers=state.count
