@@ -78,7 +78,16 @@ fn bare(lasts: u64) -> anyhow::Result<Took> {
 
 /// Jobs and flows of others.
 fn shared(name: &'static str, scheme: Scheme, lasts: u64) -> anyhow::Result<Took> {
-    let load = Load { clos: CLOS, flows: 0.2, jobs: 0.6, scale: 100.0, computes: 1.0, lasts, seed: 1 };
+    let load = Load {
+        clos: CLOS,
+        flows: 0.2,
+        jobs: 0.6,
+        scale: 100.0,
+        computes: 1.0,
+        websearch: 0.5,
+        lasts,
+        seed: 1,
+    };
     let (jobs, flows) = draw(&load);
     let setting = Setting { jobs, flows, jitter: 10_000, ..Setting::idle(CLOS, scheme, lasts) };
     let began = processor()?;

@@ -58,6 +58,8 @@ pub(crate) struct Load {
     pub(crate) scale: f64,
     /// Multiplies computation.
     pub(crate) computes: f64,
+    /// The part of the flows' bytes that is Websearch's; the others are Datamining's.
+    pub(crate) websearch: f64,
     pub(crate) lasts: u64,
     pub(crate) seed: u64,
 }
@@ -103,11 +105,11 @@ pub(crate) fn draw(load: &Load) -> (Vec<Job>, Vec<Plain>) {
         first = (first + count) % hosts;
     }
     let mut flows = Vec::new();
-    for table in [&WEBSEARCH[..], &DATAMINING] {
-        // Each kind brings half of the bytes.
-        let gap = mean(table) / load.scale * packet_ns / (load.flows / 2.0 * hosts as f64);
+    for (table, part) in [(&WEBSEARCH[..], load.websearch), (&DATAMINING, 1.0 - load.websearch)] {
+        let brings = load.flows * part;
+        let gap = mean(table) / load.scale * packet_ns / (brings * hosts as f64);
         let mut now = gap * exponential(&mut random);
-        while now < load.lasts as f64 && load.flows > 0.0 {
+        while now < load.lasts as f64 && brings > 0.0 {
             let from = random.index(hosts);
             let to = (from + 1 + random.index(hosts - 1)) % hosts;
             let packets = whole((size(table, uniform(&mut random)) / load.scale).ceil());

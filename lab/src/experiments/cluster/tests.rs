@@ -75,7 +75,8 @@ fn a_flow_keeps_its_share_beside_panama() {
 #[test]
 fn a_shared_cluster_has_its_load_and_is_exact() {
     let (clos, lasts) = (Clos::square(8), 20_000_000);
-    let load = Load { clos, flows: 0.2, jobs: 0.4, scale: 200.0, computes: 1.0, lasts, seed: 3 };
+    let load =
+        Load { clos, flows: 0.2, jobs: 0.4, scale: 200.0, computes: 1.0, websearch: 0.5, lasts, seed: 3 };
     let (jobs, flows) = draw(&Load { lasts: 100 * lasts, ..load });
     assert!(jobs.iter().all(|job| (4..=6).contains(&job.workers.len())));
     let bits: f64 = flows.iter().map(|flow| f64::from(flow.packets) * 12_000.0).sum();

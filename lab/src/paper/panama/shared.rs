@@ -2,7 +2,7 @@
 //! sizes, and packet by packet with 64 servers and small ones, beside the flow-level model of the same.
 
 use pascaline_sim::fabric::Clos;
-use pascaline_wire::CongestionControl::Fixed;
+use pascaline_wire::CongestionControl::{Fixed, Panama};
 
 use super::{Curves, Figure, Made, PACKET, PANAMA, Row, Scheme, Scope, Setting, checked};
 use crate::experiments::cluster::{Load, Outcome, draw, fluid};
@@ -28,7 +28,9 @@ const STEP: f64 = 300_000.0;
 /// How a point is made.
 #[derive(Debug, Clone, Copy)]
 enum How {
-    Packets,
+    /// Packet by packet: from how many on queues mark, and the most that a worker has in flight on each of
+    /// PANAMA's trees.
+    Packets(u64, u16),
     /// Flow by flow, with the weight of PANAMA's trees multiplied by this.
     Flows(f64),
 }
@@ -72,11 +74,16 @@ fn shared(load: &Load, how: How) -> anyhow::Result<Vec<Shown>> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "microseconds")]
     let step = (STEP / load.scale) as u64;
     let each = WAYS.iter().map(|&(_, scheme, weight)| {
-        let empty = Setting::idle(load.clos, scheme.unwrap_or(PANAMA), load.lasts);
-        let empty = Setting { jitter: 10_000, seed: load.seed, ..empty };
+        let scheme_here = match (scheme, how) {
+            (Some(PANAMA), How::Packets(_, most)) => Scheme::Trees(4, Panama, most),
+            _ => scheme.unwrap_or(PANAMA),
+        };
+        let empty = Setting::idle(load.clos, scheme_here, load.lasts);
+        let marks_from = if let How::Packets(marks, _) = how { marks } else { empty.marks_from };
+        let empty = Setting { jitter: 10_000, seed: load.seed, marks_from, ..empty };
         let show = |setting: Setting| -> anyhow::Result<Shown> {
             let outcome = match how {
-                How::Packets => checked(&setting)?,
+                How::Packets(..) => checked(&setting)?,
                 How::Flows(times) if scheme == Some(PANAMA) => fluid::run(&setting, weight * times, step),
                 How::Flows(_) => fluid::run(&setting, weight, step),
             };
@@ -97,14 +104,17 @@ fn shared(load: &Load, how: How) -> anyhow::Result<Vec<Shown>> {
 
 const WHY: &str = "the models' shares, the number of jobs, where they run, SwitchML*'s window and how flows \
                    divide between Websearch and Datamining are not in the text, and this model knows no \
-                   queues. Knobs: weight of PANAMA's trees, computation, load";
+                   queues. Knobs: weight of PANAMA's trees, computation, load; with 64 servers packet by \
+                   packet what jobs bring and how few packets a tree keeps in flight, which together give \
+                   most of the printed 4.5, while longer queues and Websearch alone give none of it";
 
 /// The points: what is 1,024 servers, flow by flow, and what is 64, both ways.
 fn points(quick: bool) -> Vec<(String, Load, How)> {
     let (clos, lasts) =
         if quick { (Clos::square(8), 400_000_000) } else { (Clos::square(32), 2_000_000_000) };
     // Flows bring 20 % of load, jobs the rest.
-    let full = Load { clos, flows: 0.2, jobs: 0.6, scale: 1.0, computes: 1.0, lasts, seed: 0 };
+    let full =
+        Load { clos, flows: 0.2, jobs: 0.6, scale: 1.0, computes: 1.0, websearch: 0.5, lasts, seed: 0 };
     let full = Load { scale: if quick { 10.0 } else { 1.0 }, ..full };
     let flows = How::Flows(1.0);
     let mut points = vec![
@@ -124,8 +134,18 @@ fn points(quick: bool) -> Vec<(String, Load, How)> {
         points.push(("knob: computes 0.5 ×".into(), Load { computes: 0.5, ..full }, flows));
         points.push(("knob: load 100 %".into(), Load { jobs: 0.8, ..full }, flows));
     }
-    points.push(("64 servers, packets".into(), small, How::Packets));
+    let packets = How::Packets(85, 256);
+    points.push(("64 servers, packets".into(), small, packets));
     points.push(("64 servers, flows".into(), small, flows));
+    let (twice, four) = (Load { jobs: 2.0 * small.jobs, ..small }, How::Packets(85, 4));
+    let knobs = [
+        ("marks from 340 packets on", small, How::Packets(340, 256)),
+        ("Websearch alone", Load { websearch: 1.0, ..small }, packets),
+        ("jobs bring twice as much", twice, packets),
+        ("4 packets in flight on a tree", small, four),
+        ("both", twice, four),
+    ];
+    points.extend(knobs.map(|(name, load, how)| (format!("knob: 64 servers, {name}"), load, how)));
     points
 }
 
