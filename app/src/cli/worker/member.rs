@@ -5,6 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use nix::errno::Errno;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use pascaline_worker::{
     AllreduceError, Collective, Config, CongestionControl, Counters, Element, Hints, JoinError, JoinFailure,
     Narrowing, Report, TreeReport, Worker,
@@ -65,9 +68,9 @@ pub(crate) struct DriverArgs {
     /// With --driver dpdk: the router, if the appliance is not in the port's own Ethernet segment.
     #[arg(long, value_name = "ADDR", requires = "port")]
     next_hop: Option<IpAddr>,
-    /// With --driver dpdk: the core to poll on.
-    #[arg(long, default_value_t = 0)]
-    core: usize,
+    /// The core to work on: by default whichever the system chooses, with --driver dpdk core 0.
+    #[arg(long)]
+    core: Option<u16>,
     /// With --driver dpdk: memory for packets in megabytes.
     #[arg(long, default_value_t = 64)]
     memory_mb: u32,
@@ -91,6 +94,21 @@ pub(crate) enum Driver {
     Dpdk,
 }
 
+/// Why a thread cannot work on a core.
+#[derive(Debug, thiserror::Error)]
+#[error("--core {core}: {errno}; `nproc` says how many there are, `taskset -p $$` which are allowed")]
+pub(super) struct NoCore {
+    core: usize,
+    errno: Errno,
+}
+
+/// Has this thread, and those that it starts from now on, work on one core only.
+pub(super) fn stay_on(core: usize) -> Result<(), NoCore> {
+    let mut only = CpuSet::new();
+    let set = only.set(core).and_then(|()| sched_setaffinity(Pid::from_raw(0), &only));
+    set.map_err(|errno| NoCore { core, errno })
+}
+
 /// A worker.
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(super) enum Member {
@@ -111,8 +129,12 @@ impl Member {
             (Driver::Dpdk, Some(port), Some(address)) => {
                 let nap = if driver.spin { Duration::ZERO } else { DpdkConfig::new(port, address).nap };
                 let port = DpdkConfig { next_hop: driver.next_hop, nap, ..DpdkConfig::new(port, address) };
-                let dpdk = Dpdk::start(core::slice::from_ref(&port), driver.core, driver.memory_mb)
-                    .map_err(|error| no_member(&error, None, FAILED))?;
+                let dpdk = Dpdk::start(
+                    core::slice::from_ref(&port),
+                    driver.core.unwrap_or(0).into(),
+                    driver.memory_mb,
+                )
+                .map_err(|error| no_member(&error, None, FAILED))?;
                 dpdk.join(config, &port).map(Self::Dpdk).map_err(|error| {
                     let failure = match &error {
                         DpdkJoinError::Failed { failure, .. } => Some(failure),
@@ -122,6 +144,10 @@ impl Member {
                 })
             }
             _ => {
+                if let Some(core) = driver.core {
+                    // Before the worker has memory, which then is that core's.
+                    stay_on(core.into()).map_err(|error| no_member(&error, None, FAILED))?;
+                }
                 let joined = Worker::join(config);
                 joined.map(Self::Kernel).map_err(|error| {
                     let failure = match &error {

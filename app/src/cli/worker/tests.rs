@@ -1,7 +1,10 @@
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
 use pascaline_worker::{bf16, f16};
 
 use super::collective::Want;
 use super::command::Step;
+use super::member::stay_on;
 use super::parse::{appliance, bind, duration, size};
 use super::report::median;
 use super::sample::{Check, Op, Order, Sample, stream};
@@ -190,4 +193,26 @@ fn medians() {
     assert_eq!(median(&[]), None);
     assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
     assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+}
+
+#[test]
+fn a_thread_stays_on_a_core() {
+    let here = Pid::from_raw(0);
+    // A thread of its own: others of this process shall go where they like.
+    std::thread::spawn(move || {
+        let allowed = sched_getaffinity(here).unwrap();
+        let is = |core: &usize| allowed.is_set(*core).unwrap_or(false);
+        let last = (0..CpuSet::count()).rfind(is).unwrap();
+        stay_on(last).unwrap();
+        let now = sched_getaffinity(here).unwrap();
+        let cores: Vec<_> = (0..CpuSet::count()).filter(|&core| now.is_set(core).unwrap()).collect();
+        assert_eq!(cores, [last]);
+        // More than a set has places for, and a place without a core.
+        for core in [CpuSet::count(), CpuSet::count() - 1] {
+            let why = stay_on(core).unwrap_err().to_string();
+            assert!(why.starts_with(&format!("--core {core}: EINVAL")), "{why}");
+        }
+    })
+    .join()
+    .unwrap();
 }
