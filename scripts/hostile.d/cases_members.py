@@ -102,7 +102,7 @@ def _reminders_to_workers(scene: Scene) -> list[bytes]:
 
 
 def _unreachable(scene: Scene) -> list[bytes]:
-    """ICMP errors in the appliance's name about packets of the workers: no port, no host, too long."""
+    """ICMP errors in the appliance's name about packets of the workers: of every kind that there is."""
     found = []
     for rank in range(beds.RANKS):
         way = scene.to_worker(rank)
@@ -113,7 +113,10 @@ def _unreachable(scene: Scene) -> list[bytes]:
             source_port=way.target_port,
             target_port=way.source_port,
         ).frame(bytes(1024))
-        for kind, code, extra in ((3, 3, 0), (3, 1, 0), (3, 13, 0), (3, 4, 68)):
+        # Unreachable (4: too long), source quench, time exceeded, parameter problem.
+        kinds = [(3, code) for code in range(16)] + [(4, 0), (11, 0), (11, 1), (12, 0), (12, 1)]
+        for kind, code in kinds:
+            extra = 68 if (kind, code) == (3, 4) else 0
             found.append(way.icmp(kind, code, extra, sent[14 : 14 + 28]))
     return found
 

@@ -10,6 +10,9 @@ use pascaline_wire::{DEFAULT_PORT, header};
 /// For how long an appliance may be reported closed by the hosts on the way until that is believed: it may
 /// have been started at the same time as its workers.
 pub const CLOSED: Duration = Duration::from_millis(1500);
+/// For how long something may still come from the appliance that was under way when a host began to reject
+/// what is sent there. Routers say so rarely: it may have been the only time.
+const UNDER_WAY: Duration = Duration::from_millis(500);
 
 /// Why packets do not get there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +41,9 @@ impl fmt::Display for Unreachable {
                 f.write_str("the host says that nothing listens on this UDP port (ICMP port unreachable)")
             }
             (Obstacle::Filtered, Some(by)) => write!(f, "{by} rejects the packets (ICMP): a firewall"),
-            (Obstacle::Filtered, None) => f.write_str("a firewall on this host rejects the packets"),
+            (Obstacle::Filtered, None) => {
+                f.write_str("a firewall or a route of this host rejects the packets")
+            }
             (Obstacle::NoHost, Some(by)) => write!(f, "{by} says that the host is unreachable (ICMP)"),
             (Obstacle::NoHost, None) => f.write_str(
                 "no way leads there, or nobody answers for the address (ARP, neighbour discovery)",
@@ -50,22 +55,31 @@ impl fmt::Display for Unreachable {
 /// What has been heard of the appliance, and of the way to it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Way {
-    /// The latest report since the appliance was last heard, and when the first of them came.
+    /// The latest report since the appliance was last heard, or shortly before, and from when on there are
+    /// reports and nothing else.
     report: Option<(Unreachable, Duration)>,
+    /// When that report came.
+    reported: Option<Duration>,
     /// When the appliance was last heard.
     heard: Option<Duration>,
 }
 
 impl Way {
     /// Something has come from the appliance.
-    pub(crate) const fn heard(&mut self, now: Duration) {
-        self.report = None;
+    pub(crate) fn heard(&mut self, now: Duration) {
+        if self.reported.is_none_or(|reported| now.saturating_sub(reported) > UNDER_WAY) {
+            self.report = None;
+        }
+        self.report = self.report.map(|(report, _)| (report, now));
         self.heard = Some(now);
     }
 
     pub(crate) fn reported(&mut self, now: Duration, report: Unreachable) {
-        let first = self.report.map_or(now, |(_, first)| first);
-        self.report = Some((report, first));
+        let (before, first) = self.report.map_or((report, now), |(before, first)| (before, first));
+        // The kernel may tell once more, in a word, what somebody has said in full.
+        let vague = report.obstacle == Obstacle::NoHost && report.by.is_none();
+        self.report = Some((if vague { before } else { report }, first));
+        self.reported = Some(now);
     }
 
     /// When the latest report is to be believed, if it says that somebody refuses: a host that is not there

@@ -183,19 +183,24 @@ impl Socket {
 
     /// Empties the queue of errors: until then the socket is ready, whatever it is asked for.
     fn take_reports(&self, place: usize) {
-        let mut room =
-            nix::cmsg_space!([u8; size_of::<libc::sock_extended_err>() + size_of::<libc::sockaddr_in6>()]);
+        // With room for how the message was marked, which is told first where marks are heeded: what has no
+        // room is not told at all.
+        let mut room = nix::cmsg_space!(
+            [u8; size_of::<libc::sock_extended_err>() + size_of::<libc::sockaddr_in6>()],
+            libc::c_int
+        );
         let (fd, flags) = (self.fd_to(place), MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT);
         let here = self.local_addr().ok().map(|local| local.ip());
+        let peer = self.to(place).peer_addr().ok().map(|peer| peer.ip());
         while let Ok(message) = recvmsg::<SockaddrStorage>(fd, &mut [], Some(&mut room), flags) {
             for told in message.cmsgs().into_iter().flatten() {
                 let report = match told {
                     ControlMessageOwned::Ipv4RecvErr(error, by) => {
                         let by = by.map(|by| Ipv4Addr::from(u32::from_be(by.sin_addr.s_addr)).into());
-                        reported(error, by)
+                        reported(error, by, peer)
                     }
                     ControlMessageOwned::Ipv6RecvErr(error, by) => {
-                        reported(error, by.map(|by| Ipv6Addr::from(by.sin6_addr.s6_addr).into()))
+                        reported(error, by.map(|by| Ipv6Addr::from(by.sin6_addr.s6_addr).into()), peer)
                     }
                     _ => None,
                 };
@@ -213,7 +218,18 @@ impl Socket {
     }
 
     pub(super) fn send(&self, datagram: &[u8]) -> io::Result<usize> {
-        self.udp.send(datagram)
+        self.udp.send(datagram).inspect_err(|error| {
+            self.note(0, Errno::from_raw(error.raw_os_error().unwrap_or(0)));
+        })
+    }
+
+    /// Notes an error of sending. What ICMP says is in the queue of errors; what this host's own routes and
+    /// filters say is nowhere else.
+    pub(super) fn note(&self, place: usize, error: Errno) {
+        self.take_reports(place);
+        if self.report.get().is_none() {
+            self.report.set(obstacle(error).map(|obstacle| Unreachable { obstacle, by: None }));
+        }
     }
 
     pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -287,21 +303,32 @@ fn has_reports(fd: &PollFd<'_>) -> bool {
     fd.revents().is_some_and(|events| events.contains(PollFlags::POLLERR))
 }
 
-/// What an entry of the queue of errors says of the way; none if it is about something else, such as a packet
-/// that is too long.
-fn reported(error: libc::sock_extended_err, by: Option<IpAddr>) -> Option<Unreachable> {
-    let obstacle = match i32::try_from(error.ee_errno).ok()? {
-        libc::ECONNREFUSED => Obstacle::NothingListens,
-        libc::EACCES | libc::EPERM => Obstacle::Filtered,
-        // RFC 1812, section 5.2.7.1: administratively prohibited.
-        _ if error.ee_origin == libc::SO_EE_ORIGIN_ICMP && matches!(error.ee_code, 9 | 10 | 13) => {
-            Obstacle::Filtered
-        }
-        libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EHOSTDOWN | libc::ENETDOWN => Obstacle::NoHost,
-        _ => return None,
-    };
+/// What an entry of the queue of errors says of the way to `peer`; none if it is about something else, such
+/// as a packet that is too long.
+fn reported(error: libc::sock_extended_err, by: Option<IpAddr>, peer: Option<IpAddr>) -> Option<Unreachable> {
     let local = error.ee_origin == libc::SO_EE_ORIGIN_LOCAL;
-    Some(Unreachable { obstacle, by: by.filter(|by| !local && !by.is_unspecified()) })
+    let by = by.filter(|by| !local && !by.is_unspecified());
+    // RFC 1812, section 5.2.7.1: administratively prohibited.
+    let prohibited = error.ee_origin == libc::SO_EE_ORIGIN_ICMP && matches!(error.ee_code, 9 | 10 | 13);
+    let obstacle = match obstacle(Errno::from_raw(i32::try_from(error.ee_errno).ok()?))? {
+        Obstacle::NoHost if prohibited => Obstacle::Filtered,
+        // Only the host itself knows which of its ports are open. Others who say so are firewalls.
+        Obstacle::NothingListens if by.is_some() && by != peer => Obstacle::Filtered,
+        obstacle => obstacle,
+    };
+    Some(Unreachable { obstacle, by })
+}
+
+/// What an error of the system says of the way, if it does.
+const fn obstacle(error: Errno) -> Option<Obstacle> {
+    match error {
+        Errno::ECONNREFUSED => Some(Obstacle::NothingListens),
+        Errno::EACCES | Errno::EPERM | Errno::ENOPROTOOPT => Some(Obstacle::Filtered),
+        Errno::EHOSTUNREACH | Errno::ENETUNREACH | Errno::EHOSTDOWN | Errno::ENETDOWN | Errno::ENONET => {
+            Some(Obstacle::NoHost)
+        }
+        _ => None,
+    }
 }
 
 fn any(peer: SocketAddr) -> SocketAddr {
@@ -338,3 +365,6 @@ fn prepare(udp: &UdpSocket, peer: SocketAddr) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

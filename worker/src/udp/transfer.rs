@@ -107,8 +107,7 @@ impl<'a> Transfer<'a> {
                         break;
                     }
                 }
-                // The queue of errors has more of it.
-                Err(error) if is_unreachable(error) => {}
+                Err(error) if is_unreachable(error) => self.socket.note(to, error),
                 // An ICMP message causes it once, and may be forged; an interface causes it each time.
                 Err(Errno::EMSGSIZE) if too_long < TOO_LONG_ATTEMPTS => {
                     too_long += 1;
@@ -158,12 +157,23 @@ fn place(ports: UdpPorts, packet: &Transmit) -> usize {
     packet.psn().map_or(0, |psn| usize::from(ports.of(psn) - ports.first()))
 }
 
-/// What ICMP or routing reports about the peer may change before the deadline: an appliance that is being
-/// started, a link that comes back.
+/// What ICMP, routing or a filter of this host reports about the peer may change before the deadline: an
+/// appliance that is being started, a link that comes back. And whoever knows the two addresses and ports can
+/// forge any of the ICMP messages that cause these.
 pub(super) const fn is_unreachable(error: Errno) -> bool {
     matches!(
         error,
-        Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH | Errno::EHOSTDOWN | Errno::ENETDOWN
+        Errno::ECONNREFUSED
+            | Errno::EHOSTUNREACH
+            | Errno::ENETUNREACH
+            | Errno::EHOSTDOWN
+            | Errno::ENETDOWN
+            | Errno::EACCES
+            | Errno::EPERM
+            | Errno::ENONET
+            | Errno::ENOPROTOOPT
+            | Errno::EOPNOTSUPP
+            | Errno::EPROTO
     )
 }
 

@@ -28,6 +28,41 @@ fn an_answer_makes_refusals_forgotten() {
 }
 
 #[test]
+fn what_was_under_way_does_not_make_a_refusal_forgotten() {
+    let mut way = Way::default();
+    way.reported(SECOND, refused());
+    let last = SECOND + UNDER_WAY;
+    way.heard(last);
+    assert_eq!(way.report(), Some(refused()));
+    assert_eq!(way.closes(), Some(last + CLOSED), "counted from what was heard last");
+    way.heard(last + Duration::from_nanos(1));
+    assert_eq!((way.report(), way.closes()), (None, None));
+}
+
+#[test]
+fn refusals_beside_answers_are_not_believed() {
+    let mut way = Way::default();
+    for tenth in 0..100 {
+        let now = SECOND / 10 * tenth;
+        way.reported(now, refused());
+        way.heard(now);
+        assert!(!way.is_closed(now + SECOND / 10), "a stranger can say so as often as he likes");
+    }
+}
+
+#[test]
+fn a_vague_report_takes_no_clear_ones_place() {
+    let vague = Unreachable { obstacle: Obstacle::NoHost, by: None };
+    let mut way = Way::default();
+    way.reported(SECOND, refused());
+    way.reported(SECOND, vague);
+    assert_eq!((way.report(), way.closes()), (Some(refused()), Some(SECOND + CLOSED)));
+    way.heard(9 * SECOND);
+    way.reported(10 * SECOND, vague);
+    assert_eq!((way.report(), way.closes()), (Some(vague), None));
+}
+
+#[test]
 fn a_host_that_is_not_there_may_be_starting() {
     let mut way = Way::default();
     way.reported(SECOND, Unreachable { obstacle: Obstacle::NoHost, by: None });

@@ -1,0 +1,71 @@
+use super::*;
+
+const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 2));
+const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1));
+
+fn queued(origin: u8, errno: i32, code: u8) -> libc::sock_extended_err {
+    libc::sock_extended_err {
+        ee_errno: errno.unsigned_abs(),
+        ee_origin: origin,
+        ee_type: 3,
+        ee_code: code,
+        ee_pad: 0,
+        ee_info: 0,
+        ee_data: 0,
+    }
+}
+
+fn told(errno: i32, code: u8, by: IpAddr) -> Option<Unreachable> {
+    reported(queued(libc::SO_EE_ORIGIN_ICMP, errno, code), Some(by), Some(PEER))
+}
+
+#[test]
+fn who_refuses_is_named() {
+    let said = |obstacle, by| Some(Unreachable { obstacle, by: Some(by) });
+    assert_eq!(told(libc::ECONNREFUSED, 3, PEER), said(Obstacle::NothingListens, PEER));
+    assert_eq!(told(libc::ECONNREFUSED, 3, ROUTER), said(Obstacle::Filtered, ROUTER), "no port of its own");
+    assert_eq!(told(libc::ENOPROTOOPT, 2, ROUTER), said(Obstacle::Filtered, ROUTER));
+    for (errno, code) in [(libc::ENETUNREACH, 9), (libc::EHOSTUNREACH, 10), (libc::EHOSTUNREACH, 13)] {
+        assert_eq!(told(errno, code, ROUTER), said(Obstacle::Filtered, ROUTER), "code {code}");
+    }
+    for (errno, code) in [(libc::ENETUNREACH, 0), (libc::EHOSTUNREACH, 1), (libc::ENONET, 8)] {
+        assert_eq!(told(errno, code, ROUTER), said(Obstacle::NoHost, ROUTER), "code {code}");
+    }
+    assert_eq!(told(libc::EMSGSIZE, 4, ROUTER), None);
+    assert_eq!(told(libc::EPROTO, 0, ROUTER), None);
+}
+
+#[test]
+fn over_ipv6_likewise() {
+    let peer = IpAddr::V6(Ipv6Addr::LOCALHOST);
+    let router = IpAddr::V6(Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 2));
+    let told = |errno, code, by| {
+        let entry = queued(libc::SO_EE_ORIGIN_ICMP6, errno, code);
+        reported(entry, Some(by), Some(peer)).map(|report| report.obstacle)
+    };
+    assert_eq!(told(libc::EACCES, 1, router), Some(Obstacle::Filtered));
+    assert_eq!(told(libc::ECONNREFUSED, 4, peer), Some(Obstacle::NothingListens));
+    assert_eq!(told(libc::ECONNREFUSED, 4, router), Some(Obstacle::Filtered));
+    assert_eq!(told(libc::EHOSTUNREACH, 3, router), Some(Obstacle::NoHost));
+}
+
+#[test]
+fn what_this_host_refuses_is_in_no_queue() {
+    let socket = Socket::open(None, SocketAddr::from(([127, 0, 0, 1], 9))).unwrap();
+    socket.note(0, Errno::EACCES);
+    assert_eq!(socket.report(), Some(Unreachable { obstacle: Obstacle::Filtered, by: None }));
+    socket.note(0, Errno::EPROTO);
+    assert_eq!(socket.report(), None, "it says nothing of the way");
+}
+
+#[test]
+fn who_refuses_is_told_beside_marks() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let Ok(peer) = UdpSocket::bind(address).and_then(|closed| closed.local_addr()) else { continue };
+        let socket = Socket::open(None, peer).unwrap();
+        socket.heed_marks(true);
+        socket.send(&[0]).unwrap();
+        socket.wait(PollFlags::POLLIN, Duration::from_secs(10)).unwrap();
+        assert_eq!(socket.report().map(|report| report.obstacle), Some(Obstacle::NothingListens), "{peer}");
+    }
+}
