@@ -30,6 +30,8 @@ const RING: usize = 256;
 
 /// Silence of a rank that has joined a generation which is not complete, after which it is no member.
 const JOINING: Duration = Duration::from_secs(3);
+/// The same where sums go to a parent.
+const BELOW: Duration = Duration::from_millis(500);
 
 /// One life of the appliance.
 pub(crate) struct Appliance {
@@ -183,7 +185,11 @@ impl Appliance {
                     let limit = self.dead_after.get(job).copied().flatten();
                     ranks.iter().try_for_each(|&rank| self.check_loss(now, (*job, rank), limit))?;
                 }
-                Event::GaveUp { job, rank } => self.check_loss(now, (*job, *rank), Some(JOINING))?,
+                Event::GaveUp { job, rank } => {
+                    let below = self.plane.membership().uplink(*job, self.awake.told()).is_some();
+                    let limit = if below { BELOW } else { JOINING };
+                    self.check_loss(now, (*job, *rank), Some(limit))?;
+                }
                 _ => {}
             }
         }

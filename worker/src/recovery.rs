@@ -92,7 +92,7 @@ impl Recovery {
 
     /// Takes note of a packet's result, and gives up what it proves lost.
     pub fn on_result(&mut self, now: Duration, completion: &Completion, window: &mut Window) {
-        let Completion { sent_at, ambiguous, signal } = *completion;
+        let Completion { sent_at, ambiguous, fetched, signal } = *completion;
         self.rtt.on_result(now.saturating_sub(sent_at), ambiguous);
         self.quiet_since = Some(now);
         self.probed = false;
@@ -100,6 +100,10 @@ impl Recovery {
             let limited = window.unsent() > 0;
             congestion.on_result(&Sample { now, sent_at, ambiguous, signal, limited });
             window.aim(congestion.window());
+        }
+        if fetched {
+            // Somebody had it who was ahead when the generation before ended, and has more.
+            window.lose_early(now);
         }
         let due = now + self.rtt.timeout();
         if ambiguous {

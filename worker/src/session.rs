@@ -42,8 +42,7 @@ pub use leaving::SILENCE;
 pub use start::StartError;
 pub use transmit::Transmit;
 
-/// After this many resends of a PSN, each further one comes with a reminder (DSA, section IV.B).
-pub const REMIND_AFTER: u32 = 3;
+pub use crate::window::REMIND_AFTER;
 
 /// What goes before the payload of a packet, over IPv4.
 const HEADERS: u32 = 64;

@@ -12,10 +12,14 @@ use core::time::Duration;
 
 use crate::congestion::Signal;
 
+mod generation;
 mod promises;
 mod slots;
 
 use slots::{List, NIL, Slot, State};
+
+/// How often a packet is resent before a reminder goes out beside it (DSA, section IV.B).
+pub const REMIND_AFTER: u32 = 3;
 
 /// Packets that may be in flight however long results take.
 pub const LEAST_IN_FLIGHT: u32 = 16;
@@ -38,7 +42,8 @@ pub enum Standing {
 pub struct Sending {
     /// Its PSN.
     pub psn: u32,
-    /// How often it has been resent in this generation because it counted as lost, this time included.
+    /// How often it has been resent in this generation because it counted as lost, this time included; and
+    /// [`REMIND_AFTER`] times before, if it was sent in an earlier one.
     pub retransmissions: u32,
     /// It has been sent before, for whatever reason.
     pub again: bool,
@@ -53,6 +58,8 @@ pub struct Completion {
     pub sent_at: Duration,
     /// The result may be the answer to an earlier sending than the last, or to an original sent on request.
     pub ambiguous: bool,
+    /// It was sent in an earlier generation, and in this one a reminder has asked for it.
+    pub fetched: bool,
     /// What the result says of the path: nothing, unless the session fills it in.
     pub signal: Signal,
 }
@@ -205,8 +212,12 @@ impl Window {
         let slot = &mut self.slots[at as usize];
         slot.state = State::Done;
         slot.overflowed = overflowed;
-        let completion =
-            Completion { sent_at: slot.sent_at, ambiguous: slot.ambiguous, signal: Signal::default() };
+        let completion = Completion {
+            sent_at: slot.sent_at,
+            ambiguous: slot.ambiguous,
+            fetched: slot.inherited && slot.retransmissions > REMIND_AFTER,
+            signal: Signal::default(),
+        };
         self.completed += 1;
         while self.una != self.next && self.slots[(self.una & self.mask) as usize].state == State::Done {
             self.una = self.una.wrapping_add(1);
@@ -273,23 +284,6 @@ impl Window {
     #[must_use]
     pub const fn allowed(&self) -> u32 {
         self.allowed
-    }
-
-    /// Begins a new generation of the job: all that has no result is sent again, oldest PSN first, and counts
-    /// as sent for the first time. Takes time in proportion to the spread.
-    pub fn begin_generation(&mut self) {
-        self.flight = List::EMPTY;
-        self.lost = List::EMPTY;
-        let mut psn = self.una;
-        while psn != self.next {
-            let at = psn & self.mask;
-            let slot = &mut self.slots[at as usize];
-            if slot.state != State::Done {
-                *slot = Slot { state: State::Lost, sent_before: true, ..Slot::NEW };
-                self.lost.push(&mut self.slots, at);
-            }
-            psn = psn.wrapping_add(1);
-        }
     }
 
     fn move_to_lost(&mut self, at: u32) {

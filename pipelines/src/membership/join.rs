@@ -17,7 +17,7 @@ use super::uplink::Uplink;
 use crate::jobs::Endpoint;
 
 /// Whoever waits for a generation and is silent for so long does not keep others from going on with theirs.
-const AWAY: Duration = Duration::from_millis(500);
+pub(super) const AWAY: Duration = Duration::from_millis(500);
 
 impl JobRecord {
     /// A Join. Without a proof that it comes from where it says it changes nothing.

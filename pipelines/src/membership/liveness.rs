@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::job::{JobRecord, Phase};
+use super::join::AWAY;
 use super::rank::{Joined, Rank};
 use super::spec::{Admission, OnDeath};
 use super::uplink::Uplink;
@@ -85,12 +86,18 @@ impl JobRecord {
     /// Takes out whoever has joined a generation that is not complete and does not ask again.
     fn give_up(&mut self, now: Duration, events: &mut Vec<Event>) -> bool {
         let before = events.len();
-        let silent = |joined: Joined| joined.heard.saturating_add(JOINING) <= now;
+        let silent = |joined: Joined| joined.heard.saturating_add(self.patience()) <= now;
         for number in self.numbers(|rank| rank.joined.is_some_and(silent)) {
             self.remove(usize::from(number));
             events.push(Event::GaveUp { job: self.spec.id, rank: number });
         }
         events.len() > before
+    }
+
+    /// For how long a rank may be silent that has joined a generation which is not complete. Where its sums
+    /// go to a parent that is less: the parent would count it here while it may be elsewhere.
+    const fn patience(&self) -> Duration {
+        if self.uplink.is_some() { AWAY } else { JOINING }
     }
 
     /// The ranks that do not come although all others wait to go on with them.
@@ -191,7 +198,7 @@ impl JobRecord {
             (Phase::Forming, limit) => {
                 let absent =
                     limit.and_then(|limit| self.common_claim().map(|_| self.since.saturating_add(limit)));
-                silent(JOINING).into_iter().chain(absent).min()
+                silent(self.patience()).into_iter().chain(absent).min()
             }
             (Phase::Complete { .. }, Some(limit)) => silent(limit),
             (Phase::Complete { .. }, None) | (Phase::Broken, _) => None,

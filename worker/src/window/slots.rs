@@ -26,6 +26,8 @@ pub(super) struct Slot {
     pub(super) ambiguous: bool,
     /// Sent in this generation.
     pub(super) in_generation: bool,
+    /// Sent in an earlier generation: other ranks may have the result, and the appliance has forgotten it.
+    pub(super) inherited: bool,
     /// The vote that it takes part in: it takes no result but of this one.
     pub(super) promised: u16,
     pub(super) retransmissions: u32,
@@ -46,6 +48,7 @@ impl Slot {
         sent_before: false,
         ambiguous: false,
         in_generation: false,
+        inherited: false,
         promised: round::NONE,
         retransmissions: 0,
         sent_at: Duration::ZERO,

@@ -13,6 +13,7 @@ mod datagrams;
 mod driver;
 mod gather;
 mod generation;
+mod inherited;
 mod inquiry;
 mod job;
 mod leaving;

@@ -10,13 +10,13 @@ use pascaline_worker::element::divide;
 use pascaline_worker::partials::Partials;
 use pascaline_worker::recovery::{CONGESTED, Recovery};
 use pascaline_worker::rtt::{self, Rtt};
-use pascaline_worker::window::{LEAST_IN_FLIGHT, Sending, Standing, Window};
+use pascaline_worker::window::{LEAST_IN_FLIGHT, REMIND_AFTER, Sending, Standing, Window};
 
 const fn us(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-const fn ms(millis: u64) -> Duration {
+pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
@@ -172,9 +172,9 @@ fn window_sends_what_is_unfinished_again_in_a_new_generation() {
     assert_eq!(window.last_sending(0), Some(us(1)));
     window.begin_generation();
     assert_eq!((window.in_flight(), window.last_sending(0)), (0, None));
-    // The oldest first, and nothing that was done; counted as new, but said to be sent again.
+    // The oldest first, nothing that was done; said to be sent again, and reminded of if it is once more.
     let sendings: Vec<_> = std::iter::from_fn(|| window.send(us(2))).collect();
-    let old = |psn| Sending { again: true, ..new(psn) };
+    let old = |psn| Sending { again: true, retransmissions: REMIND_AFTER, ..new(psn) };
     assert_eq!(sendings, [old(u32::MAX - 1), old(0), old(1), new(2)]);
     assert!(!window.complete(0, false).unwrap().ambiguous, "only this generation's result counts");
 }
@@ -193,7 +193,7 @@ fn window_operations_follow_each_other() {
 }
 
 /// Sends all that may be sent; how many are in flight then.
-fn fill(now: Duration, window: &mut Window, recovery: &mut Recovery) -> u32 {
+pub(crate) fn fill(now: Duration, window: &mut Window, recovery: &mut Recovery) -> u32 {
     while window.send(now).is_some() {
         recovery.on_sent(now);
     }
