@@ -118,8 +118,46 @@ fn bridges(own_queue: Option<&'static str>) {
         assert_ne!(bytes[..12], frame_between([1, 0])[..12], "an echo between the others");
         bytes == to_third
     });
+    floods_until_it_is_heard(&network, &appliance);
     appliance.terminate();
     appliance.ends_well();
+}
+
+/// What is for a host that the bridge does not know goes to each other port once; once it has spoken, only to
+/// its own.
+fn floods_until_it_is_heard(network: &Network, appliance: &Appliance<'_>) {
+    const STRANGER: u8 = 9;
+    let [first, second, third] = [0, 1, 2].map(|host: usize| Raw::open(&network.workers[host]));
+    let to_stranger = frame_between([STRANGER, 0]);
+    // To all, behind it: whoever hears this one has heard the other as often as he ever will.
+    let to_all = [&[0xff; 6], &to_stranger[6..]].concat();
+    let heard_by = |host: &Raw| {
+        let mut times = 0;
+        let count = |bytes: &[u8]| {
+            times += u32::from(bytes == to_stranger);
+            bytes == to_all
+        };
+        host.receive("what goes to all", SOON, count);
+        times
+    };
+    let before = appliance.metrics();
+    first.send(&to_stranger);
+    first.send(&to_all);
+    assert_eq!([&second, &third].map(heard_by), [1, 1], "not known yet");
+    let from_stranger = frame_between([0, STRANGER]);
+    third.send(&from_stranger);
+    first.receive("the stranger", SOON, |bytes| bytes == from_stranger);
+    first.send(&to_stranger);
+    first.send(&to_all);
+    assert_eq!([&second, &third].map(heard_by), [0, 1], "known");
+    // Three of these were flooded; the kernels of the hosts may have something for all now and then.
+    let flooded = |m: &Metrics| m.packets("bridge_flooded");
+    let after = appliance.metrics_when("all is flooded", |m| flooded(m) >= flooded(&before) + 3);
+    assert_eq!(after.sum("bridge_learned_total", ""), 4, "{}", after.text);
+    assert_eq!(after.sum("bridge_moved_total", ""), 0, "{}", after.text);
+    // A second frame for each, as there are two other ports.
+    assert_eq!(after.sum("bridge_copies_total", ""), flooded(&after), "{}", after.text);
+    assert_eq!(after.packets("dropped"), before.packets("dropped"), "{}", after.text);
 }
 
 /// A frame from a host to another one.

@@ -41,7 +41,12 @@ impl Raw {
     }
 
     /// Waits for a frame that is the one.
-    pub(crate) fn receive(&self, what: &str, limit: Duration, is_it: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    pub(crate) fn receive(
+        &self,
+        what: &str,
+        limit: Duration,
+        mut is_it: impl FnMut(&[u8]) -> bool,
+    ) -> Vec<u8> {
         let mut room = vec![0; 4096];
         until(what, limit, || {
             loop {
