@@ -32,8 +32,10 @@ named! {
     Overflowed => "results_overflowed",
     /// Completed results with an infinity or NaN; an estimate from every eighth result.
     NonFinite => "results_nonfinite",
-    /// Result packets handed to a port, one per member and result.
+    /// Result packets handed to a port: one per result and member, or multicast group of members.
     ResultsSent => "results_sent_packets",
+    /// Result packets that were not needed: one to a job's multicast group stood for several.
+    ResultsSpared => "results_spared_packets",
     /// Result packets whose payload was copied because the port cannot send several segments.
     PayloadCopies => "payload_copies",
     /// Results or replies not sent because no buffer was free.

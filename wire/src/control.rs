@@ -266,7 +266,7 @@ pub struct Control {
     pub first: u32,
     /// In a Join: what the ranks do; an allreduce if nothing is under way.
     pub call: Call,
-    /// In a Join: payload bytes of the whole operation under way; 0 if there is none. Below 2⁴⁸.
+    /// Join: payload bytes of the operation under way; Ack: code of the group; 0 for none. Below 2⁴⁸.
     pub bytes: u64,
 }
 
