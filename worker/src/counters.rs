@@ -146,7 +146,8 @@ counters! {
         duplicate_results,
         /// Reminders received that had an effect.
         reminders_received,
-        /// Acks to this worker's requests, and those that told it that its generation is over.
+        /// Acks to this worker's requests, those that told it that its generation is over, and all that
+        /// came by the job's multicast group.
         acks,
         /// Rejections that made an operation fail.
         rejections,

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use pascaline_wire::control::{self, Action, Control};
-use pascaline_wire::{CongestionControl, Element, Flags, Header, Kind, header};
+use pascaline_wire::{CongestionControl, Element, Flags, Header, Kind, MulticastGroup, header};
 
 use crate::membership::Told;
 use crate::rejection::{Reason, Rejection};
@@ -95,6 +95,8 @@ pub struct Membership {
     pub cookie: u64,
     /// The job's congestion control, if the appliance has named one that this worker knows.
     pub congestion: Option<CongestionControl>,
+    /// The multicast group that results may come by, if there is one.
+    pub group: Option<MulticastGroup>,
     /// Workers whose contributions are in a result, where its sums go on to other appliances; else 0.
     pub workers: u32,
 }

@@ -9,7 +9,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use pascaline_wire::control::{self, Action, Control, Status};
-use pascaline_wire::{CongestionControl, Element, Header, Kind, Trailer, header};
+use pascaline_wire::{CongestionControl, Element, Header, Kind, MulticastGroup, Trailer, header};
 
 use crate::asking::Asking;
 use crate::identity::{CONTROL_LEN, Identity, Membership};
@@ -326,6 +326,7 @@ impl Join {
             base: ack.psn,
             cookie: ack.cookie,
             congestion: CongestionControl::told(header.priority),
+            group: MulticastGroup::from_code(ack.bytes),
             workers: ack.first,
         }))
     }

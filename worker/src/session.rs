@@ -26,6 +26,7 @@ mod called;
 mod commanding;
 mod failing;
 mod generation;
+mod hearing;
 mod leaving;
 mod receive;
 mod refusals;
@@ -37,6 +38,8 @@ use commanding::Commanding;
 pub use commanding::{Command, CommandFailure};
 pub use generation::HEARTBEAT;
 use generation::Rejoin;
+use hearing::Hearing;
+pub use hearing::Unheard;
 use leaving::Leaving;
 pub use leaving::SILENCE;
 pub use start::StartError;
@@ -127,6 +130,7 @@ pub struct Session {
     previous: Option<(u8, Duration)>,
     inquiry: Inquiry,
     places: Places,
+    hearing: Hearing,
     /// How often it still says that it gives up.
     farewells: u8,
     /// For texts alone.
@@ -175,6 +179,7 @@ impl Session {
             previous: None,
             inquiry: Inquiry::default(),
             places: Places::default(),
+            hearing: Hearing::default(),
             farewells: 0,
             appliance: None,
             way: Way::default(),

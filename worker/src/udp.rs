@@ -21,6 +21,7 @@ mod asynchronous;
 mod background;
 mod collectives;
 mod deal;
+mod group;
 mod outgoing;
 mod socket;
 mod streams;

@@ -131,6 +131,7 @@ impl Session {
                 let number = self.requests.next();
                 let (head, body) = identity.join(number, session, spread, resume, rejoin.told);
                 let body = offering(body, self.membership.flexible && rejoin.anew);
+                let head = Header { priority: self.hearing.say(), ..head };
                 Transmit::control(&head, &called.describe(body))
             });
         }
@@ -147,6 +148,7 @@ impl Session {
         self.counters.heartbeats_sent += 1;
         self.places.asked(now);
         let (head, body) = identity.join(self.requests.next(), session, spread, 0, Told::generation(epoch));
+        let head = Header { priority: self.hearing.say(), ..head };
         Some(Transmit::control(&head, &called.describe(body)))
     }
 
@@ -198,6 +200,9 @@ impl Session {
     ) -> Handled {
         if self.rejoin.is_none() && self.condition == Condition::Broken {
             return Err(Ignored::LateAnswer.into());
+        }
+        if ack.status == Status::Ok {
+            self.note_group(ack);
         }
         let told = Told::generation(header.epoch);
         let news = core::mem::replace(&mut self.membership.cookie, ack.cookie) != ack.cookie;

@@ -140,6 +140,9 @@ impl Session {
         self.places.got_on(now);
         self.counters.overflows += u64::from(overflowed);
         self.counters.marked += u64::from(marked);
+        if self.hearing.note_result(now) {
+            self.say_soon(now);
+        }
         self.recovery.on_result(now, &Completion { signal, ..completion }, &mut self.window);
     }
 

@@ -224,7 +224,9 @@ impl Session {
         if let Some(rejoin) = &mut self.rejoin {
             rejoin.hurry();
         }
-        self.heartbeat = Some(now.saturating_add(HEARTBEAT));
+        // What it has to say of multicast does not wait.
+        let wait = if self.hearing.urges() { Duration::ZERO } else { HEARTBEAT };
+        self.heartbeat = Some(now.saturating_add(wait));
         self.disputed = None;
         self.patience = deadline;
         self.inquiry.begin(now, deadline);

@@ -57,6 +57,7 @@ impl Session {
     fn arrive(&mut self, now: Duration) {
         self.counters.turned += 1;
         self.membership.cookie = 0;
+        self.forget_group();
         self.way = Way::default();
         self.lose_generation(now, Told::NOTHING);
         if let Some(rejoin) = &mut self.rejoin {

@@ -86,6 +86,18 @@ impl Socket {
         Ok(Self::of(udp, others))
     }
 
+    /// A socket at this local address, which others may have too, that hears nobody but `peer`.
+    pub(super) fn open_shared(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
+        let udp = shared(local)?;
+        prepare(&udp, peer)?;
+        Ok(udp)
+    }
+
+    /// One that receives only.
+    pub(super) fn listening(udp: UdpSocket) -> Self {
+        Self::of(udp, Vec::new())
+    }
+
     fn of(udp: UdpSocket, others: Vec<UdpSocket>) -> Self {
         Self { udp, others, report: Cell::new(None), heeding: Cell::new(false), dscp: Cell::new(0) }
     }

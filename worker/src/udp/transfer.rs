@@ -137,7 +137,12 @@ impl<'a> Transfer<'a> {
 
     /// Receives what is there, without waiting. Returns how many places have something.
     pub(super) fn receive(&mut self) -> io::Result<usize> {
-        match self.socket.receive_batch(self.bytes.chunks_exact_mut(PLACE), &mut self.received) {
+        self.receive_at(self.socket)
+    }
+
+    /// Likewise, at another socket.
+    pub(super) fn receive_at(&mut self, socket: &Socket) -> io::Result<usize> {
+        match socket.receive_batch(self.bytes.chunks_exact_mut(PLACE), &mut self.received) {
             Ok(count) => Ok(count),
             Err(Errno::EAGAIN | Errno::EINTR | Errno::EMSGSIZE) => Ok(0),
             Err(error) if is_unreachable(error) => Ok(0),

@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use pascaline_wire::{UdpPorts, control, header, trailer};
 
+use super::group::Listener;
 use super::outgoing::Cutting;
 use super::socket::{PLACE, PLACES, Socket};
 use super::transfer::Transfer;
@@ -25,6 +26,7 @@ pub(super) type Peer = (SocketAddr, UdpPorts);
 
 pub(super) struct Tree {
     socket: Socket,
+    listener: Listener,
     /// Its appliances, and which of them the socket talks to.
     peers: Vec<Peer>,
     place: usize,
@@ -54,7 +56,8 @@ impl Tree {
         let payload = membership.identity.payload;
         let stride = usize::from(payload).max(control::LEN) + header::LEN + trailer::MAX_LEN;
         // The system accounts for about twice a small packet's length.
-        socket.make_room(usize::from(spread) * stride * 4);
+        let room = usize::from(spread) * stride * 4;
+        socket.make_room(room);
         let place = join.places().at();
         let appliance = peers.get(place).map_or(config.appliance, |peer| peer.0);
         let session = Session::new(membership, config.in_flight).at(appliance);
@@ -66,7 +69,8 @@ impl Tree {
             session = session.accept_partial();
         }
         socket.join_datagrams();
-        Ok(Self { socket, peers, place, session, cutting: Cutting::new(payload), buffer })
+        let listener = Listener::new(room);
+        Ok(Self { socket, listener, peers, place, session, cutting: Cutting::new(payload), buffer })
     }
 
     /// The address that the appliance sees, unless it is translated on the way.
@@ -90,6 +94,7 @@ impl Tree {
         let told = |(_, source)| source;
         // Bounded by what the socket can hold, even if more keeps coming.
         for _ in 0..64 {
+            ride.hear().map_err(told)?;
             let count = ride.receive().map_err(told)?;
             ride.take(count);
             ride.send().map_err(told)?;
@@ -102,12 +107,13 @@ impl Tree {
 
     /// What moves its packets while something is under way: with `tensor`, something of this tree.
     pub(super) fn ride<'a>(&'a mut self, origin: &'a Instant, tensor: Option<&'a mut [u8]>) -> Ride<'a> {
-        let Self { socket, peers, place, session, cutting, buffer } = self;
+        let Self { socket, listener, peers, place, session, cutting, buffer } = self;
         socket.heed_marks(session.control().heeds_marks());
         let first = UdpPorts::single(peers.first().map_or(0, |peer| peer.0.port()));
         let ports = peers.get(*place).map_or(first, |peer| peer.1);
         Ride {
             socket,
+            listener,
             peers,
             place,
             session,
@@ -124,6 +130,7 @@ impl Tree {
 /// A tree while something is under way, there or at another one.
 pub(super) struct Ride<'a> {
     pub(super) socket: &'a Socket,
+    listener: &'a mut Listener,
     peers: &'a [Peer],
     place: &'a mut usize,
     pub(super) session: &'a mut Session,
@@ -151,12 +158,41 @@ impl Ride<'_> {
             self.transfer.turn_to(appliance, ports).map_err(io)?;
             self.session.turned_to(appliance);
         }
+        if let Some(&(appliance, _)) = self.peers.get(turned) {
+            self.listener.follow(self.session, self.socket, appliance);
+        }
         self.transfer.flush(self.session, self.tensor).map_err(|source| ("cannot send", source))
     }
 
     /// Receives what is there, without waiting. Returns how many places have something.
     pub(super) fn receive(&mut self) -> Result<usize, (&'static str, io::Error)> {
         self.transfer.receive().map_err(|source| ("cannot receive", source))
+    }
+
+    /// Where what it waits for comes in.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = &Socket> {
+        core::iter::once(self.socket).chain(self.listener.socket())
+    }
+
+    /// Handles what has come by the job's multicast group, without waiting: all of it, so that no result
+    /// seems late that is here, but not for ever. True if there was something.
+    pub(super) fn hear(&mut self) -> Result<bool, (&'static str, io::Error)> {
+        let mut any = false;
+        for _ in 0..FULL_BATCHES {
+            let Some(socket) = self.listener.socket() else { break };
+            let io = |source| ("cannot receive from a multicast group", source);
+            let count = self.transfer.receive_at(socket).map_err(io)?;
+            any |= count > 0;
+            let now = self.origin.elapsed();
+            for (datagram, marked) in (0..count).flat_map(|place| self.transfer.datagrams(place)) {
+                let end = self.session.handle_by_group(now, datagram, marked, self.tensor);
+                self.event = self.event.take().or(end);
+            }
+            if count < PLACES {
+                break;
+            }
+        }
+        Ok(any)
     }
 
     /// Handles the datagrams of the first `count` places, as `receive` has filled them, and what is due.
@@ -186,6 +222,12 @@ impl Ride<'_> {
     pub(super) fn tell(&mut self, Notice(tell): Notice) {
         if let Some(why) = self.transfer.news() {
             tell(&format_args!("packets are sent one by one, which takes more processor time: {why}"));
+        }
+        if let Some((group, why)) = self.listener.trouble() {
+            tell(&format_args!("cannot listen to multicast group {group}: {why}"));
+        }
+        if let Some(unheard) = self.session.unheard() {
+            tell(&unheard);
         }
         if let Some(progress) = self.session.stalled(self.origin.elapsed()) {
             tell(&format_args!("an allreduce does not get on: {progress}"));

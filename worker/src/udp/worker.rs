@@ -292,6 +292,7 @@ pub struct TreeReport {
 fn turn(rides: &mut [Ride<'_>]) -> Result<bool, (&'static str, io::Error)> {
     let mut any = false;
     for ride in rides {
+        any |= ride.hear()?;
         let count = ride.receive()?;
         any |= count > 0;
         ride.handle(count);
@@ -302,8 +303,10 @@ fn turn(rides: &mut [Ride<'_>]) -> Result<bool, (&'static str, io::Error)> {
 fn wait(rides: &[Ride<'_>], patience: Duration) -> Result<bool, (&'static str, io::Error)> {
     let io = |source| ("cannot wait", source);
     match rides {
-        [ride] => ride.socket.wait(PollFlags::POLLIN, patience).map_err(io),
-        _ => Socket::wait_any(rides.iter().map(|ride| ride.socket), patience).map_err(io),
+        [ride] if ride.sockets().nth(1).is_none() => {
+            ride.socket.wait(PollFlags::POLLIN, patience).map_err(io)
+        }
+        _ => Socket::wait_any(rides.iter().flat_map(Ride::sockets), patience).map_err(io),
     }
 }
 

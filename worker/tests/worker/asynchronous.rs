@@ -96,18 +96,7 @@ const EPOCH: u8 = 9;
 
 fn session(policy: Policy, initial: Initial<'_>) -> AsyncSession {
     let identity = Identity { job: JOB, rank: RANK, ranks: 3, payload: 16 };
-    let membership = Membership {
-        identity,
-        flexible: false,
-        session: 77,
-        requests: 0,
-        epoch: EPOCH,
-        spread: 1,
-        base: 0,
-        cookie: 0,
-        congestion: None,
-        workers: 0,
-    };
+    let membership = Membership { identity, spread: 1, base: 0, ..crate::datagrams::MEMBERSHIP };
     let settings =
         Settings { floats: 3, outstanding: NonZeroU16::MIN, policy, seed: 1, patience: ms(10_000) };
     let mut session = AsyncSession::new(membership, settings, initial);
@@ -247,6 +236,7 @@ fn more_than_one_may_be_under_way_if_configured_and_an_answer_ends_all_before_it
         base: 0,
         cookie: 0,
         congestion: None,
+        group: None,
         workers: 0,
     };
     let outstanding = NonZeroU16::new(u16::MAX).unwrap();

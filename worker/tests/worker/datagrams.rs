@@ -30,6 +30,7 @@ pub(crate) const MEMBERSHIP: Membership = Membership {
     base: FIRST,
     cookie: 0,
     congestion: None,
+    group: None,
     workers: 0,
 };
 

@@ -18,6 +18,7 @@ mod inquiry;
 mod job;
 mod leaving;
 mod membership;
+mod multicast;
 mod narrow;
 mod payloads;
 mod pipeline;

@@ -20,6 +20,7 @@ const MEMBERSHIP: Membership = Membership {
     base: 0,
     cookie: 0,
     congestion: None,
+    group: None,
     workers: 0,
 };
 

@@ -20,6 +20,7 @@ fn running(payload: u16, packets: usize, dtype: DType) -> (Session, Vec<u8>) {
         base: 0,
         cookie: 0,
         congestion: None,
+        group: None,
         workers: 0,
     };
     let mut session = Session::new(membership, 256);

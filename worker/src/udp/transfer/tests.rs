@@ -33,6 +33,7 @@ fn each_psn_goes_to_its_port_and_answers_come_from_the_first() {
         base: 0,
         cookie: 0,
         congestion: None,
+        group: None,
         workers: 0,
     };
     let mut session = Session::new(membership, 256);

@@ -1,0 +1,168 @@
+//! Results by a job's multicast group: finding out whether they get here, and saying so.
+//!
+//! The driver listens to the group that the appliance names. Joins say so, and the appliance sends something
+//! to the group; once that has come the next Join says that the worker hears. Where nothing comes, or no
+//! longer, results come by unicast, as they would without a group.
+
+use core::fmt;
+use core::time::Duration;
+
+use pascaline_wire::control::Control;
+use pascaline_wire::multicast::{HEARS, LISTENS};
+use pascaline_wire::{Header, Kind, MulticastGroup};
+
+use super::{Event, Session};
+
+/// How often a worker says that it listens; then it takes the group for one that does not get here.
+const ASKS: u32 = 20;
+/// Results in a row by unicast only, after which a worker no longer believes that it hears, ...
+const MISSED: u32 = 32;
+/// ... if nothing has come by the group for so long: those that were on their way say nothing.
+const SILENT: Duration = Duration::from_millis(250);
+/// How often it believes again what it hears.
+const TRIES: u32 = 3;
+
+/// What is known of the group.
+#[derive(Debug, Default)]
+pub(super) struct Hearing {
+    /// The driver listens.
+    listens: bool,
+    /// Something has come by the group.
+    hears: bool,
+    /// What the latest Join has said.
+    said: u16,
+    /// Joins that have said that the worker listens.
+    asked: u32,
+    /// When something last came by the group.
+    heard: Duration,
+    /// Results since then that came by unicast.
+    missed: u32,
+    /// Times that the worker has ceased to hear.
+    ceased: u32,
+    told: bool,
+    /// What is being handled has come by the group.
+    pub(super) by_group: bool,
+}
+
+impl Hearing {
+    const fn state(&self) -> u16 {
+        match (self.listens, self.hears) {
+            (true, true) => HEARS,
+            (true, false) if self.asked < ASKS => LISTENS,
+            _ => 0,
+        }
+    }
+
+    /// Whether the appliance should hear something soon.
+    pub(super) const fn urges(&self) -> bool {
+        let state = self.state();
+        state != self.said || state == LISTENS
+    }
+
+    /// What the Join says that is about to be sent.
+    pub(super) fn say(&mut self) -> u16 {
+        self.said = self.state();
+        self.asked += u32::from(self.said == LISTENS);
+        self.said
+    }
+
+    /// Something has come by the group. True if that is news.
+    fn note(&mut self, now: Duration) -> bool {
+        (self.heard, self.missed) = (now, 0);
+        let believes = self.listens && self.ceased < TRIES;
+        believes && !core::mem::replace(&mut self.hears, true)
+    }
+
+    /// A result has been taken. True if the worker no longer believes that it hears.
+    pub(super) fn note_result(&mut self, now: Duration) -> bool {
+        self.missed += u32::from(!self.by_group);
+        let lost = self.hears && self.missed >= MISSED && now >= self.heard.saturating_add(SILENT);
+        if lost {
+            (self.hears, self.asked) = (false, 0);
+            self.ceased += 1;
+        }
+        lost
+    }
+}
+
+/// A group that does not get here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unheard(pub MulticastGroup);
+
+impl fmt::Display for Unheard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(group) = self;
+        write!(
+            f,
+            "nothing comes by multicast group {group}, so results come by unicast; is there a switch on the \
+                way that filters it, without an IGMP or MLD querier in the network?"
+        )
+    }
+}
+
+impl Session {
+    /// The multicast group that results may come by, as the appliance has named it: for drivers, which listen
+    /// to it if they can, and [say so](Self::listen). It may change with each datagram.
+    #[must_use]
+    pub const fn group(&self) -> Option<MulticastGroup> {
+        self.membership.group
+    }
+
+    /// For drivers: whether they listen to the group. Without this nothing comes by it.
+    pub fn listen(&mut self, listens: bool) {
+        self.hearing = Hearing { listens, said: self.hearing.said, ..Hearing::default() };
+        self.say_soon(Duration::ZERO);
+    }
+
+    /// Handles a datagram of the appliance's that has come by the group, as
+    /// [`handle_marked`](Self::handle_marked) does one that has come otherwise.
+    pub fn handle_by_group(
+        &mut self,
+        now: Duration,
+        datagram: &[u8],
+        marked: bool,
+        tensor: &mut [u8],
+    ) -> Option<Event> {
+        let header = Header::parse(datagram).ok().map(|(header, _)| header);
+        let mine = header.filter(|header| header.job == self.membership.identity.job);
+        if mine.is_some() && self.hearing.note(now) {
+            self.say_soon(now);
+        }
+        if mine.is_some_and(|header| header.kind == Kind::Control) {
+            // Another rank's Ack, mostly: that it has come is all that it says.
+            self.counters.received += 1;
+            self.counters.acks += 1;
+            return None;
+        }
+        self.hearing.by_group = true;
+        let event = self.handle_marked(now, datagram, marked, tensor);
+        self.hearing.by_group = false;
+        event
+    }
+
+    /// What to tell the user of a group that does not get here, once.
+    pub fn unheard(&mut self) -> Option<Unheard> {
+        let Hearing { listens, hears, asked, told, .. } = self.hearing;
+        let news = listens && !hears && asked >= ASKS && !told;
+        self.hearing.told |= news;
+        self.membership.group.filter(|_| news).map(Unheard)
+    }
+
+    /// Sends the next heartbeat at once.
+    pub(super) fn say_soon(&mut self, now: Duration) {
+        self.heartbeat = self.heartbeat.map(|_| now);
+    }
+
+    /// Takes note of the group that an Ack names, or of there being none.
+    pub(super) fn note_group(&mut self, ack: &Control) {
+        let group = MulticastGroup::from_code(ack.bytes);
+        if core::mem::replace(&mut self.membership.group, group) != group {
+            self.hearing = Hearing { said: self.hearing.said, ..Hearing::default() };
+        }
+    }
+
+    /// Knows of no group any more: somebody else's may be another.
+    pub(super) fn forget_group(&mut self) {
+        (self.membership.group, self.hearing) = (None, Hearing::default());
+    }
+}
