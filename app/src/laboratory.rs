@@ -91,6 +91,7 @@ impl CountedJobs {
             joined: ranks,
             epoch: 1,
             payload: 1024,
+            multicast: None,
             needed: ranks,
             lost: 0,
             complete: true,

@@ -95,8 +95,9 @@ impl ControlPlane {
             let answer = self.membership.handle(now, &request);
             if let Some(answer) = &answer {
                 self.changed |= answer.changed;
-                let reply = answer.reply(&request, self.mac(request.from.port));
-                self.waiting.push_back((request.lcore, reply));
+                let mac = self.mac(request.from.port);
+                let replies = [Some(answer.reply(&request, mac)), answer.probe(&request, mac)];
+                self.waiting.extend(replies.into_iter().flatten().map(|reply| (request.lcore, reply)));
             }
             turn.decided.push(Decided { request, answer });
         }

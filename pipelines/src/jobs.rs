@@ -14,6 +14,7 @@ use pascaline_wire::{CongestionControl, Datagram, ecn};
 
 mod above;
 mod aliases;
+pub(crate) mod hearers;
 mod onward;
 mod pauses;
 mod served;
@@ -219,8 +220,7 @@ pub struct Job {
     pub fan_in: u16,
     /// Its generation.
     pub epoch: u8,
-    /// True if there are ranks to which results are sent with other than plain headers; once it is in a
-    /// [`JobTable`].
+    /// True if some get results with other than plain headers; once it is in a [`JobTable`].
     has_others: bool,
     /// Longest payload of its packets, in bytes.
     pub payload: u16,
@@ -260,6 +260,7 @@ pub struct Job {
     members: Vec<Option<Member>>,
     /// Ranks to which results are sent with other than plain headers; once it is in a [`JobTable`].
     others: Vec<u16>,
+    hearers: Vec<hearers::Hearers>,
     /// Its workers are clients of SwitchML's.
     pub switchml: Option<Arc<SwitchMl>>,
     /// The appliance that its sums go to: what comes back is the result.
@@ -299,6 +300,7 @@ impl Job {
             window: Arc::new(PsnWindow::unlimited()),
             members,
             others: Vec::new(),
+            hearers: Vec::new(),
             switchml: None,
             parent: None,
         }

@@ -25,6 +25,7 @@ mod job;
 mod join;
 mod leave;
 mod liveness;
+mod multicast;
 mod offer;
 mod operator;
 mod progress;
@@ -48,6 +49,7 @@ use pascaline_aggregator::Tenant;
 use pascaline_telemetry::JobCells;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::Mac;
+use pascaline_wire::{MulticastGroup, RankSet};
 
 use crate::jobs::JobTable;
 
@@ -78,6 +80,8 @@ pub struct JobStatus {
     pub epoch: u8,
     /// Payload bytes of a full packet, on which the ranks agreed when they joined; 0 before that.
     pub payload: u16,
+    /// Its multicast group, and the ranks that hear it.
+    pub multicast: Option<(MulticastGroup, RankSet)>,
     /// Contributions that complete a PSN.
     pub needed: u16,
     /// Ranks that the generation has lost, or goes on without.
@@ -298,6 +302,7 @@ impl Membership {
             joined: job.joined(),
             epoch: job.epoch,
             payload: job.payload.unwrap_or(0),
+            multicast: job.audience(),
             needed: job.needed(),
             lost: job.lost(),
             complete: matches!(job.phase, Phase::Complete { .. }),

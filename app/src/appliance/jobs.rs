@@ -49,6 +49,7 @@ fn spec(config: &Config, job: &JobConfig) -> JobSpec {
         on_death: job.on_death,
         control: job.control,
         congestion: Some(job.congestion),
+        multicast: job.multicast,
         server: server(config, job.policy.server),
         registry: registry(job),
         parent: job.parent,

@@ -18,6 +18,7 @@ mod admin;
 mod devices;
 mod jobs;
 mod listens;
+mod multicast;
 mod names;
 mod objective;
 mod olaf;

@@ -11,8 +11,8 @@ use pascaline_aggregator::Policy;
 use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::{OnDeath, Parent, Rights};
 use pascaline_ps::asynchronous::Settings;
-use pascaline_wire::CongestionControl;
 use pascaline_wire::trailer::Sentence;
+use pascaline_wire::{CongestionControl, MulticastGroup};
 
 use super::Located;
 use crate::config::ServerLimits;
@@ -50,6 +50,8 @@ pub(crate) struct JobConfig {
     pub(crate) control: Rights,
     /// Which congestion control its workers follow.
     pub(crate) congestion: CongestionControl,
+    /// The group that results go to, for those who hear it.
+    pub(crate) multicast: Option<MulticastGroup>,
     /// Where its workers register, if they are SwitchML's clients.
     pub(crate) switchml: Option<SwitchMlConfig>,
     /// The appliance that its sums go to.

@@ -122,6 +122,7 @@ pub(super) struct Job {
     pub(super) on_death: Option<Spanned<Named<OnDeath>>>,
     pub(super) control: Option<Spanned<Named<Rights>>>,
     pub(super) congestion: Option<Spanned<Named<CongestionControl>>>,
+    pub(super) multicast: Option<Spanned<String>>,
     pub(super) protocol: Option<Spanned<Named<Protocol>>>,
     pub(super) controller: Option<Spanned<String>>,
     pub(super) udp_port: Option<Spanned<u16>>,

@@ -68,6 +68,9 @@ impl Config {
             if job.mode == Mode::Sync && job.switchml.is_none() {
                 write!(f, "; congestion control {}", job.congestion.name())?;
             }
+            if let Some(group) = job.multicast {
+                write!(f, "; results to {group} for those who hear it")?;
+            }
             match job.dead_after.map(humantime::format_duration) {
                 Some(after) => writeln!(f, "; lost after {after}: {}", job.on_death.name())?,
                 None => writeln!(f, "; never lost")?,

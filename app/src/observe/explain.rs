@@ -235,12 +235,26 @@ fn told(
     if known.status.payload > 0 {
         text.push_str(&format!(" Its packets carry up to {} bytes.", known.status.payload));
     }
+    text.push_str(&audience(known.status));
     let parent = parent.map(ToString::to_string);
     for more in parent.iter().chain(reasons.first().map(|first| &first.text)) {
         text.push(' ');
         text.push_str(more);
     }
     text
+}
+
+/// Which ranks a multicast group is heard by, and which not.
+fn audience(status: &JobStatus) -> String {
+    const NAMED: usize = 8;
+    let Some((group, hears)) = status.multicast else { return String::new() };
+    let all = format!(" Multicast group {group} is heard by {} of {} ranks", hears.len(), status.fan_in);
+    let deaf: Vec<String> = hears.missing(status.fan_in).iter().map(|rank| rank.to_string()).collect();
+    match deaf.len() {
+        0 => format!("{all}."),
+        few if few <= NAMED => format!("{all}, not by {}: these get results by unicast.", deaf.join(", ")),
+        _ => format!("{all}; the others get results by unicast."),
+    }
 }
 
 /// What there is to say, the most important first.

@@ -4,6 +4,7 @@ use pascaline_aggregator::Aggregate;
 use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_telemetry::Counter;
 use pascaline_wire::header::{Element, Flags, Header, Kind};
+use pascaline_wire::multicast::GROUP_RANK;
 use pascaline_wire::template::{Heads, PLAIN, PlainCommon, PlainHead};
 
 use super::Emitter;
@@ -205,7 +206,20 @@ impl<I: Io> Emitter<I> {
             }
         }
         if job.has_others() {
-            self.send_singly(job, job.others(), result);
+            self.send_otherwise(job, result);
+        }
+    }
+
+    /// Sends a result to those who hear the job's group, and to others with other than plain headers.
+    #[cold]
+    #[inline(never)]
+    fn send_otherwise(&mut self, job: &Job, result: &Aggregate<'_, <I::Buf as PacketBuf>::Shared>) {
+        self.send_singly(job, job.others(), result);
+        let hearers = job.hearers();
+        let Some(heads) = self.said(job, result).heads().filter(|_| !hearers.is_empty()) else { return };
+        for hearers in hearers {
+            self.send_result(&hearers.group, GROUP_RANK, &heads, result.payload.clone());
+            self.tally.add(Counter::ResultsSpared, hearers.saved());
         }
     }
 

@@ -134,13 +134,13 @@ impl JobTable {
     fn add_groups(&mut self, job: &mut Job) {
         let mut plain: Vec<(usize, u16, PlainHead)> = Vec::new();
         for (rank, member) in (0..).zip(&job.members) {
-            let Some(member) = member else { continue };
+            let Some(member) = member.as_ref().filter(|_| !job.hears(rank)) else { continue };
             match member.template.plain(rank).filter(|_| job.switchml.is_none()) {
                 Some(head) => plain.push((member.endpoint.port, rank, head)),
                 None => job.others.push(rank),
             }
         }
-        job.has_others = !job.others.is_empty();
+        job.has_others = !job.others.is_empty() || !job.hearers.is_empty();
         // Stable, so that ranks stay in order.
         plain.sort_by_key(|&(port, ..)| port);
         let narrow = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);

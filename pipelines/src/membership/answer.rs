@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use pascaline_wire::MulticastGroup;
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::trailer::{Bitmap, RankReports, RankState};
 
@@ -18,7 +19,7 @@ impl Membership {
         decision: &Decision,
         proposed: Option<&JobRecord>,
     ) -> Answer {
-        let ControlRequest { header, control, .. } = request;
+        let ControlRequest { header, control, from, .. } = request;
         let &Decision { status, expected, got, names, changed, hidden } = decision;
         let job = self.jobs.get(&header.job).or(proposed);
         let joins = control.action == Action::Join;
@@ -47,6 +48,8 @@ impl Membership {
                 if joins && member {
                     header.priority = job.spec.congestion.map_or(0, |congestion| congestion as u16);
                 }
+                let group = job.spec.multicast.filter(|group| joins && member && group.suits(from.address));
+                control.bytes = group.map_or(0, MulticastGroup::code);
                 control.first = if joins && member { job.workers } else { 0 };
             }
         }

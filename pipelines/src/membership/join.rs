@@ -85,8 +85,8 @@ impl JobRecord {
             && !back
             && let Some(joined) = &mut self.ranks[at].joined
         {
-            // The way to a member may change.
-            let changed = core::mem::replace(&mut joined.endpoint, *from) != *from;
+            // The way to a member may change, and whether multicast gets there.
+            let changed = joined.comes_from(*from, self.spec.is_heard_by(request));
             let before = self.joined();
             let decision = self.repeated(now, at, wanted, Called::of(control));
             let changed = changed || before != self.joined();
@@ -147,6 +147,7 @@ impl JobRecord {
             number: header.psn,
             workers: header.count.max(1),
             is_appliance: header.count > 0,
+            hears: self.spec.is_heard_by(request),
             window: control.window,
             offer,
             lacked: control.psn,

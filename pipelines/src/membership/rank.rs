@@ -29,6 +29,8 @@ pub(super) struct Joined {
     pub(super) workers: u16,
     /// It is an appliance, which has said how many these are.
     pub(super) is_appliance: bool,
+    /// It hears the job's multicast group.
+    pub(super) hears: bool,
     /// The window that it asked for.
     pub(super) window: u16,
     /// What its packets hold.

@@ -96,6 +96,9 @@ impl JobRecord {
         if !goes_on || self.spec.threshold != spec.threshold || !spec.partials {
             self.threshold = spec.threshold;
         }
+        if self.spec.multicast != spec.multicast {
+            self.ranks.iter_mut().filter_map(|rank| rank.joined.as_mut()).for_each(|it| it.hears = false);
+        }
         self.spec = spec;
         self.due = Some(now);
         if goes_on {

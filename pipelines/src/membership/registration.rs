@@ -142,6 +142,7 @@ impl JobRecord {
             waiting: None,
             workers: 1,
             is_appliance: false,
+            hears: false,
             window: self.spec.window,
             offer: Offer::exactly(told.size.summed()),
             lacked: 0,

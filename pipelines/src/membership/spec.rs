@@ -5,9 +5,9 @@ use core::time::Duration;
 
 use ipnet::IpNet;
 use pascaline_aggregator::Policy;
-use pascaline_wire::CongestionControl;
 use pascaline_wire::frame::Address;
 use pascaline_wire::trailer::Sentence;
+use pascaline_wire::{CongestionControl, MulticastGroup};
 
 use super::registration::Registry;
 use super::uplink::Parent;
@@ -96,6 +96,8 @@ pub struct JobSpec {
     pub control: Rights,
     /// Which congestion control its workers are told to follow; theirs to choose, if none.
     pub congestion: Option<CongestionControl>,
+    /// The group that results go to, for those of its members that hear it.
+    pub multicast: Option<MulticastGroup>,
     /// Slots that it may fill: of its region, or of all that it shares with others.
     pub slots: usize,
     /// How its workers register, if they are SwitchML's clients; nobody can join then.
@@ -138,6 +140,7 @@ impl JobSpec {
             server: ServerMode::default(),
             control: Rights::default(),
             congestion: None,
+            multicast: None,
             slots: usize::MAX,
             registry: None,
             parent: None,

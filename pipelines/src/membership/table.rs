@@ -24,6 +24,13 @@ impl JobRecord {
             .map(|(number, rank)| rank.joined.map(|joined| member(number, joined)))
             .collect();
         let mut job = Job::new(id, fan_in, self.epoch, self.payload.unwrap_or(0), members);
+        if let Some(group) = self.spec.multicast {
+            for (number, rank) in (0..).zip(&self.ranks) {
+                if let Some(Joined { endpoint, .. }) = rank.joined.filter(|joined| joined.hears) {
+                    job.hear(group, number, &endpoint, (congestion, mac(endpoint.port)));
+                }
+            }
+        }
         job.needed = self.needed();
         job.partials = self.spec.partials;
         job.control = self.spec.control;

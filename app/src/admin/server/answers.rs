@@ -154,6 +154,8 @@ pub(crate) struct JobTerms {
     pub(crate) control: String,
     /// Which congestion control its workers follow: `fixed`, `panama`, `dsa` or `delay`.
     pub(crate) congestion: String,
+    /// The multicast group that results go to, for those of its members that hear it.
+    pub(crate) multicast: Option<String>,
     /// The appliance that its sums go to, if they do.
     pub(crate) parent: Option<ParentTerms>,
 }

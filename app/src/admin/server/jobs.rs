@@ -49,6 +49,7 @@ pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
         on_death: job.on_death.name().to_owned(),
         control: job.control.name().to_owned(),
         congestion: job.congestion.name().to_owned(),
+        multicast: job.multicast.map(|group| group.to_string()),
         parent: job.parent.as_ref().map(|parent| ParentTerms {
             address: address_of(parent),
             rank: parent.rank,

@@ -273,6 +273,7 @@ pub(super) struct NewJob {
     on_death: Option<String>,
     control: Option<String>,
     congestion: Option<String>,
+    multicast: Option<String>,
     parent: Option<NewParent>,
 }
 

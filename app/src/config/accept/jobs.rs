@@ -97,7 +97,8 @@ impl Accept<'_> {
         let jobs = placed.iter().map(|(job, fan_in, mode, chosen, place)| {
             let switchml = self.switchml(job, pool, own)?;
             let accepted = self.job(job, *fan_in, *mode, chosen, place.as_ref(), shared_slots)?;
-            Ok(JobConfig { switchml, ..accepted })
+            let multicast = self.multicast(job, written, own)?;
+            Ok(JobConfig { switchml, multicast, ..accepted })
         });
         Ok((jobs.collect::<Checked<_>>()?, layout))
     }
@@ -165,8 +166,7 @@ impl Accept<'_> {
             let remedy = "raise [pool] slots, or give this job a region of its own, too";
             return Err(self.error(&job.id, "the regions of other jobs leave no slot of the pool", remedy));
         }
-        // What finds no slot goes to the parameter server; without one, more than there are slots would only
-        // be refused.
+        // What finds no slot goes to the parameter server; without one it would only be refused.
         let spills = place.is_none() && chosen.server;
         let most =
             if spills { MOST_WINDOW } else { u16::try_from(slots).unwrap_or(u16::MAX).min(MOST_WINDOW) };
@@ -205,6 +205,7 @@ impl Accept<'_> {
             on_death: word(job.on_death.as_ref()).unwrap_or_default(),
             control: word(job.control.as_ref()).unwrap_or_default(),
             congestion: word(job.congestion.as_ref()).unwrap_or(DEFAULT_CONGESTION),
+            multicast: None,
             switchml: None,
             parent: None,
             backups: Vec::new(),

@@ -46,6 +46,7 @@ impl Accept<'_> {
             (job.quota.as_ref().map(|at| self.unused(at, "quota"))),
             (job.share.as_ref().map(|at| self.unused(at, "share"))),
             (job.congestion.as_ref().map(|at| self.unused(at, "congestion"))),
+            (job.multicast.as_ref().map(|at| self.unused(at, "multicast"))),
         ];
         if let Some(error) = useless.into_iter().flatten().next() {
             return Err(error);

@@ -94,6 +94,7 @@ impl Accept<'_> {
             job.on_death.as_ref().map(|at| self.meaningless(at, "on_death")),
             job.control.as_ref().map(|at| self.meaningless(at, "control")),
             job.congestion.as_ref().map(|at| self.meaningless(at, "congestion")),
+            job.multicast.as_ref().map(|at| self.meaningless(at, "multicast")),
         ];
         useless.into_iter().flatten().next()
     }

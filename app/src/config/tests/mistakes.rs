@@ -201,6 +201,28 @@ fn sizes_and_times_that_cannot_be() {
 }
 
 #[test]
+fn groups_that_no_results_get_to() {
+    const OTHER: &str = "[[jobs]]\nid = 900\nfan_in = 2\nmulticast = \"239.77.0.1\"\n[[jobs]]";
+    for (address, says) in [
+        ("10.77.0.9", "is no multicast address"),
+        ("fd77::1", "is no multicast address"),
+        ("224.0.0.5", "protocols of the link"),
+        ("ff02::1:2", "beyond an interface"),
+        ("ff05::1:0:0:1", "more than the 32 bits"),
+        ("239.77.0.1", "is job 900's already"),
+        ("group", "without prefix length"),
+    ] {
+        let text = parse(&GOOD.replacen("[[jobs]]", OTHER, 1).replacen(
+            "members = [",
+            &format!("multicast = {address:?}\nmembers = ["),
+            1,
+        ));
+        let error = text.unwrap_err().to_string();
+        assert!(error.contains(says) && error.contains("remedy: "), "{address}: {error}");
+    }
+}
+
+#[test]
 fn what_is_missing_is_named_where_it_belongs() {
     for (table, says) in [("appliance", "[appliance]"), ("dataplane", "[dataplane]"), ("ports", "[[ports]]")]
     {

@@ -2,6 +2,7 @@ use super::*;
 use pascaline_telemetry::{JobCells, Moment};
 use pascaline_wire::frame::Address;
 use pascaline_wire::trailer::{RankReport, RankState};
+use pascaline_wire::{MulticastGroup, RankSet};
 
 /// What one lcore has counted.
 pub(super) fn counted(events: &[(JobEvent, u64)], drops: &[DropReason]) -> CellsReading {
@@ -32,6 +33,7 @@ pub(super) const RUNNING: JobStatus = JobStatus {
     joined: 4,
     epoch: 3,
     payload: 0,
+    multicast: None,
     needed: 4,
     lost: 0,
     complete: true,
@@ -54,6 +56,22 @@ fn all_of_it_is_yes_without_a_reason() {
     assert_eq!(told.summary, "Job 7 is aggregated here: 4096 bytes, all of it.");
     let told = judged(&JobStatus { payload: 1408, ..RUNNING }, &done, &[]).summary;
     assert!(told.ends_with("all of it. Its packets carry up to 1408 bytes."), "{told}");
+}
+
+#[test]
+fn who_hears_a_multicast_group_is_said() {
+    let group = MulticastGroup::new("239.77.0.1".parse().unwrap()).unwrap();
+    let mut hears = RankSet::EMPTY;
+    for (rank, says) in [
+        (0, "239.77.0.1 is heard by 1 of 4 ranks, not by 1, 2, 3: these get results by unicast."),
+        (2, "239.77.0.1 is heard by 2 of 4 ranks, not by 1, 3: these get results by unicast."),
+        (1, "239.77.0.1 is heard by 3 of 4 ranks, not by 3: these get results by unicast."),
+        (3, "239.77.0.1 is heard by 4 of 4 ranks."),
+    ] {
+        assert!(hears.insert(rank));
+        let told = judged(&JobStatus { multicast: Some((group, hears)), ..RUNNING }, &counted(&[], &[]), &[]);
+        assert!(told.summary.contains(says), "{}", told.summary);
+    }
 }
 
 #[test]

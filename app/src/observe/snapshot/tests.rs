@@ -24,6 +24,7 @@ const STATUS: JobStatus = JobStatus {
     joined: 2,
     epoch: 1,
     payload: 0,
+    multicast: None,
     needed: 2,
     lost: 0,
     complete: true,

@@ -6,6 +6,7 @@ const STATUS: JobStatus = JobStatus {
     joined: 2,
     epoch: 0,
     payload: 1024,
+    multicast: None,
     needed: 2,
     lost: 0,
     complete: true,

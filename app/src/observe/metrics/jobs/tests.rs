@@ -19,6 +19,7 @@ fn input(id: u16, ranks: u16, contributions: u32) -> JobInput {
         joined: 1,
         epoch: 3,
         payload: 1024,
+        multicast: None,
         needed: ranks,
         lost: 0,
         complete: false,
