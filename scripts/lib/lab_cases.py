@@ -12,6 +12,7 @@ from fabric import Site
 from lab_controller import JOB, Controller
 from lab_etcd import Killing, several
 from lab_middle import middle_killed
+from lab_multicast import multicast
 from lab_tcp import tcp
 from lab_trees import trees
 from lab_verified import verified
@@ -232,6 +233,7 @@ CASES: dict[str, Callable[[Lab, Case], None]] = {
     "leaf_replaced": leaf_replaced,
     "etcd": etcd,
     "tcp": tcp,
+    "multicast": multicast,
     "trees": trees,
     "verified": verified,
 }

@@ -304,6 +304,7 @@ port_steps() {
     fi
     step "lab: appliances gone for good" lab_failover
     step "lab: several trees" lab_trees
+    step "lab: multicast" lab_multicast
     step "lab: a controller" lab_controller
     if command -v etcd >/dev/null; then
         step "lab: two controllers, etcd" lab_etcd

@@ -281,6 +281,17 @@ lab_failover() {
         'cases["halted"]["told"] == workers' 'cases["halted"]["verified"]'
 }
 
+# One packet of a result for all who hear the group; packets of their own for those who do not.
+lab_multicast() {
+    local output=$logs/lab-multicast.json
+    bounded 120 scripts/lab --test --json --bytes 256KiB --workers 12 --case multicast \
+        --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'cases["multicast"]["heard"]["packets_per_result"] < 1.3' \
+        'cases["multicast"]["filtered"]["packets_per_result"] >= 4' \
+        'cases["multicast"]["filtered_half_way"]["verified"]'
+}
+
 # One tree and two: the sums are right, also when a tree's appliance is killed for good. How fast is printed;
 # docs/lab.md has the figures.
 lab_trees() {
