@@ -19,6 +19,7 @@ from typing import Any
 import build
 import mistakes_async
 import mistakes_explain
+import mistakes_refused
 import netns
 from mistakes_bed import OUTSIDE, Bed, Outcome
 from mistakes_sync import CASES, Case
@@ -133,6 +134,7 @@ def _make(case: Case, binary: Path, network: Network, files: Path, stop: Stop) -
 # Its cases are in the list by being imported.
 assert mistakes_async
 assert mistakes_explain
+assert mistakes_refused
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,32 @@
+"""Packets that are refused in mid-run."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from mistakes_bed import RANKS, Bed
+from mistakes_sync import case
+from netns import APPLIANCE_ADDRESS, worker_address
+from process import run
+
+_AT = rf"{APPLIANCE_ADDRESS}:16420"
+
+
+@case("host-refuses")
+def _host_refuses(bed: Bed) -> None:
+    """The appliance dies while the workers are at it, and its host says by ICMP that nothing listens."""
+    appliance = bed.appliance()
+    children = bed.workers(iterations=100_000)
+    bed.await_work()
+    here = bed.network.appliance
+    run("ip", "netns", "exec", here, "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0")
+    os.kill(appliance.pid, signal.SIGKILL)
+    # From now on the kernel is whom the address leads to.
+    for rank in range(RANKS):
+        link, whom = f"pas{rank}", worker_address(rank)
+        bed.undo(lambda link=link: bed.ip(here, "addr", "flush", "dev", link, "scope", "global"))
+        bed.ip(here, "addr", "add", f"{APPLIANCE_ADDRESS}/32", "dev", link)
+        bed.ip(here, "route", "add", whom, "dev", link)
+    bed.mark()
+    bed.fails(children, _AT, "nothing listens", "running")
