@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 
 from mistakes_bed import RANKS, Bed
 from mistakes_sync import case
@@ -25,7 +26,7 @@ def _host_refuses(bed: Bed) -> None:
     # From now on the kernel is whom the address leads to.
     for rank in range(RANKS):
         link, whom = f"pas{rank}", worker_address(rank)
-        bed.undo(lambda link=link: bed.ip(here, "addr", "flush", "dev", link, "scope", "global"))
+        bed.undo(partial(bed.ip, here, "addr", "flush", "dev", link, "scope", "global"))
         bed.ip(here, "addr", "add", f"{APPLIANCE_ADDRESS}/32", "dev", link)
         bed.ip(here, "route", "add", whom, "dev", link)
     bed.mark()
