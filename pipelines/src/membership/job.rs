@@ -345,7 +345,7 @@ impl JobRecord {
     /// Begins the next generation: nobody is a member of it yet.
     pub(super) fn next_generation(&mut self) {
         let former = Former { epoch: self.epoch, resumable: false };
-        let apart = self.uplink.as_mut().and_then(Uplink::next_number);
+        let apart = self.uplink.as_mut().and_then(|uplink| uplink.next_number(self.epoch));
         self.epoch = apart.unwrap_or(self.epoch.wrapping_add(1));
         self.generations = self.generations.wrapping_add(1);
         (self.disputed, self.mismatch) = (None, None);

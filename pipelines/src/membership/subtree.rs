@@ -144,7 +144,7 @@ impl JobRecord {
     /// The parent has told its number for the first time: nobody has joined here yet.
     fn number_apart(&mut self) {
         if self.phase == Phase::Forming
-            && let Some(epoch) = self.uplink.as_mut().and_then(Uplink::next_number)
+            && let Some(epoch) = self.uplink.as_mut().and_then(|uplink| uplink.next_number(self.epoch))
         {
             self.renumber(epoch);
         }

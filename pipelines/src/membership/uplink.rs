@@ -219,15 +219,17 @@ impl Uplink {
         self.known.is_none()
     }
 
-    /// The number for the next generation that forms here: far from the parent's, and so from those that
-    /// workers have been in; each level is as far from the one above it. It is another one than those of the
-    /// generations before, as far as may be, also where this appliance was started anew: a Join that is still
-    /// under way names one of those. `None` until the parent has said its own.
-    pub(super) fn next_number(&mut self) -> Option<u8> {
+    /// The number for the next generation that forms here, after the one numbered `before`: far from the
+    /// parent's, and so from those that workers have been in; each level is as far from the one above it. It
+    /// is another one than those of the generations before, as far as may be, also where this appliance was
+    /// started anew: a Join that is still under way names one of those, and so do heartbeats of whoever is in
+    /// one. `None` until the parent has said its own.
+    pub(super) fn next_number(&mut self, before: u8) -> Option<u8> {
         let first = self.known?.wrapping_add(APART);
         let since = self.formed.map(|formed| formed.wrapping_sub(first)).filter(|since| *since < NUMBERS);
-        let next = since.map_or(self.begins, |since| (since + 1) % NUMBERS);
-        self.formed = Some(first.wrapping_add(next));
+        let next = since.map_or(self.begins, |since| since + 1);
+        let numbers = [next, next + 1].map(|next| first.wrapping_add(next % NUMBERS));
+        self.formed = numbers.into_iter().find(|number| *number != before);
         self.formed
     }
 

@@ -92,6 +92,27 @@ fn generations_that_form_at_a_leaf_have_different_numbers() {
     tree.end();
 }
 
+/// A root that is started anew may begin with any number. No leaf may form its next generation with the
+/// number of the one that its workers are in: their heartbeats would count as Joins that begin from nothing.
+#[test]
+fn no_generation_forms_with_the_number_of_the_one_that_workers_are_in() {
+    for begins in 0..=u8::MAX {
+        let (mut tree, mut all) = formed();
+        let before = all[0].worker.epoch;
+        let got = control::generation(before);
+        tree.restart_at(0, &job(JOB, 2), begins);
+        for below in &mut all {
+            tree.join(below, 0, got);
+        }
+        tree.pass(20);
+        for below in &mut all {
+            tree.join(below, 0, ASK);
+            assert_ne!(below.worker.epoch, before, "the root begins with {begins}");
+        }
+        tree.end();
+    }
+}
+
 /// Who has left and is started anew is needed again by those who wait for what its workers have kept.
 #[test]
 fn a_leaf_that_had_left_comes_back_to_those_who_wait() {
