@@ -5,10 +5,10 @@
 //! ```text
 //! 1 receive  io.receive → rx_burst
 //! 2 sort     Session::gather ─ one masked compare (Classifier::recognise), prefetch the set; then
-//!              are_admitted: jobs beyond their share wait for the slow path (keep_out)
+//!              are_admitted: PSNs outside their job's window, which the slow path drops (keep_out)
 //! 3 add      Session::add_burst ─ predict the slot → add
 //!              ├ the first one: Session::open → Slot::open_fast, its packet is the accumulator
-//!              ├ of another lcore's set: handed off, and taken up there at the turn's beginning (resume)
+//!              ├ of another lcore's set: handed off; that one's turn takes it up after its bursts (resume)
 //!              └ the last one: LcoreSink::completed → Emitter::fan_out
 //! 4 flush    Emitter::flush → io.transmit → tx_burst
 //! ```
