@@ -41,8 +41,7 @@ impl Adder {
         Ok(Self { session, buffers: HeapPool::new(), sums: Sums::default(), trees })
     }
 
-    /// Adds a contribution to a sum of all ranks, of which so many suffice. Returns it if this was the last
-    /// that it needs.
+    /// Adds a rank's contribution. `needed` of the `fan_in` ranks complete a sum: then returns it.
     pub(super) fn add(
         &mut self,
         now: u64,
