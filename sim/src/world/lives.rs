@@ -234,15 +234,15 @@ impl World<'_> {
             Failure::Deadline(_) | Failure::Unreachable(_) | Failure::TooLong { .. } => Again::Not,
         };
         let Some(worker) = self.workers.get(number) else { return again };
+        // Its generation has ended, before the first result, say: the next one is for all ranks again, with
+        // those that have died since.
+        let ended = again == Again::SameSession;
+        if let Some(job) = self.jobs.get_mut(worker.job) {
+            job.begun_anew |= ended;
+        }
         // Sent off at a backup: what the others have there or elsewhere is not for this session.
         let over = worker.session.as_ref().is_some_and(pascaline_worker::Session::is_over);
-        if !over || again != Again::SameSession {
-            return again;
-        }
-        if let Some(job) = self.jobs.get_mut(worker.job) {
-            job.begun_anew = true;
-        }
-        Again::NewSession
+        if ended && over { Again::NewSession } else { again }
     }
 
     /// Takes note of when all ranks of a job have joined.
