@@ -18,7 +18,7 @@ from . import errors
 from ._admin import Explanation, explain
 from ._appliance import Appliance
 from ._asynchronous import AsyncWorker
-from ._core import Report
+from ._core import Feedback, Report
 from ._streams import Streams
 from ._worker import Handle, Worker
 from .errors import PascalineError
@@ -27,6 +27,7 @@ __all__ = [
     "Appliance",
     "AsyncWorker",
     "Explanation",
+    "Feedback",
     "Handle",
     "PascalineError",
     "Report",

@@ -21,6 +21,16 @@ class Report:
     @property
     def missing(self) -> list[int]: ...
 
+class Feedback:
+    """What rounding has left of a tensor, from call to call: one for each tensor of a model.
+
+    Added to the tensor's next value, so that the sum over many calls is off by one rounding of each rank, and
+    not by one of each call. Its length is the tensor's; 0 before the first call has ended.
+    """
+
+    def __init__(self) -> None: ...
+    def __len__(self) -> int: ...
+
 class Pending:
     def done(self) -> bool: ...
     def wait(self, timeout: float | None = None) -> Report: ...

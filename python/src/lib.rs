@@ -19,6 +19,7 @@ mod worker;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<worker::Core>()?;
     module.add_class::<asynchronous::AsyncCore>()?;
+    module.add_class::<operation::Kept>()?;
     module.add_class::<operation::Pending>()?;
     module.add_class::<report::Report>()?;
     module.add_function(wrap_pyfunction!(worker::join_streams, module)?)?;

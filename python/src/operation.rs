@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use pascaline_wire::DType;
-use pascaline_worker::{Collective, Hints, Narrow, Op, Parts, Worker};
+use pascaline_worker::{Collective, Feedback, Hints, Narrow, Op, Parts, Worker};
 use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
 
@@ -39,7 +39,26 @@ pub(crate) struct Wish {
     layer: u32,
     layers: u32,
     wire: Option<String>,
+    feedback: Option<Py<Kept>>,
     timeout: Option<f64>,
+}
+
+/// What rounding has left of a tensor, from call to call.
+#[pyclass(frozen, name = "Feedback", module = "pascaline")]
+#[derive(Debug, Default)]
+pub(crate) struct Kept(Arc<Mutex<Feedback>>);
+
+#[pymethods]
+impl Kept {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Elements of the tensor; none before the first call has ended.
+    fn __len__(&self) -> usize {
+        lock(&self.0).kept().len()
+    }
 }
 
 /// What is to be done, checked.
@@ -49,6 +68,7 @@ pub(crate) struct Operation {
     counts: Option<Vec<usize>>,
     dtype: DType,
     narrow: Option<Narrow>,
+    feedback: Option<Arc<Mutex<Feedback>>>,
     hints: Hints,
     deadline: Option<Duration>,
     memory: Memory,
@@ -81,18 +101,14 @@ impl Operation {
             "bfloat16" => DType::Bf16,
             other => return Err(wrong(format_args!("elements of {other} do not travel"))),
         };
-        let narrow = match wish.wire.as_deref() {
-            None => None,
-            Some("float16") if dtype == DType::F32 => Some(Narrow::F16),
-            Some("bfloat16") if dtype == DType::F32 => Some(Narrow::Bf16),
-            Some(other) => {
-                let text = format_args!("wire={other:?}: only float32 travels as float16 or bfloat16");
-                return Err(wrong(text));
-            }
-        };
+        let narrow = wish.wire.as_deref().map(|wire| narrow(wire, dtype)).transpose()?;
+        if wish.feedback.is_some() && narrow.is_none() {
+            return Err(wrong("feedback is of what rounding leaves: say wire=... as well"));
+        }
+        let feedback = wish.feedback.map(|kept| Arc::clone(&kept.get().0));
         let hints = Hints { layer: wish.layer, layers: wish.layers, remaining: None };
         let deadline = wish.timeout.map(|value| seconds("timeout", value)).transpose()?;
-        Ok(Self { collective, counts: wish.counts, dtype, narrow, hints, deadline, memory })
+        Ok(Self { collective, counts: wish.counts, dtype, narrow, feedback, hints, deadline, memory })
     }
 
     /// Carries it out.
@@ -116,10 +132,26 @@ impl Operation {
             None => worker.collective(&collective, self.dtype, self.memory.bytes(), self.hints)?,
             Some(narrow) => {
                 let floats = self.memory.floats().ok_or_else(Fault::misaligned)?;
-                worker.collective_narrow(&collective, floats, narrow, self.hints)?
+                let mut kept = self.feedback.as_deref().map(lock);
+                let narrowing = kept.as_deref_mut().map_or(narrow.into(), |kept| narrow.with(kept));
+                worker.collective_narrow(&collective, floats, narrowing, self.hints)?
             }
         };
         Ok(Report::from(&report))
+    }
+}
+
+/// What float32 is to travel as.
+fn narrow(wire: &str, dtype: DType) -> PyResult<Narrow> {
+    match wire {
+        "float16" if dtype == DType::F32 => Ok(Narrow::F16),
+        "bfloat16" if dtype == DType::F32 => Ok(Narrow::Bf16),
+        "mxfp8" if dtype == DType::F32 => Ok(Narrow::MxFp8),
+        "mxint8" if dtype == DType::F32 => Ok(Narrow::MxInt8),
+        other => {
+            let known = "float32 travels as float16, bfloat16, mxfp8 or mxint8, and nothing else does";
+            Err(wrong(format_args!("wire={other:?}: {known}")))
+        }
     }
 }
 

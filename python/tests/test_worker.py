@@ -152,20 +152,6 @@ def test_integers_saturate_and_say_so(ranks: Ranks) -> None:
     assert ranks(act) == [(2**31 - 1, 1)] * RANKS
 
 
-def test_floats_that_travel_in_16_bits(ranks: Ranks) -> None:
-    """Half the bytes, and what bfloat16 has of a number."""
-
-    def act(worker: pascaline.Worker) -> tuple[int, int]:
-        array = np.full(4096, 1.0 + worker.rank, np.float32)
-        whole = worker.allreduce(array.copy()).packets
-        report = worker.allreduce(array, wire="bfloat16")
-        assert (array == SUM).all()
-        return report.packets, whole
-
-    for half, whole in ranks(act):
-        assert half == -(-whole // 2)
-
-
 @pytest.mark.parametrize(
     ("array", "says"),
     [
