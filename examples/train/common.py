@@ -39,8 +39,10 @@ def arguments(text: str, steps: int) -> argparse.ArgumentParser:
         default=["pascaline"],
         help="of torch.distributed, one training after the other with each (%(default)s)",
     )
+    hooks = ["none", "mean", "bf16", "fp16", "mxint8", "mxfp8"]
+    parser.add_argument("--hook", choices=hooks, default="none", help="of DDP (%(default)s)")
     parser.add_argument(
-        "--hook", choices=["none", "mean", "bf16", "fp16"], default="none", help="of DDP (%(default)s)"
+        "--feedback", action="store_true", help="what the hook's rounding leaves comes with the next step"
     )
     parser.add_argument(
         "--bucket-mb", type=float, default=25.0, help="of gradients in one allreduce (%(default)s)"
@@ -100,10 +102,11 @@ def trainings(
 def _data_parallel(options: argparse.Namespace, net: Any, backend: str, trace: Trace | None) -> Any:
     net = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=options.bucket_mb)
     hook = getattr(pascaline.torch.hooks, "mean" if options.hook == "none" else options.hook)
+    state = pascaline.torch.hooks.Buckets(feedback=options.feedback)
     if trace:
-        net.register_comm_hook(None, trace.hook(hook))
+        net.register_comm_hook(state, trace.hook(hook))
     elif options.hook != "none" and backend == "pascaline":
-        net.register_comm_hook(None, hook)
+        net.register_comm_hook(state, hook)
     return net
 
 

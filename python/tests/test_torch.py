@@ -123,13 +123,31 @@ def test_a_long_all_gather_goes_round(groups: Groups, dtype: torch.dtype) -> Non
         group.allgather([parts], [own], options("Allgather")).get_future().wait()
         assert torch.equal(torch.cat(parts), whole)
         assert group.calls == {"appliance": 1, "gloo": 2}
-        # What is not in one piece goes through the appliance, and comes back to where it was.
-        pieces = [torch.zeros(elements, 2, dtype=dtype)[:, 0] for _ in range(RANKS)]
+        # What is not in one piece comes back to where it was, whatever the other ranks' tensors are like.
+        pieces = [torch.zeros(elements, 1 + rank, dtype=dtype)[:, 0] for _ in range(RANKS)]
         group.allgather([pieces], [own], options("Allgather")).wait()
         assert torch.equal(torch.cat(pieces), whole)
-        assert group.calls == {"appliance": 2, "gloo": 2}
+        assert group.calls == {"appliance": 1, "gloo": 3}
 
     groups(act)
+
+
+def test_gathers_of_which_one_is_short_are_an_exception(groups: Groups) -> None:
+    """One rank's is for the appliance, the others' for the ring: nobody hangs past the time."""
+
+    def act(group: Group) -> float:
+        begun = time.monotonic()
+        short = group.rank() == 0
+        own = torch.ones(10 if short else 2 * _ring.STEP)
+        parts = [torch.zeros_like(own) for _ in range(RANKS)]
+        how = options("Allgather")
+        how.timeout = timedelta(seconds=3)
+        with pytest.raises(errors.PascalineError if short else RuntimeError):
+            group.allgather([parts], [own], how).wait()
+        return time.monotonic() - begun
+
+    # Whoever goes round looks for the dead in what is left of the time.
+    assert max(groups(act)) < 8
 
 
 def test_the_first_layers_overtake_in_a_stream_of_their_own() -> None:
@@ -142,14 +160,14 @@ def test_the_first_layers_overtake_in_a_stream_of_their_own() -> None:
             group = Group(place, Settings(own.address, streams=2, worker={"timeout": 10.0}), 1)
             long = None
             if rank == 0:
-                long = group.mean_of_bucket(torch.full((100_000,), 1.0), wire=None, layer=2, layers=2)
+                long = group.mean_of_bucket(torch.full((100_000,), 1.0), layer=2, layers=2)
             first = torch.full((10,), float(rank))
-            group.mean_of_bucket(first, wire=None, layer=1, layers=2).wait()
+            group.mean_of_bucket(first, layer=1, layers=2).wait()
             assert (first == 0.5).all()
             assert long is None or not long.is_completed()
             met.wait(20)
             if rank == 1:
-                long = group.mean_of_bucket(torch.full((100_000,), 3.0), wire=None, layer=2, layers=2)
+                long = group.mean_of_bucket(torch.full((100_000,), 3.0), layer=2, layers=2)
             assert long is not None
             long.wait()
             assert (long.result()[0] == 2).all()

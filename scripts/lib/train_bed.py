@@ -6,6 +6,7 @@ same links for Pascaline and for Gloo.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -26,6 +27,8 @@ from process import Child, Failure, Stop
 
 PREFIX = "pastrain"
 PORT = 29600
+# Hooks whose sums are rounded to less than float32.
+ROUNDING = ("bf16", "fp16", "mxint8", "mxfp8")
 
 
 def environment(*, install: bool) -> Path:
@@ -37,6 +40,16 @@ def environment(*, install: bool) -> Path:
     if (install or not there) and subprocess.run(command, check=False).returncode:
         raise Failure("scripts/python --install failed")
     return python
+
+
+def add_hook(parser: argparse.ArgumentParser) -> None:
+    """Which of pascaline.torch.hooks DistributedDataParallel reduces its buckets with."""
+    parser.add_argument(
+        "--hook", choices=["none", "mean", *ROUNDING], default="none", help="of DDP (%(default)s)"
+    )
+    parser.add_argument(
+        "--feedback", action="store_true", help="what a hook's rounding leaves comes with the next gradients"
+    )
 
 
 class Bed:

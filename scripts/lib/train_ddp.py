@@ -10,11 +10,12 @@ from typing import Any
 
 import programs
 import shaped
+import train_bed
 from appliance import Appliance
 from appliance_shaped import configuration
 from build import ROOT
 from process import Child, Stop
-from train_bed import Bed, watch
+from train_bed import ROUNDING, Bed, watch
 
 # As in scripts/bench: what a frame has room for, and ten times what is on its way on an empty path.
 KEYS = f"job=1&payload={shaped.PAYLOAD}&in_flight=64"
@@ -42,7 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mbit", type=int, default=200, help="rate of each worker's link; 0: as it is (%(default)s)"
     )
-    parser.add_argument("--hook", choices=["none", "mean", "bf16", "fp16"], default="none", help="of DDP")
+    train_bed.add_hook(parser)
     parser.add_argument(
         "--bucket-mb", type=float, default=25.0, help="of gradients in one allreduce (%(default)s)"
     )
@@ -67,6 +68,7 @@ def _start(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -> lis
     words = ["--backends", "pascaline", "pascaline", "gloo", "--save", str(bed.files / "weights")]
     for name in ("steps", "hidden", "seed", "hook", "bucket-mb"):
         words += [f"--{name}", str(getattr(options, name.replace("-", "_")))]
+    words += ["--feedback"] * options.feedback
     if options.trace:
         options.trace.parent.mkdir(parents=True, exist_ok=True)
         words += ["--trace", str(options.trace.resolve())]
@@ -125,6 +127,7 @@ def _judge(options: argparse.Namespace, bed: Bed, children: list[Child], restart
         "steps": options.steps,
         "mbit": options.mbit,
         "hook": options.hook,
+        "feedback": options.feedback,
         "restarts": restarts,
         "calls": calls,
         "losses": [round(losses[0][at], 4) for at in (0, -1)],
@@ -132,7 +135,7 @@ def _judge(options: argparse.Namespace, bed: Bed, children: list[Child], restart
     if options.trace:
         found["trace"] = runs[0][0]["trace"]
     learned = losses[0][-1] < losses[0][0]
-    close = options.hook in ("bf16", "fp16") or weights["differs"] < 1e-3 * weights["largest"]
+    close = options.hook in ROUNDING or weights["differs"] < 1e-3 * weights["largest"]
     found["ok"] = bool(weights["equal"] and learned and close and calls["appliance"] >= options.steps)
     return found
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import programs
+import train_bed
 from appliance_shaped import configuration
 from build import ROOT
 from process import Child, Stop
@@ -38,7 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mbit", type=int, default=200, help="rate of each worker's link; 0: as it is (%(default)s)"
     )
-    parser.add_argument("--hook", choices=["none", "mean", "bf16", "fp16"], default="none", help="of DDP")
+    train_bed.add_hook(parser)
     parser.add_argument(
         "--tensorboard", type=Path, metavar="DIR", help="write losses for TensorBoard below this directory"
     )
@@ -53,6 +54,7 @@ def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
     words: list[object] = ["--backends", *_BACKENDS]
     for name in ("steps", "wide", "layers", "seed", "hook"):
         words += [f"--{name}", getattr(options, name)]
+    words += ["--feedback"] * options.feedback
     if options.tensorboard:
         words += ["--tensorboard", options.tensorboard.resolve()]
     children = bed.ranks(network, ROOT / "examples/train/gpt.py", words, KEYS)
@@ -88,6 +90,7 @@ def _judge(options: argparse.Namespace, bed: Bed, children: list[Child]) -> dict
         "steps": options.steps,
         "mbit": options.mbit,
         "hook": options.hook,
+        "feedback": options.feedback,
         "calls": calls,
     }
     learned = last[0] < 0.8 * losses[0][0]

@@ -95,13 +95,13 @@ class Group(c10d.Backend):
             return self._over_gloo("allreduce", tensors, options)
         return self._allreduce(tensor, op, options.timeout)
 
-    def mean_of_bucket(self, buffer: Any, *, wire: str | None, layer: int, layers: int) -> Any:
-        """For hooks: the mean, with what is known of the bucket. The first layers have their own stream."""
-        wire = wire if buffer.dtype == torch.float32 else None
+    def mean_of_bucket(self, buffer: Any, *, layer: int, layers: int, **narrow: Any) -> Any:
+        """For hooks: the mean. The first layers have a stream of their own. narrow: `wire` and `feedback`."""
+        more = {"layer": layer, "layers": layers} | (narrow if buffer.dtype == torch.float32 else {})
         if layer != 1 or self._urgent is None:
-            return self._allreduce(buffer, "AVG", None, wire=wire, layer=layer, layers=layers)
+            return self._allreduce(buffer, "AVG", None, **more)
         self.calls["appliance"] += 1
-        wish = Wish("allreduce", type_of(buffer), OPS["AVG"], wire=wire, layer=layer, layers=layers)
+        wish = Wish("allreduce", type_of(buffer), OPS["AVG"], **more)
         handle = self._urgent.start(wish, lend(buffer))
 
         def finish() -> None:

@@ -1,7 +1,9 @@
 """What DistributedDataParallel may be given to reduce its buckets: `model.register_comm_hook(None, hook)`.
 
 All of them divide by the number of ranks in the network, and give each bucket its place among the layers:
-DistributedDataParallel fills the first bucket with the last layers, whose gradients are needed last.
+DistributedDataParallel fills the first bucket with the last layers, whose gradients are needed last. Those
+that round have what they leave added to the bucket's next gradients, if `Buckets(feedback=True)` is passed in
+place of None.
 """
 
 from __future__ import annotations
@@ -12,15 +14,29 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from .._core import Feedback
 from ._group import group_of
 
 
 class Buckets:
-    """How many buckets there are, as the hooks learn it: pass one as the hook's state, or None."""
+    """A hook's state: one for each model.
 
-    def __init__(self, group: Any = None) -> None:
+    group: of which the mean is, if not of all ranks. feedback: what rounding leaves of a bucket is kept, four
+    bytes for each element, and added to its next gradients.
+    """
+
+    def __init__(self, group: Any = None, *, feedback: bool = False) -> None:
         self.group = group
+        # As the hooks learn it.
         self.count = 1
+        self._keeps = feedback
+        self._kept: dict[tuple[int, int], Feedback] = {}
+
+    def kept(self, index: int, elements: int) -> Feedback | None:
+        """What is left of this bucket: of one that DistributedDataParallel has filled anew, nothing."""
+        if not self._keeps:
+            return None
+        return self._kept.setdefault((index, elements), Feedback())
 
 
 _USUAL = Buckets()
@@ -51,6 +67,18 @@ def fp16(state: Buckets | None, bucket: Any) -> Any:
     return _reduce(state, bucket, "float16")
 
 
+@annotated
+def mxint8(state: Buckets | None, bucket: Any) -> Any:
+    """In a quarter of the bytes: OCP MXINT8, 7 bits and sign, and a scale for 32 gradients."""
+    return _reduce(state, bucket, "mxint8")
+
+
+@annotated
+def mxfp8(state: Buckets | None, bucket: Any) -> Any:
+    """The same as OCP MXFP8 (E4M3): fewer digits, and small gradients beside large ones keep theirs."""
+    return _reduce(state, bucket, "mxfp8")
+
+
 def _reduce(state: Buckets | None, bucket: Any, wire: str | None) -> Any:
     state = state or _USUAL
     group = state.group or dist.group.WORLD
@@ -58,7 +86,8 @@ def _reduce(state: Buckets | None, bucket: Any, wire: str | None) -> Any:
     # The last one knows how many there are, in this model and from this step on.
     state.count = count if bucket.is_last() else max(state.count, count)
     buffer = bucket.buffer()
+    narrow = {"wire": wire, "feedback": state.kept(bucket.index(), buffer.numel())} if wire else {}
     work = group_of(group, buffer.device).mean_of_bucket(
-        buffer, wire=wire, layer=state.count - bucket.index(), layers=state.count
+        buffer, layer=state.count - bucket.index(), layers=state.count, **narrow
     )
     return work.get_future().then(lambda done: done.value()[0])
