@@ -187,10 +187,11 @@ train_ddp() {
 # A small GPT learns the documents, as well as over Gloo.
 train_gpt() {
     local output=$logs/train-gpt.json
-    bounded 240 scripts/train gpt --workers 2 --steps 40 --json --binary "$target/release/pascaline" \
-        >"$output" || { cat "$output"; return 1; }
+    bounded 240 scripts/train gpt --workers 2 --steps 40 --hook mxint8 --feedback --json \
+        --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
     cat "$output"
-    expect "$output" 'ok' 'loss_last < 0.8 * loss_first' 'calls["appliance"] >= 40' 'calls["gloo"] == 0'
+    expect "$output" 'ok' 'loss_last < 0.8 * loss_first' 'calls["appliance"] >= 40' 'calls["gloo"] == 0' \
+        'hook == "mxint8"' 'feedback'
 }
 
 # FSDP2 ends as over Gloo; long all-gathers go round in Gloo's ring, sums of gradients through the appliance.
@@ -225,7 +226,20 @@ train_rl() {
     bounded 120 scripts/train rl --mode sync --workers 2 --seeds 2 --iterations 3 --json \
         --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
     cat "$output"
-    expect "$output" 'ok' 'mode == "sync"' 'updates["sent"] == 12' 'rewards[1] < 500'
+    expect "$output" 'ok' 'mode == "sync"' 'updates["sent"] == 12' 'rewards[1] < 500' || return 1
+    # The other algorithms, each in another of the three ways.
+    bounded 120 scripts/train rl --algorithm a2c --mode sync --workers 2 --seeds 1 --iterations 60 --rate 1 \
+        --json --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'algorithm == "a2c"' 'mean_reward > 30' || return 1
+    bounded 120 scripts/train rl --algorithm dqn --mode periodic --workers 2 --seeds 1 --iterations 20 \
+        --json --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'mode == "periodic"' 'floats == 1922' 'updates["sent"] >= 20' || return 1
+    bounded 120 scripts/train rl --algorithm ddpg --load 0 --workers 2 --seeds 1 --iterations 10 --json \
+        --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'queue == "olaf"' 'updates_applied > 0' 'mean_reward < 0'
 }
 
 # The wheel, installed, at real appliances.

@@ -1,4 +1,4 @@
-"""scripts/train rl: PPO on LunarLander-v3 through an appliance's queue, FIFO or Olaf's, or by collectives."""
+"""scripts/train rl: policies that learn through an appliance's queue, FIFO or Olaf's, or by collectives."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from process import Child, Failure, Stop
 from train_bed import Bed
 
 _MTU = 9000
+# Of PPO's model, and of the other clusters' updates; no model is larger.
 _FLOATS = 2205
 # Ethernet with preamble, checksum and gap, IPv4, UDP, Pascaline's header, floats, trailer.
 _FRAME_BITS = (14 + 24 + 20 + 8 + 22 + 4 * _FLOATS + 16) * 8
@@ -26,24 +27,27 @@ _PLACES = 8
 _FIRST_OTHER = 1001
 # So many iterations have to be as good in the mean until a reward counts as reached.
 _STEADY = 10
+_GAMES = {"ppo": "LunarLander-v3", "a2c": "CartPole-v1", "dqn": "CartPole-v1", "ddpg": "Pendulum-v1"}
 _MODES = {"async": "asynchronous", "periodic": "periodic aggregation", "sync": "synchronous"}
 
 DESCRIPTION = """\
-Trains a policy for LunarLander-v3 with distributed PPO through an appliance. Asynchronous workers send their
-updates through a queue that eight other clusters congest, to `pascaline ps`; periodic and synchronous ones
-use collectives. Each seed is a training of its own.
+Trains a policy together, through an appliance: PPO on LunarLander-v3, A2C or DQN on CartPole-v1, DDPG on
+Pendulum-v1. Asynchronous workers send their updates through a queue that eight other clusters congest, to
+`pascaline ps`; periodic and synchronous ones use collectives. Each seed is a training of its own.
 """
 EXAMPLES = """\
 Examples:
   scripts/train rl --queue olaf --json
   scripts/train rl --queue both --picture target/rl.png
   scripts/train rl --mode sync --workers 8 --seeds 1
+  scripts/train rl --algorithm dqn --mode periodic --picture target/dqn.png    # iSwitch, Algorithm 1
   scripts/train rl --queue fifo --load 0 --workers 1 --iterations 100      # without congestion
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
+    parser.add_argument("--algorithm", choices=list(_GAMES), default="ppo", help="to learn by (%(default)s)")
     parser.add_argument("--mode", choices=list(_MODES), default="async", help="of training (%(default)s)")
     parser.add_argument(
         "--queue", choices=["fifo", "olaf", "both"], default="olaf",
@@ -168,12 +172,14 @@ def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
     else:
         runs = [_collective(options, bed, network, stop)]
     if options.picture:
-        title = f"LunarLander-v3, {options.workers} workers, {options.seeds} seeds: mean and deviation"
+        what = f"{options.algorithm} on {_GAMES[options.algorithm]}"
+        title = f"{what}, {options.workers} workers, {options.seeds} seeds: mean and deviation"
         lines = {run.name: run.line() for run in runs}
-        bed.draw(options.picture, "iteration", "reward of the latest 20 episodes", lines, title)
+        bed.draw(options.picture, "iteration", "reward of the latest episodes", lines, title)
     found = {run.name: run.to_json(options.reward) for run in runs}
     whole = next(iter(found.values())) if len(runs) == 1 else found
-    sizes = {"workers": options.workers, "iterations": options.iterations, "floats": _FLOATS}
+    sizes = {"workers": options.workers, "iterations": options.iterations, "algorithm": options.algorithm}
+    sizes["floats"] = runs[0].ended[0][0]["floats"]
     return {**whole, **sizes, "load": options.load, "ok": all(_good(run) for run in found.values())}
 
 
@@ -227,7 +233,7 @@ def _collective(options: argparse.Namespace, bed: Bed, network: shaped.Shaped, s
 
 def _ranks(options: argparse.Namespace, bed: Bed, network: shaped.Shaped, name: str) -> list[Child]:
     words = ["--appliance", f"{shaped.APPLIANCE}:{UDP_PORT}", "--ranks", options.workers]
-    for option in ("mode", "seeds", "seed", "iterations", "rate", "wait"):
+    for option in ("algorithm", "mode", "seeds", "seed", "iterations", "rate", "wait"):
         words += [f"--{option}", getattr(options, option)]
     python = ["env", "OMP_NUM_THREADS=1", bed.python, "-B", ROOT / "examples/train/rl.py"]
     return [
@@ -317,7 +323,8 @@ listen = "{TELEMETRY[0]}:{TELEMETRY[1]}"
 def text(found: dict[str, Any]) -> str:
     """For people."""
     runs = [found] if "rewards" in found else [found["fifo"], found["olaf"]]
-    lines = [f"{found['workers']} workers, {found['iterations']} iterations of each, load {found['load']}"]
+    what = f"{found['algorithm']}, {found['workers']} workers, {found['iterations']} iterations of each"
+    lines = [f"{what}, load {found['load']}"]
     for run in runs:
         name = run["queue"] or run["mode"]
         reached = run["reached"]

@@ -10,11 +10,22 @@ step that this makes is its update: a policy gradient that Adam has scaled. Thre
 The policy and its value function share their layers, as in Olaf, section 8.2, so that all of it is one
 packet: 8 → 40 → 40 → 4 + 1 has 2,205 weights, of the 2,230 that a frame of 9,000 bytes has room for.
 
-`examples/train/rl.py` is a program that uses this, `scripts/train rl` runs it. Needs PyTorch and
+`examples/train/rl.py` is a program that uses this, `scripts/train rl` runs it. It brings DQN and DDPG of its
+own: what has `weights`, `play` and `improve` (`Learns`) is trained in the same three ways. Needs PyTorch and
 gymnasium[box2d].
 """
 
-from ._learner import Learner, Settings
-from ._modes import Told, asynchronous, periodic, synchronous
+from ._learner import Learner, Settings, in_one_piece, layers
+from ._modes import Learns, Told, asynchronous, periodic, synchronous
 
-__all__ = ["Learner", "Settings", "Told", "asynchronous", "periodic", "synchronous"]
+__all__ = [
+    "Learner",
+    "Learns",
+    "Settings",
+    "Told",
+    "asynchronous",
+    "in_one_piece",
+    "layers",
+    "periodic",
+    "synchronous",
+]

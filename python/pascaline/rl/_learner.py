@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import gymnasium
@@ -54,7 +55,7 @@ class Learner:
             nn.init.orthogonal_(layer.weight, gain)
             nn.init.zeros_(layer.bias)
         self._net = nn.Sequential(layers[0], nn.Tanh(), layers[1], nn.Tanh(), layers[2])
-        self.weights = _in_one_piece(self._net)
+        self.weights = in_one_piece(self._net)
         self._flat = torch.from_numpy(self.weights)
         self._layers = [(layer.weight.detach().numpy(), layer.bias.detach().numpy()) for layer in layers]
         self._adam = torch.optim.Adam(self._net.parameters(), lr=settings.rate, eps=1e-5, fused=True)
@@ -154,8 +155,16 @@ class Learner:
         return seen @ weight.T + bias
 
 
-def _in_one_piece(net: nn.Module) -> np.ndarray:
-    """Moves all parameters into one array."""
+def layers(*sizes: int) -> nn.Sequential:
+    """Layers of these widths, each of all to all, with ReLU between them."""
+    found: list[nn.Module] = []
+    for before, after in pairwise(sizes):
+        found += [nn.ReLU()] * bool(found) + [nn.Linear(before, after)]
+    return nn.Sequential(*found)
+
+
+def in_one_piece(net: nn.Module) -> np.ndarray:
+    """Moves all parameters of a network into one array, which is then its weights."""
     flat = torch.cat([parameter.detach().reshape(-1) for parameter in net.parameters()])
     begin = 0
     for parameter in net.parameters():

@@ -6,14 +6,33 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from .._asynchronous import AsyncWorker
 from .._worker import Worker
-from ._learner import Learner
+
+
+class Learns(Protocol):
+    """One worker that plays and learns: `Learner`, or one of another algorithm."""
+
+    # All that is trained, as one array of float32, which stays the same array.
+    weights: np.ndarray
+    # Played in all.
+    steps: int
+
+    @property
+    def reward(self) -> float:
+        """The mean of the latest episodes."""
+
+    def play(self, alive: Callable[[], object] = ...) -> Any:
+        """One iteration's experience with the present weights. `alive` is called now and then."""
+
+    def improve(self, played: Any) -> np.ndarray:
+        """The step that this makes, as an array like the weights, which stay as they are."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +48,7 @@ class Told:
     update: str
 
 
-def asynchronous(learner: Learner, worker: AsyncWorker, iterations: int, wait: float = 0.3) -> Iterator[Told]:
+def asynchronous(learner: Learns, worker: AsyncWorker, iterations: int, wait: float = 0.3) -> Iterator[Told]:
     """Olaf: an update goes out when an iteration ends, and nobody waits for anybody.
 
     The worker's weights are the learner's. The next iteration begins with the newest ones that have come: it
@@ -57,7 +76,7 @@ def _answer(worker: AsyncWorker, wait: float) -> None:
         worker.wait(left)
 
 
-def synchronous(learner: Learner, worker: Worker, iterations: int, rate: float = 1.0) -> Iterator[Told]:
+def synchronous(learner: Learns, worker: Worker, iterations: int, rate: float = 1.0) -> Iterator[Told]:
     """SwitchML: all ranks make the mean of their updates in each iteration. Everybody waits for the slowest.
 
     rate: by how much of the mean the weights move.
@@ -70,7 +89,7 @@ def synchronous(learner: Learner, worker: Worker, iterations: int, rate: float =
 
 
 def periodic(
-    learner: Learner, worker: Worker, iterations: int, rate: float = 1.0, bound: int = 3
+    learner: Learns, worker: Worker, iterations: int, rate: float = 1.0, bound: int = 3
 ) -> Iterator[Told]:
     """iSwitch, Algorithm 1: an iteration is the mean of the first H of N updates; H is the job's threshold.
 
@@ -98,7 +117,7 @@ def periodic(
 class _Player:
     """Plays, and makes one update after the other, each from the newest weights."""
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: Learns) -> None:
         self.weights = learner.weights.copy()
         self._learner = learner
         self._applied = 0
