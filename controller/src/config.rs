@@ -118,6 +118,8 @@ pub struct Job {
     pub ranks: Vec<usize>,
     /// Further keys of `[[jobs]]` at every appliance.
     pub terms: Map<String, Value>,
+    /// Whether other appliances stand by with the parts of its tree.
+    pub backups: bool,
     shape: Shape,
 }
 
@@ -264,6 +266,7 @@ struct RawJob {
     ranks: Spanned<Vec<Spanned<String>>>,
     tree: Option<Vec<RawEdge>>,
     plan: Option<Spanned<PathBuf>>,
+    backups: Option<Spanned<bool>>,
     #[serde(default)]
     terms: Map<String, Value>,
 }

@@ -1,5 +1,6 @@
 //! What the controller decides. It does no I/O: it says what to ask, and is told answers and times.
 
+mod backup;
 mod failover;
 mod leadership;
 mod push;

@@ -49,6 +49,13 @@ pub struct Appliance {
     pub spare: bool,
 }
 
+impl Appliance {
+    /// Whether it can be told how to reach another one above it.
+    pub(crate) fn reaches(&self, above: &Self) -> bool {
+        self.router.is_some() || above.mac.is_some()
+    }
+}
+
 /// A machine of workers.
 #[derive(Debug, Clone)]
 pub struct Host {

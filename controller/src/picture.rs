@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 use std::time::Duration;
 
-use crate::core::{ApplianceView, Core, Health, LeadershipView};
+use crate::core::{ApplianceView, Core, Health, LeadershipView, View};
 use crate::network::Network;
 
 const WIDTH: f64 = 960.0;
@@ -67,6 +67,16 @@ impl Layout {
     }
 }
 
+/// How a part of a tree is drawn.
+#[derive(Debug, Clone, Copy)]
+enum Line {
+    InForce,
+    /// Not everywhere.
+    Untold,
+    /// From a backup to the one that it stands by for.
+    Ready,
+}
+
 /// The picture as SVG.
 pub(crate) fn svg(core: &Core, now: Duration) -> String {
     let (network, view) = (core.network(), core.view(now));
@@ -80,21 +90,7 @@ pub(crate) fn svg(core: &Core, now: Duration) -> String {
         escaped(&view.name)
     );
     cables(&mut out, network, &layout);
-    for (job, colour) in view.jobs.iter().zip(COLOURS.iter().cycle()) {
-        for node in &job.tree {
-            let Some(at) = network.appliance(&node.appliance) else { continue };
-            let to = node.parent.as_deref().and_then(|parent| network.appliance(parent));
-            if let Some(to) = to {
-                curve(&mut out, layout.appliances[at], layout.appliances[to], colour, job.in_force);
-            }
-            for &rank in &node.ranks {
-                let host = core.host_of(job.id, rank).map(|host| layout.hosts[host]);
-                if let Some((x, y)) = host {
-                    curve(&mut out, (x, y - 12.0), layout.appliances[at], colour, job.in_force);
-                }
-            }
-        }
-    }
+    trees(&mut out, core, &view, &layout);
     for (switch, (x, y)) in network.switches.iter().zip(&layout.switches) {
         boxed(&mut out, (*x, *y), (76.0, 26.0), "switch", &[&switch.name]);
     }
@@ -141,6 +137,30 @@ fn standing(leadership: &LeadershipView) -> Vec<(String, &'static str)> {
     lines
 }
 
+fn trees(out: &mut String, core: &Core, view: &View, layout: &Layout) {
+    let network = core.network();
+    for (job, colour) in view.jobs.iter().zip(COLOURS.iter().cycle()) {
+        let line = if job.in_force { Line::InForce } else { Line::Untold };
+        for node in &job.tree {
+            let Some(at) = network.appliance(&node.appliance) else { continue };
+            let to = node.parent.as_deref().and_then(|parent| network.appliance(parent));
+            if let Some(to) = to {
+                curve(out, layout.appliances[at], layout.appliances[to], colour, line);
+            }
+            for name in &node.backups {
+                let Some(by) = network.appliance(name) else { continue };
+                curve(out, layout.appliances[by], layout.appliances[at], colour, Line::Ready);
+            }
+            for &rank in &node.ranks {
+                let host = core.host_of(job.id, rank).map(|host| layout.hosts[host]);
+                if let Some((x, y)) = host {
+                    curve(out, (x, y - 12.0), layout.appliances[at], colour, line);
+                }
+            }
+        }
+    }
+}
+
 fn cables(out: &mut String, network: &Network, layout: &Layout) {
     let mut cable = |(x1, y1): (f64, f64), (x2, y2): (f64, f64)| {
         put(
@@ -169,8 +189,13 @@ fn class(appliance: &ApplianceView) -> String {
     format!("{health}{}", if appliance.spare { " spare" } else { "" })
 }
 
-fn curve(out: &mut String, (x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str, whole: bool) {
-    let (middle, dash) = (f64::midpoint(y1, y2), if whole { "" } else { " stroke-dasharray=\"5 4\"" });
+fn curve(out: &mut String, (x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str, line: Line) {
+    let middle = f64::midpoint(y1, y2);
+    let dash = match line {
+        Line::InForce => "",
+        Line::Untold => " stroke-dasharray=\"5 4\"",
+        Line::Ready => " stroke-dasharray=\"1 5\"",
+    };
     put(
         out,
         format_args!(

@@ -40,7 +40,7 @@ pub struct Tree {
 }
 
 /// An appliance's part.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// Whose.
     pub appliance: String,
@@ -48,12 +48,30 @@ pub struct Node {
     pub parent: Option<String>,
     /// Ranks of the job that send to it, in order.
     pub ranks: Vec<u16>,
+    /// Who has the same part ready, in the order in which those below turn to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backups: Vec<String>,
+    /// A backup has the part now, and ranks may still be on their way to it.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub gathering: bool,
+}
+
+impl Node {
+    /// Whether an appliance stands by for this part.
+    pub(crate) fn is_backed_by(&self, appliance: &str) -> bool {
+        self.backups.iter().any(|backup| backup == appliance)
+    }
 }
 
 impl Tree {
     /// The part of an appliance.
     pub fn node(&self, appliance: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| node.appliance == appliance)
+    }
+
+    /// The part that an appliance has, or stands by for.
+    pub fn part(&self, appliance: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.appliance == appliance || node.is_backed_by(appliance))
     }
 
     /// The appliances below one, in the order of their ranks there.
@@ -90,6 +108,18 @@ impl Tree {
         }
     }
 
+    /// A backup has the part from now on. Those below turn from each to the next one, and after the last to
+    /// the first: so whoever has known the part for longer, and whoever asks now, meet at the same ones.
+    pub(crate) fn hand_over(&mut self, failed: &str, by: &str) {
+        let Some(node) = self.nodes.iter_mut().find(|node| node.appliance == failed) else { return };
+        let Some(place) = node.backups.iter().position(|backup| backup == by) else { return };
+        node.backups.insert(0, failed.to_owned());
+        node.backups.rotate_left(place + 1);
+        node.backups.remove(0);
+        node.gathering = true;
+        self.replace(failed, by);
+    }
+
     /// Whether every appliance can be told how to reach the one above it.
     pub(crate) fn check_links(&self, network: &Network) -> Result<(), Refusal> {
         let find = |name: &str| network.appliance(name).map(|at| &network.appliances[at]);
@@ -98,7 +128,7 @@ impl Tree {
             else {
                 continue;
             };
-            if below.router.is_none() && above.mac.is_none() {
+            if !below.reaches(above) {
                 let message =
                     format!("nothing says how appliance {:?} reaches {:?} above it", below.name, above.name);
                 let remedy = "give the lower one `router`, or the upper one `mac`, if they share a segment";
@@ -161,6 +191,7 @@ impl Tree {
             appliance: name(at),
             parent: above.get(&at).map(|&to| name(to)),
             ranks: ranks(at).collect(),
+            ..Node::default()
         });
         Ok(Self { nodes: nodes.collect() })
     }

@@ -166,22 +166,35 @@ def controller(lab: Lab, case: Case) -> None:
 
 
 def leaf_replaced(lab: Lab, case: Case) -> None:
-    """A leaf's appliance is killed for good: the spare one takes its part, and workers are sent there."""
+    """A leaf's appliance is killed half way, for good: what runs ends right at the spare one."""
     with _controlled(lab) as control:
         leaf = lab.fabric.leaves[0]
         before = lab.allreduce(_racks(lab), job=JOB, controller=control.where)
-        lab.appliances.pop(leaf.name).kill()
-        seconds = control.wait_for_part(lab.fabric.spare.name, lab.stop)
+        killed = 0.0
+
+        def kill() -> None:
+            nonlocal killed
+            killed = time.monotonic()
+            lab.appliances.pop(leaf.name).kill()
+
+        running = lab.allreduce(_racks(lab), job=JOB, controller=control.where, half_way=kill)
+        control.wait_for_part(lab.fabric.spare.name, lab.stop)
+        taken = f"job {JOB}: spare takes the part of {leaf.name}, every rank as it was"
+        seconds = control.when(taken) - killed
         picture = control.picture()
         if lab.picture:
             lab.picture.write_bytes(picture)
         done = lab.allreduce(_racks(lab), job=JOB, controller=control.where)
         case.figures = _figures(lab, done) | {
             "root_link_streams": _streams(lab, done),
-            "seconds_until_replaced": seconds,
+            "seconds_until_replaced": round(seconds, 3),
+            "seconds_away": round(max(running.seconds) - running.median, 3),
+            "resumed": running.resumed,
             "moves": control.moves(),
         }
-        case.demand(before.verified and done.verified, "not every worker has verified every sum")
+        right = before.verified and running.verified and done.verified
+        case.demand(right, "not every worker has verified every sum")
+        case.demand(running.resumed > 0, "nobody has gone on at the spare one")
         case.demand(b"spare takes the part" in picture, "the picture does not show what moved")
     _clear(lab)
 

@@ -115,7 +115,14 @@ fn check(config: &Config, as_json: bool) -> anyhow::Result<ExitCode> {
         for node in &job.tree {
             let above =
                 node.parent.as_ref().map_or("the root".to_owned(), |parent| format!("below {parent}"));
-            println!("    {}, {above}: fan_in {}, ranks {:?}", node.appliance, node.fan_in, node.ranks);
+            let backups = match node.backups.as_slice() {
+                [] => String::new(),
+                backups => format!(", backed up by {}", backups.join(", ")),
+            };
+            println!(
+                "    {}, {above}: fan_in {}, ranks {:?}{backups}",
+                node.appliance, node.fan_in, node.ranks
+            );
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -193,7 +193,7 @@ const REFUSED: u8 = 2;
 /// # Errors
 /// If the outcome cannot be written to standard output.
 pub(crate) fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
-    let placed = args.who.placed()?;
+    let placed = args.driver.place(args.who.placed()?);
     let below = args.below.as_placed(placed.workers, placed.first);
     let args = &AllreduceArgs { who: placed.who, below, ..args.clone() };
     let (elements, appliances) =

@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::Value;
 use toml::Spanned;
 
 use super::{
@@ -239,9 +240,26 @@ impl Accept<'_> {
                 remedy,
             ));
         }
+        let backups = self.backups(raw)?;
         let shape = self.shape(network, raw)?;
         let (id, name) = (*raw.id.get_ref(), raw.name.get_ref().clone());
-        Ok(Job { id, name, ranks, terms: raw.terms.clone(), shape })
+        Ok(Job { id, name, ranks, terms: raw.terms.clone(), backups, shape })
+    }
+
+    /// As written; else yes, where workers can turn to another appliance at all.
+    fn backups(&self, raw: &RawJob) -> Checked<bool> {
+        let said = |key: &str, value: &str| raw.terms.get(key).and_then(Value::as_str) == Some(value);
+        let what = match () {
+            () if said("mode", "olaf") => "mode = \"olaf\"",
+            () if said("protocol", "switchml") => "protocol = \"switchml\"",
+            () if raw.terms.get("server").and_then(Value::as_bool) == Some(true) => "server = true",
+            () => return Ok(raw.backups.as_ref().is_none_or(|backups| *backups.get_ref())),
+        };
+        if let Some(written) = raw.backups.as_ref().filter(|backups| *backups.get_ref()) {
+            let message = format!("backups, and terms with {what}: its members know one appliance");
+            return Err(self.error(written, message, "leave backups out"));
+        }
+        Ok(false)
     }
 
     fn shape(&self, network: &Network, raw: &RawJob) -> Checked<Shape> {

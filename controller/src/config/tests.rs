@@ -55,6 +55,7 @@ fn mistakes_are_told_with_their_place() {
         "parent = \"spine0-a\" }, { appliance = \"spine0-a\", parent = \"leaf0-a\" }]",
         "makes a loop",
     );
+    mistake("order = \"rank\"", "server = true", "backups, and terms with server = true");
     mistake("order = \"rank\"", "fan_in = 3", "terms has fan_in, which the tree decides");
     let (mac, router) = ("mac = \"02:00:00:00:82:fe\"", "router = \"02:50:00:00:00:01\"");
     let error = parsed(&EXAMPLE.replacen(mac, "", 1).replacen(router, "", 1)).unwrap_err();

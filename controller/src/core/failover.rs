@@ -27,6 +27,9 @@ impl Core {
                 self.give_away(at, now);
             }
         }
+        if leads {
+            self.back_up(now);
+        }
     }
 
     /// Every job's part of an appliance goes to another one, or the tree is planned anew without it.
@@ -35,11 +38,10 @@ impl Core {
         let jobs: Vec<u16> =
             self.trees.iter().filter(|(_, tree)| tree.node(&name).is_some()).map(|(id, _)| *id).collect();
         for job in jobs {
-            if let Some(by) = self.stand_in(failed, job) {
+            if let Some(by) = self.standing_by(&name, job).or_else(|| self.stand_in(failed, job)) {
                 let by = self.network.appliances[by].name.clone();
                 let text = format!("job {job}: {by} takes the part of {name}, every rank as it was");
-                let Some(tree) = self.trees.get_mut(&job) else { continue };
-                tree.replace(&name, &by);
+                self.take_part(job, &name, &by);
                 self.changed(job, now, text);
             } else if let Some(tree) = self.without(job) {
                 let text =
@@ -52,16 +54,20 @@ impl Core {
         }
     }
 
-    /// The nearest appliance that answers and has no part in the job: spare ones first.
+    /// The nearest appliance that answers and has no part in the job: spare ones first, and at last those
+    /// that stand by for others.
     fn stand_in(&self, failed: usize, job: u16) -> Option<usize> {
         let (network, tree) = (&self.network, self.trees.get(&job)?);
-        let free = |at: usize| {
-            let other = &network.appliances[at];
-            at != failed && self.seen[at].health == Health::Up && tree.node(&other.name).is_none()
+        let node = tree.node(&network.appliances[failed].name)?;
+        let may = |at: usize| {
+            let name = &network.appliances[at].name;
+            let up = self.seen[at].health == Health::Up;
+            up && tree.node(name).is_none() && self.can_take(tree, node, at)
         };
+        let free = |at: usize| may(at) && tree.part(&network.appliances[at].name).is_none();
         let switch = network.appliances[failed].at;
         let spare = network.nearest(switch, |at| free(at) && network.appliances[at].spare);
-        spare.or_else(|| network.nearest(switch, free))
+        spare.or_else(|| network.nearest(switch, free)).or_else(|| network.nearest(switch, may))
     }
 
     /// Another tree, of those that are not down.
@@ -71,7 +77,8 @@ impl Core {
         (tree.check_links(&self.network).is_ok() && Some(&tree) != self.trees.get(&job)).then_some(tree)
     }
 
-    fn changed(&mut self, job: u16, now: Duration, text: String) {
+    /// A job has another tree, or the same one with other backups: everybody is looked at, and told.
+    pub(super) fn changed(&mut self, job: u16, now: Duration, text: String) {
         self.waiting.retain(|(waiting, _)| *waiting != job);
         self.moved(now, text);
         for at in 0..self.seen.len() {
@@ -79,6 +86,11 @@ impl Core {
             self.seen[at].in_force.remove(&job);
             self.again(at, now);
         }
+        self.decided(job);
+    }
+
+    /// A job's tree is to be remembered as it is now.
+    pub(super) fn decided(&mut self, job: u16) {
         let (Some(job), Some(tree)) = (self.job(job), self.trees.get(&job)) else { return };
         let may = |at: usize| !self.network.appliances[at].spare;
         let Ok(planned) = job.tree(&self.network, &may) else { return };

@@ -151,7 +151,12 @@ impl Core {
                 (*known == made_for || !leads)
                     && tree.nodes.iter().all(|node| self.network.appliance(&node.appliance).is_some())
             });
-            let tree = kept.map_or(planned, |(_, tree)| tree.clone());
+            let mut tree = kept.map_or(planned, |(_, tree)| tree.clone());
+            for node in tree.nodes.iter_mut().filter(|_| leads) {
+                // The file may have changed.
+                node.backups.retain(|name| job.backups && self.network.appliance(name).is_some());
+                node.gathering &= job.backups;
+            }
             if kept.is_none() && leads {
                 self.notes.push(Note::Tree(job.id, made_for, tree.clone()));
                 self.moved(now, format!("job {}: planned over {} appliances", job.id, tree.nodes.len()));
@@ -163,6 +168,9 @@ impl Core {
         }
         for at in 0..self.seen.len() {
             self.again(at, now);
+        }
+        if self.leadership.leads() {
+            self.back_up(now);
         }
     }
 

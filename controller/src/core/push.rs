@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::{Ask, Core, Health, Method, Note, Purpose};
+use crate::network::Appliance;
 use crate::tree::{Node, Tree};
 
 /// The keys that an appliance tells of a job and that a tree decides.
@@ -29,7 +30,7 @@ impl Core {
                 self.looked(at, body);
             }
             Purpose::Load if done => self.loaded(at, body, now),
-            Purpose::Read(job) if done => self.read(at, job, body),
+            Purpose::Read(job) if done => self.read(at, job, body, now),
             Purpose::Create(job) | Purpose::Change(job) if done => {
                 self.remember(&name, job, ask.body.clone());
                 self.moved(now, format!("job {job}: appliance {name} was told its part"));
@@ -74,7 +75,7 @@ impl Core {
         let there: BTreeSet<u16> =
             ids.filter_map(|job| job["id"].as_u64().and_then(|id| u16::try_from(id).ok())).collect();
         let wanted: BTreeSet<u16> =
-            self.trees.iter().filter(|(_, tree)| tree.node(&name).is_some()).map(|(id, _)| *id).collect();
+            self.trees.iter().filter(|(_, tree)| tree.part(&name).is_some()).map(|(id, _)| *id).collect();
         let ours = self.pushed.keys().filter(|(appliance, _)| *appliance == name).map(|(_, job)| *job);
         let leads = self.leadership.leads();
         // Of jobs that it was never told of, this controller knows nothing.
@@ -120,7 +121,7 @@ impl Core {
     }
 
     /// A job as an appliance has it.
-    fn read(&mut self, at: usize, job: u16, found: &Value) {
+    fn read(&mut self, at: usize, job: u16, found: &Value, now: Duration) {
         let name = self.network.appliances[at].name.clone();
         let Some(wanted) = self.body(&name, job) else { return };
         let told = self.pushed.get(&(name.clone(), job));
@@ -145,13 +146,15 @@ impl Core {
             self.remember(&name, job, Some(wanted));
         }
         let state = found["state"].as_str().unwrap_or("?").to_owned();
-        self.seen[at].in_force.insert(job, (state, found["joined"].as_u64().unwrap_or(0)));
+        let joined = found["joined"].as_u64().unwrap_or(0);
+        self.seen[at].in_force.insert(job, (state, joined));
+        self.gathered(&name, job, joined, now);
     }
 
     /// What an appliance is to be told of a job.
     pub(super) fn body(&self, appliance: &str, job: u16) -> Option<Value> {
         let (job, tree) = (self.job(job)?, self.trees.get(&job)?);
-        let node = tree.node(appliance)?;
+        let node = tree.part(appliance)?;
         let mut body = job.terms.clone();
         // A running appliance has no region left for it, and a sum that a server completes would not go up.
         for (key, value) in [("addressing", json!("shared")), ("server", json!(false))] {
@@ -160,30 +163,44 @@ impl Core {
         body.insert("id".to_owned(), json!(job.id));
         body.insert("name".to_owned(), json!(job.name));
         body.insert("fan_in".to_owned(), json!(tree.fan_in(node)));
+        // Whoever does not come to a backup may be alive where the part was before.
+        if appliance != node.appliance || node.gathering {
+            body.insert("dead_after".to_owned(), json!("0s"));
+        }
         // Not of those that appliances join as well: who takes another one's part comes from elsewhere, and a
         // parent whose job changes ends what runs.
-        if tree.children(appliance).next().is_none() {
+        if tree.children(&node.appliance).next().is_none() {
             let host = |rank: &u16| self.network.hosts[job.ranks[usize::from(*rank)]].address.to_string();
             body.insert("members".to_owned(), node.ranks.iter().map(host).collect());
         }
-        if let Some(parent) = self.parent(tree, node) {
+        if let Some(parent) = self.parent(tree, node, appliance) {
             body.insert("parent".to_owned(), parent);
         }
         Some(Value::Object(body))
     }
 
-    fn parent(&self, tree: &Tree, node: &Node) -> Option<Value> {
+    /// The one above a part, as an appliance that has it is told; with those that stand by for that one.
+    fn parent(&self, tree: &Tree, node: &Node, appliance: &str) -> Option<Value> {
         let above = tree.node(node.parent.as_deref()?)?;
         let find = |name: &str| self.network.appliance(name).map(|at| &self.network.appliances[at]);
-        let (own, up) = (find(&node.appliance)?, find(&above.appliance)?);
+        let (own, up) = (find(appliance)?, find(&above.appliance)?);
+        let way = |to: &Appliance| own.router.as_ref().or(to.mac.as_ref()).cloned();
         let mut parent = Map::new();
         parent.insert("address".to_owned(), json!(up.address.to_string()));
         parent.insert("rank".to_owned(), json!(tree.rank_above(node)?));
         parent.insert("ranks".to_owned(), json!(tree.fan_in(above)));
-        parent.insert("mac".to_owned(), json!(own.router.as_ref().or(up.mac.as_ref())?));
+        parent.insert("mac".to_owned(), json!(way(up)?));
         parent.insert("from".to_owned(), json!(own.address.ip().to_string()));
         if let Some(port) = &own.port {
             parent.insert("port".to_owned(), json!(port));
+        }
+        let backup = |name: &String| {
+            let backup = find(name)?;
+            Some(json!({ "address": backup.address.to_string(), "mac": way(backup)? }))
+        };
+        let backups: Vec<Value> = above.backups.iter().filter_map(backup).collect();
+        if !backups.is_empty() {
+            parent.insert("backups".to_owned(), json!(backups));
         }
         Some(Value::Object(parent))
     }
@@ -192,8 +209,13 @@ impl Core {
 /// Whether an appliance has something else than it should.
 fn differs(wanted: &Value, found: &Value) -> bool {
     let parent = |of: &Value| of.get("parent").filter(|parent| !parent.is_null()).cloned();
-    let place =
-        |of: &Value| parent(of).map(|parent| ["address", "rank", "ranks"].map(|key| parent[key].clone()));
+    // An appliance tells the addresses alone.
+    let address = |backup: &Value| backup.get("address").unwrap_or(backup).clone();
+    let place = |of: &Value| {
+        let parent = parent(of)?;
+        let backups = parent["backups"].as_array().into_iter().flatten().map(address);
+        Some((["address", "rank", "ranks"].map(|key| parent[key].clone()), backups.collect::<Vec<_>>()))
+    };
     let told = |of: &Value, key: &str| of.get(key).cloned().unwrap_or_default();
     TOLD.iter().any(|key| told(wanted, key) != told(found, key)) || place(wanted) != place(found)
 }

@@ -20,6 +20,9 @@ pub struct Placement {
     pub appliance: String,
     /// The appliance's address and UDP port.
     pub address: String,
+    /// Addresses and UDP ports of those that have the same part ready, in the order in which a worker turns
+    /// to them where its appliance is silent.
+    pub backups: Vec<String>,
     /// Which rank it is there.
     pub local_rank: usize,
     /// How many ranks that appliance has, appliances below it among them.
@@ -71,7 +74,7 @@ pub struct JobView {
     pub name: String,
     /// Its ranks.
     pub ranks: usize,
-    /// Whether every appliance of its tree has its part.
+    /// Whether every appliance of its tree has its part, and every backup that answers.
     pub in_force: bool,
     /// Its tree.
     pub tree: Vec<NodeView>,
@@ -84,6 +87,8 @@ pub struct NodeView {
     pub appliance: String,
     /// The one above; none for the root.
     pub parent: Option<String>,
+    /// Appliances that have the same part ready.
+    pub backups: Vec<String>,
     /// Ranks of the job that send to it.
     pub ranks: Vec<u16>,
     /// Its ranks: these, and the appliances below.
@@ -140,9 +145,14 @@ impl Core {
             workers: known.ranks.len(),
             appliance: node.appliance.clone(),
             address: self.network.appliances[at].address.to_string(),
+            backups: node.backups.iter().filter_map(|name| self.address(name)).collect(),
             local_rank: local,
             local_ranks: tree.fan_in(node),
         })
+    }
+
+    fn address(&self, appliance: &str) -> Option<String> {
+        self.network.appliance(appliance).map(|at| self.network.appliances[at].address.to_string())
     }
 
     /// How everything is.
@@ -180,6 +190,7 @@ impl Core {
             NodeView {
                 appliance: node.appliance.clone(),
                 parent: node.parent.clone(),
+                backups: node.backups.clone(),
                 ranks: node.ranks.clone(),
                 fan_in: tree.fan_in(node),
                 state: found.map(|(state, _)| state.clone()),
@@ -187,7 +198,12 @@ impl Core {
             }
         };
         let nodes: Vec<NodeView> = tree.nodes.iter().map(node).collect();
-        let in_force = !nodes.is_empty() && nodes.iter().all(|node| node.state.is_some());
+        let ready = |name: &String| {
+            let seen = self.network.appliance(name).map(|at| &self.seen[at]);
+            seen.is_none_or(|seen| seen.health != Health::Up || seen.in_force.contains_key(&job.id))
+        };
+        let backed = nodes.iter().flat_map(|node| &node.backups).all(ready);
+        let in_force = backed && !nodes.is_empty() && nodes.iter().all(|node| node.state.is_some());
         JobView { id: job.id, name: job.name.clone(), ranks: job.ranks.len(), in_force, tree: nodes }
     }
 

@@ -11,7 +11,7 @@ use crate::tree::{Node, Tree};
 const PATIENCE: Duration = Duration::from_secs(15);
 
 pub(super) fn tree() -> Tree {
-    Tree { nodes: vec![Node { appliance: "a".into(), parent: None, ranks: vec![0, 1] }] }
+    Tree { nodes: vec![Node { appliance: "a".into(), parent: None, ranks: vec![0, 1], ..Node::default() }] }
 }
 
 pub(super) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

@@ -8,7 +8,7 @@ use pascaline_wire::control::{self, ASK, Status};
 
 use crate::common::appliance::job;
 use crate::sums::{SUM, assert_sum, contribute};
-use crate::tree::{Below, Tree};
+use crate::tree::{Below, Tree, down};
 
 /// A root, one that may take its place, and two leaves.
 fn two_roots() -> (Tree, Vec<Below>) {
@@ -234,6 +234,24 @@ fn backups_change_while_the_job_goes_on() {
     let spec = JobSpec { parent: Some(parents[0]), ..like };
     node.appliance.plane.reconfigure(node.appliance.now, vec![spec], None);
     tree.pass(1);
+    assert_sums(&mut tree, &all, 0);
+    tree.end();
+}
+
+/// Whoever keeps the trees writes the one that all have come to first, before or after they come to it.
+#[test]
+fn parent_and_backup_change_places_while_the_job_goes_on() {
+    let (mut tree, all) = two_roots();
+    for leaf in [1, 2] {
+        let node = &mut tree.nodes[leaf];
+        let parent = node.appliance.plane.membership().uplink(JOB, node.appliance.now).unwrap().parent;
+        let mut other = parent;
+        other.endpoint.address = down(3);
+        let spec = JobSpec { parent: Some(other), backups: vec![parent], ..job(JOB, 2) };
+        node.appliance.plane.reconfigure(node.appliance.now, vec![spec], None);
+    }
+    tree.pass(1);
+    assert_eq!(places(&tree), [1, 1]);
     assert_sums(&mut tree, &all, 0);
     tree.end();
 }

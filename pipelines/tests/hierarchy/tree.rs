@@ -13,7 +13,7 @@ use pascaline_wire::header::{Element, Header, Kind};
 use crate::common::appliance::{Bench, Plan, job};
 
 /// The address at which the children of an appliance find it.
-const fn down(node: u8) -> Address {
+pub(crate) const fn down(node: u8) -> Address {
     Address::from_v4([10, 78, node, 254])
 }
 

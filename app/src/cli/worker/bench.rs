@@ -101,7 +101,7 @@ struct Found {
 /// # Errors
 /// If the outcome cannot be written to standard output.
 pub(crate) fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
-    let args = &BenchArgs { who: args.who.placed()?.who, ..args.clone() };
+    let args = &BenchArgs { who: args.driver.place(args.who.placed()?).who, ..args.clone() };
     let usable = parse::appliances(&args.who.appliance).and_then(|appliances| {
         anyhow::ensure!(
             args.bytes > 0 && args.bytes.is_multiple_of(4),

@@ -16,7 +16,7 @@ use pascaline_worker_dpdk::{Dpdk, DpdkConfig, DpdkJoinError, DpdkWorker};
 use serde_json::Value;
 use zerocopy::IntoBytes as _;
 
-use super::placed::ControllerArgs;
+use super::placed::{ControllerArgs, Placed};
 use super::sample::Sample;
 use super::{FAILED, REFUSED, report};
 
@@ -83,6 +83,11 @@ impl DriverArgs {
     /// Whether it is the kernel's UDP socket.
     pub(super) fn is_kernel(&self) -> bool {
         self.driver == Driver::Kernel
+    }
+
+    /// Where a worker goes: one over a DPDK port cannot turn to another appliance.
+    pub(super) fn place(&self, placed: Placed) -> Placed {
+        if self.is_kernel() { placed } else { placed.at_one() }
     }
 }
 

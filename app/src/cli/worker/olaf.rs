@@ -157,7 +157,7 @@ impl OlafArgs {
 /// # Errors
 /// If the outcome cannot be written to standard output.
 pub(crate) fn olaf(args: &OlafArgs) -> anyhow::Result<ExitCode> {
-    let args = &OlafArgs { who: args.who.placed()?.who, ..args.clone() };
+    let args = &OlafArgs { who: args.who.placed()?.at_one().who, ..args.clone() };
     let config = match args.config() {
         Ok(config) => config,
         Err(error) => {

@@ -82,6 +82,17 @@ fn ask(clients: &[Client], path: &str) -> anyhow::Result<Value> {
     bail!("no controller to ask")
 }
 
+impl Placed {
+    /// Without the backups that a controller has named, for a worker that cannot turn to them.
+    pub(crate) fn at_one(mut self) -> Self {
+        if self.workers.is_some() {
+            let end = self.who.appliance.find(',').unwrap_or(self.who.appliance.len());
+            self.who.appliance.truncate(end);
+        }
+        self
+    }
+}
+
 impl RankArgs {
     /// Asks the controllers, if there are any.
     ///
@@ -98,11 +109,10 @@ impl RankArgs {
             number.with_context(|| format!("the controller's answer lacks {key}"))
         };
         let rank = number("local_rank")?;
+        let address = answer["address"].as_str().context("the controller's answer lacks address")?;
+        let backups = answer["backups"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let who = Self {
-            appliance: answer["address"]
-                .as_str()
-                .context("the controller's answer lacks address")?
-                .to_owned(),
+            appliance: core::iter::once(address).chain(backups).collect::<Vec<_>>().join(","),
             rank,
             ranks: number("local_ranks")?,
             ..self.clone()

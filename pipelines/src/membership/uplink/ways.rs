@@ -129,14 +129,15 @@ impl Uplink {
         self.ways.all.iter().map(|way| source(&way.parent.endpoint))
     }
 
-    /// True if these are the parents that it has, in whatever order but that the one in force is where it is.
+    /// True if the one in force is one of these.
     pub(in crate::membership) fn stays_with(&self, first: &Parent, others: &[Parent]) -> bool {
-        core::iter::once(first).chain(others).nth(self.ways.at) == Some(self.parent())
+        core::iter::once(first).chain(others).any(|parent| parent == self.parent())
     }
 
     /// Other parents than before, the one in force among them.
     pub(in crate::membership) fn replace(&mut self, first: Parent, others: &[Parent]) {
-        self.ways = Ways { at: self.ways.at, ..Ways::new(first, others) };
+        let at = core::iter::once(&first).chain(others).position(|parent| parent == self.parent());
+        self.ways = Ways { at: at.unwrap_or(0), ..Ways::new(first, others) };
     }
 
     /// An answer of one that is not in force. True if it is one.

@@ -1,0 +1,118 @@
+//! Who stands by for the appliances of a tree.
+//!
+//! A backup has the same part, ready for those below, who turn to it by themselves. It is in the tree, so
+//! that whoever takes the part of one that fails is where they have turned to.
+
+use std::time::Duration;
+
+use super::{Core, Health};
+use crate::tree::{Node, Tree};
+
+/// Backups of one part: those that have had it before are among them, and come back.
+const MOST: usize = 3;
+
+impl Core {
+    /// Finds a backup for each part that has none which may answer, the nearest pairs first. An appliance has
+    /// one part in a job, ready or in force.
+    pub(super) fn back_up(&mut self, now: Duration) {
+        let jobs: Vec<u16> = self.jobs.iter().filter(|job| job.backups).map(|job| job.id).collect();
+        for job in jobs {
+            while let Some((place, by)) = self.pair(job) {
+                let by = self.network.appliances[by].name.clone();
+                let Some(tree) = self.trees.get_mut(&job) else { break };
+                let node = &mut tree.nodes[place];
+                let text = format!("job {job}: {by} stands by for {}", node.appliance);
+                node.backups.push(by);
+                if node.backups.len() > MOST {
+                    // All others are down: the first is the one that has been for longest.
+                    node.backups.remove(0);
+                }
+                self.changed(job, now, text);
+            }
+        }
+    }
+
+    /// The nearest part without a backup and appliance without a part, spare ones first.
+    fn pair(&self, job: u16) -> Option<(usize, usize)> {
+        let (network, tree) = (&self.network, self.trees.get(&job)?);
+        let there = |name: &str| network.appliance(name).is_some_and(|at| self.is_there(at));
+        let bare = |(_, node): &(usize, &Node)| !node.backups.iter().any(|name| there(name));
+        let free: Vec<usize> = (0..self.seen.len())
+            .filter(|&at| self.is_there(at) && tree.part(&network.appliances[at].name).is_none())
+            .collect();
+        let pairs = tree.nodes.iter().enumerate().filter(bare).flat_map(|(place, node)| {
+            let far =
+                network.appliance(&node.appliance).map(|at| network.distances(network.appliances[at].at));
+            let far = far.unwrap_or_default();
+            free.iter().filter_map(move |&at| {
+                let other = &network.appliances[at];
+                let links = far.get(other.at).copied().filter(|&links| links < usize::MAX)?;
+                self.can_take(tree, node, at).then_some((!other.spare, links, place, at))
+            })
+        });
+        pairs.min().map(|(_, _, place, at)| (place, at))
+    }
+
+    /// Whether an appliance may answer: of one that nobody has heard yet it is not known.
+    fn is_there(&self, at: usize) -> bool {
+        self.seen[at].health != Health::Down
+    }
+
+    /// Whether those below a part reach another appliance in its place, and that one those above.
+    pub(super) fn can_take(&self, tree: &Tree, node: &Node, by: usize) -> bool {
+        let find = |name: &str| self.network.appliance(name).map(|at| &self.network.appliances[at]);
+        let (Some(own), Some(by)) = (find(&node.appliance), self.network.appliances.get(by)) else {
+            return false;
+        };
+        let all = |of: &Node, fits: &dyn Fn(&crate::Appliance) -> bool| {
+            core::iter::once(&of.appliance).chain(&of.backups).filter_map(|name| find(name)).all(fits)
+        };
+        let above = node.parent.as_deref().and_then(|parent| tree.node(parent));
+        own.address.is_ipv4() == by.address.is_ipv4()
+            && above.is_none_or(|above| all(above, &|up| by.reaches(up)))
+            && tree.children(&node.appliance).all(|child| all(child, &|below| below.reaches(by)))
+    }
+
+    /// The first backup of a part that answers: those below have turned to it already.
+    pub(super) fn standing_by(&self, failed: &str, job: u16) -> Option<usize> {
+        let backups = &self.trees.get(&job)?.node(failed)?.backups;
+        let mut places = backups.iter().filter_map(|name| self.network.appliance(name));
+        places.find(|&at| self.seen[at].health == Health::Up)
+    }
+
+    /// An appliance has the part of one that has failed.
+    pub(super) fn take_part(&mut self, job: u16, failed: &str, by: &str) {
+        let backups = self.job(job).is_some_and(|job| job.backups);
+        let Some(tree) = self.trees.get_mut(&job) else { return };
+        for node in &mut tree.nodes {
+            let own = node.appliance == failed;
+            if own && backups && !node.is_backed_by(by) {
+                // Those below learn of it as of one more backup, and go on.
+                node.backups.insert(0, by.to_owned());
+                node.backups.truncate(MOST);
+            } else if !own {
+                node.backups.retain(|backup| backup != by);
+            }
+        }
+        tree.hand_over(failed, by);
+        tree.replace(failed, by);
+    }
+
+    /// Where a backup has the part and all ranks have come to it, nobody can be elsewhere any more.
+    pub(super) fn gathered(&mut self, appliance: &str, job: u16, joined: u64, now: Duration) {
+        if !self.leadership.leads() {
+            return;
+        }
+        let Some(tree) = self.trees.get_mut(&job) else { return };
+        let Some(place) = tree.nodes.iter().position(|node| node.appliance == appliance) else { return };
+        if !tree.nodes[place].gathering || joined < tree.fan_in(&tree.nodes[place]) as u64 {
+            return;
+        }
+        tree.nodes[place].gathering = false;
+        self.decided(job);
+        self.moved(now, format!("job {job}: all ranks have come to {appliance}"));
+        if let Some(at) = self.network.appliance(appliance) {
+            self.again(at, now);
+        }
+    }
+}
