@@ -169,7 +169,9 @@ impl JobRecord {
         let Some(wanted) = wanted.without(&self.unresumable) else { return false };
         // Else it is older than the one that made it a member, and has been overtaken.
         let newer = (1..1 << 31).contains(&number.wrapping_sub(joined.number));
-        let known = joined.claim.is_some_and(|claim| wanted.is_within(claim));
+        let former = self.ranks[at].latest.and_then(|latest| latest.former).map(|former| former.epoch);
+        // Who has joined from nothing does not go on with the one that it was in here before.
+        let known = joined.claim.map_or(wanted.latest() == former, |claim| wanted.is_within(claim));
         newer && !known && wanted.latest() != Some(self.epoch)
     }
 

@@ -110,12 +110,14 @@ impl World<'_> {
         for (at, packet) in worker.tensor.chunks(payload).enumerate() {
             let first = at * payload / size;
             let whole = fits(&RankSet::EMPTY, first, packet);
-            let set = match whole {
-                Ok(()) if absent.is_empty() => Some(RankSet::EMPTY),
+            let set: Vec<RankSet> = match whole {
+                Ok(()) if absent.is_empty() => vec![RankSet::EMPTY],
                 // Who cannot have contributed is not inside.
-                _ => subsets(missing).find(|set| set.includes(&absent) && fits(set, first, packet).is_ok()),
+                _ => subsets(missing)
+                    .filter(|set| set.includes(&absent) && fits(set, first, packet).is_ok())
+                    .collect(),
             };
-            let Some(set) = set else {
+            if set.is_empty() {
                 let (job, rank, elements) = (plan.id, worker.rank, worker.tensor.len() / size);
                 if let (Some(missing), Ok(())) = (absent.iter().next(), whole) {
                     return Err(Violation::Incomplete { job, rank, operation, epoch: worker.root, missing });
@@ -125,10 +127,10 @@ impl World<'_> {
                 let got = decode(values.element, place);
                 let expected = values.expected(without(contributors, &RankSet::EMPTY), operation, index);
                 return Err(Violation::WrongSum { job, rank, operation, index, elements, got, expected });
-            };
+            }
             sets.push(set);
         }
-        Ok(sets)
+        Ok(settled(&sets, missing))
     }
 
     /// The ranks that a job has lost, each time that it has.
@@ -331,6 +333,16 @@ impl World<'_> {
             _ => Err(Violation::Overdue { job, rank, stage: "at work" }),
         }
     }
+}
+
+/// For each packet, whom it lacks, out of the sets that fit its elements. Where several do, as a single
+/// element may be the same at two ranks, it is one who is missing and whom no other packet lacks.
+fn settled(sets: &[Vec<RankSet>], missing: &RankSet) -> Vec<RankSet> {
+    let certain = sets.iter().filter(|fitting| fitting.len() == 1).flatten();
+    let known = certain.fold(RankSet::EMPTY, |all, set| all | *set);
+    let open = |set: &&RankSet| set.iter().any(|rank| missing.contains(rank) && !known.contains(rank));
+    let one = |fitting: &Vec<RankSet>| fitting.iter().find(open).or(fitting.first()).copied();
+    sets.iter().filter_map(one).collect()
 }
 
 /// True if somebody else is said to have the rank.
