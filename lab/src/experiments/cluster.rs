@@ -82,6 +82,8 @@ pub(crate) struct Setting {
     pub(crate) transport: Transport,
     /// Gbit/s of each link.
     pub(crate) gbps: u64,
+    /// Rings of each job that combines in a ring; each has its part of the tensor and its own connections.
+    pub(crate) rings: usize,
     /// Packets in a queue from which on packets are marked.
     pub(crate) marks_from: u64,
     /// Nanoseconds of a link.
@@ -104,7 +106,7 @@ impl Setting {
     pub(crate) fn idle(clos: Clos, scheme: Scheme, lasts: u64) -> Self {
         let (jobs, flows, transport) = (Vec::new(), Vec::new(), Transport::Dctcp(Cuts::Once));
         let (gbps, marks_from, delay, host, jitter, seed) = (10, 85, 500, 0, 0, 0);
-        let (iterations, samples) = (0, 0);
+        let (iterations, samples, rings) = (0, 0, 1);
         Self {
             clos,
             scheme,
@@ -112,6 +114,7 @@ impl Setting {
             flows,
             transport,
             gbps,
+            rings,
             marks_from,
             delay,
             host,

@@ -171,7 +171,8 @@ type Printed = (&'static str, f64, [f64; 2], f64);
 
 const RATE: &str = "the lines' rates are not in the text. Knob: no rate gives both columns: about 1 Mbit/s \
                     behind SW3 gives the losses, 0.2 Mbit/s Olaf's ages, and about 0.4 Mbit/s FIFO's ages, \
-                    if they are of a worker's own updates instead of a cluster's";
+                    if they are of a worker's own updates instead of a cluster's. Knob: intervals that \
+                    differ by half a per cent give FIFO's row of Table 2, by workers";
 const JAIN: &str = "not from the ages beside it: for two groups of clusters with the printed ages Jain's \
                     index is in the last rows; here it is of the ages above";
 
@@ -181,7 +182,7 @@ fn multihop_table(scope: &Scope, slow: u64, printed: &[Printed]) -> Made {
     let rows = &mut figure.rows;
     for (number, &(name, lost, [fast_aom, slow_aom], jain)) in printed.iter().enumerate() {
         for (lines, which) in [(LOSSES, "SW3 1 Mbit/s"), (AGES, "SW3 0.2 Mbit/s")] {
-            let made = multihop(scope, seeds, slow, lines, scheme(number), Senders::Jittered)?;
+            let made = multihop(scope, seeds, slow, lines, scheme(number), Senders::TENTH)?;
             let point = format!("{name}, {which}");
             let mut add = |what, unit, printed: f64, why, values: Vec<f64>| {
                 rows.push(Row::of(point.as_str(), what, &values, unit).paper(printed).because(why));
@@ -196,7 +197,7 @@ fn multihop_table(scope: &Scope, slow: u64, printed: &[Printed]) -> Made {
     for &kbps in rates {
         for (number, name) in [(0, "FIFO"), (1, "Olaf")] {
             let lines = ([10 * kbps; 2], kbps);
-            let made = multihop(scope, seeds.min(3), slow, lines, scheme(number), Senders::Jittered)?;
+            let made = multihop(scope, seeds.min(3), slow, lines, scheme(number), Senders::TENTH)?;
             let point = format!("knob: SW3 {kbps} kbit/s, {name}");
             rows.push(Row::of(point.as_str(), "lost", &of(&made, |made| made.lost_pct), "%"));
             for (group, name) in ["C1-C5", "C6-C10"].into_iter().enumerate() {
@@ -216,6 +217,18 @@ fn multihop_table(scope: &Scope, slow: u64, printed: &[Printed]) -> Made {
         let point = format!("knob: senders in step, {name}");
         rows.push(Row::of(point.as_str(), "lost", &of(&made, |made| made.lost_pct), "%"));
         rows.push(Row::of(point, "Jain's index", &of(&made, |made| made.jain), "index"));
+    }
+    let jitters: &[u32] = if scope.quick { &[5000] } else { &[1000, 3000, 5000, 6000, 8000, 30_000] };
+    for &millionths in jitters {
+        let made = multihop(scope, seeds.min(5), slow, LOSSES, scheme(0), Senders::Jittered(millionths))?;
+        let point = format!("knob: intervals ± {:.1} %, FIFO, SW3 1 Mbit/s", f64::from(millionths) / 1e4);
+        let mut add = |what: &str, unit, values: Vec<f64>| {
+            rows.push(Row::of(point.as_str(), what, &values, unit));
+        };
+        add("lost", "%", of(&made, |made| made.lost_pct));
+        add("workers' age, C1-C5", "ms", of(&made, |made| made.worker_aom_ms[0]));
+        add("workers' age, C6-C10", "ms", of(&made, |made| made.worker_aom_ms[1]));
+        add("Jain's index of workers", "index", of(&made, |made| made.worker_jain));
     }
     for &(name, _, ages, printed) in printed {
         let index = pascaline_ps::asynchronous::jain(&ages);
@@ -279,7 +292,7 @@ fn figure_10(scope: &Scope) -> Made {
         let mut groups = [Vec::new(), Vec::new()];
         for &part in parts {
             let edge = [250 * part / 100, 250];
-            let made = multihop(scope, seeds, 100, (edge, 1000), scheme(number), Senders::Jittered)?;
+            let made = multihop(scope, seeds, 100, (edge, 1000), scheme(number), Senders::TENTH)?;
             let point = format!("α = {:.1}, {name}", f64::from(part) / 100.0);
             for (group, which) in ["S1", "S2"].into_iter().enumerate() {
                 let ages = of(&made, |made| made.aom_ms[group]);
@@ -300,8 +313,7 @@ fn figure_10(scope: &Scope) -> Made {
     for rate in [50, 100, 500] {
         for (number, name) in schemes {
             let edge = [rate / 10, rate];
-            let made =
-                multihop(scope, seeds.min(3), 100, (edge, 4 * rate), scheme(number), Senders::Jittered)?;
+            let made = multihop(scope, seeds.min(3), 100, (edge, 4 * rate), scheme(number), Senders::TENTH)?;
             let ages = of(&made, |made| made.aom_ms[0]);
             figure.rows.push(Row::of(
                 format!("knob: SW2 {rate} kbit/s, α = 0.1"),

@@ -13,7 +13,7 @@ const LASTS: Duration = Duration::from_secs(60);
 /// The paper's (section 6).
 const THRESHOLD: Duration = Duration::from_millis(400);
 const SENDERS: [(&str, Senders); 3] =
-    [("locked", Senders::Locked), ("jittered", Senders::Jittered), ("poisson", Senders::Poisson)];
+    [("locked", Senders::Locked), ("jittered", Senders::TENTH), ("poisson", Senders::Poisson)];
 /// Rates behind SW1 and SW2, and behind SW3. The paper does not give them: the first pair reproduces its
 /// losses, the second its ages.
 const LINES_KBPS: [(u32, u32); 2] = [(10_000, 1000), (2000, 200)];

@@ -175,7 +175,9 @@ impl<'a> World<'a> {
         };
         let last = workers - 1;
         let pairs: Vec<(usize, usize)> = match setting.scheme {
-            Scheme::Ring => (0..workers).map(|at| (at, (at + 1) % workers)).collect(),
+            Scheme::Ring => {
+                (0..workers * setting.rings).map(|at| (at % workers, (at + 1) % workers)).collect()
+            }
             // Up first, then down.
             Scheme::Server => (0..last).map(|at| (at, last)).chain((0..last).map(|at| (last, at))).collect(),
             Scheme::Trees(..) => Vec::new(),
@@ -233,7 +235,7 @@ impl<'a> World<'a> {
         for (place, at) in job.flows.clone().into_iter().enumerate() {
             let flow = &mut self.flows[at];
             (flow.sent, flow.acked, flow.arrived, flow.ended) = (0, 0, 0, None);
-            let chunk = packets.div_ceil(workers).max(1);
+            let chunk = packets.div_ceil(workers * self.setting.rings as u32).max(1);
             (flow.packets, flow.allowed) = match self.setting.scheme {
                 Scheme::Ring => (2 * (workers - 1).max(1) * chunk, chunk),
                 _ if place < job.flows.len() / 2 => (packets, packets),

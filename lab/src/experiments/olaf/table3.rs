@@ -40,8 +40,6 @@ const BYTES: u16 = 1000;
 const PLACES: [u16; 3] = [5, 5, 8];
 const LAST: usize = 2;
 const MS: u64 = 1_000_000;
-/// Relative deviation of intervals with [`Senders::Jittered`].
-const JITTER: f64 = 0.1;
 /// From the server's reception of an update to the workers' reception of its acknowledgement.
 const REPLY: u64 = MS;
 
@@ -50,8 +48,8 @@ const REPLY: u64 = MS;
 pub(crate) enum Senders {
     /// At equal intervals, all at the same times, in the order of their numbers.
     Locked,
-    /// At intervals up to a tenth longer or shorter, from a random time within the first.
-    Jittered,
+    /// At intervals up to so many millionths longer or shorter, from a random time within the first.
+    Jittered(u32),
     /// Each trainer is a Poisson process.
     Poisson,
 }
@@ -101,6 +99,8 @@ pub(crate) struct Outcome {
     pub(crate) worker_peak_ms: [f64; 2],
     /// Jain's index of the clusters' averages.
     pub(crate) jain: f64,
+    /// The same of the workers' averages.
+    pub(crate) worker_jain: f64,
 }
 
 /// One of the paper's rows: loss in percent, ages in milliseconds, Jain's index as printed.
@@ -114,6 +114,11 @@ pub(crate) struct Contest {
     pub(crate) aom_ms: [f64; 2],
     /// The fairness index.
     pub(crate) jain: f64,
+}
+
+impl Senders {
+    /// At intervals up to a tenth longer or shorter.
+    pub(crate) const TENTH: Self = Self::Jittered(100_000);
 }
 
 impl Table3 {
@@ -140,6 +145,7 @@ impl Table3 {
             mean.lost_pct += one.lost_pct * share;
             mean.received += one.received * share;
             mean.jain += one.jain * share;
+            mean.worker_jain += one.worker_jain * share;
             let groups = [
                 (&mut mean.aom_ms, one.aom_ms),
                 (&mut mean.worker_aom_ms, one.worker_aom_ms),
@@ -216,7 +222,7 @@ impl World {
             world.controls.push(Control::new(scheme.policy, world.random.next()));
             let first = match senders {
                 Senders::Locked => world.interval(worker),
-                Senders::Jittered => world.random.below(world.interval(worker)),
+                Senders::Jittered(_) => world.random.below(world.interval(worker)),
                 Senders::Poisson => world.gap(worker),
             };
             world.agenda.push(Reverse((first, Event::Update { worker })));
@@ -237,7 +243,7 @@ impl World {
     fn gap(&mut self, worker: u16) -> u64 {
         let factor = match self.senders {
             Senders::Locked => return self.interval(worker),
-            Senders::Jittered => 1.0 + JITTER * (2.0 * uniform(&mut self.random) - 1.0),
+            Senders::Jittered(most) => 1.0 + f64::from(most) / 1e6 * (2.0 * uniform(&mut self.random) - 1.0),
             Senders::Poisson => exponential(&mut self.random),
         };
         (self.interval(worker) as f64 * factor) as u64
@@ -327,16 +333,17 @@ impl World {
             [mean(fast), mean(slow)]
         };
         let average = |age: &Age| age.average(self.lasts);
-        let ages = all(&self.ages, &average);
+        let (ages, workers) = (all(&self.ages, &average), all(&self.workers, &average));
         Outcome {
             updates: self.updates as f64,
             sent: self.sent as f64,
             lost_pct: 100.0 * self.lost as f64 / self.sent as f64,
             received: self.received as f64,
             aom_ms: halves(&ages),
-            worker_aom_ms: halves(&all(&self.workers, &average)),
+            worker_aom_ms: halves(&workers),
             worker_peak_ms: halves(&all(&self.workers, &Age::mean_peak)),
             jain: jain(&ages),
+            worker_jain: jain(&workers),
         }
     }
 }

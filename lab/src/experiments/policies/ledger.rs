@@ -164,6 +164,8 @@ pub(crate) struct Case {
     pub(crate) ends: u64,
     /// Which task it is, if that was watched.
     pub(crate) task: Task,
+    /// Which it is by its first contest alone.
+    pub(crate) first: Task,
 }
 
 /// The PSNs that lost packets, by job.
@@ -182,6 +184,7 @@ impl Ledger {
                 packets: 0,
                 ends: 0,
                 task: Task::Uncontended,
+                first: Task::Uncontended,
             });
             case.lost.push((role, now));
         }
@@ -204,10 +207,13 @@ impl Ledger {
     }
 
     /// All of them, in order.
-    pub(super) fn close(self, task: impl Fn(u16, u32) -> Task) -> Vec<Case> {
+    pub(super) fn close(self, tasks: impl Fn(u16, u32) -> (Task, Task)) -> Vec<Case> {
         let mut cases: Vec<_> = self.cases.into_iter().collect();
         cases.sort_unstable_by_key(|&(psn, _)| psn);
-        let named = |((job, psn), case)| Case { task: task(job, psn), ..case };
+        let named = |((job, psn), case)| {
+            let (first, task) = tasks(job, psn);
+            Case { task, first, ..case }
+        };
         cases.into_iter().map(named).collect()
     }
 }

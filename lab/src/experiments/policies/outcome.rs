@@ -83,8 +83,8 @@ pub(super) struct Watched {
     /// Who has each slot of a pool with one to a set.
     holders: HashMap<usize, Key>,
     sets: usize,
-    /// How contests went: of a PSN the worst.
-    contests: HashMap<Key, Task>,
+    /// How contests went: of a PSN the first and the worst.
+    contests: HashMap<Key, (Task, Task)>,
     /// The packet at hand took another's slot.
     pub(super) preempts: bool,
 }
@@ -96,8 +96,8 @@ impl Watched {
 
     /// A contest has ended like this for a PSN.
     pub(super) fn contest(&mut self, key: Key, task: Task) {
-        let known = self.contests.entry(key).or_insert(task);
-        *known = task.max(*known);
+        let (_, worst) = self.contests.entry(key).or_insert((task, task));
+        *worst = task.max(*worst);
     }
 
     /// A contribution found its slot taken.
@@ -108,9 +108,9 @@ impl Watched {
         }
     }
 
-    /// What became of a PSN.
-    pub(super) fn task(&self, key: Key) -> Task {
-        self.contests.get(&key).copied().unwrap_or(Task::Uncontended)
+    /// What a PSN is by its first contest, and by its worst.
+    pub(super) fn tasks(&self, key: Key) -> (Task, Task) {
+        self.contests.get(&key).copied().unwrap_or((Task::Uncontended, Task::Uncontended))
     }
 }
 

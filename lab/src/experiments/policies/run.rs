@@ -388,6 +388,6 @@ pub(crate) fn watched(setting: &Setting, watch: bool) -> Result<Seen, Violation>
     if offered != answered {
         return Err(Violation::Unaccounted { offered, answered });
     }
-    let cases = world.ledger.close(|job, psn| seen.task(Key::new(job, EPOCH, psn)));
+    let cases = world.ledger.close(|job, psn| seen.tasks(Key::new(job, EPOCH, psn)));
     Ok(Seen { run, occupation: seen.occupation, cases })
 }

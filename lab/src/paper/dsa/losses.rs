@@ -36,13 +36,14 @@ const SECOND: [Role; 8] = [
 const SECOND_WHY: &str = "the paper: any loss leaves a part at the server or a worker without its result, \
                           and the one or the other starts the reminders again";
 
-const WORKER_WHY: &str = "how much memory there is for what is under way is not in the text. Knob: the \
-                          pool's memory; 2 MB give the printed part of type I, and no knob that was \
-                          tried as many of type II as of type III: who loses one contest is of type \
-                          III whatever it won, and sends more packets";
+const WORKER_WHY: &str = "the pool's memory for what is under way, and which contest says of what type a \
+                          task is, are not in the text. Knobs: memory and the first contest: 2 MB and \
+                          the first contest give the printed ratio, and no memory does it by the worst \
+                          contest, since a task that loses one sends more packets";
 const SERVER_WHY: &str = "a task without a contest has no packet at the server unless it is repaired, so \
                           there is nothing of it to lose. Knob: where complete sums become results; if they \
-                          pass the server, as ATP's do, its losses are of all types";
+                          pass the server, as ATP's do, its losses are of all types, and by the first \
+                          contest within ten points of the print";
 
 /// Of all seeds of a point.
 struct Point {
@@ -107,7 +108,7 @@ fn repairs(figure: &mut Figure, point: &Point, role: Role, says: &'static str) {
     }
 }
 
-/// Of which tasks the lost packets are.
+/// Of which tasks the lost packets are: by their worst contests, and by their first.
 fn ratio(figure: &mut Figure, point: &Point, printed: Option<[f64; 3]>, why: &'static str) {
     let lost = point.each(|cases| cases.iter().map(|case| case.lost.len()).sum::<usize>() as f64);
     figure.rows.push(Row::of(point.name.as_str(), "lost", &lost, "packets"));
@@ -121,6 +122,15 @@ fn ratio(figure: &mut Figure, point: &Point, printed: Option<[f64; 3]>, why: &'s
         });
         let row = Row::of(point.name.as_str(), task.name(), &values, "%");
         figure.rows.push(row.printed(printed.map(|printed| printed[number]), why));
+    }
+    for task in Task::ALL {
+        let values = point.each(|cases| {
+            let of = |case: &&Case| case.first == task;
+            let packets = cases.iter().filter(of).map(|case| case.lost.len()).sum::<usize>();
+            share(packets, cases.iter().map(|case| case.lost.len()).sum())
+        });
+        let name = format!("{}, first contest", task.name());
+        figure.rows.push(Row::of(point.name.as_str(), name, &values, "%"));
     }
 }
 

@@ -28,9 +28,9 @@ const STEP: f64 = 300_000.0;
 /// How a point is made.
 #[derive(Debug, Clone, Copy)]
 enum How {
-    /// Packet by packet: from how many on queues mark, and the most that a worker has in flight on each of
-    /// PANAMA's trees.
-    Packets(u64, u16),
+    /// Packet by packet: from how many on queues mark, the most that a worker has in flight on each of
+    /// PANAMA's trees, and the rings of a job that has no trees.
+    Packets(u64, u16, usize),
     /// Flow by flow, with the weight of PANAMA's trees multiplied by this.
     Flows(f64),
 }
@@ -75,12 +75,15 @@ fn shared(load: &Load, how: How) -> anyhow::Result<Vec<Shown>> {
     let step = (STEP / load.scale) as u64;
     let each = WAYS.iter().map(|&(_, scheme, weight)| {
         let scheme_here = match (scheme, how) {
-            (Some(PANAMA), How::Packets(_, most)) => Scheme::Trees(4, Panama, most),
+            (Some(PANAMA), How::Packets(_, most, _)) => Scheme::Trees(4, Panama, most),
             _ => scheme.unwrap_or(PANAMA),
         };
         let empty = Setting::idle(load.clos, scheme_here, load.lasts);
-        let marks_from = if let How::Packets(marks, _) = how { marks } else { empty.marks_from };
-        let empty = Setting { jitter: 10_000, seed: load.seed, marks_from, ..empty };
+        let (marks_from, rings) = match how {
+            How::Packets(marks, _, rings) => (marks, rings),
+            How::Flows(_) => (empty.marks_from, 1),
+        };
+        let empty = Setting { jitter: 10_000, seed: load.seed, marks_from, rings, ..empty };
         let show = |setting: Setting| -> anyhow::Result<Shown> {
             let outcome = match how {
                 How::Packets(..) => checked(&setting)?,
@@ -105,8 +108,8 @@ fn shared(load: &Load, how: How) -> anyhow::Result<Vec<Shown>> {
 const WHY: &str = "the models' shares, the number of jobs, where they run, SwitchML*'s window and how flows \
                    divide between Websearch and Datamining are not in the text, and this model knows no \
                    queues. Knobs: weight of PANAMA's trees, computation, load; with 64 servers packet by \
-                   packet what jobs bring and how few packets a tree keeps in flight, which together give \
-                   most of the printed 4.5, while longer queues and Websearch alone give none of it";
+                   packet what jobs bring, how few packets a tree keeps in flight, how many rings a job \
+                   has, and Websearch alone, which together pass the printed 4.5, as none does alone";
 
 /// The points: what is 1,024 servers, flow by flow, and what is 64, both ways.
 fn points(quick: bool) -> Vec<(String, Load, How)> {
@@ -134,16 +137,19 @@ fn points(quick: bool) -> Vec<(String, Load, How)> {
         points.push(("knob: computes 0.5 ×".into(), Load { computes: 0.5, ..full }, flows));
         points.push(("knob: load 100 %".into(), Load { jobs: 0.8, ..full }, flows));
     }
-    let packets = How::Packets(85, 256);
+    let packets = How::Packets(85, 256, 1);
     points.push(("64 servers, packets".into(), small, packets));
     points.push(("64 servers, flows".into(), small, flows));
-    let (twice, four) = (Load { jobs: 2.0 * small.jobs, ..small }, How::Packets(85, 4));
+    let (twice, four) = (Load { jobs: 2.0 * small.jobs, ..small }, How::Packets(85, 4, 1));
     let knobs = [
-        ("marks from 340 packets on", small, How::Packets(340, 256)),
+        ("marks from 340 packets on", small, How::Packets(340, 256, 1)),
         ("Websearch alone", Load { websearch: 1.0, ..small }, packets),
         ("jobs bring twice as much", twice, packets),
         ("4 packets in flight on a tree", small, four),
         ("both", twice, four),
+        ("4 rings to a job", small, How::Packets(85, 256, 4)),
+        ("both, 4 rings to a job", twice, How::Packets(85, 4, 4)),
+        ("both, 4 rings, Websearch alone", Load { websearch: 1.0, ..twice }, How::Packets(85, 4, 4)),
     ];
     points.extend(knobs.map(|(name, load, how)| (format!("knob: 64 servers, {name}"), load, how)));
     points

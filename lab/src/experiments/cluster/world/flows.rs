@@ -145,8 +145,9 @@ impl World<'_> {
         self.sample(1, number == 0 && place == 0);
         let job = &self.jobs[number];
         if self.setting.scheme == Scheme::Ring {
-            let next = job.flows[(place + 1) % job.flows.len()];
-            let chunk = self.flows[next].packets / (2 * (job.flows.len() as u32 - 1)).max(1);
+            let workers = job.flows.len() / self.setting.rings;
+            let next = job.flows[place - place % workers + (place + 1) % workers];
+            let chunk = self.flows[next].packets / (2 * (workers as u32 - 1)).max(1);
             self.flows[next].allowed = self.flows[next].allowed.max(chunk + arrived);
             self.push(next);
         } else if place < job.flows.len() / 2 {

@@ -8,7 +8,7 @@ use super::super::{Outcome, Scheme, Senders, Table3};
 use pascaline_queue::Discipline;
 use pascaline_worker::asynchronous::{Policy, Slope};
 
-const EVERY: [Senders; 3] = [Senders::Locked, Senders::Jittered, Senders::Poisson];
+const EVERY: [Senders; 3] = [Senders::Locked, Senders::TENTH, Senders::Poisson];
 const PAPER: [Policy; 2] = [
     Policy::Olaf { slope: Slope::Urgency, threshold: Duration::from_millis(400) },
     Policy::Olaf { slope: Slope::Fairness, threshold: Duration::from_millis(400) },
@@ -49,7 +49,7 @@ fn olaf_loses_less_and_is_fresher_than_fifo() {
 /// P_s thins all clusters alike: those that send rarely stay behind.
 #[test]
 fn the_papers_control_saves_updates_and_some_loss_and_makes_nothing_fairer() {
-    for senders in [Senders::Jittered, Senders::Poisson] {
+    for senders in [Senders::TENTH, Senders::Poisson] {
         let without = olaf(senders, Policy::AtWill);
         for policy in PAPER {
             let with = olaf(senders, policy);
