@@ -265,14 +265,17 @@ impl Join {
         self.inquiry.is_news(silent).then(|| self.failure(waited))
     }
 
-    fn failure(&self, waited: Duration) -> JoinFailure {
-        match self.joined {
-            None => JoinFailure::NoAnswer { waited, appliance: self.appliance, report: self.way.report() },
-            Some(joined) => {
-                let missing = self.inquiry.latest();
-                JoinFailure::Incomplete { joined, ranks: self.identity.ranks, waited, missing }
-            }
-        }
+    fn failure(&self, now: Duration) -> JoinFailure {
+        let Some(joined) = self.joined else { return self.no_answer(now) };
+        let (waited, missing) = (now.saturating_sub(self.started), self.inquiry.latest());
+        JoinFailure::Incomplete { joined, ranks: self.identity.ranks, waited, missing }
+    }
+
+    fn no_answer(&self, now: Duration) -> JoinFailure {
+        // Who has answered before refuses since then.
+        let refused = self.joined.and_then(|_| self.way.since());
+        let waited = now.saturating_sub(refused.unwrap_or(self.started));
+        JoinFailure::NoAnswer { waited, appliance: self.appliance, report: self.way.report() }
     }
 
     /// Handles a received datagram: `Some` ends the handshake. Whatever is no answer to this request is
@@ -288,6 +291,7 @@ impl Join {
         if !mine || !self.requests.awaits(header.psn) {
             return None;
         }
+        self.way.answered();
         if let Some(path) = &mut self.path
             && path.answered(datagram.len())
         {
@@ -347,21 +351,17 @@ impl Join {
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
         let inquiry = self.joined.and_then(|_| self.inquiry.poll_timeout());
-        let due = [self.closes(), inquiry, self.places.poll_timeout(false)].into_iter().flatten();
+        let due = [self.way.closes(), inquiry, self.places.poll_timeout(false)].into_iter().flatten();
         due.fold(self.asking.poll_timeout(), Duration::min)
-    }
-
-    /// When refusals on the way are to be believed: not while there are answers.
-    fn closes(&self) -> Option<Duration> {
-        self.way.closes().filter(|_| self.joined.is_none())
     }
 
     /// The failure, if the deadline has passed.
     #[must_use]
     pub fn handle_timeout(&self, now: Duration) -> Option<JoinFailure> {
-        let waited = now.saturating_sub(self.started);
-        let over = self.asking.is_over(now) || self.closes().is_some_and(|closes| now >= closes);
-        over.then(|| self.failure(waited))
+        if self.way.is_closed(now) {
+            return Some(self.no_answer(now));
+        }
+        self.asking.is_over(now).then(|| self.failure(now))
     }
 
     /// Ranks that had joined by the appliance's last answer.

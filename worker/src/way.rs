@@ -74,6 +74,11 @@ impl Way {
         self.heard = Some(now);
     }
 
+    /// The appliance has answered a request: what has been reported by now is over.
+    pub(crate) const fn answered(&mut self) {
+        (self.report, self.reported) = (None, None);
+    }
+
     pub(crate) fn reported(&mut self, now: Duration, report: Unreachable) {
         let (before, first) = self.report.map_or((report, now), |(before, first)| (before, first));
         // The kernel may tell once more, in a word, what somebody has said in full.
@@ -87,6 +92,11 @@ impl Way {
     pub(crate) fn closes(&self) -> Option<Duration> {
         let (report, first) = self.report?;
         (report.obstacle != Obstacle::NoHost).then(|| first.saturating_add(CLOSED))
+    }
+
+    /// From when on there are reports and nothing else.
+    pub(crate) fn since(&self) -> Option<Duration> {
+        self.report.map(|(_, first)| first)
     }
 
     /// Whether somebody refuses, for long enough.

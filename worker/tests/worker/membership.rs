@@ -5,7 +5,7 @@ use std::time::Duration;
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Element, Flags, Header, Kind};
 use pascaline_worker::membership::{FIRST_INTERVAL, LAST_INTERVAL};
-use pascaline_worker::{Identity, Join, JoinFailure, Membership, Reason, Rejection};
+use pascaline_worker::{Identity, Join, JoinFailure, Membership, Obstacle, Reason, Rejection, Unreachable};
 
 use crate::aggregator::{bitmap_trailer, packet};
 
@@ -129,6 +129,36 @@ fn it_asks_less_and_less_often_until_the_deadline() {
     assert_eq!(times[1] - times[0], FIRST_INTERVAL);
     assert!(times.windows(2).all(|pair| pair[1] - pair[0] <= LAST_INTERVAL));
     assert_eq!(times[19] - times[18], LAST_INTERVAL);
+}
+
+#[test]
+fn refusals_end_the_wait_for_others_unless_there_are_answers() {
+    let refused = Unreachable { obstacle: Obstacle::NothingListens, by: None };
+    let mut join = asking();
+    let mut number = 1;
+    let answer = |join: &mut Join, number: u32| {
+        let pending =
+            ack(|header, ack| (header.psn, header.count, ack.status) = (number, 2, Status::Pending));
+        assert_eq!(join.handle_datagram(&pending), None);
+    };
+    answer(&mut join, number);
+    // Somebody forges refusals, and the appliance goes on answering.
+    while join.poll_timeout() < ms(2600) {
+        let now = join.poll_timeout();
+        join.note_unreachable(now, refused);
+        assert_eq!(join.handle_timeout(now), None);
+        let asked = join.poll_transmit(now).and_then(|request| Header::parse(request).ok());
+        number = asked.map_or(number, |(header, _)| header.psn);
+        answer(&mut join, number);
+    }
+    // It is gone, and its host says so, long before the deadline.
+    let mut patient = Join::new(IDENTITY, 55, 512, ms(1000), ms(60_000));
+    assert!(patient.poll_transmit(ms(1000)).is_some());
+    answer(&mut patient, 1);
+    patient.note_unreachable(ms(1100), refused);
+    assert_eq!(patient.handle_timeout(ms(2599)), None);
+    let told = JoinFailure::NoAnswer { waited: ms(1500), appliance: None, report: Some(refused) };
+    assert_eq!(patient.handle_timeout(ms(2600)), Some(told));
 }
 
 #[test]
