@@ -105,6 +105,13 @@ impl Gradient {
         Key::from_bits(self.name & (u64::MAX >> 8))
     }
 
+    /// The [key](Self::key), and the [element](Self::element) in the byte above it.
+    #[must_use]
+    #[inline(always)]
+    pub const fn name(&self) -> u64 {
+        self.name
+    }
+
     /// Element type and operation, as [in a request](Request::element).
     #[must_use]
     #[inline(always)]

@@ -100,14 +100,16 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             let Some(Arrival { gradient, place, packet }) = arrivals.get_mut(at) else { break };
             let Some(bytes) = packet.as_ref().map(PacketBuf::bytes) else { break };
             let outcome = self.shard.add(*place, gradient, S::PAYLOAD_OFFSET, now, bytes, sink);
+            // At once, so that the next result goes out with what is in the cache.
+            let mut recycle = || packet.take().into_iter().for_each(|packet| sink.recycled(packet));
             match outcome {
-                Outcome::Added | Outcome::Settled => {
+                Outcome::Added => {
                     at += 1;
-                    events += usize::from(outcome == Outcome::Settled);
-                    // At once, so that the next result goes out with what is in the cache.
-                    if let Some(packet) = packet.take() {
-                        sink.recycled(packet);
-                    }
+                    recycle();
+                }
+                Outcome::Settled => {
+                    (at, events) = (at + 1, events + 1);
+                    recycle();
                 }
                 Outcome::Absent if self.open(&mut arrivals[at], now, sink) => {
                     at += 1;

@@ -43,11 +43,27 @@ pub struct Admitted {
 }
 
 impl Admitted {
+    /// The same keys, with an element in the byte above, as [`Gradient::name`] has it.
+    ///
+    /// [`Gradient::name`]: pascaline_aggregator::Gradient::name
+    #[must_use]
+    #[inline(always)]
+    pub const fn named(self, element: u8) -> Self {
+        Self { first: self.first | (element as u64) << 56, ..self }
+    }
+
     /// True if it is one of them: that may be said of one too few, where PSNs begin again at 0.
     #[must_use]
     #[inline(always)]
     pub const fn has(&self, key: Key) -> bool {
-        key.to_bits().wrapping_sub(self.first) < self.count
+        self.has_name(key.to_bits())
+    }
+
+    /// The same of a key with an element above it.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_name(&self, name: u64) -> bool {
+        name.wrapping_sub(self.first) < self.count
     }
 }
 

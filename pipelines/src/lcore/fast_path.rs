@@ -11,7 +11,7 @@ use pascaline_wire::frame::Mac;
 use super::Lcore;
 use crate::classify::Classifier;
 use crate::io::{BURST, Io};
-use crate::jobs::{Admitted, Job, JobTable};
+use crate::jobs::{Job, JobTable};
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Sorts a burst into gradients for the pool and other packets.
@@ -81,12 +81,18 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
 /// True if the PSNs of all gradients are known to be ones that may be under way.
 #[inline(never)]
 fn are_admitted<B>(table: &JobTable, burst: &Burst<B>) -> bool {
-    // Those of the job of the gradient before.
-    let mut admitted = Admitted::default();
+    let of = |key: Key| table.get(key.job()).map(Job::admitted).unwrap_or_default();
+    let Some(first) = burst.gradients().next() else { return true };
+    let mut admitted = of(first.key());
+    // Mostly all are of one job: to look at all of them without a branch costs less than to stop at one.
+    let alike = admitted.named(first.element());
+    if burst.gradients().fold(true, |all, gradient| all & alike.has_name(gradient.name())) {
+        return true;
+    }
     burst.gradients().all(|gradient| {
         let key = gradient.key();
         if !admitted.has(key) {
-            admitted = table.get(key.job()).map(Job::admitted).unwrap_or_default();
+            admitted = of(key);
         }
         admitted.has(key)
     })

@@ -55,15 +55,20 @@ impl<I: Io, const WORDS: usize> BurstSink<I::Buf, WORDS> for LcoreSink<'_, I> {
     fn worked_off(&mut self, burst: &Burst<I::Buf>, added: usize, now: u64) {
         self.emitter.tally.add(Counter::Absorbed, added as u64);
         self.emitter.tally.add(Counter::Hits, added as u64);
-        // Mostly the job of the packet before; the cells of the first are found when they are first wanted.
-        let (mut id, mut ranks, moment) = (0, LcoreRanks::NONE, Moment::at(now));
-        for gradient in burst.gradients() {
-            let (job, rank, psn) = (gradient.key().job(), gradient.rank(), gradient.key().psn());
-            if id != job || !ranks.heard(rank, psn, moment) {
-                id = job;
-                ranks = self.table.get(job).map_or(LcoreRanks::NONE, |job| job.counts().of(self.number));
-                ranks.heard(rank, psn, moment);
-            }
+        let moment = Moment::at(now);
+        let mut gradients = burst.gradients();
+        let mut next = gradients.next();
+        // Run by run of one job: its cells are looked for once.
+        while let Some(mut gradient) = next {
+            let job = gradient.key().job();
+            let ranks = self.table.get(job).map_or(LcoreRanks::NONE, |job| job.counts().of(self.number));
+            next = loop {
+                ranks.heard(gradient.rank(), gradient.key().psn(), moment);
+                match gradients.next() {
+                    Some(following) if following.key().job() == job => gradient = following,
+                    other => break other,
+                }
+            };
         }
     }
 }
