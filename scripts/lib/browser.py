@@ -39,7 +39,7 @@ _VIEWS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark
 _TAB, _ENTER, _SPACE = "\ue004", "\ue007", " "
 # As close to markup as a name may be; `pascaline check` refuses the rest.
 _NAME = "img src=x onerror=alert(1)"
-_LOAD = Load(allreduces=60, bytes=1 << 20, dtype="f32", payload=1024, in_flight=64, seed=1, deadline=100)
+_LOAD = Load(allreduces=100, bytes=1 << 20, dtype="f32", payload=1024, in_flight=64, seed=1, deadline=100)
 
 _JOB = """
 const job = document.querySelector('#job-list details');
