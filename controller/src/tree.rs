@@ -108,8 +108,9 @@ impl Tree {
         }
     }
 
-    /// A backup has the part from now on. Those below turn from each to the next one, and after the last to
-    /// the first: so whoever has known the part for longer, and whoever asks now, meet at the same ones.
+    /// Orders the backups for one of them to [replace](Self::replace) the appliance that has the part. Those
+    /// below turn from each to the next one, and after the last to the first: so whoever has known the part
+    /// for longer, and whoever asks now, meet at the same ones.
     pub(crate) fn hand_over(&mut self, failed: &str, by: &str) {
         let Some(node) = self.nodes.iter_mut().find(|node| node.appliance == failed) else { return };
         let Some(place) = node.backups.iter().position(|backup| backup == by) else { return };
@@ -117,7 +118,6 @@ impl Tree {
         node.backups.rotate_left(place + 1);
         node.backups.remove(0);
         node.gathering = true;
-        self.replace(failed, by);
     }
 
     /// Whether every appliance can be told how to reach the one above it.

@@ -262,7 +262,7 @@ impl Join {
     pub fn stalled(&mut self, now: Duration) -> Option<JoinFailure> {
         let waited = now.saturating_sub(self.started);
         let silent = self.joined.is_none() && waited >= STALLED;
-        self.inquiry.is_news(silent).then(|| self.failure(waited))
+        self.inquiry.is_news(silent).then(|| self.failure(now))
     }
 
     fn failure(&self, now: Duration) -> JoinFailure {

@@ -125,6 +125,20 @@ fn a_claim_stands_whatever_older_joins_say() {
     assert_eq!(told(&plane.ask(&b, Join, either(7, 200), generation(7))), (Ok, 7, generation(200), 0));
 }
 
+/// The Join by which a rank had wanted to go on is late, and the numbers of its Joins do not show that.
+#[test]
+fn whoever_has_begun_from_nothing_does_not_go_on_with_the_generation_before() {
+    let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));
+    let [a, b] = workers[..] else { unreachable!() };
+    let anew = Worker { session: 2000, ..a };
+    assert_eq!(told(&plane.join(&anew)), (Pending, 8, 0, 0));
+    assert_eq!(told(&plane.resume(&b, 8)), (Ok, 8, 0, 0), "sent off");
+    assert_eq!(told(&plane.ask(&b, Join, 0, generation(8))), (Ok, 8, 0, 0));
+    let late = plane.resume(&b, 8);
+    assert_eq!((told(&late), late.changed), ((Ok, 8, 0, 0), false));
+    assert_eq!((plane.members(JOB), plane.status().complete), (vec![0, 1], true));
+}
+
 /// Another appliance has stood in for this one, which was not heard of for a while and has forgotten nothing.
 #[test]
 fn those_who_come_back_from_a_backup_go_on_with_what_they_had_there() {

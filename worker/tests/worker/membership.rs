@@ -132,6 +132,15 @@ fn it_asks_less_and_less_often_until_the_deadline() {
 }
 
 #[test]
+fn a_user_who_waits_is_told_for_how_long() {
+    let mut join = asking();
+    assert_eq!(join.stalled(ms(1100)), None);
+    let told = JoinFailure::NoAnswer { waited: ms(1990), appliance: None, report: None };
+    assert_eq!(join.stalled(ms(2990)), Some(told), "since it began, at 1 s");
+    assert_eq!(join.stalled(ms(2995)), None, "once");
+}
+
+#[test]
 fn refusals_end_the_wait_for_others_unless_there_are_answers() {
     let refused = Unreachable { obstacle: Obstacle::NothingListens, by: None };
     let mut join = asking();

@@ -48,7 +48,8 @@ const REPLY: u64 = MS;
 pub(crate) enum Senders {
     /// At equal intervals, all at the same times, in the order of their numbers.
     Locked,
-    /// At intervals up to so many millionths longer or shorter, from a random time within the first.
+    /// Each interval is longer or shorter by up to so many millionths. The first update leaves at a random
+    /// time within the first interval.
     Jittered(u32),
     /// Each trainer is a Poisson process.
     Poisson,
