@@ -31,3 +31,16 @@ def _host_refuses(bed: Bed) -> None:
         bed.ip(here, "route", "add", whom, "dev", link)
     bed.mark()
     bed.fails(children, _AT, "nothing listens", "running")
+
+
+@case("own-route-prohibits")
+def _own_route_prohibits(bed: Bed) -> None:
+    """A route of one rank's own host comes to prohibit the way to the appliance, which goes on talking."""
+    bed.appliance()
+    children = bed.workers(iterations=100_000)
+    bed.await_work()
+    where = bed.network.workers[RANKS - 1]
+    bed.undo(partial(bed.ip, where, "route", "del", "prohibit", APPLIANCE_ADDRESS))
+    bed.ip(where, "route", "add", "prohibit", APPLIANCE_ADDRESS)
+    bed.mark()
+    bed.fails(children[-1:], _AT, "firewall or a route of this host", r"\b16420\b")

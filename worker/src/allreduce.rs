@@ -15,7 +15,7 @@ use crate::inquiry::Missing;
 use crate::priority::Hints;
 use crate::probe::Passage;
 use crate::rejection::Rejection;
-use crate::way::{Check, Unreachable, largest_payload};
+use crate::way::{Check, HERE, Unreachable, largest_payload};
 use pascaline_wire::RankSet;
 
 /// What is to be done.
@@ -254,13 +254,17 @@ const SILENT: Duration = Duration::from_secs(1);
 
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.silent >= SILENT {
+        let silent = self.silent >= SILENT;
+        if silent || self.unreachable == Some(HERE) {
             f.write_str("the appliance")?;
             if let Some(appliance) = &self.appliance {
                 write!(f, " at {appliance}")?;
             }
             let check = Check::new(self.appliance, self.unreachable);
-            write!(f, " has not answered for {:.1?}: {check} ", self.silent)?;
+            match silent {
+                true => write!(f, " has not answered for {:.1?}: {check} ", self.silent)?,
+                false => write!(f, " is heard and not reached: {check}. ")?,
+            }
         }
         match (&self.passage, &self.missing) {
             (Some(passage), _) => write!(f, "{passage}. ")?,

@@ -14,6 +14,9 @@ pub const CLOSED: Duration = Duration::from_millis(1500);
 /// what is sent there. Routers say so rarely: it may have been the only time.
 const UNDER_WAY: Duration = Duration::from_millis(500);
 
+/// A filter or a route of this host refuses a packet. Nobody else can say so.
+pub(crate) const HERE: Unreachable = Unreachable { obstacle: Obstacle::Filtered, by: None };
+
 /// Why packets do not get there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
@@ -62,6 +65,9 @@ pub(crate) struct Way {
     reported: Option<Duration>,
     /// When the appliance was last heard.
     heard: Option<Duration>,
+    /// From when on this host has refused all that was to be sent: whatever comes from the appliance, no
+    /// packet gets there.
+    kept: Option<Duration>,
 }
 
 impl Way {
@@ -76,7 +82,12 @@ impl Way {
 
     /// The appliance has answered a request: what has been reported by now is over.
     pub(crate) const fn answered(&mut self) {
-        (self.report, self.reported) = (None, None);
+        (self.report, self.reported, self.kept) = (None, None, None);
+    }
+
+    /// This host has let some packets go, or `kept` all that were to go, by a filter or a route.
+    pub(crate) fn left_here(&mut self, now: Duration, kept: bool) {
+        self.kept = kept.then(|| self.kept.unwrap_or(now));
     }
 
     pub(crate) fn reported(&mut self, now: Duration, report: Unreachable) {
@@ -90,8 +101,10 @@ impl Way {
     /// When the latest report is to be believed, if it says that somebody refuses: a host that is not there
     /// may still be starting.
     pub(crate) fn closes(&self) -> Option<Duration> {
-        let (report, first) = self.report?;
-        (report.obstacle != Obstacle::NoHost).then(|| first.saturating_add(CLOSED))
+        let refused = |&(report, _): &(Unreachable, _)| report.obstacle != Obstacle::NoHost;
+        let first = self.report.filter(refused).map(|(_, first)| first);
+        let since = first.into_iter().chain(self.kept).min()?;
+        Some(since.saturating_add(CLOSED))
     }
 
     /// From when on there are reports and nothing else.
@@ -104,9 +117,9 @@ impl Way {
         self.closes().is_some_and(|closes| now >= closes)
     }
 
-    /// The latest report since the appliance was last heard.
+    /// What keeps all packets here, or else the latest report since the appliance was last heard.
     pub(crate) fn report(&self) -> Option<Unreachable> {
-        self.report.map(|(report, _)| report)
+        self.kept.map(|_| HERE).or(self.report.map(|(report, _)| report))
     }
 
     /// For how long nothing has come from the appliance, since `start` at most.

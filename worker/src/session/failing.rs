@@ -20,6 +20,12 @@ impl Session {
         self.way.reported(now, report);
     }
 
+    /// For drivers: this host has let packets go; or it has `kept` all that were to go, by a filter or a
+    /// route of its own. Where it goes on with that, the operation fails, whatever is heard.
+    pub fn note_left(&mut self, now: Duration, kept: bool) {
+        self.way.left_here(now, kept);
+    }
+
     /// For drivers: a packet was too long for the path, whose MTU this is if it is known. The operation
     /// fails with the next [`handle_timeout`](Self::handle_timeout).
     pub const fn note_too_long(&mut self, mtu: Option<usize>) {

@@ -79,7 +79,7 @@ impl<'a> Transfer<'a> {
                 let ports = self.ports;
                 self.batch[..count].sort_by_key(|packet| (packet.is_fresh(), place(ports, packet)));
             }
-            self.send(count, session, tensor)?;
+            self.send(now, count, session, tensor)?;
             self.cutting.look_at(session.counters().retransmissions);
             if count < BATCH {
                 return Ok(());
@@ -89,9 +89,10 @@ impl<'a> Transfer<'a> {
 
     /// Sends the batch's first `count` packets, all of them before anything is received: a result could
     /// overwrite the payloads.
-    fn send(&mut self, count: usize, session: &mut Session, tensor: &[u8]) -> io::Result<()> {
+    fn send(&mut self, now: Duration, count: usize, session: &mut Session, tensor: &[u8]) -> io::Result<()> {
         let mut batch = &self.batch[..count];
         let (mut attempts, mut too_long, mut not_sent) = (0, 0, 0);
+        let (mut left, mut kept) = (false, false);
         while !batch.is_empty() {
             let to = place(self.ports, &batch[0]);
             let same = batch.iter().take_while(|packet| place(self.ports, packet) == to).count();
@@ -99,6 +100,7 @@ impl<'a> Transfer<'a> {
             match self.outgoing.send(fd, &batch[..same], session, tensor, self.cutting) {
                 Ok(sent) => {
                     batch = &batch[sent..];
+                    left = true;
                     continue;
                 }
                 Err(Errno::EINTR) => continue,
@@ -107,7 +109,10 @@ impl<'a> Transfer<'a> {
                         break;
                     }
                 }
-                Err(error) if is_unreachable(error) => self.socket.note(to, error),
+                Err(error) if is_unreachable(error) => {
+                    self.socket.note(to, error);
+                    kept |= matches!(error, Errno::EACCES | Errno::EPERM);
+                }
                 // An ICMP message causes it once, and may be forged; an interface causes it each time.
                 Err(Errno::EMSGSIZE) if too_long < TOO_LONG_ATTEMPTS => {
                     too_long += 1;
@@ -127,6 +132,9 @@ impl<'a> Transfer<'a> {
             }
         }
         session.counters_mut().not_sent += not_sent + batch.len() as u64;
+        if left || kept {
+            session.note_left(now, !left);
+        }
         Ok(())
     }
 

@@ -51,6 +51,22 @@ fn refusals_beside_answers_are_not_believed() {
 }
 
 #[test]
+fn what_this_host_refuses_does_not_get_there_whatever_is_heard() {
+    let mut way = Way::default();
+    for tenth in 10..30 {
+        let now = SECOND / 10 * tenth;
+        way.left_here(now, true);
+        way.heard(now + SECOND / 100);
+        assert_eq!(way.is_closed(now), now >= SECOND + CLOSED, "{now:?}");
+    }
+    assert_eq!(way.report(), Some(HERE));
+    way.left_here(3 * SECOND, false);
+    assert!(!way.is_closed(3 * SECOND), "one packet got out");
+    way.left_here(4 * SECOND, true);
+    assert_eq!(way.closes(), Some(4 * SECOND + CLOSED), "counted anew");
+}
+
+#[test]
 fn a_vague_report_takes_no_clear_ones_place() {
     let vague = Unreachable { obstacle: Obstacle::NoHost, by: None };
     let mut way = Way::default();
