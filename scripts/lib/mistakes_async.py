@@ -16,8 +16,8 @@ from sender import ACK, Sender, join_together
 
 _JOB = 2
 _FLOATS = 64
-# A worker whose updates nobody applies says so within this.
-_UNAPPLIED = 10.0
+# A worker waits this long for a server that applies nothing, and says so within a second more.
+_UNAPPLIED = 10.0 + 1.0
 
 
 def _tables(more: str = "") -> str:
