@@ -112,7 +112,7 @@ impl Capture {
             let bytes = packet.bytes();
             let Ok(frame::Frame { net: Net::Ip(ip), .. }) = frame::Frame::parse(bytes) else { continue };
             let Ok(udp) = ip.udp(bytes) else { continue };
-            let header = bytes.get(udp.body..).and_then(|body| Header::parse(body).ok());
+            let header = Header::parse(udp.body).ok();
             if setup.udp_ports().has(udp.dst_port) && header.is_some_and(|(header, _)| header.job == job) {
                 self.copy(at, bytes, packet.total_len());
             }

@@ -194,7 +194,7 @@ impl Classifier<'_> {
         if !self.setup.udp_ports().has(udp.dst_port) {
             return Class::Drop(DropReason::NoService);
         }
-        match Datagram::parse(bytes, frame, ip, &udp) {
+        match Datagram::parse(frame, ip, &udp) {
             Ok(mut datagram) => match datagram.header.kind {
                 Kind::Gradient | Kind::Result | Kind::Reminder => self.pool(bytes, &mut datagram),
                 Kind::Control | Kind::Fetch | Kind::Update | Kind::Ack | Kind::Partial => {

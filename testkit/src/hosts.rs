@@ -219,7 +219,7 @@ impl Heard {
         assert_eq!(bytes.len(), ip.l4 + ip.l4_len, "nothing behind the packet");
         check_udp_sum(bytes, &ip);
         let udp = ip.udp(bytes).unwrap();
-        let (header, body) = Header::parse(&bytes[udp.body..]).unwrap();
+        let (header, body) = Header::parse(udp.body).unwrap();
         Self {
             dst: frame.dst,
             src: frame.src,

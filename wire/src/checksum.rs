@@ -27,13 +27,10 @@ pub fn sum(bytes: &[u8]) -> u64 {
 /// Folds a sum into 16 bits and complements it: the value that goes into the header.
 #[must_use]
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "after folding, the upper bits are zero")]
-pub fn finish(total: u64) -> u16 {
-    let total = (total & 0xffff_ffff) + (total >> 32);
-    let total = (total & 0xffff_ffff) + (total >> 32);
-    let total = (total & 0xffff) + (total >> 16);
-    let total = (total & 0xffff) + (total >> 16);
-    !(total as u16)
+pub const fn finish(total: u64) -> u16 {
+    // The halves are added in both halves: what the lower one carries comes to the upper one, as it should.
+    let total = (total.wrapping_add(total.rotate_left(32)) >> 32) as u32;
+    !((total.wrapping_add(total.rotate_left(16)) >> 16) as u16)
 }
 
 /// True if `bytes`, checksum field included, sum to zero.

@@ -33,8 +33,8 @@ impl Datagram {
     /// # Errors
     /// Those of [`Header::parse`].
     #[inline(always)]
-    pub fn parse(bytes: &[u8], frame: &Frame, ip: &Ip, udp: &Udp) -> Result<Self, Malformed> {
-        let (header, rest) = Header::parse(udp.body(bytes))?;
+    pub fn parse(frame: &Frame, ip: &Ip, udp: &Udp<'_>) -> Result<Self, Malformed> {
+        let (header, rest) = Header::parse(udp.body)?;
         Ok(Self {
             src_mac: frame.src,
             vlan: frame.vlan,
@@ -43,7 +43,7 @@ impl Datagram {
             dscp: ip.dscp,
             marked: ecn::is_marked(ip.ecn) || header.flags.has(Flags::ECN_ECHO),
             header,
-            payload: Payload::new(udp.body + header::LEN, rest.len()),
+            payload: Payload::new(udp.offset + header::LEN, rest.len()),
         })
     }
 
@@ -72,6 +72,10 @@ impl Datagram {
     /// Those of [`Header::payload`].
     #[inline(always)]
     pub fn split(&mut self, bytes: &[u8]) -> Result<Option<Trailer>, Malformed> {
+        if !self.header.flags.has(Flags::TRAILER) {
+            // All of it is payload: only its length matters.
+            return self.header.check_len(self.payload.total.into()).map(|()| None);
+        }
         let (payload, trailer) = self.header.payload(self.payload.whole(bytes))?;
         self.payload.len = narrow(payload.len());
         Ok(trailer)

@@ -145,14 +145,14 @@ impl VlanTags {
     /// Adds an inner tag: its TPID (0x8100 or 0x88a8) and TCI. False if there are two already.
     #[must_use]
     pub fn push(&mut self, tpid: u16, tci: u16) -> bool {
-        match self.tags.get_mut(usize::from(self.len)) {
-            Some(place) => {
-                *place = (tpid, tci);
-                self.len += 1;
-                true
-            }
-            None => false,
-        }
+        // Not by index: so they stay in registers.
+        self.tags = match (self.len, self.tags) {
+            (0, _) => [(tpid, tci), (0, 0)],
+            (1, [outer, _]) => [outer, (tpid, tci)],
+            _ => return false,
+        };
+        self.len += 1;
+        true
     }
 
     /// The tags as (TPID, TCI), outermost first.
@@ -170,24 +170,15 @@ impl VlanTags {
 
 /// A UDP header, its lengths checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Udp {
+pub struct Udp<'a> {
     /// Source port.
     pub src_port: u16,
     /// Destination port.
     pub dst_port: u16,
     /// Offset of the UDP payload from the start of the frame.
-    pub body: usize,
-    /// Length of the UDP payload.
-    pub body_len: usize,
-}
-
-impl Udp {
-    /// The UDP payload, in the frame that this was parsed from.
-    #[must_use]
-    #[inline]
-    pub fn body<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
-        frame.get(self.body..self.body + self.body_len).unwrap_or_default()
-    }
+    pub offset: usize,
+    /// The UDP payload.
+    pub body: &'a [u8],
 }
 
 /// An IP packet, its header checked as far as [`Frame::parse`] says.
@@ -216,7 +207,7 @@ impl Ip {
     /// `Truncated` if there is no room for a header, `Length` unless the UDP length is exactly what the IP
     /// packet holds.
     #[inline]
-    pub fn udp(&self, frame: &[u8]) -> Result<Udp, Malformed> {
+    pub fn udp<'a>(&self, frame: &'a [u8]) -> Result<Udp<'a>, Malformed> {
         let segment = frame.get(self.l4..self.l4 + self.l4_len).ok_or(Malformed::Truncated)?;
         let (header, body) = segment.split_first_chunk::<UDP_LEN>().ok_or(Malformed::Truncated)?;
         if usize::from(be16(header, udp::LEN)) != segment.len() {
@@ -225,8 +216,8 @@ impl Ip {
         Ok(Udp {
             src_port: be16(header, udp::SRC_PORT),
             dst_port: be16(header, udp::DST_PORT),
-            body: self.l4 + UDP_LEN,
-            body_len: body.len(),
+            offset: self.l4 + UDP_LEN,
+            body,
         })
     }
 }

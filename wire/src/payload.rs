@@ -18,23 +18,22 @@ impl Header {
     pub fn payload<'a>(&self, body: &'a [u8]) -> Result<(&'a [u8], Option<Trailer>), Malformed> {
         // Returned apart: a trailer that is not there is not copied.
         if !self.flags.has(Flags::TRAILER) {
-            return if self.fits(body.len()) { Ok((body, None)) } else { Err(Malformed::PayloadLength) };
+            return self.check_len(body.len()).map(|()| (body, None));
         }
         let (payload, trailer) = Trailer::split(body)?;
-        if self.fits(payload.len()) { Ok((payload, Some(trailer))) } else { Err(Malformed::PayloadLength) }
+        self.check_len(payload.len()).map(|()| (payload, Some(trailer)))
     }
 
+    /// Checks the length of a payload, as [`payload`](Self::payload) says.
     #[inline(always)]
-    const fn fits(&self, len: usize) -> bool {
-        let size = self.element.dtype.size();
-        // All but blocks have sizes that are powers of two: no division on the way of every packet.
-        let whole =
-            if self.element.dtype.is_block() { len.is_multiple_of(size) } else { len & (size - 1) == 0 };
-        match self.kind {
+    pub(crate) const fn check_len(&self, len: usize) -> Result<(), Malformed> {
+        let whole = self.element.dtype.divides(len);
+        let fits = match self.kind {
             Kind::Gradient | Kind::Result | Kind::Partial | Kind::Update => whole && len != 0,
             Kind::Ack => whole,
             Kind::Reminder | Kind::Fetch => len == 0,
             Kind::Control => true,
-        }
+        };
+        if fits { Ok(()) } else { Err(Malformed::PayloadLength) }
     }
 }

@@ -35,7 +35,7 @@ fn verdict(bytes: &[u8]) -> Result<(), Malformed> {
     };
     assert_eq!(ip.protocol, protocol::UDP);
     let datagram = ip.udp(bytes)?;
-    let (header, body) = Header::parse(&bytes[datagram.body..datagram.body + datagram.body_len])?;
+    let (header, body) = Header::parse(datagram.body)?;
     header.payload(body).map(drop)
 }
 

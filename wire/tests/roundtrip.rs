@@ -119,7 +119,7 @@ proptest! {
 
         let datagram = ip.udp(&bytes)?;
         prop_assert_eq!((datagram.src_port, datagram.dst_port), (path.src_port, path.dst_port));
-        let body = &bytes[datagram.body..datagram.body + datagram.body_len];
+        let body = datagram.body;
         prop_assert_eq!(Header::parse(body), Ok((header, payload.as_slice())));
 
         let (l3, segment) = (&bytes[frame.l3..ip.l4], &bytes[ip.l4..whole]);

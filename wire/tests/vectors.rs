@@ -60,9 +60,9 @@ fn decode(bytes: &[u8]) -> Result<(String, Vec<u8>), Malformed> {
     };
     assert_eq!(ip.protocol, protocol::UDP);
     let udp = ip.udp(bytes)?;
-    let (header, body) = Header::parse(&bytes[udp.body..udp.body + udp.body_len])?;
+    let (header, body) = Header::parse(udp.body)?;
     let (payload, trailer) = header.payload(body)?;
-    let padding = bytes.len() - udp.body - udp.body_len;
+    let padding = bytes.len() - udp.offset - udp.body.len();
 
     let mut text = String::new();
     let tags: Vec<_> = frame.vlan.as_slice().iter().map(|(tpid, tci)| format!("{tpid:04x}/{tci}")).collect();
@@ -70,7 +70,7 @@ fn decode(bytes: &[u8]) -> Result<(String, Vec<u8>), Malformed> {
     writeln!(text, "ethernet: dst={dst} src={src} vlan={vlan}").unwrap();
     write!(text, "udp: src={} dst={} ", ip.src, ip.dst).unwrap();
     write!(text, "src_port={} dst_port={} ", udp.src_port, udp.dst_port).unwrap();
-    writeln!(text, "body={} padding={padding}", udp.body).unwrap();
+    writeln!(text, "body={} padding={padding}", udp.offset).unwrap();
     describe_header(&mut text, &header);
     let mut rebuilt = if header.kind == Kind::Control {
         let body = Control::parse(payload)?;

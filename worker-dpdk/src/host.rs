@@ -121,7 +121,7 @@ impl Host {
                 let udp = ip.udp(bytes).ok()?;
                 let ours =
                     udp.src_port == self.ends.appliance_ports.first() && udp.dst_port == self.ends.port;
-                ours.then(|| Heard::Datagram(udp.body..udp.body + udp.body_len))
+                ours.then(|| Heard::Datagram(udp.offset..udp.offset + udp.body.len()))
             }
             _ => None,
         }

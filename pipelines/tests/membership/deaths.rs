@@ -373,8 +373,7 @@ fn the_trailer_has_room_for_every_rank() {
 fn ranks_in(reply: &Reply) -> Vec<u16> {
     let bytes = reply.frame();
     let Frame { net: Net::Ip(ip), .. } = Frame::parse(bytes).unwrap() else { panic!("not IP") };
-    let udp = ip.udp(bytes).unwrap();
-    let (header, rest) = Header::parse(&bytes[udp.body..]).unwrap();
+    let (header, rest) = Header::parse(ip.udp(bytes).unwrap().body).unwrap();
     assert!(header.flags.has(Flags::TRAILER));
     let (control, trailer) = Control::parse_with_trailer(&header, rest).unwrap();
     assert_eq!(control.status, RankLost);

@@ -83,8 +83,7 @@ impl World<'_> {
 /// The datagram in a frame; `None` if there is none.
 pub(crate) fn datagram(bytes: &[u8]) -> Option<&[u8]> {
     let Net::Ip(ip) = Frame::parse(bytes).ok()?.net else { return None };
-    let udp = ip.udp(bytes).ok()?;
-    bytes.get(udp.body..udp.body + udp.body_len)
+    Some(ip.udp(bytes).ok()?.body)
 }
 
 /// A frame in words.

@@ -21,6 +21,23 @@ fn a_real_ipv4_header_holds_and_breaks_on_any_flipped_bit() {
 }
 
 #[test]
+fn sums_are_folded_with_the_carry_until_16_bits_are_left() {
+    let folded = |mut total: u128| {
+        while total > 0xffff {
+            total = (total & 0xffff) + (total >> 16);
+        }
+        u16::try_from(total).unwrap()
+    };
+    let parts = [0, 1, 0x7fff_ffff, 0x8000_0000, 0xffff, 0x1_0000, 0xfffe_ffff, 0xffff_0000, 0xffff_ffff];
+    for upper in parts {
+        for lower in parts {
+            let total = upper << 32 | lower;
+            assert_eq!(finish(total), !folded(total.into()), "{total:x}");
+        }
+    }
+}
+
+#[test]
 fn odd_tails_are_padded_with_zero() {
     for len in 0..9 {
         let bytes: Vec<u8> = (1..=len).collect();

@@ -55,7 +55,7 @@ pub(crate) fn ordinary(bytes: &[u8], ports: UdpPorts) -> Option<Recognised> {
     let frame = Frame::parse(bytes).ok()?;
     let Net::Ip(ip) = frame.net else { return None };
     let udp = (ip.protocol == 17).then(|| ip.udp(bytes))?.ok()?;
-    let (header, rest) = Header::parse(udp.body(bytes)).ok()?;
+    let (header, rest) = Header::parse(udp.body).ok()?;
     let (payload, trailer) = header.payload(rest).ok()?;
     let as_expected = frame.vlan == VlanTags::NONE
         && frame.dst == PATH.dst_mac

@@ -85,11 +85,11 @@ fn ip(bytes: &[u8], frame: &Frame, ip: &Ip) -> bool {
     match ip.protocol {
         protocol::UDP => {
             let Ok(datagram) = ip.udp(bytes) else { return false };
-            let Udp { src_port, dst_port, body, body_len } = datagram;
-            assert_eq!((body, body_len + 8), (ip.l4 + 8, ip.l4_len));
+            let Udp { src_port, dst_port, offset, body } = datagram;
+            assert_eq!((offset, body.len() + 8), (ip.l4 + 8, ip.l4_len));
             assert_eq!(bytes[ip.l4..ip.l4 + 2], src_port.to_be_bytes());
             assert_eq!(bytes[ip.l4 + 2..ip.l4 + 4], dst_port.to_be_bytes());
-            assert_eq!(datagram.body(bytes), &bytes[body..body + body_len]);
+            assert_eq!(body, &bytes[offset..offset + body.len()]);
             self::datagram(bytes, frame, ip, &datagram)
         }
         protocol::ICMP | protocol::ICMPV6 => {
@@ -170,13 +170,13 @@ pub(crate) fn arp(bytes: &[u8], l3: usize) -> bool {
 }
 
 /// A datagram says what its layers say. True if it holds an aggregation packet.
-fn datagram(bytes: &[u8], frame: &Frame, ip: &Ip, udp: &Udp) -> bool {
-    let sound = header(udp.body(bytes));
-    let Ok(mut datagram) = Datagram::parse(bytes, frame, ip, udp) else { return false };
+fn datagram(bytes: &[u8], frame: &Frame, ip: &Ip, udp: &Udp<'_>) -> bool {
+    let sound = header(udp.body);
+    let Ok(mut datagram) = Datagram::parse(frame, ip, udp) else { return false };
     assert_eq!((datagram.src_mac, datagram.vlan), (frame.src, frame.vlan));
     assert_eq!(datagram.sender, (ip.src, udp.src_port));
     assert_eq!(datagram.local, (ip.dst, udp.dst_port));
-    let Ok((header, body)) = Header::parse(udp.body(bytes)) else { panic!("it has just been read") };
+    let Ok((header, body)) = Header::parse(udp.body) else { panic!("it has just been read") };
     assert_eq!(datagram.header, header);
     assert_eq!(datagram.payload.whole(bytes), body);
     match (datagram.split(bytes), header.payload(body)) {
@@ -191,7 +191,7 @@ fn datagram(bytes: &[u8], frame: &Frame, ip: &Ip, udp: &Udp) -> bool {
         (got, expected) => assert_eq!(got.err(), expected.err()),
     }
     assert_eq!(datagram.payload.whole(bytes), body, "the trailer stays behind the payload");
-    assert_eq!(datagram.payload.end(), udp.body + udp.body_len);
+    assert_eq!(datagram.payload.end(), udp.offset + udp.body.len());
     sound
 }
 
