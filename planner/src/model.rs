@@ -4,7 +4,8 @@ mod build;
 
 pub use self::build::PortMap;
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::ops::RangeInclusive;
 
 use crate::PlanError;
 
@@ -247,24 +248,44 @@ impl Network {
     }
 }
 
+/// Capacities in Gbit/s and weights that solvers tell apart: they calculate with some fifteen digits.
+const SOLVABLE: RangeInclusive<f64> = 1e-4..=1e6;
+
+/// The words for [`SOLVABLE`].
+struct Solvable;
+
+impl fmt::Display for Solvable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..={}", SOLVABLE.start(), SOLVABLE.end())
+    }
+}
+
+fn carries(gbps: f64) -> Result<(), String> {
+    match gbps {
+        _ if SOLVABLE.contains(&gbps) => Ok(()),
+        _ if gbps > 0.0 => Err(format!("a capacity of {gbps} Gbit/s is not in {Solvable}")),
+        _ => Err(format!("a capacity of {gbps} Gbit/s carries nothing")),
+    }
+}
+
 impl Instance {
     /// Checks what no format can: names its own places, `place` first.
     ///
     /// # Errors
     ///
-    /// [`PlanError::Input`] for a capacity that is no positive number, for a link that does not join
+    /// [`PlanError::Input`] for a capacity that is not in 0.0001..=1000000, for a link that does not join
     /// neighbouring tiers, a pipeline that its switch does not have, tasks without workers, a parameter
-    /// server that is its own worker, a worker that is named twice, and numbers μ and β that are not
-    /// positive.
+    /// server that is its own worker, a worker that is named twice, and numbers μ and β that are
+    /// out of their ranges.
     pub fn check(&self) -> Result<(), PlanError> {
         self.check_network()?;
         if self.tasks.is_empty() {
             return Err(PlanError::input("jobs", "there is no task", "give at least one job with one task"));
         }
-        if let Some(job) = self.jobs.iter().find(|job| !(job.weight.is_finite() && job.weight > 0.0)) {
+        if let Some(job) = self.jobs.iter().find(|job| !SOLVABLE.contains(&job.weight)) {
             return Err(PlanError::input(
                 format!("job {}: weight", job.name),
-                format!("{} is no positive number", job.weight),
+                format!("{} is not in {}", job.weight, Solvable),
                 "1 makes all jobs equal",
             ));
         }
@@ -302,11 +323,9 @@ impl Instance {
         let network = &self.network;
         // Places are put into words only when something is wrong: a network may have a million links.
         let gbps = |place: &dyn Fn() -> String, gbps: f64| {
-            if gbps.is_finite() && gbps > 0.0 {
-                return Ok(());
-            }
-            let remedy = "give what it carries in Gbit/s, or leave the link out";
-            Err(PlanError::input(place(), format!("a capacity of {gbps} Gbit/s carries nothing"), remedy))
+            carries(gbps).map_err(|problem| {
+                PlanError::input(place(), problem, "give what it carries in Gbit/s, or leave the link out")
+            })
         };
         let pipeline = |place: &dyn Fn() -> String, switch: usize, pipeline: u16| {
             let Some(pipelines) = network.pipelines(switch).filter(|&pipelines| pipeline >= pipelines) else {

@@ -52,6 +52,8 @@ fn schema_and_reader_refuse_the_same() {
         ("/topology/clos/links/0/gbps", json!("fast")),
         ("/topology/clos/links/0/gbps", json!(0)),
         ("/topology/clos/links/0/gbps", json!(-1.0)),
+        ("/topology/clos/links/0/gbps", json!(1e9)),
+        ("/jobs/0/weight", json!(1e-9)),
         ("/topology/clos/switches/0/tier", json!(-1)),
         ("/topology/clos/servers/0/switch", json!(7)),
         ("/jobs/0/tasks/0/workers", json!([])),
@@ -65,6 +67,20 @@ fn schema_and_reader_refuse_the_same() {
         let text = changed(APPLIANCES, pointer, value.clone());
         assert!(!validator.is_valid(&serde_json::from_str(&text).unwrap()), "{pointer} = {value}: schema");
         assert!(read(&text).is_err(), "{pointer} = {value}: reader");
+    }
+}
+
+#[test]
+fn numbers_that_solvers_do_not_tell_apart_are_refused() {
+    for (text, pointer, value, place) in [
+        (SJST, "/link_capacity_gbps", json!(1e12), "link leaf 0 - spine 0"),
+        (APPLIANCES, "/topology/clos/links/2/gbps", json!(1e308), "link leaf-b - spine-1"),
+        (APPLIANCES, "/topology/clos/servers/0/gbps", json!(1e-9), "server ps"),
+        (APPLIANCES, "/topology/clos/switches/0/appliance_gbps", json!(1e14), "the appliance of leaf-a"),
+    ] {
+        let (said, what) = refused(&changed(text, pointer, value.clone()));
+        assert!(said.starts_with(place), "{pointer} = {value}: {said}: {what}");
+        assert!(what.contains("is not in 0.0001..=1000000"), "{pointer} = {value}: {said}: {what}");
     }
 }
 
