@@ -133,7 +133,7 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
         let mut packet = Some(packet);
         match slot.keep_fast(gradient, offset, now, &mut packet) {
             Admission::Last => {
-                self.finish(place, gradient, now, sink);
+                self.finish_kept(place, gradient, now, sink);
                 return Ok(Outcome::Settled);
             }
             Admission::Inside => return Ok(Outcome::Added),
@@ -202,7 +202,13 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
 
     /// The same where contributions were kept. Apart, since it takes much more of the stack.
     #[inline(never)]
-    fn finish_kept<S: Sink<B, WORDS>>(&mut self, place: Place, gradient: &Gradient, now: u64, sink: &mut S) {
+    pub(crate) fn finish_kept<S: Sink<B, WORDS>>(
+        &mut self,
+        place: Place,
+        gradient: &Gradient,
+        now: u64,
+        sink: &mut S,
+    ) {
         let Some(At { directory, slot, way }) = self.memory.at(place.slot) else { return };
         if let Some(kernel) = self.pool.kernel(gradient.element())
             && let Some(result) = slot.complete_kept(kernel, &mut |packet| sink.recycled(packet))

@@ -189,6 +189,14 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         true
     }
 
+    /// The same of a rank that is not inside, and fits.
+    #[inline(always)]
+    fn admit_missing(&mut self, rank: u16) {
+        let new = Sabotage::LostBit.is_on() || self.ranks.insert(rank);
+        debug_assert!(new, "it was missing");
+        self.count += 1;
+    }
+
     /// The same for several of the first 64 ranks, a bit for each.
     fn admit_combined(&mut self, ranks: u64) -> bool {
         let new = self.ranks.insert_word(ranks);

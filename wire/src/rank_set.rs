@@ -89,6 +89,13 @@ impl<const WORDS: usize> RankSet<WORDS> {
         self.words.get(usize::from(rank / 64)).is_some_and(|word| word & (1 << (rank % 64)) != 0)
     }
 
+    /// True if the rank is not in the set, and fits.
+    #[must_use]
+    #[inline]
+    pub fn lacks(&self, rank: u16) -> bool {
+        self.words.get(usize::from(rank / 64)).is_some_and(|word| word & (1 << (rank % 64)) == 0)
+    }
+
     /// Ranks in the set, at most 1,024.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "at most 1,024")]

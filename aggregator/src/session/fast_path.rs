@@ -4,7 +4,6 @@ use pascaline_buffer::PacketBuf;
 
 use super::Session;
 use super::burst::{Arrival, Burst, Place};
-use crate::contributions::{FAR_LINES, NEAR_LINES};
 use crate::policy::Order;
 use crate::request::Opening;
 use crate::shard::Outcome;
@@ -204,7 +203,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                 Admission::Declined => break,
                 Admission::Inside => {}
                 Admission::Last => {
-                    shard.finish(*place, gradient, now, sink);
+                    shard.finish_kept(*place, gradient, now, sink);
                     taken.events += 1;
                 }
             }
@@ -213,11 +212,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                 arrivals.get(taken.count + ahead).and_then(|coming| shard.memory.slot(coming.place.slot))
             };
             if let Some(there) = coming(NEAR) {
-                if few {
-                    there.prefetch_kept::<NEAR_LINES>();
-                } else {
-                    there.prefetch_kept::<FAR_LINES>();
-                }
+                there.prefetch_kept(few);
             }
             if let Some(there) = coming(AHEAD) {
                 there.prefetch_node();

@@ -20,6 +20,10 @@ pub(crate) struct Memory<B: PacketBuf, const WORDS: usize> {
     slots: Box<[Slot<B, WORDS>]>,
     /// A power of two.
     ways: usize,
+    /// Its logarithm: above so many bits, a slot's number is that of its set.
+    way_bits: u32,
+    /// Those bits, which are its way.
+    way_mask: usize,
     pub(crate) shares: Box<Shares>,
 }
 
@@ -36,6 +40,8 @@ impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
             heads: (0..sets).map(|_| SetHead(Directory::new())).collect(),
             slots: (0..sets * ways).map(|_| Slot::new()).collect(),
             ways,
+            way_bits: ways.trailing_zeros(),
+            way_mask: ways - 1,
             shares: Box::default(),
         }
     }
@@ -79,7 +85,7 @@ impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
     /// The set of a slot, by its number among all of them.
     #[inline(always)]
     pub(crate) const fn set_of(&self, number: u32) -> usize {
-        number as usize >> self.ways.trailing_zeros()
+        number as usize >> self.way_bits
     }
 
     /// A slot, by its number, with the directory of its set and its way there.
@@ -87,14 +93,14 @@ impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
     pub(crate) fn at(&mut self, number: u32) -> Option<At<'_, B, WORDS>> {
         let (set, number) = (self.set_of(number), number as usize);
         let directory = &mut self.heads.get_mut(set)?.0;
-        Some(At { directory, slot: self.slots.get_mut(number)?, way: number & (self.ways - 1) })
+        Some(At { directory, slot: self.slots.get_mut(number)?, way: number & self.way_mask })
     }
 
     /// The slot that a newcomer with these rules may open where this one is predicted for it, by number:
     /// that, or else the one of its own result that has been idle longest.
     #[inline(always)]
     pub(crate) fn fair(&mut self, number: u32, rules: Rules) -> Option<At<'_, B, WORDS>> {
-        let way = number as usize & (self.ways - 1);
+        let way = number as usize & self.way_mask;
         if self.heads.get(self.set_of(number))?.0.is_its_own(way, rules.sender()) {
             return self.at(number);
         }
@@ -104,7 +110,7 @@ impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
     #[inline(never)]
     fn fair_among(&mut self, number: u32, rules: Rules) -> Option<At<'_, B, WORDS>> {
         let Some(tenant) = rules.tenant() else { return self.at(number) };
-        let (set, way) = (self.set_of(number), number as usize & (self.ways - 1));
+        let (set, way) = (self.set_of(number), number as usize & self.way_mask);
         let directory = &self.heads.get(set)?.0;
         let way = if set::may_replace(directory, &self.shares, tenant, way, (set, self.ways)) {
             way

@@ -145,10 +145,9 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             return Admission::Declined;
         }
         let rank = gradient.rank();
-        let fits = |packet: &mut B| !self.ranks.contains(rank) && packet.trim(offset, len);
+        let fits = |packet: &mut B| self.ranks.lacks(rank) && packet.trim(offset, len);
         let Some(packet) = packet.take_if(fits) else { return Admission::Declined };
-        let admitted = self.admit(rank);
-        debug_assert!(admitted, "it was missing");
+        self.admit_missing(rank);
         if let Hold::Kept(contributions) = &mut self.hold
             && contributions.push(rank, packet)
         {

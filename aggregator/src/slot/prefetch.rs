@@ -3,6 +3,7 @@
 use pascaline_buffer::PacketBuf;
 
 use super::{Hold, Slot};
+use crate::contributions::{FAR_LINES, NEAR_LINES};
 use crate::prefetch::prefetch;
 
 impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
@@ -32,15 +33,18 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         }
     }
 
-    /// If contributions are kept and one is missing: prefetches what it takes to sum them, of each payload at
-    /// most
-    /// `LINES` lines.
+    /// If contributions are kept and one is missing: prefetches what it takes to sum them, less where there
+    /// are few slots.
     #[inline(always)]
-    pub(crate) fn prefetch_kept<const LINES: usize>(&self) {
+    pub(crate) fn prefetch_kept(&self, few: bool) {
         if let Hold::Kept(contributions) = &self.hold
             && self.count + 1 >= self.fan_in()
         {
-            contributions.prefetch::<LINES>(self.len());
+            if few {
+                contributions.prefetch::<NEAR_LINES>(self.len());
+            } else {
+                contributions.prefetch::<FAR_LINES>(self.len());
+            }
         }
     }
 }

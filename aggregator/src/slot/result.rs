@@ -6,6 +6,7 @@ use pascaline_wire::round;
 use pascaline_wire::trailer::Trailer;
 
 use super::{FIRST, Hold, MARKED, OVERFLOW, SERVER, Slot, micros};
+use crate::contributions::Contributions;
 use crate::key::Key;
 use crate::request::{Request, Shape, name};
 use crate::sink::Aggregate;
@@ -112,7 +113,8 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         if !self.is_ordinary() || !matches!(self.hold, Hold::Kept(_)) {
             return None;
         }
-        let packet = self.sum(kernel, recycle)?;
+        let Hold::Kept(contributions) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
+        let packet = self.sum_kept(contributions, kernel, recycle)?;
         self.cache(packet.freeze());
         self.aggregate()
     }
@@ -128,18 +130,26 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     fn sum(&mut self, kernel: InOrder, recycle: &mut impl FnMut(B)) -> Option<B> {
         match core::mem::replace(&mut self.hold, Hold::Empty) {
             Hold::Open(packet) => Some(packet),
-            Hold::Kept(contributions) => {
-                let (packet, overflow) = contributions.sum::<WORDS>(kernel, recycle)?;
-                if overflow {
-                    self.first |= OVERFLOW;
-                }
-                Some(packet)
-            }
+            Hold::Kept(contributions) => self.sum_kept(contributions, kernel, recycle),
             other => {
                 self.hold = other;
                 None
             }
         }
+    }
+
+    #[inline(always)]
+    fn sum_kept(
+        &mut self,
+        contributions: Contributions<B>,
+        kernel: InOrder,
+        recycle: &mut impl FnMut(B),
+    ) -> Option<B> {
+        let (packet, overflow) = contributions.sum::<WORDS>(kernel, recycle)?;
+        if overflow {
+            self.first |= OVERFLOW;
+        }
+        Some(packet)
     }
 
     /// Writes which ranks are inside behind a payload. False if there is no room.

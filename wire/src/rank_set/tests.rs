@@ -4,13 +4,13 @@ fn check<const WORDS: usize>() {
     let last = RankSet::<WORDS>::CAPACITY - 1;
     let mut set = RankSet::<WORDS>::EMPTY;
     for rank in [0, last - 1, last] {
-        assert!(!set.contains(rank));
+        assert!(!set.contains(rank) && set.lacks(rank));
         assert!(set.insert(rank));
-        assert!(set.contains(rank));
+        assert!(set.contains(rank) && !set.lacks(rank));
         assert!(!set.insert(rank), "a second time");
     }
     assert!(!set.insert(last + 1), "beyond the capacity");
-    assert!(!set.contains(last + 1));
+    assert!(!set.contains(last + 1) && !set.lacks(last + 1), "it does not fit");
     assert_eq!(set.len(), 3);
     assert!(set.iter().eq([0, last - 1, last]));
     assert!(set.missing(u16::MAX).iter().eq(1..last - 1), "no further than the capacity");
