@@ -48,6 +48,8 @@ class Settings:
     udp_ports: int = 1
     lcores: int = 1
     name: str = "demo"
+    # With a job's number behind it, the multicast group of its results.
+    group: str = ""
 
 
 class Appliance:
@@ -249,6 +251,10 @@ def policy_keys(settings: Settings) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def _multicast(settings: Settings, job: int) -> str:
+    return f'multicast = "{settings.group}{job}"\n' if settings.group else ""
+
+
 def cores() -> tuple[int, int]:
     """The cores of control and of packets: different ones, where there are two."""
     main, *lcores = _cores(1)
@@ -296,7 +302,7 @@ def configuration(network: Network, settings: Settings, admin: Path) -> str:
     jobs = "\n".join(
         f'[[jobs]]\nid = {JOB + job}\nname = "{settings.name}{job}"\n'
         f"fan_in = {fan_in}\nwindow = {settings.window}\n"
-        f"members = [{members}]\n{policy}"
+        f"members = [{members}]\n{policy}{_multicast(settings, JOB + job)}"
         for job in range(settings.jobs)
     )
     drain = f'drain = "{_DRAIN_SECONDS:.0f}s"'

@@ -39,6 +39,8 @@ _LEAST_WINDOW = 512
 # What finds no slot goes to a parameter server; in the others the window must fit the pool.
 _WITH_SERVER = ("dsa", "atp", "always", "coin")
 _PING_TRIES = 10
+# Of IPv4 and of IPv6, for use within an organisation, without a job's number.
+_GROUPS = ("239.77.0.", "ff18::77:")
 # The build has its own clock.
 _BUILD_SECONDS = 3600.0
 
@@ -122,7 +124,8 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
     for name in netns.remove_leftovers():
         say(f"demo: removed {name}, which an earlier run left behind")
     rates = impairment.Rates(options.loss, options.duplicate, options.reorder, options.seed)
-    network = Network(options.workers, options.mtu, middle=rates.any, ip6=options.ip6, routed=options.routed)
+    ends = {"ip6": options.ip6, "routed": options.routed, "bridged": options.multicast}
+    network = Network(options.workers, options.mtu, middle=rates.any, **ends)
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
         # Registered before it exists: whatever happens from here on, it is removed.
@@ -238,6 +241,7 @@ def _settings(options: Options, network: Network) -> Settings:
         ring=4096 if options.reload or network.racks else 0,
         udp_ports=options.udp_ports,
         lcores=options.lcores,
+        group=_GROUPS[options.ip6] if options.multicast else "",
     )
 
 

@@ -23,8 +23,8 @@ from lab_cases import CASES
 from lab_plan import DEFAULT, planned
 from lab_tcp import CONTROLS, FLOWS
 from laboratory import Case, Lab, Sharing
-from options import between, size
 from process import Failure, Interrupted, Stop
+from quantities import between, size
 
 _BUILD_SECONDS = 3600.0
 _EXAMPLES = """\

@@ -62,7 +62,14 @@ class Network:
     """The namespaces of one run and the links between them."""
 
     def __init__(
-        self, workers: int, mtu: int, *, middle: bool, ip6: bool = False, routed: bool = False
+        self,
+        workers: int,
+        mtu: int,
+        *,
+        middle: bool,
+        ip6: bool = False,
+        routed: bool = False,
+        bridged: bool = False,
     ) -> None:
         prefix = f"pas-{os.getpid()}"
         self.mtu = mtu
@@ -71,7 +78,7 @@ class Network:
         self.appliance = f"{prefix}-app"
         self.middle = f"{prefix}-mid" if middle else None
         self.workers = [f"{prefix}-w{rank}" for rank in range(workers)]
-        racks = -(-workers // RACK) if workers > MOST_PORTS else 0
+        racks = -(-workers // RACK) if bridged or workers > MOST_PORTS else 0
         self.racks = [f"{prefix}-r{rack}" for rack in range(racks)]
         self.routers = [f"{prefix}-t{rank}" for rank in range(workers if routed else 0)]
 

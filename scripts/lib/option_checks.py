@@ -66,6 +66,11 @@ def _check_inline(parser: argparse.ArgumentParser, options: Options) -> None:
             parser.error(f"--{name.replace('_', '-')} is not for --inline")
 
 
+def _check_multicast(parser: argparse.ArgumentParser, options: Options) -> None:
+    if options.multicast and (options.mode != "sync" or options.neighbour or options.routed):
+        parser.error("--multicast: in --mode sync, without --neighbour and --routed")
+
+
 def _room(options: Options) -> int:
     return options.mtu - _HEADERS - (_IPV6_MORE if options.ip6 else 0)
 
@@ -108,6 +113,7 @@ def check(parser: argparse.ArgumentParser, options: Options) -> None:
         parser.error(f"--ip6, --routed and --collective: only with {most}")
     if options.wire and (options.dtype != "f32" or direct):
         parser.error("--wire: of f32, in --mode sync, without --neighbour")
+    _check_multicast(parser, options)
     if options.routed and (options.loss or options.duplicate or options.reorder):
         parser.error("--routed: the bad network has the routers' places")
     different = direct or options.reload or options.restart_appliance or options.loss or options.reorder

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from netns import MOST_PORTS, RACK
 from option_checks import MOST, check
+from quantities import between, loads, percent, size
 
 _ROOT = Path(__file__).resolve().parents[2]
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reduce_scatter", "allgather")
@@ -17,7 +16,6 @@ COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reduce_scatter", 
 OUTSTANDING = 64
 # `default` says nothing in the configuration.
 POLICIES = ("default", "dsa", "atp", "switchml", "iswitch", "panama", "always", "coin")
-_UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
 
 _EXAMPLES = """\
 examples:
@@ -43,6 +41,7 @@ examples:
   scripts/demo --wire mxint8                         in a quarter: OCP Microscaling blocks
   scripts/demo --ip6 --json                          over IPv6
   scripts/demo --routed                              every worker is behind a router
+  scripts/demo --multicast --json                    results go to a group of IP multicast
   scripts/demo --client c --json                     four programs in C, through libpascaline
   scripts/demo --client c-streams --json             the same, and small sums overtake large ones
   scripts/demo --client mpi --json                   four ranks of an unmodified program of MPI
@@ -78,6 +77,7 @@ class Options:
     wire: str | None
     ip6: bool
     routed: bool
+    multicast: bool
     payload: int
     mtu: int
     in_flight: int
@@ -107,45 +107,6 @@ class Options:
     keep: bool
     cleanup: bool
     json: bool
-
-
-def size(text: str) -> int:
-    """A number of bytes such as 65536, 64KiB or 16MiB."""
-    match = re.fullmatch(r"(\d+)\s*([KMG]?I?)B?", text.strip().upper())
-    if not match or match.group(2) not in _UNITS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size: write 65536, 64KiB or 16MiB")
-    return int(match.group(1)) * _UNITS[match.group(2)]
-
-
-def between(low: int, high: int) -> Callable[[str], int]:
-    """Reads whole numbers from `low` to `high`."""
-
-    def number(text: str) -> int:
-        if not text.isdecimal() or not low <= int(text) <= high:
-            raise argparse.ArgumentTypeError(f"{text!r} is not between {low} and {high}")
-        return int(text)
-
-    return number
-
-
-def _percent(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value <= 100.0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 100")
-    return value
-
-
-def _loads(text: str) -> list[float]:
-    try:
-        loads = sorted({float(word) for word in text.split(",")})
-    except ValueError:
-        loads = []
-    if not loads or not all(0.1 <= load <= 50 for load in loads):
-        raise argparse.ArgumentTypeError(f"{text!r}: write numbers between 0.1 and 50 with commas between")
-    return loads
 
 
 def parse(arguments: list[str]) -> Options:
@@ -257,6 +218,7 @@ def _add_appliance(parser: argparse.ArgumentParser) -> None:
     )
     add("--ip6", action="store_true", help="IPv6 in place of IPv4")
     add("--routed", action="store_true", help="a router between each worker and the appliance")
+    add("--multicast", action="store_true", help="results go to a group, in racks of workers behind bridges")
     add("--mtu", type=between(128, 9216), default=1500, metavar="BYTES", help="of every link (default 1500)")
 
 
@@ -280,9 +242,9 @@ def _add_topology(parser: argparse.ArgumentParser) -> None:
 
 def _add_bad_network(parser: argparse.ArgumentParser) -> None:
     bad = parser.add_argument_group("bad network, each in percent of all frames, in both directions")
-    bad.add_argument("--loss", type=_percent, default=0.0, metavar="PCT", help="lost")
-    bad.add_argument("--duplicate", type=_percent, default=0.0, metavar="PCT", help="sent twice")
-    bad.add_argument("--reorder", type=_percent, default=0.0, metavar="PCT", help="overtaken by later ones")
+    bad.add_argument("--loss", type=percent, default=0.0, metavar="PCT", help="lost")
+    bad.add_argument("--duplicate", type=percent, default=0.0, metavar="PCT", help="sent twice")
+    bad.add_argument("--reorder", type=percent, default=0.0, metavar="PCT", help="overtaken by later ones")
     bad.add_argument(
         "--impairment",
         choices=("auto", "netem", "userspace"),
@@ -328,7 +290,7 @@ def _add_olaf(parser: argparse.ArgumentParser) -> None:
     )
     olaf.add_argument(
         "--loads",
-        type=_loads,
+        type=loads,
         default=[1.5, 3.0, 12.0],
         metavar="X,Y",
         help="times the line's rate (1.5,3,12)",

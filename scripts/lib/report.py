@@ -91,6 +91,11 @@ class Outcome:
         """Whether all is as it has to be."""
         return not self.problems
 
+    @property
+    def packets_per_result(self) -> float:
+        """How many packets each result has left the appliance in."""
+        return self.metrics.total(m.RESULTS_SENT) / max(self.metrics.total(m.RESULTS), 1)
+
     def sum(self, key: str) -> int:
         """A count over all workers."""
         return sum(int(worker.get(key, 0)) for worker in self.workers)
@@ -122,6 +127,8 @@ class Outcome:
             "dtype": self.options.dtype,
             "collective": self.options.collective,
             "ip6": self.options.ip6,
+            "multicast": self.options.multicast,
+            "packets_per_result": round(self.packets_per_result, 3),
             "goodput_gbps_per_worker": round(statistics.fmean(goodputs), 4),
             "seconds_per_allreduce": {
                 "median": round(statistics.median(self.seconds), 6),

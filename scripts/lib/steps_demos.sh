@@ -142,9 +142,11 @@ demo_rejects_unknown_options() {
     ((code == 2))
 }
 
-# Over IPv6, and from behind routers.
+# Over IPv6, to groups of multicast in either, and from behind routers.
 demo_from_outside() {
     demo --ip6 --bytes 1MiB --allreduces 3 -- "${all_good[@]}" 'ip6' 'allreduces == 3' &&
+        demo --multicast --ip6 --jobs 2 --bytes 256KiB -- "${all_good[@]}" 'packets_per_result < 1.5' &&
+        demo --multicast --bytes 256KiB -- "${all_good[@]}" 'packets_per_result < 1.5' &&
         demo --routed --bytes 256KiB --allreduces 3 -- "${all_good[@]}" 'allreduces == 3'
 }
 

@@ -1,0 +1,50 @@
+"""Numbers of the command line, as argparse reads them: what is none ends the script with exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+
+_UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
+
+
+def size(text: str) -> int:
+    """A number of bytes such as 65536, 64KiB or 16MiB."""
+    match = re.fullmatch(r"(\d+)\s*([KMG]?I?)B?", text.strip().upper())
+    if not match or match.group(2) not in _UNITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: write 65536, 64KiB or 16MiB")
+    return int(match.group(1)) * _UNITS[match.group(2)]
+
+
+def between(low: int, high: int) -> Callable[[str], int]:
+    """Reads whole numbers from `low` to `high`."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not between {low} and {high}")
+        return int(text)
+
+    return number
+
+
+def percent(text: str) -> float:
+    """A share of 100."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 100.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 100")
+    return value
+
+
+def loads(text: str) -> list[float]:
+    """Multiples of what a line carries, with commas between, the least first."""
+    try:
+        found = sorted({float(word) for word in text.split(",")})
+    except ValueError:
+        found = []
+    if not found or not all(0.1 <= load <= 50 for load in found):
+        raise argparse.ArgumentTypeError(f"{text!r}: write numbers between 0.1 and 50 with commas between")
+    return found
