@@ -16,6 +16,7 @@ use toml::Spanned;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::tree::{Nearest, Planner, Refusal, Tree, Written};
+use crate::trees;
 
 /// What is wrong with a file, where, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +111,7 @@ impl EtcdAt {
 /// A job.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// Its number, the same at every appliance.
+    /// Its number, the same at every appliance; of several trees, the first one's.
     pub id: u16,
     /// Its name, the same at every appliance.
     pub name: String,
@@ -120,6 +121,8 @@ pub struct Job {
     pub terms: Map<String, Value>,
     /// Whether other appliances stand by with the parts of its tree.
     pub backups: bool,
+    /// How many trees it has, each over another root: for appliances, each is a job of its own.
+    pub trees: u16,
     shape: Shape,
 }
 
@@ -132,7 +135,21 @@ enum Shape {
 }
 
 impl Job {
-    /// Its tree over appliances that `may` have a part.
+    /// The numbers of its trees: each is the job after the one before it.
+    pub fn numbers(&self) -> impl Iterator<Item = u16> + use<> {
+        let first = self.id;
+        (0..self.trees).map(move |tree| first.saturating_add(tree))
+    }
+
+    /// Its trees over appliances that `may` have a part, one for each of its [numbers](Self::numbers).
+    ///
+    /// # Errors
+    /// There is none, in words.
+    pub fn all_trees(&self, network: &Network, may: &dyn Fn(usize) -> bool) -> Result<Vec<Tree>, Refusal> {
+        Ok(trees::all(network, self, self.tree(network, may)?, may))
+    }
+
+    /// Its first tree over appliances that `may` have a part.
     ///
     /// # Errors
     /// There is none, in words.
@@ -267,6 +284,7 @@ struct RawJob {
     tree: Option<Vec<RawEdge>>,
     plan: Option<Spanned<PathBuf>>,
     backups: Option<Spanned<bool>>,
+    trees: Option<Spanned<u16>>,
     #[serde(default)]
     terms: Map<String, Value>,
 }

@@ -21,8 +21,8 @@ use crate::tree::Tree;
 
 use self::leadership::Leadership;
 pub use self::leadership::{LeadershipView, Standing};
-pub(crate) use self::view::ApplianceView;
-pub use self::view::{Placement, View};
+pub(crate) use self::view::{ApplianceView, JobView};
+pub use self::view::{NodeView, Placement, View, Way};
 
 /// Moves that are remembered.
 pub(crate) const MOVES: usize = 200;
@@ -99,7 +99,7 @@ pub struct Move {
 /// What has to be remembered across a restart.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Note {
-    /// A job's tree; and what it was made for.
+    /// A tree by its number; and what it was made for.
     Tree(u16, String, Tree),
     /// What an appliance was told of a job; none if it was told to forget it.
     Pushed(String, u16, Option<Value>),
@@ -110,7 +110,7 @@ pub enum Note {
 /// What was remembered.
 #[derive(Debug, Clone, Default)]
 pub struct Stored {
-    /// Of each job: what its tree was made for, and the tree.
+    /// Of each tree's number: what it was made for, and the tree.
     pub trees: BTreeMap<u16, (String, Tree)>,
     /// What each appliance was told of each job.
     pub pushed: BTreeMap<(String, u16), Value>,
@@ -142,6 +142,7 @@ pub struct Core {
     jobs: Vec<Job>,
     interval: Duration,
     down_after: Duration,
+    /// By their numbers: a job has as many of these as trees, from its own on.
     trees: BTreeMap<u16, Tree>,
     pushed: BTreeMap<(String, u16), Value>,
     seen: Vec<Seen>,
@@ -189,11 +190,16 @@ impl Core {
         }
     }
 
-    /// What a job's tree depends on, as text.
-    fn made_for(&self, job: &Job, planned: &Tree) -> String {
+    /// What a job's trees depend on, as text.
+    fn made_for(&self, job: &Job, planned: &[Tree]) -> String {
         let hosts: Vec<&str> = job.ranks.iter().map(|&host| self.network.hosts[host].name.as_str()).collect();
-        // A tree is a list of texts and numbers: it cannot fail.
-        serde_json::to_string(&(hosts, planned)).unwrap_or_default()
+        // A tree is a list of texts and numbers: it cannot fail. One alone is written as it always was, so
+        // that a store of a time when there were no others is still read.
+        match planned {
+            [one] => serde_json::to_string(&(hosts, one)),
+            all => serde_json::to_string(&(hosts, all)),
+        }
+        .unwrap_or_default()
     }
 
     /// How many appliances there are.
@@ -245,8 +251,9 @@ impl Core {
         }
     }
 
-    fn job(&self, id: u16) -> Option<&Job> {
-        self.jobs.iter().find(|job| job.id == id)
+    /// The job that has a tree of this number.
+    fn job(&self, number: u16) -> Option<&Job> {
+        self.jobs.iter().find(|job| job.numbers().any(|own| own == number))
     }
 }
 

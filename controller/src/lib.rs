@@ -16,10 +16,12 @@ mod plan;
 pub mod routes;
 mod store;
 mod tree;
+mod trees;
 
 pub use self::config::{Config, ConfigError, EtcdAt, Job, StoreAt};
 pub use self::core::{
-    Ask, Core, Health, LeadershipView, Method, Move, Next, Note, Placement, Standing, Stored, View,
+    Ask, Core, Health, LeadershipView, Method, Move, Next, NodeView, Note, Placement, Standing, Stored, View,
+    Way,
 };
 pub use self::keeper::Keeper;
 pub use self::network::{Appliance, Host, Network, Switch};

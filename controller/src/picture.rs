@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 use std::time::Duration;
 
-use crate::core::{ApplianceView, Core, Health, LeadershipView, View};
+use crate::core::{ApplianceView, Core, Health, JobView, LeadershipView, NodeView, View};
 use crate::network::Network;
 
 const WIDTH: f64 = 960.0;
@@ -11,7 +11,7 @@ const ROW: f64 = 130.0;
 const TOP: f64 = 60.0;
 const LINE: f64 = 16.0;
 const MOVES_SHOWN: usize = 10;
-/// One for each job, in turn.
+/// One for each tree, in turn.
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 const STYLE: &str = "text{font:13px sans-serif;fill:#222}.dim{fill:#666;font-size:11px}.cable{stroke:#bbb}\
                      .switch{fill:#eee;stroke:#888}.up{fill:#d9f0d3;stroke:#1b7837}\
@@ -82,7 +82,7 @@ pub(crate) fn svg(core: &Core, now: Duration) -> String {
     let (network, view) = (core.network(), core.view(now));
     let layout = Layout::of(network);
     let standing = standing(&view.leadership);
-    let shown = view.moves.len().min(MOVES_SHOWN) + view.jobs.len() + standing.len();
+    let shown = view.moves.len().min(MOVES_SHOWN) + drawn(&view).count() + standing.len();
     let height = layout.bottom + 60.0 + LINE * shown as f64;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\">\
@@ -111,9 +111,10 @@ pub(crate) fn svg(core: &Core, now: Duration) -> String {
     for (text, colour) in standing {
         line(&mut out, &text, colour);
     }
-    for (job, colour) in view.jobs.iter().zip(COLOURS.iter().cycle()) {
-        let told = if job.in_force { "in force" } else { "not in force everywhere" };
-        line(&mut out, &format!("job {} {:?}: {} ranks, {told}", job.id, job.name, job.ranks), colour);
+    for Drawn { job, id, in_force, colour, .. } in drawn(&view) {
+        let told = if in_force { "in force" } else { "not in force everywhere" };
+        let of = if id == job.id { String::new() } else { format!(" tree {}", id - job.id + 1) };
+        line(&mut out, &format!("job {id} {:?}{of}: {} ranks, {told}", job.name, job.ranks), colour);
     }
     for moved in view.moves.iter().take(MOVES_SHOWN) {
         line(&mut out, &format!("{:.0} s ago: {}", moved.seconds_ago, moved.text), "#444");
@@ -137,11 +138,32 @@ fn standing(leadership: &LeadershipView) -> Vec<(String, &'static str)> {
     lines
 }
 
+/// A tree, as it is drawn.
+struct Drawn<'a> {
+    job: &'a JobView,
+    id: u16,
+    in_force: bool,
+    tree: &'a [NodeView],
+    colour: &'static str,
+}
+
+/// The trees of all jobs.
+fn drawn(view: &View) -> impl Iterator<Item = Drawn<'_>> {
+    let trees = view.jobs.iter().flat_map(|job| {
+        let further = job.further_trees.iter().map(move |tree| (job, tree.id, tree.in_force, &*tree.tree));
+        core::iter::once((job, job.id, job.in_force, &*job.tree)).chain(further)
+    });
+    let colours = COLOURS.into_iter().cycle();
+    trees.zip(colours).map(|((job, id, in_force, tree), colour)| Drawn { job, id, in_force, tree, colour })
+}
+
 fn trees(out: &mut String, core: &Core, view: &View, layout: &Layout) {
     let network = core.network();
-    for (job, colour) in view.jobs.iter().zip(COLOURS.iter().cycle()) {
-        let line = if job.in_force { Line::InForce } else { Line::Untold };
-        for node in &job.tree {
+    for Drawn { job, id, in_force, tree, colour } in drawn(view) {
+        let line = if in_force { Line::InForce } else { Line::Untold };
+        // A worker's lines in several trees are side by side.
+        let beside = 4.0 * f64::from(id - job.id);
+        for node in tree {
             let Some(at) = network.appliance(&node.appliance) else { continue };
             let to = node.parent.as_deref().and_then(|parent| network.appliance(parent));
             if let Some(to) = to {
@@ -154,7 +176,7 @@ fn trees(out: &mut String, core: &Core, view: &View, layout: &Layout) {
             for &rank in &node.ranks {
                 let host = core.host_of(job.id, rank).map(|host| layout.hosts[host]);
                 if let Some((x, y)) = host {
-                    curve(out, (x, y - 12.0), layout.appliances[at], colour, line);
+                    curve(out, (x + beside, y - 12.0), layout.appliances[at], colour, line);
                 }
             }
         }

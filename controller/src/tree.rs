@@ -64,6 +64,11 @@ impl Node {
 }
 
 impl Tree {
+    /// The part that has nobody above it.
+    pub fn root(&self) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.parent.is_none())
+    }
+
     /// The part of an appliance.
     pub fn node(&self, appliance: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| node.appliance == appliance)

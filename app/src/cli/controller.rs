@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use clap::Args;
 use hyper::Method;
 use pascaline_controller::routes::{Shared, api, page};
-use pascaline_controller::{Appliance, Ask, Clock, Config, Core, Keeper, Next, Note, open};
+use pascaline_controller::{Appliance, Ask, Clock, Config, Core, Keeper, Next, NodeView, Note, open};
 use serde_json::Value;
 
 use crate::admin::server::{Credentials, InForce, Token, behind_guard, unix};
@@ -112,20 +112,24 @@ fn check(config: &Config, as_json: bool) -> anyhow::Result<ExitCode> {
     println!("  controls {}", config.store);
     for job in &view.jobs {
         println!("  job {} {:?}: {} ranks", job.id, job.name, job.ranks);
-        for node in &job.tree {
-            let above =
-                node.parent.as_ref().map_or("the root".to_owned(), |parent| format!("below {parent}"));
-            let backups = match node.backups.as_slice() {
-                [] => String::new(),
-                backups => format!(", backed up by {}", backups.join(", ")),
-            };
-            println!(
-                "    {}, {above}: fan_in {}, ranks {:?}{backups}",
-                node.appliance, node.fan_in, node.ranks
-            );
+        print_tree(&job.tree);
+        for further in &job.further_trees {
+            println!("  job {} is another tree of it", further.id);
+            print_tree(&further.tree);
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn print_tree(tree: &[NodeView]) {
+    for node in tree {
+        let above = node.parent.as_ref().map_or("the root".to_owned(), |parent| format!("below {parent}"));
+        let backups = match node.backups.as_slice() {
+            [] => String::new(),
+            backups => format!(", backed up by {}", backups.join(", ")),
+        };
+        println!("    {}, {above}: fan_in {}, ranks {:?}{backups}", node.appliance, node.fan_in, node.ranks);
+    }
 }
 
 fn client(appliance: &Appliance) -> anyhow::Result<Client> {

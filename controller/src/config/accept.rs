@@ -1,6 +1,7 @@
 //! From what is written to what is meant.
 
 mod store;
+mod trees;
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -197,16 +198,14 @@ impl Accept<'_> {
         let mut ids = BTreeSet::new();
         let mut jobs = Vec::new();
         for raw in written {
-            if !ids.insert(*raw.id.get_ref()) {
-                let message = format_args!("there are two jobs {}", raw.id.get_ref()).to_string();
-                return Err(self.error(&raw.id, message, "give each a number of its own"));
-            }
             let job = self.job(network, &hosts, raw)?;
+            self.numbers(raw, &job, &mut ids)?;
             // Whether there is a tree at all does not depend on which appliances are up.
             let may = |at: usize| !network.appliances[at].spare;
             let refuse = |Refusal { message, remedy }| self.error(&raw.name, message, remedy);
             let tree = job.tree(network, &may).map_err(refuse)?;
             tree.check_links(network).map_err(refuse)?;
+            self.roots(network, raw, &job, &may)?;
             jobs.push(job);
         }
         Ok(jobs)
@@ -240,20 +239,16 @@ impl Accept<'_> {
                 remedy,
             ));
         }
-        let backups = self.backups(raw)?;
+        let (backups, trees) = (self.backups(raw)?, self.trees(raw)?);
         let shape = self.shape(network, raw)?;
         let (id, name) = (*raw.id.get_ref(), raw.name.get_ref().clone());
-        Ok(Job { id, name, ranks, terms: raw.terms.clone(), backups, shape })
+        Ok(Job { id, name, ranks, terms: raw.terms.clone(), backups, trees, shape })
     }
 
     /// As written; else yes, where workers can turn to another appliance at all.
     fn backups(&self, raw: &RawJob) -> Checked<bool> {
-        let said = |key: &str, value: &str| raw.terms.get(key).and_then(Value::as_str) == Some(value);
-        let what = match () {
-            () if said("mode", "olaf") => "mode = \"olaf\"",
-            () if said("protocol", "switchml") => "protocol = \"switchml\"",
-            () if raw.terms.get("server").and_then(Value::as_bool) == Some(true) => "server = true",
-            () => return Ok(raw.backups.as_ref().is_none_or(|backups| *backups.get_ref())),
+        let Some(what) = with_one_appliance(raw) else {
+            return Ok(raw.backups.as_ref().is_none_or(|backups| *backups.get_ref()));
         };
         if let Some(written) = raw.backups.as_ref().filter(|backups| *backups.get_ref()) {
             let message = format!("backups, and terms with {what}: its members know one appliance");
@@ -313,5 +308,16 @@ impl Accept<'_> {
             }
         }
         Ok(Written(above.into_iter().collect()))
+    }
+}
+
+/// The key of its terms for which the members of a job know one appliance, if there is such a one.
+fn with_one_appliance(raw: &RawJob) -> Option<&'static str> {
+    let said = |key: &str, value: &str| raw.terms.get(key).and_then(Value::as_str) == Some(value);
+    match () {
+        () if said("mode", "olaf") => Some("mode = \"olaf\""),
+        () if said("protocol", "switchml") => Some("protocol = \"switchml\""),
+        () if raw.terms.get("server").and_then(Value::as_bool) == Some(true) => Some("server = true"),
+        () => None,
     }
 }

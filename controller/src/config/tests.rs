@@ -69,6 +69,46 @@ fn mistakes_are_told_with_their_place() {
     mistake("terms = { window = 512, order = \"rank\" }", "plan = \"none.json\"", "none.json");
 }
 
+#[test]
+fn trees_are_as_many_as_there_are_roots_and_numbers_for() {
+    assert!(parsed(EXAMPLE).unwrap().jobs.iter().all(|job| job.trees == 1));
+    let one = "\ntrees = 1 ";
+    mistake(one, "\ntrees = 0 ", "0 trees");
+    mistake(one, "\ntrees = 9 ", "9 trees");
+    let apart = EXAMPLE.replacen("id = 2\n", "id = 7\n", 1);
+    let with = |keys: &str| {
+        parsed(&apart.replacen(one, &format!("\n{keys} "), 1)).map_err(|error| error.replace('\n', " "))
+    };
+    let refused = |keys: &str| with(keys).err().unwrap_or_else(|| panic!("{keys} is accepted"));
+    let few = refused("trees = 3");
+    assert!(few.contains("3 trees, and appliances for 1: with spine0-a as roots"), "{few}");
+    assert!(few.contains("add an appliance") && few.contains("or write trees = 1"), "{few}");
+    assert_eq!(with("trees = 1").unwrap().jobs[0].numbers().collect::<Vec<_>>(), [1]);
+    for terms in ["mode = \"olaf\"", "protocol = \"switchml\"", "server = true", "multicast = \"239.1.1.1\""]
+    {
+        let text = apart.replacen(one, "\ntrees = 2 ", 1).replacen("\nbackups = true", "\n", 1).replacen(
+            "order = \"rank\"",
+            terms,
+            1,
+        );
+        let error = parsed(&text).unwrap_err();
+        assert!(error.contains("2 trees, and terms with ") && error.contains("remedy: leave"), "{error}");
+    }
+    let high = apart.replacen("id = 1\n", "id = 65535\n", 1).replacen(one, "\ntrees = 2 ", 1);
+    assert!(parsed(&high).unwrap_err().contains("each has the next job's number"));
+    let more = "\n[[appliances]]\nname = \"spine1-a\"\nat = \"spine1\"\naddress = \"10.82.1.254\"\n\
+                admin = \"10.82.1.254:9466\"\nmac = \"02:00:00:00:82:ff\"\n";
+    let two = parsed(&(EXAMPLE.replacen(one, "\ntrees = 2 ", 1) + more)).unwrap_err();
+    assert!(two.contains("there are two jobs 2"), "{two}");
+    let two = parsed(&(apart.replacen(one, "\ntrees = 2 ", 1) + more)).unwrap();
+    assert_eq!(two.jobs[0].numbers().collect::<Vec<_>>(), [1, 2]);
+    let trees = two.jobs[0].all_trees(&two.network, &|at| !two.network.appliances[at].spare).unwrap();
+    assert_eq!(
+        trees.iter().map(|tree| &*tree.root().unwrap().appliance).collect::<Vec<_>>(),
+        ["spine0-a", "spine1-a"]
+    );
+}
+
 /// The example's lines about etcd, in place of its store.
 #[test]
 fn several_controllers_remember_in_etcd() {

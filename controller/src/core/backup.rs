@@ -13,9 +13,10 @@ const MOST: usize = 3;
 
 impl Core {
     /// Finds a backup for each part that has none which may answer, the nearest pairs first. An appliance has
-    /// one part in a job, ready or in force.
+    /// one part in a tree, ready or in force.
     pub(super) fn back_up(&mut self, now: Duration) {
-        let jobs: Vec<u16> = self.jobs.iter().filter(|job| job.backups).map(|job| job.id).collect();
+        let jobs = self.jobs.iter().filter(|job| job.backups);
+        let jobs: Vec<u16> = jobs.flat_map(crate::Job::numbers).collect();
         for job in jobs {
             while let Some((place, by)) = self.pair(job) {
                 let by = self.network.appliances[by].name.clone();
@@ -32,25 +33,32 @@ impl Core {
         }
     }
 
-    /// The nearest part without a backup and appliance without a part, spare ones first.
+    /// The nearest part without a backup and appliance without a part, spare ones first; among equals the one
+    /// that has least to do with the job's other trees.
     fn pair(&self, job: u16) -> Option<(usize, usize)> {
         let (network, tree) = (&self.network, self.trees.get(&job)?);
         let there = |name: &str| network.appliance(name).is_some_and(|at| self.is_there(at));
         let bare = |(_, node): &(usize, &Node)| !node.backups.iter().any(|name| there(name));
-        let free: Vec<usize> = (0..self.seen.len())
+        let others: Vec<&Tree> =
+            self.job(job)?.numbers().filter_map(|other| self.trees.get(&other)).collect();
+        let parts = |at: usize| {
+            others.iter().filter(|tree| tree.part(&network.appliances[at].name).is_some()).count()
+        };
+        let free: Vec<(usize, usize)> = (0..self.seen.len())
             .filter(|&at| self.is_there(at) && tree.part(&network.appliances[at].name).is_none())
+            .map(|at| (parts(at), at))
             .collect();
         let pairs = tree.nodes.iter().enumerate().filter(bare).flat_map(|(place, node)| {
             let far =
                 network.appliance(&node.appliance).map(|at| network.distances(network.appliances[at].at));
             let far = far.unwrap_or_default();
-            free.iter().filter_map(move |&at| {
+            free.iter().filter_map(move |&(parts, at)| {
                 let other = &network.appliances[at];
                 let links = far.get(other.at).copied().filter(|&links| links < usize::MAX)?;
-                self.can_take(tree, node, at).then_some((!other.spare, links, place, at))
+                self.can_take(tree, node, at).then_some((!other.spare, links, place, parts, at))
             })
         });
-        pairs.min().map(|(_, _, place, at)| (place, at))
+        pairs.min().map(|(_, _, place, _, at)| (place, at))
     }
 
     /// Whether an appliance may answer: of one that nobody has heard yet it is not known.

@@ -1,8 +1,10 @@
 //! Who takes the part of an appliance that has failed.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Core, Health, Note};
+use crate::tree::Tree;
 
 impl Core {
     /// Finds appliances that have been silent for too long, and somebody for their parts.
@@ -38,16 +40,22 @@ impl Core {
         let jobs: Vec<u16> =
             self.trees.iter().filter(|(_, tree)| tree.node(&name).is_some()).map(|(id, _)| *id).collect();
         for job in jobs {
+            // Another tree of the same job may have been the reason to plan this one anew.
+            if self.trees.get(&job).is_none_or(|tree| tree.node(&name).is_none()) {
+                continue;
+            }
             if let Some(by) = self.standing_by(&name, job).or_else(|| self.stand_in(failed, job)) {
                 let by = self.network.appliances[by].name.clone();
                 let text = format!("job {job}: {by} takes the part of {name}, every rank as it was");
                 self.take_part(job, &name, &by);
                 self.changed(job, now, text);
-            } else if let Some(tree) = self.without(job) {
-                let text =
-                    format!("job {job}: planned anew without {name}, over {} appliances", tree.nodes.len());
-                self.trees.insert(job, tree);
-                self.changed(job, now, text);
+            } else if let Some(trees) = self.without(job) {
+                let over = trees.values().map(|tree| tree.nodes.len()).max().unwrap_or(0);
+                self.moved(now, format!("job {job}: planned anew without {name}, over {over} appliances"));
+                for (number, tree) in trees {
+                    self.trees.insert(number, tree);
+                    self.looks_at_all(number, now);
+                }
             } else if self.waiting.insert((job, name.clone())) {
                 self.moved(now, format!("job {job}: nobody can take the part of {name}: it waits for it"));
             }
@@ -70,17 +78,24 @@ impl Core {
         spare.or_else(|| network.nearest(switch, free)).or_else(|| network.nearest(switch, may))
     }
 
-    /// Another tree, of those that are not down.
-    fn without(&self, job: u16) -> Option<crate::Tree> {
+    /// Other trees for all of a job, of appliances that are not down: a worker has one rank for all of them.
+    fn without(&self, job: u16) -> Option<BTreeMap<u16, Tree>> {
         let may = |at: usize| self.seen[at].health != Health::Down && !self.network.appliances[at].spare;
-        let tree = self.job(job)?.tree(&self.network, &may).ok()?;
-        (tree.check_links(&self.network).is_ok() && Some(&tree) != self.trees.get(&job)).then_some(tree)
+        let known = self.job(job)?;
+        let trees = known.all_trees(&self.network, &may).ok()?;
+        let linked = trees.iter().all(|tree| tree.check_links(&self.network).is_ok());
+        let trees: BTreeMap<u16, Tree> = known.numbers().zip(trees).collect();
+        (linked && trees.get(&job) != self.trees.get(&job)).then_some(trees)
     }
 
     /// A job has another tree, or the same one with other backups: everybody is looked at, and told.
     pub(super) fn changed(&mut self, job: u16, now: Duration, text: String) {
-        self.waiting.retain(|(waiting, _)| *waiting != job);
         self.moved(now, text);
+        self.looks_at_all(job, now);
+    }
+
+    fn looks_at_all(&mut self, job: u16, now: Duration) {
+        self.waiting.retain(|(waiting, _)| *waiting != job);
         for at in 0..self.seen.len() {
             self.seen[at].queue.clear();
             self.seen[at].in_force.remove(&job);
@@ -90,11 +105,11 @@ impl Core {
     }
 
     /// A job's tree is to be remembered as it is now.
-    pub(super) fn decided(&mut self, job: u16) {
-        let (Some(job), Some(tree)) = (self.job(job), self.trees.get(&job)) else { return };
+    pub(super) fn decided(&mut self, number: u16) {
+        let (Some(job), Some(tree)) = (self.job(number), self.trees.get(&number)) else { return };
         let may = |at: usize| !self.network.appliances[at].spare;
-        let Ok(planned) = job.tree(&self.network, &may) else { return };
-        let note = Note::Tree(job.id, self.made_for(job, &planned), tree.clone());
+        let Ok(planned) = job.all_trees(&self.network, &may) else { return };
+        let note = Note::Tree(number, self.made_for(job, &planned), tree.clone());
         self.notes.push(note);
     }
 }

@@ -143,27 +143,33 @@ impl Core {
         for job in self.jobs.clone() {
             let may = |at: usize| !self.network.appliances[at].spare;
             // The file has been checked with the same appliances.
-            let Ok(planned) = job.tree(&self.network, &may) else { continue };
+            let Ok(planned) = job.all_trees(&self.network, &may) else { continue };
             let made_for = self.made_for(&job, &planned);
             let leads = self.leadership.leads();
-            let kept = trees.get(&job.id).filter(|(known, tree)| {
+            let known = |number: u16| {
+                let (known, tree) = trees.get(&number)?;
                 // One that follows may have a newer file: what is in force is what the leader has made.
-                (*known == made_for || !leads)
-                    && tree.nodes.iter().all(|node| self.network.appliance(&node.appliance).is_some())
-            });
-            let mut tree = kept.map_or(planned, |(_, tree)| tree.clone());
-            for node in tree.nodes.iter_mut().filter(|_| leads) {
-                // The file may have changed.
-                node.backups.retain(|name| job.backups && self.network.appliance(name).is_some());
-                node.gathering &= job.backups;
-            }
-            if kept.is_none() && leads {
-                self.notes.push(Note::Tree(job.id, made_for, tree.clone()));
-                self.moved(now, format!("job {}: planned over {} appliances", job.id, tree.nodes.len()));
-            }
-            if self.trees.get(&job.id) != Some(&tree) {
-                self.seen.iter_mut().for_each(|seen| drop(seen.in_force.remove(&job.id)));
-                self.trees.insert(job.id, tree);
+                let holds = (*known == made_for || !leads)
+                    && tree.nodes.iter().all(|node| self.network.appliance(&node.appliance).is_some());
+                holds.then(|| tree.clone())
+            };
+            // All trees or none: a worker has the same rank in each.
+            let kept: Option<Vec<Tree>> = job.numbers().map(known).collect();
+            let is_new = kept.is_none() && leads;
+            for (number, mut tree) in job.numbers().zip(kept.unwrap_or(planned)) {
+                for node in tree.nodes.iter_mut().filter(|_| leads) {
+                    // The file may have changed.
+                    node.backups.retain(|name| job.backups && self.network.appliance(name).is_some());
+                    node.gathering &= job.backups;
+                }
+                if is_new {
+                    self.notes.push(Note::Tree(number, made_for.clone(), tree.clone()));
+                    self.moved(now, format!("job {number}: planned over {} appliances", tree.nodes.len()));
+                }
+                if self.trees.get(&number) != Some(&tree) {
+                    self.seen.iter_mut().for_each(|seen| drop(seen.in_force.remove(&number)));
+                    self.trees.insert(number, tree);
+                }
             }
         }
         for at in 0..self.seen.len() {

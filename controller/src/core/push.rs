@@ -152,16 +152,21 @@ impl Core {
     }
 
     /// What an appliance is to be told of a job.
-    pub(super) fn body(&self, appliance: &str, job: u16) -> Option<Value> {
-        let (job, tree) = (self.job(job)?, self.trees.get(&job)?);
+    pub(super) fn body(&self, appliance: &str, number: u16) -> Option<Value> {
+        let (job, tree) = (self.job(number)?, self.trees.get(&number)?);
         let node = tree.part(appliance)?;
         let mut body = job.terms.clone();
         // A running appliance has no region left for it, and a sum that a server completes would not go up.
         for (key, value) in [("addressing", json!("shared")), ("server", json!(false))] {
             body.entry(key).or_insert(value);
         }
-        body.insert("id".to_owned(), json!(job.id));
-        body.insert("name".to_owned(), json!(job.name));
+        body.insert("id".to_owned(), json!(number));
+        // Each tree is a job of its own, and no two have one name.
+        let name = match number - job.id {
+            0 => job.name.clone(),
+            further => format!("{} tree {}", job.name, further + 1),
+        };
+        body.insert("name".to_owned(), json!(name));
         body.insert("fan_in".to_owned(), json!(tree.fan_in(node)));
         // Whoever does not come to a backup may be alive where the part was before.
         if appliance != node.appliance || node.gathering {

@@ -27,6 +27,20 @@ pub struct Placement {
     pub local_rank: usize,
     /// How many ranks that appliance has, appliances below it among them.
     pub local_ranks: usize,
+    /// The job's other trees, in order: it is the same rank there. For appliances the first of them is the
+    /// job with the next number, and so on.
+    pub further_trees: Vec<Way>,
+}
+
+/// Where a rank sends to in one of several trees.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Way {
+    /// Its appliance's name.
+    pub appliance: String,
+    /// The appliance's address and UDP port.
+    pub address: String,
+    /// As those of the first tree.
+    pub backups: Vec<String>,
 }
 
 /// Everything at a moment.
@@ -74,9 +88,22 @@ pub struct JobView {
     pub name: String,
     /// Its ranks.
     pub ranks: usize,
-    /// Whether every appliance of its tree has its part, and every backup that answers.
+    /// Whether every appliance of its trees has its part, and every backup that answers.
     pub in_force: bool,
-    /// Its tree.
+    /// Its tree; of several, the first.
+    pub tree: Vec<NodeView>,
+    /// Its other trees, in order.
+    pub further_trees: Vec<TreeView>,
+}
+
+/// One of several trees of a job.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct TreeView {
+    /// The number of the job that it is for its appliances.
+    pub id: u16,
+    /// As that of the job.
+    pub in_force: bool,
+    /// The tree.
     pub tree: Vec<NodeView>,
 }
 
@@ -123,10 +150,11 @@ impl Core {
                 true,
             );
         }
-        let (Some(known), Some(tree)) = (self.job(job), self.trees.get(&job)) else {
+        let (Some(known), Some(tree)) = (self.jobs.iter().find(|own| own.id == job), self.trees.get(&job))
+        else {
             return refuse(format!("no job {job}"), "GET /api/v1/status lists the jobs", false);
         };
-        let Some((node, local)) = tree.place(rank) else {
+        let Some((node, local_rank)) = tree.place(rank) else {
             let most = known.ranks.len();
             return refuse(
                 format!("job {job} has no rank {rank}"),
@@ -134,20 +162,36 @@ impl Core {
                 false,
             );
         };
-        let at = self.network.appliance(&node.appliance);
-        let Some(at) = at.filter(|&at| self.seen[at].in_force.contains_key(&job)) else {
-            let what = format!("appliance {} does not have job {job} yet", node.appliance);
-            return refuse(what, "ask again; GET /api/v1/status says what it waits for", true);
+        let ways: Result<Vec<Way>, String> = known.numbers().map(|number| self.way(number, rank)).collect();
+        let mut ways = match ways {
+            Ok(ways) => ways.into_iter(),
+            Err(what) => return refuse(what, "ask again; GET /api/v1/status says what it waits for", true),
         };
+        let Way { appliance, address, backups } = ways.next().unwrap_or_default();
         Ok(Placement {
             job,
             rank,
             workers: known.ranks.len(),
+            appliance,
+            address,
+            backups,
+            local_rank,
+            local_ranks: tree.fan_in(node),
+            further_trees: ways.collect(),
+        })
+    }
+
+    /// Where a rank sends to in the tree of this number; or why nowhere yet.
+    fn way(&self, number: u16, rank: u16) -> Result<Way, String> {
+        let place = self.trees.get(&number).and_then(|tree| tree.place(rank));
+        let (node, _) = place.ok_or_else(|| format!("rank {rank} has no place in job {number} yet"))?;
+        let at = self.network.appliance(&node.appliance);
+        let at = at.filter(|&at| self.seen[at].in_force.contains_key(&number));
+        let at = at.ok_or_else(|| format!("appliance {} does not have job {number} yet", node.appliance))?;
+        Ok(Way {
             appliance: node.appliance.clone(),
             address: self.network.appliances[at].address.to_string(),
             backups: node.backups.iter().filter_map(|name| self.address(name)).collect(),
-            local_rank: local,
-            local_ranks: tree.fan_in(node),
         })
     }
 
@@ -183,10 +227,18 @@ impl Core {
     }
 
     fn job_view(&self, job: &crate::Job) -> JobView {
-        let tree = self.trees.get(&job.id).cloned().unwrap_or_default();
+        let mut trees = job.numbers().map(|number| self.tree_view(number));
+        let (in_force, tree) = trees.next().map_or((false, Vec::new()), |first| (first.in_force, first.tree));
+        let further_trees: Vec<TreeView> = trees.collect();
+        let in_force = in_force && further_trees.iter().all(|tree| tree.in_force);
+        JobView { id: job.id, name: job.name.clone(), ranks: job.ranks.len(), in_force, tree, further_trees }
+    }
+
+    fn tree_view(&self, id: u16) -> TreeView {
+        let tree = self.trees.get(&id).cloned().unwrap_or_default();
         let node = |node: &crate::Node| {
             let seen = self.network.appliance(&node.appliance).map(|at| &self.seen[at]);
-            let found = seen.and_then(|seen| seen.in_force.get(&job.id));
+            let found = seen.and_then(|seen| seen.in_force.get(&id));
             NodeView {
                 appliance: node.appliance.clone(),
                 parent: node.parent.clone(),
@@ -200,11 +252,11 @@ impl Core {
         let nodes: Vec<NodeView> = tree.nodes.iter().map(node).collect();
         let ready = |name: &String| {
             let seen = self.network.appliance(name).map(|at| &self.seen[at]);
-            seen.is_none_or(|seen| seen.health != Health::Up || seen.in_force.contains_key(&job.id))
+            seen.is_none_or(|seen| seen.health != Health::Up || seen.in_force.contains_key(&id))
         };
         let backed = nodes.iter().flat_map(|node| &node.backups).all(ready);
         let in_force = backed && !nodes.is_empty() && nodes.iter().all(|node| node.state.is_some());
-        JobView { id: job.id, name: job.name.clone(), ranks: job.ranks.len(), in_force, tree: nodes }
+        TreeView { id, in_force, tree: nodes }
     }
 
     /// The host of a rank.

@@ -7,6 +7,11 @@ fn the_document_lists_the_routes_and_the_picture_everything() {
     let document = serde_json::to_value(Document::openapi()).unwrap();
     let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
     assert_eq!(paths, ["/api/v1/jobs/{job}/ranks/{rank}", "/api/v1/openapi.json", "/api/v1/status"]);
+    let schemas = &document["components"]["schemas"];
+    for name in ["Placement", "JobView"] {
+        assert!(schemas[name]["properties"].get("further_trees").is_some(), "{name}: {schemas}");
+    }
+    assert!(schemas["Way"].is_object() && schemas["TreeView"].is_object());
     let text = include_str!("../../../conf/controller.toml");
     let config = Config::parse(std::path::Path::new("controller.toml"), text).unwrap();
     let core = Core::new(&config, Stored::default(), Duration::ZERO);

@@ -18,8 +18,9 @@ const BETWEEN: Duration = Duration::from_millis(200);
 /// Who says where the appliance is.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ControllerArgs {
-    /// Ask this controller for the appliance; --rank is that among all workers of the job then: unix:PATH,
-    /// ADDRESS:PORT or https://HOST:PORT. Given again: ask that one too, if this one does not answer.
+    /// Ask this controller for the appliance, or for those of all the job's trees; --rank is that among all
+    /// workers of the job then: unix:PATH, ADDRESS:PORT or https://HOST:PORT. Given again: ask that one too,
+    /// if this one does not answer.
     #[arg(long, value_name = "WHERE", conflicts_with_all = ["appliance", "ranks"])]
     controller: Vec<Address>,
     /// The file with the controller's token, if it asks for one.
@@ -83,14 +84,31 @@ fn ask(clients: &[Client], path: &str) -> anyhow::Result<Value> {
 }
 
 impl Placed {
-    /// Without the backups that a controller has named, for a worker that cannot turn to them.
+    /// Without the backups that a controller has named, for a worker that cannot turn to them. Trees stay:
+    /// one that leaves some out would not be with the other ranks.
     pub(crate) fn at_one(mut self) -> Self {
         if self.workers.is_some() {
-            let end = self.who.appliance.find(',').unwrap_or(self.who.appliance.len());
-            self.who.appliance.truncate(end);
+            self.who.appliance = without_backups(&self.who.appliance);
         }
         self
     }
+}
+
+/// The appliances of all trees and their backups, as `--appliance` takes them.
+fn appliances(answer: &Value) -> anyhow::Result<String> {
+    let tree = |tree: &Value| {
+        let address = tree["address"].as_str().context("the controller's answer lacks address")?;
+        let backups = tree["backups"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        Ok(core::iter::once(address).chain(backups).collect::<Vec<_>>().join(","))
+    };
+    let further = answer["further_trees"].as_array().into_iter().flatten();
+    let trees = core::iter::once(answer).chain(further).map(tree).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(trees.join(";"))
+}
+
+fn without_backups(appliances: &str) -> String {
+    let firsts = appliances.split(';').filter_map(|tree| tree.split(',').next());
+    firsts.collect::<Vec<_>>().join(";")
 }
 
 impl RankArgs {
@@ -109,14 +127,11 @@ impl RankArgs {
             number.with_context(|| format!("the controller's answer lacks {key}"))
         };
         let rank = number("local_rank")?;
-        let address = answer["address"].as_str().context("the controller's answer lacks address")?;
-        let backups = answer["backups"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let who = Self {
-            appliance: core::iter::once(address).chain(backups).collect::<Vec<_>>().join(","),
-            rank,
-            ranks: number("local_ranks")?,
-            ..self.clone()
-        };
+        let appliance = appliances(&answer)?;
+        let who = Self { appliance, rank, ranks: number("local_ranks")?, ..self.clone() };
         Ok(Placed { who, workers: Some(number("workers")?), first: self.rank.saturating_sub(rank) })
     }
 }
+
+#[cfg(test)]
+mod tests;
