@@ -14,7 +14,7 @@ from lab_etcd import Killing, several
 from lab_middle import middle_killed
 from lab_multicast import multicast
 from lab_tcp import tcp
-from lab_trees import trees
+from lab_trees import controlled_trees, trees
 from lab_verified import verified
 from laboratory import Case, Done, Lab, Parents
 from process import Failure, run
@@ -260,6 +260,7 @@ CASES: dict[str, Callable[[Lab, Case], None]] = {
     "tcp": tcp,
     "multicast": multicast,
     "trees": trees,
+    "controlled_trees": controlled_trees,
     "verified": verified,
 }
 

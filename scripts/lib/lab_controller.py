@@ -34,9 +34,16 @@ class Controller:
     """One `pascaline controller`, and what comes after it if it is killed."""
 
     def __init__(
-        self, binary: Path, fabric: Fabric, files: Path, job: str = "", shared: Shared | None = None
+        self,
+        binary: Path,
+        fabric: Fabric,
+        files: Path,
+        job: str = "",
+        shared: Shared | None = None,
+        *,
+        trees: int = 1,
     ) -> None:
-        """With the lab's job, or with this one as TOML; alone, or one of several."""
+        """With the lab's job over so many trees, or with this one as TOML; alone, or one of several."""
         self._files = files
         self._lives = 0
         self.seconds = 0.0
@@ -46,7 +53,8 @@ class Controller:
         file = files / f"{self._name}.toml"
         self._page = f"127.0.0.1:{free_port()}"
         own = [f'listen = "unix:{self._socket}"', f'page = "{self._page}"', *_store(files, shared)]
-        file.write_text(_configuration(fabric, files, own, job or _job(fabric)))
+        job = job or _job(fabric, trees)
+        file.write_text(_configuration(fabric, files, own, job, fabric.spines[:trees]))
         self._command = [str(binary), "controller", "-c", str(file)]
         # Each lab case begins with a controller that remembers nothing.
         for old in files.glob("controller.sqlite*"):
@@ -160,8 +168,8 @@ def _store(files: Path, shared: Shared | None) -> list[str]:
     return ["[etcd]", f"endpoints = [{endpoints}]", member, f'lease = "{shared.lease_seconds}s"']
 
 
-def _configuration(fabric: Fabric, files: Path, own: list[str], job: str) -> str:
-    """The controller's TOML: the whole network."""
+def _configuration(fabric: Fabric, files: Path, own: list[str], job: str, roots: list[Site]) -> str:
+    """The controller's TOML: the whole network, with appliances at all leaves and at these spines."""
     lines = ["[controller]", 'interval = "100ms"', f'down_after = "{_DOWN_AFTER}"', *own]
     for spine in fabric.spines:
         lines += ["[[switches]]", f'name = "{spine.name}"']
@@ -172,7 +180,7 @@ def _configuration(fabric: Fabric, files: Path, own: list[str], job: str) -> str
         for address in leaf.members:
             lines += ["[[hosts]]", f'name = "w{number}"', f'at = "{leaf.name}"', f'address = "{address}"']
             number += 1
-    for site in [*fabric.leaves, fabric.spines[0]]:
+    for site in [*fabric.leaves, *roots]:
         lines += _appliance(site, site.name, files)
     lines += [*_appliance(fabric.spare, fabric.leaves[0].name, files), "spare = true"]
     return "\n".join([*lines, job, ""])
@@ -189,6 +197,7 @@ def _appliance(site: Site, at: str, files: Path) -> list[str]:
     ]
 
 
-def _job(fabric: Fabric) -> str:
+def _job(fabric: Fabric, trees: int) -> str:
     names = ", ".join(f'"w{number}"' for number in range(fabric.shape.workers))
-    return f'[[jobs]]\nid = {JOB}\nname = "controlled"\nranks = [{names}]\nterms = {{ window = 512 }}'
+    terms = f"trees = {trees}\nterms = {{ window = 512 }}"
+    return f'[[jobs]]\nid = {JOB}\nname = "controlled"\nranks = [{names}]\n{terms}'

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from appliance import Appliance
 from fabric import Site
+from lab_controller import JOB, Controller
 from laboratory import Case, Done, Lab
 from process import Failure
 
@@ -23,6 +25,10 @@ _LEAST_OF_IDEAL = 0.875
 # Of its rate, what a congested path has left.
 _CONGESTED = 0.25
 _MOST_SECONDS_AWAY = 1.0
+# Under a controller, of whose appliances a root has no backup: it waits for 0.8 s, then tells the others.
+_MOST_SECONDS_AWAY_TOLD = 4.0
+# Of its part of a stream, what a root's link may carry, and what some are sent again.
+_MOST_OF_PART = 1.25
 # Where the rates are measured, shorter turns would measure the beginning of each allreduce.
 _JUDGED_BYTES = 2 << 20
 
@@ -69,6 +75,69 @@ def trees(lab: Lab, case: Case) -> None:
     lab.accounts_hold(case)
     for spine in spines:
         lab.clear(spine)
+
+
+def controlled_trees(lab: Lab, case: Case) -> None:
+    """A controller gives a job one tree, then one at each spine; then a root is killed half way, for good."""
+    leaves, spines = lab.fabric.leaves, lab.fabric.spines
+    if len(spines) < 2:
+        raise Failure("several trees take several spines: --spines 2")
+    everywhere = [*leaves, *spines, lab.fabric.spare]
+    for site in everywhere:
+        lab.clear(site)
+        lab.appliance(site, lab.settings(fan_in=0, jobs=0))
+    with _controller(lab, 1) as control:
+        one = _placed(lab, control)
+    with _controller(lab, len(spines)) as control:
+        several = _placed(lab, control)
+        killed = _placed(lab, control, lab.appliances.pop(spines[0].name))
+        control.wait_in_force(lab.stop)
+        again = _placed(lab, control)
+        moves = [move for move in control.moves() if "takes the part" in move]
+    names = [f"{leaf.name}-{spine.name}" for leaf in leaves for spine in spines]
+    streams = {name: several.links[name] / lab.stream for name in names}
+    away = max(killed.seconds) - several.median
+    verified = all(done.verified for done in (one, several, killed, again))
+    faster = one.median / several.median
+    case.figures = {
+        "verified": verified,
+        "trees": len(spines),
+        "one_seconds": round(one.median, 4),
+        "seconds": round(several.median, 4),
+        "times_one": round(faster, 3),
+        "root_link_streams": {name: round(sent, 4) for name, sent in streams.items()},
+        "killed": [round(seconds, 4) for seconds in killed.seconds],
+        "seconds_away": round(away, 3),
+        "after_seconds": round(again.median, 4),
+        "moves": moves,
+    }
+    part = 1 / len(spines)
+    case.demand(verified, "not every worker has verified every sum")
+    case.demand(min(streams.values()) >= part, "a root's link has carried less than its part of a stream")
+    case.demand(max(streams.values()) <= part * _MOST_OF_PART, "a root's link has carried more than its part")
+    case.demand(away <= _MOST_SECONDS_AWAY_TOLD, "the workers were away for too long")
+    if lab.bytes >= _JUDGED_BYTES:
+        case.demand(faster >= _LEAST_OF_IDEAL * len(spines), "several trees carry too little more than one")
+    lab.accounts_hold(case)
+    for site in everywhere:
+        lab.clear(site)
+
+
+@contextmanager
+def _controller(lab: Lab, trees: int) -> Iterator[Controller]:
+    """One whose job has so many trees, once all appliances have been told."""
+    control = Controller(lab.binary, lab.fabric, lab.files, trees=trees)
+    try:
+        control.wait_in_force(lab.stop)
+        yield control
+    finally:
+        control.end()
+
+
+def _placed(lab: Lab, control: Controller, dies: Appliance | None = None) -> Done:
+    """All workers where the controller says; an appliance may be killed half way, for good."""
+    kill = dies.kill if dies else None
+    return lab.allreduce(lab.fabric.leaves, job=JOB, controller=control.where, half_way=kill)
 
 
 def _over(lab: Lab, spines: list[Site], dies: Appliance | None = None) -> Done:

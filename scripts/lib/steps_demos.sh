@@ -312,11 +312,14 @@ lab_multicast() {
 # docs/lab.md has the figures.
 lab_trees() {
     local output=$logs/lab-trees.json
-    bounded 120 scripts/lab --test --json --bytes 256KiB --allreduces 12 --case trees \
+    bounded 180 scripts/lab --test --json --bytes 256KiB --allreduces 12 --case trees \
+        --case controlled_trees \
         --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
     cat "$output"
     expect "$output" 'ok' 'cases["trees"]["verified"]' 'cases["trees"]["resumed"] > 0' \
-        'cases["trees"]["bytes"]["leaf0-spine0"] < 0.7' 'cases["trees"]["bytes"]["leaf0-spine1"] > 0.4'
+        'cases["trees"]["bytes"]["leaf0-spine0"] < 0.7' 'cases["trees"]["bytes"]["leaf0-spine1"] > 0.4' \
+        'cases["controlled_trees"]["verified"]' \
+        'max(cases["controlled_trees"]["root_link_streams"].values()) < 0.7'
 }
 
 # Between workers and a server, what is not for the appliance passes as it is. How fast is printed and not
