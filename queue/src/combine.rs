@@ -94,7 +94,16 @@ impl Kernel {
     }
 
     /// Turns a payload into an accumulator. False, and nothing done, if the packet has no room for it.
+    #[inline]
     fn begin<B: PacketBuf>(&self, packet: &mut B, update: &Update) -> bool {
+        // Most payloads are accumulators as they are: those take no call.
+        let weighted = self.mean.is_some() && update.count > 1;
+        (matches!(self.form, Form::Plain) && !weighted) || self.convert(packet, update)
+    }
+
+    /// The part of [`begin`](Self::begin) that changes the payload.
+    #[inline(never)]
+    fn convert<B: PacketBuf>(&self, packet: &mut B, update: &Update) -> bool {
         if let Form::Wide(wide) = self.form {
             let payload = update.payload();
             if !packet.set_len(payload.end + payload.len()) {
@@ -111,13 +120,13 @@ impl Kernel {
     }
 
     /// Turns an accumulator back into a payload.
+    #[inline]
     pub(crate) fn end<B: PacketBuf>(&self, packet: &mut B, update: &Update) {
-        let accumulator = self.accumulator(packet.bytes_mut(), update);
         if let Some(float) = self.mean {
-            float.divide(accumulator, update.count);
+            float.divide(self.accumulator(packet.bytes_mut(), update), update.count);
         }
         if let Form::Wide(wide) = self.form {
-            (wide.narrow)(accumulator);
+            (wide.narrow)(self.accumulator(packet.bytes_mut(), update));
             packet.truncate(update.payload().end);
         }
     }
