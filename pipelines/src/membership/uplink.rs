@@ -22,9 +22,11 @@ use alive::Waited;
 pub use told::{Parent, UplinkState, UplinkStatus, Upward};
 use ways::Ways;
 
-/// The first interval between two requests, and the longest: those of a worker.
+/// The first interval between two requests, and the longest.
 const FIRST_INTERVAL: Duration = Duration::from_millis(20);
 const LAST_INTERVAL: Duration = Duration::from_millis(100);
+/// The longest while it joins: a whole subtree waits for the answer, level by level.
+const JOINING_INTERVAL: Duration = Duration::from_millis(40);
 /// For so long after the last Leave of a worker the parent is asked whether all have left.
 const LINGER: Duration = Duration::from_secs(5);
 /// How far numbers of generations that are forming are from the parent's, at least: enough for five levels.
@@ -382,7 +384,9 @@ impl Uplink {
         // A member that nobody waits in asks nothing; while the job is suspended nobody waits for long.
         let silent = matches!(self.state, State::Member(_)) && !self.halted && !self.to_halt;
         self.due = (!silent).then(|| now.saturating_add(self.interval));
-        self.interval = (self.interval * 3 / 2).min(LAST_INTERVAL);
+        let joins = matches!(self.state, State::Joining(_));
+        let last = if joins { JOINING_INTERVAL } else { LAST_INTERVAL };
+        self.interval = (self.interval * 3 / 2).min(last);
         let lately = |sent| now.saturating_sub(sent) < ways::PATIENCE;
         self.asking = self.asking.filter(|_| self.sent.is_some_and(lately)).or(Some(now));
         (self.sent, self.said, self.silent) = (Some(now), now, self.silent.or(Some(now)));
