@@ -47,7 +47,7 @@ impl DType {
         }
     }
 
-    /// True if so many bytes are whole elements.
+    /// True if `len` bytes are a whole number of elements.
     #[must_use]
     #[inline(always)]
     pub(crate) const fn divides(self, len: usize) -> bool {

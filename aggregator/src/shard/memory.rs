@@ -20,9 +20,9 @@ pub(crate) struct Memory<B: PacketBuf, const WORDS: usize> {
     slots: Box<[Slot<B, WORDS>]>,
     /// A power of two.
     ways: usize,
-    /// Its logarithm: above so many bits, a slot's number is that of its set.
+    /// The binary logarithm of `ways`: a slot's number, shifted right by it, is its set's number.
     way_bits: u32,
-    /// Those bits, which are its way.
+    /// `ways` less one: a slot's number and this is the slot's way in its set.
     way_mask: usize,
     pub(crate) shares: Box<Shares>,
 }
