@@ -64,6 +64,10 @@ typedef enum pascaline_dtype {
   PASCALINE_BF16 = 4,
   // double
   PASCALINE_F64 = 5,
+  // 32 numbers of OCP MXFP8 (E4M3) behind their scale, 33 bytes; only added
+  PASCALINE_MXFP8 = 6,
+  // 32 numbers of OCP MXINT8 behind their scale, 33 bytes; only added
+  PASCALINE_MXINT8 = 7,
 } pascaline_dtype;
 
 // What an operation makes of the elements of all ranks.
@@ -111,7 +115,8 @@ extern "C" {
 // The URL is `pascaline://appliance:16420?job=1&rank=0&ranks=4`: a name, an IPv4 address, or an IPv6 address
 // in brackets; the port may be left out. Further keys: `payload`, `in_flight`, `congestion`, `spread`,
 // `udp_ports`, `bind`, `timeout` (`500ms`, `30`: of joining and of each operation), `join_timeout`,
-// `linger`, `partial=1` (take results that lack ranks). docs/clients.md explains them.
+// `linger`, `partial=1` (take results that lack ranks), `wire` (as `pascaline_set_wire`: `f32`, `f16`,
+// `bf16`, `mxfp8`, `mxint8`). docs/clients.md explains them.
 //
 // Whatever is returned, but for PASCALINE_ERR_NULL and PASCALINE_ERR_INTERNAL, `*handle` is then a handle:
 // after an error, one that `pascaline_last_error` and `pascaline_finalize` take.
@@ -256,6 +261,17 @@ enum pascaline_status pascaline_part(struct pascaline_handle *handle,
                                      const size_t *counts,
                                      size_t *first,
                                      size_t *length);
+
+// What `float` elements travel as from now on in the handle's operations that add: as `dtype`, one of
+// PASCALINE_F16, PASCALINE_BF16, PASCALINE_MXFP8 and PASCALINE_MXINT8, in half or a quarter of the bytes and
+// rounded, or as they are with PASCALINE_F32, as in the beginning. All ranks must say the same. Sums and
+// means are rounded so in pascaline_allreduce, pascaline_iallreduce, pascaline_reduce and
+// pascaline_reduce_scatter, whose parts must be whole blocks of 32 for the MX types; nothing else changes.
+//
+// # Safety
+// `handle` must be null or a handle.
+enum pascaline_status pascaline_set_wire(struct pascaline_handle *handle,
+                                         int dtype);
 
 // Joins `count` streams of a job, 1 to 64, and waits until all ranks have. Each is a handle of its own, with
 // every call of this header, and may be used by another thread: what is begun in one does not wait for what

@@ -8,7 +8,7 @@ use pascaline_worker::{Op, StartError};
 
 use crate::handle::{Call, pascaline_handle};
 use crate::status::{Fault, pascaline_status};
-use crate::tensor::{Operation, Tensor, What, parts};
+use crate::tensor::{Operation, Tensor, What, narrow, parts};
 use crate::{pascaline_request, required, with};
 
 use pascaline_status as Status;
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn pascaline_iallreduce(
         // SAFETY: this function's contract.
         let operation = unsafe { prepare(input, output, count, dtype, op) }?;
         // SAFETY: this function's contract, and `place` is not null.
-        unsafe { place.write(handle.submit(operation, call.hints)?) };
+        unsafe { place.write(handle.submit(operation, call.manner)?) };
         Ok(())
     })
 }
@@ -195,13 +195,29 @@ pub unsafe extern "C" fn pascaline_part(
     })
 }
 
+/// What `float` elements travel as from now on in the handle's operations that add: as `dtype`, one of
+/// PASCALINE_F16, PASCALINE_BF16, PASCALINE_MXFP8 and PASCALINE_MXINT8, in half or a quarter of the bytes and
+/// rounded, or as they are with PASCALINE_F32, as in the beginning. All ranks must say the same. Sums and
+/// means are rounded so in pascaline_allreduce, pascaline_iallreduce, pascaline_reduce and
+/// pascaline_reduce_scatter, whose parts must be whole blocks of 32 for the MX types; nothing else changes.
+///
+/// # Safety
+/// `handle` must be null or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pascaline_set_wire(handle: *mut pascaline_handle, dtype: c_int) -> pascaline_status {
+    with(handle, |_, call| {
+        call.manner.wire = narrow(dtype_of(dtype)?)?;
+        Ok(())
+    })
+}
+
 /// Carries an operation out, and notes what it was like.
 ///
 /// # Safety
 /// As for [`Operation::run`].
 unsafe fn now(handle: &pascaline_handle, call: &mut Call, operation: Operation) -> Result<(), Fault> {
     // SAFETY: this function's contract.
-    call.report = unsafe { handle.run(&operation, call.hints) }?;
+    call.report = unsafe { handle.run(&operation, call.manner) }?;
     Ok(())
 }
 

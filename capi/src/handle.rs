@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 
 use nix::sys::signal::SigSet;
-use pascaline_worker::{Config, Hints, Report, Worker};
+use pascaline_worker::{Config, Hints, Narrow, Report, Worker};
 
 use crate::status::{Fault, pascaline_status as Status};
 use crate::tensor::Operation;
@@ -39,8 +39,16 @@ pub(crate) struct Call {
     pub(crate) error: CString,
     pub(crate) report: Report,
     /// Of the operations to come.
-    pub(crate) hints: Hints,
+    pub(crate) manner: Manner,
     thread: Option<JoinHandle<()>>,
+}
+
+/// How an operation is carried out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Manner {
+    pub(crate) hints: Hints,
+    /// What sums of `float` travel as, if not as they are.
+    pub(crate) wire: Option<Narrow>,
 }
 
 #[derive(Debug)]
@@ -54,7 +62,7 @@ struct Shared {
 /// Operations that the thread carries out, in the order of their numbers.
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: VecDeque<(u64, Operation, Hints)>,
+    waiting: VecDeque<(u64, Operation, Manner)>,
     running: Option<u64>,
     done: BTreeMap<u64, Result<Report, Fault>>,
     latest: u64,
@@ -68,20 +76,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl pascaline_handle {
     /// Joins. A handle of one that could not tells why.
-    pub(crate) fn join(config: Result<Config, Fault>) -> (Self, Status) {
-        let place = config.as_ref().map_or((0, 0), |config| (config.rank, config.ranks));
-        match config.and_then(Self::member) {
+    pub(crate) fn join(told: Result<(Config, Option<Narrow>), Fault>) -> (Self, Status) {
+        let place = told.as_ref().map_or((0, 0), |(config, _)| (config.rank, config.ranks));
+        match told.and_then(|(config, wire)| Self::member(config, wire)) {
             Ok(member) => (member, Status::PASCALINE_OK),
             Err(fault) => (Self::no_member(place, &fault), fault.status),
         }
     }
 
     /// One that has joined.
-    pub(crate) fn member(config: Config) -> Result<Self, Fault> {
+    pub(crate) fn member(config: Config, wire: Option<Narrow>) -> Result<Self, Fault> {
         let place = (config.rank, config.ranks);
         let shared = Arc::new(Shared::new(Some(Worker::join(config)?)));
         let thread = Shared::start(&shared)?;
-        Ok(Self::new(place, shared, Call { thread: Some(thread), ..Call::default() }))
+        let manner = Manner { wire, ..Manner::default() };
+        Ok(Self::new(place, shared, Call { manner, thread: Some(thread), ..Call::default() }))
     }
 
     /// One that only tells why it could not join.
@@ -110,7 +119,7 @@ impl pascaline_handle {
     ///
     /// # Safety
     /// As for [`Operation::run`].
-    pub(crate) unsafe fn run(&self, operation: &Operation, hints: Hints) -> Result<Report, Fault> {
+    pub(crate) unsafe fn run(&self, operation: &Operation, manner: Manner) -> Result<Report, Fault> {
         let mut queue = lock(&self.shared.queue);
         // Each of them has a deadline, and no others come.
         while queue.running.is_some() || !queue.waiting.is_empty() {
@@ -118,14 +127,14 @@ impl pascaline_handle {
         }
         drop(queue);
         // SAFETY: this function's contract.
-        unsafe { self.shared.run(operation, hints) }
+        unsafe { self.shared.run(operation, manner) }
     }
 
     /// Leaves an operation to the thread. Returns its number.
     ///
     /// # Safety
     /// As for [`Operation::run`], until the request is done.
-    pub(crate) unsafe fn submit(&self, operation: Operation, hints: Hints) -> Result<u64, Fault> {
+    pub(crate) unsafe fn submit(&self, operation: Operation, manner: Manner) -> Result<u64, Fault> {
         if lock(&self.shared.worker).is_none() {
             return Err(of_no_use());
         }
@@ -136,7 +145,7 @@ impl pascaline_handle {
         }
         queue.latest += 1;
         let number = queue.latest;
-        queue.waiting.push_back((number, operation, hints));
+        queue.waiting.push_back((number, operation, manner));
         self.shared.changed.notify_all();
         Ok(number)
     }
@@ -196,11 +205,11 @@ impl Shared {
     fn serve(&self) {
         let mut queue = lock(&self.queue);
         loop {
-            if let Some((number, operation, hints)) = queue.waiting.pop_front() {
+            if let Some((number, operation, manner)) = queue.waiting.pop_front() {
                 queue.running = Some(number);
                 drop(queue);
                 // SAFETY: whoever submitted it promised so until the request is done, which it is not yet.
-                let outcome = unsafe { self.run(&operation, hints) };
+                let outcome = unsafe { self.run(&operation, manner) };
                 queue = lock(&self.queue);
                 queue.running = None;
                 queue.done.insert(number, outcome);
@@ -237,11 +246,11 @@ impl Shared {
 
     /// # Safety
     /// As for [`Operation::run`].
-    unsafe fn run(&self, operation: &Operation, hints: Hints) -> Result<Report, Fault> {
+    unsafe fn run(&self, operation: &Operation, manner: Manner) -> Result<Report, Fault> {
         let mut worker = lock(&self.worker);
         let member = worker.as_mut().ok_or_else(of_no_use)?;
         // SAFETY: this function's contract.
-        let ran = catch_unwind(AssertUnwindSafe(|| unsafe { operation.run(member, hints) }));
+        let ran = catch_unwind(AssertUnwindSafe(|| unsafe { operation.run(member, manner) }));
         ran.unwrap_or_else(|panic| {
             // What it has left half done must not be used.
             *worker = None;

@@ -47,6 +47,10 @@ pub enum pascaline_dtype {
     PASCALINE_BF16 = 4,
     /// double
     PASCALINE_F64 = 5,
+    /// 32 numbers of OCP MXFP8 (E4M3) behind their scale, 33 bytes; only added
+    PASCALINE_MXFP8 = 6,
+    /// 32 numbers of OCP MXINT8 behind their scale, 33 bytes; only added
+    PASCALINE_MXINT8 = 7,
 }
 
 /// What an operation makes of the elements of all ranks.
@@ -94,7 +98,8 @@ pub struct pascaline_report {
 /// The URL is `pascaline://appliance:16420?job=1&rank=0&ranks=4`: a name, an IPv4 address, or an IPv6 address
 /// in brackets; the port may be left out. Further keys: `payload`, `in_flight`, `congestion`, `spread`,
 /// `udp_ports`, `bind`, `timeout` (`500ms`, `30`: of joining and of each operation), `join_timeout`,
-/// `linger`, `partial=1` (take results that lack ranks). docs/clients.md explains them.
+/// `linger`, `partial=1` (take results that lack ranks), `wire` (as `pascaline_set_wire`: `f32`, `f16`,
+/// `bf16`, `mxfp8`, `mxint8`). docs/clients.md explains them.
 ///
 /// Whatever is returned, but for PASCALINE_ERR_NULL and PASCALINE_ERR_INTERNAL, `*handle` is then a handle:
 /// after an error, one that `pascaline_last_error` and `pascaline_finalize` take.

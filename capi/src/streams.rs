@@ -5,7 +5,7 @@ use core::panic::AssertUnwindSafe;
 use core::{mem, ptr, slice};
 use std::panic::catch_unwind;
 
-use pascaline_worker::{Config, Hints, JoinError, MAX_STREAMS};
+use pascaline_worker::{Config, Hints, JoinError, MAX_STREAMS, Narrow};
 
 use crate::handle::pascaline_handle;
 use crate::status::{Fault, pascaline_status};
@@ -114,18 +114,18 @@ pub unsafe extern "C" fn pascaline_set_layer(
         if layer > layers || (layer == 0) != (layers == 0) {
             return Err(wrong());
         }
-        call.hints = Hints { layer, layers, remaining: None };
+        call.manner.hints = Hints { layer, layers, remaining: None };
         Ok(())
     })
 }
 
 /// As many handles as streams: members, or those that tell why they are none.
-fn join(config: Result<Config, Fault>, streams: u16) -> (Vec<pascaline_handle>, Status) {
-    let place = config.as_ref().map_or((0, 0), |config| (config.rank, config.ranks));
+fn join(told: Result<(Config, Option<Narrow>), Fault>, streams: u16) -> (Vec<pascaline_handle>, Status) {
+    let place = told.as_ref().map_or((0, 0), |(config, _)| (config.rank, config.ranks));
     let mut members = Vec::new();
-    let joined = config.and_then(|config| {
+    let joined = told.and_then(|(config, wire)| {
         for stream in config.of_streams(streams).map_err(JoinError::from)? {
-            members.push(pascaline_handle::member(stream)?);
+            members.push(pascaline_handle::member(stream, wire)?);
         }
         Ok(())
     });

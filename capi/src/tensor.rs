@@ -3,8 +3,9 @@
 use core::slice;
 
 use pascaline_wire::DType;
-use pascaline_worker::{Collective, Hints, Op, Parts, Report, Worker};
+use pascaline_worker::{Collective, Narrow, Op, Parts, Report, Worker};
 
+use crate::handle::Manner;
 use crate::status::{Fault, pascaline_status as Status};
 
 /// Elements that lie in the caller's memory.
@@ -59,16 +60,44 @@ impl Tensor {
         Ok(())
     }
 
-    /// The bytes as they lie there.
+    /// What lies there, in place; or a copy, if it is only read: others may read it meanwhile, too, or it may
+    /// not be writable at all.
     ///
     /// # Safety
-    /// They must be readable and writable, and nobody else may use them while the slice lives.
-    unsafe fn bytes<'a>(self) -> &'a mut [u8] {
-        if self.bytes == 0 {
-            return &mut [];
+    /// It must be readable, and writable unless it is only read, and nobody else may use it while the slice
+    /// lives. Any bytes must be a `T`.
+    unsafe fn lent<T: Copy>(self, only_read: bool, copy: &mut Vec<T>) -> Result<&mut [T], Fault> {
+        let (at, count) = (self.at.cast::<T>(), self.bytes / size_of::<T>());
+        if count == 0 {
+            return Ok(&mut []);
         }
-        // SAFETY: not null, and no longer than isize::MAX, as `new` has seen; the rest is the contract.
-        unsafe { slice::from_raw_parts_mut(self.at, self.bytes) }
+        if !at.is_aligned() {
+            let text = format_args!("the buffer is not at a multiple of {} bytes", align_of::<T>());
+            return Err(Fault::new(Status::PASCALINE_ERR_ARGUMENT, text));
+        }
+        if only_read {
+            // SAFETY: not null, no longer than isize::MAX, as `new` has seen, and aligned; the rest is the
+            // contract.
+            copy.extend_from_slice(unsafe { slice::from_raw_parts(at, count) });
+            return Ok(copy);
+        }
+        // SAFETY: as above.
+        Ok(unsafe { slice::from_raw_parts_mut(at, count) })
+    }
+}
+
+/// What `float` elements travel as that are to be of this type on the wire; `None` as they are.
+pub(crate) fn narrow(dtype: DType) -> Result<Option<Narrow>, Fault> {
+    match dtype {
+        DType::F32 => Ok(None),
+        DType::F16 => Ok(Some(Narrow::F16)),
+        DType::Bf16 => Ok(Some(Narrow::Bf16)),
+        DType::MxFp8 => Ok(Some(Narrow::MxFp8)),
+        DType::MxInt8 => Ok(Some(Narrow::MxInt8)),
+        DType::I32 | DType::F64 => {
+            let text = format_args!("float does not travel as {dtype}");
+            Err(Fault::new(Status::PASCALINE_ERR_UNSUPPORTED, text))
+        }
     }
 }
 
@@ -106,7 +135,8 @@ impl Operation {
     /// # Safety
     /// The tensor's memory must be readable, and writable unless it is only read, and nobody else may use it
     /// meanwhile.
-    pub(crate) unsafe fn run(&self, worker: &mut Worker, hints: Hints) -> Result<Report, Fault> {
+    pub(crate) unsafe fn run(&self, worker: &mut Worker, manner: Manner) -> Result<Report, Fault> {
+        let Manner { hints, wire } = manner;
         let collective = match &self.what {
             What::Allreduce(op) => Collective::Allreduce(*op),
             &What::Reduce { op, root, .. } => Collective::Reduce { op, root },
@@ -115,17 +145,24 @@ impl Operation {
             What::ReduceScatter(op, counts) => Collective::ReduceScatter { op: *op, parts: parts(counts) },
             What::Allgather(counts) => Collective::Allgather { parts: parts(counts) },
         };
-        let Tensor { at, bytes, dtype } = self.tensor;
-        let mut copy = Vec::new();
-        let tensor = if matches!(self.what, What::Reduce { reads: true, .. }) && bytes > 0 {
-            // The caller's memory may be read by others meanwhile, or not be writable at all.
-            // SAFETY: as in `bytes`, but that it is only read.
-            copy.extend_from_slice(unsafe { slice::from_raw_parts(at, bytes) });
-            &mut copy[..]
-        } else {
+        let only_read = matches!(self.what, What::Reduce { reads: true, .. });
+        if let Some(narrow) = wire.filter(|_| self.adds_floats()) {
+            let mut copy = Vec::<f32>::new();
             // SAFETY: this function's contract.
-            unsafe { self.tensor.bytes() }
+            let tensor = unsafe { self.tensor.lent(only_read, &mut copy) }?;
+            return Ok(worker.collective_narrow(&collective, tensor, narrow, hints)?);
+        }
+        let mut copy = Vec::<u8>::new();
+        // SAFETY: this function's contract.
+        let tensor = unsafe { self.tensor.lent(only_read, &mut copy) }?;
+        Ok(worker.collective(&collective, self.tensor.dtype, tensor, hints)?)
+    }
+
+    fn adds_floats(&self) -> bool {
+        let adds = match &self.what {
+            What::Allreduce(op) | What::Reduce { op, .. } | What::ReduceScatter(op, _) => op.adds(),
+            What::Broadcast(_) | What::Barrier | What::Allgather(_) => false,
         };
-        Ok(worker.collective(&collective, dtype, tensor, hints)?)
+        adds && self.tensor.dtype == DType::F32
     }
 }

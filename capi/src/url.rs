@@ -6,17 +6,20 @@ use core::str::FromStr;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
-use pascaline_worker::{Appliances, Config, CongestionControl};
+use pascaline_wire::DType;
+use pascaline_worker::{Appliances, Config, CongestionControl, Narrow};
 
 use crate::status::{Fault, pascaline_status as Status};
+use crate::tensor::narrow;
 
 const SCHEME: &str = "pascaline://";
 const EXAMPLE: &str = "pascaline://appliance:16420?job=1&rank=0&ranks=4";
 const KEYS: &str = "job, rank, ranks, payload, in_flight, congestion, spread, udp_ports, dscp, bind, \
-                    timeout, join_timeout, linger, silence, partial";
+                    timeout, join_timeout, linger, silence, partial, wire";
 
-/// The configuration that a URL means. Asks DNS where the host is a name.
-pub(crate) fn config(url: &str) -> Result<Config, Fault> {
+/// The configuration that a URL means, and what sums of `float` travel as, if not as they are. Asks DNS where
+/// the host is a name.
+pub(crate) fn config(url: &str) -> Result<(Config, Option<Narrow>), Fault> {
     let rest = url.strip_prefix(SCHEME).ok_or_else(|| wrong(format_args!("it begins with {SCHEME}")))?;
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let pairs = pairs(query)?;
@@ -35,9 +38,10 @@ pub(crate) fn config(url: &str) -> Result<Config, Fault> {
     if let Some((key, value)) = pairs.iter().find(|(key, _)| *key == "join_timeout") {
         config.join_deadline = time(key, value)?;
     }
+    let wire = pairs.iter().find(|(key, _)| *key == "wire").map_or(Ok(None), |(_, value)| wire(value))?;
     let config = config.among(Appliances::read(place.strip_suffix('/').unwrap_or(place), address)?);
     config.check().map_err(|error| Fault::new(Status::PASCALINE_ERR_URL, error))?;
-    Ok(config)
+    Ok((config, wire))
 }
 
 /// The keys with their values, each once.
@@ -56,8 +60,8 @@ fn pairs(query: &str) -> Result<Vec<(&str, &str)>, Fault> {
 
 fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Fault> {
     match key {
-        // Read before all others, and behind them.
-        "job" | "rank" | "ranks" | "join_timeout" => {}
+        // Read before all others, or behind them.
+        "job" | "rank" | "ranks" | "join_timeout" | "wire" => {}
         "payload" => config.payload = number(key, value)?,
         "in_flight" => config.in_flight = number(key, value)?,
         "congestion" => {
@@ -120,6 +124,11 @@ fn address(place: &str) -> Result<SocketAddr, Fault> {
     };
     let mut found = (host, port).to_socket_addrs().map_err(|error| unknown(&error))?;
     found.next().ok_or_else(|| unknown(&"the name has no address"))
+}
+
+fn wire(value: &str) -> Result<Option<Narrow>, Fault> {
+    let unknown = || wrong(format_args!("wire={value}: expected f32, f16, bf16, mxfp8 or mxint8"));
+    narrow(DType::from_name(value).ok_or_else(unknown)?).map_err(|_| unknown())
 }
 
 fn number<T: FromStr<Err: Display>>(key: &str, value: &str) -> Result<T, Fault> {

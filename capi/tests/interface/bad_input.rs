@@ -27,6 +27,8 @@ fn urls_that_are_not_understood() {
         ("pascaline://10.0.0.1?job=1&rank=0&ranks=4&partial=maybe", "partial=maybe"),
         ("pascaline://10.0.0.1?job=1&rank=0&ranks=4&timeout=soon", "timeout=soon"),
         ("pascaline://10.0.0.1?job=1&rank=0&ranks=4&bind=here", "bind=here"),
+        ("pascaline://10.0.0.1?job=1&rank=0&ranks=4&wire=i32", "f16, bf16, mxfp8 or mxint8"),
+        ("pascaline://10.0.0.1?job=1&rank=0&ranks=4&wire=mx", "wire=mx"),
         ("pascaline://10.0.0.1?job=70000&rank=0&ranks=4", "job=70000"),
         ("pascaline://10.0.0.1?job=-1&rank=0&ranks=4", "job=-1"),
         ("pascaline://10.0.0.1?job=1&rank=4&ranks=4", "rank 4 of 4"),

@@ -13,6 +13,7 @@ mod bad_input;
 #[path = "../../../worker/tests/worker/job.rs"]
 #[allow(dead_code, reason = "shared with the worker's tests")]
 mod job;
+mod narrow;
 mod streams;
 
 use core::ffi::{c_int, c_void};
