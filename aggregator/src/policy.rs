@@ -58,7 +58,7 @@ impl Order {
     }
 }
 
-// Decoding takes an entry of `ALL` by its number.
+// `Rules::conflict` takes an entry of `ALL` by its number.
 const _: () = {
     let mut code = 0;
     while code < ConflictPolicy::ALL.len() {

@@ -40,12 +40,13 @@ pub(crate) enum Hold<B: PacketBuf> {
 
 /// One cache line with a one-word bitmap.
 ///
-/// Only the owner of the slot's set reads or writes it. Each field names the functions that write it.
+/// Only the owner of the slot's set reads or writes it. Each field names the functions that write it,
+/// here and in `slot/`; `scripts/lib/house.py` compares them with the code.
 #[repr(C, align(64))]
 pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     /// Key, and in the byte above it the element. Written by `begin` and `install`; every lookup compares it.
     name: u64,
-    /// The ranks inside. Written by `admit` and `admit_combined`, cleared by `begin`; read by `agrees`,
+    /// The ranks inside. Written by `admit`, `admit_missing`, `admit_combined` and `begin`; read by `agrees`,
     /// reminders, sweeps and `append_bitmap`.
     ranks: RankSet<WORDS>,
     /// Where the accumulator's payload lies while the slot is open: going through the packet would cost the
@@ -53,26 +54,26 @@ pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     /// says where they are. Written by `begin`, `open_fast`, `keep_first`, `collect`, `keep_fast` and
     /// `cache`. `accumulator` writes through it; otherwise it is only prefetched.
     payload: *mut u8,
-    /// What the slot holds. Written by `begin`, `open`, `open_fast`, `keep_first`, `cache`, `complete_fast`,
-    /// `sum`, `take` and `give_up_result`; `collect` and `keep_fast` add to what is kept. Read by all.
+    /// What the slot holds. Written by `begin`, `open`, `open_fast`, `keep_first`, `collect`, `keep_fast`,
+    /// `cache`, `complete_fast`, `complete_kept`, `sum`, `take` and `give_up_result`; read by all.
     hold: Hold<B>,
     /// Microseconds, wrapping: when the slot was last of use. Written by `touch`, `remind`, `begin` and
     /// `install`; read by `idle`, for the choice of a victim.
     touched: u32,
-    /// Microseconds, wrapping: when the missing ranks were last reminded. Read and written by `remind`,
-    /// cleared by `begin`.
+    /// Microseconds, wrapping: when the missing ranks were last reminded. Written by `remind` and `begin`;
+    /// read by `remind`.
     reminded: Option<NonZeroU32>,
     /// Fan-in and payload length. Written by `begin` and `install`; every contribution is compared with it.
     shape: Shape,
-    /// Contributions inside. Written as `ranks` is, and by `install`; read for completion.
+    /// Contributions inside. Written by `admit`, `admit_missing`, `admit_combined`, `begin` and `install`;
+    /// read for completion.
     count: u16,
     /// Of a partial, its priority; of a result, its [round](Self::round). Written by `begin`, `cache`,
-    /// `install`
-    /// and `halve_priority`; read by preemption and `yields_to`.
+    /// `install` and `halve_priority`; read by preemption and `yields_to`.
     priority: u16,
     /// When the first contribution arrived, and in the byte above it, flags. A clock of 56 bits goes for two
-    /// years. Written by `begin`, `install`, `note_flags`, `uncount` and `sum`; read by sweeps, results and
-    /// evictions.
+    /// years. Written by `begin`, `install`, `note_flags`, `uncount` and `sum_kept`; read by sweeps, results
+    /// and evictions.
     first: u64,
 }
 

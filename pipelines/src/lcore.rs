@@ -13,8 +13,12 @@
 //! 4 flush    Emitter::flush → io.transmit → tx_burst
 //! ```
 //!
-//! Packets of any other kind take the slow path: Classifier::classify, then Session::offer with a whole
-//! request.
+//! In this crate: `lcore/fast_path.rs` sorts, `classify/fast_path.rs` recognises, `lcore/sink.rs` hears what
+//! the pool says, `emit/results.rs` fans out. In the aggregator: `session/burst.rs` gathers,
+//! `session/fast_path.rs` adds, by `shard.rs`, in `slot/fast_path.rs`.
+//!
+//! Packets of any other kind take the slow path, `lcore/slow_path.rs`: Classifier::classify, then
+//! Session::offer with a whole request.
 
 use std::sync::Arc;
 

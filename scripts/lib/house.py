@@ -1,7 +1,7 @@
 """The rules of the house that no compiler knows: `house.py [RULE...]` prints every place that breaks one.
 
-Sizes of files, functions and lines, the number of lines of Rust outside tests, the form of modules, and which
-room may use which: docs/architecture.md has the table.
+Sizes of files, functions and lines, the number of lines of Rust outside tests, the form of modules, which
+room may use which (docs/architecture.md has the table), and who writes which field of a slot.
 
 The number of lines has a ratchet: what there is today. What is above the target is printed.
 """
@@ -216,6 +216,31 @@ def _allowed() -> dict[str, set[str]]:
     return {room: rows.keys() - named[room] if rows[room].startswith("all") else named[room] for room in rows}
 
 
+def slot_fields() -> Iterator[str]:
+    """The comment of each field of a slot names the functions that write it: those, and no others."""
+    path = "aggregator/src/slot.rs"
+    texts = [text for name, text in _texts((".rs",)) if name.startswith(("aggregator/src/slot/", path))]
+    struct = re.search(r"struct Slot<.*?\{\n(.*?)\n\}", (ROOT / path).read_text(), re.DOTALL)
+    fields = re.findall(r"((?: +///.*\n)+) +(\w+):", struct.group(1) if struct else "")
+    if not fields:
+        yield f"{path}: no fields of `Slot` found"
+    for comment, field in fields:
+        told = re.search(r"Written by (.*?)[.;]", comment.replace("///", ""), re.DOTALL)
+        named = set(re.findall(r"`(\w+)`", told.group(1))) if told else set()
+        writers = {writer for text in texts for writer in _writers(text, field)}
+        for function in sorted(named ^ writers):
+            has = "writes it, which its comment does not say" if function in writers else "does not write it"
+            yield f"{path}: {field}: `{function}` {has}"
+
+
+def _writers(text: str, field: str) -> Iterator[str]:
+    """The functions that assign the field of `self`, change it by a method or lend it out for writing."""
+    code = _RUST_TOKENS.sub("", text)
+    changes = rf"self\.{field}(?:\s*[-+*/|&^]?=(?!=)|\.(?:insert|replace|take)\w*\()|&mut self\.{field}\b"
+    for change in re.finditer(changes, code):
+        yield _RUST_FUNCTION.findall(code, 0, change.start())[-1]
+
+
 RULES: dict[str, Callable[[], Iterator[str]]] = {
     "file-sizes": file_sizes,
     "function-sizes": function_sizes,
@@ -223,6 +248,7 @@ RULES: dict[str, Callable[[], Iterator[str]]] = {
     "rust-lines": rust_lines,
     "module-form": module_form,
     "dependencies": dependencies,
+    "slot-fields": slot_fields,
 }
 
 if __name__ == "__main__":

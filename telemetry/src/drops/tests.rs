@@ -41,3 +41,18 @@ fn the_page_says_what_the_list_says() {
         "docs/drop-reasons.md is old: PASCALINE_WRITE=1 cargo test -p pascaline-telemetry the_page"
     );
 }
+
+#[test]
+fn the_map_says_of_each_reason_where_it_is_decided() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/architecture.md");
+    let written = std::fs::read_to_string(path).unwrap();
+    let (_, rest) = written.split_once("### Which file drops it?").unwrap();
+    let rows = rest.split("\n\n").nth(1).unwrap().lines().skip(2);
+    let cells: Vec<_> = rows.map(|row| row.split('|').nth(1).unwrap()).collect();
+    let named: Vec<_> = cells.iter().flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    for reason in DropReason::ALL {
+        let times = named.iter().filter(|name| **name == reason.name()).count();
+        assert_eq!(times, 1, "rows for {}", reason.name());
+    }
+    assert_eq!(named.len(), DropReason::ALL.len(), "{named:?}");
+}
