@@ -52,12 +52,12 @@ impl DType {
     #[inline(always)]
     pub(crate) const fn divides(self, len: usize) -> bool {
         // All but blocks have sizes that are powers of two: no division on the way of every packet.
-        if self.is_block() { len.is_multiple_of(mx::BYTES) } else { len & Self::PART[self as usize & 7] == 0 }
+        if self.is_block() { len.is_multiple_of(mx::BYTES) } else { len & Self::ODD[self as usize & 15] == 0 }
     }
 
-    /// By code, the bits of a length that are a part of an element, where its size is a power of two.
-    const PART: [usize; 8] = {
-        let (mut parts, mut at) = ([0; 8], 0);
+    /// By code, of four bits: the bits of a length below the size of an element, if that is a power of two.
+    const ODD: [usize; 16] = {
+        let (mut parts, mut at) = ([0; 16], 0);
         while at < Self::ALL.len() {
             parts[Self::ALL[at] as usize] = Self::ALL[at].size() - 1;
             at += 1;
