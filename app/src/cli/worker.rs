@@ -40,7 +40,7 @@ use self::check::first_mismatch;
 use self::collective::{CollectiveArgs, Kind};
 pub(crate) use self::command::{CommandArgs, command};
 pub(crate) use self::iswitch::{IswitchArgs, iswitch};
-use self::member::{Member, NoMember};
+use self::member::Member;
 pub(crate) use self::olaf::{OlafArgs, olaf};
 use self::report::gigabits;
 use self::sample::{Op, Order, Sample};
@@ -263,19 +263,11 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliances: Appliances)
         deadline: args.deadline,
         accept_partial: !args.refuse_partial,
         notice: Some(Notice(|text| eprintln!("warning: {text}"))),
-        dscp: args.who.dscp,
-        ..Config::new(appliances.appliance, args.who.job, args.who.rank, args.who.ranks)
+        ..args.who.config(appliances)
     };
-    let config = config.among(appliances);
     let mut worker = match Member::join(config, &args.driver) {
         Ok(worker) => worker,
-        Err(NoMember { message, waiting_for, status }) => {
-            eprintln!("error: {message}");
-            if args.json {
-                println!("{}", json!({"rank": args.who.rank, "error": message, "waiting_for": waiting_for}));
-            }
-            return Ok(status);
-        }
+        Err(none) => return Ok(none.tell(args.who.rank, args.json)),
     };
     let bar = match args.progress {
         Progress::Bar => ProgressBar::new(u64::from(args.iterations.get()))

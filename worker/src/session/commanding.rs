@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::net::SocketAddr;
+use core::str::FromStr;
 use core::time::Duration;
 
 use pascaline_wire::control::{Action, Control, Status};
@@ -50,6 +51,16 @@ impl Command {
             Self::Reset | Self::Halt | Self::SetH(_) => None,
         }
     }
+
+    /// The same with its PSN, if it names one, counted from this one on.
+    #[must_use]
+    pub const fn counted_from(self, first: u32) -> Self {
+        match self {
+            Self::FBcast(ahead) => Self::FBcast(first.wrapping_add(ahead)),
+            Self::Help(ahead) => Self::Help(first.wrapping_add(ahead)),
+            Self::Reset | Self::Halt | Self::SetH(_) => self,
+        }
+    }
 }
 
 impl fmt::Display for Command {
@@ -60,6 +71,28 @@ impl fmt::Display for Command {
             Self::SetH(ranks) => write!(f, "seth={ranks}"),
             Self::FBcast(psn) => write!(f, "fbcast={psn}"),
             Self::Help(psn) => write!(f, "help={psn}"),
+        }
+    }
+}
+
+/// As it is displayed.
+impl FromStr for Command {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (word, value) = text.split_once('=').unwrap_or((text, ""));
+        let psn = || value.parse().map_err(|_| format!("{word}=PSN: a number"));
+        match word {
+            "halt" | "reset" if !value.is_empty() => Err(format!("{word} takes no value")),
+            "halt" => Ok(Self::Halt),
+            "reset" => Ok(Self::Reset),
+            "seth" => value
+                .parse()
+                .map(Self::SetH)
+                .map_err(|_| "seth=H: how many contributions complete a PSN".to_owned()),
+            "fbcast" => psn().map(Self::FBcast),
+            "help" => psn().map(Self::Help),
+            _ => Err("expected halt, reset, seth=H, fbcast=PSN or help=PSN".to_owned()),
         }
     }
 }
@@ -189,15 +222,16 @@ impl Session {
         (header, ack): (&Header, &Control),
         rejection: Option<Rejection>,
     ) -> Handled {
+        let answers =
+            |commanding: &Commanding| ack.answers.is_none_or(|action| action == commanding.command.action());
+        let command = match &self.commanding {
+            Some(commanding) if answers(commanding) => commanding.command,
+            _ => return Err(Ignored::LateAnswer.into()),
+        };
         if ack.status == Status::TooMany {
             return Err(Ignored::NotFatal.into());
         }
-        let answered = |commanding: &mut Commanding| {
-            ack.answers.is_none_or(|action| action == commanding.command.action())
-        };
-        let Some(Commanding { command, .. }) = self.commanding.take_if(answered) else {
-            return Err(Ignored::LateAnswer.into());
-        };
+        self.commanding = None;
         if let Some(rejection) = rejection {
             self.counters.rejections += 1;
             return Ok(Some(Event::Commanded(Err(CommandFailure::Refused { command, rejection }))));

@@ -183,9 +183,7 @@ impl Session {
                 Ok(None)
             }
             (Some(Action::Leave), _) if mine && self.leaving.is_some() => self.on_left(now, header, &ack),
-            (Some(Action::Reset | Action::SetH | Action::Halt), rejection) if mine => {
-                self.on_commanded(now, (header, &ack), rejection)
-            }
+            (Some(_), rejection) if mine => self.on_commanded(now, (header, &ack), rejection),
             (Some(_), _) => Err(Ignored::LateAnswer.into()),
         }
     }

@@ -12,7 +12,7 @@ use pascaline_worker::{
 };
 use serde_json::{Value, json};
 
-use super::member::{DriverArgs, Member, NoMember, RankArgs};
+use super::member::{DriverArgs, Member, RankArgs};
 use super::{FAILED, REFUSED, cpu_seconds, gigabits, parse, report};
 
 const EXAMPLES: &str = "\
@@ -125,19 +125,11 @@ fn run(args: &BenchArgs, appliances: Appliances) -> anyhow::Result<ExitCode> {
         in_flight: args.in_flight,
         congestion: args.congestion,
         notice: Some(Notice(|text| eprintln!("warning: {text}"))),
-        dscp: args.who.dscp,
-        ..Config::new(appliances.appliance, args.who.job, args.who.rank, args.who.ranks)
+        ..args.who.config(appliances)
     };
-    let config = config.among(appliances);
     let mut worker = match Member::join(config, &args.driver) {
         Ok(worker) => worker,
-        Err(NoMember { message, waiting_for, status }) => {
-            eprintln!("error: {message}");
-            if args.json {
-                println!("{}", json!({"rank": args.who.rank, "error": message, "waiting_for": waiting_for}));
-            }
-            return Ok(status);
-        }
+        Err(none) => return Ok(none.tell(args.who.rank, args.json)),
     };
     let steps = u64::from(args.pings.get()) + u64::from(args.iterations.get());
     let bar = if args.no_progress { ProgressBar::hidden() } else { ProgressBar::new(steps) };

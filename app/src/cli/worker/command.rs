@@ -6,10 +6,10 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use pascaline_worker::{Command, CommandError, CommandFailure, Config, JoinError, JoinFailure, Worker};
+use pascaline_worker::{Command, CommandError, CommandFailure, Config, Worker};
 use serde_json::json;
 
-use super::member::RankArgs;
+use super::member::{RankArgs, by_kernel};
 use super::{FAILED, REFUSED, parse};
 
 const EXAMPLES: &str = "\
@@ -62,7 +62,7 @@ pub(crate) struct CommandArgs {
 pub(super) enum Step {
     Send(Command),
     /// The PSN is counted from the generation's first one.
-    FromFirst(fn(u32) -> Command, u32),
+    FromFirst(Command),
     Wait(Duration),
 }
 
@@ -70,25 +70,13 @@ impl FromStr for Step {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (word, value) = text.split_once('=').unwrap_or((text, ""));
-        let psn = |command: fn(u32) -> Command| {
-            let number = value.strip_prefix('+').unwrap_or(value);
-            let psn = number.parse().map_err(|_| format!("{word}=PSN: a number, or + and a number"))?;
-            Ok(if number == value { Self::Send(command(psn)) } else { Self::FromFirst(command, psn) })
-        };
-        match word {
-            "halt" | "reset" if !value.is_empty() => Err(format!("{word} takes no value")),
-            "halt" => Ok(Self::Send(Command::Halt)),
-            "reset" => Ok(Self::Send(Command::Reset)),
-            "seth" => {
-                let ranks = value.parse().map_err(|_| "seth=H: how many contributions complete a PSN")?;
-                Ok(Self::Send(Command::SetH(ranks)))
-            }
-            "fbcast" => psn(Command::FBcast),
-            "help" => psn(Command::Help),
-            "wait" => parse::duration(value).map(Self::Wait),
-            _ => Err("expected halt, reset, seth=H, fbcast=PSN, help=PSN or wait=TIME".to_owned()),
+        if let Some(time) = text.strip_prefix("wait=") {
+            return parse::duration(time).map(Self::Wait);
         }
+        let command = text.replacen("=+", "=", 1).parse::<Command>().map_err(|error| {
+            format!("{error}; wait=TIME waits, and a PSN with a + is counted from the generation's first")
+        })?;
+        Ok(if text.contains("=+") { Self::FromFirst(command) } else { Self::Send(command) })
     }
 }
 
@@ -101,17 +89,15 @@ const TEND: Duration = Duration::from_millis(20);
 /// If the appliance's address cannot be resolved.
 pub(crate) fn command(args: &CommandArgs) -> anyhow::Result<ExitCode> {
     let args = &CommandArgs { who: args.who.placed()?.who, ..args.clone() };
-    let RankArgs { appliance, job, rank, ranks, .. } = &args.who;
-    let appliances = parse::appliances(appliance)?;
+    let RankArgs { job, rank, .. } = &args.who;
+    let appliances = parse::appliances(&args.who.appliance)?;
     let config = Config {
         payload: args.payload,
         deadline: args.deadline,
         join_deadline: args.join_deadline,
         bind: args.bind,
-        dscp: args.who.dscp,
-        ..Config::new(appliances.appliance, *job, *rank, *ranks)
+        ..args.who.config(appliances)
     };
-    let config = config.among(appliances);
     let mut obeyed = Vec::new();
     let ended = match Worker::join(config) {
         Ok(mut worker) => {
@@ -126,13 +112,7 @@ pub(crate) fn command(args: &CommandArgs) -> anyhow::Result<ExitCode> {
             worker.leave();
             failed
         }
-        Err(error) => {
-            let refused = matches!(
-                error,
-                JoinError::Config(_) | JoinError::Failed { failure: JoinFailure::Rejected(_), .. }
-            );
-            Some((error.to_string(), if refused { REFUSED } else { FAILED }))
-        }
+        Err(error) => Some((error.to_string(), by_kernel(&error))),
     };
     let error = ended.as_ref().map(|(text, _)| text);
     if args.json {
@@ -148,7 +128,7 @@ pub(crate) fn command(args: &CommandArgs) -> anyhow::Result<ExitCode> {
 fn carry_out(worker: &mut Worker, step: Step) -> Result<Option<Command>, CommandError> {
     let command = match step {
         Step::Send(command) => command,
-        Step::FromFirst(command, ahead) => command(worker.membership().base.wrapping_add(ahead)),
+        Step::FromFirst(command) => command.counted_from(worker.membership().base),
         Step::Wait(time) => {
             let until = Instant::now() + time;
             while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())

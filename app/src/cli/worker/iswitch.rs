@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use pascaline_worker::pipeline::{PipelineConfig, PipelineReport, train};
-use pascaline_worker::{AllreduceError, Config, JoinError, JoinFailure, Worker};
+use pascaline_worker::{AllreduceError, Config, Worker};
 use serde_json::json;
 use twox_hash::XxHash64;
 
-use super::member::RankArgs;
-use super::{FAILED, REFUSED, parse};
+use super::member::{RankArgs, by_kernel};
+use super::{FAILED, parse};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -96,19 +96,13 @@ pub(crate) fn iswitch(args: &IswitchArgs) -> anyhow::Result<ExitCode> {
         deadline: args.deadline,
         join_deadline: args.join_deadline,
         bind: args.bind,
-        dscp: args.who.dscp,
-        ..Config::new(appliances.appliance, args.who.job, args.who.rank, args.who.ranks)
+        ..args.who.config(appliances)
     };
-    let config = config.among(appliances);
     let mut worker = match Worker::join(config) {
         Ok(worker) => worker,
         Err(error) => {
             eprintln!("error: {error}");
-            let refused = matches!(
-                error,
-                JoinError::Config(_) | JoinError::Failed { failure: JoinFailure::Rejected(_), .. }
-            );
-            return Ok(ExitCode::from(if refused { REFUSED } else { FAILED }));
+            return Ok(ExitCode::from(by_kernel(&error)));
         }
     };
     let started = Instant::now();

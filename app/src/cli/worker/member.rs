@@ -9,11 +9,11 @@ use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use pascaline_worker::{
-    AllreduceError, Collective, Config, CongestionControl, Counters, Element, Hints, JoinError, JoinFailure,
-    Narrowing, Report, TreeReport, Worker,
+    AllreduceError, Appliances, Collective, Config, CongestionControl, Counters, Element, Hints, JoinError,
+    JoinFailure, Narrowing, Report, TreeReport, Worker,
 };
 use pascaline_worker_dpdk::{Dpdk, DpdkConfig, DpdkJoinError, DpdkWorker};
-use serde_json::Value;
+use serde_json::{Value, json};
 use zerocopy::IntoBytes as _;
 
 use super::placed::{ControllerArgs, Placed};
@@ -49,6 +49,14 @@ pub(crate) struct RankArgs {
     pub(crate) dscp: u8,
     #[command(flatten)]
     pub(crate) by: ControllerArgs,
+}
+
+impl RankArgs {
+    /// What its worker is told of it.
+    pub(super) fn config(&self, appliances: Appliances) -> Config {
+        let config = Config::new(appliances.appliance, self.job, self.rank, self.ranks);
+        Config { dscp: self.dscp, ..config.among(appliances) }
+    }
 }
 
 /// How packets get to the appliance.
@@ -123,9 +131,21 @@ pub(super) enum Member {
 
 /// Why there is none, and with which status the command ends for it.
 pub(super) struct NoMember {
-    pub(super) message: String,
-    pub(super) waiting_for: Value,
-    pub(super) status: ExitCode,
+    message: String,
+    waiting_for: Value,
+    status: ExitCode,
+}
+
+impl NoMember {
+    /// Says so, to programs too if that is wanted, and gives the status.
+    pub(super) fn tell(self, rank: u16, json: bool) -> ExitCode {
+        let Self { message, waiting_for, status } = self;
+        eprintln!("error: {message}");
+        if json {
+            println!("{}", json!({"rank": rank, "error": message, "waiting_for": waiting_for}));
+        }
+        status
+    }
 }
 
 impl Member {
@@ -251,7 +271,8 @@ fn no_member(error: &dyn std::error::Error, failure: Option<&JoinFailure>, statu
     NoMember { message: error.to_string(), waiting_for, status: ExitCode::from(status) }
 }
 
-const fn by_kernel(error: &JoinError) -> u8 {
+/// The status with which a command ends that could not join.
+pub(super) const fn by_kernel(error: &JoinError) -> u8 {
     match error {
         JoinError::Config(_) | JoinError::Failed { failure: JoinFailure::Rejected(_), .. } => REFUSED,
         JoinError::Failed { .. } | JoinError::Io { .. } => FAILED,

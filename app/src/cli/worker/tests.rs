@@ -47,7 +47,9 @@ fn commands_of_members() {
     let texts = ["halt", "reset", "seth=3", "fbcast=4711", "help=4294967295"];
     assert_eq!(texts.map(sent), [Halt, Reset, SetH(3), FBcast(4711), Help(u32::MAX)]);
     assert_eq!(texts.map(|text| sent(text).to_string()), texts);
-    assert!(matches!("help=+5".parse(), Ok(Step::FromFirst(command, 5)) if command(9) == Help(9)));
+    let ahead = |command: pascaline_worker::Command| (command, command.counted_from(u32::MAX));
+    assert!(matches!("help=+5".parse(), Ok(Step::FromFirst(it)) if ahead(it) == (Help(5), Help(4))));
+    assert_eq!(SetH(3).counted_from(9), SetH(3));
     assert!(matches!("wait=2s".parse(), Ok(Step::Wait(time)) if time == Duration::from_secs(2)));
     for text in
         ["", "halt=1", "reset=x", "seth", "seth=-1", "fbcast=", "help=+", "help=-1", "wait=2", "leave"]
