@@ -19,6 +19,7 @@ mod testpmd;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
 pub(crate) use source::SourceArgs;
 
@@ -141,4 +142,14 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<ExitCode> {
         BenchCommand::Sim(args) => simulator::run(args),
         BenchCommand::Source(args) => source::run(args),
     }
+}
+
+/// Prints a report: as JSON, or for people.
+fn tell<R: Serialize>(report: &R, json: bool, print: impl FnOnce(&R)) -> anyhow::Result<ExitCode> {
+    if json {
+        println!("{}", serde_json::to_string(report)?);
+    } else {
+        print(report);
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -155,20 +155,7 @@ fn queue() -> u32 {
     let config = Config { segments: 128, clusters: CLUSTERS, ..Config::default() };
     let mut queue = UpdateQueue::new(&config, &kernels()).unwrap();
     let pool = HeapPool::new();
-    let update = |cluster, worker| Update {
-        cluster,
-        worker,
-        origin: 0,
-        psn: 0,
-        epoch: 0,
-        count: 1,
-        reward: 0.0,
-        generated_ns: 0,
-        element: Element::F32_SUM,
-        offset: 64,
-        len: PAYLOAD,
-        overflow: false,
-    };
+    let update = |cluster, worker| Update { offset: 64, ..Update::new(cluster, worker, 0, PAYLOAD) };
     let packet = || pool.alloc(&[0; 64 + 4 * ELEMENTS], 2048);
     let packets: Vec<_> = (0..CLUSTERS).map(|_| (packet(), packet())).collect();
     let (mut spent, mut gone) = (Vec::with_capacity(256), Vec::with_capacity(256));

@@ -56,12 +56,6 @@ impl Counters {
         self.rejected[reason as usize]
     }
 
-    /// Updates rejected.
-    #[must_use]
-    pub fn rejected_total(&self) -> u64 {
-        self.rejected.iter().sum()
-    }
-
     #[inline]
     pub(crate) fn reject(&mut self, reason: UpdateRejection) {
         self.rejected[reason as usize] += 1;

@@ -39,6 +39,26 @@ impl Update {
     /// An `origin` that does not say whose it is.
     pub const ANYBODY: u16 = u16::MAX;
 
+    /// A worker's own, of `len` bytes that are sums of binary32 and lie at the start of its packet, with a
+    /// reward of 0.
+    #[must_use]
+    pub const fn new(cluster: u32, worker: u16, generated_ns: u64, len: u16) -> Self {
+        Self {
+            cluster,
+            worker,
+            origin: 0,
+            psn: 0,
+            epoch: 0,
+            count: 1,
+            reward: 0.0,
+            generated_ns,
+            element: Element::F32_SUM,
+            offset: 0,
+            len,
+            overflow: false,
+        }
+    }
+
     /// Where the payload lies in the packet.
     #[must_use]
     #[inline]

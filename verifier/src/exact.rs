@@ -5,7 +5,6 @@ use num_traits::{One as _, ToPrimitive as _};
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool};
 use pascaline_queue::{Config, EnqueueOutcome, Update, UpdateQueue};
-use pascaline_wire::Element;
 
 use crate::age::Age;
 use crate::error::VerifyError;
@@ -257,20 +256,7 @@ impl<'a> Evaluation<'a> {
             return Ok(());
         }
         let tick = u64::try_from(at).map_err(|_| VerifyError::TooFine)?;
-        let update = Update {
-            cluster: u32::try_from(cluster).unwrap_or(u32::MAX),
-            worker,
-            origin: 0,
-            psn: 0,
-            epoch: 0,
-            count: 1,
-            reward: 0.0,
-            generated_ns: tick,
-            element: Element::F32_SUM,
-            offset: 0,
-            len: 4,
-            overflow: false,
-        };
+        let update = Update::new(u32::try_from(cluster).unwrap_or(u32::MAX), worker, tick, 4);
         let packet = self.packets.alloc(&[0; 4], 64);
         let what = match self.queue.enqueue(tick, update, packet).outcome {
             EnqueueOutcome::Appended => Happening::Appended(self.queue.len()),

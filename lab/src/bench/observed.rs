@@ -139,12 +139,7 @@ pub(super) fn run(args: &ObservedArgs) -> anyhow::Result<ExitCode> {
         jobs: args.jobs,
         lcores: args.lcores,
     };
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        tell(&report);
-    }
-    Ok(ExitCode::SUCCESS)
+    super::tell(&report, args.json, tell)
 }
 
 fn tell(report: &Report) {

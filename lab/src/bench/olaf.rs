@@ -158,12 +158,7 @@ pub(super) fn run(args: &OlafArgs) -> anyhow::Result<ExitCode> {
         seed: args.seed,
         runs: args.runs,
     };
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        print(&report);
-    }
-    Ok(ExitCode::SUCCESS)
+    super::tell(&report, args.json, print)
 }
 
 fn print(report: &Report) {

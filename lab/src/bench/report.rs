@@ -159,12 +159,7 @@ pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
         seconds: args.seconds,
         hugepages,
     };
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        report.print();
-    }
-    Ok(ExitCode::SUCCESS)
+    super::tell(&report, args.json, Report::print)
 }
 
 /// The bare add on all these lcores at once: the mean of their times.

@@ -4,7 +4,6 @@
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool};
 use pascaline_queue::{Config, EnqueueOutcome, Enqueued, Update, UpdateQueue};
-use pascaline_wire::Element;
 
 /// What stands before the payload in every packet.
 pub(crate) const HEADERS: [u8; 6] = *b"header";
@@ -15,20 +14,7 @@ pub(crate) const NOW: u64 = 1_000_000_000_000;
 
 /// A single update of two floats, generated at [`NOW`].
 pub(crate) fn update(cluster: u32, worker: u16) -> Update {
-    Update {
-        cluster,
-        worker,
-        origin: 0,
-        psn: 0,
-        epoch: 0,
-        count: 1,
-        reward: 0.0,
-        generated_ns: NOW,
-        element: Element::F32_SUM,
-        offset: 6,
-        len: 8,
-        overflow: false,
-    }
+    Update { offset: 6, ..Update::new(cluster, worker, NOW, 8) }
 }
 
 /// A queue, and where its packets come from.

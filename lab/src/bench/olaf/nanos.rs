@@ -13,7 +13,6 @@ use fastrand::Rng;
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use pascaline_queue::{Combine, Config, Update, UpdateQueue};
-use pascaline_wire::Element;
 use serde::Serialize;
 
 use crate::bench::fixture::{HEADERS, median};
@@ -81,20 +80,7 @@ impl Script {
 }
 
 fn update(cluster: u32, worker: u16) -> Update {
-    Update {
-        cluster,
-        worker,
-        origin: 0,
-        psn: 0,
-        epoch: 0,
-        count: 1,
-        reward: 0.0,
-        generated_ns: 0,
-        element: Element::F32_SUM,
-        offset: u16::try_from(HEADERS).unwrap_or(0),
-        len: PAYLOAD,
-        overflow: false,
-    }
+    Update { offset: u16::try_from(HEADERS).unwrap_or(0), ..Update::new(cluster, worker, 0, PAYLOAD) }
 }
 
 /// Measures a queue of this many clusters and segments.

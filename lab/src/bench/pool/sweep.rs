@@ -113,12 +113,7 @@ pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     let checks = checks(&cases);
     let report = Report { kernels: Kernels::detect().isa, rounds: args.rounds, cases, checks };
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        print(&report);
-    }
-    Ok(ExitCode::SUCCESS)
+    crate::bench::tell(&report, args.json, print)
 }
 
 fn print(report: &Report) {

@@ -10,7 +10,6 @@ use std::collections::BinaryHeap;
 use pascaline_buffer::HeapPool;
 use pascaline_queue::{Config, ConfigError, Discipline, EnqueueOutcome, Update};
 use pascaline_sim::random::Random;
-use pascaline_wire::Element;
 
 use super::SECOND;
 use super::arrivals::{exponential, uniform};
@@ -86,18 +85,6 @@ fn ticks(time: f64) -> u64 {
 }
 
 fn update(worker: u16, now: u64) -> Update {
-    Update {
-        cluster: u32::from(worker / PER_CLUSTER),
-        worker,
-        origin: 0,
-        psn: 0,
-        epoch: 0,
-        count: 1,
-        reward: 0.0,
-        generated_ns: now,
-        element: Element::F32_SUM,
-        offset: HEADERS,
-        len: u16::try_from(BITS / 8).unwrap_or(0) - HEADERS,
-        overflow: false,
-    }
+    let len = u16::try_from(BITS / 8).unwrap_or(0) - HEADERS;
+    Update { offset: HEADERS, ..Update::new(u32::from(worker / PER_CLUSTER), worker, now, len) }
 }

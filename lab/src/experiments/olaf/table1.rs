@@ -8,7 +8,6 @@ use core::time::Duration;
 use pascaline_buffer::HeapPool;
 use pascaline_queue::{Config, ConfigError, Discipline, Update};
 use pascaline_sim::random::mix;
-use pascaline_wire::Element;
 use serde::Serialize;
 
 use super::{Age, Arrival, Arrivals, Bottleneck, Hold, SECOND, Workload};
@@ -263,20 +262,8 @@ fn run(discipline: Discipline, arrivals: &[Arrival], out_gbps: u32, hold: Hold) 
 
 fn update(arrival: &Arrival, config: &Config) -> Update {
     let len = u16::try_from(WORKLOAD.bits / 8).unwrap_or(config.segment_len) - HEADERS;
-    Update {
-        cluster: u32::from(arrival.worker / (WORKLOAD.workers / CLUSTERS)),
-        worker: arrival.worker,
-        origin: 0,
-        psn: 0,
-        epoch: 0,
-        count: 1,
-        reward: 0.0,
-        generated_ns: arrival.at,
-        element: Element::F32_SUM,
-        offset: HEADERS,
-        len,
-        overflow: false,
-    }
+    let (cluster, worker) = (arrival.worker / (WORKLOAD.workers / CLUSTERS), arrival.worker);
+    Update { offset: HEADERS, ..Update::new(cluster.into(), worker, arrival.at, len) }
 }
 
 fn mean_ms(ages: Vec<Age>, until: u64) -> f64 {

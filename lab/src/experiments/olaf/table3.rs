@@ -23,7 +23,6 @@ use pascaline_buffer::HeapPool;
 use pascaline_ps::asynchronous::{Age, Pace, jain};
 use pascaline_queue::{Config, ConfigError, Discipline, EnqueueOutcome, Shaper, Update};
 use pascaline_sim::random::{Random, mix};
-use pascaline_wire::Element;
 use pascaline_wire::trailer::QueueState;
 use pascaline_worker::asynchronous::session::PAUSE_UNIT;
 use pascaline_worker::asynchronous::{Control, Heard, Policy};
@@ -284,7 +283,8 @@ impl World {
                 let control = self.controls.get_mut(usize::from(worker));
                 if control.is_some_and(|control| control.permits(Duration::from_nanos(now))) {
                     self.sent += 1;
-                    self.offer(now, group(worker / WORKERS), update(worker, now));
+                    let update = Update::new(u32::from(worker / WORKERS), worker, now, BYTES);
+                    self.offer(now, group(worker / WORKERS), update);
                 }
             }
         }
@@ -352,21 +352,4 @@ impl World {
 /// 0 for the first half of the clusters, 1 for the second.
 const fn group(cluster: u16) -> usize {
     (cluster >= CLUSTERS / 2) as usize
-}
-
-fn update(worker: u16, now: u64) -> Update {
-    Update {
-        cluster: u32::from(worker / WORKERS),
-        worker,
-        origin: 0,
-        psn: 0,
-        epoch: 0,
-        count: 1,
-        reward: 0.0,
-        generated_ns: now,
-        element: Element::F32_SUM,
-        offset: 0,
-        len: BYTES,
-        overflow: false,
-    }
 }

@@ -3,23 +3,9 @@
 use super::*;
 use pascaline_buffer::HeapPool;
 use pascaline_queue::EnqueueOutcome;
-use pascaline_wire::Element;
 
 fn update(cluster: u32) -> Update {
-    Update {
-        cluster,
-        worker: 0,
-        origin: 0,
-        psn: 0,
-        epoch: 0,
-        count: 1,
-        reward: 0.0,
-        generated_ns: 0,
-        element: Element::F32_SUM,
-        offset: 0,
-        len: 100,
-        overflow: false,
-    }
+    Update::new(cluster, 0, 0, 100)
 }
 
 /// 100 bytes at 1 Gbit/s take 800 ns.
