@@ -275,10 +275,6 @@ unsafe impl PacketBuf for HeapBuf {
 
     fn prefetch(&self) {}
 
-    fn scratch_mut(&mut self) -> &mut Scratch {
-        &mut self.inner_mut().scratch
-    }
-
     fn into_raw(self) -> NonNull<()> {
         let raw = Arc::into_raw(self.into_inner()).cast_mut();
         // SAFETY: the address of what an `Arc` holds is never null.

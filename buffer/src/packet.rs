@@ -23,7 +23,7 @@ pub struct Scratch {
 ///
 /// # Safety
 /// Implementors promise that
-/// - [`bytes_mut`](Self::bytes_mut) and [`scratch_mut`](Self::scratch_mut) are memory nobody else can reach,
+/// - [`bytes_mut`](Self::bytes_mut) and [`raw_scratch`](Self::raw_scratch) are memory nobody else can reach,
 /// - the memory of `bytes_mut` stays where it is when the packet is moved, and a pointer to it stays usable
 ///   until the next call of a method on the packet,
 /// - [`into_raw`](Self::into_raw) gives up ownership without freeing, and `from_raw` of that pointer, on any
@@ -141,9 +141,6 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
 
     /// Asks the processor to bring in the start of the packet; a hint only.
     fn prefetch(&self);
-
-    /// The line beside the packet.
-    fn scratch_mut(&mut self) -> &mut Scratch;
 
     /// Gives up ownership without freeing.
     fn into_raw(self) -> NonNull<()>;

@@ -231,13 +231,6 @@ unsafe impl PacketBuf for Mbuf {
     }
 
     #[inline]
-    fn scratch_mut(&mut self) -> &mut Scratch {
-        // SAFETY: exclusively ours; `Mempool` makes every private area large and aligned enough, and any bits
-        // are a valid Scratch.
-        unsafe { &mut *field::private(self.as_raw()).cast::<Scratch>() }
-    }
-
-    #[inline]
     fn into_raw(self) -> NonNull<()> {
         ManuallyDrop::new(self).0.cast()
     }
@@ -249,7 +242,8 @@ unsafe impl PacketBuf for Mbuf {
 
     #[inline]
     unsafe fn raw_scratch(raw: NonNull<()>) -> *mut Scratch {
-        // SAFETY: by contract this is one of our mbufs.
+        // SAFETY: by contract this is one of our mbufs; `Mempool` makes every private area large and aligned
+        // enough.
         unsafe { field::private(raw.cast().as_ptr()).cast() }
     }
 }

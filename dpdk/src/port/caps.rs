@@ -57,10 +57,6 @@ pub struct Caps {
     pub max_tx_queues: u16,
     /// Sends packets of several segments without a copy.
     pub tx_multi_segment: bool,
-    /// Can fill in IPv4 header checksums.
-    pub tx_ipv4_checksum: bool,
-    /// Can fill in UDP checksums.
-    pub tx_udp_checksum: bool,
     /// Verifies IPv4 header checksums.
     pub rx_ipv4_checksum: bool,
     /// Verifies UDP checksums.
@@ -97,8 +93,6 @@ fn of_kernel(interface: &Interface) -> Caps {
         max_rx_queues: kernel::MOST_QUEUES,
         max_tx_queues: kernel::MOST_QUEUES,
         tx_multi_segment: true,
-        tx_ipv4_checksum: false,
-        tx_udp_checksum: false,
         rx_ipv4_checksum: false,
         rx_udp_checksum: false,
         rx_scatter: false,
@@ -128,8 +122,6 @@ pub(super) fn read(device: &DeviceHandle) -> Result<Caps, OpenError> {
         max_rx_queues: info.max_rx_queues,
         max_tx_queues: info.max_tx_queues,
         tx_multi_segment: tx(sys::PSC_TX_MULTI_SEGS) || SENDS_SEGMENTS.contains(&driver.as_str()),
-        tx_ipv4_checksum: tx(sys::PSC_TX_IPV4_CKSUM),
-        tx_udp_checksum: tx(sys::PSC_TX_UDP_CKSUM),
         rx_ipv4_checksum: rx(sys::PSC_RX_IPV4_CKSUM),
         rx_udp_checksum: rx(sys::PSC_RX_UDP_CKSUM),
         rx_scatter: rx(sys::PSC_RX_SCATTER),

@@ -159,10 +159,6 @@ unsafe impl PacketBuf for SlabBuf {
 
     fn prefetch(&self) {}
 
-    fn scratch_mut(&mut self) -> &mut Scratch {
-        &mut self.inner_mut().scratch
-    }
-
     fn into_raw(self) -> NonNull<()> {
         let block = self.0;
         std::mem::forget(self);
