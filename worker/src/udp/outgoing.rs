@@ -23,7 +23,7 @@ const PIECE_PACKETS: usize = 64;
 /// Of a small window the most: a queue that is full drops a piece as a whole.
 const SMALL_PIECE: usize = 16;
 /// Of a large window a piece is this part, so that both ends have some to work on.
-const WINDOW_SHARE: u32 = 4;
+const WINDOW_SHARE: u32 = 2;
 /// The most bytes in one piece: what a UDP datagram over IPv4 or IPv6 can hold.
 const PIECE_BYTES: usize = 65_000;
 /// So many packets are sent in pieces before what was sent again is looked at.

@@ -72,7 +72,7 @@ fn as_many_as_fit_go_in_one_piece() {
     assert_eq!(Cutting::new(1024).per_piece(4096), 65_000 / (1024 + 22));
     assert_eq!(Cutting::new(32_480).per_piece(4096), 1, "two do not fit");
     assert_eq!(Cutting::new(65_280).per_piece(4096), 1);
-    assert_eq!(Cutting::new(512).per_piece(100), 25, "a part of a small window");
+    assert_eq!(Cutting::new(512).per_piece(100), 50, "a part of a small window");
     assert_eq!(Cutting::new(512).per_piece(1), SMALL_PIECE);
 }
 
