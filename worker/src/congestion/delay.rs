@@ -13,6 +13,13 @@
 //! rank from passing for a queue: two rounds in a row must be slow, since ranks that wait for one catch up at
 //! once when it comes; and what an operation sends before its first result says nothing. Of a round the mean
 //! counts: a rank that catches up gets its first results sooner than any queue would let it.
+//!
+//! **Beside BBR.** Version 1, Linux's, answers to no delay, no mark and hardly to losses. It keeps twice in
+//! flight what it takes the empty path to hold, and each ten seconds it leaves the queues for 200 ms to see
+//! how long the empty path takes. If it finds our queue there, it takes that for the path, and twice that
+//! from then on. So when results come sooner than usual, and more of them, though the window is what it was,
+//! somebody has left the queues, and we [step aside](ASIDE) for some rounds, that both may see the path. It
+//! is not done for somebody whose part was small: our queue, once seen, makes it larger.
 
 use core::time::Duration;
 
@@ -28,6 +35,18 @@ pub const QUEUED: u32 = 64;
 pub const MEMORY: Duration = Duration::from_secs(10);
 /// If one of so many packets of a round is lost, the queue is too short for the window.
 pub const LOSSES: u32 = 8;
+/// Somebody has left the queues if so many rounds in a row ...
+pub const LEFT: u32 = 3;
+/// ... have brought so many times the results of the usual ones in the same time ...
+pub const MORE: f64 = 1.25;
+/// ... that took at most this part of the usual time.
+pub const SOONER: f64 = 0.85;
+/// What each round weighs in what is usual: a few times as many as a window takes to halve and grow again.
+pub const WEIGHT: f64 = 1.0 / 32.0;
+/// Who steps aside keeps this part of its window in flight ...
+pub const ASIDE: f64 = 1.0 / 3.0;
+/// ... for so many rounds: in the first one the rest leaves the queues.
+pub const ASIDE_FOR: u32 = 3;
 
 /// The results that come within a round trip.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +68,28 @@ impl Round {
     }
 }
 
+/// How rounds have been of late, in the mean.
+#[derive(Debug, Clone, Copy)]
+struct Usual {
+    /// Results in a second.
+    rate: f64,
+    /// Seconds that one takes.
+    took: f64,
+}
+
+impl Usual {
+    fn of(round: &Round, now: Duration) -> Self {
+        let lasted = now.saturating_sub(round.began).as_secs_f64();
+        let took = round.took.as_secs_f64() / f64::from(round.timed.max(1));
+        Self { rate: f64::from(round.results) / lasted.max(f64::MIN_POSITIVE), took }
+    }
+
+    fn note(&mut self, round: Self) {
+        self.rate += WEIGHT * (round.rate - self.rate);
+        self.took += WEIGHT * (round.took - self.took);
+    }
+}
+
 /// What is known of the path.
 #[derive(Debug, Clone)]
 pub struct Delay {
@@ -61,18 +102,33 @@ pub struct Delay {
     shortest: Option<(Duration, Duration)>,
     /// Since the operation's first result.
     round: Option<Round>,
+    /// Rounds of late, since the window has found its size, or has stepped aside.
+    usual: Option<Usual>,
+    /// Rounds in a row in which somebody seems to have left the queues.
+    left: u32,
+    /// Rounds for which it steps aside from now on.
+    aside: u32,
 }
 
 impl Default for Delay {
     fn default() -> Self {
-        Self { window: FIRST, rising: true, slow: false, shortest: None, round: None }
+        Self {
+            window: FIRST,
+            rising: true,
+            slow: false,
+            shortest: None,
+            round: None,
+            usual: None,
+            left: 0,
+            aside: 0,
+        }
     }
 }
 
 impl Delay {
     /// An operation begins.
     pub const fn begin(&mut self) {
-        (self.round, self.slow) = (None, false);
+        (self.round, self.slow, self.left, self.aside) = (None, false, 0, 0);
     }
 
     /// Takes note of packets that count as lost.
@@ -119,6 +175,14 @@ impl Delay {
     /// Changes the window at a round's end. It may grow up to `most`, if it may.
     fn adapt(&mut self, now: Duration, round: &Round, most: Option<f64>) {
         let Some((empty, _)) = self.shortest else { return };
+        if self.aside > 0 {
+            self.aside -= 1;
+            return;
+        }
+        if !(round.first || self.rising) && most.is_some() && self.has_left(Usual::of(round, now)) {
+            (self.aside, self.usual) = (ASIDE_FOR, None);
+            return;
+        }
         let own = now.saturating_sub(round.began) * QUEUED / round.results;
         let slow = !round.first && round.took / round.timed.max(1) > empty + empty.max(own);
         let full = round.marked || round.lost * LOSSES > round.results;
@@ -132,9 +196,24 @@ impl Delay {
         self.slow = slow && !(full || self.slow);
     }
 
+    /// Whether somebody has left the queues.
+    fn has_left(&mut self, round: Usual) -> bool {
+        let usual = self.usual.get_or_insert(round);
+        if round.rate < MORE * usual.rate || round.took > SOONER * usual.took {
+            usual.note(round);
+            self.left = 0;
+            return false;
+        }
+        self.left = (self.left + 1) % LEFT;
+        self.left == 0
+    }
+
     /// Packets.
     #[must_use]
     pub const fn window(&self) -> f64 {
-        self.window
+        if self.aside > 0 { self.window * ASIDE } else { self.window }
     }
 }
+
+#[cfg(test)]
+mod tests;
