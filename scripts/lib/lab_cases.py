@@ -13,17 +13,18 @@ from lab_controller import JOB, Controller
 from lab_etcd import Killing, several
 from lab_middle import middle_killed
 from lab_multicast import multicast
+from lab_parents import Parents, controlled_middle_killed, controlled_root_killed
 from lab_tcp import tcp
 from lab_trees import controlled_trees, trees
 from lab_verified import verified
-from laboratory import Case, Done, Lab, Parents
+from laboratory import Case, Done, Lab
 from process import Failure, run
 
 # The job over two levels, and that of the same workers straight at the root.
 _TREE, _STAR = 1, 2
 # Beyond what has to cross a link: a busy machine is late now and then, and something is sent again.
 _MOST_STREAMS = 1.25
-# How often the first appliance is killed, and what may pass until the workers go on elsewhere.
+# How often an appliance is killed beside its workers, and what may pass until the workers go on elsewhere.
 _KILLS = 3
 _MOST_SECONDS_AWAY = 1.0
 # What is halted is told at once.
@@ -104,24 +105,9 @@ def root_killed(lab: Lab, case: Case) -> None:
         raise Failure("root_killed takes a second spine, with the root's backup: --spines 2")
     _root(lab, backups[0])
     parents = Parents(lab, _TREE, [root, backups[0]], lab.fabric.leaves[0])
-    downtimes, resumed, verified = [], 0, True
-    for _ in range(_KILLS):
-        parents.come_back()
-        done = lab.allreduce(_racks(lab), job=_TREE, half_way=parents.kill)
-        downtimes.append(round(max(done.seconds) - done.median, 3))
-        resumed, verified = resumed + done.resumed, verified and done.verified
-    case.figures = {
-        "verified": verified,
-        "resumed": resumed,
-        "downtimes": downtimes,
-        "median_downtime": statistics.median(downtimes),
-    }
-    case.demand(verified, "not every worker has verified every sum")
-    case.demand(
-        resumed >= _KILLS * lab.fabric.shape.workers, "somebody has not noticed that the root was killed"
-    )
-    lab.accounts_hold(case)
-    parents.come_back()
+    runs = parents.killed_in_turn(case, _racks(lab))
+    told = min(done.resumed for done in runs)
+    case.demand(told >= lab.fabric.shape.workers, "somebody has not noticed that the root was killed")
 
 
 def halted(lab: Lab, case: Case) -> None:
@@ -256,6 +242,8 @@ CASES: dict[str, Callable[[Lab, Case], None]] = {
     "halted": halted,
     "controller": controller,
     "leaf_replaced": leaf_replaced,
+    "controlled_root_killed": controlled_root_killed,
+    "controlled_middle_killed": controlled_middle_killed,
     "etcd": etcd,
     "tcp": tcp,
     "multicast": multicast,

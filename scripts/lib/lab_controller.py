@@ -42,8 +42,13 @@ class Controller:
         shared: Shared | None = None,
         *,
         trees: int = 1,
+        roots: int = 0,
+        keys: str = "",
     ) -> None:
-        """With the lab's job over so many trees, or with this one as TOML; alone, or one of several."""
+        """With the lab's job over so many trees, or with this one as TOML; alone, or one of several.
+
+        So many spines have appliances, one for each tree at least; `keys` are further ones of the lab's job.
+        """
         self._files = files
         self._lives = 0
         self.seconds = 0.0
@@ -53,8 +58,8 @@ class Controller:
         file = files / f"{self._name}.toml"
         self._page = f"127.0.0.1:{free_port()}"
         own = [f'listen = "unix:{self._socket}"', f'page = "{self._page}"', *_store(files, shared)]
-        job = job or _job(fabric, trees)
-        file.write_text(_configuration(fabric, files, own, job, fabric.spines[:trees]))
+        job = job or _job(fabric, trees, keys)
+        file.write_text(_configuration(fabric, files, own, job, fabric.spines[: max(trees, roots)]))
         self._command = [str(binary), "controller", "-c", str(file)]
         # Each lab case begins with a controller that remembers nothing.
         for old in files.glob("controller.sqlite*"):
@@ -151,6 +156,19 @@ class Controller:
         self.wait_in_force(stop)
         return round(time.monotonic() - begun, 3)
 
+    def wait_for_backup(self, name: str, stop: Stop) -> None:
+        """Returns once an appliance answers, stands by for a part, and everything is in force."""
+
+        def ready() -> bool:
+            status = self.status()
+            up = {at["name"] for at in status.get("appliances", []) if at["health"] == "up"}
+            jobs = status.get("jobs", [])
+            stands_by = any(name in node["backups"] for job in jobs for node in job["tree"])
+            return name in up and stands_by and all(job["in_force"] for job in jobs)
+
+        if not stop.wait_for(ready, _SECONDS):
+            raise Failure(f"{name} does not stand by: {self.moves()}", self._child.tail())
+
 
 def free_port() -> int:
     """A TCP port of the loopback that nobody has now."""
@@ -197,7 +215,7 @@ def _appliance(site: Site, at: str, files: Path) -> list[str]:
     ]
 
 
-def _job(fabric: Fabric, trees: int) -> str:
+def _job(fabric: Fabric, trees: int, keys: str) -> str:
     names = ", ".join(f'"w{number}"' for number in range(fabric.shape.workers))
-    terms = f"trees = {trees}\nterms = {{ window = 512 }}"
+    terms = f"{keys or f'trees = {trees}'}\nterms = {{ window = 512 }}"
     return f'[[jobs]]\nid = {JOB}\nname = "controlled"\nranks = [{names}]\n{terms}'

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
-
 from appliance import UDP_PORT, Settings
 from fabric import Site
-from laboratory import Case, Done, Lab, Parents
+from lab_parents import Parents
+from laboratory import Case, Lab
 from process import Failure
 
 _JOB = 21
-# How often whichever is in force is killed.
-_KILLS = 3
 _LEAVES = 3
 
 
@@ -25,22 +22,7 @@ def middle_killed(lab: Lab, case: Case) -> None:
     # The workers of rack 2 are not at its appliance, which is the root, but at the spare one.
     rack = Site("rack2", fabric.spare.appliance, fabric.spare.appliance_address, root.router, fabric.mtu)
     rack.workers = root.workers
-    parents = Parents(lab, _JOB, middles, fabric.leaves[0])
-    runs: list[Done] = []
-    for _ in range(_KILLS):
-        parents.come_back()
-        runs.append(lab.allreduce([*fabric.leaves[:2], rack], job=_JOB, half_way=parents.kill))
-    downtimes = [round(max(done.seconds) - done.median, 3) for done in runs]
-    case.figures = {
-        "verified": all(done.verified for done in runs),
-        "resumed": sum(done.resumed for done in runs),
-        "downtimes": downtimes,
-        "median_downtime": statistics.median(downtimes),
-    }
-    case.demand(all(done.verified for done in runs), "not every worker has verified every sum")
-    case.demand(all(done.resumed for done in runs), "nobody has noticed that the middle was killed")
-    lab.accounts_hold(case)
-    parents.come_back()
+    Parents(lab, _JOB, middles, fabric.leaves[0]).killed_in_turn(case, [*fabric.leaves[:2], rack])
     for site in fabric.sites:
         lab.clear(site)
 

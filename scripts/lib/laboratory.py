@@ -256,28 +256,3 @@ class Lab:
         for name, appliance in self.appliances.items():
             accounting = Accounting.of(appliance.settled(self.stop))
             case.demand(accounting.holds, f"the accounts of {name} do not add up: {accounting}")
-
-
-class Parents:
-    """Appliances that stand in for each other as a leaf's parent: the one in force is killed."""
-
-    def __init__(self, lab: Lab, job: int, sites: Sequence[Site], leaf: Site) -> None:
-        self._lab = lab
-        self._job = job
-        self._names = {site.appliance_address: site.name for site in sites}
-        self._leaf = leaf
-        self._gone: dict[str, Appliance] = {}
-
-    def kill(self) -> None:
-        """Kills the one in force, without a warning. Nobody is to miss it meanwhile."""
-        leaf = self._lab.appliances[self._leaf.name]
-        parent = leaf.admin(f"/api/v1/jobs/{self._job}/explain")["parent"]["address"]
-        name = self._names[parent.split()[0]]
-        self._gone[name] = self._lab.appliances.pop(name)
-        self._gone[name].kill()
-
-    def come_back(self) -> None:
-        """Starts whatever was killed again."""
-        for name in list(self._gone):
-            self._lab.appliances[name] = self._gone.pop(name)
-            self._lab.appliances[name].restart(self._lab.stop)

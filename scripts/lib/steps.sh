@@ -306,6 +306,7 @@ port_steps() {
     step "lab: several trees" lab_trees
     step "lab: multicast" lab_multicast
     step "lab: a controller" lab_controller
+    step "lab: a controller's backups" lab_controller_failover
     if command -v etcd >/dev/null; then
         step "lab: two controllers, etcd" lab_etcd
     else

@@ -341,6 +341,18 @@ lab_controller() {
         'cases["leaf_replaced"]["verified"]' 'cases["leaf_replaced"]["seconds_until_replaced"] > 0'
 }
 
+# Under a controller, the root and then an appliance in the middle are killed for good: its backups have their
+# parts within a second.
+lab_controller_failover() {
+    local output=$logs/lab-controller-failover.json cases=(controlled_root_killed controlled_middle_killed)
+    bounded 120 scripts/lab --test --json --bytes 256KiB --allreduces 24 "${cases[@]/#/--case=}" \
+        --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'cases["controlled_root_killed"]["verified"]' \
+        'cases["controlled_root_killed"]["resumed"] > 0' 'cases["controlled_middle_killed"]["verified"]' \
+        'cases["controlled_middle_killed"]["resumed"] > 0'
+}
+
 # Of two controllers the one that leads is killed, and of etcd's members the leader: the sums are right, and
 # the other controller has the spare take a leaf's part.
 lab_etcd() {

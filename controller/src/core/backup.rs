@@ -33,8 +33,10 @@ impl Core {
         }
     }
 
-    /// The nearest part without a backup and appliance without a part, spare ones first; among equals the one
-    /// that has least to do with the job's other trees.
+    /// A part without a backup and an appliance without a part, spare ones first: those between which a move
+    /// makes the ways between appliances the least longer, the nearest among equals, and then the one that
+    /// has least to do with the job's other trees. So one at another spine stands by for the root, though
+    /// racks are nearer.
     fn pair(&self, job: u16) -> Option<(usize, usize)> {
         let (network, tree) = (&self.network, self.trees.get(&job)?);
         let there = |name: &str| network.appliance(name).is_some_and(|at| self.is_there(at));
@@ -48,17 +50,29 @@ impl Core {
             .filter(|&at| self.is_there(at) && tree.part(&network.appliances[at].name).is_none())
             .map(|at| (parts(at), at))
             .collect();
+        let far: Vec<Vec<usize>> =
+            free.iter().map(|&(_, at)| network.distances(network.appliances[at].at)).collect();
         let pairs = tree.nodes.iter().enumerate().filter(bare).flat_map(|(place, node)| {
-            let far =
-                network.appliance(&node.appliance).map(|at| network.distances(network.appliances[at].at));
-            let far = far.unwrap_or_default();
-            free.iter().filter_map(move |&(parts, at)| {
-                let other = &network.appliances[at];
-                let links = far.get(other.at).copied().filter(|&links| links < usize::MAX)?;
-                self.can_take(tree, node, at).then_some((!other.spare, links, place, parts, at))
+            let own = network.appliance(&node.appliance).map(|at| network.appliances[at].at);
+            let near = own.map(|own| network.distances(own)).unwrap_or_default();
+            let far = &far;
+            free.iter().zip(far).filter_map(move |(&(parts, at), far)| {
+                let links = far.get(own?).copied().filter(|&links| links < usize::MAX)?;
+                let longer = self.longer(tree, node, &near, far);
+                let spare = network.appliances[at].spare;
+                self.can_take(tree, node, at).then_some((!spare, longer, links, place, parts, at))
             })
         });
-        pairs.min().map(|(_, _, place, _, at)| (place, at))
+        pairs.min().map(|(_, _, _, place, _, at)| (place, at))
+    }
+
+    /// By how many links the ways of a part to the appliances below and above become longer, where one has it
+    /// that is so `far` from the switches in place of one that is so `near`.
+    fn longer(&self, tree: &Tree, node: &Node, near: &[usize], far: &[usize]) -> usize {
+        let below = tree.children(&node.appliance).map(|child| &*child.appliance);
+        let others = below.chain(node.parent.as_deref()).filter_map(|name| self.network.appliance(name));
+        let switches = others.map(|other| self.network.appliances[other].at);
+        switches.map(|at| far[at].saturating_sub(near[at])).fold(0, usize::saturating_add)
     }
 
     /// Whether an appliance may answer: of one that nobody has heard yet it is not known.

@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 use super::*;
 
 const EXAMPLE: &str = include_str!("../../../conf/controller.toml");
+/// One more appliance, at the other spine.
+const OTHER_SPINE: &str = "[[appliances]]\nname = \"spine1-a\"\nat = \"spine1\"\naddress = \"10.82.1.254\"\n\
+                           admin = \"10.82.1.254:9466\"\nrouter = \"02:50:00:00:00:03\"\n";
 const STEP: Duration = Duration::from_millis(100);
 
 /// Appliances that do what they are told, and forget it when they are killed.

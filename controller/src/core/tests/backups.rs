@@ -113,3 +113,32 @@ fn who_stands_by_for_one_takes_the_part_of_another_that_has_nobody() {
     assert_eq!(addresses(&world, 2), ["10.80.0.253:16420", "10.80.1.254:16420"]);
     assert_eq!(addresses(&world, 0), ["10.80.0.254:16420"]);
 }
+
+/// The example's network with a free appliance at the other spine: nearer to leaves than to the root.
+#[test]
+fn a_free_appliance_beside_the_root_stands_by_for_it_and_not_for_a_rack() {
+    for (tree, wanted) in [
+        ("", [("spine0-a", "spine1-a"), ("leaf0-a", "spare"), ("leaf1-a", "")]),
+        (
+            "[{ appliance = \"leaf0-a\", parent = \"spine0-a\" }, \
+              { appliance = \"spine0-a\", parent = \"leaf1-a\" }]",
+            [("leaf1-a", ""), ("spine0-a", "spine1-a"), ("leaf0-a", "spare")],
+        ),
+    ] {
+        let mut text = EXAMPLE.to_owned();
+        if !tree.is_empty() {
+            text = text.replacen("\ntrees = 1", &format!("\ntree = {tree}"), 1);
+        }
+        text += OTHER_SPINE;
+        // The one in the middle has to reach the one above it.
+        text = text.replacen("mac = \"02:00:00:00:82:fe\"", "router = \"02:50:00:00:00:04\"", 1);
+        let mut world = World::of(&text);
+        world.run(Duration::from_secs(2));
+        world.check();
+        let backed = world.core.trees[&1]
+            .nodes
+            .iter()
+            .map(|node| (node.appliance.clone(), node.backups.first().cloned().unwrap_or_default()));
+        assert_eq!(backed.collect::<Vec<_>>(), wanted.map(|(one, by)| (one.to_owned(), by.to_owned())));
+    }
+}

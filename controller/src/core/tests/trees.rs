@@ -6,8 +6,7 @@ use super::*;
 pub(super) fn world(trees: u16) -> World {
     let mut text = EXAMPLE.replacen("id = 2\n", "id = 9\n", 1);
     text = text.replacen("\ntrees = 1", &format!("\ntrees = {trees}"), 1);
-    text += "\n[[appliances]]\nname = \"spine1-a\"\nat = \"spine1\"\naddress = \"10.82.1.254\"\n\
-             admin = \"10.82.1.254:9466\"\nrouter = \"02:50:00:00:00:03\"\n";
+    text += OTHER_SPINE;
     World::of(&text)
 }
 
@@ -67,12 +66,12 @@ fn a_worker_waits_until_all_of_its_trees_are_there() {
 fn whoever_dies_is_replaced_in_the_trees_that_it_has_a_part_of() {
     let mut world = world(2);
     world.run(Duration::from_secs(2));
-    // A root has a part in one tree.
+    // A root has a part in one tree, and the other root stands by for it.
     let second = world.core.trees[&2].clone();
     world.set("spine0-a", false);
     world.run(Duration::from_secs(6));
     world.check();
-    assert_eq!(world.core.trees[&1].root().unwrap().appliance, "spare");
+    assert_eq!(world.core.trees[&1].root().unwrap().appliance, "spine1-a");
     assert_eq!(world.core.trees[&2].nodes.len(), second.nodes.len());
     assert_eq!(world.core.trees[&2].root(), second.root());
     // A leaf has one in both.
