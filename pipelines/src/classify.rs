@@ -12,6 +12,7 @@ use pascaline_wire::malformed::Malformed;
 use pascaline_wire::trailer::Operations;
 
 use crate::jobs::{Job, JobTable, Mode};
+use crate::membership::Neighbour;
 use crate::setup::Setup;
 
 mod above;
@@ -41,19 +42,14 @@ pub enum Class {
     FromAbove(Datagram),
     /// A control packet; of a parent's answer, two operations that do not go together.
     Control(Datagram, Control, Option<Operations>),
+    /// Whoever was asked for a MAC has answered.
+    Neighbour(Neighbour),
     /// An ARP request for an own address, and where it begins.
     Arp(usize, Arp),
     /// An echo request to an own address, and where its IP header begins.
     Echo(usize, Ip),
-    /// A neighbour solicitation for an own address.
-    Solicitation {
-        /// Where the IP header begins.
-        l3: usize,
-        /// Who asks.
-        asker: Address,
-        /// The own address.
-        target: Address,
-    },
+    /// A neighbour solicitation: where its IP header begins, who asks, and the own address that it is for.
+    Solicitation(usize, Address, Address),
     /// Not for the appliance.
     Bypass,
     /// Dropped before it named a job.
@@ -145,7 +141,7 @@ impl Classifier<'_> {
             }
             Net::Ip(ip) if ip.protocol == protocol::ICMPV6 && frame.dst.is_group() => {
                 match self.icmp(bytes, frame.l3, *ip) {
-                    Some(solicitation @ Class::Solicitation { .. }) => solicitation,
+                    Some(solicitation @ Class::Solicitation(..)) => solicitation,
                     _ => Class::Bypass,
                 }
             }

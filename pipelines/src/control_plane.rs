@@ -89,7 +89,14 @@ impl ControlPlane {
             // The uplink asks again if it hears nothing.
             let _ = self.end.reply(0, Reply::new(&to, self.mac(to.port), &header, &control));
         }
+        for question in elapsed.questions {
+            let _ = self.end.reply(0, Reply::question(&question, self.mac(question.port)));
+        }
         let mut turn = Turn { events: elapsed.events, ..Turn::default() };
+        for _ in 0..REQUESTS {
+            let Some(neighbour) = self.end.neighbour() else { break };
+            turn.events.extend(self.membership.found(now, &neighbour));
+        }
         for _ in 0..REQUESTS {
             let Some(request) = self.end.request() else { break };
             let answer = self.membership.handle(now, &request);

@@ -65,7 +65,7 @@ pub use reply::{Answer, ControlRequest, REPLY_LEN, Reply, answer_header};
 pub use server::{SILENCE, ServerState};
 pub use spec::{Admission, JobSpec, OnDeath, Rights, ServerMode};
 pub use state::JobState;
-pub use uplink::{Parent, UplinkState, UplinkStatus, Upward};
+pub use uplink::{HopStatus, Neighbour, Parent, Question, UplinkState, UplinkStatus, Upward};
 
 /// A job's state for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +109,8 @@ pub struct Elapsed {
     pub events: Vec<Event>,
     /// Control packets to send to the appliances above.
     pub upward: Vec<Upward>,
+    /// Questions for the MACs by which these are reached.
+    pub questions: Vec<Question>,
 }
 
 /// Codes of statuses, with those that are none.
@@ -262,7 +264,10 @@ impl Membership {
                 job.told.set(None);
             }
             elapsed.changed |= changed;
-            elapsed.upward.extend(job.uplink.as_mut().and_then(|uplink| uplink.poll(now)));
+            if let Some(uplink) = &mut job.uplink {
+                elapsed.upward.extend(uplink.poll(now));
+                uplink.ask_hops(now, &mut elapsed);
+            }
             job.schedule(now, self.admission.as_ref());
             over.push(job.spec.id);
         }

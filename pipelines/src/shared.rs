@@ -8,10 +8,12 @@ use crossbeam_queue::ArrayQueue;
 
 use crate::capture::Capture;
 use crate::jobs::JobTable;
-use crate::membership::{ControlRequest, PsnOrder, Reply};
+use crate::membership::{ControlRequest, Neighbour, PsnOrder, Reply};
 
 /// Control requests that may wait for the control plane.
 const REQUESTS: usize = 1024;
+/// Answers of neighbours that may wait for the control plane.
+const NEIGHBOURS: usize = 64;
 /// Answers that may wait for an lcore.
 const REPLIES: usize = 256;
 /// Orders of an operator that may wait for an lcore.
@@ -30,6 +32,7 @@ pub struct LcoreEnd {
     table: Arc<Table>,
     seen: Arc<AtomicU64>,
     requests: Arc<ArrayQueue<ControlRequest>>,
+    neighbours: Arc<ArrayQueue<Neighbour>>,
     replies: Arc<ArrayQueue<Reply>>,
     orders: Arc<ArrayQueue<PsnOrder>>,
     stop: Arc<AtomicBool>,
@@ -66,6 +69,11 @@ impl LcoreEnd {
     /// Hands a request to the control plane. False if there is no room.
     pub(crate) fn request(&self, request: ControlRequest) -> bool {
         self.requests.push(request).is_ok()
+    }
+
+    /// Hands a neighbour's answer to the control plane. False if there is no room.
+    pub(crate) fn found(&self, neighbour: Neighbour) -> bool {
+        self.neighbours.push(neighbour).is_ok()
     }
 
     /// The next answer to be sent.
@@ -109,6 +117,7 @@ pub(crate) struct ControlEnd {
     table: Arc<Table>,
     seen: Vec<Arc<AtomicU64>>,
     requests: Arc<ArrayQueue<ControlRequest>>,
+    neighbours: Arc<ArrayQueue<Neighbour>>,
     replies: Vec<Arc<ArrayQueue<Reply>>>,
     /// To the first lcore: each takes the packets of every PSN.
     orders: Arc<ArrayQueue<PsnOrder>>,
@@ -127,6 +136,7 @@ impl ControlEnd {
             version: AtomicU64::new(0),
         });
         let requests = Arc::new(ArrayQueue::new(REQUESTS));
+        let neighbours = Arc::new(ArrayQueue::new(NEIGHBOURS));
         let stop = Arc::new(AtomicBool::new(false));
         let wall = Arc::new(AtomicU64::new(0));
         let capture = Arc::new(Capture::default());
@@ -135,6 +145,7 @@ impl ControlEnd {
                 table: Arc::clone(&table),
                 seen: Arc::new(AtomicU64::new(0)),
                 requests: Arc::clone(&requests),
+                neighbours: Arc::clone(&neighbours),
                 replies: Arc::new(ArrayQueue::new(REPLIES)),
                 orders: Arc::new(ArrayQueue::new(ORDERS)),
                 stop: Arc::clone(&stop),
@@ -146,6 +157,7 @@ impl ControlEnd {
             table,
             seen: ends.iter().map(|end| Arc::clone(&end.seen)).collect(),
             requests,
+            neighbours,
             replies: ends.iter().map(|end| Arc::clone(&end.replies)).collect(),
             orders: ends.first().map_or_else(|| Arc::new(ArrayQueue::new(1)), |end| Arc::clone(&end.orders)),
             stop,
@@ -156,9 +168,14 @@ impl ControlEnd {
         (plane, ends)
     }
 
-    /// True if a request waits.
+    /// True if a request waits, or a neighbour's answer.
     pub(crate) fn has_requests(&self) -> bool {
-        !self.requests.is_empty()
+        !self.requests.is_empty() || !self.neighbours.is_empty()
+    }
+
+    /// The next answer of a neighbour.
+    pub(crate) fn neighbour(&self) -> Option<Neighbour> {
+        self.neighbours.pop()
     }
 
     /// The next request.

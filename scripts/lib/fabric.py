@@ -45,6 +45,11 @@ class Site(Network):
         return self.members[rank]
 
     @property
+    def router_address(self) -> str:
+        """That of the router beside it."""
+        return self.appliance_address.rpartition(".")[0] + ".1"
+
+    @property
     def ports(self) -> int:
         """One, to the switch beside it."""
         return 1

@@ -60,5 +60,5 @@ def _above(parent: Site, site: Site, place: tuple[int, int], others: list[Site])
     backups = ", ".join(f'{{ address = "{other.appliance_address}" }}' for other in others)
     return (
         f'parent = {{ address = "{parent.appliance_address}:{UDP_PORT}", rank = {rank}, ranks = {ranks}, '
-        f'mac = "{site.router}", backups = [{backups}] }}'
+        f'via = "{site.router_address}", backups = [{backups}] }}'
     )

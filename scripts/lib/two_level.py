@@ -11,7 +11,6 @@ the root has carried one stream: as many packets each way as one worker sends, h
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ from metrics import Accounting
 from netns import Network
 from option_checks import full_payload
 from options import Options
-from process import Failure, Stop, run, say
+from process import Failure, Stop, say
 from workers import Load, Workers
 
 _WINDOW = 512
@@ -134,10 +133,10 @@ class _Rack:
     def configuration(self, racks: int, files: Path) -> str:
         """The leaf's TOML: that of any appliance, with one more port and a parent."""
         options = self.options
-        mac = json.loads(run("ip", "-n", self.root.appliance, "-j", "link", "show", self._far).stdout)
+        # The root's MAC is asked for.
         parent = (
             f'parent = {{ address = "{_ROOT_ADDRESS}", rank = {self.number}, ranks = {racks}, '
-            f'mac = "{mac[0]["address"]}", port = "up", from = "{self.address}" }}'
+            f'port = "up", from = "{self.address}" }}'
         )
         settings = _settings(options, parent)
         text = configuration(self.network, settings, files / "admin.sock")

@@ -31,7 +31,7 @@ pub(crate) fn parent_of((node, parent): (usize, usize), rank: u16, ranks: u16) -
         local_udp_port: UDP_PORT,
         dscp: 0,
     };
-    Parent { endpoint, rank, ranks }
+    Parent { endpoint, rank, ranks, next_hop: None }
 }
 
 /// The MAC of an appliance's port.

@@ -1,14 +1,18 @@
 //! ARP for IPv4 over Ethernet: parsed, and answered for the appliance's own address.
 
 use crate::field::{arp, be16, eth, get};
-use crate::frame::Mac;
+use crate::frame::{ETH_LEN, Mac};
 use crate::malformed::{Malformed, NoRoom};
 
 /// Length of an ARP packet for IPv4 over Ethernet.
 pub const LEN: usize = 28;
 
+/// Length of a frame with one and without tags; Ethernet pads it.
+pub const FRAME_LEN: usize = ETH_LEN + LEN;
+
 /// Hardware and protocol, and the lengths of their addresses.
 const ETHERNET_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
+const ETHERTYPE: [u8; 2] = [8, 6];
 
 /// Request or reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +77,18 @@ impl Arp {
         raw[arp::TARGET_MAC].copy_from_slice(&self.target_mac.0);
         raw[arp::TARGET_IP].copy_from_slice(&self.target_ip);
         Ok(())
+    }
+
+    /// Writes the frame that takes the packet from its sender to `to`.
+    ///
+    /// # Errors
+    /// [`NoRoom`] if `out` is shorter than [`FRAME_LEN`].
+    pub fn write_frame(&self, out: &mut [u8], to: Mac) -> Result<(), NoRoom> {
+        let (ethernet, packet) = out.split_first_chunk_mut::<ETH_LEN>().ok_or(NoRoom)?;
+        ethernet[eth::DST].copy_from_slice(&to.0);
+        ethernet[eth::SRC].copy_from_slice(&self.sender_mac.0);
+        ethernet[eth::SRC.end..].copy_from_slice(&ETHERTYPE);
+        self.emit(packet)
     }
 
     /// The reply that tells the sender that `mac` has the address asked for.

@@ -20,10 +20,9 @@
 //!
 //! [`frame`] finds the layers and [`Datagram`] holds what they say; [`fast_path`] recognises a gradient by
 //! one masked compare instead. [`template`] writes whole frames. [`arp`] and [`icmp`] answer for the
-//! appliance's own addresses. [`payload`] says how long a payload may be, [`ports`] which UDP port a PSN goes
-//! to, [`round`] how a result was agreed upon, [`congestion`] how workers
-//! share the network. [`RankSet`] is the one bitmap of ranks, [`Element`] the one
-//! list of element types.
+//! appliance's own addresses, [`neighbour`] asks for others. [`payload`] says how long a payload may be,
+//! [`ports`] which UDP port a PSN goes to, [`round`] how a result was agreed upon, [`congestion`] how workers
+//! share the network. [`RankSet`] is the one bitmap of ranks, [`Element`] the one list of element types.
 //!
 //! ```
 //! use pascaline_wire::{Element, Flags, Header, Kind, Malformed};
@@ -70,6 +69,7 @@ mod line;
 pub mod malformed;
 pub mod multicast;
 pub mod mx;
+pub mod neighbour;
 pub mod payload;
 pub mod ports;
 mod rank_set;

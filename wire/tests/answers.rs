@@ -8,7 +8,7 @@ use common::hex;
 use pascaline_wire::arp::{self, Arp};
 use pascaline_wire::frame::{Ip, protocol};
 use pascaline_wire::icmp::{self, Icmp};
-use pascaline_wire::{Address, Frame, Mac, Malformed, Net, NoRoom};
+use pascaline_wire::{Address, Frame, Mac, Malformed, Net, NoRoom, neighbour};
 
 const OWN: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 1]);
@@ -145,10 +145,21 @@ fn solicitation_is_written_as_it_is_read() {
     let expected = hex(SOLICITATION);
     let (frame, ip) = ip(&expected);
     let target = Address::from_v6(expected[62..78].try_into().unwrap());
-    let mut out = vec![0xa5; 14 + icmp::ADVERTISEMENT_PACKET_LEN];
-    assert_eq!(icmp::write_solicitation(&mut out, target, frame.src, ip.src), Ok(()));
+    let mut out = vec![0xa5; neighbour::LEN];
+    assert_eq!(neighbour::ask(&mut out, frame.src, ip.src, target), Ok(out.len()));
     assert_eq!(out, expected[..out.len()]);
-    assert_eq!(icmp::write_solicitation(&mut out[..85], target, frame.src, ip.src), Err(NoRoom));
+    assert_eq!(neighbour::ask(&mut out[..85], frame.src, ip.src, target), Err(NoRoom));
+}
+
+#[test]
+fn arp_request_is_written_as_it_is_read() {
+    let expected = hex("ffffffffffff 020000000001 0806
+        0001 0800 06 04 0001 020000000001 0a4d0001 000000000000 0a4d00fe");
+    let [asker, target] = [[10, 77, 0, 1], [10, 77, 0, 254]].map(Address::from_v4);
+    let mut out = vec![0xa5; arp::FRAME_LEN];
+    assert_eq!(neighbour::ask(&mut out, PEER, asker, target), Ok(expected.len()));
+    assert_eq!(out, expected);
+    assert_eq!(neighbour::ask(&mut out[..41], PEER, asker, target), Err(NoRoom));
 }
 
 #[test]

@@ -8,19 +8,15 @@ use arrayvec::ArrayVec;
 use pascaline_wire::arp::{self, Arp, Operation};
 use pascaline_wire::frame::{IPV4_LEN, IPV6_LEN, Ip, UDP_LEN, protocol};
 use pascaline_wire::icmp::{self, Icmp};
+use pascaline_wire::neighbour;
 use pascaline_wire::template::{Path, Template};
 use pascaline_wire::{Address, Frame, Header, Mac, Net, NoRoom, UdpPorts, VlanTags, header};
 
 const ETHERNET: usize = 14;
-/// Bytes of an ARP frame.
-const ARP_LEN: usize = ETHERNET + arp::LEN;
-/// Bytes of a frame that asks or tells a neighbour over IPv6: the longest of [`Said`].
-const NEIGHBOUR_LEN: usize = ETHERNET + icmp::ADVERTISEMENT_PACKET_LEN;
-const ETHERTYPE_ARP: [u8; 2] = [0x08, 0x06];
 const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
 
 /// A frame about who is where.
-pub type Said = ArrayVec<u8, NEIGHBOUR_LEN>;
+pub type Said = ArrayVec<u8, { neighbour::LEN }>;
 
 /// Where the ends are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,14 +86,10 @@ impl Host {
     #[must_use]
     pub fn question(&self) -> Said {
         let Ends { mac, address, next_hop, .. } = self.ends;
-        let (Some(sender_ip), Some(target_ip)) = (address.as_v4(), next_hop.as_v4()) else {
-            // There is room: the array is as long.
-            let mut frame = [0; NEIGHBOUR_LEN];
-            let _ = icmp::write_solicitation(&mut frame, next_hop, mac, address);
-            return frame.into();
-        };
-        let (operation, target_mac) = (Operation::Request, Mac::default());
-        said_by_arp(Mac::BROADCAST, &Arp { operation, sender_mac: mac, sender_ip, target_mac, target_ip })
+        let mut frame = [0; neighbour::LEN];
+        // There is room: the array is as long.
+        let len = neighbour::ask(&mut frame, mac, address, next_hop).unwrap_or(0);
+        frame[..len].iter().copied().collect()
     }
 
     /// Finds out what a frame is.
@@ -146,7 +138,7 @@ impl Host {
                 None
             }
             Icmp::Solicitation(target) if target == address => {
-                let mut answer = [0; NEIGHBOUR_LEN];
+                let mut answer = [0; neighbour::LEN];
                 let (ethernet, packet) = answer.split_at_mut(ETHERNET);
                 ethernet[..6].copy_from_slice(&from.0);
                 ethernet[6..12].copy_from_slice(&mac.0);
@@ -200,13 +192,10 @@ impl Host {
 }
 
 fn said_by_arp(to: Mac, arp: &Arp) -> Said {
-    let mut frame = [0; NEIGHBOUR_LEN];
-    frame[..6].copy_from_slice(&to.0);
-    frame[6..12].copy_from_slice(&arp.sender_mac.0);
-    frame[12..14].copy_from_slice(&ETHERTYPE_ARP);
-    // There is room: the array is longer.
-    let _ = arp.emit(&mut frame[ETHERNET..]);
-    frame[..ARP_LEN].iter().copied().collect()
+    let mut frame = [0; arp::FRAME_LEN];
+    // There is room: the array is as long.
+    let _ = arp.write_frame(&mut frame, to);
+    frame.iter().copied().collect()
 }
 
 #[cfg(test)]

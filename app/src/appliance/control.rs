@@ -27,7 +27,7 @@ use crate::config::Config;
 use crate::http::names::Names;
 use crate::http::server::{Plan, Server};
 use crate::observe::endpoints;
-use crate::observe::explain::Stalled;
+use crate::observe::explain::{Stalled, next_hop, unreachable};
 use crate::observe::metrics::ApplianceGauges;
 use crate::observe::state::Shared;
 use crate::parameter_server::embedded::EmbeddedServer;
@@ -302,6 +302,12 @@ pub(super) fn tell_event(event: &Event, membership: &Membership, now: Duration) 
             warn!(job, "the parameter server has not come: is `pascaline ps` running, with the same [ps]?");
         }
         Event::Forgotten { job } => info!(job, "forgotten: its ranks are gone"),
+        Event::HopSilent { job, parent, address } => {
+            warn!(job, "{}: nothing can go to the parent", unreachable(*parent, *address));
+        }
+        Event::HopFound { job, parent, address, mac } => {
+            info!(job, "{} is at {mac}", next_hop(*parent, *address));
+        }
     }
 }
 

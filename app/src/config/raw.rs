@@ -135,7 +135,8 @@ pub(super) struct Parent {
     pub(super) address: Spanned<String>,
     pub(super) rank: Spanned<u16>,
     pub(super) ranks: Spanned<u16>,
-    pub(super) mac: Spanned<String>,
+    pub(super) mac: Option<Spanned<String>>,
+    pub(super) via: Option<Spanned<String>>,
     pub(super) port: Option<Spanned<String>>,
     pub(super) from: Option<Spanned<String>>,
     pub(super) backups: Option<Vec<Spanned<Backup>>>,
@@ -149,6 +150,7 @@ pub(super) struct Backup {
     pub(super) rank: Option<Spanned<u16>>,
     pub(super) ranks: Option<Spanned<u16>>,
     pub(super) mac: Option<Spanned<String>>,
+    pub(super) via: Option<Spanned<String>>,
     pub(super) port: Option<Spanned<String>>,
     pub(super) from: Option<Spanned<String>>,
 }

@@ -75,10 +75,14 @@ impl Config {
                 Some(after) => writeln!(f, "; lost after {after}: {}", job.on_death.name())?,
                 None => writeln!(f, "; never lost")?,
             }
-            if let Some(Parent { endpoint, rank, ranks }) = job.parent {
+            if let Some(Parent { endpoint, rank, ranks, next_hop }) = job.parent {
                 let what = if job.mode == Mode::Olaf { "updates" } else { "sums" };
                 let (address, port) = (endpoint.address, endpoint.udp_port);
-                writeln!(f, "    its {what} go to {address} port {port}, as rank {rank} of {ranks}")?;
+                write!(f, "    its {what} go to {address} port {port}, as rank {rank} of {ranks}")?;
+                match next_hop {
+                    Some(hop) => writeln!(f, ", by the MAC that {hop} answers")?,
+                    None => writeln!(f, ", by {}", endpoint.mac)?,
+                }
             }
             if let Some(why) = &job.refused {
                 writeln!(f, "    nobody may join: {}", why.as_str())?;

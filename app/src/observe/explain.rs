@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use self::causes::{COUNTED, Count};
 pub(crate) use self::neighbours::Neighbour;
-pub(crate) use self::parent::ExplainedParent;
+pub(crate) use self::parent::{ExplainedParent, next_hop, unreachable};
 use crate::config::{Config, PsMode};
 
 mod causes;

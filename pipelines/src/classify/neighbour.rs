@@ -1,20 +1,25 @@
-//! What an own address answers: ARP, neighbour discovery, echo.
+//! What an own address answers, and what it has asked for: ARP, neighbour discovery, echo.
 
 use pascaline_wire::arp::{Arp, Operation};
-use pascaline_wire::frame::{Address, Ip, protocol};
+use pascaline_wire::frame::{Address, Ip, Mac, protocol};
 use pascaline_wire::icmp::Icmp;
 
 use super::{Class, Classifier};
+use crate::membership::Neighbour;
 
 impl Classifier<'_> {
     pub(super) fn arp(&self, bytes: &[u8], l3: usize) -> Class {
-        match bytes.get(l3..).map(Arp::parse) {
-            Some(Ok(arp))
-                if arp.operation == Operation::Request && self.owns(Address::from_v4(arp.target_ip)) =>
-            {
-                Class::Arp(l3, arp)
+        let arp = bytes.get(l3..).and_then(|bytes| Arp::parse(bytes).ok());
+        let Some(arp) = arp.filter(|arp| self.owns(Address::from_v4(arp.target_ip))) else {
+            return Class::Bypass;
+        };
+        let sender = Address::from_v4(arp.sender_ip);
+        match arp.operation {
+            Operation::Request => Class::Arp(l3, arp),
+            Operation::Reply if bytes.starts_with(&self.mac.0) && self.table.asks_for(sender) => {
+                self.neighbour(sender, arp.sender_mac)
             }
-            _ => Class::Bypass,
+            Operation::Reply => Class::Bypass,
         }
     }
 
@@ -26,10 +31,17 @@ impl Classifier<'_> {
         match Icmp::parse(bytes, &ip) {
             Err(malformed) => Some(malformed.into()),
             Ok(Icmp::Echo) if self.owns(ip.dst) => Some(Class::Echo(l3, ip)),
+            Ok(Icmp::Advertisement(target, mac)) if self.owns(ip.dst) && self.table.asks_for(target) => {
+                Some(self.neighbour(target, mac))
+            }
             Ok(Icmp::Solicitation(target)) if self.owns(target) => {
-                Some(Class::Solicitation { l3, asker: ip.src, target })
+                Some(Class::Solicitation(l3, ip.src, target))
             }
             Ok(Icmp::Echo | Icmp::Solicitation(_) | Icmp::Advertisement(..) | Icmp::Other) => None,
         }
+    }
+
+    const fn neighbour(&self, address: Address, mac: Mac) -> Class {
+        Class::Neighbour(Neighbour { port: self.port, address, mac })
     }
 }

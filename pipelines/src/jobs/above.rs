@@ -22,6 +22,8 @@ pub struct Above {
     pub ranks: u16,
     /// Who may answer what is asked above: the one that is in force, and others that may be.
     pub(crate) senders: Box<[(Address, u16)]>,
+    /// Who may say who has an address by which one of them is reached: whoever has been asked.
+    pub(crate) next_hops: Box<[Address]>,
     /// Whose updates went up under which number.
     pub(crate) aliases: Arc<Aliases>,
 }
@@ -30,10 +32,10 @@ impl Above {
     /// Reached through a port with this MAC.
     #[must_use]
     pub fn new(parent: &Parent, local_mac: Mac) -> Self {
-        let &Parent { endpoint, rank, ranks } = parent;
+        let &Parent { endpoint, rank, ranks, .. } = parent;
         let member = Member::new(endpoint, local_mac, 0, rank, ranks, 0);
         let senders = Box::new([(endpoint.address, endpoint.udp_port)]);
-        Self { member, rank, ranks, senders, aliases: Arc::default() }
+        Self { member, rank, ranks, senders, next_hops: Box::default(), aliases: Arc::default() }
     }
 
     /// True if packets from this address and UDP port are the parent's.

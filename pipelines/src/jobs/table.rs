@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pascaline_aggregator::prefetch::{prefetch_all, prefetch_value};
 use pascaline_aggregator::{Shares, TENANTS, Tenant};
+use pascaline_wire::frame::Address;
 use pascaline_wire::template::PlainHead;
 
 use super::pauses::Pauses;
@@ -64,6 +65,8 @@ pub struct JobTable {
     jobs: Vec<Job>,
     /// UDP ports that SwitchML's clients send to, each with its job's place.
     foreign: Vec<(u16, u16)>,
+    /// Addresses whose MACs are asked for, in order.
+    next_hops: Vec<[u8; 16]>,
     shares: Shares,
     /// By tenant.
     weights: Box<[u32; TENANTS]>,
@@ -96,6 +99,7 @@ impl JobTable {
             ranks: Vec::new(),
             jobs: Vec::new(),
             foreign: Vec::new(),
+            next_hops: Vec::new(),
             shares: Shares::by_weight(
                 jobs.iter().filter(|job| job.shares_the_pool()).map(|job| (job.tenant, job.share)),
             ),
@@ -112,10 +116,14 @@ impl JobTable {
             job.settle(sharing);
             table.places[usize::from(job.id)] = table.add_flows(at, job);
             table.add_groups(job);
+            let hops = job.parent.iter().flat_map(|above| &above.next_hops);
+            table.next_hops.extend(hops.map(|hop| hop.octets()));
             if let Some(switchml) = &job.switchml {
                 table.foreign.push((switchml.terms().udp_port, at));
             }
         }
+        table.next_hops.sort_unstable();
+        table.next_hops.dedup();
         Self { jobs, ..table }
     }
 
@@ -176,6 +184,12 @@ impl JobTable {
         let (_, at) = self.foreign.iter().find(|(port, _)| *port == udp_port)?;
         let job = self.jobs.get(usize::from(*at))?;
         Some((job, job.switchml.as_deref()?))
+    }
+
+    /// True if it is asked for the MAC of this address.
+    #[must_use]
+    pub fn asks_for(&self, address: Address) -> bool {
+        self.next_hops.binary_search(&address.octets()).is_ok()
     }
 
     /// What the gradients of a rank of a job look like.

@@ -18,7 +18,7 @@ use crate::classify::{Class, Classifier, reason};
 use crate::io::{BURST, Io};
 use crate::jobs::{Endpoint, JobTable, Mode};
 use crate::limits::{ASK_NS, ASK_WINDOWS};
-use crate::membership::ControlRequest;
+use crate::membership::{ControlRequest, Neighbour};
 use crate::per_job::says_of_job;
 use crate::server;
 use crate::updates::Offer;
@@ -63,6 +63,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 Class::Control(datagram, control, operations) => {
                     self.pass_to_control_plane(port, &datagram, (control, operations), packet);
                 }
+                Class::Neighbour(said) => self.pass_neighbour(said, packet),
                 Class::Drop(reason) => self.emitter.discard(packet, reason),
                 Class::DropOf(datagram, reason) => {
                     self.dropped_of(&table, &datagram, reason);
@@ -75,7 +76,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                     self.with_pool(|_, sink| sink.refuse(now, (&from, len), &datagram.header, objection));
                     self.emitter.discard(packet, reason);
                 }
-                Class::Arp(..) | Class::Echo(..) | Class::Solicitation { .. } => {
+                Class::Arp(..) | Class::Echo(..) | Class::Solicitation(..) => {
                     self.answer(port, mac, &class, packet);
                 }
             }
@@ -256,12 +257,21 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
+    fn pass_neighbour(&mut self, neighbour: Neighbour, packet: I::Buf) {
+        if self.end.found(neighbour) {
+            self.emitter.tally.add(Counter::Answered, 1);
+            self.emitter.recycle(packet);
+        } else {
+            self.emitter.discard(packet, DropReason::ControlFull);
+        }
+    }
+
     /// Turns a packet for an own address into its answer, in the same buffer.
     fn answer(&mut self, port: usize, mac: Mac, class: &Class, mut packet: I::Buf) {
         let done = match class {
             Class::Arp(l3, request) => arp::answer_in_place(packet.bytes_mut(), *l3, request, mac).is_ok(),
             Class::Echo(l3, ip) => icmp::answer_echo_in_place(packet.bytes_mut(), *l3, ip, mac).is_ok(),
-            &Class::Solicitation { l3, asker, target } => {
+            &Class::Solicitation(l3, asker, target) => {
                 packet.set_len(l3 + icmp::ADVERTISEMENT_PACKET_LEN)
                     && icmp::advertise_in_place(packet.bytes_mut(), l3, asker, target, mac).is_ok()
             }

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use pascaline_wire::frame::{Address, Mac};
+
 use super::job::{JobRecord, Phase};
 use super::join::AWAY;
 use super::rank::{Joined, Rank};
@@ -48,6 +50,26 @@ pub enum Event {
     Forgotten {
         /// The job.
         job: u16,
+    },
+    /// Nobody says who has the address by which a parent is reached.
+    HopSilent {
+        /// The job.
+        job: u16,
+        /// The parent.
+        parent: Address,
+        /// The address: the parent's, or that of a router on the way.
+        address: Address,
+    },
+    /// It has been said, and is news.
+    HopFound {
+        /// The job.
+        job: u16,
+        /// The parent.
+        parent: Address,
+        /// The address.
+        address: Address,
+        /// Who has it.
+        mac: Mac,
     },
 }
 

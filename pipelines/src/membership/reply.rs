@@ -3,9 +3,11 @@
 use pascaline_wire::control::{self, Control};
 use pascaline_wire::frame::Mac;
 use pascaline_wire::header::{Element, Flags, Header, Kind};
+use pascaline_wire::neighbour;
 use pascaline_wire::template::{self, Template};
 use pascaline_wire::trailer::{self, Bitmap, Operations, RankReports, Sentence, Trailer};
 
+use super::uplink::Question;
 use crate::jobs::Endpoint;
 
 /// A control packet, as an lcore hands it on.
@@ -67,6 +69,9 @@ const _: () = assert!(trailer::RANKS_LEN >= trailer::BITMAP_LEN && trailer::RANK
 
 /// Longest frame of an answer.
 pub const REPLY_LEN: usize = template::MAX_LEN + BODY_LEN;
+/// Shortest frame of Ethernet, without its checksum.
+const LEAST_LEN: usize = 60;
+const _: () = assert!(neighbour::LEN <= REPLY_LEN);
 
 /// An answer: a whole frame, but for zeros at its end, and the port to send it on.
 #[derive(Debug, Clone, Copy)]
@@ -113,6 +118,16 @@ impl Reply {
             place.copy_from_slice(&body[..control::LEN + behind]);
         }
         Self { port: to.port, bytes, len, padding: u16::try_from(padding).unwrap_or(0) }
+    }
+
+    /// The question for a MAC, from a port with this one.
+    #[must_use]
+    pub fn question(question: &Question, local_mac: Mac) -> Self {
+        let &Question { port, from, target } = question;
+        let mut bytes = [0; REPLY_LEN];
+        // There is room.
+        let len = neighbour::ask(&mut bytes, local_mac, from, target).unwrap_or(0);
+        Self { port, bytes, len, padding: u16::try_from(LEAST_LEN.saturating_sub(len)).unwrap_or(0) }
     }
 
     /// The frame, without the zeros at its end.

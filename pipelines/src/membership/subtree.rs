@@ -7,6 +7,7 @@
 use core::time::Duration;
 
 use pascaline_wire::control::{self, Status};
+use pascaline_wire::frame::Mac;
 use pascaline_wire::trailer::{RankReport, RankState};
 
 use super::claim::Claim;
@@ -14,8 +15,8 @@ use super::entry::APPLIANCE;
 use super::job::{Decision, JobRecord, Names, Phase, source};
 use super::offer::Offer;
 use super::reply::ControlRequest;
-use super::uplink::{Granted, News, Uplink, UplinkState, UplinkStatus, Wish};
-use super::{Membership, OnDeath, ServerMode};
+use super::uplink::{Granted, Neighbour, News, Uplink, UplinkState, UplinkStatus, Wish};
+use super::{Event, Membership, OnDeath, ServerMode};
 use crate::jobs::Mode;
 
 impl Membership {
@@ -36,6 +37,20 @@ impl Membership {
             self.changed |= job.acknowledged(now, request);
             true
         })
+    }
+
+    /// A neighbour has said where it is. Ignored unless it was asked; gives what is new.
+    #[must_use]
+    pub fn found(&mut self, now: Duration, said: &Neighbour) -> Vec<Event> {
+        let (mut events, mut asked) = (Vec::new(), false);
+        for job in self.jobs.values_mut().filter(|_| !said.mac.is_group() && said.mac != Mac::default()) {
+            let Some(uplink) = &mut job.uplink else { continue };
+            let Some(changed) = uplink.found(now, said, &mut events) else { continue };
+            (job.due, asked) = (Some(now), true);
+            self.changed |= changed;
+        }
+        self.ignored += u64::from(!asked);
+        events
     }
 }
 

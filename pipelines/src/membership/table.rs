@@ -55,8 +55,9 @@ impl JobRecord {
         job.parent = self.uplink.as_ref().map(|uplink| {
             let mac = mac(uplink.parent().endpoint.port);
             let above = Above::new(uplink.parent(), mac);
-            let (senders, aliases) = (uplink.senders().collect(), Arc::clone(&self.aliases));
-            Box::new(Above { member: above.member.heeding(congestion, mac), senders, aliases, ..above })
+            let (senders, next_hops) = (uplink.senders().collect(), uplink.next_hops().collect());
+            let (member, aliases) = (above.member.heeding(congestion, mac), Arc::clone(&self.aliases));
+            Box::new(Above { member, senders, next_hops, aliases, ..above })
         });
         job
     }

@@ -8,6 +8,7 @@
 mod alive;
 mod answers;
 mod commands;
+mod next_hop;
 mod told;
 mod ways;
 
@@ -19,6 +20,7 @@ use pascaline_wire::trailer::Operations;
 
 use super::progress::Called;
 use alive::Waited;
+pub use next_hop::{HopStatus, Neighbour, Question};
 pub use told::{Parent, UplinkState, UplinkStatus, Upward};
 use ways::Ways;
 
@@ -33,8 +35,6 @@ const LINGER: Duration = Duration::from_secs(5);
 const APART: u8 = 48;
 /// How many there are, from there on.
 const NUMBERS: u8 = APART / 2;
-/// A parent that has not answered for so long is silent.
-const SILENT: Duration = Duration::from_secs(1);
 /// The payload of a Join that only asks.
 const QUESTION: u16 = 8;
 
@@ -236,29 +236,8 @@ impl Uplink {
     }
 
     pub(super) fn due(&self) -> Option<Duration> {
-        self.due.into_iter().chain(self.question_due()).chain(self.alive_due()).min()
-    }
-
-    pub(super) fn status(&self, now: Duration) -> UplinkStatus {
-        let silent = self.silence(now);
-        let state = match (self.state, self.refused) {
-            (State::Idle | State::Resetting { next: None, .. }, _) if self.known.is_some() => {
-                UplinkState::Idle
-            }
-            (_, Some((status, _))) => UplinkState::Refused(status),
-            _ if silent >= SILENT => UplinkState::NoAnswer,
-            (State::Idle | State::Joining(_) | State::Resetting { .. }, None) => UplinkState::Pending,
-            (State::Member(_), None) => UplinkState::Joined,
-            (State::Leaving { .. }, None) => UplinkState::Leaving,
-        };
-        let workers = self.granted().map_or(0, |granted| granted.workers);
-        let (parent, place) = (*self.parent(), self.ways.place());
-        UplinkStatus { parent, place, state, joined: self.joined, workers, silent }
-    }
-
-    /// For how long the parent has not answered.
-    pub(super) fn silence(&self, now: Duration) -> Duration {
-        self.silent.map_or(Duration::ZERO, |since| now.saturating_sub(since))
+        let hops = self.ways.hops_due();
+        self.due.into_iter().chain(self.question_due()).chain(self.alive_due()).chain(hops).min()
     }
 
     /// All are here: asks to be taken in. Nothing is done if it asks for the same already. `session` makes a
@@ -338,7 +317,8 @@ impl Uplink {
 
     /// The request that is due, if one is.
     pub(super) fn poll(&mut self, now: Duration) -> Option<Upward> {
-        self.request(now).or_else(|| self.question(now)).or_else(|| self.alive(now))
+        let due = self.request(now).or_else(|| self.question(now)).or_else(|| self.alive(now));
+        due.and_then(next_hop::with_mac)
     }
 
     fn request(&mut self, now: Duration) -> Option<Upward> {

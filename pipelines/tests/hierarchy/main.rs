@@ -14,5 +14,6 @@ mod commands;
 mod common;
 mod formation;
 mod hops;
+mod next_hop;
 mod sums;
 mod tree;

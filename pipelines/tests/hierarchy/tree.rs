@@ -131,6 +131,7 @@ impl Tree {
             },
             rank,
             ranks: self.fan_in[parent],
+            next_hop: None,
         };
         let backups = self.backups[node].iter().copied().map(above).collect();
         let parent = self.parents[node].map(above);

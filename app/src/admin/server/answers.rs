@@ -169,7 +169,10 @@ pub(crate) struct ParentTerms {
     pub(crate) rank: u16,
     /// The ranks of the job there.
     pub(crate) ranks: u16,
-    pub(crate) mac: String,
+    /// The MAC that is written for the way there.
+    pub(crate) mac: Option<String>,
+    /// The address whose MAC is asked for in its place.
+    pub(crate) via: Option<String>,
     /// Addresses and UDP ports of those that take its place.
     pub(crate) backups: Vec<String>,
 }

@@ -54,7 +54,8 @@ pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
             address: address_of(parent),
             rank: parent.rank,
             ranks: parent.ranks,
-            mac: parent.endpoint.mac.to_string(),
+            mac: parent.next_hop.is_none().then(|| parent.endpoint.mac.to_string()),
+            via: parent.next_hop.map(|hop| hop.to_string()),
             backups: job.backups.iter().map(address_of).collect(),
         }),
     }

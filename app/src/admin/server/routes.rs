@@ -285,7 +285,10 @@ pub(super) struct NewParent {
     address: String,
     rank: u16,
     ranks: u16,
-    mac: String,
+    /// That of the parent's port, or of the router on the way; asked for if it is left out.
+    mac: Option<String>,
+    /// The router on the way, whose MAC is asked for in place of the parent's.
+    via: Option<String>,
     port: Option<String>,
     from: Option<String>,
     backups: Option<Vec<NewBackup>>,
@@ -299,6 +302,7 @@ pub(super) struct NewBackup {
     rank: Option<u16>,
     ranks: Option<u16>,
     mac: Option<String>,
+    via: Option<String>,
     port: Option<String>,
     from: Option<String>,
 }

@@ -6,7 +6,7 @@ use pascaline_pipelines::Mode;
 use pascaline_pipelines::jobs::Endpoint;
 use pascaline_pipelines::membership::{OnDeath, Parent};
 use pascaline_wire::MAX_RANKS;
-use pascaline_wire::frame::{Mac, VlanTags};
+use pascaline_wire::frame::{Address, Mac, VlanTags};
 use toml::Spanned;
 
 use super::{Accept, Checked};
@@ -25,6 +25,7 @@ struct Written<'a> {
     rank: Option<&'a Spanned<u16>>,
     ranks: Option<&'a Spanned<u16>>,
     mac: Option<&'a Spanned<String>>,
+    via: Option<&'a Spanned<String>>,
     port: Option<&'a Spanned<String>>,
     from: Option<&'a Spanned<String>>,
 }
@@ -49,7 +50,8 @@ impl Accept<'_> {
                 address: &table.address,
                 rank: Some(&table.rank),
                 ranks: Some(&table.ranks),
-                mac: Some(&table.mac),
+                mac: table.mac.as_ref(),
+                via: table.via.as_ref(),
                 port: table.port.as_ref(),
                 from: table.from.as_ref(),
             };
@@ -63,10 +65,10 @@ impl Accept<'_> {
                     return Err(self.error(written, message, remedy));
                 }
                 let backup = written.get_ref();
-                let raw::Backup { address, rank, ranks, mac, port, from } = backup;
-                let (rank, ranks, mac) = (rank.as_ref(), ranks.as_ref(), mac.as_ref());
+                let raw::Backup { address, rank, ranks, mac, via, port, from } = backup;
+                let (rank, ranks, mac, via) = (rank.as_ref(), ranks.as_ref(), mac.as_ref(), via.as_ref());
                 let (port, from) = (port.as_ref(), from.as_ref());
-                let written = Written { address, rank, ranks, mac, port, from };
+                let written = Written { address, rank, ranks, mac, via, port, from };
                 let backup = self.above(job, &written, Some(&parent), (ports, own))?;
                 job.backups.push(backup);
             }
@@ -136,12 +138,10 @@ impl Accept<'_> {
             let remedy = "give the appliance an address of the same family";
             return Err(self.error(table.address, "no address to talk to the parent from", remedy));
         };
+        let (mac, next_hop) = self.next_hop(table, first, at, own)?;
         let endpoint = Endpoint {
             port,
-            mac: match (table.mac, first) {
-                (Some(mac), _) => self.mac(mac)?,
-                (None, first) => first.map(|first| first.endpoint.mac).unwrap_or_default(),
-            },
+            mac,
             vlan: VlanTags::NONE,
             address: at.ip().into(),
             udp_port: at.port(),
@@ -149,7 +149,42 @@ impl Accept<'_> {
             local_udp_port: udp_port,
             dscp: dscp.unwrap_or_default(),
         };
-        Ok(Parent { endpoint, rank, ranks })
+        Ok(Parent { endpoint, rank, ranks, next_hop })
+    }
+
+    /// The MAC that packets go to, or the address whose MAC is asked for: the router's that is written, or
+    /// the parent's own.
+    fn next_hop(
+        &self,
+        table: &Written<'_>,
+        first: Option<&Parent>,
+        at: SocketAddr,
+        own: &[IpAddr],
+    ) -> Checked<(Mac, Option<Address>)> {
+        let asked = |address: IpAddr| Ok((Mac::default(), Some(Address::from(address))));
+        match (table.mac, table.via, first) {
+            (Some(_), Some(via), _) => {
+                let message = "mac and via: both say whose MAC packets to the parent go to";
+                Err(self.error(via, message, "leave mac out to have the MAC of via asked for, or via"))
+            }
+            (Some(mac), None, _) => Ok((self.mac(mac)?, None)),
+            (None, Some(via), _) => {
+                let address = self.peer(via, own, "a router")?;
+                if address.is_ipv4() != at.is_ipv4() {
+                    let message = format!("the way to {} by {address}, of another family", at.ip());
+                    return Err(self.error(via, message, "write the router's address of the same family"));
+                }
+                asked(address)
+            }
+            (None, None, Some(&Parent { endpoint, next_hop: None, .. })) => Ok((endpoint.mac, None)),
+            // By the same router, if that is what was written.
+            (None, None, Some(&Parent { endpoint, next_hop: Some(hop), .. }))
+                if hop != endpoint.address && IpAddr::from(hop).is_ipv4() == at.is_ipv4() =>
+            {
+                asked(hop.into())
+            }
+            (None, None, _) => asked(at.ip()),
+        }
     }
 
     /// An address, or an address and a port.
@@ -178,7 +213,7 @@ impl Accept<'_> {
                 })
             })
         });
-        if !whole || parts.next().is_some() || bytes[0] & 1 == 1 {
+        if !whole || parts.next().is_some() || bytes[0] & 1 == 1 || bytes == [0; 6] {
             let message = format!("{:?} is no MAC of a host", written.get_ref());
             let remedy =
                 "write that of the parent's port, or of the router on the way, e.g. \"02:00:00:00:00:fe\"";

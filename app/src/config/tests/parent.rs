@@ -1,5 +1,7 @@
 //! Jobs whose sums go to another appliance.
 
+use pascaline_wire::frame::Address;
+
 use super::*;
 
 const PARENT: &str =
@@ -48,6 +50,29 @@ fn a_parent_has_backups_that_differ_in_what_is_written() {
     }
 }
 
+/// Without a MAC it is asked for: the parent's own, or that of a router on the way; a backup's likewise.
+#[test]
+fn a_mac_that_is_left_out_is_asked_for() {
+    let hops = |parent: &str| {
+        let config = parse(&with_keys(parent)).unwrap();
+        let job = &config.jobs[0];
+        let all = job.parent.iter().chain(&job.backups);
+        let hop = |hop: Option<Address>| hop.map_or_else(String::new, |hop| hop.to_string());
+        all.map(|parent| (hop(parent.next_hop), parent.endpoint.mac.to_string())).collect::<Vec<_>>()
+    };
+    let asked = |address: &str| (address.to_owned(), "00:00:00:00:00:00".to_owned());
+    let written = (String::new(), "02:00:00:00:00:fe".to_owned());
+    let backup = ", backups = [{ address = \"10.79.0.254\" }] }";
+    let without = PARENT.replace(", mac = \"02:00:00:00:00:fe\"", "").replacen(" }", backup, 1);
+    assert_eq!(hops(&without), [asked("10.78.0.254"), asked("10.79.0.254")]);
+    let by_router = without.replace("ranks = 2", "ranks = 2, via = \"10.77.0.1\"");
+    assert_eq!(hops(&by_router), [asked("10.77.0.1"), asked("10.77.0.1")]);
+    let with_mac = without.replace("ranks = 2", "ranks = 2, mac = \"02:00:00:00:00:fe\"");
+    assert_eq!(hops(&with_mac), [written.clone(), written.clone()]);
+    let backup = with_mac.replace("\"10.79.0.254\"", "\"10.79.0.254\", via = \"10.79.0.254\"");
+    assert_eq!(hops(&backup), [written, asked("10.79.0.254")]);
+}
+
 #[test]
 fn what_such_a_job_cannot_have_is_refused_with_its_place() {
     for (more, what) in [
@@ -68,6 +93,10 @@ fn what_such_a_job_cannot_have_is_refused_with_its_place() {
         ("ranks = 2", "ranks = 0", "ranks = 0 is out of range"),
         ("02:00:00:00:00:fe", "ff:ff:ff:ff:ff:ff", "no MAC of a host"),
         ("02:00:00:00:00:fe", "02:00", "no MAC of a host"),
+        ("02:00:00:00:00:fe", "00:00:00:00:00:00", "no MAC of a host"),
+        (" }", ", via = \"10.77.0.1\" }", "mac and via"),
+        ("mac = \"02:00:00:00:00:fe\"", "via = \"10.77.0.254\"", "own address"),
+        ("mac = \"02:00:00:00:00:fe\"", "via = \"224.0.0.1\"", "via"),
         (" }", ", port = \"nowhere\" }", "no port called"),
         (" }", ", from = \"10.78.0.1\" }", "no own address"),
     ] {

@@ -2,8 +2,9 @@
 
 use core::fmt;
 
-use pascaline_pipelines::membership::{UplinkState, UplinkStatus};
+use pascaline_pipelines::membership::{HopStatus, UplinkState, UplinkStatus};
 use pascaline_telemetry::JobEvent;
+use pascaline_wire::frame::Address;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -27,6 +28,9 @@ pub(crate) struct ExplainedParent {
     /// are missing there; `refused`, `joined`, `leaving`.
     #[schema(example = "joined")]
     pub(crate) state: &'static str,
+    /// Whoever does not say its MAC by ARP or neighbour discovery: the parent, or a router on the way.
+    #[schema(example = "parent 10.0.1.254 does not answer ARP")]
+    pub(crate) unreachable: Option<String>,
     /// Why it refuses.
     pub(crate) refusal: Option<String>,
     /// For how long it has not answered.
@@ -43,7 +47,7 @@ pub(crate) struct ExplainedParent {
 impl ExplainedParent {
     /// Of a job that has one.
     pub(super) fn new(known: &Evidence<'_>) -> Option<Self> {
-        let UplinkStatus { parent, place, state, joined, silent, .. } = known.status.uplink?;
+        let UplinkStatus { parent, place, state, joined, silent, hop, .. } = known.status.uplink?;
         let get = |event| known.counted.get(event);
         let (again, endpoint) = (get(JobEvent::SentUpAgain), parent.endpoint);
         Some(Self {
@@ -60,6 +64,9 @@ impl ExplainedParent {
                 UplinkState::Joined => "joined",
                 UplinkState::Leaving => "leaving",
             },
+            unreachable: hop
+                .filter(HopStatus::is_silent)
+                .map(|hop| unreachable(endpoint.address, hop.address)),
             refusal: if let UplinkState::Refused(why) = state { Some(why.to_string()) } else { None },
             silent_seconds: silent.as_secs_f64(),
             packets_up: get(JobEvent::SentUp) + again,
@@ -72,19 +79,25 @@ impl ExplainedParent {
     /// What keeps the job from going on, if it is this.
     pub(super) fn reason(&self) -> Option<Reason> {
         let Self { address, rank, ranks, joined, silent_seconds, .. } = self;
-        let (kind, text, remedy) = match (self.state, &self.refusal) {
-            ("silent", _) => (
+        let (kind, text, remedy) = match (self.state, &self.refusal, &self.unreachable) {
+            ("silent", _, Some(unreachable)) => (
+                "parent-unreachable",
+                format!("Nothing can go to the parent, {address}: {unreachable}. The ranks wait."),
+                "start it, or look at cable and VLAN, and at port, from and via of `parent`; with `mac` \
+                 there nobody has to answer",
+            ),
+            ("silent", ..) => (
                 "parent-silent",
                 format!("The parent, {address}, has not answered for {silent_seconds:.1} s: the ranks wait."),
-                "start that appliance, or look at the way to it (mac, port and from of `parent`); the job \
-                 goes on by itself",
+                "start that appliance, or look at the way to it (mac, via, port and from of `parent`); the \
+                 job goes on by itself",
             ),
-            (_, Some(why)) => (
+            (_, Some(why), _) => (
                 "parent-refuses",
                 format!("The parent, {address}, refuses this appliance as rank {rank} of {ranks}: {why}."),
                 "compare `parent` with the job of this number there: its fan_in, members and payloads",
             ),
-            ("pending", _) => (
+            ("pending", ..) => (
                 "parent-pending",
                 format!("At the parent, {address}, {joined} of {ranks} ranks have joined: all wait."),
                 "`pascaline explain` at the parent says who is missing",
@@ -113,6 +126,18 @@ impl fmt::Display for ExplainedParent {
              {packets_up_again} of them again, {packets_down} down."
         )
     }
+}
+
+/// Whose MAC is asked for: the parent's, or that of a router on the way.
+pub(crate) fn next_hop(parent: Address, hop: Address) -> String {
+    let what = if hop == parent { "parent" } else { "router" };
+    format!("{what} {hop}")
+}
+
+/// That it does not say it.
+pub(crate) fn unreachable(parent: Address, hop: Address) -> String {
+    let how = hop.as_v4().map_or("neighbour discovery", |_| "ARP");
+    format!("{} does not answer {how}", next_hop(parent, hop))
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@ impl JobMetrics {
         out.extend(states(&shown));
         out.extend(model_ages(&shown));
         out.extend(parents(&shown));
+        out.extend(questions(&shown));
         out.extend(by_rank(&shown));
         out
     }
@@ -159,6 +160,22 @@ fn parents(shown: &[&JobInput]) -> Option<Gauge> {
         name: "job_parent_lacking",
         help: "1 if a job waits for the appliance above it.",
         counter: false,
+        samples,
+    })
+}
+
+/// How often the MACs of appliances above have been asked for; nothing if none is.
+fn questions(shown: &[&JobInput]) -> Option<Gauge> {
+    let of = |job: &&JobInput| {
+        let uplink = job.status.uplink.filter(|uplink| uplink.questions > 0)?;
+        Some((labels(job), float(uplink.questions)))
+    };
+    let samples: Vec<_> = shown.iter().filter_map(of).collect();
+    (!samples.is_empty()).then_some(Gauge {
+        name: "job_parent_mac_questions_total",
+        help: "Questions by ARP or neighbour discovery for the MAC of the appliance above a job, of its \
+            backups, or of routers on the way.",
+        counter: true,
         samples,
     })
 }

@@ -3,9 +3,14 @@
 use core::time::Duration;
 
 use pascaline_wire::control::{Control, Status};
+use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::Header;
 
+use super::{HopStatus, State, Uplink};
 use crate::jobs::Endpoint;
+
+/// Who has not answered for so long is silent.
+pub(super) const SILENT: Duration = Duration::from_secs(1);
 
 /// The appliance above, and as whom it knows this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,12 +21,23 @@ pub struct Parent {
     pub rank: u16,
     /// The ranks of its job.
     pub ranks: u16,
+    /// Whose MAC packets to it go to, if that is to be asked for: its own address, or that of a router on the
+    /// way. The MAC of the endpoint is zero then, until it is known.
+    pub next_hop: Option<Address>,
 }
 
 impl Parent {
+    /// As it was written: without a MAC that has been asked for.
+    pub(super) fn written(mut self) -> Self {
+        if self.next_hop.is_some() {
+            self.endpoint.mac = Mac::default();
+        }
+        self
+    }
+
     /// A request to it, as one of its ranks makes it.
     pub(super) const fn asked(&self, header: Header, control: Control) -> Upward {
-        let &Self { endpoint: to, rank, ranks } = self;
+        let &Self { endpoint: to, rank, ranks, .. } = self;
         Upward { to, header: Header { rank, fan_in: ranks, ..header }, control }
     }
 }
@@ -69,4 +85,33 @@ pub struct UplinkStatus {
     pub workers: u32,
     /// For how long it has not answered.
     pub silent: Duration,
+    /// Whoever packets to it go to, where that one's MAC is asked for.
+    pub hop: Option<HopStatus>,
+    /// How often a MAC has been asked for, of the parent or of a backup.
+    pub questions: u64,
+}
+
+impl Uplink {
+    pub(in crate::membership) fn status(&self, now: Duration) -> UplinkStatus {
+        let silent = self.silence(now);
+        let state = match (self.state, self.refused) {
+            (State::Idle | State::Resetting { next: None, .. }, _) if self.known.is_some() => {
+                UplinkState::Idle
+            }
+            (_, Some((status, _))) => UplinkState::Refused(status),
+            _ if silent >= SILENT => UplinkState::NoAnswer,
+            (State::Idle | State::Joining(_) | State::Resetting { .. }, None) => UplinkState::Pending,
+            (State::Member(_), None) => UplinkState::Joined,
+            (State::Leaving { .. }, None) => UplinkState::Leaving,
+        };
+        let workers = self.granted().map_or(0, |granted| granted.workers);
+        let (parent, place) = (*self.parent(), self.ways.place());
+        let (hop, questions) = (self.ways.hop(now), self.ways.questions);
+        UplinkStatus { parent, place, state, joined: self.joined, workers, silent, hop, questions }
+    }
+
+    /// For how long the parent has not answered.
+    pub(in crate::membership) fn silence(&self, now: Duration) -> Duration {
+        self.silent.map_or(Duration::ZERO, |since| now.saturating_sub(since))
+    }
 }

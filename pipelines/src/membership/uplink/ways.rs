@@ -11,6 +11,7 @@ use pascaline_wire::control::{ASK, Action, Control, Status};
 use pascaline_wire::frame::Address;
 use pascaline_wire::header::{Element, Header, Kind};
 
+use super::next_hop::{HopStatus, NextHop};
 use super::{News, Parent, QUESTION, State, Uplink, Upward};
 use crate::membership::job::source;
 
@@ -25,8 +26,9 @@ const BETWEEN: Duration = Duration::from_millis(100);
 const FRESH: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-struct Way {
-    parent: Parent,
+pub(super) struct Way {
+    pub(super) parent: Parent,
+    pub(super) hop: Option<NextHop>,
     cookie: u64,
     /// Its latest answer, while it is not in force.
     heard: Option<Duration>,
@@ -46,10 +48,12 @@ impl Way {
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Ways {
-    all: Vec<Way>,
+    pub(super) all: Vec<Way>,
     at: usize,
     /// Until then an earlier one that answers is no reason to go there.
     held: Duration,
+    /// How often a MAC has been asked for.
+    pub(super) questions: u64,
     /// Which is to be asked next, and when.
     asked: usize,
     due: Duration,
@@ -58,9 +62,12 @@ pub(super) struct Ways {
 impl Ways {
     /// At least one, the first in force.
     pub(super) fn new(first: Parent, others: &[Parent]) -> Self {
-        let way = |&parent: &Parent| Way { parent, cookie: 0, heard: None, whole: false, waits: false };
+        let way = |&parent: &Parent| {
+            let hop = parent.next_hop.map(NextHop::new);
+            Way { parent, hop, cookie: 0, heard: None, whole: false, waits: false }
+        };
         let all = core::iter::once(&first).chain(others).map(way).collect();
-        Self { all, at: 0, held: Duration::ZERO, asked: 0, due: Duration::ZERO }
+        Self { all, at: 0, held: Duration::ZERO, questions: 0, asked: 0, due: Duration::ZERO }
     }
 
     pub(super) fn in_force(&self) -> &Parent {
@@ -69,6 +76,15 @@ impl Ways {
 
     pub(super) const fn place(&self) -> usize {
         self.at
+    }
+
+    pub(super) fn hops_due(&self) -> Option<Duration> {
+        self.all.iter().filter_map(|way| way.hop.as_ref()?.due()).min()
+    }
+
+    /// How it stands with whoever packets to the one in force go to.
+    pub(super) fn hop(&self, now: Duration) -> Option<HopStatus> {
+        Some(self.all[self.at].hop.as_ref()?.status(now))
     }
 
     fn find(&self, sender: (Address, u16)) -> Option<usize> {
@@ -131,13 +147,22 @@ impl Uplink {
 
     /// True if the one in force is one of these.
     pub(in crate::membership) fn stays_with(&self, first: &Parent, others: &[Parent]) -> bool {
-        core::iter::once(first).chain(others).any(|parent| parent == self.parent())
+        core::iter::once(first).chain(others).any(|parent| *parent == self.parent().written())
     }
 
     /// Other parents than before, the one in force among them.
     pub(in crate::membership) fn replace(&mut self, first: Parent, others: &[Parent]) {
-        let at = core::iter::once(&first).chain(others).position(|parent| parent == self.parent());
-        self.ways = Ways { at: at.unwrap_or(0), ..Ways::new(first, others) };
+        let in_force = self.parent().written();
+        let at = core::iter::once(&first).chain(others).position(|parent| *parent == in_force);
+        let questions = self.ways.questions;
+        let new = Ways { at: at.unwrap_or(0), questions, ..Ways::new(first, others) };
+        let old = core::mem::replace(&mut self.ways, new);
+        for way in &mut self.ways.all {
+            // The MACs that are known.
+            if let Some(old) = old.all.iter().find(|old| old.parent.written() == way.parent) {
+                (way.parent, way.hop) = (old.parent, old.hop);
+            }
+        }
     }
 
     /// An answer of one that is not in force. True if it is one.
@@ -169,14 +194,18 @@ impl Uplink {
         asks && self.ways.are_several()
     }
 
+    /// For how long the parent in force has been asked without an answer, if it still is.
+    pub(super) fn unanswered(&self, now: Duration) -> Duration {
+        let asks = self.sent.is_some_and(|sent| now.saturating_sub(sent) < PATIENCE);
+        self.asking.filter(|_| asks).map_or(Duration::ZERO, |since| now.saturating_sub(since))
+    }
+
     /// Goes to another parent where that is better, or the present one is silent.
     pub(in crate::membership) fn look_round(&mut self, now: Duration) -> News {
         if !self.ways.are_several() {
             return News::Nothing;
         }
-        let ago = |at| now.saturating_sub(at);
-        let asks = self.sent.is_some_and(|sent| ago(sent) < PATIENCE);
-        let silent = asks && self.asking.is_some_and(|since| ago(since) >= PATIENCE);
+        let silent = self.unanswered(now) >= PATIENCE;
         match self.state {
             // Those who have left are needed again: only they may have what the other ranks lack.
             State::Member(_) | State::Leaving { .. } if silent => {
@@ -209,6 +238,9 @@ impl Uplink {
     fn turn(&mut self, now: Duration, to: usize) {
         self.ways.at = to;
         let Some(way) = self.ways.all.get_mut(to) else { return };
+        if let Some(hop) = &mut way.hop {
+            hop.doubt(now);
+        }
         self.cookie = way.cookie;
         self.ways.held = if way.whole { now.saturating_add(HOLD) } else { Duration::ZERO };
         // What it says from now on is no longer overheard.

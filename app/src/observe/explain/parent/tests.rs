@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use pascaline_pipelines::jobs::Endpoint;
-use pascaline_pipelines::membership::{JobStatus, Parent, UplinkState, UplinkStatus};
+use pascaline_pipelines::membership::{HopStatus, JobStatus, Parent, UplinkState, UplinkStatus};
 use pascaline_telemetry::JobEvent;
 use pascaline_wire::control::Status;
 use pascaline_wire::frame::{Address, Mac, VlanTags};
@@ -10,9 +10,8 @@ use pascaline_wire::trailer::RankReports;
 use crate::observe::explain::tests::{RUNNING, counted, judged, kinds};
 use crate::observe::explain::{Evidence, Terms, diagnose};
 
-/// Where a job's sums go, how that stands, and what to do if it does not.
-#[test]
-fn the_parent_is_named_with_its_state() {
+/// A parent that has let a job join.
+fn joined() -> UplinkStatus {
     let endpoint = Endpoint {
         port: 0,
         mac: Mac::default(),
@@ -23,14 +22,22 @@ fn the_parent_is_named_with_its_state() {
         local_udp_port: 16420,
         dscp: 0,
     };
-    let joined = UplinkStatus {
-        parent: Parent { endpoint, rank: 1, ranks: 3 },
+    UplinkStatus {
+        parent: Parent { endpoint, rank: 1, ranks: 3, next_hop: None },
         place: 0,
         state: UplinkState::Joined,
         joined: 2,
         workers: 9,
         silent: Duration::from_secs(3),
-    };
+        hop: None,
+        questions: 0,
+    }
+}
+
+/// Where a job's sums go, how that stands, and what to do if it does not.
+#[test]
+fn the_parent_is_named_with_its_state() {
+    let joined = joined();
     let at = |state| JobStatus { uplink: Some(UplinkStatus { state, ..joined }), ..RUNNING };
     let events = [
         (JobEvent::AggregatedBytes, 8),
@@ -68,5 +75,23 @@ fn the_parent_is_named_with_its_state() {
         let told = judged(&at(state), &counts, &[]);
         assert_eq!(kinds(&told), [kind]);
         assert!(told.reasons[0].text.contains(says) && told.summary.contains("10.0.1.254"), "{told:?}");
+    }
+}
+
+/// Where nobody says its MAC, that is the reason, and it is said whose.
+#[test]
+fn who_does_not_say_the_mac_is_named() {
+    let counts = counted(&[], &[]);
+    for (last, silent, kind, says) in [
+        (254, 3, "parent-unreachable", "port 16420: parent 10.0.1.254 does not answer ARP. The ranks wait."),
+        (1, 3, "parent-unreachable", "router 10.0.1.1 does not answer ARP"),
+        (254, 0, "parent-silent", "has not answered for 3.0 s"),
+    ] {
+        let hop =
+            HopStatus { address: Address::from_v4([10, 0, 1, last]), silent: Duration::from_secs(silent) };
+        let uplink = UplinkStatus { state: UplinkState::NoAnswer, hop: Some(hop), ..joined() };
+        let told = judged(&JobStatus { uplink: Some(uplink), ..RUNNING }, &counts, &[]);
+        assert_eq!(kinds(&told), [kind]);
+        assert!(told.reasons[0].text.contains(says), "{told:?}");
     }
 }
