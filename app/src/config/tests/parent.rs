@@ -96,7 +96,7 @@ fn what_such_a_job_cannot_have_is_refused_with_its_place() {
         ("02:00:00:00:00:fe", "00:00:00:00:00:00", "no MAC of a host"),
         (" }", ", via = \"10.77.0.1\" }", "mac and via"),
         ("mac = \"02:00:00:00:00:fe\"", "via = \"10.77.0.254\"", "own address"),
-        ("mac = \"02:00:00:00:00:fe\"", "via = \"224.0.0.1\"", "via"),
+        ("mac = \"02:00:00:00:00:fe\"", "via = \"224.0.0.1\"", "224.0.0.1"),
         (" }", ", port = \"nowhere\" }", "no port called"),
         (" }", ", from = \"10.78.0.1\" }", "no own address"),
     ] {
