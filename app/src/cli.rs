@@ -4,6 +4,7 @@ mod controller;
 pub(crate) mod doctor;
 mod init;
 pub mod manual;
+pub mod pipe;
 mod plan;
 mod verify;
 mod worker;
@@ -108,6 +109,7 @@ enum WorkerCommand {
 
 /// Parses the command line and carries it out.
 pub fn main() -> ExitCode {
+    pipe::end_quietly_where_nobody_reads();
     let cli = Cli::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();

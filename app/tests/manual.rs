@@ -63,3 +63,19 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         assert_eq!(child.wait().unwrap().code(), Some(0), "{arguments:?}");
     }
 }
+
+#[test]
+fn a_result_that_nobody_reads_is_no_defect() {
+    let (read, write) = std::io::pipe().unwrap();
+    drop(read);
+    let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../conf/appliance.toml");
+    let ended = Command::new(BINARY)
+        .args(["check", "--elsewhere", config])
+        .stdout(write)
+        .stderr(Stdio::piped())
+        .spawn()
+        .and_then(std::process::Child::wait_with_output)
+        .unwrap();
+    assert!(!ended.status.success());
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+}

@@ -14,7 +14,7 @@ mod scale;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use pascaline_app::cli::manual;
+use pascaline_app::cli::{manual, pipe};
 use tracing_subscriber::EnvFilter;
 
 /// The laboratory of Pascaline, an in-network aggregator: measures it, and shows that its promises hold
@@ -56,6 +56,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    pipe::end_quietly_where_nobody_reads();
     let cli = Cli::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();

@@ -87,9 +87,11 @@ impl JobRecord {
         {
             // The way to a member may change, and whether multicast gets there.
             let changed = joined.comes_from(*from, self.spec.is_heard_by(request));
-            let before = self.joined();
+            // Only a claim while a generation forms can cost others their place. To count all ranks for each
+            // heartbeat would take a job of many ranks most of its turn.
+            let before = (self.phase == Phase::Forming && wanted.is_some()).then(|| self.joined());
             let decision = self.repeated(now, at, wanted, Called::of(control));
-            let changed = changed || before != self.joined();
+            let changed = changed || before.is_some_and(|before| before != self.joined());
             return Ok(Decision { changed: decision.changed || changed, ..decision });
         }
         if self.phase == Phase::Broken && wanted.is_some() {

@@ -131,9 +131,8 @@ impl JobRecord {
             return true;
         }
         let payload = self.payload.unwrap_or(0);
-        let called: Vec<(u16, Called)> = self.called().collect();
         let Some(own) = self.ranks[at].joined.and_then(|joined| joined.called) else { return false };
-        let Some(&(_, other)) = called.iter().find(|(_, other)| other.contradicts(&own, payload)) else {
+        let Some((_, other)) = self.called().find(|(_, other)| other.contradicts(&own, payload)) else {
             return false;
         };
         let since = *self.disputed.get_or_insert(now);
@@ -147,6 +146,7 @@ impl JobRecord {
         {
             return false;
         }
+        let called: Vec<(u16, Called)> = self.called().collect();
         // Those that most ranks agree with; of several, those of the lowest rank.
         let votes = |one: &Called| called.iter().filter(|(_, c)| !c.contradicts(one, payload)).count();
         let most = called.iter().rev().max_by_key(|(_, one)| votes(one));

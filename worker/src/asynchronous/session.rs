@@ -315,6 +315,12 @@ impl AsyncSession {
         (&self.weights, self.version)
     }
 
+    /// Whether the worker has begun to leave, or has left.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.member.is_leaving()
+    }
+
     /// Begins to leave, for `linger` at the most: others may still be at work, which is none of this worker's
     /// business.
     pub fn leave(&mut self, now: Duration, linger: Duration) {

@@ -33,8 +33,11 @@ impl Session {
     }
 
     /// For drivers: the worker gives up, whatever is under way here. The appliance hears of it with what is
-    /// sent next.
+    /// sent next. A session that has left or failed has said so.
     pub fn abandon(&mut self, now: Duration) {
+        if self.is_leaving() {
+            return;
+        }
         self.fail(Failure::Deadline, now);
         self.condition = Condition::Broken;
         (self.reminder, self.heartbeat, self.rejoin) = (None, None, None);

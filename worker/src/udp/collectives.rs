@@ -2,7 +2,8 @@
 
 use zerocopy::IntoBytes as _;
 
-use super::worker::{self, Work};
+use super::tree::Tree;
+use super::worker::Work;
 use super::{AllreduceError, Worker, deal};
 use crate::Op;
 use crate::allreduce::{Report, Request};
@@ -129,7 +130,7 @@ impl Worker {
                     // What has begun over other trees cannot be taken back, and a generation ends with all.
                     let ended = matches!(error, StartError::Ended { .. });
                     if count > 1 && (ended || work.iter().any(Option::is_some)) {
-                        worker::abandon(&mut self.trees, &self.origin);
+                        self.trees.iter_mut().for_each(Tree::abandon);
                     }
                     return Err(error.into());
                 }

@@ -25,6 +25,8 @@ const FULL_BATCHES: u32 = 16;
 pub(super) type Peer = (SocketAddr, UdpPorts);
 
 pub(super) struct Tree {
+    /// All times count from here.
+    origin: Instant,
     socket: Socket,
     listener: Listener,
     /// Its appliances, and which of them the socket talks to.
@@ -70,7 +72,8 @@ impl Tree {
         }
         socket.join_datagrams();
         let listener = Listener::new(room);
-        Ok(Self { socket, listener, peers, place, session, cutting: Cutting::new(payload), buffer })
+        let cutting = Cutting::new(payload);
+        Ok(Self { origin, socket, listener, peers, place, session, cutting, buffer })
     }
 
     /// The address that the appliance sees, unless it is translated on the way.
@@ -83,14 +86,16 @@ impl Tree {
         self.peers.get(self.place).map(|peer| peer.0)
     }
 
-    /// Sends what the session has to say in the end, if the socket takes it.
-    pub(super) fn say_farewell(&mut self, origin: &Instant) {
-        let _ = self.ride(origin, None).send();
+    /// Gives up here, whatever is under way, and says so if the socket takes it. Nothing, if the session has
+    /// ended already.
+    pub(super) fn abandon(&mut self) {
+        self.session.abandon(self.origin.elapsed());
+        let _ = self.ride(None).send();
     }
 
     /// Answers what has come, without waiting.
-    pub(super) fn tend(&mut self, origin: &Instant) -> io::Result<()> {
-        let mut ride = self.ride(origin, None);
+    pub(super) fn tend(&mut self) -> io::Result<()> {
+        let mut ride = self.ride(None);
         let told = |(_, source)| source;
         // Bounded by what the socket can hold, even if more keeps coming.
         for _ in 0..64 {
@@ -106,8 +111,8 @@ impl Tree {
     }
 
     /// What moves its packets while something is under way: with `tensor`, something of this tree.
-    pub(super) fn ride<'a>(&'a mut self, origin: &'a Instant, tensor: Option<&'a mut [u8]>) -> Ride<'a> {
-        let Self { socket, listener, peers, place, session, cutting, buffer } = self;
+    pub(super) fn ride<'a>(&'a mut self, tensor: Option<&'a mut [u8]>) -> Ride<'a> {
+        let Self { origin, socket, listener, peers, place, session, cutting, buffer } = self;
         socket.heed_marks(session.control().heeds_marks());
         let first = UdpPorts::single(peers.first().map_or(0, |peer| peer.0.port()));
         let ports = peers.get(*place).map_or(first, |peer| peer.1);
@@ -124,6 +129,13 @@ impl Tree {
             event: None,
             full_batches: 0,
         }
+    }
+}
+
+impl Drop for Tree {
+    /// Nobody has to wait for a worker that is no more, and its rank is free for the next one.
+    fn drop(&mut self) {
+        self.abandon();
     }
 }
 

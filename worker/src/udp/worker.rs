@@ -30,8 +30,9 @@ const FAREWELLS: usize = 2;
 ///
 /// All ranks must call [`allreduce`](Self::allreduce) and the other collectives with tensors of the same type
 /// and length, and the same operation, in the same order. Between calls, reminders from other ranks wait in
-/// the socket; in long pauses [`tend`](Self::tend) answers them. Dropping a worker without
-/// [`leave`](Self::leave) is like a crash: the others may miss results that only it had.
+/// the socket; in long pauses [`tend`](Self::tend) answers them. A worker that is dropped without
+/// [`leave`](Self::leave), or fails, says that it gives up and waits for nobody: its rank is free at once, but
+/// the others may miss results that only it had.
 ///
 /// If the appliance restarts, or goes on without a dead rank, the worker joins again and the allreduce goes
 /// on, within the deadline. Where the job has several [trees](Config::trees), that holds for each of them;
@@ -75,13 +76,7 @@ impl Worker {
         let mut trees = Vec::with_capacity(1 + config.trees.len());
         for mut config in config.of_trees() {
             config.join_deadline = config.join_deadline.saturating_sub(origin.elapsed());
-            match Tree::join(&config, origin) {
-                Ok(tree) => trees.push(tree),
-                Err(error) => {
-                    abandon(&mut trees, &origin);
-                    return Err(error);
-                }
-            }
+            trees.push(Tree::join(&config, origin)?);
         }
         let counters = Counters::default();
         Ok(Self { config, trees, origin, calls: 0, counters, narrowed: Vec::new() })
@@ -122,9 +117,19 @@ impl Worker {
     /// Runs to its end what the trees' sessions have begun: each with its own tensor, none where nothing is
     /// under way. If it fails over one tree, it does over all.
     pub(super) fn drive(&mut self, work: Work<'_>) -> Result<Event, (&'static str, io::Error)> {
+        let ended = self.ride(work);
+        if !ended.as_ref().is_ok_and(|event| !is_failure(event)) {
+            self.trees.iter_mut().for_each(Tree::abandon);
+        }
+        self.settle();
+        ended
+    }
+
+    /// As `drive`, until it ends over all trees or fails over one.
+    fn ride(&mut self, work: Work<'_>) -> Result<Event, (&'static str, io::Error)> {
         let Self { config, trees, origin, .. } = self;
         let pairs = trees.iter_mut().zip(work);
-        let mut rides: Vec<_> = pairs.map(|(tree, tensor)| tree.ride(origin, tensor)).collect();
+        let mut rides: Vec<_> = pairs.map(|(tree, tensor)| tree.ride(tensor)).collect();
         let mut ended: Option<Event> = None;
         loop {
             for ride in &mut rides {
@@ -151,14 +156,7 @@ impl Worker {
                 }
             }
             match ended {
-                Some(event) if is_failure(&event) || !rides.iter().any(Ride::is_busy) => {
-                    drop(rides);
-                    if is_failure(&event) && trees.len() > 1 {
-                        abandon(trees, origin);
-                    }
-                    self.settle();
-                    return Ok(event);
-                }
+                Some(event) if is_failure(&event) || !rides.iter().any(Ride::is_busy) => return Ok(event),
                 still => ended = still,
             }
         }
@@ -173,7 +171,7 @@ impl Worker {
     /// The operating system's, from sending or receiving.
     pub fn tend(&mut self) -> io::Result<()> {
         for tree in &mut self.trees {
-            tree.tend(&self.origin)?;
+            tree.tend()?;
         }
         self.settle();
         Ok(())
@@ -204,7 +202,7 @@ impl Worker {
         for tree in 0..self.trees.len() {
             if let Err(error) = self.trees[tree].session.command(now, command, self.config.deadline) {
                 if tree > 0 {
-                    abandon(&mut self.trees, &self.origin);
+                    self.trees.iter_mut().for_each(Tree::abandon);
                 }
                 return Err(error.into());
             }
@@ -320,14 +318,6 @@ fn worse(one: Event, other: Event) -> Event {
 
 const fn is_failure(event: &Event) -> bool {
     matches!(event, Event::Failed(_))
-}
-
-/// Ends the sessions of a worker that cannot go on, and says so at each appliance.
-pub(super) fn abandon(trees: &mut [Tree], origin: &Instant) {
-    for tree in trees {
-        tree.session.abandon(origin.elapsed());
-        tree.say_farewell(origin);
-    }
 }
 
 /// A random number: nobody else knows it, and no other session of the rank has had it.

@@ -242,6 +242,17 @@ fn a_silent_worker_shows_that_it_is_alive_when_tended() {
 }
 
 #[test]
+fn a_worker_that_is_dropped_has_left() {
+    let appliance = Appliance::start("127.0.0.1:0", Conditions::IDEAL);
+    on_every_rank(&appliance, |rank, mut worker| {
+        worker.allreduce(&mut [1.0_f32; 8]).unwrap();
+        if rank > 0 {
+            assert_eq!(worker.leave().left, Left::Everyone);
+        }
+    });
+}
+
+#[test]
 fn ipv4() {
     on_every_rank(&Appliance::start("127.0.0.1:0", Conditions::IDEAL), sums_of_all_shapes);
 }
