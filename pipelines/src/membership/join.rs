@@ -81,18 +81,8 @@ impl JobRecord {
         if self.lacks_number() || self.is_question(control)? {
             return Ok(Decision::new(Status::Pending, self.under_way(now, at), 0));
         }
-        if own
-            && !back
-            && let Some(joined) = &mut self.ranks[at].joined
-        {
-            // The way to a member may change, and whether multicast gets there.
-            let changed = joined.comes_from(*from, self.spec.is_heard_by(request));
-            // Only a claim while a generation forms can cost others their place. To count all ranks for each
-            // heartbeat would take a job of many ranks most of its turn.
-            let before = (self.phase == Phase::Forming && wanted.is_some()).then(|| self.joined());
-            let decision = self.repeated(now, at, wanted, Called::of(control));
-            let changed = changed || before.is_some_and(|before| before != self.joined());
-            return Ok(Decision { changed: decision.changed || changed, ..decision });
+        if own && !back && self.ranks[at].joined.is_some() {
+            return Ok(self.said_again(now, at, request, wanted));
         }
         if self.phase == Phase::Broken && wanted.is_some() {
             return Err(self.standing(false));
@@ -104,6 +94,26 @@ impl JobRecord {
             return Err(Decision::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(former.epoch)));
         }
         self.become_member(now, (at, offer), request, (wanted, back))
+    }
+
+    /// A Join of a member, from wherever it comes now.
+    fn said_again(
+        &mut self,
+        now: Duration,
+        at: usize,
+        request: &ControlRequest,
+        wanted: Option<Claim>,
+    ) -> Decision {
+        let hears = self.spec.is_heard_by(request);
+        // The way to a member may change, and whether multicast gets there.
+        let moved =
+            self.ranks[at].joined.as_mut().is_some_and(|joined| joined.comes_from(request.from, hears));
+        // Only a claim while a generation forms can cost others their place. To count all ranks for each
+        // heartbeat would take a job of many ranks most of its turn.
+        let before = (self.phase == Phase::Forming && wanted.is_some()).then(|| self.joined());
+        let decision = self.repeated(now, at, wanted, Called::of(&request.control));
+        let fewer = before.is_some_and(|before| before != self.joined());
+        Decision { changed: decision.changed || moved || fewer, ..decision }
     }
 
     /// A Join that makes its sender a member.

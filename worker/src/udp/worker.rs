@@ -31,8 +31,8 @@ const FAREWELLS: usize = 2;
 /// All ranks must call [`allreduce`](Self::allreduce) and the other collectives with tensors of the same type
 /// and length, and the same operation, in the same order. Between calls, reminders from other ranks wait in
 /// the socket; in long pauses [`tend`](Self::tend) answers them. A worker that is dropped without
-/// [`leave`](Self::leave), or fails, says that it gives up and waits for nobody: its rank is free at once, but
-/// the others may miss results that only it had.
+/// [`leave`](Self::leave), or fails, says that it gives up and waits for nobody: its rank is free at once,
+/// but the others may miss results that only it had.
 ///
 /// If the appliance restarts, or goes on without a dead rank, the worker joins again and the allreduce goes
 /// on, within the deadline. Where the job has several [trees](Config::trees), that holds for each of them;
