@@ -35,17 +35,17 @@ pub const QUEUED: u32 = 64;
 pub const MEMORY: Duration = Duration::from_secs(10);
 /// If one of so many packets of a round is lost, the queue is too short for the window.
 pub const LOSSES: u32 = 8;
-/// Somebody has left the queues if so many rounds in a row ...
+/// So many rounds in a row must say that somebody has left the queues.
 pub const LEFT: u32 = 3;
-/// ... have brought so many times the results of the usual ones in the same time ...
+/// A round says so if it brings at least so many times the results of a usual one in the same time.
 pub const MORE: f64 = 1.25;
-/// ... that took at most this part of the usual time.
+/// Its results must also take at most this part of the usual time.
 pub const SOONER: f64 = 0.85;
 /// What each round weighs in what is usual: a few times as many as a window takes to halve and grow again.
 pub const WEIGHT: f64 = 1.0 / 32.0;
-/// Who steps aside keeps this part of its window in flight ...
+/// The part of its window that it keeps in flight while it steps aside.
 pub const ASIDE: f64 = 1.0 / 3.0;
-/// ... for so many rounds: in the first one the rest leaves the queues.
+/// It steps aside for so many rounds. In the first of them the rest of its packets leaves the queues.
 pub const ASIDE_FOR: u32 = 3;
 
 /// The results that come within a round trip.
