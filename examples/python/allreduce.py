@@ -35,7 +35,8 @@ Status = enum.IntEnum(
     "ok pending unknown_job rank_out_of_range fan_in_mismatch source_refused stale_session wrong_epoch "
     "not_member payload_mismatch element_mismatch unsupported rank_spoofed rank_lost quota halted "
     "unknown_psn too_many operation_mismatch rank_left rank_taken not_permitted "
-    "jobs_of_host objective",
+    "jobs_of_host objective no_server not_finite from_the_future bad_count low_reward diverges "
+    "no_update no_model ranks_of_host",
     start=0,
 )
 GENERATION, NONE_YET = 0x10000, 0x20000

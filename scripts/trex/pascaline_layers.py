@@ -91,6 +91,15 @@ STATUSES = dict(
             "not_permitted",
             "jobs_of_host",
             "objective",
+            "no_server",
+            "not_finite",
+            "from_the_future",
+            "bad_count",
+            "low_reward",
+            "diverges",
+            "no_update",
+            "no_model",
+            "ranks_of_host",
         )
     )
 )

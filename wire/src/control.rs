@@ -60,8 +60,7 @@ pub const APPLIANCE_RANK: u16 = SERVER_RANK - 1;
 /// `got` of a Join that does not count: it asks which generation its sender would become a member of.
 pub const ASK: u32 = 0x2_0000;
 
-/// Added to `payload` of a Join, else a multiple of 8: its sender takes packets of up to that length, and the
-/// ranks agree on one.
+/// Added to `payload` of a Join, a multiple of 8: its sender takes less as well, and the ranks agree on one.
 pub const AT_MOST: u16 = 1;
 
 /// Marks a generation in `expected` and `got`, where 0 means none: an epoch may be 0.
@@ -83,8 +82,7 @@ pub const fn named_generation(value: u32) -> Option<u8> {
     if value & !0xff == GENERATION { Some(value as u8) } else { None }
 }
 
-/// Two generations, either of which a Join can go on with, as its `expected` names them: the later one and
-/// the one before.
+/// Two generations that a Join can go on with, as `expected` names them: the later one and the one before.
 #[must_use]
 pub const fn either(epoch: u8, before: u8) -> u32 {
     EITHER | (before as u32) << 8 | epoch as u32
@@ -188,9 +186,10 @@ codes! {
         Diverges = 29 "diverges",
         /// An update was dropped: it has no update trailer.
         NoUpdate = 30 "no_update",
-        /// An update was dropped: the parameter server has no model yet, or none any more. Whoever is told
-        /// offers the weights that it has.
+        /// An update was dropped: the parameter server has no model. Whoever is told offers its weights.
         NoModel = 31 "no_model",
+        /// The sender's host has as many ranks of the job as one host may.
+        RanksOfHost = 32 "ranks_of_host",
     }
 }
 
@@ -220,6 +219,7 @@ impl fmt::Display for Status {
             Self::RankTaken => "a live worker holds the rank",
             Self::NotPermitted => "not for this rank to command",
             Self::JobsOfHost => "as many jobs as one host may form",
+            Self::RanksOfHost => "as many ranks as one host may have",
             Self::Objective => "the operator's objective would not be met",
             Self::NoServer => "the job's parameter server is not here",
             Self::NotFinite => "a value is infinite or not a number",

@@ -234,8 +234,8 @@ fn control() {
     assert_eq!(with(&[(1, 1)]), refused, "a request with a status");
     assert_eq!(with(&[(2, 1)]), refused, "a request that answers");
     assert_eq!(with(&[(0, 8), (1, 22), (2, 10)]), Ok(()));
-    assert_eq!(with(&[(0, 8), (1, 31)]), Ok(()));
-    assert_eq!(with(&[(0, 8), (1, 32)]), refused, "status 32");
+    assert_eq!(with(&[(0, 8), (1, 32)]), Ok(()));
+    assert_eq!(with(&[(0, 8), (1, 33)]), refused, "status 33");
     assert_eq!(with(&[(0, 8), (2, 8)]), refused, "an answer to an answer");
     assert_eq!(with(&[(0, 8), (2, 11)]), refused, "an answer to action 11");
 }

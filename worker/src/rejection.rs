@@ -72,6 +72,8 @@ pub enum Reason {
     NotPermitted,
     /// This host has formed as many jobs as one may.
     JobsOfHost,
+    /// This host has as many ranks of the job as one may have.
+    RanksOfHost,
     /// The job would not meet what the operator demands, and why, if the appliance says.
     Objective(Option<Box<Sentence>>),
     /// An update was not taken.
@@ -113,6 +115,7 @@ impl Rejection {
             Status::RankTaken => Reason::Taken,
             Status::NotPermitted => Reason::NotPermitted,
             Status::JobsOfHost => Reason::JobsOfHost,
+            Status::RanksOfHost => Reason::RanksOfHost,
             Status::Objective => {
                 Reason::Objective(trailer.and_then(|trailer| trailer.sentence).map(Box::new))
             }
@@ -194,7 +197,7 @@ impl fmt::Display for Text<'_> {
                 write!(f, "rank {rank} may not command job {job}: its `control` is for others")
             }
             Reason::Objective(why) => unmet(f, job, why.as_deref()),
-            Reason::JobsOfHost => write!(f, "this host has formed {got} jobs, {expected} {PER_HOST}"),
+            Reason::JobsOfHost | Reason::RanksOfHost => self.too_many(f),
             Reason::Update(status) => {
                 write!(f, "an update of rank {rank} in job {job} was not taken: {status}")
             }
@@ -204,6 +207,17 @@ impl fmt::Display for Text<'_> {
 }
 
 impl Text<'_> {
+    /// One host may not have so many.
+    fn too_many(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &Rejection { job, rank, expected, got, ref reason } = self.0;
+        if *reason == Reason::JobsOfHost {
+            write!(f, "this host has formed {got} jobs, {expected} {PER_HOST}")
+        } else {
+            let others = format_args!("which has {got} others of the job, {expected} at most");
+            write!(f, "rank {rank} of job {job} may not be on this host, {others}: {RANKS_PER_HOST}")
+        }
+    }
+
     /// Another life of the rank, or of the job, is the one that counts.
     fn replaced(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let &Rejection { job, rank, expected, got, ref reason } = self.0;
@@ -254,6 +268,8 @@ impl fmt::Display for Named {
 const HALTED: &str = "by a Halt of one of its members or of an operator: it goes on after";
 const PER_HOST: &str = "at a time are the most that one may form: end one of them, or raise \
                         `max_jobs_per_host` in [admission] of the appliance's configuration";
+const RANKS_PER_HOST: &str = "start it elsewhere, or raise the job's `max_ranks_per_host` in the appliance's \
+                              configuration";
 const UNMET: &str = "the objective of [admission] verify in its configuration would not be met";
 const ANEW: &str = "the job was reset, or a rank has left or been started anew; all ranks must join again";
 const LOST: &str = "silent for longer than the job's `dead_after`, or taken for gone by an operator";

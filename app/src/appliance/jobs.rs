@@ -41,6 +41,7 @@ fn spec(config: &Config, job: &JobConfig) -> JobSpec {
             .members
             .as_ref()
             .map(|members| members.iter().map(|&address| Address::from(address)).collect()),
+        max_ranks_per_host: job.max_ranks_per_host,
         policy: job.policy,
         share: job.share,
         threshold: Some(job.needed),
@@ -86,6 +87,7 @@ fn admission(config: &Config, admitted: &AdmissionConfig) -> Admission {
         max_fan_in: admitted.max_fan_in,
         like: JobSpec {
             window: admitted.window,
+            max_ranks_per_host: admitted.max_ranks_per_host,
             max_payload: config.max_payload(),
             policy: admitted.policy,
             slots: config.shared_sets as usize * config.pool.ways,

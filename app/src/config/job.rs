@@ -29,6 +29,8 @@ pub(crate) struct JobConfig {
     pub(crate) fan_in: u16,
     pub(crate) window: u16,
     pub(crate) members: Option<Vec<IpAddr>>,
+    /// The most ranks that one address may have.
+    pub(crate) max_ranks_per_host: u16,
     /// How its workers train together.
     pub(crate) mode: Mode,
     /// True if the keys leave open where in the pool its PSNs are kept, and whether it has a server.
@@ -84,6 +86,8 @@ pub(crate) struct AdmissionConfig {
     pub(crate) max_jobs: u16,
     /// Of these, at most as many that one host has formed.
     pub(crate) max_jobs_per_host: u16,
+    /// The most ranks of one that one address may have.
+    pub(crate) max_ranks_per_host: u16,
     /// The most ranks of one.
     pub(crate) max_fan_in: u16,
     /// The window of one.

@@ -107,6 +107,7 @@ pub(super) struct Job {
     pub(super) parameters: Option<Spanned<u32>>,
     pub(super) window: Option<Spanned<u16>>,
     pub(super) members: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) max_ranks_per_host: Option<Spanned<u16>>,
     pub(super) profile: Option<Spanned<Named<Profile>>>,
     pub(super) addressing: Option<Spanned<Named<Addressing>>>,
     pub(super) region_slots: Option<Spanned<u32>>,
@@ -163,6 +164,7 @@ pub(super) struct Admission {
     pub(super) verify: Option<Spanned<String>>,
     pub(super) max_jobs: Option<Spanned<u16>>,
     pub(super) max_jobs_per_host: Option<Spanned<u16>>,
+    pub(super) max_ranks_per_host: Option<Spanned<u16>>,
     pub(super) max_fan_in: Option<Spanned<u16>>,
     pub(super) slots_per_job: Option<Spanned<u32>>,
 }

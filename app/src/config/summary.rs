@@ -68,6 +68,9 @@ impl Config {
             if job.mode == Mode::Sync && job.switchml.is_none() {
                 write!(f, "; congestion control {}", job.congestion.name())?;
             }
+            if job.max_ranks_per_host < job.fan_in {
+                write!(f, "; {} of its ranks at most on one host", job.max_ranks_per_host)?;
+            }
             if let Some(group) = job.multicast {
                 write!(f, "; results to {group} for those who hear it")?;
             }
@@ -126,8 +129,9 @@ impl Config {
         write!(f, " a time, {} by one host,", admission.max_jobs_per_host)?;
         writeln!(
             f,
-            " of up to {} ranks, window {}; {}",
+            " of up to {} ranks, {} by one host, window {}; {}",
             admission.max_fan_in,
+            admission.max_ranks_per_host,
             admission.window,
             Told(&admission.policy)
         )

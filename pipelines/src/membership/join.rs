@@ -9,7 +9,7 @@ use super::claim::Claim;
 use super::job::{Decision, JobRecord, Names, Phase, source};
 use super::offer::{Offer, agreed};
 use super::progress::Called;
-use super::rank::{Joined, Latest};
+use super::rank::{Joined, Latest, Rank};
 use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::spec::Admission;
@@ -66,6 +66,9 @@ impl JobRecord {
             let free = !rank.present();
             return Ok(Decision { hidden: !free, ..Decision::of(Status::Pending) });
         }
+        if !own {
+            self.has_room_for(at, from.address)?;
+        }
         if self.spec.refused.is_some() && !(own && rank.joined.is_some()) {
             return Err(Decision::of(Status::Objective).hidden());
         }
@@ -94,6 +97,21 @@ impl JobRecord {
             return Err(Decision::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(former.epoch)));
         }
         self.become_member(now, (at, offer), request, (wanted, back))
+    }
+
+    /// Whether an address may have one more rank. Without a limit one host could take a job's every rank.
+    fn has_room_for(&self, at: usize, host: Address) -> Result<(), Decision> {
+        let most = self.spec.max_ranks_per_host;
+        let held = |&(other, rank): &(usize, &Rank)| {
+            other != at && rank.joined.is_some_and(|joined| joined.endpoint.address == host)
+        };
+        let own =
+            if most < self.spec.fan_in { self.ranks.iter().enumerate().filter(held).count() } else { 0 };
+        if own < usize::from(most) {
+            return Ok(());
+        }
+        let told = u32::try_from(own).unwrap_or(u32::MAX);
+        Err(Decision::new(Status::RanksOfHost, u32::from(most), told))
     }
 
     /// A Join of a member, from wherever it comes now.

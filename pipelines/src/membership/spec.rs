@@ -98,6 +98,8 @@ pub struct JobSpec {
     pub congestion: Option<CongestionControl>,
     /// The group that results go to, for those of its members that hear it.
     pub multicast: Option<MulticastGroup>,
+    /// The most ranks that one address may have; more are refused. An appliance below is one.
+    pub max_ranks_per_host: u16,
     /// Slots that it may fill: of its region, or of all that it shares with others.
     pub slots: usize,
     /// How its workers register, if they are SwitchML's clients; nobody can join then.
@@ -141,6 +143,7 @@ impl JobSpec {
             control: Rights::default(),
             congestion: None,
             multicast: None,
+            max_ranks_per_host: u16::MAX,
             slots: usize::MAX,
             registry: None,
             parent: None,

@@ -10,8 +10,8 @@ use pascaline_wire::trailer::Sentence;
 use crate::plane::{Plane, millis, secs, told};
 use Action::{Join, Leave};
 use Status::{
-    FanInMismatch, JobsOfHost, NotMember, Objective, Ok, Pending, Quota, SourceRefused, UnknownJob,
-    WrongEpoch,
+    FanInMismatch, JobsOfHost, NotMember, Objective, Ok, Pending, Quota, RanksOfHost, SourceRefused,
+    UnknownJob, WrongEpoch,
 };
 use pascaline_testkit::{JOB, Worker};
 
@@ -103,6 +103,26 @@ fn what_is_beyond_the_quotas_is_refused() {
     assert_eq!(counted, [4, 7, 2]);
     // Those of the configuration do not count, even if their numbers lie in the range.
     plane.expect(&worker(1500, 0, 2), Join, (Pending, 7, 1, true));
+}
+
+#[test]
+fn one_host_has_no_more_ranks_than_it_may() {
+    let mut plane = Plane::new(JobSpec { max_ranks_per_host: 2, ..JobSpec::new(1, 4) });
+    let there = Worker { address: Address::from_v4([10, 77, 0, 99]), session: 98, ..worker(1, 0, 4) };
+    let other = |rank| Worker { rank, ..there };
+    let own = |rank| Worker { rank, ..worker(1, 0, 4) };
+    for (rank, joined) in [(0, 1), (1, 2)] {
+        plane.expect(&own(rank), Join, (Pending, 7, joined, true));
+    }
+    plane.refuses(&own(2), Join, RanksOfHost, 2, 2);
+    // What it has it keeps, and may have anew.
+    plane.expect(&own(1), Join, (Pending, 7, 2, false));
+    plane.expect(&own(1), Leave, (Pending, 7, 1, true));
+    plane.expect(&Worker { session: 99, ..own(3) }, Join, (Pending, 7, 2, true));
+    for (rank, joined) in [(1, 3), (2, 4)] {
+        let answer = if joined == 4 { Ok } else { Pending };
+        plane.expect(&other(rank), Join, (answer, 7, joined, true));
+    }
 }
 
 #[test]

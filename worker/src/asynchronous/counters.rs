@@ -34,6 +34,16 @@ fn place(status: Status) -> Option<usize> {
     Status::ALL.iter().position(|one| *one == status)
 }
 
+/// A count for each of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ByStatus([u64; Status::ALL.len()]);
+
+impl Default for ByStatus {
+    fn default() -> Self {
+        Self([0; Status::ALL.len()])
+    }
+}
+
 /// What an asynchronous worker has done.
 ///
 /// After every call `pushed` = `sent` + `skipped` + `busy`, `sent` = `acknowledged` + `given_up` + what is
@@ -70,7 +80,7 @@ pub struct AsyncCounters {
     pub not_sent: u64,
     /// Times the operating system reported that the appliance's host or port is unreachable.
     pub unreachable: u64,
-    not_taken: [u64; Status::ALL.len()],
+    not_taken: ByStatus,
     ignored: [u64; AsyncIgnored::ALL.len()],
     malformed: [u64; Malformed::ALL.len()],
 }
@@ -79,17 +89,17 @@ impl AsyncCounters {
     /// Answers that an update of this worker was not taken, for a reason.
     #[must_use]
     pub fn not_taken(&self, why: Status) -> u64 {
-        place(why).map_or(0, |at| self.not_taken[at])
+        place(why).map_or(0, |at| self.not_taken.0[at])
     }
 
     /// The reasons for which updates of this worker were not taken, and how often each was told.
     pub fn refusals(&self) -> impl Iterator<Item = (Status, u64)> {
-        Status::ALL.into_iter().zip(self.not_taken).filter(|(_, count)| *count > 0)
+        Status::ALL.into_iter().zip(self.not_taken.0).filter(|(_, count)| *count > 0)
     }
 
     pub(super) fn refuse(&mut self, why: Status) {
         if let Some(at) = place(why) {
-            self.not_taken[at] += 1;
+            self.not_taken.0[at] += 1;
         }
     }
 

@@ -232,11 +232,6 @@ fn each_refusal_gives_its_error() {
         ),
         (Status::Quota, "the appliance's quotas leave no room for job 1: 3 wanted, 4 left"),
         (
-            Status::JobsOfHost,
-            "this host has formed 3 jobs, 4 at a time are the most that one may form: end one of them, or \
-             raise `max_jobs_per_host` in [admission] of the appliance's configuration",
-        ),
-        (
             Status::Objective,
             "the appliance does not admit job 1: the objective of [admission] verify in its configuration \
              would not be met",
@@ -258,7 +253,27 @@ fn each_refusal_gives_its_error() {
             "packets of rank 2 in job 1 do not come from the address with which that rank joined",
         ),
     ];
-    for (status, message) in refusals {
+    each_gives(&refusals);
+}
+
+#[test]
+fn a_host_that_has_too_many_is_told_so() {
+    each_gives(&[
+        (
+            Status::JobsOfHost,
+            "this host has formed 3 jobs, 4 at a time are the most that one may form: end one of them, or \
+             raise `max_jobs_per_host` in [admission] of the appliance's configuration",
+        ),
+        (
+            Status::RanksOfHost,
+            "rank 2 of job 1 may not be on this host, which has 3 others of the job, 4 at most: start it \
+             elsewhere, or raise the job's `max_ranks_per_host` in the appliance's configuration",
+        ),
+    ]);
+}
+
+fn each_gives(refusals: &[(Status, &str)]) {
+    for &(status, message) in refusals {
         let refused = ack(|_, ack| {
             let got = if status == Status::RankLost { 0 } else { 3 };
             (ack.status, ack.expected, ack.got, ack.window) = (status, 4, got, 0);

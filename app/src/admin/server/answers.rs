@@ -131,6 +131,8 @@ pub(crate) struct JobTerms {
     pub(crate) window: u16,
     /// Addresses by rank, if only these are admitted.
     pub(crate) members: Option<Vec<String>>,
+    /// The most ranks that one address may have.
+    pub(crate) max_ranks_per_host: u16,
     /// `shared` or `region`.
     pub(crate) addressing: String,
     /// Slots of its region.

@@ -36,6 +36,7 @@ pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
         fan_in: job.fan_in,
         window: job.window,
         members: job.members.as_ref().map(|members| members.iter().map(ToString::to_string).collect()),
+        max_ranks_per_host: job.max_ranks_per_host,
         addressing: addressing.name().to_owned(),
         region_slots: job.policy.region.map(|region| u64::from(region.sets) * ways as u64),
         conflict: job.policy.conflict.name().to_owned(),

@@ -258,6 +258,7 @@ pub(super) struct NewJob {
     fan_in: Option<u16>,
     window: Option<u16>,
     members: Option<Vec<String>>,
+    max_ranks_per_host: Option<u16>,
     profile: Option<String>,
     addressing: Option<String>,
     region_slots: Option<u32>,

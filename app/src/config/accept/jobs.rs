@@ -38,6 +38,10 @@ pub(super) fn default_window(fan_in: u16) -> u16 {
     DEFAULT_WINDOW.min(UNDER_WAY / fan_in.clamp(1, MAX_RANKS))
 }
 
+fn nanos(after: Duration) -> u64 {
+    u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// A job's region with the window that fits it.
 #[derive(Debug, Clone, Copy)]
 struct Reserved {
@@ -179,7 +183,6 @@ impl Accept<'_> {
             Order::Arrival => (0, 0),
             Order::Rank => (1, u32::from(window)),
         };
-        let nanos = |after: Duration| u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         let policy = Policy {
             conflict: chosen.conflict,
             order: chosen.order,
@@ -194,6 +197,7 @@ impl Accept<'_> {
             fan_in,
             window,
             members: job.members.as_ref().map(|members| self.members(members, fan_in)).transpose()?,
+            max_ranks_per_host: self.ranks_per_host(job)?,
             mode,
             movable: mode == Mode::Sync && job.server.is_none() && Self::addressing(job).is_none(),
             policy,
@@ -210,6 +214,12 @@ impl Accept<'_> {
             parent: None,
             backups: Vec::new(),
         })
+    }
+
+    /// The most ranks that one address may have: all, unless it is written.
+    fn ranks_per_host(&self, job: &raw::Job) -> Checked<u16> {
+        let fan_in = *job.fan_in.get_ref();
+        self.within(job.max_ranks_per_host.as_ref(), fan_in, 1, fan_in, "max_ranks_per_host")
     }
 
     /// What can be said about each job alone.

@@ -141,9 +141,12 @@ impl Accept<'_> {
 
     /// Which jobs may be formed by Joins, and from where: none, if the table has nothing but `verify`.
     pub(super) fn joins<'a>(&self, written: &'a Spanned<raw::Admission>) -> Checked<Option<Joins<'a>>> {
-        let raw::Admission { jobs, from, verify, max_jobs, max_jobs_per_host, max_fan_in, slots_per_job } =
+        let raw::Admission { jobs, from, verify, slots_per_job, .. } = written.get_ref();
+        let raw::Admission { max_jobs, max_jobs_per_host, max_ranks_per_host, max_fan_in, .. } =
             written.get_ref();
-        let numbers = [max_jobs_per_host, max_jobs, max_fan_in].iter().any(|number| number.is_some());
+        let numbers = [max_jobs_per_host, max_ranks_per_host, max_jobs, max_fan_in]
+            .iter()
+            .any(|number| number.is_some());
         match (jobs, from) {
             (Some(jobs), Some(from)) => Ok(Some(Joins { written, jobs, from })),
             (None, None) if verify.is_some() && !numbers && slots_per_job.is_none() => Ok(None),
@@ -168,6 +171,7 @@ impl Accept<'_> {
             return Err(self.error(written, "the jobs' regions leave no slot of the pool", remedy));
         }
         let raw::Admission { max_jobs, max_jobs_per_host, max_fan_in, slots_per_job, .. } = written.get_ref();
+        let ranks = written.get_ref().max_ranks_per_host.as_ref();
         if from.get_ref().is_empty() {
             let remedy = "list networks, e.g. [\"10.77.0.0/24\"], or leave [admission] out";
             return Err(self.error(from, "nobody may form a job", remedy));
@@ -179,6 +183,7 @@ impl Accept<'_> {
         // Enough for a machine on which many are tried, and others have as much.
         let half = max_jobs.div_ceil(2);
         let per_host = self.within(max_jobs_per_host.as_ref(), half, 1, max_jobs, "max_jobs_per_host")?;
+        let ranks_per_host = self.within(ranks, max_fan_in, 1, max_fan_in, "max_ranks_per_host")?;
         let preset = Addressing::Shared.preset();
         let server = preset.server && mode != PsMode::None;
         // Without server, a holder that loses would begin anew; and again.
@@ -189,6 +194,7 @@ impl Accept<'_> {
             from: from.get_ref().iter().map(|network| self.network(network)).collect::<Checked<_>>()?,
             max_jobs,
             max_jobs_per_host: per_host,
+            max_ranks_per_host: ranks_per_host,
             max_fan_in,
             window: default_window(max_fan_in).min(u16::try_from(quota).unwrap_or(u16::MAX)),
             policy: Policy { conflict, order, region: None, quota, partial_after: 0, server },

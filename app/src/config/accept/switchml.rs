@@ -83,6 +83,7 @@ impl Accept<'_> {
             mode.map(|at| self.meaningless(at, "mode")),
             profile.map(|at| self.meaningless(at, "profile")),
             job.members.as_ref().map(|at| self.meaningless(at, "members")),
+            job.max_ranks_per_host.as_ref().map(|at| self.meaningless(at, "max_ranks_per_host")),
             job.addressing.as_ref().map(|at| self.meaningless(at, "addressing")),
             job.conflict.as_ref().map(|at| self.meaningless(at, "conflict")),
             job.threshold.as_ref().map(|at| self.meaningless(at, "threshold")),

@@ -69,12 +69,14 @@ fn jobs_may_be_formed_by_joins() {
     assert!(!inside("10.77.1.1") && !inside("fd78::1") && !inside("10.78.0.2"));
     assert_eq!((admission.max_jobs, admission.max_fan_in, admission.window), (16, 16, 256));
     assert_eq!(admission.max_jobs_per_host, 8, "half, so that one host cannot keep out all others");
+    assert_eq!(admission.max_ranks_per_host, 16, "all of a job's");
     let sharing = Policy { conflict: ConflictPolicy::Preempt, server: true, ..Policy::default() };
     assert_eq!(admission.policy, Policy { quota: 256, ..sharing });
-    let more = "max_jobs = 3\nmax_fan_in = 64\nslots_per_job = 100";
+    let more = "max_jobs = 3\nmax_fan_in = 64\nmax_ranks_per_host = 8\nslots_per_job = 100";
     let admission = with(&format!("[admission]\n{some}\n{more}")).admission.unwrap();
     assert_eq!((admission.max_jobs, admission.max_fan_in, admission.window), (3, 64, 100));
     assert_eq!(admission.max_jobs_per_host, 2, "half, rounded up");
+    assert_eq!(admission.max_ranks_per_host, 8);
     let one = with(&format!("[admission]\n{some}\nmax_jobs = 3\nmax_jobs_per_host = 1")).admission.unwrap();
     assert_eq!(one.max_jobs_per_host, 1);
     assert_eq!(admission.policy.quota, 100);
@@ -110,6 +112,8 @@ fn every_mistake_about_the_server_names_its_place() {
         ("[admission]\njobs = \"1-2\"\nfrom = [\"10.77.0.0/33\"]", "\"10.77.0.0/33\"", ""),
         ("[admission]\njobs = \"1-2\"\nfrom = [\"::/0\"]\nmax_jobs = 0", "0", "out of range"),
         ("[admission]\njobs = \"1-2\"\nfrom = [\"::/0\"]\nmax_jobs_per_host = 17", "17", "out of range"),
+        ("[admission]\njobs = \"1-2\"\nfrom = [\"::/0\"]\nmax_ranks_per_host = 17", "17", "out of range"),
+        ("[[jobs]]\nid = 8\nfan_in = 4\nmax_ranks_per_host = 5", "5", "out of range"),
         ("[admission]\njobs = \"1-2\"\nfrom = [\"::/0\"]\nmax_fan_in = 1025", "1025", "out of range"),
         ("[admission]\njobs = \"1-2\"\nfrom = [\"::/0\"]\nslots_per_job = 4097", "4097", "out of range"),
     ];
