@@ -1,18 +1,23 @@
 """UDP as cheaply as the kernel moves it: 44 datagrams per system call, which it cuts (GSO) and joins (GRO).
 
-    udp_gso.py receive ADDRESS PORT
-    udp_gso.py send ADDRESS PORT BYTES_PER_DATAGRAM SECONDS
+    udp_gso.py receive ADDRESS PORT TENSOR
+    udp_gso.py send ADDRESS PORT TENSOR BYTES_PER_DATAGRAM SECONDS
+
+Both go through a tensor of so many bytes again and again, as a worker does: what is sent comes from memory,
+what is received goes there. The same 64 KiB each time would never leave the processor's caches.
 
 The receiver ends when nothing has come for a second. Both print what they have moved, and the processor time
 that it took.
 """
 
 import contextlib
+import itertools
 import json
 import resource
 import socket
 import sys
 import time
+from collections.abc import Iterator
 
 UDP_SEGMENT, UDP_GRO = 103, 104
 # The most that one datagram before cutting may hold is 64 KiB.
@@ -26,40 +31,51 @@ def report(moved: int, seconds: float) -> None:
     print(json.dumps({"bytes": moved, "seconds": seconds, "cpu_seconds": cpu}), flush=True)
 
 
-def receive(address: str, port: int) -> None:
-    """Counts datagrams until none comes for a second."""
+def pieces(tensor: bytearray, length: int) -> Iterator[memoryview]:
+    """The tensor's whole pieces of this length, again and again."""
+    whole = memoryview(tensor)
+    starts = range(0, len(whole) - length + 1, length)
+    return itertools.cycle([whole[start : start + length] for start in starts])
+
+
+def receive(address: str, port: int, tensor: bytearray) -> None:
+    """Takes datagrams into the tensor until none comes for a second."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         sock.bind((address, port))
         # Longer for the first one: the sender is still being started.
         sock.settimeout(10)
-        buffer = bytearray(1 << 16)
-        moved = sock.recv_into(buffer)
+        places = pieces(tensor, 1 << 16)
+        moved = sock.recv_into(next(places))
         begin = end = time.monotonic()
         sock.settimeout(1)
         with contextlib.suppress(TimeoutError):
-            while True:
-                moved += sock.recv_into(buffer)
+            for place in places:
+                moved += sock.recv_into(place)
                 end = time.monotonic()
         report(moved, end - begin)
 
 
-def send(address: str, port: int, length: int, seconds: float) -> None:
-    """Sends as many datagrams as the kernel takes."""
+def send(address: str, port: int, tensor: bytearray, length: int, seconds: float) -> None:
+    """Sends as many datagrams of the tensor as the kernel takes."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, length)
         sock.connect((address, port))
-        batch = bytes(length * DATAGRAMS)
+        batches = pieces(tensor, length * DATAGRAMS)
         moved, begin = 0, time.monotonic()
         while time.monotonic() < begin + seconds:
-            moved += sock.send(batch)
+            moved += sock.send(next(batches))
         report(moved, time.monotonic() - begin)
 
 
-_used = resource.getrusage(resource.RUSAGE_SELF)
-START = _used.ru_utime + _used.ru_stime
-if sys.argv[1] == "receive":
-    receive(sys.argv[2], int(sys.argv[3]))
-else:
-    send(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))
+if __name__ == "__main__":
+    what, to, at, size, *more = sys.argv[1:]
+    # Written to, so that it is there: memory that nobody has written to is one page of zeros.
+    memory = bytearray(b"\x5a") * int(size)
+    _used = resource.getrusage(resource.RUSAGE_SELF)
+    START = _used.ru_utime + _used.ru_stime
+    if what == "receive":
+        receive(to, int(at), memory)
+    else:
+        send(to, int(at), memory, int(more[0]), float(more[1]))

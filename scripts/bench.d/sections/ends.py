@@ -230,7 +230,8 @@ def _blocks(context: Context, section: Section, turns: int, found: dict[str, flo
 def _bare(context: Context, section: Section, turn: int) -> dict[str, float]:
     command = [sys.executable, str(_PEER)]
     with shaped.Shaped(2, 0, offloads=True) as network:
-        to = (shaped.address(1), str(_PORT))
+        # As large as the worker's tensor: the same payload, from memory and to memory.
+        to = (shaped.address(1), str(_PORT), str(_BYTES))
         receiver = programs.start("receiver", [*command, "receive", *to], context.files, network.workers[1])
         try:
             context.stop.sleep(0.5)
