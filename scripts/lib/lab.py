@@ -75,7 +75,9 @@ def _run(options: argparse.Namespace, binary: Path, stop: Stop) -> list[Case]:
         cleanup.callback(shutil.rmtree, files, ignore_errors=True)
         cleanup.callback(fabric.destroy)
         files.mkdir(mode=0o700)
-        sharing = Sharing(options.control or CONTROLS, options.flow or FLOWS, options.seconds, options.shares)
+        sharing = Sharing(
+            options.control or CONTROLS, options.flow or FLOWS, options.seconds, options.runs, options.shares
+        )
         lab = Lab(
             fabric,
             binary,
@@ -173,6 +175,13 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         default=12,
         metavar="S",
         help="in `tcp`: for how long a job and a flow share the link, BBR twice as long (12)",
+    )
+    add(
+        "--runs",
+        type=between(1, 99),
+        default=1,
+        metavar="N",
+        help="in `tcp`: each pair so many times; the run in the middle, by the job's part, counts (1)",
     )
     add("--shares", type=Path, metavar="FILE", help="in `tcp`: what both got over time, as SVG")
     add("--keep", action="store_true", help="let everything run after the cases, until Ctrl-C")

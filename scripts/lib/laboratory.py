@@ -72,6 +72,8 @@ class Sharing:
     flows: Sequence[str] = ()
     # For how long, at equal parts.
     seconds: float = 0.0
+    # How often: the one in the middle counts.
+    runs: int = 1
     # Where the picture goes.
     picture: Path | None = None
 

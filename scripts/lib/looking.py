@@ -19,7 +19,7 @@ from process import Failure, run
 
 _CANNOT_TELL = 77
 _PAIRS = 12
-_ROUNDS = 6
+_ROUNDS = 4
 _SECONDS = 1
 _SCRAPE_MS = 50.0
 # Standard deviations of a normal distribution that hold 95 % of it.

@@ -50,7 +50,7 @@ def _check_topology(parser: argparse.ArgumentParser, options: Options) -> None:
         parser.error(f"--topology two-level: a worker for each leaf at least, and at most {MOST_PORTS}")
     free = {"topology", "leaves", "workers", "allreduces", "bytes", "dtype", "payload", "in_flight", "mtu"}
     free |= {"driver", "order", "pool_slots", "seed", "timeout", "restart_appliance", "binary", "keep"}
-    free |= {"cleanup", "json"}
+    free |= {"cleanup", "json", "ip6"}
     for name, value in vars(options).items():
         if name not in free and value != parser.get_default(name):
             parser.error(f"--{name.replace('_', '-')} is not for --topology two-level")

@@ -109,7 +109,7 @@ verifications() {
 }
 
 # Real workers and a real appliance against an adversary; exit code 1 and the seed if a promise is broken.
-protocol_under_faults() { lab fuzz-protocol --seed 200000 --runs 100000 --jobs 2; }
+protocol_under_faults() { lab fuzz-protocol --seed 200000 --runs 40000 --jobs 2; }
 
 # The same below two and three levels of appliances.
 trees_under_faults() {

@@ -31,7 +31,9 @@ from workers import Load, Workers
 _WINDOW = 512
 _RING = 4096
 _PING_TRIES = 10
-_ROOT_ADDRESS = "10.79.0.254"
+# Between the leaves and the root: of IPv4 and of IPv6.
+_ABOVE = {False: "10.79.0.", True: "fd79::"}
+_ROOT = {False: "254", True: "fe"}
 # Beyond what each worker sends: a busy machine is late now and then, and something is sent again.
 _MOST_STREAMS = 1.25
 _AFTER_FAILURE = 2.0
@@ -108,7 +110,7 @@ class _Rack:
 
     def __init__(self, number: int, workers: int, first: int, options: Options, root: Network) -> None:
         self.number, self.workers, self.first = number, workers, first
-        self.network = Network(workers, options.mtu, middle=False)
+        self.network = Network(workers, options.mtu, middle=False, ip6=options.ip6)
         prefix = f"pas-{os.getpid()}"
         self.network.appliance = f"{prefix}-l{number}"
         self.network.workers = [f"{prefix}-l{number}w{rank}" for rank in range(workers)]
@@ -118,7 +120,7 @@ class _Rack:
     @property
     def address(self) -> str:
         """With which the leaf speaks to the root."""
-        return f"10.79.0.{self.number + 1}"
+        return f"{_ABOVE[self.options.ip6]}{self.number + 1}"
 
     def create(self) -> None:
         """Builds the rack and its link to the root."""
@@ -133,9 +135,9 @@ class _Rack:
     def configuration(self, racks: int, files: Path) -> str:
         """The leaf's TOML: that of any appliance, with one more port and a parent."""
         options = self.options
-        # The root's MAC is asked for.
+        # The root's MAC is asked for: by ARP, or by neighbour discovery.
         parent = (
-            f'parent = {{ address = "{_ROOT_ADDRESS}", rank = {self.number}, ranks = {racks}, '
+            f'parent = {{ address = "{_root_address(options)}", rank = {self.number}, ranks = {racks}, '
             f'port = "up", from = "{self.address}" }}'
         )
         settings = _settings(options, parent)
@@ -167,7 +169,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
     """One run, from nothing to nothing."""
     netns.remove_leftovers()
     # Without workers of its own: its ports lead to the leaves.
-    root = Network(0, options.mtu, middle=False)
+    root = Network(0, options.mtu, middle=False, ip6=options.ip6)
     shares = [len(range(leaf, options.workers, options.leaves)) for leaf in range(options.leaves)]
     racks = [_Rack(leaf, share, sum(shares[:leaf]), options, root) for leaf, share in enumerate(shares)]
     files = netns.work_directory(os.getpid())
@@ -273,7 +275,12 @@ def _root_configuration(options: Options, root: Network, racks: list[_Rack], fil
         text = configuration(root, _settings(options), files / "admin.sock")
     finally:
         root.workers = []
-    members = ", ".join(f'"{netns.worker_address(rank)}"' for rank in range(len(racks)))
+    members = ", ".join(f'"{root.address(rank)}"' for rank in range(len(racks)))
     leaves = ", ".join(f'"{rack.address}"' for rack in racks)
     text = text.replace(f"members = [{members}]", f"members = [{leaves}]", 1)
-    return text.replace(f'addresses = ["{root.appliance_address}"', f'addresses = ["{_ROOT_ADDRESS}"', 1)
+    own = f'addresses = ["{_root_address(options)}"'
+    return text.replace(f'addresses = ["{root.appliance_address}"', own, 1)
+
+
+def _root_address(options: Options) -> str:
+    return _ABOVE[options.ip6] + _ROOT[options.ip6]
