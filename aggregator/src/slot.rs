@@ -40,8 +40,10 @@ pub(crate) enum Hold<B: PacketBuf> {
 
 /// One cache line with a one-word bitmap.
 ///
-/// Only the owner of the slot's set reads or writes it. Each field names the functions that write it,
-/// here and in `slot/`; `scripts/lib/house.py` compares them with the code.
+/// Only the owner of the slot's set reads or writes it, so its fields are plain: no atomics, no ordering.
+/// What reaches the owner from other lcores comes through a ring, whose release and acquire order it
+/// (`handoff.rs`). Each field names the functions that write it, here and in `slot/`;
+/// `scripts/lib/house.py` compares them with the code.
 #[repr(C, align(64))]
 pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     /// Key, and in the byte above it the element. Written by `begin` and `install`; every lookup compares it.

@@ -1,12 +1,13 @@
 //! One lcore: a turn takes a burst from every port and brings each packet to its end.
 //!
-//! A gradient's way from `rx_burst` to `tx_burst`; each line comes back to `Lcore::burst`:
+//! A gradient's way from `rx_burst` to `tx_burst`; each numbered step comes back to `Lcore::burst`:
 //!
 //! ```text
-//! 1 receive  io.receive → rx_burst
-//! 2 sort     Session::gather ─ one masked compare (Classifier::recognise), prefetch the set; then
-//!              are_admitted: PSNs outside their job's window, which the slow path drops (keep_out)
-//! 3 add      Session::add_burst ─ predict the slot → add
+//! 1 receive  io.receive → rx_burst (in the appliance: `DpdkIo` in `app/src/appliance/ports.rs`)
+//! 2 sort     Lcore::sort → Session::gather ─ one masked compare (Classifier::recognise), prefetch the
+//!              set; then are_admitted: PSNs outside their job's window, which the slow path drops
+//!              (keep_out)
+//! 3 add      Lcore::add → Session::add_burst ─ predict the slot → Shard::add → Slot::add_fast
 //!              ├ the first one: Session::open → Slot::open_fast, its packet is the accumulator
 //!              ├ of another lcore's set: handed off; that one's turn takes it up after its bursts (resume)
 //!              └ the last one: LcoreSink::completed → Emitter::fan_out
