@@ -81,6 +81,19 @@ fn the_document_is_sound() {
 }
 
 #[test]
+fn the_schema_of_a_new_job_has_the_keys_of_the_configuration() {
+    let site = Site::start();
+    let refused = site.call("POST", "/api/v1/jobs", r#"{"id": 9, "fan_in": 2, "no_key": 1}"#);
+    let refused = String::from_utf8_lossy(&refused.body);
+    let (_, known) = refused.split_once("expected one of ").expect("the reader lists its keys");
+    let known = known.split(['"', ';']).next().unwrap_or_default();
+    let known: BTreeSet<&str> = known.split('`').skip(1).step_by(2).collect();
+    let document = site.get("/api/v1/openapi.json");
+    let told = document["components"]["schemas"]["NewJob"]["properties"].as_object().expect("properties");
+    assert_eq!(told.keys().map(String::as_str).collect::<BTreeSet<_>>(), known);
+}
+
+#[test]
 fn answers_are_as_documented() {
     let site = Site::start();
     let document = site.get("/api/v1/openapi.json");

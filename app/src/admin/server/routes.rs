@@ -256,6 +256,8 @@ pub(super) struct NewJob {
     id: Option<u16>,
     name: Option<String>,
     fan_in: Option<u16>,
+    mode: Option<String>,
+    parameters: Option<u32>,
     window: Option<u16>,
     members: Option<Vec<String>>,
     max_ranks_per_host: Option<u16>,
@@ -275,6 +277,9 @@ pub(super) struct NewJob {
     control: Option<String>,
     congestion: Option<String>,
     multicast: Option<String>,
+    protocol: Option<String>,
+    controller: Option<String>,
+    udp_port: Option<u16>,
     parent: Option<NewParent>,
 }
 
