@@ -103,7 +103,8 @@ impl JobRecord {
     fn has_room_for(&self, at: usize, host: Address) -> Result<(), Decision> {
         let most = self.spec.max_ranks_per_host;
         let held = |&(other, rank): &(usize, &Rank)| {
-            other != at && rank.joined.is_some_and(|joined| joined.endpoint.address == host)
+            let there = rank.joined.is_some_and(|joined| joined.endpoint.address == host);
+            other != at && there && rank.present()
         };
         let own =
             if most < self.spec.fan_in { self.ranks.iter().enumerate().filter(held).count() } else { 0 };
