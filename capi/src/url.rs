@@ -15,7 +15,7 @@ use crate::tensor::narrow;
 const SCHEME: &str = "pascaline://";
 const EXAMPLE: &str = "pascaline://appliance:16420?job=1&rank=0&ranks=4";
 const KEYS: &str = "job, rank, ranks, payload, in_flight, congestion, spread, udp_ports, dscp, bind, \
-                    timeout, join_timeout, linger, silence, partial, wire";
+                    timeout, join_timeout, linger, silence, partial, threads, wire";
 
 /// The configuration that a URL means, and what sums of `float` travel as, if not as they are. Asks DNS where
 /// the host is a name.
@@ -86,13 +86,8 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Fault> {
         }
         "silence" => config.silence = time(key, value)?,
         "linger" => config.linger = time(key, value)?,
-        "partial" => {
-            config.accept_partial = match value {
-                "0" => false,
-                "1" => true,
-                _ => return Err(wrong(format_args!("partial={value}: expected 0 or 1"))),
-            }
-        }
+        "partial" => config.accept_partial = switch(key, value)?,
+        "threads" => config.threads = switch(key, value)?,
         _ => return Err(wrong(format_args!("{key:?} is no key; keys are {KEYS}"))),
     }
     Ok(())
@@ -129,6 +124,14 @@ fn address(place: &str) -> Result<SocketAddr, Fault> {
 fn wire(value: &str) -> Result<Option<Narrow>, Fault> {
     let unknown = || wrong(format_args!("wire={value}: expected f32, f16, bf16, mxfp8 or mxint8"));
     narrow(DType::from_name(value).ok_or_else(unknown)?).map_err(|_| unknown())
+}
+
+fn switch(key: &str, value: &str) -> Result<bool, Fault> {
+    match value {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(wrong(format_args!("{key}={value}: expected 0 or 1"))),
+    }
 }
 
 fn number<T: FromStr<Err: Display>>(key: &str, value: &str) -> Result<T, Fault> {

@@ -23,6 +23,7 @@ mod collectives;
 mod deal;
 mod group;
 mod outgoing;
+mod serving;
 mod socket;
 mod streams;
 mod transfer;
@@ -56,6 +57,9 @@ pub struct Config {
     /// own. The next tree's job is `job + 1`, and so on. A tree whose appliances do not answer goes on at the
     /// next tree's. The same trees at all ranks, in the same order; at most 7.
     pub trees: Vec<Vec<SocketAddr>>,
+    /// Whether each tree has a thread of its own while a tensor is under way that is dealt out over several;
+    /// false by default. For links that are faster than a core: `A;A` are two trees over one appliance.
+    pub threads: bool,
     /// For how long an appliance may say nothing until the next one has its turn, 500 ms by default. Only
     /// looked at where there are [`backups`](Self::backups) or [`trees`](Self::trees).
     pub silence: Duration,
@@ -136,6 +140,7 @@ impl Config {
             appliance,
             backups: Vec::new(),
             trees: Vec::new(),
+            threads: false,
             silence: places::SILENCE,
             udp_ports: 1,
             dscp: 0,

@@ -364,8 +364,8 @@ fn iterate<T: Sample>(
     Ok(())
 }
 
-/// What this thread has taken of a processor so far, in user mode and in the kernel; 0 where the system does
-/// not say.
+/// What this process has taken of the processors so far, in user mode and in the kernel; 0 where the system
+/// does not say.
 fn cpu_seconds() -> f64 {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0.0, |time| Duration::from(time).as_secs_f64())
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(0.0, |time| Duration::from(time).as_secs_f64())
 }

@@ -1,6 +1,5 @@
 use std::io;
 use std::net::SocketAddr;
-use std::thread;
 use std::time::{Instant, SystemTime};
 
 use core::time::Duration;
@@ -9,9 +8,10 @@ use nix::poll::PollFlags;
 use pascaline_wire::CongestionControl;
 use zerocopy::IntoBytes as _;
 
+use super::serving::{Broken, Serving};
 use super::socket::Socket;
 use super::transfer::transient;
-use super::tree::{Peer, Ride, Tree};
+use super::tree::{Peer, Tree};
 use super::{AllreduceError, CommandError, Config, JoinError, Notice};
 use crate::Op;
 use crate::allreduce::Report;
@@ -116,7 +116,7 @@ impl Worker {
 
     /// Runs to its end what the trees' sessions have begun: each with its own tensor, none where nothing is
     /// under way. If it fails over one tree, it does over all.
-    pub(super) fn drive(&mut self, work: Work<'_>) -> Result<Event, (&'static str, io::Error)> {
+    pub(super) fn drive(&mut self, work: Work<'_>) -> Result<Event, Broken> {
         let ended = self.ride(work);
         if !ended.as_ref().is_ok_and(|event| !is_failure(event)) {
             self.trees.iter_mut().for_each(Tree::abandon);
@@ -126,40 +126,12 @@ impl Worker {
     }
 
     /// As `drive`, until it ends over all trees or fails over one.
-    fn ride(&mut self, work: Work<'_>) -> Result<Event, (&'static str, io::Error)> {
+    fn ride(&mut self, work: Work<'_>) -> Result<Event, Broken> {
         let Self { config, trees, origin, .. } = self;
-        let pairs = trees.iter_mut().zip(work);
-        let mut rides: Vec<_> = pairs.map(|(tree, tensor)| tree.ride(tensor)).collect();
-        let mut ended: Option<Event> = None;
-        loop {
-            for ride in &mut rides {
-                ride.send()?;
-            }
-            let gathers = rides.iter().filter(|ride| ride.is_busy()).map(|ride| ride.session.may_gather());
-            if let Some(gather) = gathers.min().flatten() {
-                thread::sleep(gather);
-            }
-            // While something is under way, there is always a timeout: its deadline.
-            let due = rides.iter().filter_map(Ride::poll_timeout).min().unwrap_or_default();
-            if !turn(&mut rides)? && wait(&rides, due.saturating_sub(origin.elapsed()))? {
-                turn(&mut rides)?;
-            }
-            for ride in &mut rides {
-                if let Some(notice) = config.notice {
-                    ride.tell(notice);
-                }
-                if let Some(event) = ride.end()? {
-                    ended = Some(match ended.take() {
-                        Some(other) => worse(event, other),
-                        None => event,
-                    });
-                }
-            }
-            match ended {
-                Some(event) if is_failure(&event) || !rides.iter().any(Ride::is_busy) => return Ok(event),
-                still => ended = still,
-            }
-        }
+        // To start a thread takes longer than a small tensor, of which there is one run.
+        let apart = config.threads && work.iter().flatten().filter(|tensor| !tensor.is_empty()).count() > 1;
+        let serving = Serving::new(origin, config.notice, &work);
+        if apart { serving.apart(trees, work) } else { serving.together(trees, work) }
     }
 
     /// Answers the reminders that have come since the last call, and shows that this worker is alive, without
@@ -286,37 +258,7 @@ pub struct TreeReport {
     pub counters: Counters,
 }
 
-/// Handles what has come over each tree. True if anything has.
-fn turn(rides: &mut [Ride<'_>]) -> Result<bool, (&'static str, io::Error)> {
-    let mut any = false;
-    for ride in rides {
-        any |= ride.hear()?;
-        let count = ride.receive()?;
-        any |= count > 0;
-        ride.handle(count);
-    }
-    Ok(any)
-}
-
-fn wait(rides: &[Ride<'_>], patience: Duration) -> Result<bool, (&'static str, io::Error)> {
-    let io = |source| ("cannot wait", source);
-    match rides {
-        [ride] if ride.sockets().nth(1).is_none() => {
-            ride.socket.wait(PollFlags::POLLIN, patience).map_err(io)
-        }
-        _ => Socket::wait_any(rides.iter().flat_map(Ride::sockets), patience).map_err(io),
-    }
-}
-
-/// Of the ends of one thing at two trees the one that is worth telling.
-fn worse(one: Event, other: Event) -> Event {
-    match one {
-        Event::Failed(_) | Event::Commanded(Err(_)) | Event::Left(Left::Lingered) => one,
-        Event::Completed | Event::Commanded(Ok(())) | Event::Left(Left::Everyone) => other,
-    }
-}
-
-const fn is_failure(event: &Event) -> bool {
+pub(super) const fn is_failure(event: &Event) -> bool {
     matches!(event, Event::Failed(_))
 }
 

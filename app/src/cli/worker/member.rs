@@ -79,6 +79,10 @@ pub(crate) struct DriverArgs {
     /// The core to work on: by default whichever the system chooses, with --driver dpdk core 0.
     #[arg(long)]
     core: Option<u16>,
+    /// With several trees: serve each by a thread of its own, for links that are faster than a core. `A;A` at
+    /// --appliance are two trees over one appliance.
+    #[arg(long, conflicts_with_all = ["core", "port"])]
+    threads: bool,
     /// With --driver dpdk: memory for packets in megabytes.
     #[arg(long, default_value_t = 64)]
     memory_mb: u32,
@@ -91,6 +95,11 @@ impl DriverArgs {
     /// Whether it is the kernel's UDP socket.
     pub(super) fn is_kernel(&self) -> bool {
         self.driver == Driver::Kernel
+    }
+
+    /// Whether each tree has a thread of its own.
+    pub(super) const fn is_threaded(&self) -> bool {
+        self.threads
     }
 
     /// Where a worker goes: one over a DPDK port cannot turn to another appliance.
@@ -173,7 +182,7 @@ impl Member {
                     // Before the worker has memory, which then is that core's.
                     stay_on(core.into()).map_err(|error| no_member(&error, None, FAILED))?;
                 }
-                let joined = Worker::join(config);
+                let joined = Worker::join(Config { threads: driver.threads, ..config });
                 joined.map(Self::Kernel).map_err(|error| {
                     let failure = match &error {
                         JoinError::Failed { failure, .. } => Some(failure),

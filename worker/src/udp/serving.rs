@@ -1,0 +1,153 @@
+//! Serving a worker's trees while something is under way: all in the caller's thread, or each in its own.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::Instant;
+
+use core::time::Duration;
+
+use nix::poll::PollFlags;
+
+use super::Notice;
+use super::socket::Socket;
+use super::tree::{Ride, Tree};
+use super::worker::{Work, is_failure};
+use crate::membership::Left;
+use crate::session::Event;
+
+/// What the operating system has refused, and why.
+pub(super) type Broken = (&'static str, io::Error);
+
+/// Alone, a tree always has a timeout of its own: its operation's deadline.
+const ALONE: Duration = Duration::from_secs(1);
+/// In a thread of its own it looks so often whether the operation has failed over another tree.
+const UNDER_WAY: Duration = Duration::from_millis(10);
+/// And, once it has ended here, whether it has everywhere. Until then other ranks may need something.
+const ENDED: Duration = Duration::from_micros(100);
+
+/// What those who serve the trees know of each other. No data goes by these: what a thread has done is seen
+/// by who joins it.
+pub(super) struct Serving<'a> {
+    origin: &'a Instant,
+    notice: Option<Notice>,
+    /// Trees over which it has not ended yet.
+    busy: AtomicUsize,
+    /// It has failed over one, so it does over all.
+    failed: AtomicBool,
+}
+
+impl<'a> Serving<'a> {
+    pub(super) fn new(origin: &'a Instant, notice: Option<Notice>, work: &Work<'_>) -> Self {
+        let busy = AtomicUsize::new(work.iter().flatten().count());
+        Self { origin, notice, busy, failed: AtomicBool::new(false) }
+    }
+
+    /// In this thread, until it has ended over all trees or failed over one.
+    pub(super) fn together(&self, trees: &mut [Tree], work: Work<'_>) -> Result<Event, Broken> {
+        let mut rides: Vec<_> = trees.iter_mut().zip(work).map(|(tree, tensor)| tree.ride(tensor)).collect();
+        self.serve(&mut rides, ALONE).map(|ended| ended.unwrap_or(Event::Completed))
+    }
+
+    /// Likewise, each tree in a thread of its own.
+    pub(super) fn apart(&self, trees: &mut [Tree], work: Work<'_>) -> Result<Event, Broken> {
+        thread::scope(|scope| {
+            let start = |(tree, tensor)| {
+                let named = thread::Builder::new().name("pascaline-tree".to_owned());
+                let started = named.spawn_scoped(scope, move || self.alone(tree, tensor));
+                started.inspect_err(|_| self.fail())
+            };
+            let started: Vec<_> = trees.iter_mut().zip(work).map(start).collect();
+            let mut whole = Event::Completed;
+            let mut broken = None;
+            for thread in started {
+                let ended = match thread {
+                    Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                    Err(error) => Err(("cannot start a thread", error)),
+                };
+                match ended {
+                    Ok(event) => whole = worse(event.unwrap_or(Event::Completed), whole),
+                    Err(error) => broken = broken.or(Some(error)),
+                }
+            }
+            broken.map_or(Ok(whole), Err)
+        })
+    }
+
+    fn alone(&self, tree: &mut Tree, tensor: Option<&mut [u8]>) -> Result<Option<Event>, Broken> {
+        self.serve(&mut [tree.ride(tensor)], UNDER_WAY).inspect_err(|_| self.fail())
+    }
+
+    fn fail(&self) {
+        self.failed.store(true, Relaxed);
+    }
+
+    /// Serves some trees, and looks at least every so often at what has come of it elsewhere. Returns how it
+    /// ended over these, the worst of them, if it was under way here and has.
+    fn serve(&self, rides: &mut [Ride<'_>], looks: Duration) -> Result<Option<Event>, Broken> {
+        let mut ended: Option<Event> = None;
+        loop {
+            for ride in rides.iter_mut() {
+                ride.send()?;
+            }
+            let gathers = rides.iter().filter(|ride| ride.is_busy()).map(|ride| ride.session.may_gather());
+            if let Some(gather) = gathers.min().flatten() {
+                thread::sleep(gather);
+            }
+            let most = if rides.iter().any(Ride::is_busy) { looks } else { ENDED };
+            let due = rides.iter().filter_map(Ride::poll_timeout).min();
+            let patience = due.map_or(most, |due| due.saturating_sub(self.origin.elapsed()).min(most));
+            if !turn(rides)? && wait(rides, patience)? {
+                turn(rides)?;
+            }
+            for ride in rides.iter_mut() {
+                if let Some(notice) = self.notice {
+                    ride.tell(notice);
+                }
+                if let Some(event) = ride.end()? {
+                    if is_failure(&event) {
+                        self.fail();
+                    }
+                    self.busy.fetch_sub(1, Relaxed);
+                    ended = Some(match ended.take() {
+                        Some(other) => worse(event, other),
+                        None => event,
+                    });
+                }
+            }
+            if self.failed.load(Relaxed) || self.busy.load(Relaxed) == 0 {
+                return Ok(ended);
+            }
+        }
+    }
+}
+
+/// Handles what has come over each tree. True if anything has.
+fn turn(rides: &mut [Ride<'_>]) -> Result<bool, Broken> {
+    let mut any = false;
+    for ride in rides {
+        any |= ride.hear()?;
+        let count = ride.receive()?;
+        any |= count > 0;
+        ride.handle(count);
+    }
+    Ok(any)
+}
+
+fn wait(rides: &[Ride<'_>], patience: Duration) -> Result<bool, Broken> {
+    let io = |source| ("cannot wait", source);
+    match rides {
+        [ride] if ride.sockets().nth(1).is_none() => {
+            ride.socket.wait(PollFlags::POLLIN, patience).map_err(io)
+        }
+        _ => Socket::wait_any(rides.iter().flat_map(Ride::sockets), patience).map_err(io),
+    }
+}
+
+/// Of the ends of one thing at two trees the one that is worth telling.
+fn worse(one: Event, other: Event) -> Event {
+    match one {
+        Event::Failed(_) | Event::Commanded(Err(_)) | Event::Left(Left::Lingered) => one,
+        Event::Completed | Event::Commanded(Ok(())) | Event::Left(Left::Everyone) => other,
+    }
+}
