@@ -45,6 +45,7 @@ class Streams(Sequence[Worker]):
         dscp: int | None = None,
         bind: str | None = None,
         partial: bool = False,
+        threads: bool = False,
     ) -> None:
         """Joins each stream in turn, and waits until all ranks have; if one cannot, none does.
 
@@ -52,7 +53,7 @@ class Streams(Sequence[Worker]):
         a port in `bind` is the first one's.
         """
         packets = (payload, in_flight, spread, udp_ports, dscp, bind)
-        terms = Terms(*packets, timeout, join_timeout, linger, partial)
+        terms = Terms(*packets, timeout, join_timeout, linger, partial, threads)
         self._cores = join_streams(appliance, (job, rank, ranks), streams, terms)
         trees = appliance.count(";") + 1
         jobs = range(job, job + trees * streams, trees)

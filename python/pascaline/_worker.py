@@ -53,6 +53,7 @@ class Terms:
     join_timeout: float | None = None
     linger: float | None = None
     partial: bool = False
+    threads: bool = False
 
 
 class Handle:
@@ -108,6 +109,7 @@ class Worker:
         dscp: int | None = None,
         bind: str | None = None,
         partial: bool = False,
+        threads: bool = False,
     ) -> None:
         """Joins.
 
@@ -118,10 +120,11 @@ class Worker:
         a packet, the same at all ranks, a multiple of 8 (as many as the ways of all take). in_flight, spread:
         packets under way, and how far one may run ahead. udp_ports: those of the appliance. dscp: 0 to 63, of
         this rank's packets and of the answers, for an appliance that tells its own by it (0). bind: the local
-        address. partial: take results that lack ranks, which `Report.missing` names.
+        address. partial: take results that lack ranks, which `Report.missing` names. threads: serve each of
+        several trees by a thread of its own.
         """
         packets = (payload, in_flight, spread, udp_ports, dscp, bind)
-        terms = Terms(*packets, timeout, join_timeout, linger, partial)
+        terms = Terms(*packets, timeout, join_timeout, linger, partial, threads)
         self._be(Core(appliance, job, rank, ranks, terms), job, rank, ranks)
         ALIVE.add(self)
 

@@ -365,5 +365,6 @@ def test_settings_that_are_right() -> None:
     assert found == Settings("h:9", 3, (1000, 1003), True, keys)
     assert parse("pascaline://h", "1000", "").job == 0
     assert parse("pascaline://h?streams=2", "", "").streams == 2
+    assert parse("pascaline://h;h?threads=1", "", "").worker == {"threads": True}
     with pytest.raises(errors.ConfigurationError, match="has one stream"):
         parse("pascaline://h?streams=2", "", "gloo")
