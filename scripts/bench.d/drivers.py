@@ -15,7 +15,8 @@ from appliance_shaped import DEVICE, JOB, UDP_PORT, Appliance
 from context import Context
 from process import Child, Failure, run
 
-_BYTES = 64 << 20
+# The tensor of a worker, and of bare sockets beside it.
+BYTES = 64 << 20
 # Bursts of 32 that testpmd keeps on the way: half a ring of 1,024.
 _BURSTS = 16
 _STATISTICS = re.compile(r"Rx-pps:\s+(\d+)")
@@ -50,7 +51,7 @@ def _worker(context: Context, network: shaped.Shaped, device: str, port: list[st
     main, _ = cores()
     options = {
         "--appliance": f"{shaped.APPLIANCE}:{UDP_PORT}", "--job": JOB, "--rank": 0, "--ranks": 1,
-        "--payload": shaped.PAYLOAD, "--bytes": _BYTES, "--iterations": context.pick(8, 3),
+        "--payload": shaped.PAYLOAD, "--bytes": BYTES, "--iterations": context.pick(8, 3),
     }  # fmt: skip
     words = [str(word) for option in options.items() for word in option]
     if port:

@@ -321,7 +321,7 @@ port_steps() {
     step "demo: the appliance is restarted" demo_restart
     step "demo: halted, and healed by hand" demo_halt
     step "demo: reloaded again and again" demo_reload
-    step "demo: restarted with a parameter server" demo_preemption --restart-appliance --pool-slots 16
+    step "demo: restarted with a parameter server" demo_restart_preemption
     step "demo: the order of ranks" demo_rank_order
     step "demo: 64 workers in racks" demo_racks
     step "demo: two lcores, PSNs spread over UDP ports" demo_two_lcores

@@ -35,10 +35,18 @@ demo_bad_network() {
 
 # Two jobs contend for a pool that holds neither's window: preemption evicts partials, and the parameter
 # server completes them.
-demo_preemption() {
-    demo --policy dsa --jobs 2 --loss 1 --pool-slots 64 --bytes 256KiB --allreduces 4 "$@" \
+demo_preemption() { preempted 4 "$@"; }
+
+# So many allreduces that most of them come after the restart, which is when the counts begin again.
+demo_restart_preemption() { preempted 24 --restart-appliance --pool-slots 16; }
+
+# preempted ALLREDUCES OPTION...
+preempted() {
+    local each=$1
+    shift
+    demo --policy dsa --jobs 2 --loss 1 --pool-slots 64 --bytes 256KiB --allreduces "$each" "$@" \
         -- "${all_good[@]}" \
-        'jobs == 2' 'allreduces == 8' 'preemptions > 0' 'ps_completions > 0'
+        'jobs == 2' "allreduces == $((2 * each))" 'preemptions > 0' 'ps_completions > 0'
 }
 
 # A job that never completes a PSN costs the others what packets cost that are refused at the parse, and no

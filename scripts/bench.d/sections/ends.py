@@ -26,7 +26,6 @@ TITLE = (
 
 _PEER = Path(__file__).resolve().parents[1] / "peers/udp_gso.py"
 _PORT = 5201
-_BYTES = 64 << 20
 _SUM = 16 << 20
 _WORKERS = 4
 # IP, UDP and Pascaline's header; payloads are multiples of a cache line.
@@ -179,7 +178,7 @@ def _calls(context: Context, section: Section, found: dict[str, float]) -> None:
 def _one_worker(context: Context, section: Section, turn: int) -> dict[str, float]:
     options = {
         "--appliance": f"{shaped.APPLIANCE}:{UDP_PORT}", "--job": JOB, "--rank": 0, "--ranks": 1,
-        "--payload": payload(1500), "--bytes": _BYTES, "--iterations": context.pick(8, 3),
+        "--payload": payload(1500), "--bytes": drivers.BYTES, "--iterations": context.pick(8, 3),
     }  # fmt: skip
     words = [str(word) for option in options.items() for word in option]
     with (
@@ -231,7 +230,7 @@ def _bare(context: Context, section: Section, turn: int) -> dict[str, float]:
     command = [sys.executable, str(_PEER)]
     with shaped.Shaped(2, 0, offloads=True) as network:
         # As large as the worker's tensor: the same payload, from memory and to memory.
-        to = (shaped.address(1), str(_PORT), str(_BYTES))
+        to = (shaped.address(1), str(_PORT), str(drivers.BYTES))
         receiver = programs.start("receiver", [*command, "receive", *to], context.files, network.workers[1])
         try:
             context.stop.sleep(0.5)

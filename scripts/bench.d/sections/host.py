@@ -112,7 +112,7 @@ def _bare(context: Context, section: Section) -> dict[str, float]:
     """The least that UDP costs in this kernel."""
     command = [sys.executable, str(_HERE / "peers/udp_gso.py")]
     with shaped.Shaped(2, 0) as network:
-        to = (shaped.address(1), str(_PORT))
+        to = (shaped.address(1), str(_PORT), str(drivers.BYTES))
         receiver = programs.start(
             "gso-receiver", [*command, "receive", *to], context.files, network.workers[1]
         )
