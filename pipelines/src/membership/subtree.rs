@@ -146,6 +146,9 @@ impl JobRecord {
             return self.forget_parent();
         }
         self.renumber(granted.epoch);
+        if let Some(uplink) = &mut self.uplink {
+            uplink.completed(granted.epoch);
+        }
         self.payload = Some(granted.payload);
         self.begin(now, granted.resumed);
     }

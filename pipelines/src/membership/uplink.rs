@@ -122,6 +122,8 @@ pub(super) struct Uplink {
     /// The number of the latest generation that was to form here, and which of them was the first.
     formed: Option<u8>,
     begins: u8,
+    /// That of the latest generation that was complete here.
+    complete: Option<u8>,
     cookie: u64,
     due: Option<Duration>,
     interval: Duration,
@@ -167,6 +169,7 @@ impl Uplink {
             told: None,
             known: None,
             formed: None,
+            complete: None,
             begins: u8::try_from(session % u64::from(NUMBERS)).unwrap_or(0),
             cookie: 0,
             // It asks for the parent's number at once.
@@ -225,14 +228,20 @@ impl Uplink {
     /// parent's, and so from those that workers have been in; each level is as far from the one above it. It
     /// is another one than those of the generations before, as far as may be, also where this appliance was
     /// started anew: a Join that is still under way names one of those, and so do heartbeats of whoever is in
-    /// one. `None` until the parent has said its own.
+    /// one, which would make their senders members that start from nothing. `None` until the parent has said
+    /// its own.
     pub(super) fn next_number(&mut self, before: u8) -> Option<u8> {
         let first = self.known?.wrapping_add(APART);
         let since = self.formed.map(|formed| formed.wrapping_sub(first)).filter(|since| *since < NUMBERS);
         let next = since.map_or(self.begins, |since| since + 1);
-        let numbers = [next, next + 1].map(|next| first.wrapping_add(next % NUMBERS));
-        self.formed = numbers.into_iter().find(|number| *number != before);
+        let mut numbers = (next..=next + 2).map(|next| first.wrapping_add(next % NUMBERS));
+        self.formed = numbers.find(|&number| number != before && Some(number) != self.complete);
         self.formed
+    }
+
+    /// A generation is complete here.
+    pub(super) const fn completed(&mut self, epoch: u8) {
+        self.complete = Some(epoch);
     }
 
     pub(super) fn due(&self) -> Option<Duration> {
@@ -374,3 +383,6 @@ impl Uplink {
         Some(self.parent().asked(Header { psn: self.number, count, ..header }, control))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -184,6 +184,8 @@ impl Plan {
         for job in &mut jobs {
             job.settle(random, conditions.news(plan.turns.starved, dark) * hops);
             job.endure(longer);
+            // Where each hop loses an eighth, the slowest of some packets takes about a second for each.
+            job.deadline += Duration::from_secs(u64::from(hops));
             if !tree.spares.is_empty() {
                 // Who does not come to a spare appliance may be below the other one.
                 job.dead_after = None;
