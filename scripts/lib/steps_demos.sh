@@ -277,7 +277,7 @@ lab_leaf_spine() {
 }
 
 # A TCP flow starves beside a job without congestion control, and has its part beside one with `delay`: in the
-# middle one of three runs, since parts of a few seconds differ (0.50 to 0.61 for the job in 8 s).
+# middle one of three runs, since parts of a few seconds differ (0.51 to 0.62 for the job in 8 s).
 lab_tcp() {
     job_beside_tcp 60 fixed --seconds 8 && job_beside_tcp 120 delay --seconds 20 --runs 3 || return 1
     expect "$logs/lab-tcp-fixed.json" 'ok' 'cases["tcp"]["fixed_cubic"]["flow"] < 0.1' &&

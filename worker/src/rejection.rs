@@ -207,7 +207,7 @@ impl fmt::Display for Text<'_> {
 }
 
 impl Text<'_> {
-    /// One host may not have so many.
+    /// The host has as many jobs, or ranks of this job, as one may.
     fn too_many(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let &Rejection { job, rank, expected, got, ref reason } = self.0;
         if *reason == Reason::JobsOfHost {

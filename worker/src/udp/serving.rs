@@ -75,6 +75,7 @@ impl<'a> Serving<'a> {
     }
 
     fn alone(&self, tree: &mut Tree, tensor: Option<&mut [u8]>) -> Result<Option<Event>, Broken> {
+        let _others = Unwinding(self);
         self.serve(&mut [tree.ride(tensor)], UNDER_WAY).inspect_err(|_| self.fail())
     }
 
@@ -118,6 +119,17 @@ impl<'a> Serving<'a> {
             if self.failed.load(Relaxed) || self.busy.load(Relaxed) == 0 {
                 return Ok(ended);
             }
+        }
+    }
+}
+
+/// Where a thread panics, the others would wait for its tree for ever.
+struct Unwinding<'a>(&'a Serving<'a>);
+
+impl Drop for Unwinding<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail();
         }
     }
 }
