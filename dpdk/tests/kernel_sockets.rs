@@ -14,7 +14,7 @@ use common::netns::{in_namespace, ip, veth};
 use common::{assert_full, burst, eal, frame, packet, pool, receive, send, start, tagged, unique, wait_for};
 use pascaline_buffer::PacketBuf as _;
 use pascaline_dpdk::kernel::Waiting;
-use pascaline_dpdk::{Mbuf, OpenError, Port, PortConfig, RxQueue};
+use pascaline_dpdk::{Mbuf, OpenError, Port, PortConfig, RxQueue, TxQueue};
 
 /// The appliance's address, which only its frames say.
 const PEER: &str = "10.79.0.254:16420";
@@ -168,19 +168,35 @@ fn answers_get_through_where_the_interface_does_not_cut() {
             let features = ["-K", "right", "gso", "off", "tso", "off", "tx-udp-segmentation", "off"];
             let done = std::process::Command::new("ethtool").args(features).output().unwrap();
             assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            send
         });
         assert_eq!(worker.len(), 16, "one by one: {worker:?}");
     });
 }
 
-fn answered() -> Vec<usize> {
-    answered_after(|| ())
+/// Whoever sends a few at a time sends one piece at a time.
+#[test]
+fn a_few_are_one_piece() {
+    in_namespace(|| {
+        let pieces = answered_after(|| {
+            |tx: &mut TxQueue, mut frames: ArrayVec<Mbuf, 64>| {
+                let taken: Vec<usize> = (0..3).map(|_| tx.tx_some(&mut frames)).collect();
+                assert_eq!((taken, frames.len()), (vec![11, 16, 5], 0));
+            }
+        });
+        assert_eq!(pieces, [10_400, 4_000]);
+    });
 }
 
-/// Sends 16 datagrams, of 1000, 400 and 800 bytes, and tells the lengths in which the worker gets them.
-fn answered_after(prepare: impl FnOnce()) -> Vec<usize> {
+fn answered() -> Vec<usize> {
+    answered_after(|| send)
+}
+
+/// Sends 16 datagrams, of 1000, 400 and 800 bytes, and as many to another, and tells the lengths in which the
+/// worker gets them. What prepares it says how to send.
+fn answered_after<S: FnOnce(&mut TxQueue, ArrayVec<Mbuf, 64>)>(prepare: impl FnOnce() -> S) -> Vec<usize> {
     let worker = worker();
-    prepare();
+    let send = prepare();
     let eal = eal();
     let pool = pool(&eal, 127);
     let (left, mut right) = (start(&eal, &device("left"), &pool), start(&eal, &device("right"), &pool));

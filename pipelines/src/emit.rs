@@ -151,18 +151,36 @@ impl<I: Io> Emitter<I> {
 
     /// Hands a port as much of its stage as it takes. The rest waits for the next turn.
     fn send(&mut self, port: usize) {
-        let Some(stage) = self.stages.get_mut(port) else { return };
+        let (_, left) = self.send_by(port, I::transmit);
+        self.backlogged |= left > 0;
+    }
+
+    /// Hands a port a few frames of its stage. True if it has taken some and there are more.
+    pub fn send_some(&mut self, port: usize) -> bool {
+        let (sent, left) = self.send_by(port, I::transmit_some);
+        sent > 0 && left > 0
+    }
+
+    /// How many frames the port has taken, and how many are left.
+    #[inline(always)]
+    fn send_by(
+        &mut self,
+        port: usize,
+        transmit: impl FnOnce(&mut I, usize, &mut ArrayVec<I::Buf, STAGE>),
+    ) -> (usize, usize) {
+        let Some(stage) = self.stages.get_mut(port) else { return (0, 0) };
         if !stage.passing.is_empty() && !stage.send_passing(port, &mut self.io, &mut self.tally)
             || stage.frames.is_empty()
         {
-            return;
+            return (0, 0);
         }
         let before = (stage.frames.len(), stage.bytes);
-        self.io.transmit(port, &mut stage.frames);
-        self.backlogged |= !stage.frames.is_empty();
+        transmit(&mut self.io, port, &mut stage.frames);
+        let left = stage.frames.len();
         stage.bytes = stage.frames.iter().map(PacketBuf::total_len).sum();
-        self.tally.add(Counter::Sent, (before.0 - stage.frames.len()) as u64);
+        self.tally.add(Counter::Sent, (before.0 - left) as u64);
         self.tally.add(Counter::SentBytes, (before.1 - stage.bytes) as u64);
+        (before.0 - left, left)
     }
 
     /// Sends off all stages and frees what is spent: the end of a turn.

@@ -22,7 +22,13 @@ pub trait Io {
     /// Sends frames from the front, as many as the port takes; the rest stays.
     fn transmit(&mut self, port: usize, frames: &mut ArrayVec<Self::Buf, STAGE>);
 
-    /// The same for frames that only pass through: by a queue of their own, where the port has one.
+    /// Sends a few frames from the front that leave together, so that the caller can see to something else
+    /// before the next ones.
+    fn transmit_some(&mut self, port: usize, frames: &mut ArrayVec<Self::Buf, STAGE>) {
+        self.transmit(port, frames);
+    }
+
+    /// As `transmit`, for frames that only pass through: by a queue of their own, where the port has one.
     fn transmit_passing(&mut self, port: usize, frames: &mut ArrayVec<Self::Buf, STAGE>) {
         self.transmit(port, frames);
     }

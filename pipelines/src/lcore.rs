@@ -14,6 +14,8 @@
 //! 4 flush    Emitter::flush → io.transmit → tx_burst
 //! ```
 //!
+//! In line, `lcore/ahead.rs` has what passes leave before step 2, and between the frames of step 4.
+//!
 //! In this crate: `lcore/fast_path.rs` sorts, `classify/fast_path.rs` recognises, `lcore/sink.rs` hears what
 //! the pool says, `emit/results.rs` fans out. In the aggregator: `session/burst.rs` gathers,
 //! `session/fast_path.rs` adds, by `shard.rs`, in `slot/fast_path.rs`.
@@ -39,8 +41,11 @@ use crate::server::ServerEnd;
 use crate::setup::Setup;
 use crate::shared::LcoreEnd;
 use crate::updates::UpdateEnd;
+pub use ahead::AHEAD;
+use ahead::Ahead;
 use sink::LcoreSink;
 
+mod ahead;
 mod bypass;
 mod fast_path;
 mod from_above;
@@ -92,6 +97,8 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     surveyor: Surveyor,
     kernels: Kernels,
     emitter: Emitter<I>,
+    /// What ports in line have brought and has not been taken.
+    ahead: Ahead<I::Buf>,
     table: Arc<JobTable>,
     version: u64,
     limits: Limits,
@@ -136,7 +143,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             service,
             surveyor,
         } = parts;
-        let (ports, marks) = (setup.ports.len(), setup.marks);
+        let (ports, marks, ahead) = (setup.ports.len(), setup.marks, Ahead::of(&setup));
         // One that the control plane keeps as well, so that exchanging it later frees nothing here.
         let (version, table) = end.first_table();
         let mut session = session;
@@ -154,6 +161,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             surveyor,
             kernels: Kernels::detect(),
             emitter: Emitter::new(io, ports, marks),
+            ahead,
             table,
             version,
             limits: Limits::default(),
@@ -219,12 +227,29 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// One burst of a port, from reception to transmission.
     fn burst(&mut self, port: usize) -> usize {
         let mut packets = ArrayVec::<I::Buf, BURST>::new();
-        self.emitter.io.receive(port, &mut packets);
-        let received = packets.len();
-        if received == 0 {
-            self.emitter.tally.add(Counter::EmptyPolls, 1);
-            return 0;
+        let mut passed = 0;
+        if self.ahead.looks() {
+            passed = self.receive_ahead(port, &mut packets);
+        } else {
+            self.emitter.io.receive(port, &mut packets);
+            if let Some(job) = self.end.capture().wanted() {
+                let now = self.emitter.io.now();
+                self.end.capture().copy_burst(job, &self.setup, now, &packets);
+            }
         }
+        let received = packets.len();
+        if received > 0 {
+            self.handle(port, packets);
+        } else if passed == 0 {
+            self.emitter.tally.add(Counter::EmptyPolls, 1);
+        }
+        received + passed
+    }
+
+    /// What is done about the packets of a burst.
+    #[inline(always)]
+    fn handle(&mut self, port: usize, mut packets: ArrayVec<I::Buf, BURST>) {
+        let received = packets.len();
         self.full |= received == BURST;
         let mut bytes = 0;
         for packet in &packets {
@@ -235,22 +260,22 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         self.emitter.tally.add(Counter::Received, received as u64);
         let mut burst = Burst::new();
         let mut others = ArrayVec::<I::Buf, BURST>::new();
-        let Some(own) = self.setup.ports.get(port) else { return 0 };
+        let Some(own) = self.setup.ports.get(port) else { return };
         let mac = own.mac;
-        if let Some(job) = self.end.capture().wanted() {
-            self.end.capture().copy_burst(job, &self.setup, now, &packets);
-        }
         self.sort((port, mac, now), &mut packets, &mut burst, &mut others);
         self.emitter.tally.add(Counter::ReceivedBytes, bytes as u64);
         self.add(now, &mut burst);
         if !others.is_empty() {
             self.others(port, mac, now, others);
         }
-        self.emitter.flush();
+        if self.ahead.looks() {
+            self.flush_looking();
+        } else {
+            self.emitter.flush();
+        }
         let busy = self.busy_since(now, received);
         self.emitter.tally.burst(received, busy);
         self.service.record(busy, received as u64);
-        received
     }
 
     /// How long a burst has taken. Reading the clock costs half a packet, so only one in a few full bursts is

@@ -75,7 +75,7 @@ pub use emit::Marks;
 pub use idle::{Idle, IdlePolicy};
 pub use io::{BURST, Io, STAGE};
 pub use jobs::{Job, JobTable, Member, Mode};
-pub use lcore::{Lcore, LcoreParts};
+pub use lcore::{AHEAD, Lcore, LcoreParts};
 pub use membership::{ControlRequest, Membership, Reply};
 pub use own_time::OwnTime;
 pub use server::ServerEnd;

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import statistics
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -24,7 +25,7 @@ from typing import Any
 import netns
 import report
 from appliance import Appliance, Settings, configuration, cores
-from inline_pings import Pings
+from inline_pings import Echoes, Pings
 from netns import Network
 from options import Options
 from process import Child, Failure, Stop, run, say
@@ -36,9 +37,11 @@ _NEIGHBOUR = "10.77.0.199"
 _WINDOW = 512
 _RING = 4096
 _IPERF_SECONDS = 2
+# Flows one after the other, of which the middle one counts, where nothing else has to run meanwhile.
+_FLOWS = 3
 # Of a worker's link where it is what allreduces fill, and for how long they do.
 _LINK_MBIT = 200
-_FULL_LINK_SECONDS = 2.5
+_FULL_LINK_SECONDS = 5.0
 _START_SECONDS = 20.0
 _LINK_SECONDS = 3.0
 # The part of the allreduces beside which pings are sent; TCP has the rest.
@@ -56,7 +59,9 @@ class Outcome:
     links: bool | None
     reference: str
     gbps: dict[str, float | None]
-    p99_ms: dict[str, float | None]
+    echoes: dict[str, Echoes]
+    # Of a full link, what the allreduces beside the echoes carried, without headers.
+    link_share: float | None
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -70,8 +75,11 @@ class Outcome:
             if not self.gbps[name]:
                 self.problems.append(f"iperf3 carried nothing ({name})")
         self.iperf3_ratio = _ratio(self.gbps["inline"], self.gbps[self.reference])
+        self.p99_ms = {name: echo.wire for name, echo in self.echoes.items()}
+        self.said_p99_ms = {name: echo.said for name, echo in self.echoes.items()}
         self.ping_p99_ratio = _ratio(self.p99_ms["allreduce"], self.p99_ms["idle"])
         self.ping_p99_ratio_unshaped = _ratio(self.p99_ms["unshaped"], self.p99_ms["idle"])
+        self.ping_said_p99_ratio = _ratio(self.said_p99_ms["allreduce"], self.said_p99_ms["idle"])
 
     @property
     def good(self) -> bool:
@@ -88,7 +96,9 @@ class Outcome:
             f"each both ways\n"
             f"iperf3, Gbit/s: {rates}; ratio {_number(self.iperf3_ratio)}\n"
             f"ping, p99, ms: {pings}; ratio {_number(self.ping_p99_ratio)} beside allreduces that fill their "
-            f"links, {_number(self.ping_p99_ratio_unshaped)} beside such that fill the processors"
+            f"links ({_number(self.link_share)} of them is payload), {_number(self.ping_p99_ratio_unshaped)} "
+            f"beside such that fill the processors; by what ping says, with its own waiting for a processor, "
+            f"{_number(self.ping_said_p99_ratio)} beside full links"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -108,6 +118,9 @@ class Outcome:
             "ping_p99_ms": self.p99_ms,
             "ping_p99_ratio": self.ping_p99_ratio,
             "ping_p99_ratio_unshaped": self.ping_p99_ratio_unshaped,
+            "ping_said_p99_ms": self.said_p99_ms,
+            "ping_said_p99_ratio": self.ping_said_p99_ratio,
+            "allreduce_link_share": self.link_share,
             "problems": self.problems,
         }
 
@@ -180,21 +193,21 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         pings = [wire.ping(rank, 10) for rank in range(options.workers)]
         untouched, kinds = pass_untouched(wire, options.driver)
         offloads = offloaded_tcp(wire, SERVER) if options.driver == "kernel" else None
-        gbps["inline"] = _iperf3(wire, files, "inline")
+        gbps["inline"] = _middle(wire, files, "inline")
         pinging = Pings(wire.neighbour, SERVER, files)
         cleanup.callback(pinging.end)
-        p99 = {"idle": pinging.idle(stop), "allreduce": None, "unshaped": None}
+        echoes = {"idle": pinging.idle(stop)}
         workers = Workers(binary, wire, files)
         cleanup.callback(workers.stop)
         running = _Running(wire, appliance, workers, pinging, stop)
-        gbps["allreduce"], p99["unshaped"] = _fill_processors(options, running, files)
+        gbps["allreduce"], echoes["unshaped"] = _fill_processors(options, running, files)
         results = workers.results()
         metrics = appliance.settled(stop)
-        problems, p99["allreduce"] = _fill_links(options, running)
+        problems, echoes["allreduce"], share = _fill_links(options, running)
         links = _link_state_passes(wire, stop) if options.driver == "kernel" else None
         code = appliance.stop()
         whole = report.Outcome(options, results, metrics, {"by": "none"}, pings, code)
-        outcome = Outcome(whole, untouched, kinds, offloads, links, reference, gbps, p99, problems)
+        outcome = Outcome(whole, untouched, kinds, offloads, links, reference, gbps, echoes, share, problems)
         if not outcome.good:
             say(f"[appliance]\n{appliance.tail()}")
         return outcome
@@ -222,7 +235,7 @@ def _reference(wire: Wire, files: Path, gbps: dict[str, float | None], stop: Sto
     try:
         if not stop.wait_for(lambda: _reaches(wire, child), _START_SECONDS):
             raise Failure("dpdk-testpmd does not forward", child.tail())
-        gbps[name] = _iperf3(wire, files, name)
+        gbps[name] = _middle(wire, files, name)
     finally:
         child.stop(2.0, signal.SIGINT)
     return name
@@ -254,6 +267,13 @@ def _link_state_passes(wire: Wire, stop: Stop) -> bool:
     lost = stop.wait_for(lambda: not has_link(), _LINK_SECONDS)
     run("ip", "-n", wire.server, "link", "set", "eth0", "up")
     return lost and stop.wait_for(has_link, _LINK_SECONDS)
+
+
+def _middle(wire: Wire, files: Path, name: str) -> float | None:
+    """Gbit/s of the middle one of a few flows; none if none ended in time."""
+    flows = [_iperf3(wire, files, f"{name}{flow}") for flow in range(_FLOWS)]
+    carried = [flow for flow in flows if flow is not None]
+    return round(statistics.median(carried), 4) if carried else None
 
 
 def _iperf3(wire: Wire, files: Path, name: str) -> float | None:
@@ -297,11 +317,11 @@ class _Running:
             progress.close()
 
 
-def _fill_processors(options: Options, running: _Running, files: Path) -> tuple[float | None, float | None]:
-    """The allreduces that were asked for, as fast as they go: what TCP carries beside them, p99 of pings."""
+def _fill_processors(options: Options, running: _Running, files: Path) -> tuple[float | None, Echoes]:
+    """The allreduces that were asked for, as fast as they go: what TCP carries beside them, and echoes."""
     load = Load.of(options, running.wire)
     carried: list[float | None] = []
-    waited: list[float | None] = []
+    waited: list[Echoes] = []
 
     def look(done: int) -> None:
         if not running.pings.begun and not waited and done >= options.workers:
@@ -316,13 +336,13 @@ def _fill_processors(options: Options, running: _Running, files: Path) -> tuple[
     return (carried or [None])[0], (waited or [running.pings.end()])[0]
 
 
-def _fill_links(options: Options, running: _Running) -> tuple[list[str], float | None]:
-    """Allreduces that fill the workers' links: what went wrong, p99 of pings beside them."""
+def _fill_links(options: Options, running: _Running) -> tuple[list[str], Echoes, float]:
+    """Allreduces that fill the workers' links: what went wrong, echoes beside them, and how full."""
     running.wire.shape(_LINK_MBIT)
     seconds = options.bytes * 8 / (_LINK_MBIT * 1e6)
     load = replace(Load.of(options, running.wire), allreduces=max(4, round(_FULL_LINK_SECONDS / seconds)))
     wanted = load.allreduces * options.workers
-    waited: list[float | None] = []
+    waited: list[Echoes] = []
 
     def look(done: int) -> None:
         if not running.pings.begun and not waited and done >= options.workers:
@@ -331,10 +351,12 @@ def _fill_links(options: Options, running: _Running) -> tuple[list[str], float |
             waited.append(running.pings.end())
 
     running.work(load, look)
-    running.pings.end()
-    verified = [result["verified"] == load.allreduces for result in running.workers.results()]
+    left = running.pings.end()
+    results = running.workers.results()
+    verified = [result["verified"] == load.allreduces for result in results]
+    share = statistics.fmean(result["goodput_gbps"] for result in results) * 1e3 / _LINK_MBIT
     problems = [] if all(verified) else ["not every sum was right while links were full"]
-    return problems, (waited or [None])[0]
+    return problems, (waited or [left])[0], round(share, 3)
 
 
 def _ratio(one: float | None, other: float | None) -> float | None:

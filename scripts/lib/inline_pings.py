@@ -9,29 +9,46 @@ from __future__ import annotations
 import re
 import signal
 import statistics
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from process import Child, Stop
 
-_IDLE_PINGS = 1000
-_INTERVAL = "0.002"
+_TIMES = Path(__file__).with_name("echo_times.py")
+# Of each `ping`, several of which run at once: one that has less than 10 ms to the next echo does not sleep
+# until then, and would take its processor from the workers.
+_AT_ONCE = 6
+_IDLE_PINGS = 200
+_INTERVAL = "0.015"
 _LEAST = 200
 _IDLE_SECONDS = 20.0
 
 
+@dataclass(frozen=True)
+class Echoes:
+    """p99 in ms; none where too few came back."""
+
+    # From leaving the neighbour's interface to coming back to it: of what passes between, all.
+    wire: float | None = None
+    # As `ping` says: with what its own processor had to do before the kernel sent it.
+    said: float | None = None
+
+
 class Pings:
-    """One `ping` at a time."""
+    """A few `ping` at a time, and who looks at their echoes."""
 
     def __init__(self, namespace: str, target: str, files: Path) -> None:
         self._namespace = namespace
         self._target = target
         self._files = files
-        self._child: Child | None = None
+        self._watch: Child | None = None
+        self._children: list[Child] = []
 
-    def idle(self, stop: Stop) -> float | None:
-        """p99 in ms while nothing else passes; none where too few came back."""
-        child = self._start("idle", "-c", str(_IDLE_PINGS))
-        stop.wait_for(lambda: child.exit_code() is not None, _IDLE_SECONDS)
+    def idle(self, stop: Stop) -> Echoes:
+        """While nothing else passes."""
+        self._start("idle", "-c", str(_IDLE_PINGS))
+        stop.wait_for(lambda: all(child.exit_code() is not None for child in self._children), _IDLE_SECONDS)
         return self.end()
 
     def begin(self, name: str) -> None:
@@ -40,25 +57,34 @@ class Pings:
 
     @property
     def begun(self) -> bool:
-        """Whether it pings."""
-        return self._child is not None
+        """Whether they ping."""
+        return bool(self._children)
 
-    def end(self) -> float | None:
-        """Ends it; p99 in ms, none where too few came back or it was never begun."""
-        child, self._child = self._child, None
-        if child is None:
-            return None
-        child.stop(1.0, signal.SIGINT)
-        return _p99(child.out.read_text(errors="replace"))
+    def end(self) -> Echoes:
+        """Ends them, if they were begun."""
+        children, self._children = self._children, []
+        watch, self._watch = self._watch, None
+        for child in children:
+            child.stop(1.0, signal.SIGINT)
+        said = [float(it) for child in children for it in re.findall(r"time=([\d.]+) ms", _words(child))]
+        if watch is None:
+            return Echoes()
+        watch.stop(2.0, signal.SIGINT)
+        return Echoes(_p99([float(line) for line in _words(watch).split()]), _p99(said))
 
-    def _start(self, name: str, *more: str) -> Child:
+    def _start(self, name: str, *more: str) -> None:
+        watch = [sys.executable, "-B", str(_TIMES), "eth0"]
+        self._watch = Child(f"echoes-{name}", watch, self._files, self._namespace)
         command = ["ping", "-n", "-i", _INTERVAL, "-W1", *more, self._target]
-        self._child = Child(f"ping-{name}", command, self._files, self._namespace, realtime=True)
-        return self._child
+        for each in range(_AT_ONCE):
+            self._children.append(
+                Child(f"ping-{name}{each}", command, self._files, self._namespace, realtime=True)
+            )
 
 
-def _p99(said: str) -> float | None:
-    times = [float(found) for found in re.findall(r"time=([\d.]+) ms", said)]
-    if len(times) < _LEAST:
-        return None
-    return round(statistics.quantiles(times, n=100)[98], 4)
+def _words(child: Child) -> str:
+    return child.out.read_text(errors="replace")
+
+
+def _p99(times: list[float]) -> float | None:
+    return round(statistics.quantiles(times, n=100)[98], 4) if len(times) >= _LEAST else None

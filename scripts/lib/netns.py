@@ -106,6 +106,7 @@ class Network:
         for port, rack in enumerate(self.racks):
             run("ip", "-n", rack, "link", "add", "name", _BRIDGE, "mtu", str(self.mtu), "type", "bridge")
             run("ip", "-n", rack, "link", "set", _BRIDGE, "up")
+            self._forward_only(rack)
             self.pair(rack, "uplink", self.appliance, f"pas{port}")
             run("ip", "-n", rack, "link", "set", "uplink", "master", _BRIDGE)
         for rank, worker in enumerate(self.workers):
@@ -124,6 +125,12 @@ class Network:
             if self.routers:
                 gateway = self.address(rank).removesuffix("2") + "1"
                 run("ip", "-n", worker, "route", "add", "default", "via", gateway)
+
+    def _forward_only(self, rack: str) -> None:
+        """A switch has no firewall: where the kernel has one for bridges, it does not look at each packet."""
+        for table in ("arptables", "iptables", "ip6tables"):
+            word = f"net.bridge.bridge-nf-call-{table}=0"
+            run("ip", "netns", "exec", rack, "sysctl", "-q", "-w", word, check=False)
 
     def _route(self, rank: int) -> None:
         """A worker's link to its router, and the router's to the appliance."""

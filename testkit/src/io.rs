@@ -15,6 +15,10 @@ const HEADROOM: usize = 128;
 pub const ROOM: usize = 2048;
 /// Frames that wait in each direction of a port at the most.
 const QUEUE: usize = 4096;
+/// Packets that can arrive while others leave.
+const MEANWHILE: usize = 64;
+/// Frames that leave together where only a few are to leave.
+const FEW: usize = 2;
 
 /// A packet as a port would make it.
 #[must_use]
@@ -85,6 +89,8 @@ pub struct MemoryIo {
     pub frames: usize,
     /// Frames that this end has transmitted.
     pub sent: u64,
+    /// What arrives, and where, while this end transmits a few frames of several: one each time.
+    pub meanwhile: Arc<ArrayQueue<(usize, HeapBuf)>>,
     /// The time that lcores see.
     pub clock: Clock,
 }
@@ -105,6 +111,7 @@ impl MemoryIo {
             headers: usize::MAX,
             frames: usize::MAX,
             sent: 0,
+            meanwhile: Arc::new(ArrayQueue::new(MEANWHILE)),
             clock: clock.clone(),
         }
     }
@@ -151,6 +158,16 @@ impl Io for MemoryIo {
     fn transmit(&mut self, port: usize, frames: &mut ArrayVec<HeapBuf, STAGE>) {
         let MemoryPort { tx, room, .. } = &mut self.ports[port];
         self.sent += take(tx, room, frames);
+    }
+
+    fn transmit_some(&mut self, port: usize, frames: &mut ArrayVec<HeapBuf, STAGE>) {
+        let mut few: ArrayVec<_, STAGE> = frames.drain(..FEW.min(frames.len())).collect();
+        self.transmit(port, &mut few);
+        few.extend(frames.drain(..));
+        *frames = few;
+        if let Some((port, packet)) = self.meanwhile.pop() {
+            self.arrive_packet(port, packet);
+        }
     }
 
     fn transmit_passing(&mut self, port: usize, frames: &mut ArrayVec<HeapBuf, STAGE>) {

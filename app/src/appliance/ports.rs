@@ -92,6 +92,12 @@ impl Io for DpdkIo {
         }
     }
 
+    fn transmit_some(&mut self, port: usize, frames: &mut ArrayVec<Mbuf, STAGE>) {
+        if let Some(queues) = self.queues.get_mut(port) {
+            queues.tx.tx_some(frames);
+        }
+    }
+
     fn transmit_passing(&mut self, port: usize, frames: &mut ArrayVec<Mbuf, STAGE>) {
         if let Some(queues) = self.queues.get_mut(port) {
             queues.passing.as_mut().unwrap_or(&mut queues.tx).tx(frames);

@@ -8,7 +8,7 @@
 use pascaline_dpdk::mempool::{Demand, HEADROOM, buffers_needed};
 use pascaline_pipelines::io::HEADER_ROOM;
 use pascaline_pipelines::updates::INBOX;
-use pascaline_pipelines::{BURST, Mode, STAGE};
+use pascaline_pipelines::{AHEAD, BURST, Mode, STAGE};
 
 use super::lane::{self, Lane};
 use super::{Config, ConfigError, PortConfig, PsMode};
@@ -83,6 +83,8 @@ impl Config {
         let stages = STAGE * lcores * self.ports.len();
         let in_line = || self.ports.iter().filter(|port| port.in_line());
         let passing = lcores * in_line().map(|port| STAGE + self.lane_packets(port)).sum::<usize>();
+        // With one port in line, an lcore looks ahead at all.
+        let ahead = in_line().next().map_or(0, |_| AHEAD * lcores * self.ports.len());
         // What a bridge sends to several ports has a header for each.
         let bridged = in_line().filter(|port| port.peer.is_none());
         let flooded = lcores * bridged.map(|port| STAGE + self.lane_packets(port)).sum::<usize>();
@@ -101,6 +103,7 @@ impl Config {
                 + self.spare_packets
                 + stages
                 + passing
+                + ahead
                 + spare
                 + self.server_queues()
                 + self.update_queues(),

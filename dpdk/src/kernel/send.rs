@@ -19,6 +19,8 @@ use crate::mbuf::Mbuf;
 const BATCH: usize = 256;
 /// The kernel cuts a long datagram into so many at most.
 const JOINED: usize = 64;
+/// So many where something else waits for the call to end.
+const FEW: usize = 16;
 /// Bytes of UDP payload in a long datagram: what fits into an IP packet.
 const PAYLOAD: usize = 65_000;
 /// The first Linux that takes long UDP datagrams from packet sockets.
@@ -50,10 +52,20 @@ impl Writer {
 
     /// As `TxQueue::tx`, with packets of one or two segments.
     pub(crate) fn tx<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>) -> usize {
+        self.tx_most(frames, (BATCH, JOINED))
+    }
+
+    /// As `TxQueue::tx_some`.
+    pub(crate) fn tx_some<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>) -> usize {
+        self.tx_most(frames, (1, FEW))
+    }
+
+    /// Not more messages than so many, and not more frames in one.
+    fn tx_most<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>, most: (usize, usize)) -> usize {
         let offered = frames.len().min(BATCH);
         let mut order = ArrayVec::<u16, BATCH>::new();
         let mut messages = ArrayVec::<Message, BATCH>::new();
-        self.arrange(&frames[..offered], &mut order, &mut messages);
+        self.arrange(&frames[..offered], most, &mut order, &mut messages);
         let taken = match self.send(frames, &order, &messages) {
             Ok(taken) => taken,
             Err(Errno::AGAIN | Errno::NOBUFS) => return 0,
@@ -91,11 +103,15 @@ impl Writer {
     fn arrange(
         &mut self,
         frames: &[Mbuf],
+        (most, joined): (usize, usize),
         order: &mut ArrayVec<u16, BATCH>,
         messages: &mut ArrayVec<Message, BATCH>,
     ) {
         let mut seen = [false; BATCH];
         for first in 0..frames.len() {
+            if messages.len() == most {
+                break;
+            }
             if seen[first] {
                 continue;
             }
@@ -110,7 +126,7 @@ impl Writer {
                         continue;
                     }
                     let more = frame.total_len().saturating_sub(HEADERS);
-                    let full = order.len() - start == JOINED || bytes + more > PAYLOAD;
+                    let full = order.len() - start == joined || bytes + more > PAYLOAD;
                     if full || more == 0 || more > size || !frames::can_join(frame.bytes(), more) {
                         break;
                     }

@@ -12,6 +12,9 @@ use crate::kernel::Writer;
 use crate::mbuf::Mbuf;
 use crate::port::Running;
 
+/// Frames that are a few.
+const SOME: usize = 8;
+
 /// One transmit queue of a started port.
 ///
 /// ```compile_fail,E0277
@@ -69,8 +72,26 @@ impl TxQueue {
         if !self.multi_segment {
             self.join_segments(frames);
         }
+        self.offer(frames, frames.len())
+    }
+
+    /// The same for a few of them: those that the kernel takes in one piece where the port is an interface of
+    /// its, else a handful.
+    pub fn tx_some<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>) -> usize {
+        if let Some(writer) = &mut self.kernel {
+            return writer.tx_some(frames);
+        }
+        if !self.multi_segment {
+            self.join_segments(frames);
+        }
+        self.offer(frames, frames.len().min(SOME))
+    }
+
+    /// Offers the first `most` of the frames.
+    #[inline]
+    fn offer<const N: usize>(&self, frames: &mut ArrayVec<Mbuf, N>, most: usize) -> usize {
         let offered = frames.len();
-        let count = u16::try_from(offered).unwrap_or(u16::MAX);
+        let count = u16::try_from(offered.min(most)).unwrap_or(u16::MAX);
         // SAFETY: the port is started as long as `running` lives; the queue is exclusively borrowed, so that
         // no other thread is in it. An Mbuf is a pointer to an mbuf, and `frames` holds at least `count`.
         let taken =

@@ -54,6 +54,15 @@ impl<I: Io> Emitter<I> {
         }
     }
 
+    /// Sends off what passes through.
+    pub fn flush_passing(&mut self) {
+        for (port, stage) in self.stages.iter_mut().enumerate() {
+            if !stage.passing.is_empty() {
+                stage.send_passing(port, &mut self.io, &mut self.tally);
+            }
+        }
+    }
+
     /// Before everything of the appliance's own, or in turn with it. Gives the frame back if there is no room
     /// and the port takes nothing.
     fn stage_passing(&mut self, port: usize, frame: I::Buf, passing: Passing) -> Result<(), I::Buf> {

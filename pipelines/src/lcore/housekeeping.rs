@@ -69,6 +69,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
 
     /// The last turn: sends what waits, gives up what cannot be sent, publishes what was counted.
     pub(super) fn finish(&mut self) {
+        self.take_rest();
         // What others have left, and still may. They end at the same time, but for one that is stuck.
         self.session.close();
         for _ in 0..LAST_TURNS {

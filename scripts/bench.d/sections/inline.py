@@ -25,8 +25,9 @@ def measure(context: Context, section: Section) -> None:
     section.notes.append(
         "scripts/demo --inline: two workers, a server, and between them the appliance on two net_kernel "
         "ports, or dpdk-testpmd (io, net_af_packet) on the same interfaces. A neighbour of the workers pings "
-        "the server; it and the appliance have a processor first, as on machines of their own. Beside "
-        "allreduces that fill the workers' links (200 Mbit/s each), and beside such that fill the processors."
+        "the server; it and the appliance have a processor first, as on machines of their own. Echoes' times "
+        "are from leaving the neighbour's interface to coming back to it. Beside allreduces that fill the "
+        "workers' links (200 Mbit/s each), and beside such that fill the processors."
     )
     said = _demonstrate(context)
     section.raw["demo"] = said

@@ -1,0 +1,133 @@
+//! In line: what passes through does not wait behind what is for the appliance.
+//!
+//! An lcore looks ahead. What it receives from a port in line and what is certainly on its way to another
+//! host leaves at once; all else waits in order, and is taken a burst at a time. While the frames of the
+//! appliance's own leave, a few at a time, it looks again: what passes waits for a few frames, not a turn.
+
+use core::mem;
+
+use arrayvec::ArrayVec;
+use pascaline_buffer::PacketBuf;
+use pascaline_telemetry::Counter;
+use pascaline_wire::frame::Mac;
+
+use super::Lcore;
+use crate::io::{BURST, Io};
+use crate::setup::{Passing, Setup};
+
+/// Most packets of a port in line that wait to be taken. While so many do, those behind them wait for the
+/// driver, what passes among them.
+pub const AHEAD: usize = 4 * BURST;
+
+/// What an lcore has received and not yet taken, by port; of no port if none is in line.
+#[derive(Debug)]
+pub(super) struct Ahead<B>(Vec<ArrayVec<B, AHEAD>>);
+
+impl<B> Ahead<B> {
+    /// For an appliance's ports. Where what passes leaves in turn, nothing overtakes.
+    pub(super) fn of(setup: &Setup) -> Self {
+        let in_line = setup.ports.iter().any(|port| !port.beyond.is_empty());
+        let ports = if in_line && setup.passing == Passing::First { setup.ports.len() } else { 0 };
+        Self((0..ports).map(|_| ArrayVec::new()).collect())
+    }
+
+    /// Whether it is of any use.
+    #[inline(always)]
+    pub(super) fn looks(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// The next ones of a port, one burst at the most.
+    fn take(&mut self, port: usize, into: &mut ArrayVec<B, BURST>) {
+        let Some(waiting) = self.0.get_mut(port) else { return };
+        let most = into.remaining_capacity().min(waiting.len());
+        into.extend(waiting.drain(..most));
+    }
+}
+
+impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
+    /// Looks at a port in line, then takes what waits of it. Returns how many packets have passed.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn receive_ahead(&mut self, port: usize, into: &mut ArrayVec<I::Buf, BURST>) -> usize {
+        let (passed, busy) = self.look(port);
+        self.emitter.tally.burst(passed, busy);
+        self.ahead.take(port, into);
+        passed
+    }
+
+    /// Sends off what is staged, a few frames at a time, and looks at all ports in between.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn flush_looking(&mut self) {
+        let ports = self.setup.ports.len();
+        for port in 0..ports {
+            while self.emitter.send_some(port) {
+                for each in 0..ports {
+                    // The time that it takes is that of the burst whose results are sent.
+                    let (passed, _) = self.look(each);
+                    self.emitter.tally.burst(passed, 0);
+                }
+            }
+        }
+        self.emitter.flush();
+    }
+
+    /// Receives a burst, if there is room for one: sends off at once what is certainly on its way to another
+    /// host, and puts all else behind what waits. Returns how many have passed, and in how many nanoseconds.
+    fn look(&mut self, port: usize) -> (usize, u64) {
+        let mut packets = ArrayVec::<I::Buf, BURST>::new();
+        if self.ahead.0.get(port).is_some_and(|waiting| waiting.remaining_capacity() >= BURST) {
+            self.emitter.io.receive(port, &mut packets);
+        }
+        if packets.is_empty() {
+            return (0, 0);
+        }
+        let now = self.emitter.io.now();
+        if let Some(job) = self.end.capture().wanted() {
+            self.end.capture().copy_burst(job, &self.setup, now, &packets);
+        }
+        let mac = self.setup.ports.get(port).map(|own| own.mac).unwrap_or_default();
+        // Clients of SwitchML's may send to another MAC than the port's.
+        let certain = !self.table.has_foreign();
+        let (mut passed, mut bytes) = (0, 0);
+        let mut ahead = mem::replace(&mut self.ahead, Ahead(Vec::new()));
+        for packet in packets {
+            if certain && is_for_another(mac, packet.bytes()) {
+                (passed, bytes) = (passed + 1, bytes + packet.total_len());
+                self.bypass(port, now, packet);
+            } else if let Some(waiting) = ahead.0.get_mut(port) {
+                waiting.push(packet);
+            }
+        }
+        self.ahead = ahead;
+        if passed == 0 {
+            return (0, 0);
+        }
+        self.emitter.flush_passing();
+        self.emitter.tally.add(Counter::Received, passed as u64);
+        self.emitter.tally.add(Counter::ReceivedBytes, bytes as u64);
+        let busy = self.emitter.io.now().saturating_sub(now);
+        self.service.record(busy, passed as u64);
+        (passed, busy)
+    }
+
+    /// Takes all that waits, without looking for more: the end of the lcore.
+    pub(super) fn take_rest(&mut self) {
+        for port in 0..self.ahead.0.len() {
+            loop {
+                let mut packets = ArrayVec::new();
+                self.ahead.take(port, &mut packets);
+                if packets.is_empty() {
+                    break;
+                }
+                self.handle(port, packets);
+            }
+        }
+    }
+}
+
+/// Whether a frame is on its way to one other host: `Classifier::classify` would say `Class::Bypass`.
+fn is_for_another(own: Mac, bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(|first| first & 1 == 0) && !bytes.starts_with(&own.0)
+}
