@@ -25,6 +25,20 @@ fn net_ring_carries_bytes_exactly() {
 }
 
 #[test]
+fn a_few_leave_at_a_time_in_order() {
+    let eal = eal();
+    let pool = pool(&eal, 63);
+    let Single { port: _port, mut rx, mut tx } = start(&eal, &format!("net_ring{}", unique()), &pool);
+    let mut frames: ArrayVec<Mbuf, 32> = (0..20).map(|seed| packet(&pool, &frame(seed, 60))).collect();
+    let taken: Vec<usize> = (0..4).map(|_| tx.tx_some(&mut frames)).collect();
+    assert_eq!((taken, frames.len()), (vec![8, 8, 4, 0], 0));
+    let got = receive(&mut rx, 20);
+    assert!(got.iter().zip(0..).all(|(packet, seed)| packet.bytes() == frame(seed, 60)));
+    drop(got);
+    assert_full(&pool);
+}
+
+#[test]
 fn what_a_full_ring_refuses_stays_with_the_caller() {
     let eal = eal();
     let pool = pool(&eal, 2047);
