@@ -48,6 +48,7 @@ def main(arguments: list[str]) -> int:
             print(line)
         for line in examples_dpdk.both_families(binary, examples / "allreduce_dpdk", Stop(_RUN_SECONDS)):
             print(line)
+        print(examples_dpdk.jumbo(binary, Stop(_RUN_SECONDS)))
     except Interrupted as interrupted:
         return interrupted.exit_code
     except Failure as failure:

@@ -13,6 +13,8 @@ pub struct DpdkConfig {
     pub device: Device,
     /// The worker's own address on it, which nobody else may have.
     pub address: IpAddr,
+    /// The longest IP packet of the port and of the way to the appliance, in bytes; none: 1,500, the usual.
+    pub mtu: Option<u16>,
     /// Who has the appliance's packets first; the appliance itself if it is in the same segment.
     pub next_hop: Option<IpAddr>,
     /// How long to sleep once nothing has come for a while; zero: poll on, for a core of its own.
@@ -27,7 +29,7 @@ impl DpdkConfig {
         let is_pci = device.split(':').count() == 3 && !device.contains('=');
         let device = if is_pci { Device::Pci(device.to_owned()) } else { Device::Vdev(device.to_owned()) };
         let nap = Duration::from_micros(20);
-        Self { device, address, next_hop: None, nap }
+        Self { device, address, mtu: None, next_hop: None, nap }
     }
 }
 
@@ -75,7 +77,7 @@ pub enum DpdkJoinError {
     /// A packet of this job does not fit into the port's frames.
     #[error(
         "a packet of {needed} bytes behind the Ethernet header does not fit into the port's MTU of {mtu}: \
-         lower payload"
+         lower payload, or raise the port's MTU where the way takes longer packets"
     )]
     Mtu {
         /// Bytes of a full packet.

@@ -70,7 +70,7 @@ impl Link {
             }))
         };
         let headers = host(Mac::default())?.headers();
-        let (identity, flexible) = config.offer(None);
+        let (identity, flexible) = config.offer(port.mtu.map(usize::from));
         let packet = headers + usize::from(identity.payload);
         // A result says who is inside; an Ack may say more, and is short.
         let longest = (packet + trailer::BITMAP_LEN).max(headers + control::LEN + trailer::MAX_LEN);
@@ -80,7 +80,8 @@ impl Link {
             u16::try_from(longest).ok().and_then(u16::checked_next_power_of_two).unwrap_or(u16::MAX / 2);
         let room = room.max(2048);
         let pool = Mempool::new(eal, &PoolConfig { name, count: BUFFERS, cache: 256, room })?;
-        let settings = PortConfig { rx_desc: DESCRIPTORS, tx_desc: DESCRIPTORS, ..PortConfig::default() };
+        let (mtu, rx_desc, tx_desc) = (port.mtu, DESCRIPTORS, DESCRIPTORS);
+        let settings = PortConfig { mtu, rx_desc, tx_desc, ..PortConfig::default() };
         let StartedPort { port: started, mut rx, mut tx } = Port::open(eal, &port.device)?
             .start(&settings, core::slice::from_ref(&pool))
             .map_err(|failure| failure.error)?;

@@ -43,8 +43,8 @@ pub struct Dpdk {
 
 impl Dpdk {
     /// Starts DPDK for workers on `ports`, with `memory_mb` megabytes for packets: 64 for one worker with
-    /// frames of 1,500 bytes, 24 for each further one. The calling thread is bound to `core`, and so are the
-    /// threads that it starts from now on, unless they choose another.
+    /// frames of 1,500 bytes, 24 for each further one; with jumbo frames, 192 and 144. The calling thread is
+    /// bound to `core`, and so are the threads that it starts from now on, unless they choose another.
     ///
     /// # Errors
     /// [`EalError`]. DPDK starts once per process: after its own refusal only a new process can try again.

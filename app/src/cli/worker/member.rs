@@ -20,6 +20,9 @@ use super::placed::{ControllerArgs, Placed};
 use super::sample::Sample;
 use super::{FAILED, REFUSED, report};
 
+/// Up to this MTU a packet's buffer has two kilobytes.
+const LONGEST_PLAIN: u16 = 1900;
+
 /// Which rank of which job, and where its appliance is.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RankArgs {
@@ -76,6 +79,10 @@ pub(crate) struct DriverArgs {
     /// With --driver dpdk: the router, if the appliance is not in the port's own Ethernet segment.
     #[arg(long, value_name = "ADDR", requires = "port")]
     next_hop: Option<IpAddr>,
+    /// With --driver dpdk: the longest IP packet of the port and of the way to the appliance, for jumbo
+    /// frames; 1500 by default.
+    #[arg(long, value_name = "BYTES", requires = "port")]
+    mtu: Option<u16>,
     /// The core to work on: by default whichever the system chooses, with --driver dpdk core 0.
     #[arg(long)]
     core: Option<u16>,
@@ -83,9 +90,9 @@ pub(crate) struct DriverArgs {
     /// --appliance are two trees over one appliance.
     #[arg(long, conflicts_with_all = ["core", "port"])]
     threads: bool,
-    /// With --driver dpdk: memory for packets in megabytes.
-    #[arg(long, default_value_t = 64)]
-    memory_mb: u32,
+    /// With --driver dpdk: memory for packets in megabytes: 64 by default, 192 for jumbo frames.
+    #[arg(long, value_name = "MB")]
+    memory_mb: Option<u32>,
     /// With --driver dpdk: poll without ever sleeping, on a core that nobody else needs.
     #[arg(long)]
     spin: bool,
@@ -162,11 +169,13 @@ impl Member {
         match (driver.driver, &driver.port, driver.address) {
             (Driver::Dpdk, Some(port), Some(address)) => {
                 let nap = if driver.spin { Duration::ZERO } else { DpdkConfig::new(port, address).nap };
-                let port = DpdkConfig { next_hop: driver.next_hop, nap, ..DpdkConfig::new(port, address) };
+                let (mtu, next_hop) = (driver.mtu, driver.next_hop);
+                let port = DpdkConfig { mtu, next_hop, nap, ..DpdkConfig::new(port, address) };
+                let memory_mb = if mtu.is_some_and(|mtu| mtu > LONGEST_PLAIN) { 192 } else { 64 };
                 let dpdk = Dpdk::start(
                     core::slice::from_ref(&port),
                     driver.core.unwrap_or(0).into(),
-                    driver.memory_mb,
+                    driver.memory_mb.unwrap_or(memory_mb),
                 )
                 .map_err(|error| no_member(&error, None, FAILED))?;
                 dpdk.join(config, &port).map(Self::Dpdk).map_err(|error| {
