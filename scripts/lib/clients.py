@@ -35,6 +35,8 @@ _WAYS = re.compile(
     re.MULTILINE,
 )
 _AGENT = ROOT / "scripts/bench.d/peers/mpi_agent"
+# What 32 elements of f32 take, by what they travel as: blocks have a byte for their scale.
+_NARROWED = {None: 128, "f16": 64, "bf16": 64, "mxfp8": 33, "mxint8": 33}
 _BRIDGE, _MANAGEMENT = "bridge", "eth1"
 # Jobs for communicators that programs derive from their world.
 DERIVED = (1000, 1063)
@@ -116,7 +118,8 @@ class Outcome:
     @property
     def least_results(self) -> int:
         """Packets that the sums take."""
-        return self.options.allreduces * -(-self.options.bytes // full_payload(self.options))
+        size = self.options.bytes * _NARROWED[self.options.wire] // 128
+        return self.options.allreduces * -(-size // full_payload(self.options))
 
     @property
     def verified(self) -> int:
@@ -237,6 +240,7 @@ def _start_c(options: Options, network: Network, libraries: Path, files: Path) -
     plain = compiled(source, libraries, files / name)
     checked = compiled(source, libraries, files / f"{name}_checked", "-fsanitize=address,undefined")
     keys = f"payload={options.payload}&in_flight={options.in_flight}&timeout={options.timeout:.0f}"
+    keys += _wire(options)
     more = [str(options.workers), str(options.bytes // 4), str(options.allreduces), keys]
     place = f"{APPLIANCE_ADDRESS}:{UDP_PORT}"
     environment = ["env", f"LD_LIBRARY_PATH={libraries / 'lib'}"]
@@ -247,6 +251,11 @@ def _start_c(options: Options, network: Network, libraries: Path, files: Path) -
     ]
 
 
+def _wire(options: Options) -> str:
+    """What float sums travel as, for a URL."""
+    return f"&wire={options.wire}" if options.wire else ""
+
+
 def _start_mpi(options: Options, network: Network, libraries: Path, files: Path) -> list[Child]:
     """mpirun, which starts the others."""
     program = files / "mpi_allreduce"
@@ -255,6 +264,7 @@ def _start_mpi(options: Options, network: Network, libraries: Path, files: Path)
     run("mpicc", *flags, str(source), "-o", str(program), timeout=60)
     size = [str(options.bytes // 4), str(options.allreduces)]
     keys = f"job={JOB}&payload={options.payload}&in_flight={options.in_flight}&timeout={options.timeout:.0f}"
+    keys += _wire(options)
     variables = {
         "LD_PRELOAD": str(libraries / "lib/libpascaline-mpi.so"),
         "PASCALINE_URL": f"pascaline://{APPLIANCE_ADDRESS}:{UDP_PORT}?{keys}",

@@ -174,7 +174,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         type=between(2, 600),
         default=12,
         metavar="S",
-        help="in `tcp`: for how long a job and a flow share the link, BBR twice as long (12)",
+        help="in `tcp`: for how long a job and a flow share the link, BBR four times as long (12)",
     )
     add(
         "--runs",

@@ -33,8 +33,8 @@ from workers import Load, Workers
 
 CONTROLS = ("fixed", "panama", "dsa", "delay")
 FLOWS = ("cubic", "bbr")
-# BBR looks for the empty path each 10 s, and its part changes each time.
-_LONGER = {"cubic": 1, "bbr": 2}
+# BBR looks for the empty path each 10 s, and its part changes each time: a few of them make a mean.
+_LONGER = {"cubic": 1, "bbr": 4}
 # Of the link: frames that wait at most, and those between which more and more are marked. A step instead of
 # this ramp hits packets that come in bunches, as TCP's do, several times as often (docs/congestion.md).
 _QUEUE = 300

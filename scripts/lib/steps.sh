@@ -330,6 +330,7 @@ port_steps() {
     step "demo: programs in C" demo_client c
     step "demo: programs in C with two streams" demo_client c-streams
     step "demo: an unmodified program of MPI" demo_client mpi
+    step "demo: the same in blocks of 8 bits" demo_client mpi mxint8 1920
     cases=true step "python: the package, and PyTorch" python_package
     step "train: DDP ends with Gloo's weights" train_ddp
     step "train: a small GPT" train_gpt
