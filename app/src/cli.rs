@@ -84,7 +84,7 @@ enum Command {
   pascaline worker iswitch --appliance 10.77.0.254:16420 --job 3 --rank 0 --ranks 4 --staleness 3
   pascaline worker switchml --controller 192.0.2.1:50099 --rank 0 --ranks 4 --bind 10.77.0.1"
     )]
-    Worker(WorkerCommand),
+    Worker(Box<WorkerCommand>),
     Explain(explain::ExplainArgs),
     Job(command::JobArgs),
     Doctor(doctor::DoctorArgs),
@@ -117,12 +117,14 @@ pub fn main() -> ExitCode {
         Command::Run { config } => appliance::run(config),
         Command::Ps(args) => parameter_server::run(args),
         Command::Check { file, elsewhere } => check(file, *elsewhere),
-        Command::Worker(WorkerCommand::Allreduce(args)) => worker::allreduce(args),
-        Command::Worker(WorkerCommand::Bench(args)) => worker::bench(args),
-        Command::Worker(WorkerCommand::Command(args)) => worker::command(args),
-        Command::Worker(WorkerCommand::Iswitch(args)) => worker::iswitch(args),
-        Command::Worker(WorkerCommand::Olaf(args)) => worker::olaf(args),
-        Command::Worker(WorkerCommand::Switchml(args)) => worker::switchml(args),
+        Command::Worker(command) => match &**command {
+            WorkerCommand::Allreduce(args) => worker::allreduce(args),
+            WorkerCommand::Bench(args) => worker::bench(args),
+            WorkerCommand::Command(args) => worker::command(args),
+            WorkerCommand::Iswitch(args) => worker::iswitch(args),
+            WorkerCommand::Olaf(args) => worker::olaf(args),
+            WorkerCommand::Switchml(args) => worker::switchml(args),
+        },
         Command::Explain(args) => explain::explain(args),
         Command::Job(args) => command::job(args),
         Command::Doctor(args) => doctor::run(args),

@@ -122,7 +122,8 @@ def check(parser: argparse.ArgumentParser, options: Options) -> None:
         parser.error(
             "--client c, c-streams, mpi: sums of f32 over IPv4 in one job, and nothing else meanwhile"
         )
-    if options.wire and (options.client == "c-streams" or options.client == "c" and options.wire != "f16"):
+    inexact = options.client == "c" and options.wire != "f16"
+    if options.wire and (options.client == "c-streams" or inexact):
         # Their sums have up to eleven binary digits, and are compared exactly.
         parser.error("--wire: f16 with --client c, any with rust and mpi, none with c-streams")
     if options.binary and not options.binary.is_file():

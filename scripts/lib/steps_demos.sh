@@ -125,8 +125,9 @@ demo_client() {
         c-streams) more=('overtook > 0') ;;
         mpi) more=('calls_by_appliance > 40') ;;
     esac
-    demo --client "$1" --bytes 1MiB "${wire[@]}" -- 'ok' "client == \"$1\"" 'workers == 4' 'verified == 10' \
-        'mismatches == 0' 'results >= results_needed' "results_needed == $needed" 'identity_holds' "${more[@]}"
+    demo --client "$1" --bytes 1MiB "${wire[@]}" -- 'ok' "client == \"$1\"" 'workers == 4' \
+        'verified == 10' 'mismatches == 0' 'results >= results_needed' "results_needed == $needed" \
+        'identity_holds' "${more[@]}"
 }
 
 # Without an appliance a program of MPI runs as ever, and one line says why.
