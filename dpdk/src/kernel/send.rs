@@ -19,7 +19,7 @@ use crate::mbuf::Mbuf;
 const BATCH: usize = 256;
 /// The kernel cuts a long datagram into so many at most.
 const JOINED: usize = 64;
-/// So many where something else waits for the call to end.
+/// Frames of one long datagram where the caller has other work waiting.
 const FEW: usize = 16;
 /// Bytes of UDP payload in a long datagram: what fits into an IP packet.
 const PAYLOAD: usize = 65_000;
@@ -60,7 +60,7 @@ impl Writer {
         self.tx_most(frames, (1, FEW))
     }
 
-    /// Not more messages than so many, and not more frames in one.
+    /// Sends `most.0` messages at most, each of `most.1` frames at most.
     fn tx_most<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>, most: (usize, usize)) -> usize {
         let offered = frames.len().min(BATCH);
         let mut order = ArrayVec::<u16, BATCH>::new();

@@ -12,7 +12,7 @@ use crate::kernel::Writer;
 use crate::mbuf::Mbuf;
 use crate::port::Running;
 
-/// Frames that are a few.
+/// Frames that one `tx_some` offers to a device of DPDK's.
 const SOME: usize = 8;
 
 /// One transmit queue of a started port.

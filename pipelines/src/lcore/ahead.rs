@@ -15,8 +15,8 @@ use super::Lcore;
 use crate::io::{BURST, Io};
 use crate::setup::{Passing, Setup};
 
-/// Most packets of a port in line that wait to be taken. While so many do, those behind them wait for the
-/// driver, what passes among them.
+/// The most packets of a port that wait to be taken. Once so many do, the driver keeps what comes behind
+/// them, frames that would pass too.
 pub const AHEAD: usize = 4 * BURST;
 
 /// What an lcore has received and not yet taken, by port; of no port if none is in line.
