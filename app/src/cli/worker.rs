@@ -339,9 +339,9 @@ fn iterate<T: Sample>(
         };
         outcome.cpu_seconds += cpu_seconds() - before;
         let seconds = report.elapsed.as_secs_f64();
-        outcome.note(seconds, tensor.as_bytes(), report.partial.as_ref());
-        // ... nor may the check of those who are done take the processor from those who are not.
+        // ... nor may the checks of those who are done take the processor from those who are not.
         let met = worker.collective(&Collective::Allreduce(op), &mut [T::default()]);
+        outcome.note(seconds, tensor.as_bytes(), report.partial.as_ref());
         if !args.no_verify && report.partial.is_none() {
             match first_mismatch(args, iteration, &tensor, worker) {
                 None => outcome.verified += 1,

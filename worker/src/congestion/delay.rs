@@ -2,9 +2,10 @@
 //!
 //! The window grows by one packet for each round trip, and halves when results take longer than an empty path
 //! plus what may wait in queues: as much as the path itself holds, or [`QUEUED`] packets of one's own if that
-//! is more. So a halved window still fills the path. Whoever shares a queue sees the same delay and halves
-//! with the others: the larger window loses more, and all become equal, as with TCP's. And each halving
-//! empties the queue, so that everybody sees again how long the empty path takes.
+//! is more, or more yet where hosts handle packets in large [bunches](BUNCHES). So a halved window still
+//! fills the path. Whoever shares a queue sees the same delay and halves with the others: the larger window
+//! loses more, and all become equal, as with TCP's. And each halving empties the queue, so that everybody
+//! sees again how long the empty path takes.
 //!
 //! From Swift comes the delay as the signal and its bound by the flow's own rate; from BBR the shortest round
 //! trip of late, and that losses count only if there are many of them.
@@ -31,6 +32,13 @@ pub const FIRST: f64 = 64.0;
 pub const LEAST: f64 = 16.0;
 /// So many packets of one's own may wait in queues in any case: hosts handle packets in bunches.
 pub const QUEUED: u32 = 64;
+/// More may if results come in bunches, which is where hosts are what takes time: so many bunches. The larger
+/// a bunch, the less work is each packet, so that a smaller window would come through more slowly.
+pub const BUNCHES: u32 = 32;
+/// But no more packets than these,
+pub const BUNCHED: u32 = 256;
+/// and not for longer: a slow link's packets come in bunches too where a processor is busy.
+pub const HELD: Duration = Duration::from_millis(2);
 /// For how long a shortest time is believed that has not been seen again: paths change.
 pub const MEMORY: Duration = Duration::from_secs(10);
 /// If one of so many packets of a round is lost, the queue is too short for the window.
@@ -58,13 +66,25 @@ struct Round {
     took: Duration,
     timed: u32,
     results: u32,
+    /// When results came last, and how often some have: what is read at once has come at once.
+    latest: Duration,
+    bunches: u32,
     marked: bool,
     lost: u32,
 }
 
 impl Round {
     const fn begin(began: Duration, first: bool) -> Self {
-        Self { began, first, took: Duration::ZERO, timed: 0, results: 0, marked: false, lost: 0 }
+        let (took, latest) = (Duration::ZERO, Duration::MAX);
+        Self { began, first, took, timed: 0, results: 0, latest, bunches: 0, marked: false, lost: 0 }
+    }
+
+    /// How long packets of one's own may wait in queues, by how fast they came out of them.
+    fn own(&self, now: Duration) -> Duration {
+        let lasted = now.saturating_sub(self.began);
+        let each = |packets: u32| lasted * packets / self.results.max(1);
+        let bunched = (self.results * BUNCHES / self.bunches.max(1)).min(BUNCHED);
+        each(QUEUED).max(HELD.min(each(bunched)))
     }
 }
 
@@ -143,6 +163,8 @@ impl Delay {
         let &Sample { now, sent_at, ambiguous, signal, limited } = sample;
         let round = self.round.get_or_insert(Round::begin(now, true));
         round.results += 1;
+        round.bunches += u32::from(now != round.latest);
+        round.latest = now;
         round.marked |= signal.marked;
         if ambiguous {
             return;
@@ -183,8 +205,7 @@ impl Delay {
             (self.aside, self.usual) = (ASIDE_FOR, None);
             return;
         }
-        let own = now.saturating_sub(round.began) * QUEUED / round.results;
-        let slow = !round.first && round.took / round.timed.max(1) > empty + empty.max(own);
+        let slow = !round.first && round.took / round.timed.max(1) > empty + empty.max(round.own(now));
         let full = round.marked || round.lost * LOSSES > round.results;
         if full || slow && self.slow {
             self.window = (self.window / 2.0).max(LEAST);

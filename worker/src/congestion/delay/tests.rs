@@ -142,3 +142,38 @@ fn beside_a_flow_that_heeds_no_marks_it_has_half_in_the_mean() {
     let mean = parts[2..].iter().sum::<f64>() / 8.0;
     assert!((0.40..0.60).contains(&mean), "{mean:.2} of {parts:.2?}");
 }
+
+/// The largest window once it has found its size, beside nobody, of results from a host that works on half of
+/// what is in flight at a time. Each time takes it 50 µs, and 2 µs for each packet. It hands results on at
+/// once, or as a link would, one after the other.
+fn largest(at_once: bool) -> f64 {
+    let mut delay = Delay::default();
+    let (mut waiting, mut now, mut largest) = (VecDeque::new(), Duration::ZERO, 0.0_f64);
+    while now < SECOND {
+        while waiting.len() < Flow::window(&delay) {
+            waiting.push_back(now);
+        }
+        let bunch: Vec<_> = waiting.drain(..waiting.len() / 2).collect();
+        let count = u32::try_from(bunch.len()).unwrap();
+        let each = Duration::from_micros(50) / count + Duration::from_micros(2);
+        let end = now + each * count;
+        for sent_at in bunch {
+            now += each;
+            Flow::on_result(&mut delay, if at_once { end } else { now }, sent_at, false);
+        }
+        now = end;
+        if now > SECOND / 2 {
+            largest = largest.max(delay.window);
+        }
+    }
+    largest
+}
+
+/// More of its packets may wait where the larger bunch is less work for each, and nowhere else.
+#[test]
+fn where_hosts_handle_packets_in_bunches_the_window_is_larger() {
+    let (bunches, link) = (largest(true), largest(false));
+    println!("{bunches:.0} and {link:.0}");
+    assert!((200.0..=400.0).contains(&bunches), "{bunches:.0}");
+    assert!((64.0..160.0).contains(&link), "{link:.0}");
+}
