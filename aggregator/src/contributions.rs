@@ -11,7 +11,7 @@ use core::ptr::{self, NonNull};
 use pascaline_buffer::{PacketBuf, Scratch};
 
 use crate::key::Key;
-use crate::prefetch::prefetch;
+use pascaline_buffer::prefetch::prefetch;
 
 /// Packets that are nothing but payloads, and whose they are.
 ///

@@ -87,7 +87,6 @@ mod key;
 mod owners;
 mod policy;
 mod pool;
-pub mod prefetch;
 mod request;
 mod sabotage;
 mod session;

@@ -2,14 +2,15 @@
 //!
 //! Contract of this crate: it knows neither the wire format nor where packets come from. It says what a
 //! packet in memory *is* ([`PacketBuf`], owned by one holder and writable; [`SharedBuf`], read-only and
-//! counted), gives one implementation on the heap for tests, benches and simulations ([`HeapBuf`]), and holds
-//! the kernels that combine two payloads element by element ([`combine`]). DPDK's implementation lives in
-//! `pascaline-dpdk`.
+//! counted), gives one implementation on the heap for tests, benches and simulations ([`HeapBuf`]), holds
+//! the kernels that combine two payloads element by element ([`combine`]), and tells the processor what will
+//! be needed ([`prefetch`]). DPDK's implementation lives in `pascaline-dpdk`.
 #![allow(unsafe_code, reason = "raw hand-off of packets between threads, and SIMD kernels")]
 
 pub mod combine;
 mod heap;
 mod packet;
+pub mod prefetch;
 
 pub use heap::{HeapBuf, HeapPool, HeapShared};
 pub use packet::{PacketBuf, Scratch, SharedBuf};

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf as _;
+use pascaline_buffer::prefetch::prefetch_first;
 use pascaline_dpdk::{
     Eal, Mbuf, Mempool, PoolConfig, Port, PortConfig, RxQueue, Started, StartedPort, TxQueue,
 };
@@ -23,6 +24,12 @@ pub(crate) const BURST: usize = 32;
 const DESCRIPTORS: u16 = 1024;
 /// Packet buffers: rings, bursts, and what drivers keep beyond that (net_af_xdp: 4,096).
 const BUFFERS: u32 = 8191;
+/// While a payload is copied, the one so many packets further on is fetched from memory: a processor foresees
+/// no more than a page, which holds less than three of them. With 64 MiB over net_memif 3.3 million packets
+/// are sent each second, 2.2 million without.
+const AHEAD: usize = 4;
+/// So much of it, in cache lines: the processor foresees the rest of a longer one.
+const LINES: usize = 32;
 /// Polls in vain before the first nap.
 const PATIENCE: u32 = 64;
 /// How often the next hop is asked for.
@@ -194,6 +201,7 @@ impl Link {
 
     /// Makes a frame of what the session gives out.
     fn fill(&self, packet: &mut Mbuf, session: &Session, transmit: &Transmit, tensor: &[u8]) -> bool {
+        prefetch_first(session.ahead(transmit, tensor, AHEAD), LINES);
         let parts = [session.payload(transmit, tensor), session.trailer(transmit)];
         write(&self.host, packet, &transmit.header, transmit.psn(), &parts)
     }

@@ -10,10 +10,10 @@ use super::{BURST, Session};
 use crate::handed_off::{Combinable, HandedOff};
 use crate::handoff::Receiver;
 use crate::policy::Order;
-use crate::prefetch::prefetch;
 use crate::request::{Opening, Request};
 use crate::shard::{Outcome, Shard};
 use crate::sink::{Rejection, Sink};
+use pascaline_buffer::prefetch::prefetch;
 
 /// Lines of a payload that are prefetched.
 const PAYLOAD_LINES: usize = 24;

@@ -4,7 +4,7 @@ use pascaline_buffer::PacketBuf;
 
 use super::{Hold, Slot};
 use crate::contributions::{FAR_LINES, NEAR_LINES};
-use crate::prefetch::prefetch;
+use pascaline_buffer::prefetch::prefetch;
 
 impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// Prefetches what will be needed: the start of a partial's payload, or the descriptor of a result that

@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 use core::slice;
 
 use arrayvec::ArrayVec;
+use pascaline_buffer::prefetch::prefetch;
 use pascaline_buffer::{PacketBuf, Scratch};
 use pascaline_dpdk_sys::{self as sys, mbuf as field};
 
@@ -220,14 +221,10 @@ unsafe impl PacketBuf for Mbuf {
 
     #[inline]
     fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the mbuf is ours; prefetching has no effect that a program can observe, at whatever
-        // address.
-        unsafe {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let start = (*field::buf_addr(self.as_raw())).add(usize::from(*field::data_off(self.as_raw())));
-            _mm_prefetch::<_MM_HINT_T0>(start.cast::<i8>());
-        }
+        // SAFETY: the mbuf is ours, and its data lies in its buffer.
+        prefetch(unsafe {
+            (*field::buf_addr(self.as_raw())).add(usize::from(*field::data_off(self.as_raw())))
+        });
     }
 
     #[inline]

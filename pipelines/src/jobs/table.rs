@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pascaline_aggregator::prefetch::{prefetch_all, prefetch_value};
 use pascaline_aggregator::{Shares, TENANTS, Tenant};
+use pascaline_buffer::prefetch::{prefetch_first, prefetch_value};
 use pascaline_wire::frame::Address;
 use pascaline_wire::template::PlainHead;
 
@@ -33,6 +33,8 @@ impl Group {
 }
 
 const NONE: u16 = u16::MAX;
+/// Cache lines of results' headers that are prefetched: about as many as a core has on their way at a time.
+const HEAD_LINES: usize = 16;
 
 /// Where a job is in a table.
 #[derive(Debug, Clone, Copy)]
@@ -258,7 +260,7 @@ impl JobTable {
             prefetch_value(last);
         }
         for group in self.groups(job) {
-            prefetch_all(self.heads(group));
+            prefetch_first(self.heads(group), HEAD_LINES);
         }
     }
 

@@ -221,6 +221,15 @@ impl Session {
         }
     }
 
+    /// The payload of the contribution that is so many packets further on, where it lies in `tensor`: what a
+    /// driver that copies payloads may fetch meanwhile. Empty behind the tensor's end, or if this is none.
+    #[must_use]
+    pub fn ahead<'a>(&self, transmit: &Transmit, tensor: &'a [u8], packets: usize) -> &'a [u8] {
+        let Source::Tensor { begin, end } = transmit.source else { return &[] };
+        let far = (end - begin) * packets;
+        tensor.get(begin + far..end + far).unwrap_or_default()
+    }
+
     /// The trailer of a packet, which follows the payload; mostly empty.
     #[must_use]
     pub fn trailer(&self, transmit: &Transmit) -> &[u8] {

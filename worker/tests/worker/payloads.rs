@@ -1,4 +1,4 @@
-//! Ranks that agree on a payload.
+//! Ranks that agree on a payload, and where payloads lie.
 
 use pascaline_wire::control::{AT_MOST, Action, Control, Status};
 use pascaline_wire::{Element, Header, Kind};
@@ -82,4 +82,17 @@ fn where_the_ranks_begin_anew_they_may_agree_on_less() {
         assert_eq!(session.membership().identity.payload, agreed);
         assert_eq!(session.progress(), Some((0, u32::try_from(BYTES).unwrap().div_ceil(agreed.into()))));
     }
+}
+
+#[test]
+fn a_driver_is_told_where_the_payloads_to_come_lie() {
+    let mut session = Session::new(MEMBERSHIP, 8);
+    assert_eq!(session.start(ms(0), BYTES, Element::I32_SUM, ms(9000)), Ok(true));
+    let tensor: Vec<u8> = (0..BYTES).map(|at| u8::try_from(at).unwrap()).collect();
+    let packets: Vec<_> = core::iter::from_fn(|| session.poll_transmit(ms(0))).collect();
+    let told = |at: usize, further| session.ahead(&packets[at], &tensor, further);
+    assert_eq!(told(0, 2), session.payload(&packets[2], &tensor));
+    assert_eq!(told(2, 2), session.payload(&packets[4], &tensor));
+    // The last one is shorter: it would not be whole.
+    assert_eq!((told(3, 2), told(5, 4)), (&[][..], &[][..]));
 }

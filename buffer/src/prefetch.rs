@@ -1,7 +1,5 @@
 //! Prefetching: hints to the processor.
 
-/// Lines that [`prefetch_all`] prefetches at most: about as many as a core has on their way at a time.
-const MOST: usize = 16;
 const LINE: usize = 64;
 
 /// Prefetches a value, all its cache lines.
@@ -12,17 +10,17 @@ pub fn prefetch_value<T>(value: &T) {
     }
 }
 
-/// Prefetches values that lie one after the other; of many, the first ones.
+/// Prefetches values that lie one after the other; of many, so many lines of the first ones.
 #[inline]
-pub fn prefetch_all<T>(values: &[T]) {
-    for line in 0..size_of_val(values).div_ceil(LINE).min(MOST) {
+pub fn prefetch_first<T>(values: &[T], lines: usize) {
+    for line in 0..size_of_val(values).div_ceil(LINE).min(lines) {
         prefetch(values.as_ptr().cast::<u8>().wrapping_add(line * LINE));
     }
 }
 
 /// Prefetches the cache line of an address, which may be any.
 #[inline(always)]
-pub(crate) fn prefetch<T>(address: *const T) {
+pub fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: prefetching has no effect that a program can observe, at whatever address.
     unsafe {
