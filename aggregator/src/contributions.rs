@@ -8,10 +8,10 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
+use pascaline_buffer::prefetch::prefetch;
 use pascaline_buffer::{PacketBuf, Scratch};
 
 use crate::key::Key;
-use pascaline_buffer::prefetch::prefetch;
 
 /// Packets that are nothing but payloads, and whose they are.
 ///

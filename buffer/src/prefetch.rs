@@ -10,7 +10,7 @@ pub fn prefetch_value<T>(value: &T) {
     }
 }
 
-/// Prefetches values that lie one after the other; of many, so many lines of the first ones.
+/// Prefetches values that lie one after the other, from the first on: at most `lines` cache lines.
 #[inline]
 pub fn prefetch_first<T>(values: &[T], lines: usize) {
     for line in 0..size_of_val(values).div_ceil(LINE).min(lines) {

@@ -2,6 +2,7 @@
 
 use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf;
+use pascaline_buffer::prefetch::prefetch_first;
 
 use super::burst::Place;
 use super::fast_path::AHEAD;
@@ -13,7 +14,6 @@ use crate::policy::Order;
 use crate::request::{Opening, Request};
 use crate::shard::{Outcome, Shard};
 use crate::sink::{Rejection, Sink};
-use pascaline_buffer::prefetch::prefetch;
 
 /// Lines of a payload that are prefetched.
 const PAYLOAD_LINES: usize = 24;
@@ -26,10 +26,7 @@ const DRAIN_BUDGET: usize = 128;
 /// since lines of another core come slowly, and a processor that predicts a stream begins late.
 #[inline(always)]
 fn prefetch_payload<B: PacketBuf>(handed_off: &HandedOff<B>) {
-    let bytes = handed_off.packet.bytes();
-    for line in bytes.chunks(64).take(PAYLOAD_LINES) {
-        prefetch(line.as_ptr());
-    }
+    prefetch_first(handed_off.packet.bytes(), PAYLOAD_LINES);
 }
 
 impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {

@@ -1,12 +1,12 @@
 //! The memory of a shard.
 
 use pascaline_buffer::PacketBuf;
+use pascaline_buffer::prefetch::prefetch;
 
 use crate::request::Rules;
 use crate::set::{self, Directory, Set};
 use crate::share::Shares;
 use crate::slot::Slot;
-use pascaline_buffer::prefetch::prefetch;
 
 /// The directory of a set: one cache line.
 #[repr(align(64))]

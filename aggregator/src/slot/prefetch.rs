@@ -1,10 +1,10 @@
 //! What is prefetched from a slot: hints only.
 
 use pascaline_buffer::PacketBuf;
+use pascaline_buffer::prefetch::prefetch;
 
 use super::{Hold, Slot};
 use crate::contributions::{FAR_LINES, NEAR_LINES};
-use pascaline_buffer::prefetch::prefetch;
 
 impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// Prefetches what will be needed: the start of a partial's payload, or the descriptor of a result that

@@ -15,8 +15,8 @@ use super::Lcore;
 use crate::io::{BURST, Io};
 use crate::setup::{Passing, Setup};
 
-/// The most packets of a port that wait to be taken. Once so many do, the driver keeps what comes behind
-/// them, frames that would pass too.
+/// How many received packets of a port an lcore holds at most. When it holds them, later packets stay with
+/// the driver, even those that would pass.
 pub const AHEAD: usize = 4 * BURST;
 
 /// What an lcore has received and not yet taken, by port; of no port if none is in line.

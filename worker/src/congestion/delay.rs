@@ -32,12 +32,13 @@ pub const FIRST: f64 = 64.0;
 pub const LEAST: f64 = 16.0;
 /// So many packets of one's own may wait in queues in any case: hosts handle packets in bunches.
 pub const QUEUED: u32 = 64;
-/// More may if results come in bunches, which is where hosts are what takes time: so many bunches. The larger
-/// a bunch, the less work is each packet, so that a smaller window would come through more slowly.
+/// More may wait if results come in bunches: as many packets as so many bunches hold. Then hosts take the
+/// time, not the network, and a larger bunch is less work for each packet.
 pub const BUNCHES: u32 = 32;
-/// But no more packets than these,
+/// The most packets that may wait for that reason.
 pub const BUNCHED: u32 = 256;
-/// and not for longer: a slow link's packets come in bunches too where a processor is busy.
+/// The longest that packets beyond [`QUEUED`] may wait. A slow link's results come in bunches too, if a
+/// processor is busy.
 pub const HELD: Duration = Duration::from_millis(2);
 /// For how long a shortest time is believed that has not been seen again: paths change.
 pub const MEMORY: Duration = Duration::from_secs(10);
@@ -66,8 +67,9 @@ struct Round {
     took: Duration,
     timed: u32,
     results: u32,
-    /// When results came last, and how often some have: what is read at once has come at once.
+    /// When the latest result came.
     latest: Duration,
+    /// How many bunches came. Results that are read at once are one bunch.
     bunches: u32,
     marked: bool,
     lost: u32,

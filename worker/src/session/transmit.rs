@@ -55,6 +55,15 @@ impl Transmit {
         Self { header: header.to_bytes(), source, trailer: None, fresh: false }
     }
 
+    /// Where in `tensor` the payload lies that comes `packets` contributions later, so that a driver can
+    /// prefetch it. Empty if the tensor ends before that payload does, or if this is no contribution.
+    #[must_use]
+    pub fn ahead<'a>(&self, tensor: &'a [u8], packets: usize) -> &'a [u8] {
+        let Source::Tensor { begin, end } = self.source else { return &[] };
+        let far = (end - begin) * packets;
+        tensor.get(begin + far..end + far).unwrap_or_default()
+    }
+
     /// The PSN that it is about: it goes to that one's UDP port. `None` for control packets, which go to the
     /// first port, whatever they name.
     #[must_use]
@@ -219,15 +228,6 @@ impl Session {
             Source::Tensor { begin, end } => tensor.get(*begin..*end).unwrap_or_default(),
             Source::Cached { psn } => self.cache.bytes(*psn),
         }
-    }
-
-    /// The payload of the contribution that is so many packets further on, where it lies in `tensor`: what a
-    /// driver that copies payloads may fetch meanwhile. Empty behind the tensor's end, or if this is none.
-    #[must_use]
-    pub fn ahead<'a>(&self, transmit: &Transmit, tensor: &'a [u8], packets: usize) -> &'a [u8] {
-        let Source::Tensor { begin, end } = transmit.source else { return &[] };
-        let far = (end - begin) * packets;
-        tensor.get(begin + far..end + far).unwrap_or_default()
     }
 
     /// The trailer of a packet, which follows the payload; mostly empty.

@@ -90,7 +90,7 @@ fn a_driver_is_told_where_the_payloads_to_come_lie() {
     assert_eq!(session.start(ms(0), BYTES, Element::I32_SUM, ms(9000)), Ok(true));
     let tensor: Vec<u8> = (0..BYTES).map(|at| u8::try_from(at).unwrap()).collect();
     let packets: Vec<_> = core::iter::from_fn(|| session.poll_transmit(ms(0))).collect();
-    let told = |at: usize, further| session.ahead(&packets[at], &tensor, further);
+    let told = |at: usize, further| packets[at].ahead(&tensor, further);
     assert_eq!(told(0, 2), session.payload(&packets[2], &tensor));
     assert_eq!(told(2, 2), session.payload(&packets[4], &tensor));
     // The last one is shorter: it would not be whole.
