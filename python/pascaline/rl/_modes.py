@@ -95,7 +95,8 @@ def periodic(
 
     The worker is one with `partial=True`. A thread goes on playing while iterations complete. An update that
     has missed its iteration is offered in the next one, unless its weights are more than `bound` iterations
-    old; then it is given up.
+    old; then it is given up. Results are kept for a worker that is behind, the last `spread` of them (512):
+    one that is further behind ends at its deadline with an exception.
     """
     player = _Player(learner)
     iteration, held = 0, None

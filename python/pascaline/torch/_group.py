@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Callable
@@ -15,20 +16,25 @@ from torch._C import _distributed_c10d as c10d
 from .._arrays import TRAVELS, lend
 from .._streams import Streams
 from .._worker import Handle, Wish, Worker
-from . import _ring
+from . import _ring, _staging
+from ._gloo import OverGloo, gloo
 from ._meeting import meet
 from ._operations import Line, Operation
-from ._recovery import Recovery, gloo
+from ._recovery import Recovery
 from ._settings import Settings, current
 from ._tensors import OPS, flat, named, plain, seconds, type_of
-from ._works import install, made
+from ._works import install
+
+# What lies in the host's memory, and where it belongs.
+Pairs = list[tuple[Any, Any]]
+Parts = Callable[[Any], Pairs]
 
 _GROUPS: dict[int, Group] = {}
 # The store of the world's group, where further groups count their jobs.
 _WORLD: list[Any] = []
 
 
-class Group(c10d.Backend):
+class Group(OverGloo):
     """Collectives through the appliance where it can do them, the rest over Gloo.
 
     Sums, means, minima and maxima of float32, float64, float16, bfloat16 and int32; broadcast, allgather,
@@ -41,19 +47,18 @@ class Group(c10d.Backend):
 
     def __init__(self, options: Any, settings: Settings, job: int) -> None:
         rank, size = options.group_rank, options.group_size
-        super().__init__(rank, size)
-        self._size, self._rank = size, rank
         store = dist.PrefixStore("pascaline", options.store)
-        self._gloo = gloo(dist.PrefixStore("gloo", store), rank, size, options.timeout)
+        super().__init__(gloo(dist.PrefixStore("gloo", store), rank, size, options.timeout), rank, size)
+        self._size, self._rank = size, rank
         self._timeout = options.timeout
         # What goes round in Gloo's ring waits for nothing that goes through the appliance.
         self._line, self._round, self._ahead = Line(), Line(), Line()
+        self._starts, self._starts_ahead = _staging.Starts(), _staging.Starts()
         self._worker: Worker | None = None
         # A stream of its own for the bucket that is needed first.
         self._urgent: Worker | None = None
         self._streams: Streams | None = None
         self.job = job
-        self.calls = {"appliance": 0, "gloo": 0}
         terms = {"timeout": options.timeout.total_seconds()} | settings.worker
         recovery = Recovery(settings, store, rank, size, options.timeout)
         if size > 1 and job:
@@ -101,26 +106,35 @@ class Group(c10d.Backend):
         if layer != 1 or self._urgent is None:
             return self._allreduce(buffer, "AVG", None, **more)
         self.calls["appliance"] += 1
-        wish = Wish("allreduce", type_of(buffer), OPS["AVG"], **more)
-        handle = self._urgent.start(wish, lend(buffer))
+        wish, urgent = Wish("allreduce", type_of(buffer), OPS["AVG"], **more), self._urgent
+        host, ready = _staging.fetch(buffer)
+        started = self._starts_ahead.begin(lambda: urgent.start(wish, lend(host)), ready)
 
-        def finish() -> None:
-            handle.wait()
+        def finish() -> _staging.Arrival | None:
+            started().wait()
+            return _staging.bring([(host, buffer)])
 
         return self._ahead.join(Operation([buffer], finish))
 
     def _allreduce(self, tensor: Any, op: str, timeout: timedelta | None, **more: Any) -> Any:
-        wish = Wish("allreduce", type_of(tensor), OPS[op], timeout=seconds(timeout), **more)
+        return self._allreduce_of([tensor], tensor, op, timeout, lambda host: [(host, tensor)], **more)
 
-        def again(group: Any) -> None:
-            options = c10d.AllreduceOptions()
-            options.reduceOp = dist.ReduceOp.SUM if op == "AVG" else getattr(dist.ReduceOp, op)
-            group.allreduce([tensor], options).wait()
-            if op == "AVG":
-                tensor.div_(self._size)
+    def _allreduce_of(
+        self, results: list[Any], whole: Any, op: str, timeout: timedelta | None, parts: Parts, **more: Any
+    ) -> Any:
+        """Of one tensor, whose `parts` belong to several places."""
+        wish = Wish("allreduce", type_of(whole), OPS[op], timeout=seconds(timeout), **more)
+        host, ready = _staging.fetch(whole)
+        wraps = whole.dtype == torch.int32 and op == "SUM"
+        sum_again = functools.partial(self._sum_again, host, op)
+        return self._begin(results, wish, host, sum_again, lambda: parts(host), ready=ready, wraps=wraps)
 
-        wraps = tensor.dtype == torch.int32 and op == "SUM"
-        return self._begin([tensor], wish, tensor, again, wraps=wraps)
+    def _sum_again(self, tensor: Any, op: str, group: Any) -> None:
+        options = c10d.AllreduceOptions()
+        options.reduceOp = dist.ReduceOp.SUM if op == "AVG" else getattr(dist.ReduceOp, op)
+        group.allreduce([tensor], options).wait()
+        if op == "AVG":
+            tensor.div_(self._size)
 
     def allreduce_coalesced(self, tensors: list[Any], options: Any) -> Any:
         """Several tensors in one operation."""
@@ -128,14 +142,12 @@ class Group(c10d.Backend):
         if not all(self._takes(tensor, op) and tensor.dtype == tensors[0].dtype for tensor in tensors):
             return self._over_gloo("allreduce_coalesced", tensors, options)
         whole = torch.cat([tensor.reshape(-1) for tensor in tensors])
-        work = self._allreduce(whole, op, options.timeout)
 
-        def place() -> None:
-            parts = whole.split([tensor.numel() for tensor in tensors])
-            for tensor, part in zip(tensors, parts, strict=True):
-                tensor.copy_(part.view_as(tensor))
+        def parts(host: Any) -> Pairs:
+            pieces = host.split([tensor.numel() for tensor in tensors])
+            return [(piece.view_as(to), to) for to, piece in zip(tensors, pieces, strict=True)]
 
-        return self._after(work, tensors, place)
+        return self._allreduce_of(tensors, whole, op, options.timeout, parts)
 
     def broadcast(self, tensors: list[Any], options: Any) -> Any:
         """The root's tensor for all."""
@@ -143,7 +155,12 @@ class Group(c10d.Backend):
         if len(tensors) != 1 or self._worker is None or not plain(tensor):
             return self._over_gloo("broadcast", tensors, options)
         wish = Wish("broadcast", root=options.rootRank, timeout=seconds(options.timeout))
-        return self._begin(tensors, wish, tensor, lambda group: group.broadcast(tensors, options).wait())
+        host, ready = _staging.fetch(tensor, read=self._rank == options.rootRank)
+
+        def again(group: Any) -> None:
+            group.broadcast([host], options).wait()
+
+        return self._begin(tensors, wish, host, again, lambda: [(host, tensor)], ready=ready)
 
     def reduce(self, tensors: list[Any], options: Any) -> Any:
         """As allreduce, at the root."""
@@ -153,7 +170,13 @@ class Group(c10d.Backend):
         wish = Wish(
             "reduce", type_of(tensor), OPS[op], root=options.rootRank, timeout=seconds(options.timeout)
         )
-        return self._begin(tensors, wish, tensor, lambda group: group.reduce(tensors, options).wait())
+        host, ready = _staging.fetch(tensor)
+        own = [(host, tensor)] if self._rank == options.rootRank else []
+
+        def again(group: Any) -> None:
+            group.reduce([host], options).wait()
+
+        return self._begin(tensors, wish, host, again, lambda: own, ready=ready)
 
     def barrier(self, options: Any) -> Any:
         """Waits for all."""
@@ -186,21 +209,23 @@ class Group(c10d.Backend):
             finish = _ring.gather(self._gloo, self.worker, parts, tensor, options, limit)
             return self._round.join(Operation(results, finish))
         size = tensor.numel() * tensor.element_size()
-        words = math.ceil(size / 4)
         # As whole integers, which is what travels.
-        room = torch.zeros(self._size, words, dtype=torch.int32)
-        room[self._rank].view(torch.uint8)[:size] = flat(tensor).view(torch.uint8).cpu()
+        room = torch.zeros(self._size, math.ceil(size / 4), dtype=torch.int32)
+        own, ready = _staging.fetch(flat(tensor))
 
-        def place() -> None:
-            for part, words in zip(parts, room, strict=True):
-                part.copy_(words.view(torch.uint8)[:size].view(part.dtype).view_as(part))
+        def fill() -> None:
+            room[self._rank].view(torch.uint8)[:size] = own.view(torch.uint8)
+
+        def pairs() -> Pairs:
+            found = [words.view(torch.uint8)[:size] for words in room]
+            return [(f.view(part.dtype).view_as(part), part) for f, part in zip(found, parts, strict=True)]
 
         def again(group: Any) -> None:
             own = room[self._rank].clone()
             group.all_gather_single(room.view(-1), own, c10d.AllgatherOptions()).wait()
 
         wish = Wish("allgather", "int32", timeout=seconds(options.timeout))
-        return self._begin(results, wish, room, again, place)
+        return self._begin(results, wish, room, again, pairs, ready=ready, before=fill)
 
     def reduce_scatter_single(self, output: Any, tensor: Any, options: Any) -> Any:
         """The sum, of which each rank gets a part."""
@@ -208,7 +233,8 @@ class Group(c10d.Backend):
         fits = tensor.numel() == self._size * output.numel() and output.dtype == tensor.dtype
         if not self._takes(tensor, op) or not fits or tensor.dtype == torch.int32:
             return self._over_gloo("reduce_scatter_single", output, tensor, options)
-        return self._scatter(output, flat(tensor).clone(), None, op, options)
+        room, ready = _staging.fetch(flat(tensor), copy=True)
+        return self._scatter(output, room, ready, [output.numel()] * self._size, op, options)
 
     def reduce_scatter(self, outputs: list[Any], lists: list[list[Any]], options: Any) -> Any:
         """The same, of a list with a tensor for each rank."""
@@ -217,25 +243,16 @@ class Group(c10d.Backend):
         if len(outputs) != 1 or not whole or output.dtype == torch.int32:
             return self._over_gloo("reduce_scatter", outputs, lists, options)
         counts = [tensor.numel() for tensor in tensors]
-        return self._scatter(output, torch.cat([flat(tensor) for tensor in tensors]), counts, op, options)
+        room, ready = _staging.fetch(torch.cat([flat(tensor) for tensor in tensors]))
+        return self._scatter(output, room, ready, counts, op, options)
 
-    def _scatter(self, output: Any, room: Any, counts: list[int] | None, op: str, options: Any) -> Any:
-        counts = counts or [output.numel()] * self._size
+    def _scatter(self, output: Any, room: Any, ready: Any, counts: list[int], op: str, options: Any) -> Any:
         begin = sum(counts[: self._rank])
-
-        def place() -> None:
-            output.copy_(room[begin : begin + counts[self._rank]].view_as(output))
-
-        def again(group: Any) -> None:
-            whole = c10d.AllreduceOptions()
-            whole.reduceOp = dist.ReduceOp.SUM if op == "AVG" else getattr(dist.ReduceOp, op)
-            group.allreduce([room], whole).wait()
-            if op == "AVG":
-                room.div_(self._size)
-
+        part = room[begin : begin + counts[self._rank]].view_as(output)
+        again = functools.partial(self._sum_again, room, op)
         limit = seconds(options.timeout)
         wish = Wish("reduce_scatter", type_of(room), OPS[op], counts=counts, timeout=limit)
-        return self._begin([output], wish, room, again, place)
+        return self._begin([output], wish, room, again, lambda: [(part, output)], ready=ready)
 
     def all_gather_single_coalesced(self, outputs: list[Any], tensors: list[Any], options: Any) -> Any:
         """Several; all have ended when the last one has."""
@@ -258,82 +275,37 @@ class Group(c10d.Backend):
         wish: Wish,
         data: Any | None,
         again: Callable[[Any], None],
-        place: Callable[[], None] | None = None,
+        pairs: Callable[[], Pairs] = list,
         *,
+        ready: _staging.Event | None = None,
+        before: Callable[[], None] | None = None,
         wraps: bool = False,
     ) -> Any:
-        """Starts an operation on `data`, from where `place` brings the result to where it belongs.
+        """Starts an operation on `data` in the host's memory; `pairs` tells where its parts belong.
 
-        again: the same over Gloo. wraps: what saturates is summed again over Gloo, which wraps.
+        again: the same over Gloo. ready: `data` is there then. before: what fills it then. wraps: what
+        saturates is summed again over Gloo, which wraps.
         """
         self.calls["appliance"] += 1
-        kept = self._recovery.keep(data, always=wraps)
-        handle: Handle | None = None
-        if self._worker is not None and not self._recovery.over:
-            anything = wish.collective == "broadcast"
-            lent = None if data is None else lend(data, any_type=anything)
-            handle = self._worker.start(wish, lent)
         number = self._recovery.next_number()
 
-        def finish() -> None:
+        def start() -> tuple[Handle | None, Any]:
+            if before:
+                before()
+            kept = self._recovery.keep(data, always=wraps)
+            if self._worker is None or self._recovery.over:
+                return None, kept
+            lent = None if data is None else lend(data, any_type=wish.collective == "broadcast")
+            return self._worker.start(wish, lent), kept
+
+        started = self._starts.begin(start, ready)
+
+        def finish() -> _staging.Arrival | None:
+            handle, kept = started()
             self._recovery.complete(number, handle, data, kept, again, wraps=wraps)
-            if place:
-                place()
+            return _staging.bring(pairs())
 
         return self._line.join(Operation(results, finish))
-
-    def _after(self, work: Any, results: list[Any], place: Callable[[], None]) -> Any:
-        """The work, and then something else."""
-        first = work._operation
-
-        def finish() -> None:
-            if first.error:
-                raise first.error
-            place()
-
-        return self._line.join(Operation(results, finish))
-
-    # ---- over Gloo ----
-
-    def _over_gloo(self, call: str, *arguments: Any) -> Any:
-        self.calls["gloo"] += 1
-        return made(getattr(self._gloo, call)(*arguments))
-
-    def allgather_coalesced(self, *arguments: Any) -> Any:
-        """Gloo's."""
-        return self._over_gloo("allgather_coalesced", *arguments)
-
-    def gather(self, *arguments: Any) -> Any:
-        """Gloo's."""
-        return self._over_gloo("gather", *arguments)
-
-    def scatter(self, *arguments: Any) -> Any:
-        """Gloo's."""
-        return self._over_gloo("scatter", *arguments)
-
-    def alltoall(self, *arguments: Any) -> Any:
-        """Gloo's."""
-        return self._over_gloo("alltoall", *arguments)
-
-    def all_to_all_single(self, *arguments: Any) -> Any:
-        """Gloo's."""
-        return self._over_gloo("all_to_all_single", *arguments)
-
-    def allreduce_sparse(self, *arguments: Any) -> Any:
-        """Gloo's."""
-        return self._over_gloo("allreduce", *arguments)
-
-    def send(self, *arguments: Any) -> Any:
-        """Gloo's."""
-        return self._over_gloo("send", *arguments)
-
-    def recv(self, *arguments: Any) -> Any:
-        """Gloo's."""
-        return self._over_gloo("recv", *arguments)
-
-    def recv_anysource(self, *arguments: Any) -> Any:
-        """Gloo's."""
-        return self._over_gloo("recv_anysource", *arguments)
 
     def shutdown(self) -> None:
         """Ends what is under way, and leaves the job."""
@@ -341,6 +313,8 @@ class Group(c10d.Backend):
             return
         for line in (self._line, self._round, self._ahead):
             line.close()
+        for starts in (self._starts, self._starts_ahead):
+            starts.close()
         member = self._streams or self._worker
         if member and not self._recovery.over:
             member.leave()

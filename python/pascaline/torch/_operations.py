@@ -6,12 +6,14 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
 import torch
 from torch._C._distributed_c10d import Work as _Work
 
+from ._staging import Arrival
 from ._works import made
 
 _KEPT = 256
@@ -21,12 +23,15 @@ class Operation:
     """One operation under way: how it began, and how it ends.
 
     `finish` is called once, when all operations before it have ended: it waits for the handle and puts the
-    result where it belongs. It may do the whole work, where there is no appliance to do it.
+    result where it belongs, or on its way there. It may do the whole work, where there is no appliance to do
+    it.
     """
 
-    def __init__(self, tensors: list[Any], finish: Callable[[], None]) -> None:
+    def __init__(self, tensors: list[Any], finish: Callable[[], Arrival | None]) -> None:
         self.tensors = tensors
         self.error: BaseException | None = None
+        # Its results on their way to a device, if that is where they belong.
+        self.arrival: Arrival | None = None
         self.ended = False
         self.work: Work | None = None
         self._finish = finish
@@ -36,7 +41,7 @@ class Operation:
         if self.ended:
             return
         try:
-            self._finish()
+            self.arrival = self._finish()
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -74,7 +79,8 @@ class Line:
 
     def promise(self, operation: Operation) -> Any:
         """A future of it: the tensors, or what went wrong."""
-        base: Any = torch.futures.Future()
+        away = {tensor.device for tensor in operation.tensors if tensor.device.type != "cpu"}
+        base: Any = torch.futures.Future(devices=sorted(away, key=str))
 
         def value(_: Any) -> Any:
             # An exception set on a future is none for C++; one that a callback raises is.
@@ -107,7 +113,9 @@ class Line:
         while promised := self._promised.get():
             operation, base = promised
             self._quietly(operation)
-            base.set_result(None)
+            # Whoever asks the future has his stream wait for what the present one does here.
+            with operation.arrival.here() if operation.arrival else nullcontext():
+                base.set_result(operation.tensors)
 
 
 class Work(_Work):
@@ -123,6 +131,8 @@ class Work(_Work):
         """Waits for the end; every operation has one. Raises what went wrong."""
         del timeout
         self._line.end(self._operation)
+        if self._operation.arrival:
+            self._operation.arrival.wait()
         return True
 
     def is_completed(self) -> bool:
@@ -154,5 +164,5 @@ class Work(_Work):
         self.wait()
 
     def block_current_stream(self) -> None:
-        """As wait: what is in the host's memory has no stream."""
+        """As wait: the host, too, waits until the sum is there."""
         self.wait()

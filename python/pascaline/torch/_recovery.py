@@ -18,6 +18,7 @@ from torch._C import _distributed_c10d as c10d
 
 from .._worker import Handle, Worker
 from ..errors import ArgumentError, MismatchError, PascalineError, RanksLostError
+from ._gloo import gloo
 from ._settings import Settings
 
 
@@ -131,8 +132,3 @@ class Recovery:
         if self._rank == 0:
             text = f"the appliance fails, and everything goes over Gloo from here on: {error}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
-
-
-def gloo(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
-    """A group of Gloo's."""
-    return dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
