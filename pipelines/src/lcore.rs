@@ -11,7 +11,9 @@
 //! 3 add      Lcore::add → Session::add_burst ─ predict the slot → Shard::add → Slot::add_fast
 //!              ├ the first one: Session::open → Slot::open_fast, its packet is the accumulator
 //!              ├ of another lcore's set: handed off; that one's turn takes it up after its bursts (resume)
-//!              └ the last one: LcoreSink::completed → Emitter::fan_out
+//!              └ the last one: LcoreSink::completed → give_out → Emitter::fan_out; below a parent
+//!                give_out_otherwise, which sends the sum up (send_up) and fans out what comes down
+//!                (take_from_above)
 //! 4 flush    Emitter::flush → io.transmit → tx_burst
 //! ```
 //!

@@ -169,7 +169,7 @@ papers_made() {
     local output=$logs/papers.json name
     lab paper all --quick --out "$logs/papers" --json >"$output" || { cat "$output"; return 1; }
     expect "$output" 'broken == 0' 'unexplained == 0' 'compared > 60' 'seconds < 180' || return 1
-    for name in $(lab paper --help | grep -oE '^ +- [a-z]+-(table|fig)-[0-9]+[a-z]?' | tr -d '[:blank:]'); do
+    for name in $(lab paper --help | grep -oE '^ +- [a-z0-9-]+:' | tr -d ' :' | grep -vx -- -all); do
         expect "$output" "'${name#-}' in names" && [[ -s $logs/papers/${name#-}.svg ]] || return 1
     done
     lab paper olaf-table-1 --json >"$output.table" || return 1

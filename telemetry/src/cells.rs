@@ -29,11 +29,16 @@ pub const LATE: usize = 4;
 pub const LATE_FOR_NS: u64 = 2_000_000_000;
 
 /// What one lcore saw of a rank: no more than two stores per packet can tell.
+///
+/// Only that lcore writes it ([`LcoreRanks::heard`]), so a count is a load and a store. Others read it at
+/// any time: the threads that show it ([`JobCells::read`]), the control plane
+/// ([`JobCells::contributions_of`]) and other lcores ([`JobCells::has_heard`]).
 #[derive(Debug, Default)]
 #[repr(align(16))]
 pub struct RankCell {
     contributions: AtomicU64,
-    /// Its last contribution: the PSN below, the [`Moment`] above; 0 for none.
+    /// Its last contribution: the PSN below, the [`Moment`] above; 0 for none. One word, so that both are of
+    /// the same packet.
     last: AtomicU64,
 }
 

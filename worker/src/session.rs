@@ -235,7 +235,7 @@ impl Session {
     pub fn poll_timeout(&self) -> Option<Duration> {
         let running = self.operation.as_ref().map(|operation| operation.deadline);
         let requests = self.next_request();
-        // While the generation is in doubt, nothing can be lost.
+        // While the generation is in doubt, no contribution is sent: there is nothing to wake for.
         let recovery = match (&self.operation, &self.rejoin) {
             (Some(_), None) => self.recovery.poll_timeout(&self.window),
             _ => None,

@@ -19,12 +19,16 @@ const STEPS: u32 = 8;
 /// The PSNs that one generation of a job may have under way.
 #[derive(Debug)]
 pub struct PsnWindow {
+    /// Read by all lcores for every packet. Written by whichever lcore sees that they lag (`publish`).
     shared: CachePadded<Words>,
-    /// One past the highest result of each lcore that the shared words may not know of.
+    /// One past the highest result of each lcore that the shared words may not know of. Each is written by
+    /// that lcore alone (`completed`), when it gives out a result, and read by all, when the words do not
+    /// admit a PSN. Nothing else is published by any of these fields, so no access needs an order.
     ends: Box<[CachePadded<AtomicU32>]>,
     /// S; 0 where results change nothing.
     spread: u32,
-    /// For how many packets of a rank there is room further up, as far as results from there have said.
+    /// For how many packets of a rank there is room further up, as far as results from there have said:
+    /// written by lcores that take one (`note_room_above`), read by those that give one out.
     room_above: AtomicU16,
 }
 

@@ -21,6 +21,11 @@ use crate::rejection::{Reason, Rejection};
 
 /// How often a worker that waits shows that it is alive. What follows is limited only by this: within so long
 /// it learns what has become of its generation, even if nothing else arrives.
+///
+/// Others count on it: the appliance takes who is silent for ten of them for one that does not wait (`WAITS`
+/// in `membership/leave.rs`), and no `dead_after` is shorter than three (`LEAST_DEAD_AFTER` in the
+/// configuration); a worker turns to a backup after five ([`SILENCE`](crate::places::SILENCE)). The protocol
+/// has it in section 9.
 pub const HEARTBEAT: Duration = Duration::from_millis(100);
 
 /// For how long after a change of generations packets may still be refused that were sent before it, or for
