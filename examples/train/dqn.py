@@ -11,13 +11,14 @@ from replay import Player
 
 WIDE, RATE, GAMMA = 40, 1e-3, 0.99
 # So many steps until what is done by chance is rare, and the target stays for so many iterations.
-CHANCE_STEPS, LEAST_CHANCE, TARGET_EVERY = 2_000, 0.05, 4
+CHANCE_STEPS, LEAST_CHANCE, TARGET_EVERY = 10_000, 0.05, 160
 
 
 class Learner(Player):
     """One worker: 4 → 40 → 40 → 2, which is 1,922 weights."""
 
-    environment, plays, learns = "CartPole-v1", 64, 16
+    # A small step after a few plays, as by Mnih et al.: where others' updates come in between, it still fits.
+    environment, plays, learns = "CartPole-v1", 4, 1
 
     def __init__(self, seed: int, rank: int) -> None:
         super().__init__(seed, rank)

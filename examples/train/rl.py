@@ -61,6 +61,8 @@ def main() -> None:
     for number in range(options.seeds):
         seed = options.seed + number
         learner = ALGORITHMS[options.algorithm](seed, options.rank)
+        # What takes long the first time does so before there is anybody to fall behind.
+        learner.improve(learner.play())
         begun = time.monotonic()
         with _worker(options, learner, options.job + number) as worker:
             for told in _train(options, learner, worker):

@@ -40,7 +40,7 @@ Examples:
   scripts/train rl --queue olaf --json
   scripts/train rl --queue both --picture target/rl.png
   scripts/train rl --mode sync --workers 8 --seeds 1
-  scripts/train rl --algorithm dqn --mode periodic --picture target/dqn.png    # iSwitch, Algorithm 1
+  scripts/train rl --algorithm dqn --mode periodic --rate 1 --iterations 4000  # iSwitch, Algorithm 1
   scripts/train rl --queue fifo --load 0 --workers 1 --iterations 100      # without congestion
 """
 

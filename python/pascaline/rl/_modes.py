@@ -44,7 +44,7 @@ class Told:
     reward: float
     # Steps that it has played in all.
     steps: int
-    # What became of its update.
+    # What became of its update; "none": it had none.
     update: str
 
 
@@ -95,23 +95,26 @@ def periodic(
 
     The worker is one with `partial=True`. A thread goes on playing while iterations complete. An update that
     has missed its iteration is offered in the next one, unless its weights are more than `bound` iterations
-    old; then it is given up. Results are kept for a worker that is behind, the last `spread` of them (512):
-    one that is further behind ends at its deadline with an exception.
+    old; then it is given up. A worker that is behind and has no update takes the results of the others all
+    the same: what it offers meanwhile is zeros, of which the last ones count, when it has caught up. Results
+    are kept for it, the last `spread` of them (512): one that falls further behind while it makes a single
+    update ends at its deadline with an exception.
     """
     player = _Player(learner)
-    iteration, held = 0, None
+    iteration, behind, held = 0, False, None
     with player:
         while iteration < iterations:
-            seen, step = held or player.next()
-            held = None
-            if iteration - seen > bound:
+            update = held or player.next(wait=not behind)
+            if update and iteration - update[0] > bound:
+                held = None
                 continue
-            result = step.copy()
-            missed = worker.rank in worker.allreduce(result, "mean").missing
-            held = (seen, step) if missed else None
+            result = update[1].copy() if update else np.zeros_like(player.weights)
+            behind = worker.rank in worker.allreduce(result, "mean").missing
+            held = update if behind else None
             iteration += 1
             player.apply(rate * result)
-            yield Told(iteration, learner.reward, learner.steps, "missed" if missed else "sent")
+            fate = "none" if update is None else "missed" if behind else "sent"
+            yield Told(iteration, learner.reward, learner.steps, fate)
     learner.weights[:] = player.weights
 
 
@@ -127,9 +130,12 @@ class _Player:
         self._made: queue.Queue[tuple[int, np.ndarray] | BaseException] = queue.Queue(1)
         self._thread = threading.Thread(target=self._play)
 
-    def next(self) -> tuple[int, np.ndarray]:
-        """An update, and how many results its weights had seen."""
-        made = self._made.get()
+    def next(self, *, wait: bool) -> tuple[int, np.ndarray] | None:
+        """An update, and how many results its weights had seen. None: it would have to be waited for."""
+        try:
+            made = self._made.get(block=wait)
+        except queue.Empty:
+            return None
         if isinstance(made, BaseException):
             raise made
         return made
