@@ -1,9 +1,8 @@
 //! The ring from one lcore to another, for packets that belong to the other one's sets.
 //!
 //! One ring for each pair of lcores and direction, so that each end has one user and nobody waits. Two
-//! counters only grow,
-//! `tail` written by the sender and `head` by the receiver; between them lie the items. The sender
-//! [publishes](Sender::publish) what it has put in, once for many, and the receiver
+//! counters only grow, `tail` written by the sender and `head` by the receiver; between them lie the items.
+//! The sender [publishes](Sender::publish) what it has put in, once for many, and the receiver
 //! [acknowledges](Receiver::acknowledge) what it has taken out. Each keeps a copy of the other's counter and
 //! reads the original only when the copy does not suffice. (L. Lamport, "Specifying Concurrent Program
 //! Modules", 1983; the copies are those of J. Giacomoni et al., "FastForward for Efficient Pipeline

@@ -1,7 +1,7 @@
 //! One lcore: a turn takes a burst from every port and brings each packet to its end.
 //!
 //! A gradient's way from `rx_burst` to `tx_burst`; the numbered steps come back to `Lcore::handle`, which
-//! knows the next one. To emit, the fifth in the README's picture, is the end of the third:
+//! knows the next one. To emit, the fourth in the README's picture, is the end of the third:
 //!
 //! ```text
 //! 1 receive  io.receive → rx_burst (in the appliance: `DpdkIo` in `app/src/appliance/ports.rs`)

@@ -22,7 +22,7 @@ const LARGE: usize = 20_000;
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Solver {
     /// The fast way where it applies, and where it leaves something open or does not apply, the exact
-    /// program.
+    /// program: for large networks, of more than 20,000 links times tasks, only where there is no plan yet.
     #[default]
     Auto,
     /// The fast way alone. What it leaves open is a gap.

@@ -148,7 +148,7 @@ impl Worker {
         matches!(self.phase, Phase::Away | Phase::Over(Ending::Killed | Ending::Failed | Ending::JoinFailed))
     }
 
-    /// It has told nobody that it is gone, but nothing will come of it any more.
+    /// Nothing will come of it any more, whether it has told anybody or not.
     pub(crate) const fn is_gone(&self) -> bool {
         matches!(self.phase, Phase::Away | Phase::Over(_)) || self.done
     }

@@ -68,7 +68,7 @@ impl Core {
         self.seen[at].look_at = self.seen[at].look_at.min(now);
     }
 
-    /// The jobs that an appliance has: the rest is made or removed, the rest is looked at closely.
+    /// The jobs that an appliance has: those that lack are made, those without a place removed.
     fn looked(&mut self, at: usize, body: &Value) {
         let name = self.network.appliances[at].name.clone();
         let ids = body["jobs"].as_array().into_iter().flatten();
