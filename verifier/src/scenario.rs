@@ -45,6 +45,16 @@ pub struct Queue {
     pub held: bool,
 }
 
+impl Queue {
+    /// True if updates of one cluster meet in it: what a proof says of them hangs on it.
+    pub(crate) const fn merges(&self) -> bool {
+        match self.discipline {
+            Discipline::Olaf => true,
+            Discipline::Fifo => false,
+        }
+    }
+}
+
 /// Where the updates of a cluster's workers lie in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {

@@ -31,8 +31,8 @@ class Arrival:
         self._event = stream.record_event()
 
     def wait(self) -> None:
-        """Has the present stream wait for them, and not the caller."""
-        self._event.wait()
+        """Has their device's present stream wait for them, and not the caller."""
+        self._event.wait(self._module.current_stream(self._stream.device))
 
     def here(self) -> AbstractContextManager[Any]:
         """The stream that brings them is the present one in this context."""
@@ -57,7 +57,9 @@ class Device:
                 host.copy_(tensor.detach(), non_blocking=True)
             # Its memory is nobody else's until it has been copied.
             tensor.record_stream(self._from)
-        event: Event = self._from.record_event()
+        # Waiting for it takes no processor.
+        event: Event = self._module.Event(blocking=True)
+        self._from.record_event(event)
         return host, event
 
     def bring(self, pairs: Iterable[tuple[Any, Any]]) -> Arrival:

@@ -6,7 +6,7 @@
 
 use super::term::{Cond, Num, Smt};
 use crate::exact::{rng, toss};
-use crate::scenario::{Cluster, Coins, Control, Discipline, Exact, Place, Scenario};
+use crate::scenario::{Cluster, Coins, Control, Exact, Place, Scenario};
 
 /// One update that may be sent.
 pub(super) struct Update {
@@ -80,7 +80,7 @@ impl<'a> Flow<'a> {
         for (at, update) in updates.iter().enumerate() {
             of[update.cluster].push(at);
         }
-        let olaf = scenario.queue.discipline == Discipline::Olaf;
+        let olaf = scenario.queue.merges();
         let length = usize::from(scenario.queue.length);
         let ahead = if olaf { length.min(clusters) } else { length };
         let mut flow = Self {
@@ -159,7 +159,7 @@ impl<'a> Flow<'a> {
         let index = self.updates[at].index;
         let alone = index == 0 || self.gap(self.of[cluster][index - 1], at) >= self.longest;
         let waits = if alone { Cond::Is(false) } else { smt.lt(&time, &past.start) };
-        let olaf = Cond::Is(self.scenario.queue.discipline == Discipline::Olaf);
+        let olaf = Cond::Is(self.scenario.queue.merges());
         let meets = smt.all(vec![olaf, past.any.clone(), waits]);
         let merged = smt.all(vec![sent.clone(), meets.clone()]);
         let mut inside = Vec::new();
@@ -269,7 +269,7 @@ impl<'a> Flow<'a> {
             let update = &self.updates[*at];
             let inside = smt.any(vec![update.appended.clone(), update.merged.clone()]);
             let mut condition = vec![inside];
-            if self.scenario.queue.discipline == Discipline::Olaf {
+            if self.scenario.queue.merges() {
                 for later in &of[place + 1..] {
                     if self.gap(*at, *later) >= self.longest {
                         break;
