@@ -8,7 +8,8 @@
 //!
 //! The packets have no sequence numbers. What correct workers send for one round has one mark (operation and
 //! packet), so the mark of the first one is kept, and what has another one is dropped. A packet with the mark
-//! of the round before the last is a late duplicate, and begins nothing.
+//! of the round before the last is a late duplicate, and begins nothing. One that is later still cannot be
+//! told from the first of a round: workers' packets have to come in order, as SwitchML's switch wants them.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
