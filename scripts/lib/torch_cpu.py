@@ -3,7 +3,8 @@
 PyTorch's wheel from PyPI is built for CUDA, and does not load without CUDA's libraries: 5 GB that a machine
 without a GPU has no use for. Here it is installed without them. In their place come small libraries with
 the names and functions that PyTorch's own ones ask for; each function says that there is no device. A wheel
-that needs none of them (`+cpu`, from an index that pip is pointed at) gets none.
+that needs none of them (`+cpu`, from an index that pip is pointed at) gets none. Where there is a GPU of
+NVIDIA's, CUDA is installed with it after all, so that tests that want one find it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ LEARN = ("gymnasium==1.4.0", "box2d==2.3.10", "pygame-ce==2.5.8", "tensorboard==
 TESTS = ("expecttest==0.3.0",)
 # The first one has all functions: how the dynamic linker looks for them, it does not matter which has one.
 _NO_DEVICE = 100  # cudaErrorNoDevice
+# The device of NVIDIA's driver.
+_DRIVER = Path("/dev/nvidiactl")
+_CUDA = "with CUDA"
 _SYSTEM = ("GLIBC", "GCC_", "CXXABI", "GOMP_", "GOACC_", "OMP_", "LIBC")
 _PYTHON = ("Py", "_Py")
 
@@ -34,16 +38,22 @@ def install(environment: Path, more: tuple[str, ...] = ()) -> Path:
     """Returns the environment's Python, which can import torch. Quick where everything is there."""
     python = environment / "bin/python"
     stamp = environment / "stamp"
-    wanted = " ".join((TORCH, NUMPY, *PURE, *BUILD, *DRAW, *LEARN, *TESTS, *more))
-    if stamp.is_file() and stamp.read_text() == wanted:
+    there = stamp.read_text() if stamp.is_file() else ""
+    cuda = _DRIVER.exists()
+    wanted = " ".join((TORCH, NUMPY, *PURE, *BUILD, *DRAW, *LEARN, *TESTS, *more, *[_CUDA] * cuda))
+    if there == wanted:
         return python
-    print(f"installing PyTorch without CUDA below {environment}", file=sys.stderr, flush=True)
-    _run(sys.executable, "-m", "venv", str(environment))
+    how = "with" if cuda else "without"
+    print(f"installing PyTorch {how} CUDA below {environment}", file=sys.stderr, flush=True)
+    # Else what the other way has left behind would be found first.
+    clear = ["--clear"] if there and (_CUDA in there) != cuda else []
+    _run(sys.executable, "-m", "venv", *clear, str(environment))
     pip = (str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    _run(*pip, "--no-deps", "--no-cache-dir", TORCH)
+    _run(*pip, *[] if cuda else ["--no-deps"], "--no-cache-dir", TORCH)
     _run(*pip, NUMPY, *PURE, *BUILD, *DRAW, *LEARN, *TESTS, *more)
-    place = _run(str(python), "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").strip()
-    stand_in(Path(place) / "torch/lib")
+    if not cuda:
+        place = _run(str(python), "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").strip()
+        stand_in(Path(place) / "torch/lib")
     _run(str(python), "-c", "import torch.distributed as d, sys; sys.exit(not d.is_gloo_available())")
     stamp.write_text(wanted)
     return python
