@@ -14,6 +14,7 @@ import torch
 from torch._C._distributed_c10d import Work as _Work
 
 from ._staging import Arrival
+from ._tensors import is_here
 from ._works import made
 
 _KEPT = 256
@@ -79,7 +80,7 @@ class Line:
 
     def promise(self, operation: Operation) -> Any:
         """A future of it: the tensors, or what went wrong."""
-        away = {tensor.device for tensor in operation.tensors if tensor.device.type != "cpu"}
+        away = {tensor.device for tensor in operation.tensors if not is_here(tensor)}
         base: Any = torch.futures.Future(devices=sorted(away, key=str))
 
         def value(_: Any) -> Any:

@@ -15,6 +15,8 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
+from ._tensors import is_here
+
 
 class Event(Protocol):
     """A place in a stream."""
@@ -94,7 +96,7 @@ def bring(pairs: Sequence[tuple[Any, Any]]) -> Arrival | None:
 
 
 def _device_of(tensor: Any) -> Device | None:
-    return None if tensor.device.type == "cpu" else _device(tensor.device)
+    return None if is_here(tensor) else _device(tensor.device)
 
 
 @functools.cache

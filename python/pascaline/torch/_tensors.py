@@ -27,6 +27,11 @@ def plain(tensor: Any) -> bool:
     return bool(tensor.layout == torch.strided)
 
 
+def is_here(tensor: Any) -> bool:
+    """Whether it lies in the host's memory, and not on a device."""
+    return bool(tensor.device.type == "cpu")
+
+
 def flat(tensor: Any) -> Any:
     """Its elements in one piece: a copy, if they are not."""
     return tensor.detach().contiguous().view(-1)

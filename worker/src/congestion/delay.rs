@@ -32,8 +32,8 @@ pub const FIRST: f64 = 64.0;
 pub const LEAST: f64 = 16.0;
 /// So many packets of one's own may wait in queues in any case: hosts handle packets in bunches.
 pub const QUEUED: u32 = 64;
-/// More may wait if results come in bunches: as many packets as so many bunches hold. Then hosts take the
-/// time, not the network, and a larger bunch is less work for each packet.
+/// If results come in bunches, as many packets may wait as this many bunches hold. Then hosts are the limit,
+/// not the network, and a larger bunch costs less for each packet.
 pub const BUNCHES: u32 = 32;
 /// The most packets that may wait for that reason.
 pub const BUNCHED: u32 = 256;
