@@ -127,12 +127,14 @@ impl JobRecord {
         // The way to a member may change, and whether multicast gets there.
         let moved =
             self.ranks[at].joined.as_mut().is_some_and(|joined| joined.comes_from(request.from, hears));
-        // Only a claim while a generation forms can cost others their place. To count all ranks for each
-        // heartbeat would take a job of many ranks most of its turn.
-        let before = (self.phase == Phase::Forming && wanted.is_some()).then(|| self.joined());
+        // Only a claim while a generation forms can cost others their place, or complete it: lcores have not
+        // got its window yet. To count all ranks for each heartbeat would take a job of many ranks most of
+        // its turn.
+        let forming = self.phase == Phase::Forming && wanted.is_some();
+        let before = forming.then(|| (self.phase, self.joined()));
         let decision = self.repeated(now, at, wanted, Called::of(&request.control));
-        let fewer = before.is_some_and(|before| before != self.joined());
-        Decision { changed: decision.changed || moved || fewer, ..decision }
+        let otherwise = before.is_some_and(|before| before != (self.phase, self.joined()));
+        Decision { changed: decision.changed || moved || otherwise, ..decision }
     }
 
     /// A Join that makes its sender a member.

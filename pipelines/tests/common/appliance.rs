@@ -191,11 +191,13 @@ impl<I: Io> Appliance<I> {
         turn
     }
 
-    /// A turn of every lcore, whatever the control plane has to do, and another turn for its answers.
+    /// Twice, a turn of every lcore and whatever the control plane has to do; the second for its answers. No
+    /// request is left with it: what the lcores have counted as answered, it has decided.
     pub(crate) fn turn(&mut self) {
-        self.lcores.iter_mut().for_each(|lcore| _ = lcore.turn());
-        self.control();
-        self.lcores.iter_mut().for_each(|lcore| _ = lcore.turn());
+        for _ in 0..2 {
+            self.lcores.iter_mut().for_each(|lcore| _ = lcore.turn());
+            self.control();
+        }
     }
 
     /// The counters of all lcores.

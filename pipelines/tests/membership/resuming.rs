@@ -125,6 +125,18 @@ fn a_claim_stands_whatever_older_joins_say() {
     assert_eq!(told(&plane.ask(&b, Join, either(7, 200), generation(7))), (Ok, 7, generation(200), 0));
 }
 
+/// The claim by which a member completes the generation comes after a Join of its own that knew nothing yet.
+/// The window that lcores have until then is closed.
+#[test]
+fn lcores_hear_of_a_generation_that_a_members_claim_completes() {
+    let (mut plane, workers) = survivors(2);
+    let [a, b] = workers[..] else { unreachable!() };
+    let _ = plane.resume(&a, 7);
+    assert_eq!(told(&plane.ask(&b, Join, 0, 0)), (Pending, 7, 0, 0));
+    let answer = plane.resume(&b, 7);
+    assert_eq!((told(&answer), answer.changed), ((Ok, 7, generation(200), 0), true));
+}
+
 /// The Join by which a rank had wanted to go on is late, and the numbers of its Joins do not show that.
 #[test]
 fn whoever_has_begun_from_nothing_does_not_go_on_with_the_generation_before() {
