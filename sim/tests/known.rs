@@ -42,7 +42,7 @@ fn ask(membership: &mut Membership, action: Action, rank: u16, session: u64, udp
         epoch: if action == Action::Join { 0 } else { 7 },
     };
     let control = Control { payload: 8, window: 1, cookie: 1, ..Control::request(action, session) };
-    let request = ControlRequest { lcore: 0, from, header, control, padding: 0, operations: None };
+    let request = ControlRequest { lcore: 0, at_ns: 0, from, header, control, padding: 0, operations: None };
     membership.handle(Duration::ZERO, &request).unwrap().control.status
 }
 

@@ -32,7 +32,7 @@ pub const LATE_FOR_NS: u64 = 2_000_000_000;
 ///
 /// Only that lcore writes it ([`LcoreRanks::heard`]), so a count is a load and a store. Others read it at
 /// any time: the threads that show it ([`JobCells::read`]), the control plane
-/// ([`JobCells::contributions_of`]) and other lcores ([`JobCells::has_heard`]).
+/// ([`JobCells::contributions_of`]) and other lcores ([`JobCells::heard_ns`]).
 #[derive(Debug, Default)]
 #[repr(align(16))]
 pub struct RankCell {
@@ -279,20 +279,25 @@ impl JobCells {
         may
     }
 
-    /// True if a contribution of a rank has come to any lcore since a time in nanoseconds of their clock.
+    /// When a rank's last contribution came to any lcore, in nanoseconds of their clock; 0 for never.
     #[must_use]
-    pub fn has_heard(&self, rank: u16, since: u64) -> bool {
-        let ranks = self.by_rank.cells.chunks_exact(self.by_rank.stride.max(1) as usize);
-        let cells = ranks.filter_map(|cells| cells.get(usize::from(rank)));
-        cells.map(|cell| Moment::nanoseconds(cell.last.load(Ordering::Relaxed))).any(|at| at > since)
+    pub fn heard_ns(&self, rank: u16) -> u64 {
+        let last = |cell: &RankCell| Moment::nanoseconds(cell.last.load(Ordering::Relaxed));
+        self.of_rank(rank).map(last).max().unwrap_or(0)
     }
 
     /// Contributions received from a rank, repeated ones included; `None` where none are counted.
     #[must_use]
     pub fn contributions_of(&self, rank: u16) -> Option<u64> {
+        self.of_rank(rank)
+            .map(|cell| cell.contributions.load(Ordering::Relaxed))
+            .reduce(|sum, count| sum + count)
+    }
+
+    /// The cells of a rank, one of each lcore.
+    fn of_rank(&self, rank: u16) -> impl Iterator<Item = &RankCell> {
         let ranks = self.by_rank.cells.chunks_exact(self.by_rank.stride.max(1) as usize);
-        let cells = ranks.filter_map(|cells| cells.get(usize::from(rank)));
-        cells.map(|cell| cell.contributions.load(Ordering::Relaxed)).reduce(|sum, count| sum + count)
+        ranks.filter_map(move |cells| cells.get(usize::from(rank)))
     }
 
     /// Counts an event.

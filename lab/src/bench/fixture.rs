@@ -260,7 +260,7 @@ fn join(membership: &mut Membership, shape: &Shape, now: Duration, job: u16, ran
     };
     let control =
         Control { payload: shape.payload, window: u16::MAX, cookie: 1, ..Control::request(Action::Join, 1) };
-    let request = ControlRequest { lcore: 0, from, header, control, padding: 0, operations: None };
+    let request = ControlRequest { lcore: 0, at_ns: 0, from, header, control, padding: 0, operations: None };
     membership.handle(now, &request).map(|answer| answer.control.status)
 }
 

@@ -290,7 +290,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
         let now = self.emitter.swept_at;
         let Some(job) = Self::job_of(self.table, key) else { return false };
         // Whoever waits sends the oldest PSN that it waits for again and again.
-        let waits = |rank| job.cells.has_heard(rank, now.saturating_sub(SILENT_NS));
+        let waits = |rank| job.cells.heard_ns(rank) > now.saturating_sub(SILENT_NS);
         let waited = inside.iter().take(ASKED).any(waits);
         if waited && now.saturating_sub(first) > LATE_NS {
             // As many as can be named; with a thousand ranks the search for them is a few hundred steps.

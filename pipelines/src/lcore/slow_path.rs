@@ -249,7 +249,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let behind = || usize::from(datagram.payload.total).saturating_sub(LEN);
         let padding = if control.action == Action::Join { behind() } else { 0 };
         let padding = u16::try_from(padding).unwrap_or(0);
-        if self.end.request(ControlRequest { lcore, from, header, control, padding, operations }) {
+        let at_ns = self.emitter.io.now();
+        if self.end.request(ControlRequest { lcore, at_ns, from, header, control, padding, operations }) {
             self.emitter.tally.add(Counter::Answered, 1);
             self.emitter.recycle(packet);
         } else {

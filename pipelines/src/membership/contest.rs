@@ -41,6 +41,7 @@ impl JobRecord {
         at: usize,
         request: &ControlRequest,
     ) -> Result<(), Decision> {
+        self.note_sent(now, at);
         let expects_signs = self.expects_signs(now, at);
         let silence = self.spec.dead_after.unwrap_or(super::JobSpec::DEAD_AFTER);
         let rank = &mut self.ranks[at];
@@ -63,7 +64,7 @@ impl JobRecord {
             let gone = silent >= APPLIANCE_GONE;
             return if gone { Ok(()) } else { Err(Decision::of(refusal).hidden()) };
         }
-        if joined.heard > contest.since + UNDER_WAY {
+        if joined.seen() > contest.since + UNDER_WAY {
             rank.contest = None;
             return Err(Decision::of(Status::RankTaken).hidden());
         }

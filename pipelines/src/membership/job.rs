@@ -134,6 +134,10 @@ pub(super) struct JobRecord {
     pub(super) since: Duration,
     /// The last sign of life of anybody.
     pub(super) heard: Duration,
+    /// When it was last looked at who has contributed.
+    pub(super) looked: Duration,
+    /// When something was last heard of a rank, and what the lcores' clock showed then.
+    pub(super) clocks: (Duration, u64),
     /// Not before then can time alone change anything; `None` for never.
     pub(super) due: Option<Duration>,
     /// A rank has been silent for longer than the limit, and nobody waited for it.
@@ -174,6 +178,8 @@ impl JobRecord {
             mismatch: None,
             since: now,
             heard: now,
+            looked: now,
+            clocks: (now, 0),
             due: Some(now),
             overdue: false,
             spec,

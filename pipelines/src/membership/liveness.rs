@@ -18,6 +18,10 @@ const GIVEN_UP: Duration = Duration::from_secs(10);
 /// has given up, and counts no more.
 const JOINING: Duration = Duration::from_secs(3);
 
+/// How often it is looked at who has contributed while ranks say that they wait: with a thousand ranks that
+/// is a thousand loads.
+const LOOKS: Duration = Duration::from_millis(250);
+
 /// Something that time has brought about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -74,13 +78,43 @@ pub enum Event {
 }
 
 impl JobRecord {
-    /// Takes note that a rank is alive.
-    pub(super) fn hear(&mut self, now: Duration, rank: u16) {
-        self.heard = self.heard.max(now);
+    /// Takes note that a rank is alive: at this time, which is that one by the lcores' clock.
+    pub(super) fn hear(&mut self, clocks: (Duration, u64), rank: u16) {
+        let now = clocks.0;
+        (self.heard, self.clocks) = (self.heard.max(now), clocks);
         let joined = self.ranks.get_mut(usize::from(rank)).and_then(|rank| rank.joined.as_mut());
         if let Some(joined) = joined {
             joined.heard = joined.heard.max(now);
         }
+        if self.looked.saturating_add(LOOKS) <= now {
+            self.note_all_sent(now);
+        }
+    }
+
+    /// Takes note of who has contributed: a rank for which the others wait each time need never wait itself,
+    /// and then says nothing.
+    fn note_all_sent(&mut self, now: Duration) {
+        (0..self.ranks.len()).for_each(|at| self.note_sent(now, at));
+        self.looked = now;
+    }
+
+    /// The same of one rank.
+    pub(super) fn note_sent(&mut self, now: Duration, at: usize) {
+        let (Some(sent), Ok(rank)) = (self.contributions_of(at), u16::try_from(at)) else { return };
+        if let Some(joined) = self.ranks[at].joined.as_mut().filter(|joined| joined.sent.0 != sent) {
+            let (then, lcores) = self.clocks;
+            let since_then = then + Duration::from_nanos(self.cells.heard_ns(rank));
+            let last = since_then.saturating_sub(Duration::from_nanos(lcores));
+            // Not before it was last looked at. The clocks differ where the process was stopped.
+            let last = last.max(self.looked).max(joined.sent.1).min(now);
+            joined.sent = (sent, last);
+            self.heard = self.heard.max(last);
+        }
+    }
+
+    /// Contributions that have come of a rank; `None` where none are counted.
+    pub(super) fn contributions_of(&self, at: usize) -> Option<u64> {
+        u16::try_from(at).ok().and_then(|rank| self.cells.contributions_of(rank))
     }
 
     /// True if the job is to be forgotten: it exists by Joins, and nobody is there or nothing has been heard.
@@ -93,6 +127,7 @@ impl JobRecord {
 
     /// Lets time pass. True if lcores need a new table.
     pub(super) fn elapse(&mut self, now: Duration, events: &mut Vec<Event>) -> bool {
+        self.note_all_sent(now);
         let deserted = self.miss_server(now, events);
         let asks = self.phase == Phase::Forming && self.spec.registry.is_none();
         let gave_up = asks && self.give_up(now, events);
@@ -141,7 +176,7 @@ impl JobRecord {
             return Vec::new();
         }
         let wanted = |rank: &Rank| rank.present() || rank.left && self.needed() > self.joined();
-        let silent = |joined: Joined| joined.heard.saturating_add(limit) <= now;
+        let silent = |joined: Joined| joined.seen().saturating_add(limit) <= now;
         self.numbers(|rank| wanted(rank) && rank.joined.is_some_and(silent))
     }
 
@@ -213,7 +248,7 @@ impl JobRecord {
         });
         let silent = |limit| {
             let heard = self.ranks.iter().filter(|rank| !rank.lost).filter_map(|rank| rank.joined);
-            heard.map(|joined| joined.heard.saturating_add(limit)).min()
+            heard.map(|joined| joined.seen().saturating_add(limit)).min()
         };
         let died = match (self.phase, self.spec.dead_after) {
             (Phase::Forming, _) if self.spec.registry.is_some() => None,

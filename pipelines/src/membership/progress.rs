@@ -101,7 +101,7 @@ impl Membership {
 impl JobRecord {
     /// Takes note of what a heartbeat says, and answers it if the operation cannot end well.
     pub(super) fn note_progress(&mut self, now: Duration, at: usize, called: Called) -> Option<Decision> {
-        let sent = u16::try_from(at).ok().and_then(|rank| self.cells.contributions_of(rank));
+        let sent = self.contributions_of(at);
         let joined = self.ranks[at].joined.as_mut()?;
         let begun = |before: Called| (before.first, before.bytes > 0) != (called.first, called.bytes > 0);
         if sent.is_none_or(|sent| sent != joined.sent.0) || joined.called.is_none_or(begun) {
@@ -240,7 +240,10 @@ impl JobRecord {
             (Some(joined), _) => source(&joined.endpoint),
             (None, Some(latest)) => latest.source,
         };
-        let silent = rank.joined.map_or(Duration::ZERO, |joined| now.saturating_sub(joined.heard));
+        let sent = self.contributions_of(number.into());
+        // What has come since it was last looked at may be quite recent.
+        let silent = rank.joined.filter(|joined| sent.is_none_or(|sent| sent == joined.sent.0));
+        let silent = silent.map_or(Duration::ZERO, |joined| now.saturating_sub(joined.seen()));
         let called = rank.joined.and_then(|joined| joined.called);
         let behind = called.map_or(0, |called| {
             // Whoever has not called the operation has not contributed to its first PSN either.

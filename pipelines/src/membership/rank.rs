@@ -19,7 +19,7 @@ pub(super) struct Joined {
     pub(super) claim: Option<Claim>,
     /// The number of the Join that has made it a member.
     pub(super) number: u32,
-    /// The last sign of life.
+    /// Its last control packet.
     pub(super) heard: Duration,
     /// Its last Query: an appliance sends them whether anybody waits or not.
     pub(super) alive: Duration,
@@ -41,8 +41,15 @@ pub(super) struct Joined {
     pub(super) called: Option<Called>,
     /// When its oldest PSN without a result was last another one.
     pub(super) moved: Duration,
-    /// Contributions of it that had come by its latest heartbeat, and since when none have.
+    /// Contributions of it that had come when they were last looked at, and since when none have.
     pub(super) sent: (u64, Duration),
+}
+
+impl Joined {
+    /// When something was last heard of it, as far as is known.
+    pub(super) fn seen(&self) -> Duration {
+        self.heard.max(self.sent.1)
+    }
 }
 
 /// The latest session of a rank, of whatever generation.

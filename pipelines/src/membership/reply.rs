@@ -15,6 +15,8 @@ use crate::jobs::Endpoint;
 pub struct ControlRequest {
     /// The lcore that received it and will send the answer.
     pub lcore: usize,
+    /// When it came, in nanoseconds of the lcores' clock.
+    pub at_ns: u64,
     /// Who sent it.
     pub from: Endpoint,
     /// Its header.

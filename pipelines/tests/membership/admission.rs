@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use pascaline_pipelines::membership::{Admission, Event, JobSpec, OnDeath};
+use pascaline_pipelines::Membership;
+use pascaline_pipelines::membership::{Admission, Event, JobSpec, OnDeath, Secret};
+use pascaline_telemetry::Moment;
 use pascaline_wire::control::{ASK, Action, Status, generation};
 use pascaline_wire::frame::Address;
 use pascaline_wire::trailer::Sentence;
 
-use crate::plane::{Plane, millis, secs, told};
+use crate::plane::{Plane, lcores, millis, secs, told};
 use Action::{Join, Leave};
 use Status::{
     FanInMismatch, JobsOfHost, NotMember, Objective, Ok, Pending, Quota, RanksOfHost, SourceRefused,
@@ -228,6 +230,24 @@ fn a_job_of_which_nothing_is_heard_is_forgotten() {
     // What is refused keeps no job alive.
     let _ = plane.ask(&worker(1000, 0, 3), Join, 0, 0);
     assert_eq!(plane.pass(secs(101)).events, [Event::Forgotten { job: 1000 }]);
+}
+
+/// Whoever has its results within a heartbeat's time says nothing else.
+#[test]
+fn contributions_keep_a_job_alive() {
+    let membership = Membership::new(Vec::new(), Secret::NONE, 7).with_admission(admission()).counted_by(1);
+    let mut plane = Plane { membership, now: secs(1000) };
+    let workers = [0, 1].map(|rank| worker(1000, rank, 2));
+    workers.iter().for_each(|worker| _ = plane.ask(worker, Join, 0, 0));
+    let cells = plane.membership.counts_of(1000).unwrap();
+    for _ in 0..3 {
+        assert!(plane.pass(secs(500)).events.is_empty());
+        assert!(cells.ranks_of(0).heard(1, 0, Moment::at(lcores(plane.now))));
+    }
+    // It is looked at when the job would be forgotten.
+    assert!(plane.pass(secs(100)).events.is_empty());
+    assert!(plane.pass(secs(499)).events.is_empty());
+    assert_eq!(plane.pass(secs(1)).events, [Event::Forgotten { job: 1000 }]);
 }
 
 /// A rank is stopped, taken for dead and left behind; the others end. When it goes on, the job is forgotten.

@@ -10,7 +10,7 @@ use pascaline_wire::control::{Action, Control, generation};
 use pascaline_wire::element::Element;
 use pascaline_wire::trailer::{RankReport, RankState};
 
-use crate::plane::{FIRST, Plane, millis, ranks, request, secs};
+use crate::plane::{FIRST, Plane, lcores, millis, ranks, request, secs};
 
 /// The first PSN of the operation that all call.
 const PSN: u32 = 40;
@@ -30,9 +30,11 @@ fn wait(plane: &mut Plane, waiting: &[Worker], sending: &[u16], time: Duration) 
     let cells = plane.membership.counts_of(JOB).unwrap();
     let end = plane.now + time;
     while plane.now < end {
-        sending.iter().for_each(|&rank| assert!(cells.ranks_of(0).heard(rank, PSN, Moment::at(1))));
+        let moment = Moment::at(lcores(plane.now));
+        sending.iter().for_each(|&rank| assert!(cells.ranks_of(0).heard(rank, PSN, moment)));
         for worker in waiting {
             let mut beat = request(worker, Action::Join, 0, generation(worker.epoch));
+            beat.at_ns = lcores(plane.now);
             let called = Control { psn: PSN, first: PSN, bytes: 4096, ..beat.control };
             beat.control = Control { element: Some(Element::F32_SUM), ..called };
             assert!(plane.membership.handle(plane.now, &beat).is_some());
@@ -88,6 +90,23 @@ fn who_computes_is_behind_and_not_blocked() {
     let _ = plane.pass(secs(5));
     wait(&mut plane, &workers, &[0, 1], millis(100));
     assert_eq!(told(&mut plane, &workers[0]), []);
+}
+
+/// Others wait for it each time, and as soon as it has sent, all have their result: it never waits for so
+/// long that it would say so.
+#[test]
+fn who_contributes_is_neither_silent_nor_lost_although_it_never_waits() {
+    let (mut plane, workers) = complete();
+    wait(&mut plane, &workers[..2], &[0, 1, 2], secs(30));
+    assert_eq!(told(&mut plane, &workers[0]), [(2, RankState::Behind)]);
+    assert_eq!(plane.status().lost, 0);
+    // When it sends no more, nothing has been heard of it since.
+    wait(&mut plane, &workers[..2], &[0, 1], secs(3));
+    assert_eq!(told(&mut plane, &workers[0]), [(2, RankState::Silent)]);
+    wait(&mut plane, &workers[..2], &[0, 1], millis(16_800));
+    assert_eq!(plane.status().lost, 0);
+    wait(&mut plane, &workers[..2], &[0, 1], millis(200));
+    assert_eq!(plane.status().lost, 1);
 }
 
 #[test]

@@ -24,6 +24,11 @@ pub(crate) const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+/// What the lcores' clock shows: no telling from when.
+pub(crate) fn lcores(now: Duration) -> u64 {
+    u64::try_from((now - secs(500)).as_nanos()).unwrap()
+}
+
 pub(crate) fn endpoint(worker: &Worker) -> Endpoint {
     Endpoint {
         port: worker.port,
@@ -42,6 +47,7 @@ pub(crate) fn request(worker: &Worker, action: Action, expected: u32, got: u32) 
     let epoch = if action == Action::Join { 0 } else { worker.epoch };
     ControlRequest {
         lcore: 0,
+        at_ns: 0,
         from: endpoint(worker),
         header: Header { epoch, element: Element::F32_SUM, ..worker.header(Kind::Control, 0, 0) },
         control: Control {
@@ -112,6 +118,7 @@ impl Plane {
         self.now += STEP;
         let mut request = request(worker, action, expected, got);
         // Later ones have larger numbers.
+        request.at_ns = lcores(self.now);
         request.header.psn = u32::try_from(self.now.as_millis()).expect("a test is short");
         let answer = self.membership.handle(self.now, &request).expect("requests are answered");
         assert_eq!((answer.control.action, answer.control.answers), (Action::Ack, Some(action)));
