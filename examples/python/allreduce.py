@@ -36,7 +36,7 @@ Status = enum.IntEnum(
     "not_member payload_mismatch element_mismatch unsupported rank_spoofed rank_lost quota halted "
     "unknown_psn too_many operation_mismatch rank_left rank_taken not_permitted "
     "jobs_of_host objective no_server not_finite from_the_future bad_count low_reward diverges "
-    "no_update no_model ranks_of_host",
+    "no_update no_model ranks_of_host overtaken",
     start=0,
 )
 GENERATION, NONE_YET = 0x10000, 0x20000

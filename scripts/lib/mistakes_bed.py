@@ -215,15 +215,17 @@ class Bed:
             child.stop(_KILL_SECONDS)
 
     def appears(self, who: str, text: Callable[[], str], *patterns: str) -> None:
-        """A text comes to say all of this, in time."""
+        """A text comes to say all of this, in time; it need not say so for long."""
+        now = ""
 
         def there() -> bool:
+            nonlocal now
             now = text()
             return all(re.search(pattern, now, re.IGNORECASE | re.DOTALL) for pattern in patterns)
 
         self.stop.wait_for(there, max(self.outcome.limit - self.elapsed(), 0) + 3)
         self.in_time(who, self.elapsed())
-        self.says(who, text(), *patterns)
+        self.says(who, now, *patterns)
 
     def close(self) -> None:
         """Ends everything."""

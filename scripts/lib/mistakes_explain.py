@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 import flood
@@ -36,6 +38,23 @@ def _straggler(bed: Bed) -> None:
     bed.appears("explain", explained, name, rf"{address_of(RANKS - 1)} port \d+\) is alive, behind by \d")
     for child in others:
         child.kill()
+
+
+@case("overtaken")
+def _overtaken(bed: Bed) -> None:
+    """One rank hangs in a job with a threshold, and comes back when the others are far ahead."""
+    bed.appliance(f"threshold = {RANKS - 1}", policy="panama")
+    children = bed.workers(iterations=100_000, no_verify=True)
+    bed.await_work()
+    os.kill(children[-1].pid, signal.SIGSTOP)
+    bed.sleep(1.0)
+    os.kill(children[-1].pid, signal.SIGCONT)
+    bed.mark()
+    bed.appears("explain", bed.explain, rf"rank {RANKS - 1} .* waits for results that are kept no longer")
+    bed.fails(children[-1:], "have gone on", "results")
+    for child in children[:-1]:
+        if child.exit_code() is not None:
+            bed.problem(f"{child.name} ends")
 
 
 def _neighbours(bed: Bed, keys: str, slots: int = 4096) -> Child:

@@ -100,6 +100,7 @@ STATUSES = dict(
             "no_update",
             "no_model",
             "ranks_of_host",
+            "overtaken",
         )
     )
 )
@@ -259,7 +260,16 @@ _ELEMENTS = {
     6: TrailerRanks,
     7: TrailerSentence,
 }
-RANK_STATES = {1: "never_joined", 2: "left", 3: "lost", 4: "silent", 5: "behind", 6: "here", 7: "blocked"}
+RANK_STATES = {
+    1: "never_joined",
+    2: "left",
+    3: "lost",
+    4: "silent",
+    5: "behind",
+    6: "here",
+    7: "blocked",
+    8: "overtaken",
+}
 OPERATION = struct.Struct("!HBxIQ")
 RANK_REPORT = struct.Struct("!HBxIIHxx16s")
 

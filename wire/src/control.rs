@@ -190,6 +190,8 @@ codes! {
         NoModel = 31 "no_model",
         /// The sender's host has as many ranks of the job as one host may.
         RanksOfHost = 32 "ranks_of_host",
+        /// The sender waits for results that are kept no longer: the others have gone on without it.
+        Overtaken = 33 "overtaken",
     }
 }
 
@@ -220,6 +222,7 @@ impl fmt::Display for Status {
             Self::NotPermitted => "not for this rank to command",
             Self::JobsOfHost => "as many jobs as one host may form",
             Self::RanksOfHost => "as many ranks as one host may have",
+            Self::Overtaken => "the others are too far ahead",
             Self::Objective => "the operator's objective would not be met",
             Self::NoServer => "the job's parameter server is not here",
             Self::NotFinite => "a value is infinite or not a number",
@@ -325,16 +328,12 @@ impl Control {
         if !(rest.is_empty() || is_padded && rest.iter().all(|&byte| byte == 0)) {
             return Err(Malformed::Control);
         }
-        let action = Action::from_code(raw.action).ok_or(Malformed::Control)?;
         let status = Status::from_code(raw.status).ok_or(Malformed::Control)?;
-        let answers = match raw.answers {
-            0 => None,
-            code => Some(Action::from_code(code).ok_or(Malformed::Control)?),
-        };
-        let element = match raw.element {
-            0 => None,
-            code => Some(Element::from_code(code).ok_or(Malformed::Control)?),
-        };
+        let given = |code: u8| (code != 0).then_some(code);
+        let action_of = |code| Action::from_code(code).ok_or(Malformed::Control);
+        let element_of = |code| Element::from_code(code).ok_or(Malformed::Control);
+        let (action, answers) = (action_of(raw.action)?, given(raw.answers).map(action_of).transpose()?);
+        let element = given(raw.element).map(element_of).transpose()?;
         let (call, bytes) = Call::split(raw.bytes.get()).ok_or(Malformed::Control)?;
         if answers == Some(Action::Ack)
             || action != Action::Ack && (status != Status::Ok || answers.is_some())

@@ -194,7 +194,7 @@ fn trailer() {
     refused("06 00 0004", "no report");
     refused(&format!("06 1f {} 0023", &report(1, 0)[..report(1, 0).len() - 2]), "31 bytes of a report");
     refused(&format!("06 20 {} 0024", report(0, 0)), "state 0");
-    refused(&format!("06 20 {} 0024", report(8, 0)), "state 8");
+    refused(&format!("06 20 {} 0024", report(9, 0)), "state 9");
     refused(&format!("06 20 {} 0024", report(1, 1)), "a reserved byte");
     refused("00 00 0004", "type 0");
     refused("04 08 0123456789abcd 000b", "an element longer than what there is");
@@ -234,8 +234,8 @@ fn control() {
     assert_eq!(with(&[(1, 1)]), refused, "a request with a status");
     assert_eq!(with(&[(2, 1)]), refused, "a request that answers");
     assert_eq!(with(&[(0, 8), (1, 22), (2, 10)]), Ok(()));
-    assert_eq!(with(&[(0, 8), (1, 32)]), Ok(()));
-    assert_eq!(with(&[(0, 8), (1, 33)]), refused, "status 33");
+    assert_eq!(with(&[(0, 8), (1, 33)]), Ok(()));
+    assert_eq!(with(&[(0, 8), (1, 34)]), refused, "status 34");
     assert_eq!(with(&[(0, 8), (2, 8)]), refused, "an answer to an answer");
     assert_eq!(with(&[(0, 8), (2, 11)]), refused, "an answer to action 11");
 }

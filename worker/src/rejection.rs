@@ -70,6 +70,8 @@ pub enum Reason {
     Taken,
     /// The job's configuration lets others command it, or nobody.
     NotPermitted,
+    /// The others have gone on without this rank, further than results are kept.
+    Overtaken,
     /// This host has formed as many jobs as one may.
     JobsOfHost,
     /// This host has as many ranks of the job as one may have.
@@ -114,6 +116,7 @@ impl Rejection {
             }
             Status::RankTaken => Reason::Taken,
             Status::NotPermitted => Reason::NotPermitted,
+            Status::Overtaken => Reason::Overtaken,
             Status::JobsOfHost => Reason::JobsOfHost,
             Status::RanksOfHost => Reason::RanksOfHost,
             Status::Objective => {
@@ -197,7 +200,7 @@ impl fmt::Display for Text<'_> {
                 write!(f, "rank {rank} may not command job {job}: its `control` is for others")
             }
             Reason::Objective(why) => unmet(f, job, why.as_deref()),
-            Reason::JobsOfHost | Reason::RanksOfHost => self.too_many(f),
+            Reason::Overtaken | Reason::JobsOfHost | Reason::RanksOfHost => self.beyond(f),
             Reason::Update(status) => {
                 write!(f, "an update of rank {rank} in job {job} was not taken: {status}")
             }
@@ -207,14 +210,19 @@ impl fmt::Display for Text<'_> {
 }
 
 impl Text<'_> {
-    /// The host has as many jobs, or ranks of this job, as one may.
-    fn too_many(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The host has as many jobs, or ranks of this job, as one may; or the rank is too far behind.
+    fn beyond(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let &Rejection { job, rank, expected, got, ref reason } = self.0;
-        if *reason == Reason::JobsOfHost {
-            write!(f, "this host has formed {got} jobs, {expected} {PER_HOST}")
-        } else {
-            let others = format_args!("which has {got} others of the job, {expected} at most");
-            write!(f, "rank {rank} of job {job} may not be on this host, {others}: {RANKS_PER_HOST}")
+        match reason {
+            Reason::Overtaken => {
+                let far = format_args!("further than job {job} keeps results");
+                write!(f, "the others have gone on without rank {rank}, {far}: {KEPT}")
+            }
+            Reason::JobsOfHost => write!(f, "this host has formed {got} jobs, {expected} {PER_HOST}"),
+            _ => {
+                let others = format_args!("which has {got} others of the job, {expected} at most");
+                write!(f, "rank {rank} of job {job} may not be on this host, {others}: {RANKS_PER_HOST}")
+            }
         }
     }
 
@@ -270,6 +278,8 @@ const PER_HOST: &str = "at a time are the most that one may form: end one of the
                         `max_jobs_per_host` in [admission] of the appliance's configuration";
 const RANKS_PER_HOST: &str = "start it elsewhere, or raise the job's `max_ranks_per_host` in the appliance's \
                               configuration";
+const KEPT: &str = "a larger `window` keeps more of them, a higher `threshold` or a longer `partial_after` \
+                    keeps ranks together";
 const UNMET: &str = "the objective of [admission] verify in its configuration would not be met";
 const ANEW: &str = "the job was reset, or a rank has left or been started anew; all ranks must join again";
 const LOST: &str = "silent for longer than the job's `dead_after`, or taken for gone by an operator";

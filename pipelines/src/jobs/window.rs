@@ -27,6 +27,8 @@ pub struct PsnWindow {
     ends: Box<[CachePadded<AtomicU32>]>,
     /// S; 0 where results change nothing.
     spread: u32,
+    /// The oldest PSN that was admitted in the beginning.
+    begin: u32,
     /// For how many packets of a rank there is room further up, as far as results from there have said:
     /// written by lcores that take one (`note_room_above`), read by those that give one out.
     room_above: AtomicU16,
@@ -97,7 +99,7 @@ impl PsnWindow {
     fn fixed(first: u32, count: u32) -> Self {
         let shared = Words { first: AtomicU32::new(first), count: AtomicU32::new(count) };
         let room_above = AtomicU16::new(u16::MAX);
-        Self { shared: CachePadded::new(shared), ends: Box::default(), spread: 0, room_above }
+        Self { shared: CachePadded::new(shared), ends: Box::default(), spread: 0, begin: first, room_above }
     }
 
     /// Takes note of the `wnd_cap` of a result from above. True if it is another than before.
@@ -121,6 +123,13 @@ impl PsnWindow {
     #[inline(always)]
     pub fn has(&self, psn: u32) -> bool {
         self.admits_at_once(psn) || self.admits(psn)
+    }
+
+    /// True if the PSN was under way, and is so no more: who has no result of it gets none.
+    #[must_use]
+    pub fn is_past(&self, psn: u32) -> bool {
+        let first = self.shared.first.load(Ordering::Relaxed);
+        !self.has(psn) && psn.wrapping_sub(self.begin) < first.wrapping_sub(self.begin)
     }
 
     /// True if the shared words admit a PSN.

@@ -9,7 +9,7 @@ use super::claim::Claim;
 use super::job::{Decision, JobRecord, Names, Phase, source};
 use super::offer::{Offer, agreed};
 use super::progress::Called;
-use super::rank::{Joined, Latest, Rank};
+use super::rank::{Joined, Latest, Overtaken, Rank};
 use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::spec::Admission;
@@ -132,7 +132,7 @@ impl JobRecord {
         // its turn.
         let forming = self.phase == Phase::Forming && wanted.is_some();
         let before = forming.then(|| (self.phase, self.joined()));
-        let decision = self.repeated(now, at, wanted, Called::of(&request.control));
+        let decision = self.repeated(now, at, wanted, request);
         let otherwise = before.is_some_and(|before| before != (self.phase, self.joined()));
         Decision { changed: decision.changed || moved || otherwise, ..decision }
     }
@@ -186,6 +186,7 @@ impl JobRecord {
             lacked: control.psn,
             called: None,
             moved: now,
+            overtaken: Overtaken::No,
             sent: (0, now),
         };
         self.enter(now, at, control.session, member);
@@ -267,7 +268,14 @@ impl JobRecord {
     }
 
     /// A Join of a member: its answer got lost, or others are missing, or it is a heartbeat.
-    fn repeated(&mut self, now: Duration, at: usize, wanted: Option<Claim>, called: Called) -> Decision {
+    fn repeated(
+        &mut self,
+        now: Duration,
+        at: usize,
+        wanted: Option<Claim>,
+        request: &ControlRequest,
+    ) -> Decision {
+        let called = Called::of(&request.control);
         let (forming, anew) = (self.phase == Phase::Forming, self.ranks[at].anew);
         let claim = if forming { self.claim_now(now, at, wanted) } else { None };
         if let Some(joined) = &mut self.ranks[at].joined {
@@ -288,7 +296,8 @@ impl JobRecord {
                 }
             }
         }
-        let objection = if self.is_halted() { None } else { self.note_progress(now, at, called) };
+        let objection =
+            if self.is_halted() { None } else { self.note_progress(now, at, request.header.psn, called) };
         let objection = if forming { objection } else { self.relay(now).or(objection) };
         objection.unwrap_or_else(|| self.standing(true))
     }

@@ -11,7 +11,7 @@ use pascaline_wire::{Call, DType, Element};
 use super::Membership;
 use super::job::{Decision, JobRecord, Names, Phase, source};
 use super::leave::waits;
-use super::rank::{Joined, Rank};
+use super::rank::{Joined, Overtaken, Rank};
 use super::reply::ControlRequest;
 
 /// For so long the appliance waits for the descriptions of all ranks before it says which one differs: each
@@ -100,7 +100,13 @@ impl Membership {
 
 impl JobRecord {
     /// Takes note of what a heartbeat says, and answers it if the operation cannot end well.
-    pub(super) fn note_progress(&mut self, now: Duration, at: usize, called: Called) -> Option<Decision> {
+    pub(super) fn note_progress(
+        &mut self,
+        now: Duration,
+        at: usize,
+        number: u32,
+        called: Called,
+    ) -> Option<Decision> {
         let sent = self.contributions_of(at);
         let joined = self.ranks[at].joined.as_mut()?;
         let begun = |before: Called| (before.first, before.bytes > 0) != (called.first, called.bytes > 0);
@@ -108,10 +114,14 @@ impl JobRecord {
             joined.sent = (sent.unwrap_or(0), now);
         }
         if joined.called.is_none_or(|before| before.una != called.una) {
-            joined.moved = now;
+            (joined.moved, joined.overtaken) = (now, Overtaken::No);
         }
         joined.called = Some(called);
         let stands = now.saturating_sub(joined.moved) >= STANDS;
+        // What an appliance says of its ranks is old where they have got on without waiting since.
+        let past = called.is_under_way() && !joined.is_appliance && self.window.is_past(called.una);
+        joined.overtaken = if past { joined.overtaken.said(now, number) } else { Overtaken::No };
+        let overtaken = joined.overtaken;
         if !matches!(self.phase, Phase::Complete { .. }) || !called.is_under_way() {
             return None;
         }
@@ -121,6 +131,9 @@ impl JobRecord {
         }
         if stands && self.has_left_before(called.una) {
             return names(Status::RankLeft, Names::Left { psn: called.una });
+        }
+        if matches!(overtaken, Overtaken::Yes(since) if now.saturating_sub(since) >= STANDS) {
+            return names(Status::Overtaken, Names::Nobody);
         }
         None
     }
@@ -245,12 +258,14 @@ impl JobRecord {
         let silent = rank.joined.filter(|joined| sent.is_none_or(|sent| sent == joined.sent.0));
         let silent = silent.map_or(Duration::ZERO, |joined| now.saturating_sub(joined.seen()));
         let called = rank.joined.and_then(|joined| joined.called);
+        let overtaken = rank.joined.is_some_and(|joined| matches!(joined.overtaken, Overtaken::Yes(_)));
         let behind = called.map_or(0, |called| {
             // Whoever has not called the operation has not contributed to its first PSN either.
             let begun = called.is_under_way() && after(called.end(self.payload.unwrap_or(0)), psn);
             let lacks = psn.wrapping_sub(called.una);
-            // Who has only joined so far has named no PSN, and nobody lags behind by more than a window.
-            let known = lacks <= u32::from(self.granted());
+            // Who has only joined so far has named no PSN, and nobody who can go on lags behind by more than
+            // a window.
+            let known = lacks <= u32::from(self.granted()) || overtaken && lacks < 1 << 31;
             if known { lacks + u32::from(!begun) } else { 0 }
         });
         let state = match rank {
@@ -259,6 +274,7 @@ impl JobRecord {
             Rank { joined: None, latest, .. } if latest.is_some_and(|latest| latest.left) => RankState::Left,
             Rank { joined: None, .. } => RankState::NeverJoined,
             _ if silent >= SILENT => RankState::Silent,
+            _ if overtaken => RankState::Overtaken,
             Rank { joined: Some(joined), .. } if joined.is_blocked(now) => RankState::Blocked,
             _ if behind > 0 => RankState::Behind,
             _ => RankState::Here,

@@ -41,8 +41,34 @@ pub(super) struct Joined {
     pub(super) called: Option<Called>,
     /// When its oldest PSN without a result was last another one.
     pub(super) moved: Duration,
+    /// Whether it waits for results that are kept no longer.
+    pub(super) overtaken: Overtaken,
     /// Contributions of it that had come when they were last looked at, and since when none have.
     pub(super) sent: (u64, Duration),
+}
+
+/// Whether a member waits for results that are kept no longer, as its heartbeats say. One that was sent just
+/// before much was released says so, too, when it is read; the next one does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Overtaken {
+    No,
+    /// Since then, by a heartbeat of this number.
+    Perhaps(Duration, u32),
+    /// Since then, and a later heartbeat has said the same.
+    Yes(Duration),
+}
+
+impl Overtaken {
+    /// A heartbeat of this number says so.
+    pub(super) const fn said(self, now: Duration, number: u32) -> Self {
+        match self {
+            Self::No => Self::Perhaps(now, number),
+            Self::Perhaps(since, first) if number != first && number.wrapping_sub(first) < 1 << 31 => {
+                Self::Yes(since)
+            }
+            before => before,
+        }
+    }
 }
 
 impl Joined {

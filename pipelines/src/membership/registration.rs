@@ -12,7 +12,7 @@ use pascaline_wire::switchml::{MOST_WORKERS, Size};
 use super::Membership;
 use super::job::{JobRecord, Phase};
 use super::offer::Offer;
-use super::rank::Joined;
+use super::rank::{Joined, Overtaken};
 use crate::jobs::{Endpoint, PsnWindow};
 use crate::switchml::{SwitchMl, Terms};
 
@@ -148,6 +148,7 @@ impl JobRecord {
             lacked: 0,
             called: None,
             moved: now,
+            overtaken: Overtaken::No,
             sent: (0, now),
         });
         self.payload = Some(told.size.summed());

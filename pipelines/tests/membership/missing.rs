@@ -6,7 +6,7 @@ use pascaline_pipelines::Membership;
 use pascaline_pipelines::membership::{JobSpec, Secret};
 use pascaline_telemetry::Moment;
 use pascaline_testkit::{JOB, Worker};
-use pascaline_wire::control::{Action, Control, generation};
+use pascaline_wire::control::{Action, Control, Status, generation};
 use pascaline_wire::element::Element;
 use pascaline_wire::trailer::{RankReport, RankState};
 
@@ -76,6 +76,46 @@ fn whose_contributions_do_not_arrive_is_blocked() {
     assert_eq!(told(&mut plane, &workers[2]), [(2, RankState::Blocked)], "it is told as well");
     wait(&mut plane, &workers, &[0, 1, 2], millis(300));
     assert_eq!(told(&mut plane, &workers[0]), [], "what it sent again has come");
+}
+
+/// The job goes on without it, by a threshold or a time.
+#[test]
+fn whose_results_are_kept_no_longer_hears_so() {
+    let (mut plane, workers) = complete();
+    let base = plane.join(&workers[2]).control.psn;
+    let mut sent = 0;
+    let mut beat = |plane: &mut Plane, rank: usize, una: u32, again: u32| {
+        let mut beat = request(&workers[rank], Action::Join, 0, generation(workers[rank].epoch));
+        let called = Control { psn: una, first: base, bytes: 8 << 20, ..beat.control };
+        beat.control = Control { element: Some(Element::F32_SUM), ..called };
+        sent += 1;
+        beat.header.psn = sent - again;
+        let _ = plane.pass(millis(100));
+        plane.membership.handle(plane.now, &beat).unwrap().control.status
+    };
+    let window = plane.table().get(JOB).unwrap().window.clone();
+    let spread = window.spread();
+    (0..2 * spread).for_each(|ahead| window.completed(0, base.wrapping_add(ahead)));
+    for _ in 0..10 {
+        assert_eq!(beat(&mut plane, 2, base, 0), Status::Ok, "the oldest result is still kept");
+    }
+    (2 * spread..3 * spread).for_each(|ahead| window.completed(0, base.wrapping_add(ahead)));
+    // It says so no more after one that was sent just before: that one may come several times.
+    for again in 0..10 {
+        assert_eq!(beat(&mut plane, 2, base, again), Status::Ok);
+        assert!(shown(&plane).contains(&(2, RankState::Blocked)));
+    }
+    assert_eq!(beat(&mut plane, 2, base.wrapping_add(spread), 0), Status::Ok);
+    for late in 0..5 {
+        assert_eq!(beat(&mut plane, 2, base, 0), Status::Ok, "{late}");
+    }
+    assert!(shown(&plane).contains(&(2, RankState::Overtaken)));
+    assert_eq!(beat(&mut plane, 2, base, 0), Status::Overtaken);
+    assert_eq!(beat(&mut plane, 0, base.wrapping_add(3 * spread), 0), Status::Ok);
+    // Of what it may have called in another generation nothing is known.
+    for _ in 0..10 {
+        assert_eq!(beat(&mut plane, 2, base.wrapping_sub(1), 0), Status::Ok);
+    }
 }
 
 #[test]

@@ -219,6 +219,7 @@ impl World<'_> {
                     reset || dead || early || epochs.is_some_and(|(from, to)| self.is_new(number, from, to))
                 }
                 Reason::Halted => reset,
+                Reason::Overtaken => threshold,
                 // Who has given up had its own excuse.
                 Reason::RanksLeft(named) => {
                     named.as_slice().iter().any(|report| {

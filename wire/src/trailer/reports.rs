@@ -94,6 +94,8 @@ codes! {
         Here = 6 "here",
         /// It is alive and inside an operation, and its contributions do not arrive.
         Blocked = 7 "blocked",
+        /// It is alive, and waits for results that the appliance keeps no longer.
+        Overtaken = 8 "overtaken",
     }
 }
 

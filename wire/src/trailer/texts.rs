@@ -31,6 +31,9 @@ impl fmt::Display for RankReport {
                 " is alive, but its data packets do not get through to the appliance (a firewall, or a path \
                  MTU below them)",
             )?,
+            RankState::Overtaken => {
+                f.write_str(" is alive, but waits for results that are kept no longer")?;
+            }
         }
         match self.behind {
             0 => Ok(()),

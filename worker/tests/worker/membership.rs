@@ -245,6 +245,11 @@ fn each_refusal_gives_its_error() {
             Status::RankTaken,
             "another worker, which is alive, is rank 2 of job 1: end it, or give this one another rank",
         ),
+        (
+            Status::Overtaken,
+            "the others have gone on without rank 2, further than job 1 keeps results: a larger `window` \
+             keeps more of them, a higher `threshold` or a longer `partial_after` keeps ranks together",
+        ),
         (Status::RankLeft, "job 1 cannot complete this operation: a rank has left before it was complete"),
         (Status::OperationMismatch, "the ranks of job 1 call different operations"),
         (Status::UnknownPsn, "the appliance knows nothing of the PSN that was named in job 1"),

@@ -50,6 +50,11 @@ fn stuck(report: &RankReport, waited: Option<&Late>) -> Option<Reason> {
             "let its long packets pass (firewall), raise the MTU on its way, or start every rank with a \
              smaller payload",
         ),
+        RankState::Overtaken => (
+            "rank-overtaken",
+            "start its worker again; a larger window keeps results longer, a higher threshold or a longer \
+             partial_after keeps ranks together",
+        ),
         RankState::NeverJoined | RankState::Behind | RankState::Here => return None,
     };
     let waited_for =

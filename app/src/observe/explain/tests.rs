@@ -305,6 +305,7 @@ fn what_is_known_of_a_rank_is_told_in_the_words_of_its_error() {
             "is silent for 2.1s, behind by 12 packets; the others have waited 2.0 s",
         ),
         (RankState::Blocked, "rank-blocked", "its data packets do not get through to the appliance"),
+        (RankState::Overtaken, "rank-overtaken", "waits for results that are kept no longer"),
         (RankState::Left, "rank-left", "has left, behind by 12 packets"),
         (RankState::Lost, "rank-lost", "counts as dead: it was silent for 2.1s"),
         (

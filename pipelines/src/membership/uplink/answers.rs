@@ -76,7 +76,7 @@ impl Uplink {
                 self.suspended(false)
             }
             Status::TooMany => News::Nothing,
-            Status::OperationMismatch | Status::RankLeft => {
+            Status::OperationMismatch | Status::RankLeft | Status::Overtaken => {
                 self.objection = Some((ack.status, operations));
                 self.suspended(false)
             }

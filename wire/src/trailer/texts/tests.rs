@@ -25,6 +25,11 @@ fn each_state_of_a_rank_has_its_words() {
         (report(RankState::Behind, 40, 12), "rank 2 (10.77.0.3 port 49152) is alive, behind by 12 packets"),
         (report(RankState::Here, 40, 0), "rank 2 (10.77.0.3 port 49152) is alive and waits as well"),
         (
+            report(RankState::Overtaken, 40, 1500),
+            "rank 2 (10.77.0.3 port 49152) is alive, but waits for results that are kept no longer, behind \
+             by 1500 packets",
+        ),
+        (
             report(RankState::Blocked, 40, 0),
             "rank 2 (10.77.0.3 port 49152) is alive, but its data packets do not get through to the \
              appliance (a firewall, or a path MTU below them)",
