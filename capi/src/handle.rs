@@ -135,7 +135,13 @@ impl pascaline_handle {
     /// # Safety
     /// As for [`Operation::run`], until the request is done.
     pub(crate) unsafe fn submit(&self, operation: Operation, manner: Manner) -> Result<u64, Fault> {
-        if lock(&self.shared.worker).is_none() {
+        // Where it is taken, there is one, and an operation under way.
+        let gone = match self.shared.worker.try_lock() {
+            Ok(worker) => worker.is_none(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().is_none(),
+            Err(TryLockError::WouldBlock) => false,
+        };
+        if gone {
             return Err(of_no_use());
         }
         let mut queue = lock(&self.shared.queue);
@@ -183,6 +189,17 @@ impl pascaline_handle {
     }
 }
 
+impl Queue {
+    /// A generation has ended. What was begun before its user could know fails, too: it would be taken for
+    /// the first operations of the next one, and other ranks may have failed at another.
+    fn fail_outdated(&mut self) {
+        while let Some((number, ..)) = self.waiting.pop_front() {
+            let text = "not begun: an operation before it has met the end of the generation";
+            self.done.insert(number, Err(Fault::new(Status::PASCALINE_ERR_GENERATION, text)));
+        }
+    }
+}
+
 impl Shared {
     fn new(worker: Option<Worker>) -> Self {
         Self { worker: Mutex::new(worker), queue: Mutex::default(), changed: Condvar::new() }
@@ -212,6 +229,9 @@ impl Shared {
                 let outcome = unsafe { self.run(&operation, manner) };
                 queue = lock(&self.queue);
                 queue.running = None;
+                if outcome.as_ref().is_err_and(|fault| fault.status == Status::PASCALINE_ERR_GENERATION) {
+                    queue.fail_outdated();
+                }
                 queue.done.insert(number, outcome);
                 self.changed.notify_all();
             } else if queue.closing {

@@ -1,6 +1,8 @@
 //! A worker on a thread of its own: several operations under way, each with a [`Handle`].
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::{Builder, JoinHandle};
 
@@ -27,6 +29,8 @@ type Work = Box<dyn FnOnce(&mut Worker) + Send>;
 /// Dropping it is leaving without waiting for the end.
 pub struct Background {
     work: Sender<Work>,
+    /// Of the worker.
+    ended: Arc<AtomicU64>,
     thread: JoinHandle<Departure>,
 }
 
@@ -43,8 +47,9 @@ impl Worker {
     /// The operating system's, if there can be no thread.
     pub fn into_background(self) -> io::Result<Background> {
         let (work, orders) = channel();
+        let ended = Arc::clone(&self.ended);
         let thread = Builder::new().name("pascaline".to_owned()).spawn(move || serve(self, &orders))?;
-        Ok(Background { work, thread })
+        Ok(Background { work, ended, thread })
     }
 }
 
@@ -83,7 +88,16 @@ impl Background {
 
     /// Has the thread do something with the worker, after what has been started before. Where the thread has
     /// panicked, it is dropped.
+    ///
+    /// Where a generation has ended by then of which nothing had been told yet, operations fail with that:
+    /// they would be taken for the first ones of the next generation, and others may have failed at another.
     pub fn submit(&self, work: impl FnOnce(&mut Worker) + Send + 'static) {
+        let known = self.ended.load(Ordering::Acquire);
+        let work = move |worker: &mut Worker| {
+            worker.outdated = worker.ended.load(Ordering::Relaxed) != known;
+            work(worker);
+            worker.outdated = false;
+        };
         let _ = self.work.send(Box::new(work));
     }
 

@@ -107,6 +107,10 @@ impl Worker {
         tensor: &mut [u8],
         hints: Hints,
     ) -> Result<Report, AllreduceError> {
+        if self.outdated {
+            let (expected, got) = self.latest;
+            return Err(StartError::Ended { expected, got }.into());
+        }
         let (ranks, size, count) = (self.config.ranks, dtype.size(), self.trees.len());
         let mut runs = Vec::with_capacity(count);
         for (tree, run) in deal::runs(tensor.len(), size, count, self.calls) {
@@ -127,6 +131,9 @@ impl Worker {
             match self.start((*tree, part), on_run, dtype, hints) {
                 Ok(started) => work[*tree] = started,
                 Err(error) => {
+                    if let StartError::Ended { expected, got } = error {
+                        self.note_end((expected, got));
+                    }
                     // What has begun over other trees cannot be taken back, and a generation ends with all.
                     let ended = matches!(error, StartError::Ended { .. });
                     if count > 1 && (ended || work.iter().any(Option::is_some)) {

@@ -1,5 +1,7 @@
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use core::time::Duration;
@@ -14,13 +16,14 @@ use super::transfer::transient;
 use super::tree::{Peer, Tree};
 use super::{AllreduceError, CommandError, Config, JoinError, Notice};
 use crate::Op;
-use crate::allreduce::Report;
+use crate::allreduce::{Failure, Report};
 use crate::collective::Collective;
 use crate::counters::Counters;
 use crate::element::Element;
 use crate::identity::Membership;
 use crate::membership::{Join, JoinFailure, Left};
 use crate::priority::Hints;
+use crate::rejection::Reason;
 use crate::session::{Command, Event};
 
 /// How often a worker that has not joined says that it gives up: nobody asks for an answer.
@@ -48,6 +51,12 @@ pub struct Worker {
     counters: Counters,
     /// A tensor in 16 bits.
     pub(super) narrowed: Vec<u16>,
+    /// How many generations have ended that could not be gone on with, as users were told.
+    pub(super) ended: Arc<AtomicU64>,
+    /// What began with the latest end, and what ended.
+    pub(super) latest: (u8, u8),
+    /// Nothing is begun: it was asked for before it could be known that a generation had ended.
+    pub(super) outdated: bool,
 }
 
 impl core::fmt::Debug for Worker {
@@ -79,7 +88,17 @@ impl Worker {
             trees.push(Tree::join(&config, origin)?);
         }
         let counters = Counters::default();
-        Ok(Self { config, trees, origin, calls: 0, counters, narrowed: Vec::new() })
+        Ok(Self {
+            config,
+            trees,
+            origin,
+            calls: 0,
+            counters,
+            narrowed: Vec::new(),
+            ended: Arc::default(),
+            latest: (0, 0),
+            outdated: false,
+        })
     }
 
     /// Replaces every element of `tensor` by the sum of that element over all ranks: [`allreduce_with`]
@@ -118,11 +137,23 @@ impl Worker {
     /// under way. If it fails over one tree, it does over all.
     pub(super) fn drive(&mut self, work: Work<'_>) -> Result<Event, Broken> {
         let ended = self.ride(work);
-        if !ended.as_ref().is_ok_and(|event| !is_failure(event)) {
+        let failed = !ended.as_ref().is_ok_and(|event| !is_failure(event));
+        let generation = ended.as_ref().ok().and_then(ended_generation);
+        if let Some(generation) = generation {
+            self.note_end(generation);
+        }
+        // A generation that ends does not end its worker, but where another tree has none that ends.
+        if failed && (generation.is_none() || self.trees.len() > 1) {
             self.trees.iter_mut().for_each(Tree::abandon);
         }
         self.settle();
         ended
+    }
+
+    /// The user is about to be told that a generation has ended.
+    pub(super) fn note_end(&mut self, generation: (u8, u8)) {
+        self.latest = generation;
+        self.ended.fetch_add(1, Ordering::Release);
     }
 
     /// As `drive`, until it ends over all trees or fails over one.
@@ -256,6 +287,16 @@ pub struct TreeReport {
     pub job: u16,
     /// What went over it.
     pub counters: Counters,
+}
+
+/// The generation that has begun, and the one that has ended with an operation under way.
+fn ended_generation(event: &Event) -> Option<(u8, u8)> {
+    match event {
+        Event::Failed(Failure::Rejected { rejection, .. }) if rejection.reason == Reason::Generation => {
+            Some((u8::try_from(rejection.expected).ok()?, u8::try_from(rejection.got).ok()?))
+        }
+        _ => None,
+    }
 }
 
 pub(super) const fn is_failure(event: &Event) -> bool {

@@ -1,6 +1,9 @@
 //! Several operations under way on one worker, over loopback sockets.
 
-use pascaline_worker::{AllreduceError, Background, Collective, Handle, Hints, Left, Op, Parts, StartError};
+use pascaline_worker::{
+    AllreduceError, Background, Collective, Failure, Handle, Hints, Left, Op, Parts, Reason, StartError,
+    Worker,
+};
 
 use crate::adversary::Conditions;
 use crate::driver::{Appliance, RANKS, on_every_rank};
@@ -49,6 +52,41 @@ fn operations_are_started_together_and_end_in_order() {
         assert_eq!(last.wait().outcome.unwrap().packets, 1);
         // Whoever does not wait for the last one leaves after it all the same.
         drop(worker.start(&Collective::Barrier, Vec::<f32>::new(), Hints::default()));
+        assert_eq!(worker.leave().unwrap().left, Left::Everyone);
+    });
+}
+
+/// What was started before its user could know of the end fails with it: it would be the first operation of
+/// the next generation at this rank only.
+#[test]
+fn a_rank_that_starts_anew_ends_what_runs_and_no_worker() {
+    let appliance = Appliance::start("127.0.0.1:0", Conditions::IDEAL);
+    let sum = Collective::Allreduce(Op::Sum);
+    on_every_rank(&appliance, |rank, mut worker| {
+        // All are there.
+        worker.allreduce(&mut [1]).unwrap();
+        let worker = if rank == 2 {
+            // It crashes: nobody hears that it leaves.
+            std::mem::forget(worker);
+            Worker::join(appliance.config(rank)).unwrap().into_background().unwrap()
+        } else {
+            let worker = worker.into_background().unwrap();
+            for handle in [10, 20].map(|value| started(&worker, &sum, value)) {
+                let outcome = handle.wait().outcome;
+                let ended = match &outcome {
+                    Err(AllreduceError::Start(error)) => matches!(error, StartError::Ended { .. }),
+                    Err(AllreduceError::Failed(Failure::Rejected { rejection, .. })) => {
+                        rejection.reason == Reason::Generation
+                    }
+                    _ => false,
+                };
+                assert!(ended, "rank {rank}: {outcome:?}");
+            }
+            worker
+        };
+        let finished = started(&worker, &sum, i32::from(rank) + 1).wait();
+        assert!(finished.outcome.is_ok(), "{:?}", finished.outcome);
+        assert!(finished.tensor == [6; 1000], "rank {rank}: {}", finished.tensor[0]);
         assert_eq!(worker.leave().unwrap().left, Left::Everyone);
     });
 }
