@@ -270,9 +270,9 @@ impl Window {
         }
     }
 
-    /// Halves what may be in flight, but not below [`LEAST_IN_FLIGHT`] or the limit.
+    /// Halves what may be in flight, but not below [`LEAST_IN_FLIGHT`], unless it is less already.
     pub fn narrow(&mut self) {
-        self.allowed = (self.allowed / 2).max(LEAST_IN_FLIGHT.min(self.in_flight_limit));
+        self.allowed = (self.allowed / 2).max(LEAST_IN_FLIGHT.min(self.allowed));
     }
 
     /// Allows one packet more in flight, up to what is aimed at.

@@ -230,6 +230,8 @@ impl Session {
         self.disputed = None;
         self.patience = deadline;
         self.inquiry.begin(now, deadline);
+        // What was reported before says nothing of what begins.
+        self.way.answered();
         self.places.begin(now);
         self.operation = Some(Operation {
             mean: plan.element.op == Op::Mean,

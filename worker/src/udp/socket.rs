@@ -74,7 +74,9 @@ impl Socket {
         if ports.count() == 1 {
             return Self::open(bind, peer);
         }
-        let udp = shared(bind.unwrap_or(any(peer)))?;
+        // Of ports that may be shared the system could choose one that another worker has.
+        let udp = UdpSocket::bind(bind.unwrap_or(any(peer)))?;
+        setsockopt(&udp, sockopt::ReusePort, &true)?;
         prepare(&udp, peer)?;
         let local = udp.local_addr()?;
         let others = (1..ports.count()).map(|at| {
