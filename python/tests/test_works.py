@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import warnings
+import weakref
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +16,8 @@ import torch.distributed as dist
 
 from conftest import RANKS, Groups, options, together
 from pascaline import errors
-from pascaline.torch import Group
+from pascaline.torch import Group, Settings
+from pascaline.torch._recovery import Recovery
 
 SUM = RANKS * (RANKS + 1) // 2
 
@@ -91,3 +96,64 @@ def test_groups_of_other_backends_are_as_ever(kind: Any) -> None:
         return tensor.tolist(), work.is_completed()
 
     assert together(act, 2) == [([2.0] * 3, True)] * 2
+
+
+def test_a_work_that_has_ended_keeps_no_memory(groups: Groups) -> None:
+    """Tensors that nobody else has go, though the Work is still there; those that somebody has are told."""
+
+    def act(group: Group) -> None:
+        kept, lost = torch.ones(1000), torch.ones(1000)
+        works = [group.allreduce([tensor], options()) for tensor in (kept, lost)]
+        futures = [work.get_future() for work in works]
+        for work, future in zip(works, futures, strict=True):
+            work.wait()
+            assert future.wait()[0].tolist() == [RANKS] * 1000
+        seen = weakref.ref(lost)
+        del lost, future, futures
+        gc.collect()
+        assert seen() is None
+        assert works[0].result()[0] is kept
+
+    groups(act)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_ranks_that_are_ahead_help_only_with_what_all_have(shared: bool) -> None:
+    """Rank 0 has ended operation 1 when the appliance goes, rank 1 has not."""
+    store, heard = dist.HashStore(), []
+
+    class Second:
+        def broadcast(self, tensors: list[Any], _: Any) -> Any:
+            heard.append(tensors[0].clone())
+            return self
+
+        def wait(self) -> None:
+            pass
+
+    class Handle:
+        def __init__(self, error: Exception | None = None) -> None:
+            self.error = error
+
+        def wait(self) -> Any:
+            if self.error:
+                raise self.error
+            return SimpleNamespace(overflows=0)
+
+    def act(rank: int) -> str:
+        recovery = Recovery(Settings("127.0.0.1", fallback=True), store, rank, 2, timedelta(seconds=10))
+        recovery._second = Second  # type: ignore[method-assign]
+        gone = errors.UnreachableError("it is gone", [])
+        data = torch.full((2,), 1.0 + rank)
+        ends: list[Any] = [Handle(), Handle(gone)] if rank == 0 else [Handle(gone)]
+        try:
+            for end in ends:
+                number = recovery.next_number()
+                recovery.complete(number, end, data, data.clone(), lambda _: None, wraps=False, shared=shared)
+        except errors.UnreachableError:
+            return "raised"
+        return "over" if recovery.over else "not over"
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert together(act, 2) == ["over" if shared else "raised"] * 2
+    assert len(heard) == (2 if shared else 0)

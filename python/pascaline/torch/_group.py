@@ -302,7 +302,8 @@ class Group(OverGloo):
 
         def finish() -> _staging.Arrival | None:
             handle, kept = started()
-            self._recovery.complete(number, handle, data, kept, again, wraps=wraps)
+            shared = wish.collective not in ("reduce", "reduce_scatter")
+            self._recovery.complete(number, handle, data, kept, again, wraps=wraps, shared=shared)
             return _staging.bring(pairs())
 
         return self._line.join(Operation(results, finish))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -29,25 +30,46 @@ class Operation:
     """
 
     def __init__(self, tensors: list[Any], finish: Callable[[], Arrival | None]) -> None:
-        self.tensors = tensors
         self.error: BaseException | None = None
         # Its results on their way to a device, if that is where they belong.
         self.arrival: Arrival | None = None
         self.ended = False
         self.work: Work | None = None
-        self._finish = finish
+        # Of its tensors, until it has them.
+        self.future: Any = None
+        self._tensors: Any = tensors
+        self._finish: Callable[[], Arrival | None] | None = finish
+
+    @property
+    def tensors(self) -> list[Any]:
+        """Its tensors; once it has ended, those that somebody else still has."""
+        return _there(self._tensors) if self.ended else self._tensors
 
     def end(self) -> None:
         """Ends it, well or not. Ctrl-C in the middle leaves it as it is."""
         if self.ended:
             return
         try:
-            self.arrival = self._finish()
+            self.arrival = self._finish() if self._finish else None
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             self.error = error
+        # A Work lives on for a while, and must not keep anybody's memory.
+        self._finish, self._tensors = None, _seen(self._tensors)
         self.ended = True
+
+
+def _seen(tensors: Any) -> Any:
+    """Without keeping them alive."""
+    return [_seen(each) for each in tensors] if isinstance(tensors, list) else weakref.ref(tensors)
+
+
+def _there(seen: Any) -> Any:
+    """Those of them that are still there."""
+    if not isinstance(seen, list):
+        return seen()
+    return [tensor for tensor in map(_there, seen) if tensor is not None]
 
 
 class Line:
@@ -59,7 +81,7 @@ class Line:
         # C++ holds a Work by what it was made of, which is of no use without the Python object: those that
         # have not ended are kept alive, and the latest ones, which C++ may be handing on.
         self._kept: deque[Work] = deque(maxlen=_KEPT)
-        self._promised: queue.SimpleQueue[tuple[Operation, Any] | None] = queue.SimpleQueue()
+        self._promised: queue.SimpleQueue[tuple[Operation, Any, list[Any]] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def join(self, operation: Operation) -> Work:
@@ -80,20 +102,21 @@ class Line:
 
     def promise(self, operation: Operation) -> Any:
         """A future of it: the tensors, or what went wrong."""
-        away = {tensor.device for tensor in operation.tensors if not is_here(tensor)}
+        tensors = operation.tensors
+        away = {tensor.device for tensor in tensors if not is_here(tensor)}
         base: Any = torch.futures.Future(devices=sorted(away, key=str))
 
         def value(_: Any) -> Any:
             # An exception set on a future is none for C++; one that a callback raises is.
             if operation.error:
                 raise operation.error
-            return operation.tensors
+            return tensors
 
         future = base.then(value)
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep, name="pascaline-futures", daemon=True)
             self._thread.start()
-        self._promised.put((operation, base))
+        self._promised.put((operation, base, tensors))
         return future
 
     def close(self) -> None:
@@ -112,11 +135,13 @@ class Line:
 
     def _keep(self) -> None:
         while promised := self._promised.get():
-            operation, base = promised
+            operation, base, tensors = promised
             self._quietly(operation)
             # Whoever asks the future has his stream wait for what the present one does here.
             with operation.arrival.here() if operation.arrival else nullcontext():
-                base.set_result(operation.tensors)
+                base.set_result(tensors)
+            operation.future = None
+            del promised, operation, base, tensors
 
 
 class Work(_Work):
@@ -126,7 +151,6 @@ class Work(_Work):
         super().__init__()
         self._line = line
         self._operation = operation
-        self._future: Any = None
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits for the end; every operation has one. Raises what went wrong."""
@@ -156,9 +180,11 @@ class Work(_Work):
 
     def get_future(self) -> Any:
         """A future of the tensors."""
-        if self._future is None:
-            self._future = self._line.promise(self._operation)
-        return self._future
+        operation = self._operation
+        future = operation.future
+        if future is None:
+            operation.future = future = self._line.promise(operation)
+        return future
 
     def synchronize(self) -> None:
         """As wait."""

@@ -31,8 +31,10 @@ class Recovery:
         self._rank, self._size, self._timeout = rank, size, timeout
         self._gloo: Any = None
         self._number = 0
-        # The result of the latest operation that has ended, where others may need it.
+        # The result of the latest operation that has ended, where others may need it; of a barrier none.
         self._latest: Any = None
+        # Whether all ranks have the same.
+        self._shared = True
         self.over = False
 
     def joined(self, join: Callable[[], Worker], group: Any) -> Worker | None:
@@ -73,8 +75,9 @@ class Recovery:
         again: Callable[[Any], None],
         *,
         wraps: bool,
+        shared: bool,
     ) -> None:
-        """Ends an operation, in one way or the other."""
+        """Ends an operation, in one way or the other. shared: all ranks get the same."""
         if handle is None or self.over:
             self._restore(data, kept if handle else None)
             again(self._second())
@@ -86,25 +89,34 @@ class Recovery:
                 error, (ArgumentError, MismatchError, RanksLostError)
             ):
                 raise
-            self._fall_back(error, number, data, kept, again)
+            self._fall_back(error, number, (data, kept, shared), again)
             return
         if wraps and report.overflows:
             self._restore(data, kept)
             again(self._second())
-        if self._settings.fallback and data is not None:
-            self._latest = data.detach().clone()
+        if self._settings.fallback:
+            self._shared = shared
+            self._latest = data.detach().clone() if data is not None and shared else None
 
     def _fall_back(
-        self, error: PascalineError, number: int, data: Any | None, kept: Any, again: Callable[[Any], None]
+        self,
+        error: PascalineError,
+        number: int,
+        operation: tuple[Any | None, Any, bool],
+        again: Callable[[Any], None],
     ) -> None:
+        data, kept, shared = operation
         self._store.set(f"stopped/{self._rank}", str(number))
         stopped = [int(self._store.get(f"stopped/{rank}")) for rank in range(self._size)]
         first, ahead = min(stopped), [rank for rank, at in enumerate(stopped) if at > min(stopped)]
+        behind = bool(ahead) and number == first
+        if ahead and not (shared if behind else self._shared):
+            # Those ahead have parts of their own of the result, and no longer what they were made of.
+            raise error
         self.over = True
         self._warn(error)
         group = self._second()
         if ahead:
-            behind = number == first
             result = data if behind else self._latest
             options = c10d.BroadcastOptions()
             options.rootRank = ahead[0]
