@@ -29,7 +29,9 @@ use pascaline_wire::UdpPorts;
 use pascaline_wire::trailer::ACK_LEN;
 
 pub(crate) use admin::{AdminConfig, AdminListen};
-pub(crate) use job::{AdmissionConfig, Checkpoint, JobConfig, PsConfig, PsMode, SwitchMlConfig};
+pub(crate) use job::{
+    AdmissionConfig, Checkpoint, DEFAULT_DEAD_AFTER, JobConfig, PsConfig, PsMode, SwitchMlConfig,
+};
 pub(crate) use lane::InLine;
 pub(crate) use server::ServerLimits;
 pub(crate) use words::PassingQueue;

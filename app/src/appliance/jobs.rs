@@ -6,7 +6,7 @@ use pascaline_pipelines::Membership;
 use pascaline_pipelines::membership::{Admission, JobSpec, Registry, Secret, ServerMode};
 use pascaline_wire::Address;
 
-use crate::config::{AdmissionConfig, Config, JobConfig, PsMode, SwitchMlConfig};
+use crate::config::{AdmissionConfig, Config, DEFAULT_DEAD_AFTER, JobConfig, PsMode, SwitchMlConfig};
 
 /// All jobs, without members.
 pub(super) fn membership(config: &Config) -> anyhow::Result<Membership> {
@@ -92,6 +92,7 @@ fn admission(config: &Config, admitted: &AdmissionConfig) -> Admission {
             policy: admitted.policy,
             slots: config.shared_sets as usize * config.pool.ways,
             server: server(config, admitted.policy.server),
+            dead_after: Some(DEFAULT_DEAD_AFTER),
             // Number and fan-in are those of the Join that forms the job.
             ..JobSpec::new(0, 0)
         },

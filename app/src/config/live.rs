@@ -2,8 +2,9 @@
 //! made for.
 
 use pascaline_aggregator::{ConflictPolicy, Policy, RankSet, Region};
+use pascaline_pipelines::Mode;
 
-use super::{Config, PsMode};
+use super::{Config, JobConfig, PsMode};
 
 /// Why jobs do not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,11 +33,17 @@ impl Config {
         self.pool = start.pool;
         self.shared_sets = start.shared_sets;
         self.ps.limits = start.ps.limits;
+        self.check_foreign(start)?;
         self.leave_in_place(start, running);
         self.place_regions(start, running)?;
         let served = start.embeds_server() || !matches!(start.ps.mode.value, PsMode::Embedded);
         for job in self.jobs.iter_mut().filter(|job| job.movable && job.policy.server && !served) {
-            job.policy = Policy { server: false, conflict: ConflictPolicy::FirstCome, ..job.policy };
+            job.policy = without_server(job.policy);
+        }
+        let had = running.admission.as_ref().is_some_and(|admission| admission.policy.server);
+        if !had && let Some(admission) = self.admission.as_mut().filter(|admission| admission.policy.server) {
+            // They leave it open, too, and its memory is divided among those who were there at the start.
+            admission.policy = without_server(admission.policy);
         }
         self.check_shared(start)?;
         self.check_server(start)?;
@@ -139,14 +146,55 @@ impl Config {
         Ok(())
     }
 
+    /// What listens to SwitchML's clients, and the queues that updates wait in, are made at the start.
+    fn check_foreign(&self, start: &Self) -> Result<(), Misfit> {
+        let queues =
+            |config: &Self| config.jobs.iter().filter(|job| job.mode == Mode::Olaf).map(|job| job.id).max();
+        let place = |job: &JobConfig| {
+            job.switchml.as_ref().map(|switchml| (switchml.controller.value, switchml.udp_port))
+        };
+        let listened = |job: &JobConfig| {
+            let before = start.jobs.iter().find(|before| before.id == job.id);
+            before.is_some_and(|before| place(before) == place(job))
+        };
+        if let Some(job) = self.jobs.iter().find(|job| job.switchml.is_some() && !listened(job)) {
+            let message = format!(
+                "job {}: a controller for SwitchML's clients is listened at from the start on",
+                job.id
+            );
+            return Err(Misfit::new(message, "restart the appliance"));
+        }
+        match (queues(self), queues(start)) {
+            (Some(job), None) => {
+                let message = format!(
+                    "job {job} has mode = \"olaf\", and the appliance was started without a job that has it: \
+                        its ports have no queues of updates"
+                );
+                Err(Misfit::new(message, "restart the appliance"))
+            }
+            (Some(job), Some(last)) if job > last => {
+                let message = format!(
+                    "job {job} has mode = \"olaf\", and the queues of updates were made for jobs up to \
+                        {last} at the start"
+                );
+                Err(Misfit::new(message, "restart the appliance, or give the job a lower number"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn check_server(&self, start: &Self) -> Result<(), Misfit> {
         if matches!(start.ps.mode.value, PsMode::Embedded) && self.embeds_server() && !start.embeds_server() {
             let message =
                 "a job with server = true, and the appliance was started without a parameter server";
             return Err(Misfit::new(message.to_owned(), "restart the appliance, or set server = false"));
         }
+        // The memory of another process is divided there; updates are no sums that would be kept in it.
+        if !matches!(start.ps.mode.value, PsMode::Embedded) {
+            return Ok(());
+        }
         let limits = &start.ps.limits;
-        let served = self.jobs.iter().filter(|job| job.policy.server);
+        let served = self.jobs.iter().filter(|job| job.policy.server && job.mode == Mode::Sync);
         let admitted = self.admission.as_ref().filter(|admission| admission.policy.server);
         let jobs = served.clone().count() + admitted.map_or(0, |admission| usize::from(admission.max_jobs));
         if jobs > limits.jobs {
@@ -171,6 +219,11 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// Without server, a holder that loses would begin anew; and again.
+fn without_server(policy: Policy) -> Policy {
+    Policy { server: false, conflict: ConflictPolicy::FirstCome, ..policy }
 }
 
 /// The first set of a gap of as many sets, the last one that there is.

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use humantime::format_duration;
-use pascaline_pipelines::IdlePolicy;
+use pascaline_pipelines::{IdlePolicy, PortQueue};
+
+use pascaline_ps::asynchronous::Rule;
 
 use super::job::Checkpoint;
-use super::words::Word as _;
+use super::words::{Training, Word as _};
 use super::{Config, PsMode};
 
 /// What a running appliance can change beside its jobs: everything below these.
@@ -83,15 +85,33 @@ impl Config {
                 all.set("ps.appliance", appliance);
             }
         }
-        if let Checkpoint::In(directory) = &self.ps.checkpoint {
-            all.set("ps.checkpoint", directory.value.display());
-        }
+        self.training_settings(&mut all);
         all.set("ps.memory_mb", self.ps.limits.config.capacity.bytes >> 20);
         if let Some(listen) = &self.ps.listen {
             all.set("ps.listen", listen.value);
         }
         self.service_settings(&mut all);
         all.0
+    }
+
+    fn training_settings(&self, all: &mut Settings) {
+        match &self.ps.checkpoint {
+            Checkpoint::Default => {}
+            Checkpoint::In(directory) => all.set("ps.checkpoint", directory.value.display()),
+            Checkpoint::No => all.set("ps.checkpoint", "no"),
+        }
+        let training = &self.ps.training;
+        let (rule, rate) = match training.rule {
+            Rule::Olaf { rate } => (Training::Olaf, rate),
+            Rule::Staleness { rate, half } => {
+                all.set("ps.half_age", format_duration(half));
+                (Training::Staleness, rate)
+            }
+        };
+        all.set("ps.rule", rule.name());
+        all.set("ps.learning_rate", rate);
+        all.set("ps.weights_to", training.audience.name());
+        all.set("ps.reward_memory", format_duration(training.memory));
     }
 
     fn in_line_settings(&self, all: &mut Settings) {
@@ -134,6 +154,12 @@ impl Config {
             if let Some(bridge) = &port.bridge {
                 set("bridge", bridge.clone());
             }
+            let PortQueue { queue, rate } = port.queue;
+            set("queue.discipline", queue.discipline.name().to_owned());
+            set("queue.length", queue.segments.to_string());
+            set("queue.combine", queue.combine.name().to_owned());
+            set("queue.reward_threshold", queue.reward_threshold.to_string());
+            set("queue.rate", rate.map_or("the port's".to_owned(), |rate| rate.to_string()));
         }
     }
 }

@@ -75,3 +75,50 @@ fn what_was_not_made_for_more_says_so() {
     }
     config(&[region(1, 64), shared(2, "quota = 32"), shared(3, "")].concat()).settle(&start, &start).unwrap();
 }
+
+/// Their queues are made at the start, for jobs up to the highest number there.
+#[test]
+fn updates_need_the_queues_of_the_start() {
+    let ps = "[ps]\nmode = \"external\"\naddress = \"10.77.0.9\"\n";
+    let olaf = |id| format!("[[jobs]]\nid = {id}\nfan_in = 2\nmode = \"olaf\"\n");
+    let start = config(&[olaf(300), ps.to_owned()].concat());
+    for jobs in [olaf(300), olaf(7), [olaf(300), shared(2, "")].concat()] {
+        let mut next = config(&[jobs, ps.to_owned()].concat());
+        next.settle(&start, &start).unwrap();
+    }
+    let refused = |start: &Config, jobs: String| {
+        let mut next = config(&[jobs, ps.to_owned()].concat());
+        next.settle(start, start).unwrap_err().message
+    };
+    assert!(refused(&start, olaf(301)).contains("made for jobs up to 300"));
+    let none = config(&[shared(2, ""), ps.to_owned()].concat());
+    assert!(refused(&none, olaf(1)).contains("no queues of updates"));
+}
+
+#[test]
+fn what_listens_to_switchml_is_there_from_the_start_on() {
+    let switchml = |port| {
+        format!(
+            "[[jobs]]\nid = 5\nfan_in = 2\nwindow = 4\nprotocol = \"switchml\"\n\
+             controller = \"192.0.2.1:{port}\"\n"
+        )
+    };
+    let start = config(&switchml(50099));
+    config(&[switchml(50099), shared(2, "")].concat()).settle(&start, &start).unwrap();
+    for (start, jobs) in [(&start, switchml(50098)), (&config(&shared(2, "")), switchml(50099))] {
+        let misfit = config(&jobs).settle(start, start).unwrap_err();
+        assert!(misfit.message.contains("listened at from the start on"), "{misfit}");
+    }
+}
+
+#[test]
+fn jobs_may_be_admitted_where_no_server_was_started() {
+    let start = config("[[jobs]]\nid = 1\nfan_in = 2\n");
+    let mut next = config(
+        "[[jobs]]\nid = 1\nfan_in = 2\n[admission]\njobs = \"1000-1009\"\nfrom = [\"10.77.0.0/24\"]\n",
+    );
+    assert!(next.admission.as_ref().unwrap().policy.server && !start.embeds_server());
+    next.settle(&start, &start).unwrap();
+    let policy = next.admission.as_ref().unwrap().policy;
+    assert_eq!((policy.server, policy.conflict), (false, ConflictPolicy::FirstCome));
+}
