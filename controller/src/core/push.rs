@@ -156,9 +156,14 @@ impl Core {
         let (job, tree) = (self.job(number)?, self.trees.get(&number)?);
         let node = tree.part(appliance)?;
         let mut body = job.terms.clone();
+        let says = |key: &str, word: &str| job.terms.get(key).is_some_and(|value| value == word);
+        let (updates, foreign) = (says("mode", "olaf"), says("protocol", "switchml"));
         // A running appliance has no region left for it, and a sum that a server completes would not go up.
-        for (key, value) in [("addressing", json!("shared")), ("server", json!(false))] {
-            body.entry(key).or_insert(value);
+        // Updates do not go through the pool, and SwitchML's clients have terms of their own.
+        if !updates && !foreign {
+            for (key, value) in [("addressing", json!("shared")), ("server", json!(false))] {
+                body.entry(key).or_insert(value);
+            }
         }
         body.insert("id".to_owned(), json!(number));
         // Each tree is a job of its own, and no two have one name.
@@ -169,12 +174,12 @@ impl Core {
         body.insert("name".to_owned(), json!(name));
         body.insert("fan_in".to_owned(), json!(tree.fan_in(node)));
         // Whoever does not come to a backup may be alive where the part was before.
-        if appliance != node.appliance || node.gathering {
+        if !foreign && (appliance != node.appliance || node.gathering) {
             body.insert("dead_after".to_owned(), json!("0s"));
         }
         // Not of those that appliances join as well: who takes another one's part comes from elsewhere, and a
         // parent whose job changes ends what runs.
-        if tree.children(&node.appliance).next().is_none() {
+        if !foreign && tree.children(&node.appliance).next().is_none() {
             let host = |rank: &u16| self.network.hosts[job.ranks[usize::from(*rank)]].address.to_string();
             body.insert("members".to_owned(), node.ranks.iter().map(host).collect());
         }
