@@ -7,6 +7,7 @@ use pascaline_wire::frame::Address;
 
 use super::claim::Claim;
 use super::job::{Decision, JobRecord, Names, Phase, source};
+use super::leave::waits;
 use super::offer::{Offer, agreed};
 use super::progress::Called;
 use super::rank::{Joined, Latest, Overtaken, Rank};
@@ -14,7 +15,6 @@ use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::spec::Admission;
 use super::uplink::Uplink;
-use crate::jobs::Endpoint;
 
 /// Whoever waits for a generation and is silent for so long does not keep others from going on with theirs.
 pub(super) const AWAY: Duration = Duration::from_millis(500);
@@ -27,9 +27,9 @@ impl JobRecord {
         request: &ControlRequest,
         admission: Option<&Admission>,
     ) -> Result<Decision, Decision> {
-        let ControlRequest { header, control, from, .. } = request;
+        let ControlRequest { header, control, .. } = request;
         let at = self.rank(header)?;
-        self.check_source(from, at, admission)?;
+        self.check_source(request, at, admission)?;
         let offer = Offer::of(control.payload);
         let Some(offer) = offer.filter(|offer| offer.takes_less() || offer.bytes() <= self.spec.max_payload)
         else {
@@ -148,7 +148,7 @@ impl JobRecord {
         let ControlRequest { header, control, from, .. } = request;
         let rank = self.ranks[at];
         let resumes = wanted.is_some_and(|claim| claim.contains(self.epoch));
-        if rank.left && !resumes && !back && self.someone_waits(now) {
+        if rank.left && !resumes && !back && self.someone_is_inside(now) {
             // Those who are still inside an operation end it first, unless it is to go on with them.
             return Err(Decision::of(Status::Pending).hidden());
         }
@@ -302,9 +302,12 @@ impl JobRecord {
         objection.unwrap_or_else(|| self.standing(true))
     }
 
-    /// True if a member has said within a second that it waits inside an operation.
-    pub(super) fn someone_waits(&self, now: Duration) -> bool {
-        self.waiting(now) > 0
+    /// True if a member has said within a second that it is inside an operation, and which: between them
+    /// some say that they are alive.
+    fn someone_is_inside(&self, now: Duration) -> bool {
+        let called = |rank: &Rank| rank.joined.and_then(|joined| joined.called);
+        let inside = |rank: &Rank| waits(rank, now) && called(rank).is_some_and(|it| it.is_under_way());
+        matches!(self.phase, Phase::Complete { .. }) && self.ranks.iter().any(inside)
     }
 
     /// A rank becomes a member of the present generation.
@@ -361,12 +364,16 @@ impl JobRecord {
 
     fn check_source(
         &self,
-        from: &Endpoint,
+        request: &ControlRequest,
         at: usize,
         admission: Option<&Admission>,
     ) -> Result<(), Decision> {
+        let from = &request.from;
         let listed = self.spec.admitted.as_ref().is_none_or(|listed| listed.get(at) == Some(&from.address));
-        let near = !self.formed || admission.is_some_and(|admission| admission.admits(from.address));
+        // What an operator changes holds for those who come from then on.
+        let near = !self.formed
+            || self.is_member(request)
+            || admission.is_some_and(|admission| admission.admits(from.address));
         #[expect(clippy::cast_possible_truncation, reason = "a rank's number")]
         let rank = at as u32;
         if listed && near { Ok(()) } else { Err(Decision::new(Status::SourceRefused, 0, rank).hidden()) }
