@@ -6,7 +6,7 @@ use pascaline_wire::trailer::{RankReports, RankState};
 use pascaline_worker::{
     AllreduceError, AsyncJoinError, Failure, JoinError, JoinFailure, PushError, Reason, StartError,
 };
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// An exception that can be made where there is no Python: its class, what it says, and the ranks that it is
@@ -148,5 +148,5 @@ fn of_reason(reason: &Reason) -> (&'static str, Vec<u16>) {
 
 /// An argument that cannot be.
 pub(crate) fn wrong(text: impl Display) -> PyErr {
-    PyValueError::new_err(text.to_string())
+    Python::attach(|py| Fault::new("ArgumentError", text, Vec::new()).raise(py))
 }

@@ -30,7 +30,8 @@ ANY = LAYERS + HEADER + REFUSED + WINDOW + TOLD
 
 def gradient(scene: Scene, rank: int = 1, **fields: int) -> bytes:
     """A contribution as the rank would send it in the present generation, unless told otherwise."""
-    length = fields.pop("length", 1024)
+    # No longer than what ranks agree on, whatever their way takes.
+    length = fields.pop("length", 512)
     header = Header(job=scene.job, rank=rank, count=1, epoch=scene.now, psn=scene.random.getrandbits(32))
     return replace(header, **fields).bytes() + bytes(length)
 

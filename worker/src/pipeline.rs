@@ -16,7 +16,7 @@
 //!
 //! A worker may fall behind by the job's window, for which the appliance and the other workers cache results.
 //! Each of its gradients takes it on by S + 1 iterations at most: one that is several times slower than the
-//! others falls behind further and further, and ends at its deadline.
+//! others falls behind further and further, until the appliance tells it that they have gone on without it.
 //! Models of several packets are aggregated packet by packet: a gradient that was in time for some of them
 //! only is offered again, and counts in those twice.
 

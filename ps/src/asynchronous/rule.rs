@@ -149,6 +149,9 @@ impl Model {
         self.next.clear();
         match rule {
             Rule::Olaf { .. } if best.is_some_and(|best| gradient.reward <= best) => {
+                // Who reaches the highest shows that it can still be reached.
+                let reached = best.filter(|&best| gradient.reward >= best);
+                self.reward = reached.map(|best| (best, gradient.now)).or(self.reward);
                 return Judged::LowReward;
             }
             Rule::Olaf { rate } => {

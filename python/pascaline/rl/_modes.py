@@ -98,7 +98,7 @@ def periodic(
     old; then it is given up. A worker that is behind and has no update takes the results of the others all
     the same: what it offers meanwhile is zeros, of which the last ones count, when it has caught up. Results
     are kept for it, the last `spread` of them (512): one that falls further behind while it makes a single
-    update ends at its deadline with an exception.
+    update ends with an exception.
     """
     player = _Player(learner)
     iteration, behind, held = 0, False, None

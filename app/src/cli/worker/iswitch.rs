@@ -12,7 +12,7 @@ use serde_json::json;
 use twox_hash::XxHash64;
 
 use super::member::{RankArgs, by_kernel};
-use super::{FAILED, parse};
+use super::{FAILED, REFUSED, parse};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,7 +91,13 @@ fn solution(args: &IswitchArgs) -> Vec<f32> {
 /// If the appliance's address cannot be resolved.
 pub(crate) fn iswitch(args: &IswitchArgs) -> anyhow::Result<ExitCode> {
     let args = &IswitchArgs { who: args.who.placed()?.who, ..args.clone() };
-    let appliances = parse::appliances(&args.who.appliance)?;
+    let appliances = match parse::appliances(&args.who.appliance) {
+        Ok(appliances) => appliances,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return Ok(ExitCode::from(REFUSED));
+        }
+    };
     let config = Config {
         deadline: args.deadline,
         join_deadline: args.join_deadline,

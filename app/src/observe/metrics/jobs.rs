@@ -172,7 +172,7 @@ fn questions(shown: &[&JobInput]) -> Option<Gauge> {
     };
     let samples: Vec<_> = shown.iter().filter_map(of).collect();
     (!samples.is_empty()).then_some(Gauge {
-        name: "job_parent_mac_questions_total",
+        name: "job_parent_mac_questions",
         help: "Questions by ARP or neighbour discovery for the MAC of the appliance above a job, of its \
             backups, or of routers on the way.",
         counter: true,
