@@ -145,7 +145,8 @@ impl JobRecord {
         }
         let payload = self.payload.unwrap_or(0);
         let Some(own) = self.ranks[at].joined.and_then(|joined| joined.called) else { return false };
-        let Some((_, other)) = self.called().find(|(_, other)| other.contradicts(&own, payload)) else {
+        let Some((_, other)) = self.called_lately(now).find(|(_, other)| other.contradicts(&own, payload))
+        else {
             return false;
         };
         let since = *self.disputed.get_or_insert(now);
@@ -159,7 +160,7 @@ impl JobRecord {
         {
             return false;
         }
-        let called: Vec<(u16, Called)> = self.called().collect();
+        let called: Vec<(u16, Called)> = self.called_lately(now).collect();
         // Those that most ranks agree with; of several, those of the lowest rank.
         let votes = |one: &Called| called.iter().filter(|(_, c)| !c.contradicts(one, payload)).count();
         let most = called.iter().rev().max_by_key(|(_, one)| votes(one));
@@ -178,9 +179,16 @@ impl JobRecord {
         (0..).zip(&self.ranks).filter_map(move |(number, rank)| Some((number, called(rank)?)))
     }
 
+    /// Likewise of those who still say so: whoever gets on without waiting says nothing, and what it said is
+    /// over.
+    fn called_lately(&self, now: Duration) -> impl Iterator<Item = (u16, Called)> {
+        let lately = move |&(rank, _): &(u16, Called)| waits(&self.ranks[usize::from(rank)], now);
+        self.called().filter(lately)
+    }
+
     /// What the rank says that is furthest behind of those inside an operation.
-    pub(super) fn oldest_called(&self) -> Option<Called> {
-        oldest(self.called().map(|(_, called)| called).filter(Called::is_under_way))
+    pub(super) fn oldest_called(&self, now: Duration) -> Option<Called> {
+        oldest(self.called_lately(now).map(|(_, called)| called).filter(Called::is_under_way))
     }
 
     /// What the rank has said that is furthest behind of all, also those that have left.

@@ -215,7 +215,7 @@ impl JobRecord {
     /// A rank waits inside an operation: the parent hears so, and what it has said against it counts here.
     pub(super) fn relay(&mut self, now: Duration) -> Option<Decision> {
         self.uplink.as_ref()?;
-        let oldest = self.oldest_called();
+        let oldest = self.oldest_called(now);
         let uplink = self.uplink.as_mut()?;
         uplink.waits(now, oldest);
         let (due, objection) = (uplink.due(), uplink.objection());

@@ -5,6 +5,7 @@ use pascaline_pipelines::membership::{JobSpec, Secret};
 use pascaline_testkit::{JOB, Worker};
 use pascaline_wire::control::Action::{Join, Leave};
 use pascaline_wire::control::Status::{Ok, OperationMismatch, Pending, RankTaken};
+use pascaline_wire::control::{Control, generation};
 use pascaline_wire::frame::Address;
 use pascaline_wire::{Call, Collective, Element};
 
@@ -80,6 +81,25 @@ fn a_rank_whose_worker_had_a_larger_session_is_free_once_it_has_left() {
     let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 1));
     plane.expect(&workers[0], Leave, (Ok, FIRST, 0, true));
     plane.expect(&Worker { session: 1, ..workers[0] }, Join, (Ok, FIRST + 1, 1, true));
+}
+
+/// Workers of Python and C say between operations that they are alive: they wait for nothing that the rank
+/// could spoil which has left. Whoever is inside an operation ends it first.
+#[test]
+fn a_rank_that_has_left_comes_back_while_the_others_are_idle() {
+    let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));
+    let [a, b] = workers[..] else { unreachable!() };
+    plane.expect(&b, Leave, (Pending, FIRST, 1, false));
+    let mut inside = request(&a, Join, 0, generation(a.epoch));
+    let called = Control { bytes: 4096, element: Some(Element::F32_SUM), ..inside.control };
+    inside.control = called;
+    assert_eq!(plane.membership.handle(plane.now, &inside).unwrap().control.status, Ok);
+    let anew = Worker { session: 2000, ..b };
+    let answer = plane.join(&anew);
+    // With the generation: what it knows already is no news, and it asks as rarely as others.
+    assert_eq!((answer.control.status, answer.header.epoch, answer.changed), (Pending, FIRST, false));
+    let _ = plane.heartbeat(&a);
+    plane.expect(&anew, Join, (Pending, FIRST + 1, 1, true));
 }
 
 #[test]
