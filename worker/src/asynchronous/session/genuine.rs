@@ -8,8 +8,8 @@ use pascaline_wire::control::{APPLIANCE_RANK, Control, Status};
 
 use super::AsyncSession;
 
-/// How far the number of a cluster mate's update may be from the latest one known of it: with the epoch's
-/// 8 bits and those of a port, 40 are left to be guessed.
+/// How far the number of a cluster mate's update may be from the latest one known of it, or of those who have
+/// come furthest: with the epoch's 8 bits and those of a port, 40 are left to be guessed.
 const AHEAD: u32 = 1 << 13;
 
 /// The latest number of each cluster mate's updates, and of the Acks to those that came by other appliances.
@@ -25,20 +25,25 @@ impl Numbers {
         Self { next: vec![base; usize::from(ranks) + 1].into_boxed_slice() }
     }
 
-    /// True if the rank's updates have come as far as this number, or not much further. An older one will do:
-    /// answers overtake each other.
-    fn admits(&mut self, rank: u16, psn: u32) -> bool {
-        let (others, ranks) = match self.next.split_last_mut() {
-            Some(split) => split,
-            None => return false,
+    /// True if the rank's updates have come as far as this number, or not much further, or not much further
+    /// than those of others and this worker's `own`: whoever is combined into others' updates for long is not
+    /// named meanwhile, and sends as many. An older one will do: answers overtake each other.
+    fn admits(&mut self, own: u32, rank: u16, psn: u32) -> bool {
+        let ranks = self.next.len() - 1;
+        let at = if rank == APPLIANCE_RANK { ranks } else { usize::from(rank) };
+        let Some(&known) = self.next.get(at).filter(|_| at < ranks || rank == APPLIANCE_RANK) else {
+            return false;
         };
-        let named = if rank == APPLIANCE_RANK { Some(others) } else { ranks.get_mut(usize::from(rank)) };
-        let Some(next) = named else { return false };
-        let ahead = psn.wrapping_sub(*next);
-        if ahead < AHEAD {
+        let further = |&mate: &u32| Some(mate.wrapping_sub(known)).filter(|&further| further < 1 << 31);
+        let mates = self.next.iter().take(if at < ranks { ranks } else { 0 });
+        let own = (at < ranks).then_some(&own);
+        let reach = mates.chain(own).filter_map(further).max().unwrap_or(0);
+        let ahead = psn.wrapping_sub(known);
+        let admitted = ahead < reach.saturating_add(AHEAD);
+        if let Some(next) = self.next.get_mut(at).filter(|_| admitted) {
             *next = psn.wrapping_add(1);
         }
-        ahead < AHEAD || ahead >= AHEAD.wrapping_neg()
+        admitted || ahead >= AHEAD.wrapping_neg()
     }
 }
 
@@ -52,7 +57,7 @@ impl AsyncSession {
     pub(super) fn is_genuine(&mut self, header: &Header) -> bool {
         let (rank, psn) = (header.rank, header.psn);
         if rank != self.membership().identity.rank {
-            return self.numbers.admits(rank, psn);
+            return self.numbers.admits(self.next_psn, rank, psn);
         }
         self.outstanding.has(psn) || self.offer.is_some() && psn == self.initial_psn()
     }
@@ -78,3 +83,6 @@ impl AsyncSession {
         genuine
     }
 }
+
+#[cfg(test)]
+mod tests;

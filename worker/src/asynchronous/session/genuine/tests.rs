@@ -1,0 +1,22 @@
+use super::*;
+
+#[test]
+fn a_mate_that_has_not_been_named_for_long_is_known_by_how_far_others_are() {
+    for base in [0, 5, u32::MAX - 10_000] {
+        let mut numbers = Numbers::new(base, 3);
+        let at = |number: u32| base.wrapping_add(number);
+        // Rank 1 is named in all Acks, and rank 2 in none; this worker sends as many.
+        for number in (0..30_000).step_by(100) {
+            assert!(numbers.admits(at(number), 1, at(number)));
+        }
+        assert!(!numbers.admits(at(29_900), 2, at(29_901 + AHEAD)), "too far");
+        assert!(numbers.admits(at(29_900), 2, at(29_900)));
+        assert!(!numbers.admits(at(29_900), 2, at(29_900 - AHEAD - 1)), "too old");
+        // Nobody named another than itself.
+        assert!(numbers.admits(at(60_000), 0, at(60_000)), "as far as this worker");
+        assert!(!numbers.admits(at(0), 3, at(0)), "no rank");
+        // What other appliances count has nothing to do with that.
+        assert!(!numbers.admits(at(60_000), APPLIANCE_RANK, at(60_000)));
+        assert!(numbers.admits(at(60_000), APPLIANCE_RANK, at(AHEAD - 1)));
+    }
+}
