@@ -149,9 +149,8 @@ impl JobRecord {
         let rank = self.ranks[at];
         let resumes = wanted.is_some_and(|claim| claim.contains(self.epoch));
         if rank.left && !resumes && !back && self.someone_is_inside(now) {
-            // Those who are still inside an operation end it first, unless it is to go on with them. Whoever
-            // asks has proved who he is: without the generation he would take each answer for news.
-            return Err(Decision::of(Status::Pending));
+            // Those who are still inside an operation end it first, unless it is to go on with them.
+            return Err(Decision::of(Status::Pending).hidden());
         }
         // Whoever comes from another appliance may come from a generation with this one's number.
         let alike = resumes && self.uplink.is_none();

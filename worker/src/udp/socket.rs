@@ -74,9 +74,15 @@ impl Socket {
         if ports.count() == 1 {
             return Self::open(bind, peer);
         }
-        // Of ports that may be shared the system could choose one that another worker has.
-        let udp = UdpSocket::bind(bind.unwrap_or(any(peer)))?;
-        setsockopt(&udp, sockopt::ReusePort, &true)?;
+        let wanted = bind.unwrap_or(any(peer));
+        let udp = if wanted.port() == 0 {
+            // Of ports that may be shared the system could choose one that another worker has.
+            let udp = UdpSocket::bind(wanted)?;
+            setsockopt(&udp, sockopt::ReusePort, &true)?;
+            udp
+        } else {
+            shared(wanted)?
+        };
         prepare(&udp, peer)?;
         let local = udp.local_addr()?;
         let others = (1..ports.count()).map(|at| {
