@@ -99,7 +99,7 @@ def test_groups_of_other_backends_are_as_ever(kind: Any) -> None:
 
 
 def test_a_work_that_has_ended_keeps_no_memory(groups: Groups) -> None:
-    """Tensors that nobody else has go, though the Work is still there; those that somebody has are told."""
+    """Tensors that nobody else has go in time, though the Work is there; those that somebody has are told."""
 
     def act(group: Group) -> None:
         kept, lost = torch.ones(1000), torch.ones(1000)
@@ -110,6 +110,10 @@ def test_a_work_that_has_ended_keeps_no_memory(groups: Groups) -> None:
             assert future.wait()[0].tolist() == [RANKS] * 1000
         seen = weakref.ref(lost)
         del lost, future, futures
+        gc.collect()
+        assert works[1].result()[0].tolist() == [RANKS] * 1000
+        for _ in range(8):
+            group.allreduce([torch.ones(1)], options()).wait()
         gc.collect()
         assert seen() is None
         assert works[0].result()[0] is kept

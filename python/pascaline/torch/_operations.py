@@ -19,6 +19,8 @@ from ._tensors import is_here
 from ._works import made
 
 _KEPT = 256
+# So many results are to be had of a Work alone. Of those before, whoever wants them holds the tensors.
+_WHOLE = 8
 
 
 class Operation:
@@ -38,12 +40,17 @@ class Operation:
         # Of its tensors, until it has them.
         self.future: Any = None
         self._tensors: Any = tensors
+        self._over = False
         self._finish: Callable[[], Arrival | None] | None = finish
 
     @property
     def tensors(self) -> list[Any]:
-        """Its tensors; once it has ended, those that somebody else still has."""
-        return _there(self._tensors) if self.ended else self._tensors
+        """Its tensors; once it is long over, those that somebody else still has."""
+        return _there(self._tensors) if self._over else self._tensors
+
+    def forget(self) -> None:
+        """Keeps nobody's memory any more: a Work lives on for a while."""
+        self._over, self._tensors = True, _seen(self._tensors)
 
     def end(self) -> None:
         """Ends it, well or not. Ctrl-C in the middle leaves it as it is."""
@@ -55,8 +62,7 @@ class Operation:
             raise
         except BaseException as error:
             self.error = error
-        # A Work lives on for a while, and must not keep anybody's memory.
-        self._finish, self._tensors = None, _seen(self._tensors)
+        self._finish = None
         self.ended = True
 
 
@@ -81,6 +87,8 @@ class Line:
         # C++ holds a Work by what it was made of, which is of no use without the Python object: those that
         # have not ended are kept alive, and the latest ones, which C++ may be handing on.
         self._kept: deque[Work] = deque(maxlen=_KEPT)
+        # The latest ones that have ended, with their tensors.
+        self._ended: deque[Operation] = deque()
         self._promised: queue.SimpleQueue[tuple[Operation, Any, list[Any]] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -96,7 +104,11 @@ class Line:
         with self._lock:
             while not operation.ended and self._waiting:
                 self._waiting[0].end()
-                self._waiting.popleft().work = None
+                ended = self._waiting.popleft()
+                ended.work = None
+                self._ended.append(ended)
+            while len(self._ended) > _WHOLE:
+                self._ended.popleft().forget()
         if operation.error:
             raise operation.error
 
