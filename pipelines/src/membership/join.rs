@@ -7,7 +7,6 @@ use pascaline_wire::frame::Address;
 
 use super::claim::Claim;
 use super::job::{Decision, JobRecord, Names, Phase, source};
-use super::leave::waits;
 use super::offer::{Offer, agreed};
 use super::progress::Called;
 use super::rank::{Joined, Latest, Overtaken, Rank};
@@ -305,9 +304,8 @@ impl JobRecord {
     /// True if a member has said within a second that it is inside an operation, and which: between them
     /// some say that they are alive.
     fn someone_is_inside(&self, now: Duration) -> bool {
-        let called = |rank: &Rank| rank.joined.and_then(|joined| joined.called);
-        let inside = |rank: &Rank| waits(rank, now) && called(rank).is_some_and(|it| it.is_under_way());
-        matches!(self.phase, Phase::Complete { .. }) && self.ranks.iter().any(inside)
+        let inside = || self.called_lately(now).any(|(_, called)| called.is_under_way());
+        matches!(self.phase, Phase::Complete { .. }) && inside()
     }
 
     /// A rank becomes a member of the present generation.

@@ -181,7 +181,7 @@ impl JobRecord {
 
     /// Likewise of those who still say so: whoever gets on without waiting says nothing, and what it said is
     /// over.
-    fn called_lately(&self, now: Duration) -> impl Iterator<Item = (u16, Called)> {
+    pub(super) fn called_lately(&self, now: Duration) -> impl Iterator<Item = (u16, Called)> {
         let lately = move |&(rank, _): &(u16, Called)| waits(&self.ranks[usize::from(rank)], now);
         self.called().filter(lately)
     }
