@@ -109,13 +109,7 @@ pub(crate) fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         );
         Ok(appliances)
     });
-    match usable {
-        Ok(appliances) => run(args, appliances),
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            Ok(ExitCode::from(REFUSED))
-        }
-    }
+    parse::told(usable).map_or(Ok(ExitCode::from(REFUSED)), |appliances| run(args, appliances))
 }
 
 fn run(args: &BenchArgs, appliances: Appliances) -> anyhow::Result<ExitCode> {

@@ -90,12 +90,8 @@ const TEND: Duration = Duration::from_millis(20);
 pub(crate) fn command(args: &CommandArgs) -> anyhow::Result<ExitCode> {
     let args = &CommandArgs { who: args.who.placed()?.who, ..args.clone() };
     let RankArgs { job, rank, .. } = &args.who;
-    let appliances = match parse::appliances(&args.who.appliance) {
-        Ok(appliances) => appliances,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            return Ok(ExitCode::from(REFUSED));
-        }
+    let Some(appliances) = parse::told(parse::appliances(&args.who.appliance)) else {
+        return Ok(ExitCode::from(REFUSED));
     };
     let config = Config {
         payload: args.payload,

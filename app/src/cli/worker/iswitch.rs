@@ -91,12 +91,8 @@ fn solution(args: &IswitchArgs) -> Vec<f32> {
 /// If the appliance's address cannot be resolved.
 pub(crate) fn iswitch(args: &IswitchArgs) -> anyhow::Result<ExitCode> {
     let args = &IswitchArgs { who: args.who.placed()?.who, ..args.clone() };
-    let appliances = match parse::appliances(&args.who.appliance) {
-        Ok(appliances) => appliances,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            return Ok(ExitCode::from(REFUSED));
-        }
+    let Some(appliances) = parse::told(parse::appliances(&args.who.appliance)) else {
+        return Ok(ExitCode::from(REFUSED));
     };
     let config = Config {
         deadline: args.deadline,

@@ -29,6 +29,11 @@ pub(super) fn appliances(list: &str) -> anyhow::Result<Appliances> {
     Appliances::read(list, appliance)
 }
 
+/// What was read of the arguments; where that is of no use, it is told.
+pub(super) fn told<T>(read: anyhow::Result<T>) -> Option<T> {
+    read.inspect_err(|error| eprintln!("error: {error:#}")).ok()
+}
+
 /// The one appliance of a command whose workers cannot turn to another.
 ///
 /// # Errors
