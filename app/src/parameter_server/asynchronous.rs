@@ -1,6 +1,6 @@
 //! The server of jobs that train asynchronously (Olaf), for a driver.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
@@ -15,6 +15,10 @@ use super::checkpoints::Checkpoints;
 use super::snapshot::{Ages, AsyncSnapshot, ClusterSnapshot};
 use pascaline_pipelines::jobs::ServedJob;
 
+/// How long a model that no file keeps waits for workers. Those of an appliance that starts again are back
+/// sooner, or have given up by then; whoever comes later begins anew.
+const VACANT: Duration = Duration::from_secs(10);
+
 /// Nanoseconds since 1970.
 pub(super) fn unix_ns() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -27,6 +31,8 @@ pub(super) struct AsyncLoop {
     server: AsyncServer,
     /// The jobs of this kind.
     jobs: BTreeSet<u16>,
+    /// Since when nobody has been in a job.
+    vacant: BTreeMap<u16, Duration>,
     log: Option<BufWriter<File>>,
     checkpoints: Option<Checkpoints>,
 }
@@ -36,6 +42,7 @@ impl AsyncLoop {
         Self {
             server: AsyncServer::new(settings),
             jobs: jobs.into_iter().collect(),
+            vacant: BTreeMap::new(),
             log: None,
             checkpoints: None,
         }
@@ -71,6 +78,7 @@ impl AsyncLoop {
     pub(super) fn set_job(&mut self, job: &ServedJob) {
         let &ServedJob { job: id, fan_in, epoch, payload, .. } = job;
         let wanted = AsyncJob { fan_in, epoch, payload };
+        self.vacant.remove(&id);
         if self.server.clusters().all(|(there, cluster)| there != id || *cluster.job() != wanted) {
             info!(job = id, epoch, ranks = fan_in, payload, "serving asynchronously");
             self.server.set_job(id, wanted);
@@ -83,10 +91,25 @@ impl AsyncLoop {
         }
     }
 
+    /// Nobody is in a job (now): its model waits for those who come, for a while if no file keeps it.
+    pub(super) fn await_job(&mut self, now: Duration, job: u16) {
+        let since = *self.vacant.entry(job).or_insert(now);
+        if self.checkpoints.is_none() && now.saturating_sub(since) >= VACANT {
+            self.remove_job(job);
+        }
+    }
+
+    /// Forgets a job. Its model goes on where a file keeps it, as after a start.
     pub(super) fn remove_job(&mut self, job: u16) {
+        self.vacant.remove(&job);
+        let kept = self.checkpoints.as_mut().and_then(|checkpoints| {
+            checkpoints.keep_now(&self.server);
+            self.server.keep(job)
+        });
         if self.server.remove_job(job) {
             info!(job, "no longer serving");
         }
+        kept.into_iter().for_each(|kept| self.server.restore(kept));
     }
 
     /// Handles a datagram of one of these jobs. Tells the number of the job if it belongs to no generation of
@@ -154,3 +177,6 @@ impl AsyncLoop {
         self.log.as_mut().map_or(Ok(()), std::io::Write::flush).context("writing the log of updates")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,7 +74,8 @@ impl Checkpoints {
         }
     }
 
-    fn keep_now(&mut self, server: &AsyncServer) {
+    /// Keeps what has changed, whenever the last time was.
+    pub(super) fn keep_now(&mut self, server: &AsyncServer) {
         let Some((sender, _)) = &self.writer else { return };
         for (job, cluster) in server.clusters() {
             if self.written.get(&job) != Some(&cluster.version())

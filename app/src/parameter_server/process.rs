@@ -228,7 +228,8 @@ impl Process {
                 Ok((header, body)) if header.kind == Kind::Control => {
                     match Control::parse_with_trailer(&header, body) {
                         Ok((control, _)) => {
-                            counts.note(registrar.answer(now, &header, &control), server, asynchronous);
+                            let answer = registrar.answer(now, &header, &control);
+                            counts.note(now, answer, server, asynchronous);
                         }
                         Err(_) => counts.controls_ignored += 1,
                     }
@@ -277,12 +278,11 @@ impl Process {
 }
 
 impl Counts {
-    fn note(&mut self, answer: Answer, server: &mut ServerLoop, asynchronous: &mut AsyncLoop) {
+    fn note(&mut self, now: Duration, answer: Answer, server: &mut ServerLoop, asynchronous: &mut AsyncLoop) {
         match answer {
             Answer::Serve(job) if asynchronous.is_for(job.job) => asynchronous.set_job(&job),
-            Answer::Nothing(job) | Answer::NotYet(job) if asynchronous.is_for(job) => {
-                asynchronous.remove_job(job);
-            }
+            Answer::NotYet(job) if asynchronous.is_for(job) => asynchronous.await_job(now, job),
+            Answer::Nothing(job) if asynchronous.is_for(job) => asynchronous.remove_job(job),
             Answer::Serve(job) => server.set_job(&job),
             Answer::Nothing(job) => server.remove_job(job),
             Answer::NotYet(job) => server.await_job(job),

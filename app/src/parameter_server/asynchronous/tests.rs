@@ -1,0 +1,82 @@
+use pascaline_aggregator::Order;
+use pascaline_wire::{Element, Flags};
+
+use super::*;
+
+const JOB: ServedJob =
+    ServedJob { job: 1, fan_in: 2, epoch: 5, needed: 2, order: Order::Arrival, payload: 8 };
+
+/// The weights that a worker begins with.
+fn first(epoch: u8, weights: [f32; 2]) -> Vec<u8> {
+    let header = Header {
+        kind: Kind::Gradient,
+        flags: Flags::BYPASS,
+        element: Element::F32_SUM,
+        job: 1,
+        rank: 0,
+        psn: u32::MAX,
+        fan_in: 2,
+        count: 1,
+        priority: 0,
+        wnd_cap: 0,
+        tree: 0,
+        epoch,
+    };
+    header.to_bytes().into_iter().chain(weights.into_iter().flat_map(f32::to_le_bytes)).collect()
+}
+
+fn trained() -> AsyncLoop {
+    let mut server = AsyncLoop::new(Settings::default(), [1]);
+    server.set_job(&JOB);
+    assert_eq!(server.receive(0, &first(5, [1.0, 2.0])), None);
+    server
+}
+
+fn weights(server: &AsyncLoop) -> Option<Vec<f32>> {
+    server.server.keep(1).map(|kept| kept.weights)
+}
+
+#[test]
+fn a_model_waits_for_the_workers_of_an_appliance_that_has_started_again() {
+    let mut server = trained();
+    for tenths in 0..100 {
+        server.await_job(Duration::from_millis(100 * tenths), 1);
+    }
+    server.set_job(&ServedJob { epoch: 9, ..JOB });
+    assert_eq!(server.receive(0, &first(9, [7.0, 7.0])), None);
+    assert_eq!(weights(&server), Some(vec![1.0, 2.0]), "the first weights win");
+    // Long after that nobody is in the job for as long again.
+    server.await_job(Duration::from_secs(100), 1);
+    server.await_job(Duration::from_secs(109), 1);
+    assert_eq!(weights(&server), Some(vec![1.0, 2.0]));
+}
+
+#[test]
+fn who_comes_long_after_all_have_left_begins_anew() {
+    let mut server = trained();
+    server.await_job(Duration::from_secs(100), 1);
+    server.await_job(Duration::from_secs(110), 1);
+    assert_eq!(weights(&server), None);
+    server.set_job(&ServedJob { epoch: 6, ..JOB });
+    assert_eq!(server.receive(0, &first(6, [7.0, 7.0])), None);
+    assert_eq!(weights(&server), Some(vec![7.0, 7.0]));
+}
+
+#[test]
+fn a_model_that_a_file_keeps_goes_on_whenever_workers_come() {
+    let directory = std::env::temp_dir().join(format!("pascaline-models-{}", std::process::id()));
+    let mut server = AsyncLoop::new(Settings::default(), [1]);
+    server.keep_in(&directory).unwrap();
+    server.set_job(&JOB);
+    assert_eq!(server.receive(0, &first(5, [1.0, 2.0])), None);
+    server.await_job(Duration::from_secs(0), 1);
+    server.await_job(Duration::from_secs(1000), 1);
+    assert_eq!(weights(&server), Some(vec![1.0, 2.0]), "nobody there for long");
+    // The appliance no longer knows the job, for a while.
+    server.remove_job(1);
+    server.set_job(&ServedJob { epoch: 7, ..JOB });
+    assert_eq!(weights(&server), Some(vec![1.0, 2.0]));
+    server.flush().unwrap();
+    assert!(directory.join("job-1.model").exists());
+    std::fs::remove_dir_all(directory).unwrap();
+}
