@@ -22,8 +22,9 @@ pub struct PsnWindow {
     /// Read by all lcores for every packet. Written by whichever lcore sees that they lag (`publish`).
     shared: CachePadded<Words>,
     /// One past the highest result of each lcore that the shared words may not know of. Each is written by
-    /// that lcore alone (`completed`), when it gives out a result, and read by all, when the words do not
-    /// admit a PSN. Nothing else is published by any of these fields, so no access needs an order.
+    /// that lcore (`completed`), when it gives out a result, and by others where it has given out none for a
+    /// quarter of all PSNs (`publish`); read by all, when the words do not admit a PSN. Nothing else is
+    /// published by any of these fields, so no access needs an order.
     ends: Box<[CachePadded<AtomicU32>]>,
     /// S; 0 where results change nothing.
     spread: u32,
@@ -202,6 +203,14 @@ impl PsnWindow {
         let first = if behind.wrapping_sub(first) < 1 << 31 { behind } else { first };
         self.shared.first.store(first, Ordering::Relaxed);
         self.shared.count.store(end.wrapping_add(self.spread).wrapping_sub(first), Ordering::Relaxed);
+        // An lcore that gives out no results any more must not be taken for one that is ahead, once PSNs have
+        // come round to what it noted.
+        for own in &self.ends {
+            let noted = own.load(Ordering::Relaxed);
+            if (1 << 30..3 << 30).contains(&end.wrapping_sub(noted)) {
+                let _ = own.compare_exchange(noted, end, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
     }
 }
 

@@ -74,6 +74,21 @@ fn an_lcore_that_has_been_idle_for_half_the_numbers_does_not_move_the_window() {
 }
 
 #[test]
+fn an_lcore_that_gave_out_a_result_once_does_not_move_the_window_when_psns_have_come_round() {
+    const SPREAD: u16 = 60_000;
+    let window = PsnWindow::new(0, 0, SPREAD, 2);
+    window.completed(1, 0);
+    // Lcore 1 gives out nothing any more.
+    let (mut end, spread) = (0u32, u32::from(SPREAD));
+    while end < u32::MAX - 10 {
+        end = end.saturating_add(spread).min(u32::MAX - 10);
+        window.completed(0, end - 1);
+    }
+    assert!(!window.has(end.wrapping_add(spread)), "S ahead of the highest result, and no more");
+    assert!(window.has(end.wrapping_sub(2 * spread)), "2 S behind it, and no less");
+}
+
+#[test]
 fn closed_admits_nothing_and_unlimited_everything() {
     let (closed, unlimited) = (PsnWindow::closed(), PsnWindow::unlimited());
     for psn in [0, 1, 1 << 31, u32::MAX] {
