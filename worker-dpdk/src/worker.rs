@@ -16,6 +16,10 @@ use zerocopy::IntoBytes as _;
 use crate::config::{DpdkConfig, DpdkJoinError};
 use crate::link::{BURST, Link};
 
+/// What seems late may lie in the ring, after a thread has not been scheduled: so many full bursts are read
+/// before what is due is done, and what is due is done even if they go on.
+const FULL_BURSTS: u32 = 64;
+
 /// A member of a job over a DPDK port, by [`Dpdk::join`]; otherwise as [`pascaline_worker::Worker`].
 pub struct DpdkWorker {
     config: Config,
@@ -166,12 +170,13 @@ impl DpdkWorker {
 
     /// Runs what the session has begun to its end.
     fn drive(&mut self, tensor: &mut [u8]) -> Event {
-        let mut idle = 0_u32;
+        let (mut idle, mut full) = (0_u32, 0_u32);
         loop {
             self.link.send(&mut self.session, self.origin.elapsed(), tensor);
             let (heard, mut event) = self.link.receive(&mut self.session, self.origin, tensor);
-            // What lies in the ring is read first, as over a socket.
-            if heard < BURST {
+            full = if heard < BURST { 0 } else { full + 1 };
+            if full.is_multiple_of(FULL_BURSTS) {
+                full = 0;
                 event = event.or_else(|| self.session.handle_timeout(self.origin.elapsed()));
             }
             if let Some(event) = event {
@@ -186,7 +191,7 @@ impl DpdkWorker {
 
     /// As [`pascaline_worker::Worker::tend`].
     pub fn tend(&mut self) {
-        loop {
+        for _ in 0..FULL_BURSTS {
             let (heard, _) = self.link.receive(&mut self.session, self.origin, &mut []);
             self.link.send(&mut self.session, self.origin.elapsed(), &[]);
             if heard < BURST {
@@ -222,5 +227,14 @@ impl DpdkWorker {
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         self.session.counters()
+    }
+}
+
+impl Drop for DpdkWorker {
+    /// Nobody has to wait for a worker that is no more, and its rank is free for the next one.
+    fn drop(&mut self) {
+        let now = self.origin.elapsed();
+        self.session.abandon(now);
+        self.link.finish(&mut self.session, now, &[]);
     }
 }
