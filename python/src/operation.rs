@@ -56,8 +56,9 @@ impl Kept {
     }
 
     /// Elements of the tensor; none before the first call has ended.
-    fn __len__(&self) -> usize {
-        lock(&self.0).kept().len()
+    fn __len__(&self, py: Python<'_>) -> usize {
+        // A call that uses it keeps it until its end.
+        py.detach(|| lock(&self.0).kept().len())
     }
 }
 

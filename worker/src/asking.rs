@@ -35,6 +35,11 @@ impl Asking {
         self.next.min(self.end)
     }
 
+    /// When patience ends.
+    pub(crate) const fn end(&self) -> Duration {
+        self.end
+    }
+
     pub(crate) fn is_over(&self, now: Duration) -> bool {
         now >= self.end
     }

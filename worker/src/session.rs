@@ -242,7 +242,8 @@ impl Session {
         };
         let waits = self.operation.is_some() || self.commanding.is_some();
         let closed = self.way.closes().filter(|_| waits);
-        let commanding = self.commanding.as_ref().map(Commanding::poll_timeout);
+        let in_doubt = self.rejoin.is_some();
+        let commanding = self.commanding.as_ref().map(|commanding| commanding.poll_timeout(in_doubt));
         [running, requests, recovery, closed, commanding, self.inquiry.poll_timeout(), self.next_turn()]
             .into_iter()
             .flatten()

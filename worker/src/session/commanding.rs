@@ -146,8 +146,9 @@ pub(super) struct Commanding {
 }
 
 impl Commanding {
-    pub(super) fn poll_timeout(&self) -> Duration {
-        self.asking.poll_timeout()
+    /// When to ask again, or the end. Nothing is asked while the generation is `in_doubt`.
+    pub(super) fn poll_timeout(&self, in_doubt: bool) -> Duration {
+        if in_doubt { self.asking.end() } else { self.asking.poll_timeout() }
     }
 
     /// True if a packet about this PSN shows that it is obeyed.

@@ -130,6 +130,29 @@ fn after_its_own_reset_it_goes_on_from_nothing() {
 }
 
 #[test]
+fn while_its_generation_is_in_doubt_it_asks_about_that_alone_and_sleeps_between() {
+    let mut session = Asking::new(Session::new(MEMBERSHIP, 4));
+    request(&mut session, ms(0));
+    assert_eq!(handle(&mut session, ms(1), &ack(Action::Join, Status::WrongEpoch, NEXT, 0)), None);
+    session.command(ms(1), Command::Halt, PATIENCE).unwrap();
+    let (mut now, mut wakes) = (ms(1), 0);
+    let event = loop {
+        assert!(sent(&mut session, now).iter().all(|(_, body)| body[0] == Action::Join as u8));
+        let due = session.poll_timeout().unwrap();
+        assert!(due > now, "it is woken for what cannot be sent");
+        now = due;
+        wakes += 1;
+        if let Some(event) = session.handle_timeout(now) {
+            break event;
+        }
+    };
+    assert_eq!(now, ms(1) + PATIENCE);
+    assert!(wakes < 100, "{wakes}");
+    let Event::Commanded(Err(failure)) = event else { panic!("{event:?}") };
+    assert!(failure.to_string().starts_with("halt: no answer in 5.0s"), "{failure}");
+}
+
+#[test]
 fn not_while_an_operation_runs_nor_after_it_has_left() {
     let (mut session, _) = running();
     assert_eq!(session.command(ms(1), Command::Halt, PATIENCE), Err(StartError::Busy));
