@@ -49,7 +49,8 @@ pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     /// Key, and in the byte above it the element. Written by `begin` and `install`; every lookup compares it.
     name: u64,
     /// The ranks inside. Written by `admit`, `admit_missing`, `admit_combined` and `begin`; read by `agrees`,
-    /// reminders, sweeps and `append_bitmap`.
+    /// `remind`, `keep_fast`, sweeps and `append_bitmap`. Says something while the slot is open or keeps
+    /// contributions; with a result it is what was left.
     ranks: RankSet<WORDS>,
     /// Where the accumulator's payload lies while the slot is open: going through the packet would cost the
     /// cache line of its descriptor. With a result: its descriptor. With kept contributions: the line that

@@ -1,7 +1,9 @@
 //! One lcore: a turn takes a burst from every port and brings each packet to its end.
 //!
-//! A gradient's way from `rx_burst` to `tx_burst`; the numbered steps come back to `Lcore::handle`, which
-//! knows the next one. To emit, the fourth in the README's picture, is the end of the third:
+//! A gradient's way from `rx_burst` to `tx_burst`. The first of the numbered steps comes back to
+//! `Lcore::burst`, the others to `Lcore::handle`, which know the next one. Within the third, the slot answers
+//! with an `Admission` and the shard with an `Outcome`, by which `add_singly` opens, takes or recycles. To
+//! emit, the fourth in the README's picture, is the end of the third:
 //!
 //! ```text
 //! 1 receive  io.receive → rx_burst (in the appliance: `DpdkIo` in `app/src/appliance/ports.rs`)
