@@ -175,7 +175,7 @@ impl JobRecord {
             claim,
             heard: now,
             alive: now,
-            waiting: None,
+            beat: None,
             number: header.psn,
             workers: header.count.max(1),
             is_appliance: header.count > 0,
@@ -279,7 +279,7 @@ impl JobRecord {
         let claim = if forming { self.claim_now(now, at, wanted) } else { None };
         if let Some(joined) = &mut self.ranks[at].joined {
             joined.heard = now;
-            joined.waiting = if forming { joined.waiting } else { Some(now) };
+            joined.beat = if forming { joined.beat } else { Some(now) };
             // Whoever waits may wait for somebody who has been silent for long.
             if self.overdue || self.due.is_none() {
                 self.due = Some(now);

@@ -6,7 +6,7 @@ use pascaline_wire::control::Status;
 
 use super::job::{Decision, JobRecord, Phase, count, source};
 use super::progress::Called;
-use super::rank::Rank;
+use super::rank::{Joined, Rank};
 use super::reply::ControlRequest;
 
 /// For so long after its last heartbeat a rank counts as waiting inside an operation: ten heartbeats, of
@@ -98,8 +98,10 @@ impl JobRecord {
     }
 }
 
-/// True if a rank has said lately that it waits inside an operation.
+/// True if a rank has said lately that it waits inside an operation. Between operations some say that they
+/// are alive.
 pub(super) fn waits(rank: &Rank, now: Duration) -> bool {
     let recently = |at: Duration| at.saturating_add(WAITS) > now;
-    rank.present() && rank.joined.and_then(|joined| joined.waiting).is_some_and(recently)
+    let inside = |joined: &Joined| joined.called.is_some_and(|called| called.is_under_way());
+    rank.present() && rank.joined.filter(inside).and_then(|joined| joined.beat).is_some_and(recently)
 }

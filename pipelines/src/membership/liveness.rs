@@ -169,9 +169,9 @@ impl JobRecord {
     /// where no PSN can be complete without them: as long as others may need them, they are heard of.
     fn dead(&self, now: Duration, limit: Duration) -> Vec<u16> {
         let recently = |at: Duration| at.saturating_add(limit / 2) > now;
-        let waits = |rank: &Rank| {
-            rank.present() && rank.joined.and_then(|joined| joined.waiting).is_some_and(recently)
-        };
+        // Asynchronous ones never say that they wait.
+        let waits =
+            |rank: &Rank| rank.present() && rank.joined.and_then(|joined| joined.beat).is_some_and(recently);
         if !self.ranks.iter().any(waits) {
             return Vec::new();
         }

@@ -50,6 +50,11 @@ impl Called {
         self.call.is_under_way(self.bytes)
     }
 
+    /// As far as that, and nothing under way.
+    pub(super) const fn ended(self) -> Self {
+        Self { call: Call::ALLREDUCE, bytes: 0, ..self }
+    }
+
     /// A request that says so.
     pub(super) const fn describe(&self, request: Control) -> Control {
         let &Self { una: psn, element, first, call, bytes } = self;

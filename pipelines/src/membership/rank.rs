@@ -23,8 +23,8 @@ pub(super) struct Joined {
     pub(super) heard: Duration,
     /// Its last Query: an appliance sends them whether anybody waits or not.
     pub(super) alive: Duration,
-    /// The last heartbeat since the generation is complete.
-    pub(super) waiting: Option<Duration>,
+    /// The last heartbeat since the generation is complete; `called` is what it said.
+    pub(super) beat: Option<Duration>,
     /// The workers that it stands for.
     pub(super) workers: u16,
     /// It is an appliance, which has said how many these are.

@@ -139,7 +139,7 @@ impl JobRecord {
             number: 0,
             heard: now,
             alive: now,
-            waiting: None,
+            beat: None,
             workers: 1,
             is_appliance: false,
             hears: false,

@@ -308,13 +308,13 @@ impl Uplink {
         Some(self.waiting)
     }
 
-    /// A rank waits inside an operation.
+    /// A rank has sent a heartbeat; `called` is what those inside an operation say.
     pub(super) fn waits(&mut self, now: Duration, called: Option<Called>) {
         if self.granted().is_some() {
             if let Some(called) = called {
                 self.note_waiting(now, called);
             }
-            self.called = called.or(self.called);
+            self.called = called.or_else(|| self.called.map(Called::ended));
             let next = self.sent.map_or(now, |sent| sent.saturating_add(LAST_INTERVAL));
             self.due = Some(self.due.map_or(next, |due| due.min(next)));
         }

@@ -105,6 +105,12 @@ fn who_leaves_is_told_how_many_wait() {
     assert_eq!(plane.pass(secs(1)), Elapsed::default());
     let leave = |plane: &mut Plane, worker| told(&plane.ask(worker, Leave, 0, 0));
     assert_eq!(leave(&mut plane, &d), (Pending, 7, 0, 0), "the others compute");
+    let _ = plane.join(&a);
+    assert_eq!(
+        leave(&mut plane, &d),
+        (Pending, 7, 0, 0),
+        "also those that say meanwhile that they are alive"
+    );
     let _ = plane.wait(&[a, b], millis(300));
     assert_eq!(leave(&mut plane, &d), (Pending, 7, 2, 0));
     // Who has left waits for nothing.

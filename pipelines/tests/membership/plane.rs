@@ -115,16 +115,23 @@ impl Plane {
     /// The answer to a request, checked as far as all answers are alike.
     #[track_caller]
     pub(crate) fn ask(&mut self, worker: &Worker, action: Action, expected: u32, got: u32) -> Answer {
+        self.handle(request(worker, action, expected, got))
+    }
+
+    #[track_caller]
+    fn handle(&mut self, mut request: ControlRequest) -> Answer {
         self.now += STEP;
-        let mut request = request(worker, action, expected, got);
+        let (action, worker) = (request.control.action, (request.header.job, request.header.rank));
         // Later ones have larger numbers.
         request.at_ns = lcores(self.now);
         request.header.psn = u32::try_from(self.now.as_millis()).expect("a test is short");
         let answer = self.membership.handle(self.now, &request).expect("requests are answered");
         assert_eq!((answer.control.action, answer.control.answers), (Action::Ack, Some(action)));
-        assert_eq!(answer.control.session, worker.session);
-        assert_eq!((answer.header.kind, answer.header.job), (Kind::Control, worker.job));
-        assert_eq!(answer.header.rank, worker.rank);
+        assert_eq!(answer.control.session, request.control.session);
+        assert_eq!(
+            (answer.header.kind, answer.header.job, answer.header.rank),
+            (Kind::Control, worker.0, worker.1)
+        );
         answer
     }
 
@@ -176,7 +183,9 @@ impl Plane {
     /// What a member sends while it waits inside an operation.
     #[track_caller]
     pub(crate) fn heartbeat(&mut self, worker: &Worker) -> Answer {
-        self.join(worker)
+        let mut beat = request(worker, Action::Join, 0, control::generation(worker.epoch));
+        (beat.control.element, beat.control.bytes) = (Some(Element::F32_SUM), 4096);
+        self.handle(beat)
     }
 
     /// A Join that wants to go on with the worker's generation, in the one that the appliance is in.
