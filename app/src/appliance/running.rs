@@ -212,3 +212,6 @@ fn written_jobs(written: &mut toml::Table) -> &mut Vec<toml::Value> {
 fn is(job: &toml::Value, id: u16) -> bool {
     job.get("id").and_then(toml::Value::as_integer) == Some(i64::from(id))
 }
+
+#[cfg(test)]
+mod tests;

@@ -142,6 +142,8 @@ impl Config {
     }
 
     fn port_settings(&self, all: &mut Settings) {
+        // Lcores and parents know a port by its place, so their order is a setting, too.
+        all.list("ports", self.ports.iter().map(|port| &port.name));
         for port in &self.ports {
             let mut set = |key: &str, value: String| all.set(&format!("ports.{}.{key}", port.name), value);
             set("device", port.device.value.to_string());
