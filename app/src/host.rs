@@ -78,11 +78,42 @@ impl Host {
         })
     }
 
-    /// The interface of the default route, by which an operator is probably logged in.
-    pub(crate) fn default_route(&self) -> Option<String> {
-        let routes = self.text("proc/net/route")?;
-        let of_everything = |line: &&str| line.split_whitespace().nth(1) == Some("00000000");
-        routes.lines().find(of_everything)?.split_whitespace().next().map(str::to_owned)
+    /// The interfaces of the default routes, by which an operator is probably logged in: those of IPv4, then
+    /// those of IPv6.
+    pub(crate) fn default_routes(&self) -> Vec<String> {
+        let text = |path| self.text(path).unwrap_or_default();
+        let (v4, v6) = (text("proc/net/route"), text("proc/net/ipv6_route"));
+        let v4 = v4.lines().filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let (interface, destination) = (words.next()?, words.next()?);
+            (destination == "00000000").then_some(interface)
+        });
+        // Destination and length come first, the interface last. Where there is no route, one to lo says so.
+        let v6 = v6.lines().filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [destination, "00", .., interface] = words[..] else { return None };
+            (destination.bytes().all(|digit| digit == b'0') && interface != "lo").then_some(interface)
+        });
+        let mut found: Vec<String> = Vec::new();
+        for interface in v4.chain(v6) {
+            if !found.iter().any(|known| known == interface) {
+                found.push(interface.to_owned());
+            }
+        }
+        found
+    }
+
+    /// The interfaces that the default routes go over, with those below them: of a bond, a VLAN or a bridge
+    /// the kernel links to what it is made of.
+    pub(crate) fn login(&self) -> BTreeSet<String> {
+        let (mut found, mut to_see) = (BTreeSet::new(), self.default_routes());
+        while let Some(interface) = to_see.pop() {
+            let below = self.names(format!("sys/class/net/{interface}"));
+            if found.insert(interface) {
+                to_see.extend(below.iter().filter_map(|name| name.strip_prefix("lower_").map(str::to_owned)));
+            }
+        }
+        found
     }
 
     /// Whether this process has a capability in effect, by its number.

@@ -85,6 +85,31 @@ fn the_card_of_the_login_is_shared_and_not_taken() {
     assert!(ended.err.contains("net_kernel"), "{}", ended.err);
 }
 
+/// The route may be one of IPv6 only, and go over a bridge over a VLAN over a bond over cards.
+#[test]
+fn a_card_of_the_login_is_known_below_bonds_vlans_and_bridges() {
+    let tree = Tree::server();
+    tree.above("bond0", &["eno1", "ens1"]);
+    tree.above("bond0.7", &["bond0"]);
+    tree.above("br0", &["bond0.7", "br0"]);
+    tree.default_route("br0");
+    for of_6 in [false, true] {
+        if of_6 {
+            tree.remove("proc/net/route");
+            tree.default_route_6("br0");
+        }
+        let ended = init(&tree, &[]);
+        for card in ["0000:02:00.0", "0000:81:00.0"] {
+            assert!(!ended.out.contains(card), "{}", ended.out);
+            assert!(ended.err.contains(&format!("{card} carries this machine's default route")), "{ended:?}");
+        }
+    }
+    tree.remove("sys/bus/pci/devices/0000:01:00.0");
+    has(&init(&tree, &[]), &["device = \"net_kernel0,iface=br0\""]);
+    tree.default_route_6("eno1");
+    has(&init(&tree, &[]), &["device = \"0000:81:00.0\""]);
+}
+
 #[test]
 fn a_machine_without_a_card_gets_an_interface() {
     let tree = Tree::empty();

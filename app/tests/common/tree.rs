@@ -92,6 +92,32 @@ impl Tree {
         self.file("proc/net/route", &routes);
     }
 
+    /// The interface of the default route of IPv6.
+    pub(crate) fn default_route_6(&self, interface: &str) {
+        let (any, via) = ("0".repeat(32), format!("fe80{}1", "0".repeat(27)));
+        let route = |destination: &str, length, via: &str, interface| {
+            format!(
+                "{destination} {length} {any} 00 {via} 00000400 00000002 00000000 00000003 {interface:>8}\n"
+            )
+        };
+        let link = format!("fe80{}", "0".repeat(28));
+        let routes = [
+            route(&link, "40", &any, "ens1"),
+            route(&any, "00", &via, interface),
+            route(&any, "00", &any, "lo"),
+        ];
+        self.file("proc/net/ipv6_route", &routes.concat());
+    }
+
+    /// An interface made of others.
+    pub(crate) fn above(&self, name: &str, below: &[&str]) {
+        self.interface(name, None, 1500);
+        for lower in below {
+            let path = format!("sys/devices/virtual/net/{name}/lower_{lower}");
+            self.link(&path, &format!("../../../net/{lower}"));
+        }
+    }
+
     /// Hugepages of 2 MiB, on the machine and on node 0.
     pub(crate) fn hugepages(&self, reserved: u32, free: u32) {
         for place in ["sys/kernel/mm/hugepages", "sys/devices/system/node/node0/hugepages"] {

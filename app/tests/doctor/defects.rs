@@ -105,6 +105,19 @@ fn devices() -> Vec<Defect> {
             "lose this machine",
         ),
         (
+            "the card of the login, which is IPv6 over a VLAN",
+            |t, c| {
+                t.remove("proc/net/route");
+                t.above("vlan7", &["eno1"]);
+                t.default_route_6("vlan7");
+                swap(c, "0000:01:00.0", "0000:02:00.0");
+            },
+            "driver",
+            "fail",
+            "default route",
+            "lose this machine",
+        ),
+        (
             "a card that is not there",
             |_, c| swap(c, "0000:01:00.0", "0000:05:00.0"),
             "driver",

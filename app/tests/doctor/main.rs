@@ -114,6 +114,10 @@ fn without_a_configuration_it_says_which_cards_there_are() {
     let spare = finding(&ended, "driver", "0000:81:00.0 [8086:10fb] (ens1): driver ixgbe");
     assert_eq!(spare["status"], "warn");
     assert!(spare["remedy"].as_str().unwrap().contains("--bind=vfio-pci 0000:81:00.0"), "{spare}");
+    tree.above("bond0", &["ens1"]);
+    tree.default_route_6("bond0");
+    let ended = pascaline(&["doctor", "--json", "--root", &tree.root()]);
+    assert_eq!(finding(&ended, "driver", "0000:81:00.0 [8086:10fb] (ens1)")["status"], "ok");
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
@@ -128,6 +132,13 @@ fn a_shared_driver_needs_nothing_to_be_bound() {
     assert_eq!(finding(&ended, "mtu", "ens1 has 9000")["status"], "ok");
     assert_eq!(finding(&ended, "iommu", "no port needs it")["status"], "ok");
     assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn drivers_that_make_their_interface_need_none() {
+    let tree = Tree::server();
+    let ended = doctor(&tree, &CONFIG.replace("0000:01:00.0", "net_tap0,iface=pas0"));
+    assert_eq!(finding(&ended, "driver", "net_tap0,iface=pas0 makes pas0")["status"], "ok");
 }
 
 #[test]

@@ -9,6 +9,9 @@ use crate::config::lane::{self, Lane};
 use crate::config::{Config, PassingQueue, PortConfig};
 use crate::host::Host;
 
+/// Drivers whose interface of the kernel is there only while they run.
+const MAKE_THEIRS: [&str; 3] = ["net_tap", "net_tun", "net_virtio_user"];
+
 pub(super) fn examine(host: &Host, nics: &[Nic], config: Option<&Config>) -> Vec<Finding> {
     let need = Need::of(host, nics, config);
     let mut findings = vec![iommu(host, nics, need), vfio(host, need)];
@@ -46,8 +49,8 @@ enum Need {
 impl Need {
     fn of(host: &Host, nics: &[Nic], config: Option<&Config>) -> Self {
         let Some(config) = config else {
-            let route = host.default_route();
-            let spare = |nic: &Nic| !nic.is_shared() && !nic.carries(route.as_deref());
+            let login = host.login();
+            let spare = |nic: &Nic| !nic.is_shared() && !nic.carries(&login);
             return if nics.iter().any(spare) { Self::Perhaps } else { Self::No };
         };
         let wanted = config.ports.iter().any(|port| match &port.device.value {
@@ -111,12 +114,12 @@ fn cards(host: &Host, nics: &[Nic]) -> Vec<Finding> {
             "use an interface of the kernel (`pascaline init --interface NAME`)",
         )];
     }
-    let route = host.default_route();
+    let login = host.login();
     let describe = |nic: &Nic| {
         let detail = described(nic);
         if nic.is_ready() {
             Finding::ok(check, detail)
-        } else if nic.carries(route.as_deref()) {
+        } else if nic.carries(&login) {
             Finding::ok(
                 check,
                 format!("{detail}: carries this machine's default route, leave it to the kernel"),
@@ -190,7 +193,7 @@ fn card(host: &Host, nics: &[Nic], port: &PortConfig, address: &str) -> Vec<Find
     let detail = format!("port {name}: {}", described(nic));
     let mut findings = vec![if nic.is_ready() {
         Finding::ok("driver", detail)
-    } else if nic.carries(host.default_route().as_deref()) {
+    } else if nic.carries(&host.login()) {
         Finding::fail(
             "driver",
             format!("{detail}: carries this machine's default route"),
@@ -220,6 +223,9 @@ fn virtual_device(host: &Host, port: &PortConfig, device: &str) -> Vec<Finding> 
     let Some(interface) = device.split(',').find_map(|argument| argument.strip_prefix("iface=")) else {
         return vec![Finding::ok("driver", format!("port {name}: {device} needs no interface"))];
     };
+    if MAKE_THEIRS.iter().any(|driver| device.starts_with(driver)) {
+        return vec![Finding::ok("driver", format!("port {name}: {device} makes {interface} at the start"))];
+    }
     if !host.has(format!("sys/class/net/{interface}")) {
         let known: Vec<_> = host.names("sys/class/net").into_iter().filter(|name| name != "lo").collect();
         return vec![Finding::fail(

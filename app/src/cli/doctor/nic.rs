@@ -1,5 +1,6 @@
 //! The machine's network cards.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::host::Host;
@@ -65,9 +66,9 @@ impl Nic {
         self.driver.as_ref().is_some_and(|driver| SHARED_DRIVERS.contains(&driver.as_str()))
     }
 
-    /// An interface of the kernel's is on it.
-    pub(crate) fn carries(&self, interface: Option<&str>) -> bool {
-        interface.is_some_and(|name| self.interfaces.iter().any(|found| found == name))
+    /// One of these interfaces of the kernel's is on it.
+    pub(crate) fn carries(&self, interfaces: &BTreeSet<String>) -> bool {
+        self.interfaces.iter().any(|name| interfaces.contains(name))
     }
 }
 

@@ -109,9 +109,9 @@ fn one_thread_each(host: &Host, cores: &BTreeSet<usize>) -> BTreeSet<usize> {
 type Chosen = (Vec<Port>, Option<usize>, Vec<String>);
 
 fn on_cards(host: &Host, nics: &[Nic]) -> anyhow::Result<Chosen> {
-    let route = host.default_route();
+    let login = host.login();
     let (held, usable): (Vec<&Nic>, Vec<&Nic>) =
-        nics.iter().partition(|nic| !nic.is_ready() && nic.carries(route.as_deref()));
+        nics.iter().partition(|nic| !nic.is_ready() && nic.carries(&login));
     let Some(first) = usable.iter().find(|nic| nic.is_ready()).or_else(|| usable.first()) else {
         return beside_the_kernel(host, &held);
     };
@@ -147,7 +147,9 @@ fn on_cards(host: &Host, nics: &[Nic]) -> anyhow::Result<Chosen> {
 fn beside_the_kernel(host: &Host, held: &[&Nic]) -> anyhow::Result<Chosen> {
     let names = || host.names("sys/class/net").into_iter().filter(|name| name != "lo");
     let held_name = held.iter().find_map(|nic| nic.interfaces.first().cloned());
-    let Some(name) = held_name.or_else(|| host.default_route()).or_else(|| names().next()) else {
+    // What is above a held card, as a bond, has all of the traffic.
+    let route = host.default_routes().into_iter().next();
+    let Some(name) = route.or(held_name).or_else(|| names().next()) else {
         bail!(
             "this machine has no network card and no interface but lo\n  \
              remedy: name the interface that there will be with --interface"
