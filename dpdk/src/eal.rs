@@ -42,12 +42,12 @@ pub enum EalError {
     TooManyLcores { asked: usize, max: usize },
     /// Hugepages were required.
     #[error(
-        "{wanted_mb} MB of hugepages are required and {free_mb} MB are free{}. Reserve them with e.g. \
+        "{wanted_mb} MB of hugepages are required and {usable_mb} MB can be had{}. Reserve them with e.g. \
          `sysctl -w vm.nr_hugepages={}` (2 MB pages), or do not require them",
         if *.mounted { "" } else { " and no hugetlbfs is mounted" },
         .wanted_mb.div_ceil(2)
     )]
-    NoHugepages { wanted_mb: u64, free_mb: u64, mounted: bool },
+    NoHugepages { wanted_mb: u64, usable_mb: u64, mounted: bool },
     /// More ordinary pages than there are.
     #[error("{wanted_mb} MB of memory were asked for, and this machine has {total_mb} MB")]
     TooLittleMemory { wanted_mb: u64, total_mb: u64 },
@@ -115,13 +115,17 @@ pub(crate) struct EalInner {
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 impl Eal {
-    /// The memory that a start would use. Only looks.
+    /// The memory that a start would use if nobody else used hugepages then. Only looks.
     ///
     /// # Errors
     /// The configuration does not fit this machine: cores, hugepages, memory.
     pub fn would_use(config: &EalConfig) -> Result<Memory, EalError> {
+        Self::memory_of(config, &hugepages::Available::reserved())
+    }
+
+    fn memory_of(config: &EalConfig, available: &hugepages::Available) -> Result<Memory, EalError> {
         args::check_cores(config, &args::allowed_cores())?;
-        hugepages::choose(config, &hugepages::Available::probe())
+        hugepages::choose(config, available)
     }
 
     /// Starts DPDK. The calling thread becomes the main lcore and is bound to `main_core`; threads that it
@@ -131,7 +135,7 @@ impl Eal {
     /// If the configuration does not fit this machine, or DPDK refuses. After DPDK's refusal only a new
     /// process can try again; an unfit configuration can be corrected.
     pub fn init(config: &EalConfig) -> Result<Self, EalError> {
-        let memory = Self::would_use(config)?;
+        let memory = Self::memory_of(config, &hugepages::Available::free())?;
         let words = args::command_line(config, memory);
         let arguments = words.join(" ");
         let strings = words

@@ -8,8 +8,8 @@ use super::{EalError, Memory};
 /// What the machine has to offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Available {
-    /// Free hugepages of all sizes together.
-    pub free_mb: u64,
+    /// Hugepages of all sizes together that can be had.
+    pub usable_mb: u64,
     /// A hugetlbfs is mounted; DPDK takes its pages from there.
     pub mounted: bool,
     /// All of the machine's memory; none if the kernel does not say.
@@ -17,20 +17,31 @@ pub(super) struct Available {
 }
 
 impl Available {
-    pub(super) fn probe() -> Self {
+    /// With the pages that are free now.
+    pub(super) fn free() -> Self {
+        Self::probe("free_hugepages")
+    }
+
+    /// With all that are reserved: whoever uses them now, such as the appliance that is to be started anew,
+    /// may have ended by then.
+    pub(super) fn reserved() -> Self {
+        Self::probe("nr_hugepages")
+    }
+
+    fn probe(counted: &str) -> Self {
         let sizes = fs::read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten();
-        let free_kb: u64 = sizes
+        let usable_kb: u64 = sizes
             .filter_map(|entry| {
                 let name = entry.file_name();
                 let kilobytes: u64 =
                     name.to_str()?.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
-                let free = fs::read_to_string(entry.path().join("free_hugepages")).ok()?;
-                Some(kilobytes * free.trim().parse::<u64>().ok()?)
+                let pages = fs::read_to_string(entry.path().join(counted)).ok()?;
+                Some(kilobytes * pages.trim().parse::<u64>().ok()?)
             })
             .sum();
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let mounted = mounts.lines().any(|line| line.split(' ').nth(2) == Some("hugetlbfs"));
-        Self { free_mb: free_kb / 1024, mounted, total_mb: total_mb() }
+        Self { usable_mb: usable_kb / 1024, mounted, total_mb: total_mb() }
     }
 }
 
@@ -42,7 +53,7 @@ fn total_mb() -> Option<u64> {
 
 pub(super) fn choose(config: &EalConfig, available: &Available) -> Result<Memory, EalError> {
     let wanted_mb = u64::from(config.memory_mb);
-    let enough = available.mounted && available.free_mb >= wanted_mb;
+    let enough = available.mounted && available.usable_mb >= wanted_mb;
     match (config.hugepages, enough) {
         (Hugepages::Auto | Hugepages::Require, true) => Ok(Memory::Huge),
         (Hugepages::Auto, false) | (Hugepages::No, _) => match available.total_mb {
@@ -50,8 +61,8 @@ pub(super) fn choose(config: &EalConfig, available: &Available) -> Result<Memory
             _ => Ok(Memory::Small { megabytes: config.memory_mb }),
         },
         (Hugepages::Require, false) => {
-            let Available { free_mb, mounted, .. } = *available;
-            Err(EalError::NoHugepages { wanted_mb, free_mb, mounted })
+            let Available { usable_mb, mounted, .. } = *available;
+            Err(EalError::NoHugepages { wanted_mb, usable_mb, mounted })
         }
     }
 }

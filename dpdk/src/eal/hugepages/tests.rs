@@ -4,9 +4,9 @@ fn config(hugepages: Hugepages) -> EalConfig {
     EalConfig { hugepages, memory_mb: 256, ..EalConfig::default() }
 }
 
-const NONE: Available = Available { free_mb: 0, mounted: true, total_mb: None };
-const PLENTY: Available = Available { free_mb: 256, mounted: true, total_mb: None };
-const UNMOUNTED: Available = Available { free_mb: 256, mounted: false, total_mb: None };
+const NONE: Available = Available { usable_mb: 0, mounted: true, total_mb: None };
+const PLENTY: Available = Available { usable_mb: 256, mounted: true, total_mb: None };
+const UNMOUNTED: Available = Available { usable_mb: 256, mounted: false, total_mb: None };
 
 #[test]
 fn auto_takes_hugepages_only_if_they_suffice() {
@@ -36,4 +36,10 @@ fn more_than_the_machine_has_is_refused_where_ordinary_pages_would_be_used() {
     assert!(text.contains("256 MB") && text.contains("255 MB"), "{text}");
     let available = Available { total_mb: Some(255), ..PLENTY };
     assert_eq!(choose(&config(Hugepages::Auto), &available).unwrap(), Memory::Huge);
+}
+
+/// An appliance that runs holds them, and its next start has them.
+#[test]
+fn reserved_pages_are_no_fewer_than_free_ones() {
+    assert!(Available::reserved().usable_mb >= Available::free().usable_mb);
 }
