@@ -180,8 +180,8 @@ impl Operator {
         let (now, plane) = (site.now, &mut *site.plane);
         let (what, done, reply) = match order {
             Order::Create(keys, reply) => ("create", self.running.create(now, keys, plane), reply),
-            Order::Change(job, set, unset, reply) => {
-                ("change", self.running.change(now, &job, set, &unset, plane), reply)
+            Order::Change(job, patch, reply) => {
+                ("change", self.running.change(now, &job, patch, plane), reply)
             }
             Order::Delete(job, reply) => ("delete", self.running.delete(now, &job, plane), reply),
             other => {

@@ -8,7 +8,7 @@ use pascaline_pipelines::ControlPlane;
 use pascaline_pipelines::membership::Reconfigured;
 
 use super::jobs;
-use crate::admin::server::{JobChange, JobKey, Kept, Problem, ReloadReport};
+use crate::admin::server::{JobChange, JobKey, Kept, Patch, Problem, ReloadReport};
 use crate::config::settings::is_live;
 use crate::config::{Config, ConfigError, JobConfig};
 
@@ -63,7 +63,7 @@ impl Running {
         self.adopt(now, self.rewritten(&written)?, plane)
     }
 
-    /// Sets some keys of a job, and leaves others out.
+    /// Changes some keys of a job.
     ///
     /// # Errors
     /// There is no such job, or the keys are refused; nothing has changed.
@@ -71,16 +71,14 @@ impl Running {
         &mut self,
         now: Duration,
         job: &JobKey,
-        set: toml::Table,
-        unset: &[String],
+        patch: Patch,
         plane: &mut ControlPlane,
     ) -> Result<ReloadReport, Problem> {
         let id = self.configured(job)?;
         let mut written = self.config.written.clone();
         if let Some(toml::Value::Table(keys)) = written_jobs(&mut written).iter_mut().find(|job| is(job, id))
         {
-            unset.iter().for_each(|key| drop(keys.remove(key)));
-            keys.extend(set);
+            patch.apply(keys);
         }
         self.adopt(now, self.rewritten(&written)?, plane)
     }

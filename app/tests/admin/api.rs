@@ -32,6 +32,30 @@ fn jobs_are_created_changed_and_deleted() {
 }
 
 #[test]
+fn keys_of_a_table_are_changed_one_by_one() {
+    let site = Site::start();
+    let parent =
+        r#"{"parent": {"address": "10.78.0.254", "rank": 0, "ranks": 2, "mac": "02:00:00:00:00:fe"}}"#;
+    for (patch, address, rank) in [
+        (parent, "10.78.0.254", 0),
+        (r#"{"parent": {"rank": 1, "mac": null}}"#, "10.78.0.254", 1),
+        (r#"{"parent": {"address": "10.78.0.253"}}"#, "10.78.0.253", 1),
+    ] {
+        let changed = site.call("PATCH", "/api/v1/jobs/3", patch);
+        assert_eq!(changed.status, 200, "{patch}: {}", String::from_utf8_lossy(&changed.body));
+        let told = &site.get("/api/v1/jobs/3")["terms"]["parent"];
+        assert!(told["address"].as_str().is_some_and(|at| at.starts_with(address)), "{told}");
+        assert_eq!(told["rank"], rank, "{told}");
+    }
+    let refused = site.call("PATCH", "/api/v1/jobs/3", r#"{"parent": {"address": null}}"#);
+    assert_eq!(
+        (refused.status, site.call("PATCH", "/api/v1/jobs/3", r#"{"parent": null}"#).status),
+        (422, 200)
+    );
+    assert!(site.get("/api/v1/jobs/3")["terms"]["parent"].is_null());
+}
+
+#[test]
 fn what_makes_no_job_is_refused_and_changes_nothing() {
     let site = Site::start();
     let before = site.get("/api/v1/config");

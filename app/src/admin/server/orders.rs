@@ -9,6 +9,7 @@ use super::answers::{
     CaptureRequest, Captured, Draining, EffectiveConfig, Explanation, JobDetail, Jobs, ReloadReport, Status,
 };
 use super::command::{Commanded, JobCommand};
+use super::patch::Patch;
 use super::problem::Problem;
 
 /// Orders that may wait: the control plane takes some every millisecond.
@@ -61,8 +62,8 @@ pub(crate) enum Order {
     Explain(JobKey, Reply<Explanation>),
     /// The keys of `[[jobs]]`.
     Create(toml::Table, Reply<ReloadReport>),
-    /// Keys of `[[jobs]]` to set, and to leave out.
-    Change(JobKey, toml::Table, Vec<String>, Reply<ReloadReport>),
+    /// What becomes of the job's keys in `[[jobs]]`.
+    Change(JobKey, Patch, Reply<ReloadReport>),
     Delete(JobKey, Reply<ReloadReport>),
     Reload(Reply<ReloadReport>),
     Drain(Reply<Draining>),

@@ -18,6 +18,7 @@ use super::body::JsonBody;
 use super::command::{Commanded, JobCommand};
 use super::openapi;
 use super::orders::{JobKey, Order, Orders};
+use super::patch::Patch;
 use super::problem::Problem;
 
 /// A capture may take so much longer than any other request.
@@ -104,17 +105,19 @@ pub(super) async fn create(
     State(orders): State<Orders>,
     JsonBody(keys): JsonBody<serde_json::Map<String, Value>>,
 ) -> Result<(StatusCode, Json<ReloadReport>), Problem> {
-    let (set, unset) = tables(keys)?;
-    if let Some(key) = unset.first() {
+    let keys = Patch::read(keys)?;
+    if let Some(key) = keys.left_out() {
         let remedy = "leave out what is not to be set";
         return Err(Problem::unprocessable(format!("{key} is null"), remedy));
     }
-    let report = orders.ask(|reply| Order::Create(set, reply)).await?;
+    let mut job = toml::Table::new();
+    keys.apply(&mut job);
+    let report = orders.ask(|reply| Order::Create(job, reply)).await?;
     Ok((StatusCode::CREATED, Json(report)))
 }
 
-/// Changes a job: keys of `[[jobs]]` in the body are set, those that are null are left out (RFC 7396). It
-/// holds until the next reload.
+/// Changes a job: keys of `[[jobs]]` in the body are set, those that are null are left out, and so it is with
+/// the keys of `parent` (RFC 7396). It holds until the next reload.
 #[utoipa::path(
     patch, path = "/api/v1/jobs/{job}", params(("job" = String, Path, description = "Number or name")),
     request_body(content = NewJob, content_type = "application/json"),
@@ -128,9 +131,8 @@ pub(super) async fn change(
     job: Job,
     JsonBody(keys): JsonBody<serde_json::Map<String, Value>>,
 ) -> Answer<ReloadReport> {
-    let key = key(job)?;
-    let (set, unset) = tables(keys)?;
-    orders.ask(|reply| Order::Change(key, set, unset, reply)).await.map(Json)
+    let (key, patch) = (key(job)?, Patch::read(keys)?);
+    orders.ask(|reply| Order::Change(key, patch, reply)).await.map(Json)
 }
 
 /// Deletes a job. It holds until the next reload.
@@ -231,24 +233,6 @@ pub(super) async fn document() -> Json<utoipa::openapi::OpenApi> {
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
-/// Keys of `[[jobs]]` to set, and those to leave out.
-fn tables(keys: serde_json::Map<String, Value>) -> Result<(toml::Table, Vec<String>), Problem> {
-    let mut set = toml::Table::new();
-    let mut unset = Vec::new();
-    for (key, value) in keys {
-        if value.is_null() {
-            unset.push(key);
-            continue;
-        }
-        let value = toml::Value::try_from(value).map_err(|error| {
-            let remedy = "give a number, text, true or false, or a list of texts";
-            Problem::new(StatusCode::BAD_REQUEST, format!("{key}: {error}"), remedy)
-        })?;
-        set.insert(key, value);
-    }
-    Ok((set, unset))
-}
-
 /// The keys of `[[jobs]]`, as conf/appliance.toml explains them. `id` and `fan_in` are needed for a new job.
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
@@ -283,14 +267,14 @@ pub(super) struct NewJob {
     parent: Option<NewParent>,
 }
 
-/// The keys of `parent`.
+/// The keys of `parent`. `address`, `rank` and `ranks` are needed where there is none yet.
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
 pub(super) struct NewParent {
     /// An address, or an address and a UDP port.
-    address: String,
-    rank: u16,
-    ranks: u16,
+    address: Option<String>,
+    rank: Option<u16>,
+    ranks: Option<u16>,
     /// That of the parent's port, or of the router on the way; asked for if it is left out.
     mac: Option<String>,
     /// The router on the way, whose MAC is asked for in place of the parent's.
