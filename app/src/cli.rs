@@ -61,15 +61,16 @@ enum Command {
     ///
     /// Refuses what `run` would refuse on this machine: keys and values, cores, memory, the files of the
     /// admin API; whether devices are there, `pascaline doctor` says. Prints what the configuration amounts
-    /// to: ports, memory, how each job uses the pool, the parameter server. Exit code 0: it is fine; 2: it is
-    /// not, and the error names line, column and remedy.
+    /// to: ports, memory, how each job uses the pool, the parameter server. Exit code 0: it is fine; 1: it
+    /// can be run, but `verify` refuses jobs; 2: it cannot, and the error names line, column and remedy.
     #[command(after_help = "Examples:
   pascaline check conf/appliance.toml
   pascaline check --elsewhere appliance.toml    # a file for another machine")]
     Check {
         /// The configuration file
         file: PathBuf,
-        /// The file is for another machine: do not look at this one's cores, memory and files
+        /// The file is for another machine: do not look at this one's cores, memory and files, that of
+        /// `verify` included
         #[arg(long)]
         elsewhere: bool,
     },
@@ -147,8 +148,16 @@ pub fn main() -> ExitCode {
 }
 
 fn check(file: &std::path::Path, elsewhere: bool) -> anyhow::Result<ExitCode> {
-    let config = Config::load(file)?;
-    let warnings = if elsewhere { Vec::new() } else { appliance::fits(&config)? };
+    let (config, warnings) = if elsewhere {
+        let config = Config::load_elsewhere(file)?;
+        let unread = |file: &PathBuf| format!("verify: {} was not read", file.display());
+        let warnings = config.verified.iter().map(unread).collect();
+        (config, warnings)
+    } else {
+        let config = Config::load(file)?;
+        let warnings = appliance::fits(&config)?;
+        (config, warnings)
+    };
     let refused = config.jobs.iter().any(|job| job.refused.is_some());
     let verdict = if refused { "can be run, but jobs are refused" } else { "ok" };
     print!("{}: {verdict}: {config}", file.display());

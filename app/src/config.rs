@@ -172,6 +172,15 @@ pub(crate) struct Config {
 impl Config {
     /// Reads and checks a file.
     pub(crate) fn load(file: &Path) -> Result<Self, ConfigError> {
+        Self::accepted(file, &Self::text(file)?, true)
+    }
+
+    /// Reads and checks a file that is for another machine: those that it names are not read.
+    pub(crate) fn load_elsewhere(file: &Path) -> Result<Self, ConfigError> {
+        Self::accepted(file, &Self::text(file)?, false)
+    }
+
+    fn text(file: &Path) -> Result<String, ConfigError> {
         let refuse = |place, message: String, remedy: &str| ConfigError {
             file: file.to_owned(),
             place,
@@ -179,16 +188,19 @@ impl Config {
             remedy: remedy.to_owned(),
         };
         let bytes = file::read(file, LONGEST).map_err(|error| refuse(None, error.message, error.remedy))?;
-        let text = String::from_utf8(bytes).map_err(|error| {
+        String::from_utf8(bytes).map_err(|error| {
             let good = error.utf8_error().valid_up_to();
             let place = Place::of(&String::from_utf8_lossy(&error.as_bytes()[..good]), good);
             refuse(Some(place), "this byte is no UTF-8".to_owned(), "save the file as UTF-8 text")
-        })?;
-        Self::parse(file, &text)
+        })
     }
 
     /// Checks the text of a file.
     pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
+        Self::accepted(file, text, true)
+    }
+
+    fn accepted(file: &Path, text: &str, here: bool) -> Result<Self, ConfigError> {
         let raw: raw::Raw = toml::from_str(text).map_err(|error| {
             let (place, message, remedy) = reading::told(text, &error);
             ConfigError { file: file.to_owned(), place, message, remedy }
@@ -198,7 +210,7 @@ impl Config {
         // Ports that lead nowhere leave only the host itself to talk to.
         let null = |port: &raw::Port| port.device.get_ref().starts_with("net_null");
         let no_wire = raw.ports.get_ref().iter().all(|port| null(port.get_ref()));
-        accept::Accept { file, text, no_wire }.config(raw, written)
+        accept::Accept { file, text, no_wire, here }.config(raw, written)
     }
 
     /// An error at a value of this configuration, found when it was put to use.

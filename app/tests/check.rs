@@ -126,6 +126,8 @@ fn what_this_machine_does_not_have_is_refused_as_run_does() {
     refused(&listen(&format!("unix:{short}")), &[":12:10: ", "a file that is no socket", "another path"]);
     let page = "[telemetry]\nlisten = \"192.0.2.7:9464\"\n";
     refused(page, &[":12:10: 192.0.2.7 is no address of this machine", "127.0.0.1"]);
+    let clients = job(1, "protocol = \"switchml\"\ncontroller = \"192.0.2.7:50099\"");
+    refused(&clients, &[":16:14: 192.0.2.7 is no address of this machine", "`ip address`"]);
     refused(&token(&short), &["16 to 512 visible", "openssl rand"]);
     refused(&token(&long), &["longer than 514 bytes", "remedy: "]);
     refused(&tls("/nonexistent", &key), &[":13:12: /nonexistent: there is no such file", "remedy: "]);
@@ -155,4 +157,32 @@ fn cores_and_memory_that_are_not_there_are_refused_as_run_does() {
     with("cores = [1]", much, &[":8:13: 10000000 MB", "this machine has", "lower memory_mb"]);
     let huge = "cores = [1]\nhugepages = \"require\"\nmemory_mb = 10000000";
     with("cores = [1]", huge, &[":8:13: 10000000 MB of hugepages", "remedy: "]);
+}
+
+/// What `verify` names is on the machine that the file is for.
+#[test]
+fn ages_of_models_are_proved_where_the_file_is() {
+    let queue =
+        "[[query]]\nname = \"fresh\"\nmeasure = \"highest\"\nbound = \"10ms\"\nclusters = [\"load\"]\n";
+    let ages = format!(
+        "horizon = \"1s\"\n[queue]\nlength = 8\nservice = \"2ms\"\n[[clusters]]\nname = \"load\"\n\
+         workers = 4\nperiod = \"100ms\"\n{queue}"
+    );
+    let files = Files::new();
+    let with = |ages: &str| {
+        let verify = format!("[admission]\nverify = {ages:?}\n");
+        let job = "[[jobs]]\nid = 1\nname = \"load\"\nfan_in = 4\nmode = \"olaf\"\nparameters = 64\n";
+        let server = "[ps]\nmode = \"external\"\naddress = \"10.77.0.9\"\n";
+        let file = files.write("appliance.toml", &format!("{BASE}{job}{verify}{server}"));
+        file.to_str().unwrap().to_owned()
+    };
+    let file = with(files.write("ages.toml", &ages).to_str().unwrap());
+    let ended = pascaline(&["check", &file]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.out.contains("can be run, but jobs are refused"), "{ended:?}");
+    let file = with("/nonexistent/ages.toml");
+    pascaline(&["check", &file]).refused(2, &["/nonexistent/ages.toml: there is no such file"]);
+    let ended = pascaline(&["check", "--elsewhere", &file]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.out.contains("warning: verify: /nonexistent/ages.toml was not read"), "{ended:?}");
 }

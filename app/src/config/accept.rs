@@ -49,6 +49,8 @@ pub(super) struct Accept<'a> {
     pub(super) text: &'a str,
     /// No port leads anywhere.
     pub(super) no_wire: bool,
+    /// The files that it names are on this machine.
+    pub(super) here: bool,
 }
 
 /// What the jobs do not share is set apart for regions.

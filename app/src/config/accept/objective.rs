@@ -27,7 +27,10 @@ impl Accept<'_> {
         admission: Option<&Spanned<raw::Admission>>,
     ) -> Checked<Config> {
         if let Some(file) = admission.and_then(|written| written.get_ref().verify.as_ref()) {
-            self.objectives(&mut config, file)?;
+            if self.here {
+                self.objectives(&mut config, file)?;
+            }
+            config.verified = Some(file.get_ref().into());
         }
         Ok(config)
     }
@@ -55,7 +58,6 @@ impl Accept<'_> {
                 None => Sentence::new(&format!("{}: no verdict within {TIME_LIMIT:?}", path.display())),
             };
         }
-        config.verified = Some(path.to_owned());
         Ok(())
     }
 
