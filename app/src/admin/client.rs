@@ -1,7 +1,7 @@
 //! Asking a running appliance, over its admin API.
 
 use core::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -36,12 +36,24 @@ impl Where {
     /// Who asks there.
     pub(super) fn client(&self) -> anyhow::Result<Client> {
         let Self { admin, token_file, ca } = self;
-        let read = |file: &PathBuf| {
-            std::fs::read_to_string(file).with_context(|| format!("token file {}", file.display()))
-        };
-        let token = token_file.as_ref().map(read).transpose()?;
-        Client::new(admin.clone(), token.map(|token| token.trim().to_owned()), ca.as_deref())
+        let token = token_file.as_deref().map(token).transpose()?;
+        Client::new(admin.clone(), token, ca.as_deref())
     }
+}
+
+/// The token in a file, without white space around it.
+fn token(file: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read(file).with_context(|| format!("token file {}", file.display()))?;
+    let text = String::from_utf8_lossy(&text);
+    let token = text.trim();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        bail!(
+            "token file {}: no token of visible ASCII characters\n  \
+             remedy: name a copy of the file that token_file in the appliance's [admin] names",
+            file.display()
+        );
+    }
+    Ok(token.to_owned())
 }
 
 /// Say whether a job is aggregated here, and if not, why

@@ -7,6 +7,7 @@ mod panels;
 mod view;
 
 use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -35,6 +36,9 @@ pub(crate) struct TopArgs {
     /// Where the appliance serves its page: `listen` in the table telemetry of its configuration
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9464")]
     url: Address,
+    /// The certificates (PEM) that one for https:// must be signed by
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// Show it once and end
     #[arg(long)]
     once: bool,
@@ -56,7 +60,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
-    let source = Source::new(&args.url)?;
+    let source = Source::new(&args.url, args.ca.as_deref())?;
     if args.json {
         return print_json(args, &source);
     }

@@ -72,6 +72,11 @@ fn tls_and_a_token_let_others_in() {
     assert_eq!(ended.json()["job"]["name"], "one");
     pascaline(&["explain", "one", "--admin", &at, "--ca", ca]).refused(1, &["no token, or a wrong one"]);
     pascaline(&["explain", "one", "--admin", &at, "--token-file", file]).refused(1, &["takes --ca FILE"]);
+    for odd in ["two words of it", "a\u{1}b", " "] {
+        let odd = site.files.write("odd", odd);
+        let args = ["explain", "1", "--admin", &at, "--ca", ca, "--token-file", odd.to_str().unwrap()];
+        pascaline(&args).refused(1, &["/odd: no token of visible ASCII characters", "remedy: "]);
+    }
     // Another authority.
     let others = Files::new();
     let (other, _) = certificate(&others);

@@ -152,9 +152,33 @@ fn the_same_sample_twice_is_one_point() {
 #[test]
 fn an_appliance_that_is_not_there_is_an_error_with_a_remedy() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error =
-        Source::new(&format!("http://{free}/").parse().unwrap()).unwrap().snapshot().unwrap_err().to_string();
+    let source = Source::new(&format!("http://{free}/").parse().unwrap(), None).unwrap();
+    let error = source.snapshot().unwrap_err().to_string();
     assert!(error.contains("/api/v1/snapshot") && error.contains("remedy"), "{error}");
+}
+
+/// The appliance's own words, which have a remedy; another server's, which have none.
+#[test]
+fn a_refusal_is_told_with_its_reason() {
+    use std::io::{Read as _, Write as _};
+    for (says, told) in [
+        ("no name of this machine\n  remedy: add it\n", ": no name of this machine\n  remedy: add it"),
+        ("nothing \u{1b}[1mhere", ": nothing [1mhere\n  remedy: is the appliance running"),
+        ("", "403 Forbidden\n  remedy: is the appliance running"),
+    ] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]).unwrap();
+            write!(stream, "HTTP/1.1 403 Forbidden\r\nContent-Length: {}\r\n\r\n{says}", says.len()).unwrap();
+        });
+        let error = Source::new(&at.parse().unwrap(), None).unwrap().snapshot().unwrap_err().to_string();
+        assert!(error.contains(&format!("{at}/api/v1/snapshot answers with status 403")), "{error}");
+        assert!(error.contains(told), "{error}");
+        assert_eq!(error.matches("remedy").count(), 1, "{error}");
+        server.join().unwrap();
+    }
 }
 
 #[test]
