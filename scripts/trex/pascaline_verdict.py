@@ -142,7 +142,7 @@ def _operations(value: bytes) -> bool:
 def _ranks(value: bytes) -> bool:
     """Whether reports of ranks are legal."""
     reports = (value[at : at + 32] for at in range(0, len(value), 32))
-    return all(1 <= one[2] <= 7 and not one[3] and one[14:16] == bytes(2) for one in reports)
+    return all(1 <= one[2] <= 8 and not one[3] and one[14:16] == bytes(2) for one in reports)
 
 
 def _sentence(value: bytes) -> bool:
