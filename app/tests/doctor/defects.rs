@@ -55,8 +55,8 @@ fn memory() -> Vec<Defect> {
     ]
 }
 
-/// The IOMMU and the cards.
-fn devices() -> Vec<Defect> {
+/// The IOMMU and vfio.
+fn iommu() -> Vec<Defect> {
     vec![
         ("IOMMU off", |t, _| t.remove("sys/kernel/iommu_groups"), "iommu", "fail", "off", "intel_iommu=on"),
         (
@@ -88,6 +88,12 @@ fn devices() -> Vec<Defect> {
             "not loaded",
             "modprobe vfio-pci",
         ),
+    ]
+}
+
+/// The cards.
+fn cards() -> Vec<Defect> {
+    vec![
         (
             "the kernel's card",
             |_, c| swap(c, "0000:01:00.0", "81:00.0"),
@@ -290,7 +296,8 @@ fn rights() -> Vec<Defect> {
 fn every_defect_is_found_and_has_a_remedy() {
     let all = [
         memory(),
-        devices(),
+        iommu(),
+        cards(),
         network::interfaces(),
         cores(),
         speed(),
