@@ -7,9 +7,9 @@ use std::ffi::CString;
 use std::panic::catch_unwind;
 use std::process;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::thread::{self, JoinHandle};
+use std::thread::{Builder, JoinHandle};
 
-use nix::sys::signal::SigSet;
+use nix::sys::signal::{SigSet, SigmaskHow};
 use pascaline_worker::{Config, Hints, Narrow, Report, Worker};
 
 use crate::status::{Fault, pascaline_status as Status};
@@ -181,6 +181,13 @@ impl pascaline_handle {
         self.shared.changed.notify_all();
     }
 
+    /// Ends one that has only joined: no rank can lack a result that it has.
+    pub(crate) fn give_up(self) {
+        // Dropping a worker says so to the others.
+        drop(lock(&self.shared.worker).take());
+        self.begin_to_close();
+    }
+
     /// Waits until it has.
     pub(crate) fn close(&self, call: &mut Call) -> Result<(), Fault> {
         self.begin_to_close();
@@ -207,15 +214,7 @@ impl Shared {
 
     fn start(shared: &Arc<Self>) -> Result<JoinHandle<()>, Fault> {
         let shared = Arc::clone(shared);
-        // The program's signals are for its own threads, and a thread inherits its mask.
-        let before = SigSet::all().thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
-        let thread = thread::Builder::new().name("pascaline".to_owned()).spawn(move || shared.serve());
-        if let Ok(before) = before {
-            let _ = before.thread_set_mask();
-        }
-        thread.map_err(|error| {
-            Fault::new(Status::PASCALINE_ERR_SYSTEM, format_args!("cannot start a thread: {error}"))
-        })
+        thread("pascaline", move || shared.serve())
     }
 
     /// The thread's life.
@@ -277,6 +276,18 @@ impl Shared {
             Err(Fault::panicked(&*panic))
         })
     }
+}
+
+/// Starts a thread. The program's signals are for its own, and a thread inherits its mask.
+pub(crate) fn thread(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Fault> {
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let thread = Builder::new().name(name.to_owned()).spawn(life);
+    if let Ok(before) = before {
+        let _ = before.thread_set_mask();
+    }
+    thread.map_err(|error| {
+        Fault::new(Status::PASCALINE_ERR_SYSTEM, format_args!("cannot start a thread: {error}"))
+    })
 }
 
 fn of_no_use() -> Fault {

@@ -4,6 +4,7 @@ use core::ffi::{CStr, c_char, c_int};
 use core::panic::AssertUnwindSafe;
 use core::{mem, ptr, slice};
 use std::panic::catch_unwind;
+use std::time::Instant;
 
 use pascaline_worker::{Config, Hints, JoinError, MAX_STREAMS, Narrow};
 
@@ -119,22 +120,20 @@ pub unsafe extern "C" fn pascaline_set_layer(
     })
 }
 
-/// As many handles as streams: members, or those that tell why they are none.
+/// As many handles as streams: members, or those that tell why they are none. One deadline is for all.
 fn join(told: Result<(Config, Option<Narrow>), Fault>, streams: u16) -> (Vec<pascaline_handle>, Status) {
+    let begun = Instant::now();
     let place = told.as_ref().map_or((0, 0), |(config, _)| (config.rank, config.ranks));
     let mut members = Vec::new();
     let joined = told.and_then(|(config, wire)| {
-        for stream in config.of_streams(streams).map_err(JoinError::from)? {
+        for mut stream in config.of_streams(streams).map_err(JoinError::from)? {
+            stream.join_deadline = stream.join_deadline.saturating_sub(begun.elapsed());
             members.push(pascaline_handle::member(stream, wire)?);
         }
         Ok(())
     });
     let Err(fault) = joined else { return (members, Status::PASCALINE_OK) };
-    members.iter().for_each(pascaline_handle::begin_to_close);
-    for member in &members {
-        // What they have met matters less than why there is no further one.
-        let _ = member.enter().map(|mut call| member.close(&mut call));
-    }
+    members.into_iter().for_each(pascaline_handle::give_up);
     ((0..streams).map(|_| pascaline_handle::no_member(place, &fault)).collect(), fault.status)
 }
 

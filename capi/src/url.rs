@@ -5,10 +5,13 @@ use core::fmt::Display;
 use core::str::FromStr;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::sync::mpsc::channel;
+use std::time::Instant;
 
 use pascaline_wire::DType;
 use pascaline_worker::{Appliances, Config, CongestionControl, Narrow};
 
+use crate::handle::thread;
 use crate::status::{Fault, pascaline_status as Status};
 use crate::tensor::narrow;
 
@@ -18,8 +21,9 @@ const KEYS: &str = "job, rank, ranks, payload, in_flight, congestion, spread, ud
                     timeout, join_timeout, linger, silence, partial, threads, wire";
 
 /// The configuration that a URL means, and what sums of `float` travel as, if not as they are. Asks DNS where
-/// the host is a name.
+/// the host is a name: the time that this takes is part of what joining may take.
 pub(crate) fn config(url: &str) -> Result<(Config, Option<Narrow>), Fault> {
+    let begun = Instant::now();
     let rest = url.strip_prefix(SCHEME).ok_or_else(|| wrong(format_args!("it begins with {SCHEME}")))?;
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let pairs = pairs(query)?;
@@ -39,8 +43,12 @@ pub(crate) fn config(url: &str) -> Result<(Config, Option<Narrow>), Fault> {
         config.join_deadline = time(key, value)?;
     }
     let wire = pairs.iter().find(|(key, _)| *key == "wire").map_or(Ok(None), |(_, value)| wire(value))?;
-    let config = config.among(Appliances::read(place.strip_suffix('/').unwrap_or(place), address)?);
+    let left = config.join_deadline;
+    let left = || left.saturating_sub(begun.elapsed());
+    let resolve = |place: &str| address(place, left());
+    let mut config = config.among(Appliances::read(place.strip_suffix('/').unwrap_or(place), resolve)?);
     config.check().map_err(|error| Fault::new(Status::PASCALINE_ERR_URL, error))?;
+    config.join_deadline = left();
     Ok((config, wire))
 }
 
@@ -94,7 +102,7 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Fault> {
 }
 
 /// The place before the question mark: `host`, `host:port`, `[IPv6]`, `[IPv6]:port`.
-fn address(place: &str) -> Result<SocketAddr, Fault> {
+fn address(place: &str, deadline: Duration) -> Result<SocketAddr, Fault> {
     let (host, port) = match place.strip_prefix('[') {
         Some(literal) => {
             let (host, rest) = literal.split_once(']').ok_or_else(|| wrong("the ] is missing"))?;
@@ -113,12 +121,29 @@ fn address(place: &str) -> Result<SocketAddr, Fault> {
         0 => Err(wrong("the port is 0")),
         port => Ok(port),
     })?;
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(address, port));
+    }
     let unknown = |why: &dyn Display| {
         let text = format_args!("{host}: not an address, and no host of this name: {why}");
         Fault::new(Status::PASCALINE_ERR_RESOLVE, text)
     };
-    let mut found = (host, port).to_socket_addrs().map_err(|error| unknown(&error))?;
+    let name = host.to_owned();
+    let found = within(deadline, move || (name.as_str(), port).to_socket_addrs())?;
+    let late = || unknown(&"no answer before the deadline of joining");
+    let mut found = found.ok_or_else(late)?.map_err(|error| unknown(&error))?;
     found.next().ok_or_else(|| unknown(&"the name has no address"))
+}
+
+/// What takes as long as it likes, if it ends in time; its thread may be left behind.
+fn within<T: Send + 'static>(
+    deadline: Duration,
+    slow: impl FnOnce() -> T + Send + 'static,
+) -> Result<Option<T>, Fault> {
+    let (done, ended) = channel();
+    // Nobody may be interested any more.
+    thread("pascaline-dns", move || drop(done.send(slow())))?;
+    Ok(ended.recv_timeout(deadline).ok())
 }
 
 fn wire(value: &str) -> Result<Option<Narrow>, Fault> {
@@ -148,4 +173,18 @@ fn time(key: &str, value: &str) -> Result<Duration, Fault> {
 
 fn wrong(why: impl Display) -> Fault {
     Fault::new(Status::PASCALINE_ERR_URL, format_args!("the URL is not understood: {why} (e.g. {EXAMPLE})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_end_is_not_waited_for() {
+        assert_eq!(within(Duration::MAX, || 1).unwrap(), Some(1));
+        let (end, ended) = channel::<()>();
+        let slow = move || ended.recv();
+        assert_eq!(within(Duration::ZERO, slow).unwrap(), None);
+        drop(end);
+    }
 }

@@ -14,13 +14,13 @@ use crate::appliance::{Appliance, Handle, RANKS};
 use crate::{allreduce, begin};
 
 /// Joins as many streams as there are places.
-fn init(url: &str, places: &mut [*mut pascaline_handle]) -> pascaline_status {
+pub(crate) fn init(url: &str, places: &mut [*mut pascaline_handle]) -> pascaline_status {
     let url = CString::new(url).unwrap();
     // SAFETY: a string, and as many places as is said.
     unsafe { pascaline_streams_init(url.as_ptr(), places.len(), places.as_mut_ptr()) }
 }
 
-fn finalize(places: &mut [*mut pascaline_handle]) -> pascaline_status {
+pub(crate) fn finalize(places: &mut [*mut pascaline_handle]) -> pascaline_status {
     // SAFETY: as many handles as is said, or null.
     unsafe { pascaline_streams_finalize(places.as_mut_ptr(), places.len()) }
 }
@@ -192,13 +192,13 @@ fn streams_that_cannot_be() {
     }
 }
 
-/// The second stream's job is unknown: the first one is left, and both handles say why.
+/// The second stream's job is unknown: the first one is given up at once, and both handles say why.
 #[test]
 fn a_stream_that_cannot_join_ends_those_that_have() {
     let appliance = Appliance::start();
     std::thread::scope(|scope| {
         for rank in 0..RANKS {
-            let url = appliance.url(rank, "&timeout=500ms&linger=10ms").replace("job=1", "job=2");
+            let url = appliance.url(rank, "&timeout=500ms&linger=1h").replace("job=1", "job=2");
             scope.spawn(move || {
                 let mut places = [ptr::null_mut(); 2];
                 assert_eq!(init(&url, &mut places), PASCALINE_ERR_UNREACHABLE);
