@@ -38,7 +38,8 @@ typedef enum pascaline_status {
   PASCALINE_ERR_REJECTED = 12,
   // The ranks disagree: on the type, the count, the operation, the payload or the number of ranks.
   PASCALINE_ERR_MISMATCH = 13,
-  // A rank has started anew. The handle is good, and the next operation is the first one of all ranks.
+  // A rank has started anew. The handle is good. Nothing begins until every request that has failed so is
+  // waited for; the next operation is then the first one of all ranks.
   PASCALINE_ERR_GENERATION = 14,
   // Ranks have died, or have left before the operation.
   PASCALINE_ERR_RANKS_LOST = 15,

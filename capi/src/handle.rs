@@ -65,6 +65,8 @@ struct Queue {
     waiting: VecDeque<(u64, Operation, Manner)>,
     running: Option<u64>,
     done: BTreeMap<u64, Result<Report, Fault>>,
+    /// How many of those have met the end of a generation, and nobody has asked for them yet.
+    untold: usize,
     latest: u64,
     closing: bool,
 }
@@ -125,6 +127,7 @@ impl pascaline_handle {
         while queue.running.is_some() || !queue.waiting.is_empty() {
             queue = self.shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
+        queue.nothing_untold()?;
         drop(queue);
         // SAFETY: this function's contract.
         unsafe { self.shared.run(operation, manner) }
@@ -145,6 +148,7 @@ impl pascaline_handle {
             return Err(of_no_use());
         }
         let mut queue = lock(&self.shared.queue);
+        queue.nothing_untold()?;
         if queue.waiting.len() + queue.done.len() >= MOST_REQUESTS {
             let text = format_args!("{MOST_REQUESTS} requests have not been waited for");
             return Err(Fault::new(Status::PASCALINE_ERR_REQUEST, text));
@@ -161,6 +165,7 @@ impl pascaline_handle {
         let mut queue = lock(&self.shared.queue);
         loop {
             if let Some(outcome) = queue.done.remove(&number) {
+                queue.untold -= usize::from(has_ended(&outcome));
                 return outcome.map(Some);
             }
             let known = queue.running == Some(number) || queue.waiting.iter().any(|(of, ..)| *of == number);
@@ -197,13 +202,21 @@ impl pascaline_handle {
 }
 
 impl Queue {
-    /// A generation has ended. What was begun before its user could know fails, too: it would be taken for
-    /// the first operations of the next one, and other ranks may have failed at another.
-    fn fail_outdated(&mut self) {
-        while let Some((number, ..)) = self.waiting.pop_front() {
-            let text = "not begun: an operation before it has met the end of the generation";
-            self.done.insert(number, Err(Fault::new(Status::PASCALINE_ERR_GENERATION, text)));
+    /// An operation of the thread has come to its end. Where a generation has, what was begun before its user
+    /// could know fails, too: it would be taken for the first operations of the next one, and other ranks may
+    /// have failed at another.
+    fn end(&mut self, number: u64, outcome: Result<Report, Fault>) {
+        self.running = None;
+        if has_ended(&outcome) {
+            self.untold += 1 + self.waiting.len();
+            self.done.extend(self.waiting.drain(..).map(|(waiting, ..)| (waiting, Err(outdated()))));
         }
+        self.done.insert(number, outcome);
+    }
+
+    /// Nor does anything begin until the user has been told all of that.
+    fn nothing_untold(&self) -> Result<(), Fault> {
+        if self.untold == 0 { Ok(()) } else { Err(outdated()) }
     }
 }
 
@@ -227,11 +240,7 @@ impl Shared {
                 // SAFETY: whoever submitted it promised so until the request is done, which it is not yet.
                 let outcome = unsafe { self.run(&operation, manner) };
                 queue = lock(&self.queue);
-                queue.running = None;
-                if outcome.as_ref().is_err_and(|fault| fault.status == Status::PASCALINE_ERR_GENERATION) {
-                    queue.fail_outdated();
-                }
-                queue.done.insert(number, outcome);
+                queue.end(number, outcome);
                 self.changed.notify_all();
             } else if queue.closing {
                 drop(queue);
@@ -288,6 +297,15 @@ pub(crate) fn thread(name: &str, life: impl FnOnce() + Send + 'static) -> Result
     thread.map_err(|error| {
         Fault::new(Status::PASCALINE_ERR_SYSTEM, format_args!("cannot start a thread: {error}"))
     })
+}
+
+fn has_ended(outcome: &Result<Report, Fault>) -> bool {
+    outcome.as_ref().is_err_and(|fault| fault.status == Status::PASCALINE_ERR_GENERATION)
+}
+
+fn outdated() -> Fault {
+    let text = "not begun: a request before it, which is to be waited for, has met the end of the generation";
+    Fault::new(Status::PASCALINE_ERR_GENERATION, text)
 }
 
 fn of_no_use() -> Fault {

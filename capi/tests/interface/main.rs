@@ -10,6 +10,7 @@ mod adversary;
 mod aggregator;
 mod appliance;
 mod bad_input;
+mod generation;
 #[path = "../../../worker/tests/worker/job.rs"]
 #[allow(dead_code, reason = "shared with the worker's tests")]
 mod job;
@@ -124,6 +125,27 @@ fn operations_that_run_meanwhile_are_done_in_order() {
             assert_eq!(status, if before == 0 { PASCALINE_OK } else { PASCALINE_ERR_REQUEST });
         }
         assert!(tensors.iter().zip(1..).all(|(tensor, i)| tensor.iter().all(|&sum| sum == 3 * i)));
+    });
+}
+
+#[test]
+fn what_is_begun_does_not_wait_for_what_runs() {
+    let begun = Barrier::new(RANKS.into());
+    Appliance::start().ranks("", |rank, handle| {
+        let mut tensors = [vec![1; 3000], vec![2; 3000]];
+        if rank == 1 {
+            // Until then nothing of the other rank's can end.
+            begun.wait();
+        }
+        let mut requests = tensors.each_mut().map(|tensor| begin(handle, tensor));
+        if rank == 0 {
+            begun.wait();
+        }
+        for request in &mut requests {
+            // SAFETY: a handle, and a place.
+            assert_eq!(unsafe { pascaline_wait(handle.0, request) }, PASCALINE_OK, "{}", handle.error());
+        }
+        assert_eq!(tensors, [vec![2; 3000], vec![4; 3000]]);
     });
 }
 
