@@ -212,7 +212,7 @@ enum pascaline_status pascaline_reduce(struct pascaline_handle *handle,
                                        int op,
                                        int root);
 
-// Replaces the `bytes` bytes at `buffer` of every rank by those of the rank `root`.
+// Replaces the `bytes` bytes at `buffer` of every rank by those of the rank `root`, whose own are only read.
 //
 // # Safety
 // `handle` must be null or a handle, and the buffer hold as many bytes.

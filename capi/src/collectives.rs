@@ -80,17 +80,17 @@ pub unsafe extern "C" fn pascaline_reduce(
 ) -> pascaline_status {
     with(handle, |handle, call| {
         let (dtype, op, root) = (dtype_of(dtype)?, op_of(op)?, root_of(root)?);
-        let reads = root != handle.rank;
+        let only_read = root != handle.rank;
         let input = Tensor::new(input.cast_mut().cast(), count, dtype)?;
-        let tensor = if reads { input } else { Tensor::new(output.cast(), count, dtype)? };
+        let tensor = if only_read { input } else { Tensor::new(output.cast(), count, dtype)? };
         // SAFETY: this function's contract; the same place, where this rank only reads.
         unsafe { tensor.fill(&input) }?;
         // SAFETY: this function's contract.
-        unsafe { now(handle, call, Operation { tensor, what: What::Reduce { op, root, reads } }) }
+        unsafe { now(handle, call, Operation { tensor, what: What::Reduce { op, root }, only_read }) }
     })
 }
 
-/// Replaces the `bytes` bytes at `buffer` of every rank by those of the rank `root`.
+/// Replaces the `bytes` bytes at `buffer` of every rank by those of the rank `root`, whose own are only read.
 ///
 /// # Safety
 /// `handle` must be null or a handle, and the buffer hold as many bytes.
@@ -103,8 +103,9 @@ pub unsafe extern "C" fn pascaline_broadcast(
 ) -> pascaline_status {
     with(handle, |handle, call| {
         let (tensor, root) = (Tensor::of_bytes(buffer.cast(), bytes)?, root_of(root)?);
+        let only_read = root == handle.rank;
         // SAFETY: this function's contract.
-        unsafe { now(handle, call, Operation { tensor, what: What::Broadcast(root) }) }
+        unsafe { now(handle, call, Operation { tensor, what: What::Broadcast { root }, only_read }) }
     })
 }
 
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn pascaline_broadcast(
 pub unsafe extern "C" fn pascaline_barrier(handle: *mut pascaline_handle) -> pascaline_status {
     with(handle, |handle, call| {
         // SAFETY: there is no memory.
-        unsafe { now(handle, call, Operation { tensor: Tensor::NONE, what: What::Barrier }) }
+        unsafe { now(handle, call, Operation::new(Tensor::NONE, What::Barrier)) }
     })
 }
 
@@ -141,7 +142,7 @@ pub unsafe extern "C" fn pascaline_reduce_scatter(
         // SAFETY: this function's contract.
         let counts = unsafe { counts_of(handle, counts) };
         // SAFETY: this function's contract.
-        unsafe { now(handle, call, Operation { tensor, what: What::ReduceScatter(op, counts) }) }
+        unsafe { now(handle, call, Operation::new(tensor, What::ReduceScatter(op, counts))) }
     })
 }
 
@@ -163,7 +164,7 @@ pub unsafe extern "C" fn pascaline_allgather(
         // SAFETY: this function's contract.
         let counts = unsafe { counts_of(handle, counts) };
         // SAFETY: this function's contract.
-        unsafe { now(handle, call, Operation { tensor, what: What::Allgather(counts) }) }
+        unsafe { now(handle, call, Operation::new(tensor, What::Allgather(counts))) }
     })
 }
 
@@ -263,5 +264,5 @@ unsafe fn prepare(
     let from = Tensor::new(input.cast_mut().cast(), count, dtype)?;
     // SAFETY: this function's contract.
     unsafe { tensor.fill(&from) }?;
-    Ok(Operation { tensor, what: What::Allreduce(op) })
+    Ok(Operation::new(tensor, What::Allreduce(op)))
 }

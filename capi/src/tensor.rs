@@ -105,13 +105,8 @@ pub(crate) fn narrow(dtype: DType) -> Result<Option<Narrow>, Fault> {
 #[derive(Debug)]
 pub(crate) enum What {
     Allreduce(Op),
-    Reduce {
-        op: Op,
-        root: u16,
-        /// This rank is not the root: its tensor is read, and never written.
-        reads: bool,
-    },
-    Broadcast(u16),
+    Reduce { op: Op, root: u16 },
+    Broadcast { root: u16 },
     Barrier,
     ReduceScatter(Op, Option<Vec<usize>>),
     Allgather(Option<Vec<usize>>),
@@ -127,9 +122,16 @@ pub(crate) fn parts(counts: &Option<Vec<usize>>) -> Parts<'_> {
 pub(crate) struct Operation {
     pub(crate) tensor: Tensor,
     pub(crate) what: What,
+    /// This rank's tensor is only read: it is no root that a reduce has, or the one of a broadcast.
+    pub(crate) only_read: bool,
 }
 
 impl Operation {
+    /// One whose tensor is written, too.
+    pub(crate) const fn new(tensor: Tensor, what: What) -> Self {
+        Self { tensor, what, only_read: false }
+    }
+
     /// Carries it out.
     ///
     /// # Safety
@@ -139,29 +141,28 @@ impl Operation {
         let Manner { hints, wire } = manner;
         let collective = match &self.what {
             What::Allreduce(op) => Collective::Allreduce(*op),
-            &What::Reduce { op, root, .. } => Collective::Reduce { op, root },
-            What::Broadcast(root) => Collective::Broadcast { root: *root },
+            &What::Reduce { op, root } => Collective::Reduce { op, root },
+            &What::Broadcast { root } => Collective::Broadcast { root },
             What::Barrier => Collective::Barrier,
             What::ReduceScatter(op, counts) => Collective::ReduceScatter { op: *op, parts: parts(counts) },
             What::Allgather(counts) => Collective::Allgather { parts: parts(counts) },
         };
-        let only_read = matches!(self.what, What::Reduce { reads: true, .. });
         if let Some(narrow) = wire.filter(|_| self.adds_floats()) {
             let mut copy = Vec::<f32>::new();
             // SAFETY: this function's contract.
-            let tensor = unsafe { self.tensor.lent(only_read, &mut copy) }?;
+            let tensor = unsafe { self.tensor.lent(self.only_read, &mut copy) }?;
             return Ok(worker.collective_narrow(&collective, tensor, narrow, hints)?);
         }
         let mut copy = Vec::<u8>::new();
         // SAFETY: this function's contract.
-        let tensor = unsafe { self.tensor.lent(only_read, &mut copy) }?;
+        let tensor = unsafe { self.tensor.lent(self.only_read, &mut copy) }?;
         Ok(worker.collective(&collective, self.tensor.dtype, tensor, hints)?)
     }
 
     fn adds_floats(&self) -> bool {
         let adds = match &self.what {
             What::Allreduce(op) | What::Reduce { op, .. } | What::ReduceScatter(op, _) => op.adds(),
-            What::Broadcast(_) | What::Barrier | What::Allgather(_) => false,
+            What::Broadcast { .. } | What::Barrier | What::Allgather(_) => false,
         };
         adds && self.tensor.dtype == DType::F32
     }

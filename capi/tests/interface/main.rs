@@ -166,6 +166,13 @@ fn the_other_collectives() {
         // SAFETY: as above.
         ok(unsafe { pascaline_broadcast(handle.0, text.as_mut_ptr().cast(), 14, root) });
         assert_eq!(&text, b"in place of it");
+        // The root's may be memory that nobody can write to.
+        static GIVEN: [u8; 3001] = [7; 3001];
+        let mut taken = [0; 3001];
+        let at = if rank == 1 { GIVEN.as_ptr().cast_mut() } else { taken.as_mut_ptr() };
+        // SAFETY: as above.
+        ok(unsafe { pascaline_broadcast(handle.0, at.cast(), 3001, root) });
+        assert!(rank == 1 || taken == GIVEN);
         // SAFETY: a handle.
         ok(unsafe { pascaline_barrier(handle.0) });
 
