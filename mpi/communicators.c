@@ -59,6 +59,8 @@ static void read_url(const char *url)
             snprintf(settings.wrong, TEXT,
                      "PASCALINE_URL=%.200s names rank or ranks, which MPI knows: leave them out", url);
         } else if (!strncmp(pair, "job=", 4)) {
+            if (settings.world_job >= 0)
+                snprintf(settings.wrong, TEXT, "PASCALINE_URL=%.200s names the job twice", url);
             if (!number(pair + 4, &end, MOST_JOBS, &job) || end != pair + pair_length)
                 snprintf(settings.wrong, TEXT, "PASCALINE_URL=%.200s: the job is no number up to 65535", url);
             settings.world_job = (int)job;
@@ -87,6 +89,10 @@ static void read_jobs(const char *range)
     }
     if (!strchr(range, '-'))
         last = first;
+    if (last < first) {
+        snprintf(settings.wrong, TEXT, "PASCALINE_JOBS=%.100s ends before it begins", range);
+        return;
+    }
     settings.first = (int)first;
     settings.last = (int)last;
     if (settings.world_job < 0)
@@ -191,7 +197,10 @@ static pascaline_handle *join(MPI_Comm comm, int rank, int ranks, int *number)
     *number = -1;
     if (rank == 0 && !*against) {
         *number = take_job(comm);
-        if (*number < 0)
+        if (*number < 0 && settings.last < 0)
+            snprintf(against, TEXT,
+                     "PASCALINE_JOBS is not set, which has the jobs of communicators other than the world");
+        else if (*number < 0)
             snprintf(against, TEXT,
                      "no job is left for a communicator that rank %d of the world leads: of PASCALINE_JOBS, "
                      "every %d-th is for those",
