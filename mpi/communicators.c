@@ -125,6 +125,9 @@ static void start(void)
         settings.world_job = 1;
     if (least && (!number(least, &end, INT32_MAX, &bytes) || *end))
         snprintf(settings.wrong, TEXT, "PASCALINE_MIN_BYTES=%.100s is no number of bytes", least);
+    /* Ranks that go different ways would wait for each other: the largest is for all. They are all here, in
+     * MPI_Init. */
+    PMPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_LONG, MPI_MAX, MPI_COMM_WORLD);
     settings.min_bytes = (size_t)bytes;
     if (PMPI_Comm_get_parent(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL)
         snprintf(settings.wrong, TEXT, "processes that others have spawned have no job of their own");
