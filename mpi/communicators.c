@@ -224,9 +224,49 @@ static pascaline_handle *join(MPI_Comm comm, int rank, int ranks, int *number)
     return NULL;
 }
 
+/* Whether all processes of a communicator are in this one's world. What has been agreed on there, those of
+ * another world, which others have spawned or connected to, know nothing of. */
+static bool is_of_this_world(MPI_Comm comm)
+{
+    MPI_Group group, world, others;
+    int count = -1;
+
+    if (PMPI_Comm_group(comm, &group) != MPI_SUCCESS)
+        return false;
+    if (PMPI_Comm_group(MPI_COMM_WORLD, &world) == MPI_SUCCESS) {
+        if (PMPI_Group_difference(group, world, &others) == MPI_SUCCESS) {
+            PMPI_Group_size(others, &count);
+            /* An empty group may be MPI's own. */
+            if (count)
+                PMPI_Group_free(&others);
+        }
+        PMPI_Group_free(&world);
+    }
+    PMPI_Group_free(&group);
+    return count == 0;
+}
+
+/* Keeps with a communicator how it goes: through a job that has this handle, or through MPI without one. */
+static struct job *keep(MPI_Comm comm, pascaline_handle *handle, int number)
+{
+    struct job *job = malloc(sizeof *job);
+
+    if (!job)
+        /* The others would wait for this rank. */
+        PMPI_Abort(comm, 1);
+    *job = (struct job){.handle = handle, .number = number};
+    pthread_mutex_lock(&lock);
+    job->next = jobs;
+    jobs = job;
+    pthread_mutex_unlock(&lock);
+    PMPI_Comm_set_attr(comm, settings.key, job);
+    return handle ? job : NULL;
+}
+
 struct job *job_of(MPI_Comm comm, enum call call, bool may_join)
 {
     struct job *job = NULL;
+    pascaline_handle *handle;
     int found = 0, rank = 0, ranks = 0, number = -1;
 
     pthread_once(&started, start);
@@ -238,23 +278,16 @@ struct job *job_of(MPI_Comm comm, enum call call, bool may_join)
     PMPI_Comm_size(comm, &ranks);
     if (ranks < 2)
         return NULL;
+    if (!is_of_this_world(comm)) {
+        say_why(comm, "%s is on a communicator with processes of another world", call_names[call]);
+        return keep(comm, NULL, -1);
+    }
     if (!may_join) {
         say_why(comm, "%s is the communicator's first call: joining takes one that waits", call_names[call]);
         return NULL;
     }
-    job = malloc(sizeof *job);
-    if (!job)
-        /* The others would wait for this rank. */
-        PMPI_Abort(comm, 1);
-    *job = (struct job){.handle = join(comm, rank, ranks, &number), .number = -1};
-    if (rank == 0 && comm != MPI_COMM_WORLD && job->handle)
-        job->number = number;
-    pthread_mutex_lock(&lock);
-    job->next = jobs;
-    jobs = job;
-    pthread_mutex_unlock(&lock);
-    PMPI_Comm_set_attr(comm, settings.key, job);
-    return job->handle ? job : NULL;
+    handle = join(comm, rank, ranks, &number);
+    return keep(comm, handle, rank == 0 && comm != MPI_COMM_WORLD && handle ? number : -1);
 }
 
 /* Called when a communicator is freed. */
