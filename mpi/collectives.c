@@ -29,16 +29,6 @@ int MPI_Finalize(void)
     return PMPI_Finalize();
 }
 
-/* The job of an operation on elements, or null where MPI has to do it. */
-static struct job *job_for(enum call call, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
-                           int *dtype, int *operation, size_t *bytes)
-{
-    *bytes = bytes_of(count, datatype, comm);
-    if (!large_enough(*bytes) || !known(call, datatype, op, comm, dtype, operation))
-        return NULL;
-    return job_of(comm, call, true);
-}
-
 /* Whether integers have saturated in the latest operation, where MPI's wrap. All ranks see the same. */
 static bool saturated(struct job *job)
 {
@@ -51,12 +41,16 @@ int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype da
                   MPI_Comm comm)
 {
     int dtype, operation;
-    size_t bytes;
-    struct job *job = job_for(ALLREDUCE, count, datatype, op, comm, &dtype, &operation, &bytes);
+    size_t bytes = bytes_of(count, datatype, comm);
     const void *input = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
+    bool again = false;
     void *kept = NULL;
+    struct job *job = NULL;
+    struct outcome outcome;
     pascaline_status status;
 
+    if (large_enough(bytes) && known(ALLREDUCE, datatype, op, comm, &dtype, &operation))
+        job = job_of(comm, ALLREDUCE, true);
     if (!job) {
         count_theirs(ALLREDUCE);
         return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
@@ -65,11 +59,14 @@ int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype da
     if (dtype == PASCALINE_I32 && input == recvbuf) {
         kept = malloc(bytes);
         if (!kept)
-            return conclude(comm, job, ALLREDUCE, PASCALINE_ERR_SYSTEM, 0);
+            return no_memory(comm, ALLREDUCE);
         memcpy(kept, recvbuf, bytes);
     }
+    pthread_mutex_lock(&job->calls);
     status = pascaline_allreduce(job->handle, input, recvbuf, (size_t)count, dtype, operation);
-    if (status == PASCALINE_OK && dtype == PASCALINE_I32 && saturated(job)) {
+    again = status == PASCALINE_OK && dtype == PASCALINE_I32 && saturated(job);
+    end_call(job, status, &outcome);
+    if (again) {
         int code = PMPI_Allreduce(kept ? kept : sendbuf, recvbuf, count, datatype, op, comm);
 
         count_theirs(ALLREDUCE);
@@ -77,27 +74,41 @@ int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype da
         return code;
     }
     free(kept);
-    return conclude(comm, job, ALLREDUCE, status, bytes);
+    return conclude(comm, ALLREDUCE, &outcome, bytes);
 }
 
 int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
                MPI_Comm comm)
 {
     int dtype, operation;
-    size_t bytes;
-    struct job *job = job_for(REDUCE, count, datatype, op, comm, &dtype, &operation, &bytes);
+    size_t bytes = bytes_of(count, datatype, comm);
     const void *input = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
+    struct job *job = NULL;
+    struct outcome outcome;
+    pascaline_status status;
 
+    if (large_enough(bytes) && known(REDUCE, datatype, op, comm, &dtype, &operation))
+        job = job_of(comm, REDUCE, true);
     if (!job) {
         count_theirs(REDUCE);
         return PMPI_Reduce(sendbuf, recvbuf, count, datatype, op, root, comm);
     }
-    return conclude(
-        comm, job, REDUCE,
-        pascaline_reduce(job->handle, input, recvbuf, (size_t)count, dtype, operation, root), bytes);
+    pthread_mutex_lock(&job->calls);
+    status = pascaline_reduce(job->handle, input, recvbuf, (size_t)count, dtype, operation, root);
+    end_call(job, status, &outcome);
+    return conclude(comm, REDUCE, &outcome, bytes);
 }
 
-/* A broadcast of elements that are not side by side, as bytes that are. */
+static int broadcast(struct job *job, void *buffer, size_t bytes, int root, MPI_Comm comm)
+{
+    struct outcome outcome;
+
+    pthread_mutex_lock(&job->calls);
+    end_call(job, pascaline_broadcast(job->handle, buffer, bytes, root), &outcome);
+    return conclude(comm, BCAST, &outcome, bytes);
+}
+
+/* Of elements that are not side by side, as bytes that are. */
 static int broadcast_packed(struct job *job, void *buffer, int count, MPI_Datatype datatype, int root,
                             MPI_Comm comm, size_t bytes)
 {
@@ -105,12 +116,12 @@ static int broadcast_packed(struct job *job, void *buffer, int count, MPI_Dataty
     int rank, at = 0, code = MPI_SUCCESS;
 
     if (!packed)
-        return conclude(comm, job, BCAST, PASCALINE_ERR_SYSTEM, 0);
+        return no_memory(comm, BCAST);
     PMPI_Comm_rank(comm, &rank);
     if (rank == root)
         code = PMPI_Pack(buffer, count, datatype, packed, (int)bytes, &at, comm);
     if (code == MPI_SUCCESS)
-        code = conclude(comm, job, BCAST, pascaline_broadcast(job->handle, packed, bytes, root), bytes);
+        code = broadcast(job, packed, bytes, root, comm);
     at = 0;
     if (code == MPI_SUCCESS && rank != root)
         code = PMPI_Unpack(packed, (int)bytes, &at, buffer, count, datatype, comm);
@@ -122,21 +133,26 @@ int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm
 {
     /* The ranks need not name the same type, but as many bytes: nothing else may decide. */
     size_t bytes = bytes_of(count, datatype, comm);
-    struct job *job = large_enough(bytes) && bytes <= INT32_MAX ? job_of(comm, BCAST, true) : NULL;
+    struct job *job = NULL;
+    bool plain = false;
 
+    if (large_enough(bytes) && bytes <= INT32_MAX) {
+        plain = is_plain(datatype);
+        job = job_of(comm, BCAST, true);
+    }
     if (!job) {
         count_theirs(BCAST);
         return PMPI_Bcast(buffer, count, datatype, root, comm);
     }
-    if (!is_plain(datatype))
-        return broadcast_packed(job, buffer, count, datatype, root, comm, bytes);
-    return conclude(comm, job, BCAST, pascaline_broadcast(job->handle, buffer, bytes, root), bytes);
+    return plain ? broadcast(job, buffer, bytes, root, comm)
+                 : broadcast_packed(job, buffer, count, datatype, root, comm, bytes);
 }
 
 int MPI_Barrier(MPI_Comm comm)
 {
     int between = 1;
     struct job *job = NULL;
+    struct outcome outcome;
 
     if (comm != MPI_COMM_NULL && PMPI_Comm_test_inter(comm, &between) == MPI_SUCCESS && !between)
         job = job_of(comm, BARRIER, true);
@@ -144,5 +160,7 @@ int MPI_Barrier(MPI_Comm comm)
         count_theirs(BARRIER);
         return PMPI_Barrier(comm);
     }
-    return conclude(comm, job, BARRIER, pascaline_barrier(job->handle), 0);
+    pthread_mutex_lock(&job->calls);
+    end_call(job, pascaline_barrier(job->handle), &outcome);
+    return conclude(comm, BARRIER, &outcome, 0);
 }

@@ -6,7 +6,6 @@
  */
 #include "internal.h"
 
-#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -255,6 +254,7 @@ static struct job *keep(MPI_Comm comm, pascaline_handle *handle, int number)
         /* The others would wait for this rank. */
         PMPI_Abort(comm, 1);
     *job = (struct job){.handle = handle, .number = number};
+    pthread_mutex_init(&job->calls, NULL);
     pthread_mutex_lock(&lock);
     job->next = jobs;
     jobs = job;
@@ -307,6 +307,7 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *extra)
         pascaline_finalize(&job->handle);
     if (job->number >= 0)
         give_back_job(job->number);
+    pthread_mutex_destroy(&job->calls);
     free(job);
     return MPI_SUCCESS;
 }

@@ -3,6 +3,7 @@
 #define PASCALINE_MPI_INTERNAL_H
 
 #include <mpi.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -14,8 +15,15 @@ enum call { ALLREDUCE, IALLREDUCE, REDUCE, BCAST, BARRIER, CALLS };
 /* The job of a communicator, kept as its attribute. */
 struct job {
     pascaline_handle *handle; /* null: the communicator goes through MPI */
+    pthread_mutex_t calls;    /* whoever has it may call on the handle, which is one thread's at a time */
     int number;               /* of the job, for its leader to give back; else -1 */
     struct job *next;         /* of all that there are */
+};
+
+/* How a call on a handle has ended. */
+struct outcome {
+    pascaline_status status;
+    char text[480]; /* what is known of an error */
 };
 
 /* communicators.c */
@@ -50,7 +58,10 @@ void say_why(MPI_Comm comm, const char *format, ...) __attribute__((format(print
 void count_ours(enum call call, size_t bytes);
 void count_theirs(enum call call);
 void print_statistics(void);
-/* Turns a status into what MPI's user expects: success, or the communicator's error handler is called. */
-int conclude(MPI_Comm comm, struct job *job, enum call call, pascaline_status status, size_t bytes);
+/* Notes how a call on a job's handle has ended, and gives back the job, which the caller has. */
+void end_call(struct job *job, pascaline_status status, struct outcome *outcome);
+/* Turns an outcome into what MPI's user expects: success, or the communicator's error handler is called. */
+int conclude(MPI_Comm comm, enum call call, const struct outcome *outcome, size_t bytes);
+int no_memory(MPI_Comm comm, enum call call);
 
 #endif

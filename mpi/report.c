@@ -65,20 +65,34 @@ void print_statistics(void)
     fprintf(stderr, "%s)\n", line);
 }
 
-int conclude(MPI_Comm comm, struct job *job, enum call call, pascaline_status status, size_t bytes)
+void end_call(struct job *job, pascaline_status status, struct outcome *outcome)
+{
+    outcome->status = status;
+    outcome->text[0] = 0;
+    if (status != PASCALINE_OK)
+        snprintf(outcome->text, sizeof outcome->text, "%s", pascaline_last_error(job->handle));
+    pthread_mutex_unlock(&job->calls);
+}
+
+int conclude(MPI_Comm comm, enum call call, const struct outcome *outcome, size_t bytes)
 {
     int rank = -1, code = MPI_ERR_OTHER;
+    const char *text = pascaline_strerror(outcome->status);
 
-    if (status == PASCALINE_OK) {
+    if (outcome->status == PASCALINE_OK) {
         count_ours(call, bytes);
         return MPI_SUCCESS;
     }
     PMPI_Comm_rank(comm, &rank);
-    fprintf(stderr, "pascaline-mpi: rank %d: %s: %s: %s\n", rank, call_names[call],
-            pascaline_strerror(status), pascaline_last_error(job->handle));
+    fprintf(stderr, "pascaline-mpi: rank %d: %s: %s: %s\n", rank, call_names[call], text, outcome->text);
     /* So that MPI_Error_string tells it as well. */
     if (PMPI_Add_error_code(MPI_ERR_OTHER, &code) == MPI_SUCCESS)
-        PMPI_Add_error_string(code, pascaline_strerror(status));
+        PMPI_Add_error_string(code, text);
     PMPI_Comm_call_errhandler(comm, code);
     return code;
+}
+
+int no_memory(MPI_Comm comm, enum call call)
+{
+    return conclude(comm, call, &(struct outcome){PASCALINE_ERR_SYSTEM, "no memory"}, 0);
 }
