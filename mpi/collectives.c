@@ -29,6 +29,13 @@ int MPI_Finalize(void)
     return PMPI_Finalize();
 }
 
+static bool is_rank(int root, MPI_Comm comm)
+{
+    int ranks = 0;
+
+    return PMPI_Comm_size(comm, &ranks) == MPI_SUCCESS && root >= 0 && root < ranks;
+}
+
 /* Whether integers have saturated in the latest operation, where MPI's wrap. All ranks see the same. */
 static bool saturated(struct job *job)
 {
@@ -49,8 +56,12 @@ int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype da
     struct outcome outcome;
     pascaline_status status;
 
-    if (large_enough(bytes) && known(ALLREDUCE, datatype, op, comm, &dtype, &operation))
-        job = job_of(comm, ALLREDUCE, true);
+    if (large_enough(bytes) && known(ALLREDUCE, datatype, op, comm, &dtype, &operation)) {
+        if (!input || !recvbuf)
+            return no_buffer(comm);
+        if (are_for_all(sendbuf, recvbuf, count))
+            job = job_of(comm, ALLREDUCE, true);
+    }
     if (!job) {
         count_theirs(ALLREDUCE);
         return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
@@ -80,15 +91,20 @@ int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype da
 int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
                MPI_Comm comm)
 {
-    int dtype, operation;
+    int dtype, operation, rank = -1;
     size_t bytes = bytes_of(count, datatype, comm);
     const void *input = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
     struct job *job = NULL;
     struct outcome outcome;
     pascaline_status status;
 
-    if (large_enough(bytes) && known(REDUCE, datatype, op, comm, &dtype, &operation))
-        job = job_of(comm, REDUCE, true);
+    if (large_enough(bytes) && known(REDUCE, datatype, op, comm, &dtype, &operation) && is_rank(root, comm)) {
+        PMPI_Comm_rank(comm, &rank);
+        if (!input || (rank == root && !recvbuf))
+            return no_buffer(comm);
+        if (rank == root ? recvbuf != MPI_IN_PLACE && sendbuf != recvbuf : sendbuf != MPI_IN_PLACE)
+            job = job_of(comm, REDUCE, true);
+    }
     if (!job) {
         count_theirs(REDUCE);
         return PMPI_Reduce(sendbuf, recvbuf, count, datatype, op, root, comm);
@@ -136,8 +152,11 @@ int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm
     struct job *job = NULL;
     bool plain = false;
 
-    if (large_enough(bytes) && bytes <= INT32_MAX) {
+    if (large_enough(bytes) && bytes <= INT32_MAX && buffer != MPI_IN_PLACE && is_rank(root, comm)) {
         plain = is_plain(datatype);
+        /* Other types may have addresses in them. */
+        if (!buffer && plain)
+            return no_buffer(comm);
         job = job_of(comm, BCAST, true);
     }
     if (!job) {

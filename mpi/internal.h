@@ -47,6 +47,9 @@ void complete_those_of(struct job *job);
 bool known(enum call call, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, int *dtype, int *operation);
 /* Whether the elements of a type lie in memory without gaps, in their order. */
 bool is_plain(MPI_Datatype datatype);
+/* Whether MPI would take these buffers of an operation whose result is for all. It refuses others itself, and
+ * says best what is wrong with them. */
+bool are_for_all(const void *sendbuf, const void *recvbuf, int count);
 /* Bytes of so many elements; 0 if there are none, or if it is for MPI to say what is wrong with them. */
 size_t bytes_of(int count, MPI_Datatype datatype, MPI_Comm comm);
 
@@ -63,5 +66,7 @@ void end_call(struct job *job, pascaline_status status, struct outcome *outcome)
 /* Turns an outcome into what MPI's user expects: success, or the communicator's error handler is called. */
 int conclude(MPI_Comm comm, enum call call, const struct outcome *outcome, size_t bytes);
 int no_memory(MPI_Comm comm, enum call call);
+/* For null, which MPI does not look for and would read or write all the same. */
+int no_buffer(MPI_Comm comm);
 
 #endif

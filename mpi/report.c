@@ -96,3 +96,9 @@ int no_memory(MPI_Comm comm, enum call call)
 {
     return conclude(comm, call, &(struct outcome){PASCALINE_ERR_SYSTEM, "no memory"}, 0);
 }
+
+int no_buffer(MPI_Comm comm)
+{
+    PMPI_Comm_call_errhandler(comm, MPI_ERR_BUFFER);
+    return MPI_ERR_BUFFER;
+}

@@ -98,8 +98,12 @@ int MPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype d
     struct pending *one;
     pascaline_status status;
 
-    if (large_enough(bytes) && known(IALLREDUCE, datatype, op, comm, &dtype, &operation))
-        job = job_of(comm, IALLREDUCE, false);
+    if (large_enough(bytes) && known(IALLREDUCE, datatype, op, comm, &dtype, &operation)) {
+        if (!input || !recvbuf)
+            return no_buffer(comm);
+        if (request && are_for_all(sendbuf, recvbuf, count))
+            job = job_of(comm, IALLREDUCE, false);
+    }
     if (!job) {
         count_theirs(IALLREDUCE);
         return PMPI_Iallreduce(sendbuf, recvbuf, count, datatype, op, comm, request);

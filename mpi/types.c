@@ -59,6 +59,11 @@ bool is_plain(MPI_Datatype datatype)
            PMPI_Type_get_extent(datatype, &lower, &extent) == MPI_SUCCESS && lower == 0 && extent == size;
 }
 
+bool are_for_all(const void *sendbuf, const void *recvbuf, int count)
+{
+    return recvbuf != MPI_IN_PLACE && (sendbuf != recvbuf || count == 1);
+}
+
 size_t bytes_of(int count, MPI_Datatype datatype, MPI_Comm comm)
 {
     int size, between;

@@ -104,6 +104,19 @@ static void reduce_and_broadcast(int count, MPI_Comm comm)
     free(sum);
 }
 
+/* What MPI refuses: it says so to whoever has called it, and nobody waits. */
+static void refused(MPI_Comm comm)
+{
+    int numbers[2] = {1, 2}, classes[3] = {0};
+
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Error_class(MPI_Bcast(numbers, 2, MPI_INT, ranks, comm), &classes[0]);
+    MPI_Error_class(MPI_Allreduce(numbers, MPI_IN_PLACE, 2, MPI_INT, MPI_SUM, comm), &classes[1]);
+    MPI_Error_class(MPI_Allreduce(numbers, numbers, 2, MPI_INT, MPI_SUM, comm), &classes[2]);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
+    check(classes[0] == MPI_ERR_ROOT && classes[1] == MPI_ERR_BUFFER && classes[2] == MPI_ERR_BUFFER);
+}
+
 /* Operations that run meanwhile, beside messages that MPI has to carry. */
 static void nonblocking(MPI_Comm comm)
 {
@@ -165,6 +178,7 @@ int main(int argc, char **argv)
         floats(count, MPI_COMM_WORLD);
     other_types(MPI_COMM_WORLD);
     reduce_and_broadcast(1000, MPI_COMM_WORLD);
+    refused(MPI_COMM_WORLD);
     nonblocking(MPI_COMM_WORLD);
     derived();
     MPI_Barrier(MPI_COMM_WORLD);
