@@ -81,6 +81,10 @@ impl AsyncLoop {
         self.vacant.remove(&id);
         if self.server.clusters().all(|(there, cluster)| there != id || *cluster.job() != wanted) {
             info!(job = id, epoch, ranks = fan_in, payload, "serving asynchronously");
+            // Workers whose model has another length leave that of those before to its file.
+            if let Some(checkpoints) = &mut self.checkpoints {
+                checkpoints.keep_now(&self.server);
+            }
             self.server.set_job(id, wanted);
             match self.server.keep(id) {
                 Some(kept) => {

@@ -1,7 +1,8 @@
 //! Models of asynchronous jobs on disk: `job-ID.model` in a directory, a file for each.
 //!
 //! A file is written beside its place and renamed into it, so that there is a whole one at any time; at most
-//! once a second for each job, by a thread of its own, so that nobody waits for a disk.
+//! once a second for each job, by a thread of its own, so that nobody waits for a disk. A model of another
+//! length does not take the place of the one before, which gets another name.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -29,8 +30,8 @@ const WAITING: usize = 64;
 pub(super) struct Checkpoints {
     directory: PathBuf,
     writer: Option<(SyncSender<Kept>, JoinHandle<()>)>,
-    /// The version of each job's file.
-    written: BTreeMap<u16, u64>,
+    /// The floats and the version of each job's file.
+    written: BTreeMap<u16, (usize, u64)>,
     due: Duration,
     counts: Arc<Counts>,
 }
@@ -62,7 +63,7 @@ impl Checkpoints {
         let thread = std::thread::Builder::new().name("checkpoints".to_owned());
         let thread = thread.spawn(move || write_all(&there, &receiver, &counted));
         let writer = Some((sender, thread.context("cannot start a thread")?));
-        let written = models.iter().map(|kept| (kept.job, kept.version)).collect();
+        let written = models.iter().map(|kept| (kept.job, state(kept))).collect();
         Ok((Self { directory: directory.to_owned(), writer, written, due: Duration::ZERO, counts }, models))
     }
 
@@ -78,11 +79,13 @@ impl Checkpoints {
     pub(super) fn keep_now(&mut self, server: &AsyncServer) {
         let Some((sender, _)) = &self.writer else { return };
         for (job, cluster) in server.clusters() {
-            if self.written.get(&job) != Some(&cluster.version())
+            let floats = server.weights(job).map_or(0, <[f32]>::len);
+            let state = (floats, cluster.version());
+            if self.written.get(&job) != Some(&state)
                 && let Some(kept) = server.keep(job)
                 && sender.try_send(kept).is_ok()
             {
-                self.written.insert(job, cluster.version());
+                self.written.insert(job, state);
             }
         }
     }
@@ -100,6 +103,10 @@ impl Checkpoints {
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.counts.written.load(Ordering::Relaxed), self.counts.failed.load(Ordering::Relaxed))
     }
+}
+
+const fn state(kept: &Kept) -> (usize, u64) {
+    (kept.weights.len(), kept.version)
 }
 
 fn place(directory: &Path, job: u16) -> PathBuf {
@@ -146,5 +153,24 @@ fn write(directory: &Path, kept: &Kept) -> io::Result<()> {
     let mut file = File::create(&beside)?;
     file.write_all(&kept.to_bytes())?;
     file.sync_data()?;
+    spare(&place, kept)?;
     fs::rename(&beside, &place)
+}
+
+/// Gives another name to a model of another length: what has been learned is not lost because somebody has
+/// used the job's number for something else.
+fn spare(place: &Path, kept: &Kept) -> io::Result<()> {
+    let bytes = match fs::read(place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        read => read?,
+    };
+    if Kept::from_bytes(&bytes).is_ok_and(|before| before.weights.len() == kept.weights.len()) {
+        return Ok(());
+    }
+    let names = (1_u32..).map(|number| place.with_extension(format!("model.{number}")));
+    let Some(aside) = names.into_iter().find(|name| !name.exists()) else { return Ok(()) };
+    fs::rename(place, &aside)?;
+    let (job, floats) = (kept.job, kept.weights.len());
+    warn!(job, floats, aside = %aside.display(), "the model before had another length: it has this name now");
+    Ok(())
 }

@@ -78,6 +78,8 @@ impl AsyncJob {
 pub struct Cluster {
     job: AsyncJob,
     model: Option<Model>,
+    /// Whether a worker of this generation has a model of this length: `payload` is not as exact.
+    met: bool,
     /// From the first packet on.
     age: Option<Age>,
 }
@@ -178,8 +180,7 @@ impl AsyncServer {
         }
     }
 
-    /// Has a job begin with a model that was kept, once it is served, unless its workers join with another
-    /// length.
+    /// Has a job begin with a model that was kept, once it is served by workers whose model is as long.
     pub fn restore(&mut self, kept: Kept) {
         self.kept.insert(kept.job, kept);
     }
@@ -199,12 +200,14 @@ impl AsyncServer {
             Some(cluster) if cluster.job.payload == job.payload => {
                 if let Some(model) = cluster.model.as_mut().filter(|_| cluster.job.epoch != job.epoch) {
                     model.forget_reward();
+                    cluster.met = false;
                 }
                 cluster.job = job;
             }
             _ => {
-                let mut cluster = Cluster { job, model: None, age: None };
-                let kept = self.kept.remove(&id).filter(|kept| cluster.fits(4 * kept.weights.len()));
+                let mut cluster = Cluster { job, model: None, met: false, age: None };
+                let fits = self.kept.get(&id).is_some_and(|kept| cluster.fits(4 * kept.weights.len()));
+                let kept = fits.then(|| self.kept.remove(&id)).flatten();
                 cluster.model = kept.map(|kept| Model::kept(kept.weights, kept.average, kept.version));
                 self.clusters.insert(id, cluster);
             }
@@ -246,11 +249,10 @@ impl AsyncServer {
             // Who is inside of a combined update is not known.
             let alone = header.count <= 1;
             let update = update.unwrap_or(trailer::Update { reward: 0.0, generated_ns: 0 });
-            let why = why.told();
             self.reply(Reply {
                 alone,
                 with_weights: false,
-                why,
+                why: why.told(),
                 count: header.count,
                 update,
                 ..Reply::to(header)
@@ -267,12 +269,19 @@ impl AsyncServer {
         payload: &[u8],
     ) -> Result<AsyncOutcome, AsyncOutcome> {
         let cluster = self.clusters.get_mut(&header.job).ok_or(AsyncOutcome::UnknownJob)?;
+        // A model from before may be a float longer or shorter than that of all who train now.
+        let old =
+            cluster.model.take_if(|model| !cluster.met && size_of_val(model.weights()) != payload.len());
         let first = cluster.model.is_none();
         if first {
-            cluster.check(header, payload)?;
-            cluster.model = Some(Model::new(payload));
+            let checked = cluster.check(header, payload);
+            cluster.model = if checked.is_ok() { Some(Model::new(payload)) } else { old };
+            checked?;
             cluster.age = Some(Age::new(unix_ns));
+        } else if !cluster.fits(payload.len()) {
+            return Err(AsyncOutcome::WrongModel);
         }
+        cluster.met = true;
         self.reply(Reply::to(header));
         Ok(if first { AsyncOutcome::Initialised } else { AsyncOutcome::NotFirst })
     }
@@ -296,6 +305,7 @@ impl AsyncServer {
             return Err(AsyncOutcome::Diverges);
         }
         // It has arrived, whatever the rule makes of it.
+        cluster.met = true;
         cluster.age.get_or_insert_with(|| Age::new(unix_ns)).receive(unix_ns, update.generated_ns);
         let pause = self.pace.on_update(header.job, Duration::from_nanos(unix_ns), age);
         self.counters.contributions += u64::from(count);

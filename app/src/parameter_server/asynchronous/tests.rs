@@ -7,7 +7,7 @@ const JOB: ServedJob =
     ServedJob { job: 1, fan_in: 2, epoch: 5, needed: 2, order: Order::Arrival, payload: 8 };
 
 /// The weights that a worker begins with.
-fn first(epoch: u8, weights: [f32; 2]) -> Vec<u8> {
+fn first<const N: usize>(epoch: u8, weights: [f32; N]) -> Vec<u8> {
     let header = Header {
         kind: Kind::Gradient,
         flags: Flags::BYPASS,
@@ -78,5 +78,39 @@ fn a_model_that_a_file_keeps_goes_on_whenever_workers_come() {
     assert_eq!(weights(&server), Some(vec![1.0, 2.0]));
     server.flush().unwrap();
     assert!(directory.join("job-1.model").exists());
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn a_model_of_another_length_does_not_take_the_place_of_the_one_before() {
+    let directory = std::env::temp_dir().join(format!("pascaline-lengths-{}", std::process::id()));
+    let begin = || {
+        let mut server = AsyncLoop::new(Settings::default(), [1]);
+        server.keep_in(&directory).unwrap();
+        server
+    };
+    let mut server = begin();
+    server.set_job(&JOB);
+    server.receive(0, &first(5, [1.0, 2.0]));
+    // In the same life, and of an age that no second has passed for.
+    server.set_job(&ServedJob { epoch: 6, payload: 16, ..JOB });
+    server.receive(0, &first(6, [3.0, 4.0, 5.0]));
+    server.flush().unwrap();
+    assert!(directory.join("job-1.model.1").exists());
+    // After a start, with a model that is a float longer in packets that are as long.
+    let mut server = begin();
+    server.set_job(&ServedJob { epoch: 7, payload: 16, ..JOB });
+    assert_eq!(weights(&server), Some(vec![3.0, 4.0, 5.0]));
+    server.receive(0, &first(7, [6.0; 4]));
+    assert_eq!(weights(&server), Some(vec![6.0; 4]));
+    server.flush().unwrap();
+    drop(server);
+    let floats = |name: &str| {
+        let bytes = std::fs::read(directory.join(name)).unwrap();
+        pascaline_ps::asynchronous::Kept::from_bytes(&bytes).unwrap().weights
+    };
+    assert_eq!(floats("job-1.model.1"), [1.0, 2.0]);
+    assert_eq!(floats("job-1.model.2"), [3.0, 4.0, 5.0]);
+    assert_eq!(floats("job-1.model"), [6.0; 4]);
     std::fs::remove_dir_all(directory).unwrap();
 }

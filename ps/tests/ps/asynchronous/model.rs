@@ -60,6 +60,41 @@ fn a_model_that_was_kept_goes_on() {
     other.restore(kept);
     other.set_job(JOB, AsyncJob { fan_in: 3, epoch: 9, payload: 16 });
     assert_eq!(other.weights(JOB), None, "another length");
+    other.set_job(JOB, AsyncJob { fan_in: 3, epoch: 10, payload: 8 });
+    assert_eq!(other.weights(JOB), Some(&[4.0, 8.0][..]), "nobody has needed another one meanwhile");
+}
+
+#[test]
+fn a_model_from_before_gives_way_to_one_of_another_length_until_a_worker_has_shown_its_own() {
+    let kept = Kept { job: JOB, version: 3, weights: vec![1.0], average: vec![] };
+    let served = |epoch| AsyncJob { fan_in: 3, epoch, payload: 8 };
+    let offer = |server: &mut AsyncServer, epoch, values: &[f32]| {
+        let mut packet = weights(values);
+        packet.header.epoch = epoch;
+        let outcome = server.handle_datagram(SECOND, &packet.datagram());
+        (outcome, replies(server).iter().map(|reply| (told(reply), reply.1.clone())).next())
+    };
+    let mut server = AsyncServer::new(Settings::default());
+    server.restore(kept);
+    server.set_job(JOB, served(9));
+    assert_eq!(offer(&mut server, 9, &[f32::NAN, 2.0]).0, AsyncOutcome::NotFinite);
+    assert_eq!(
+        offer(&mut server, 9, &[1.0, 2.0, 3.0]).0,
+        AsyncOutcome::WrongModel,
+        "nor is it what they say"
+    );
+    assert_eq!(server.weights(JOB), Some(&[1.0][..]));
+    let whole = Some((None, vec![5.0, 6.0]));
+    assert_eq!(offer(&mut server, 9, &[5.0, 6.0]), (AsyncOutcome::Initialised, whole.clone()));
+    assert_eq!(offer(&mut server, 9, &[7.0, 8.0]), (AsyncOutcome::NotFirst, whole.clone()));
+    let refused = (AsyncOutcome::WrongModel, Some((Some(Status::PayloadMismatch), vec![])));
+    assert_eq!(offer(&mut server, 9, &[7.0]), refused);
+    // As after the start of all workers, of which a new program has one float less.
+    server.set_job(JOB, served(10));
+    assert_eq!(offer(&mut server, 10, &[0.0, 0.0]), (AsyncOutcome::NotFirst, whole));
+    assert_eq!(offer(&mut server, 10, &[7.0]), refused);
+    server.set_job(JOB, served(11));
+    assert_eq!(offer(&mut server, 11, &[7.0]), (AsyncOutcome::Initialised, Some((None, vec![7.0]))));
 }
 
 #[test]
