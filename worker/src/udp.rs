@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 
-use core::fmt;
 use core::time::Duration;
 
 use pascaline_wire::ports::UdpPortsError;
@@ -22,6 +21,7 @@ mod background;
 mod collectives;
 mod deal;
 mod group;
+mod hooks;
 mod outgoing;
 mod serving;
 mod socket;
@@ -33,6 +33,7 @@ mod worker;
 pub use appliances::Appliances;
 pub use asynchronous::{AsyncConfig, AsyncJoinError, AsyncWorker};
 pub use background::{Background, Finished, Handle};
+pub use hooks::{Interrupt, Notice};
 pub use streams::{MAX_STREAMS, Streams};
 pub use worker::{Departure, TreeReport, Worker, session_number};
 
@@ -111,26 +112,10 @@ pub struct Config {
     /// Whom to tell, from inside a call that waits, why it does not get on; nobody by default. Told about a
     /// second after it has stopped, once each time.
     pub notice: Option<Notice>,
+    /// Whom to ask, several times a second while joining, whether to give up; nobody by default. Joining then
+    /// ends with an error of the system's, of the kind `Interrupted`, and the rank is free.
+    pub interrupt: Option<Interrupt>,
 }
-
-/// A function that tells the user something: see [`Config::notice`].
-#[derive(Clone, Copy)]
-pub struct Notice(pub fn(&dyn fmt::Display));
-
-impl fmt::Debug for Notice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Notice")
-    }
-}
-
-impl PartialEq for Notice {
-    /// Configurations are compared for what they do to packets.
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Notice {}
 
 impl Config {
     /// A configuration with the defaults.
@@ -157,6 +142,7 @@ impl Config {
             linger: Duration::from_secs(2),
             accept_partial: true,
             notice: None,
+            interrupt: None,
         }
     }
 

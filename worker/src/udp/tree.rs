@@ -52,7 +52,8 @@ impl Tree {
         let join = Join::new(identity, session_number(), spread, origin.elapsed(), config.join_deadline);
         let join = if flexible { join.flexible() } else { join };
         let mut join = join.at(config.appliance).among(places);
-        let membership = handshake((&socket, &peers), &mut join, origin, &mut buffer, config.notice)
+        let hooks = (config.notice, config.interrupt);
+        let membership = handshake((&socket, &peers), &mut join, origin, &mut buffer, hooks)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
         let payload = membership.identity.payload;

@@ -14,7 +14,7 @@ use super::serving::{Broken, Serving};
 use super::socket::Socket;
 use super::transfer::transient;
 use super::tree::{Peer, Tree};
-use super::{AllreduceError, CommandError, Config, JoinError, Notice};
+use super::{AllreduceError, CommandError, Config, Interrupt, JoinError, Notice};
 use crate::Op;
 use crate::allreduce::{Failure, Report};
 use crate::collective::Collective;
@@ -26,6 +26,8 @@ use crate::priority::Hints;
 use crate::rejection::Reason;
 use crate::session::{Command, Event};
 
+/// How often the program is asked whether to give up.
+const ASK: Duration = Duration::from_millis(100);
 /// How often a worker that has not joined says that it gives up: nobody asks for an answer.
 const FAREWELLS: usize = 2;
 
@@ -322,16 +324,23 @@ pub(super) fn handshake(
     join: &mut Join,
     origin: Instant,
     buffer: &mut [u8],
-    notice: Option<Notice>,
+    (notice, interrupt): (Option<Notice>, Option<Interrupt>),
 ) -> io::Result<Result<Membership, JoinFailure>> {
     let mut place = join.places().at();
+    let part = |join: &mut Join| {
+        for farewell in (0..FAREWELLS).filter_map(|_| join.farewell()) {
+            let _ = socket.send(&farewell);
+        }
+    };
     loop {
         let now = origin.elapsed();
         if let Some(failure) = join.handle_timeout(now) {
-            for farewell in (0..FAREWELLS).filter_map(|_| join.farewell()) {
-                let _ = socket.send(&farewell);
-            }
+            part(join);
             return Ok(Err(failure));
+        }
+        if interrupt.is_some_and(|Interrupt(ask)| ask()) {
+            part(join);
+            return Err(io::ErrorKind::Interrupted.into());
         }
         if let Some(Notice(tell)) = notice
             && let Some(waiting) = join.stalled(now)
@@ -350,7 +359,9 @@ pub(super) fn handshake(
             }
             transient(socket.send(&request))?;
         }
-        let ready = socket.wait(PollFlags::POLLIN, join.poll_timeout().saturating_sub(now))?;
+        let next = join.poll_timeout().saturating_sub(now);
+        let next = if interrupt.is_some() { next.min(ASK) } else { next };
+        let ready = socket.wait(PollFlags::POLLIN, next)?;
         if let Some(report) = socket.report() {
             join.note_unreachable(origin.elapsed(), report);
         }

@@ -1,8 +1,12 @@
 //! Several operations under way on one worker, over loopback sockets.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
 use pascaline_worker::{
-    AllreduceError, Background, Collective, Failure, Handle, Hints, Left, Op, Parts, Reason, StartError,
-    Worker,
+    AllreduceError, Background, Collective, Config, Failure, Handle, Hints, Interrupt, JoinError, Left, Op,
+    Parts, Reason, StartError, Worker,
 };
 
 use crate::adversary::Conditions;
@@ -89,4 +93,17 @@ fn a_rank_that_starts_anew_ends_what_runs_and_no_worker() {
         assert!(finished.tensor == [6; 1000], "rank {rank}: {}", finished.tensor[0]);
         assert_eq!(worker.leave().unwrap().left, Left::Everyone);
     });
+}
+
+#[test]
+fn a_program_that_does_not_want_to_join_any_more_need_not_wait() {
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let appliance = Appliance::start("127.0.0.1:0", Conditions::IDEAL);
+    let interrupt = Some(Interrupt(|| ASKED.fetch_add(1, Ordering::Relaxed) >= 3));
+    let begun = Instant::now();
+    // Nobody else joins.
+    let joined = Worker::join(Config { interrupt, ..appliance.config(0) });
+    let Err(JoinError::Io { source, .. }) = joined else { panic!("{joined:?}") };
+    assert_eq!(source.kind(), ErrorKind::Interrupted);
+    assert!(begun.elapsed() < Duration::from_secs(10));
 }
