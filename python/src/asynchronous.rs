@@ -1,9 +1,10 @@
-//! One rank of a job that trains asynchronously: no thread of its own, since none of its calls waits.
+//! One rank of a job that trains asynchronously: no thread of its own, since none of its calls waits long.
 
+use core::mem;
 use core::num::NonZeroU16;
 use core::time::Duration;
 use std::net::SocketAddr;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use pascaline_worker::asynchronous::Policy;
@@ -14,6 +15,7 @@ use pyo3::types::PyDict;
 use crate::errors::{Fault, wrong};
 use crate::memory::Memory;
 use crate::operation::{LOOK, lock, seconds};
+use crate::process::{Home, INTERRUPT, apart, joined};
 use crate::report::counted_updates;
 use crate::worker::{address, local};
 
@@ -22,7 +24,8 @@ use crate::worker::{address, local};
 #[derive(Debug)]
 pub(crate) struct AsyncCore {
     appliance: SocketAddr,
-    life: Mutex<Life>,
+    home: Home,
+    life: Arc<Mutex<Life>>,
 }
 
 #[derive(Debug)]
@@ -68,6 +71,7 @@ impl AsyncTerms {
             join_deadline: seconds("join_timeout", self.join_timeout)?,
             patience: seconds("patience", self.patience)?,
             linger: seconds("linger", self.linger)?,
+            interrupt: Some(INTERRUPT),
             ..plain
         })
     }
@@ -76,6 +80,7 @@ impl AsyncTerms {
 impl AsyncCore {
     /// Does something as a member.
     fn with<T>(&self, act: impl FnOnce(&mut AsyncWorker) -> Result<T, Fault>) -> Result<T, Fault> {
+        self.home.check()?;
         match &mut *lock(&self.life) {
             Life::Member(worker) => act(worker),
             Life::Gone(_) => Err(Fault::closed()),
@@ -96,13 +101,17 @@ impl AsyncCore {
     ) -> PyResult<Self> {
         let mut memory = Memory::of(Some(weights))?;
         let weights = memory.floats().ok_or_else(|| Fault::misaligned().raise(py))?;
+        if weights.is_empty() {
+            return Err(wrong("a model of 0 floats: there is nothing to train"));
+        }
         let (job, rank, ranks) = place;
         let appliance = address(appliance)?;
         let config = terms.config(AsyncConfig::new(appliance, job, rank, ranks, weights.len()))?;
         let weights = weights.to_vec();
-        let joined = py.detach(|| AsyncWorker::join(&config, Initial::Weights(&weights)));
+        let joined = joined(py, || AsyncWorker::join(&config, Initial::Weights(&weights)))?;
         let worker = joined.map_err(|error| Fault::from(error).but(rank).raise(py))?;
-        Ok(Self { appliance, life: Mutex::new(Life::Member(Box::new(worker))) })
+        let life = Arc::new(Mutex::new(Life::Member(Box::new(worker))));
+        Ok(Self { appliance, home: Home::new(), life })
     }
 
     /// Offers an update: "sent", "skipped" by transmission control, or "busy" while enough are under way.
@@ -173,20 +182,33 @@ impl AsyncCore {
         self.appliance.to_string()
     }
 
-    /// Leaves: "everyone", "lingered", or "" if it had left before.
-    fn leave(&self, py: Python<'_>) -> &'static str {
-        py.detach(|| {
-            let mut life = lock(&self.life);
+    /// Leaves: "everyone", "lingered", or "" if it had left before. Ctrl-C ends the wait.
+    fn leave(&self, py: Python<'_>) -> PyResult<&'static str> {
+        if !self.home.is_here() {
+            return Ok("");
+        }
+        let life = Arc::clone(&self.life);
+        apart(py, move || {
+            let mut life = lock(&life);
             let counters = match &*life {
                 Life::Member(worker) => *worker.counters(),
                 Life::Gone(_) => return "",
             };
-            let Life::Member(worker) = core::mem::replace(&mut *life, Life::Gone(Box::new(counters))) else {
+            let Life::Member(worker) = mem::replace(&mut *life, Life::Gone(Box::new(counters))) else {
                 return "";
             };
             let (left, counters) = worker.leave();
             *life = Life::Gone(Box::new(counters));
             if left == Left::Lingered { "lingered" } else { "everyone" }
         })
+    }
+}
+
+impl Drop for AsyncCore {
+    /// In a forked process the socket is the parent's, who has not left.
+    fn drop(&mut self) {
+        if !self.home.is_here() {
+            Box::leak(Box::new(Arc::clone(&self.life)));
+        }
     }
 }

@@ -6,7 +6,7 @@ use pascaline_wire::trailer::{RankReports, RankState};
 use pascaline_worker::{
     AllreduceError, AsyncJoinError, Failure, JoinError, JoinFailure, PushError, Reason, StartError,
 };
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 
 /// An exception that can be made where there is no Python: its class, what it says, and the ranks that it is
@@ -26,6 +26,12 @@ impl Fault {
     /// The worker has left, or its thread has ended.
     pub(crate) fn closed() -> Self {
         Self::new("ClosedError", "the worker has left its job: make another Worker", Vec::new())
+    }
+
+    /// The worker's threads and sockets are those of the process that this one was forked from.
+    pub(crate) fn forked() -> Self {
+        let text = "the worker was made before a fork: make another one in this process";
+        Self::new("ClosedError", text, Vec::new())
     }
 
     /// Floats that cannot be read as such.
@@ -55,7 +61,14 @@ impl Fault {
             .import("pascaline.errors")
             .and_then(|module| module.getattr(self.class))
             .and_then(|class| class.call1((self.text.as_str(), self.ranks.clone())));
-        made.map_or_else(|_| PyRuntimeError::new_err(self.text.clone()), PyErr::from_value)
+        match made {
+            Ok(error) => PyErr::from_value(error),
+            Err(other) if other.is_instance_of::<PyException>(py) => {
+                PyRuntimeError::new_err(self.text.clone())
+            }
+            // Ctrl-C.
+            Err(interrupt) => interrupt,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod asynchronous;
 mod errors;
 mod memory;
 mod operation;
+mod process;
 mod report;
 mod worker;
 

@@ -42,6 +42,10 @@ impl Memory {
 
     /// The same as floats, unless they lie across the boundaries of floats.
     pub(crate) fn floats(&mut self) -> Option<&mut [f32]> {
-        <[f32]>::mut_from_bytes(self.bytes()).ok()
+        match self.bytes() {
+            // No bytes lie anywhere.
+            [] => Some(&mut []),
+            bytes => <[f32]>::mut_from_bytes(bytes).ok(),
+        }
     }
 }

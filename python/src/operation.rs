@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 
 use crate::errors::{Fault, wrong};
 use crate::memory::Memory;
+use crate::process::Home;
 use crate::report::Report;
 
 /// How often whoever waits looks for signals, such as Ctrl-C.
@@ -163,6 +164,7 @@ pub(crate) type Outcome = Result<Report, Fault>;
 #[pyclass(frozen, module = "pascaline")]
 #[derive(Debug)]
 pub(crate) struct Pending {
+    home: Home,
     state: Mutex<State>,
 }
 
@@ -173,12 +175,15 @@ enum State {
 }
 
 impl Pending {
-    pub(crate) const fn new(outcome: Receiver<Outcome>) -> Self {
-        Self { state: Mutex::new(State::Running(outcome)) }
+    pub(crate) fn new(home: Home, outcome: Receiver<Outcome>) -> Self {
+        Self { home, state: Mutex::new(State::Running(outcome)) }
     }
 
     /// Waits for a while. None if it has not ended by then.
     fn look(&self, patience: Duration) -> Option<Outcome> {
+        if let Err(fault) = self.home.check() {
+            return Some(Err(fault));
+        }
         let mut state = lock(&self.state);
         let ended = match &*state {
             State::Ended(outcome) => return Some(outcome.clone()),

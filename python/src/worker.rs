@@ -3,7 +3,7 @@
 use core::mem;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use pascaline_worker::{Appliances, Background, Config, Counters, Departure, Left, Parts, Streams, Worker};
@@ -13,6 +13,7 @@ use pyo3::types::PyDict;
 use crate::errors::{Fault, wrong};
 use crate::memory::Memory;
 use crate::operation::{Operation, Pending, Wish, lock, seconds};
+use crate::process::{Home, INTERRUPT, apart, joined};
 use crate::report::{Report, counted};
 
 /// One rank of a job.
@@ -20,6 +21,7 @@ use crate::report::{Report, counted};
 #[derive(Debug)]
 pub(crate) struct Core {
     config: Config,
+    home: Home,
     life: Mutex<Life>,
     /// As they were after the latest operation.
     counters: Arc<Mutex<Counters>>,
@@ -51,7 +53,12 @@ impl Terms {
     fn config(&self, appliance: &str, (job, rank, ranks): (u16, u16, u16)) -> PyResult<Config> {
         let all = Appliances::read(appliance, address)?;
         let config = Config::new(all.appliance, job, rank, ranks).among(all);
-        let mut config = Config { accept_partial: self.partial, threads: self.threads, ..config };
+        let mut config = Config {
+            accept_partial: self.partial,
+            threads: self.threads,
+            interrupt: Some(INTERRUPT),
+            ..config
+        };
         for (place, value) in [
             (&mut config.payload, self.payload),
             (&mut config.in_flight, self.in_flight),
@@ -110,13 +117,14 @@ impl Core {
     ) -> PyResult<Self> {
         let config = terms.config(appliance, (job, rank, ranks))?;
         let joining = config.clone();
-        let joined = py.detach(|| Worker::join(joining).map_err(Fault::from));
-        let background = joined.map_err(|fault| fault.but(rank).raise(py))?.into_background()?;
-        Ok(Self::new(config, background))
+        let join = || Worker::join(joining).map(Worker::into_background).map_err(Fault::from);
+        let joined = joined(py, join)?.map_err(|fault| fault.but(rank).raise(py))?;
+        Ok(Self::new(config, joined?))
     }
 
     /// Starts an operation on an object that lends its bytes.
-    fn start(&self, wish: Wish, array: Option<&Bound<'_, PyAny>>) -> PyResult<Pending> {
+    fn start(&self, py: Python<'_>, wish: Wish, array: Option<&Bound<'_, PyAny>>) -> PyResult<Pending> {
+        self.home.check().map_err(|fault| fault.raise(py))?;
         let operation = Operation::new(wish, Memory::of(array)?)?;
         let (done, outcome) = channel();
         let counters = Arc::clone(&self.counters);
@@ -130,12 +138,12 @@ impl Core {
         if let Life::Member(background) = &*lock(&self.life) {
             background.submit(work);
         }
-        Ok(Pending::new(outcome))
+        Ok(Pending::new(self.home, outcome))
     }
 
     /// The same, waiting for the end.
     fn run(&self, py: Python<'_>, wish: Wish, array: Option<&Bound<'_, PyAny>>) -> PyResult<Report> {
-        self.start(wish, array)?.wait(py, None)
+        self.start(py, wish, array)?.wait(py, None)
     }
 
     /// First element and number of elements of this rank's part of so many.
@@ -158,25 +166,31 @@ impl Core {
     }
 
     /// Leaves after what has been started: "everyone", "lingered", or "" if it had left before.
-    fn leave(&self, py: Python<'_>) -> &'static str {
-        py.detach(|| self.left(self.begin_to_leave()))
+    /// Ctrl-C ends the wait, and it leaves all the same.
+    fn leave(&self, py: Python<'_>) -> PyResult<&'static str> {
+        let Some(leaving) = self.begin_to_leave() else { return Ok("") };
+        Ok(self.left(apart(py, || leaving.join().ok())?))
     }
 }
 
 impl Core {
     fn new(config: Config, background: Background) -> Self {
-        Self { config, life: Mutex::new(Life::Member(background)), counters: Arc::default() }
+        let life = Mutex::new(Life::Member(background));
+        Self { config, home: Home::new(), life, counters: Arc::default() }
     }
 
-    /// Has the thread leave behind what has been started. None if it had before.
+    /// Has the thread leave behind what has been started. None if it had before, or is another process's.
     fn begin_to_leave(&self) -> Option<JoinHandle<Departure>> {
+        if !self.home.is_here() {
+            return None;
+        }
         let life = mem::replace(&mut *lock(&self.life), Life::Gone);
         if let Life::Member(background) = life { Some(background.begin_to_leave()) } else { None }
     }
 
-    /// Waits until it has.
-    fn left(&self, leaving: Option<JoinHandle<Departure>>) -> &'static str {
-        let Some(departure) = leaving.and_then(|thread| thread.join().ok()) else { return "" };
+    /// Notes how it has. None: its thread has panicked.
+    fn left(&self, departure: Option<Departure>) -> &'static str {
+        let Some(departure) = departure else { return "" };
         *lock(&self.counters) = departure.counters;
         if departure.left == Left::Lingered { "lingered" } else { "everyone" }
     }
@@ -192,18 +206,29 @@ pub(crate) fn join_streams(
     terms: Terms,
 ) -> PyResult<Vec<Core>> {
     let config = terms.config(appliance, place)?;
-    let joined = py.detach(|| Streams::join(&config, streams).map_err(Fault::from));
+    let joined = joined(py, || Streams::join(&config, streams).map_err(Fault::from))?;
     let joined = joined.map_err(|fault| fault.but(config.rank).raise(py))?;
     Ok(joined.into_workers().into_iter().map(|background| Core::new(config.clone(), background)).collect())
 }
 
 /// Leaves with all of them at the same time: each stays until the other ranks have left, too.
 #[pyfunction]
-pub(crate) fn leave_streams(py: Python<'_>, streams: Vec<Py<Core>>) {
-    py.detach(|| {
-        let leaving: Vec<_> = streams.iter().map(|core| core.get().begin_to_leave()).collect();
-        for (core, thread) in streams.iter().zip(leaving) {
-            core.get().left(thread);
+pub(crate) fn leave_streams(py: Python<'_>, streams: Vec<Py<Core>>) -> PyResult<()> {
+    let leaving: Vec<_> = streams.iter().map(|core| core.get().begin_to_leave()).collect();
+    let wait = || leaving.into_iter().map(|thread| thread.and_then(|thread| thread.join().ok())).collect();
+    let departures: Vec<_> = apart(py, wait)?;
+    for (core, departure) in streams.iter().zip(departures) {
+        core.get().left(departure);
+    }
+    Ok(())
+}
+
+impl Drop for Core {
+    /// In a forked process there is no thread to let go of.
+    fn drop(&mut self) {
+        if !self.home.is_here() {
+            let life = self.life.get_mut().unwrap_or_else(PoisonError::into_inner);
+            Box::leak(Box::new(mem::replace(life, Life::Gone)));
         }
-    });
+    }
 }

@@ -1,0 +1,68 @@
+//! What lives in threads: waiting for one without keeping Python's lock, and the process that has them.
+
+use std::cell::RefCell;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::Builder;
+
+use pascaline_worker::Interrupt;
+use pyo3::prelude::*;
+
+use crate::errors::Fault;
+use crate::operation::LOOK;
+
+/// Does something that takes long on a thread of its own, and waits for the end. Ctrl-C ends the wait; what
+/// is done goes on, and what comes of it is dropped.
+pub(crate) fn apart<T: Send + 'static>(
+    py: Python<'_>,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
+    let (done, mut outcome) = channel();
+    // Whoever waited may have gone.
+    Builder::new().name("pascaline-waits".to_owned()).spawn(move || drop(done.send(act())))?;
+    loop {
+        let waiting = &mut outcome;
+        match py.detach(move || waiting.recv_timeout(LOOK)) {
+            Ok(value) => return Ok(value),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => return Err(Fault::closed().raise(py)),
+        }
+    }
+}
+
+thread_local! {
+    /// What Ctrl-C has raised while this thread joined.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Has joining look for Ctrl-C.
+pub(crate) const INTERRUPT: Interrupt = Interrupt(|| {
+    let Some(Err(error)) = Python::try_attach(|py| py.check_signals()) else { return false };
+    RAISED.set(Some(error));
+    true
+});
+
+/// Joins, with [`INTERRUPT`], and without Python's lock.
+pub(crate) fn joined<T: Send>(py: Python<'_>, join: impl FnOnce() -> T + Send) -> PyResult<T> {
+    let joined = py.detach(join);
+    RAISED.take().map_or(Ok(joined), Err)
+}
+
+/// The process that something was made in. In a child that it forks the threads are not there, and sockets
+/// are those of the parent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Home(u32);
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        Self(std::process::id())
+    }
+
+    pub(crate) fn is_here(self) -> bool {
+        self.0 == std::process::id()
+    }
+
+    /// An error in any other process.
+    pub(crate) fn check(self) -> Result<(), Fault> {
+        if self.is_here() { Ok(()) } else { Err(Fault::forked()) }
+    }
+}
