@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -48,16 +49,14 @@ def explain(job: int | str = 1, admin: str | None = None, *, token: str | None =
 def get(path: str, admin: str | None = None, *, token: str | None = None) -> Mapping[str, Any]:
     """What the admin API answers."""
     place = admin or os.environ.get("PASCALINE_ADMIN") or _DEFAULT
-    connection = _connection(place)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        connection.request("GET", path, headers=headers)
-        response = connection.getresponse()
-        answer = json.loads(response.read())
+        with contextlib.closing(_connection(place)) as connection:
+            connection.request("GET", path, headers=headers)
+            response = connection.getresponse()
+            answer = json.loads(response.read())
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise ApplianceError(f"the admin API at {place} does not answer: {error}") from error
-    finally:
-        connection.close()
     if response.status != 200:
         said = f"{answer.get('error', '?')} Remedy: {answer.get('remedy', '?')}"
         raise ApplianceError(f"the admin API at {place} says: {said}")

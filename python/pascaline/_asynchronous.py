@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from ._arrays import lend
 from ._core import AsyncCore
+from ._numbers import checked
 from .errors import ArgumentError
 
 
@@ -67,6 +68,7 @@ class AsyncWorker:
         lent = lend(weights)
         if lent.put_back or lent.dtype != "float32":
             raise ArgumentError("weights are a float32 array in one piece, in the host's memory")
+        checked(job=job, rank=rank, ranks=ranks, outstanding=outstanding, seed=seed, dscp=dscp)
         terms = _Terms(outstanding, control, threshold, seed, dscp, bind, join_timeout, patience, linger)
         self.job, self.rank, self.ranks = job, rank, ranks
         self.weights = weights

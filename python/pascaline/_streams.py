@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self, overload
 
 from ._core import join_streams, leave_streams
+from ._numbers import checked
 from ._worker import ALIVE, Terms, Worker
 
 
@@ -52,6 +53,7 @@ class Streams(Sequence[Worker]):
         streams: how many, 1 to 64, the same at all ranks. The others are those of `Worker`, for each stream;
         a port in `bind` is the first one's.
         """
+        checked(job=job, rank=rank, ranks=ranks, streams=streams)
         packets = (payload, in_flight, spread, udp_ports, dscp, bind)
         terms = Terms(*packets, timeout, join_timeout, linger, partial, threads)
         self._cores = join_streams(appliance, (job, rank, ranks), streams, terms)

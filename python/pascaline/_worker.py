@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 
 from ._arrays import Lent, lend
 from ._core import Core, Feedback, Pending, Report
+from ._numbers import checked
 
 
 class Leaves(Protocol):
@@ -38,6 +39,11 @@ class Wish:
     feedback: Feedback | None = None
     timeout: float | None = None
 
+    def __post_init__(self) -> None:
+        checked(root=self.root, layer=self.layer, layers=self.layers)
+        for count in self.counts or ():
+            checked(counts=count)
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -54,6 +60,15 @@ class Terms:
     linger: float | None = None
     partial: bool = False
     threads: bool = False
+
+    def __post_init__(self) -> None:
+        checked(
+            payload=self.payload,
+            in_flight=self.in_flight,
+            spread=self.spread,
+            udp_ports=self.udp_ports,
+            dscp=self.dscp,
+        )
 
 
 class Handle:
@@ -89,7 +104,8 @@ class Worker:
     operation ends within its timeout, with the result or an exception of `pascaline.errors`.
 
     Operations run on a thread of the worker's own, without Python's lock. `with Worker(...)` leaves at the
-    end; a program that ends without leaving is to the others one that has crashed.
+    end; a program that ends without leaving is to the others one that has crashed. A worker is its process's
+    alone: to one that forks off it is closed.
     """
 
     def __init__(
@@ -123,6 +139,7 @@ class Worker:
         address. partial: take results that lack ranks, which `Report.missing` names. threads: serve each of
         several trees by a thread of its own.
         """
+        checked(job=job, rank=rank, ranks=ranks)
         packets = (payload, in_flight, spread, udp_ports, dscp, bind)
         terms = Terms(*packets, timeout, join_timeout, linger, partial, threads)
         self._be(Core(appliance, job, rank, ranks, terms), job, rank, ranks)
@@ -204,6 +221,9 @@ class Worker:
 
     def part(self, elements: int, counts: Sequence[int] | None = None) -> slice:
         """Where this rank's part of so many elements is."""
+        checked(elements=elements)
+        for count in counts or ():
+            checked(counts=count)
         first, length = self._core.part(elements, counts)
         return slice(first, first + length)
 

@@ -127,11 +127,13 @@ def test_what_cannot_be_sent_is_told(workers: Callable[[Act], list[Any]]) -> Non
     ("weights", "more", "says"),
     [
         (np.zeros(3000, np.float32), {}, "does not fit into one packet"),
+        (np.zeros(0, np.float32), {}, "a model of 0 floats"),
         (np.zeros(400, np.float32), {}, "with an MTU of 1500"),
         (np.zeros(8), {}, "float32"),
         (np.zeros((4, 4), np.float32).T[::2], {}, "in one piece"),
         (np.zeros(8, np.float32), {"outstanding": 65}, "at most 64"),
         (np.zeros(8, np.float32), {"outstanding": 0}, "no update"),
+        (np.zeros(8, np.float32), {"seed": -1}, "seed=-1"),
         (np.zeros(8, np.float32), {"control": "none"}, "urgency"),
     ],
 )

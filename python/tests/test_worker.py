@@ -226,24 +226,6 @@ def test_no_appliance_is_told_with_its_address() -> None:
             pascaline.Worker(f"127.0.0.1:{port}", 1, 0, 2, timeout=1)
 
 
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        ({"ranks": 0}, "0 ranks"),
-        ({"rank": 9}, "rank 9 of 2"),
-        ({"payload": 7}, "payload of 7 bytes"),
-        ({"dscp": 64}, "DSCP 64"),
-        ({"timeout": -1.0}, "not negative"),
-        ({"appliance": "no such host"}, "no known host"),
-    ],
-)
-def test_what_no_worker_can_be_is_a_value_error(more: dict[str, Any], says: str) -> None:
-    """Without a packet."""
-    place: dict[str, Any] = {"appliance": "127.0.0.1", "job": 1, "rank": 0, "ranks": 2, "timeout": 1.0} | more
-    with pytest.raises(ValueError, match=says):
-        pascaline.Worker(**place)
-
-
 def _class_of_the_first_packet(join: Callable[[str], Any]) -> int:
     """What the first packet to an appliance that never answers has for DSCP and ECN."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
@@ -315,6 +297,21 @@ def test_statistics_and_explain(ranks: Ranks, appliance: pascaline.Appliance, jo
     assert "aggregated here" in str(told)
     with pytest.raises(errors.ApplianceError, match="9999"):
         appliance.explain(9999)
+
+
+@pytest.mark.usefixtures("appliance")
+def test_appliances_that_start_together_share_nothing() -> None:
+    """Each has a link and an address of its own; what one was told of its server counts."""
+    ready = threading.Barrier(RANKS)
+
+    def start(_: int) -> str:
+        keys = {"checkpoint": "no", "rule": "staleness"}
+        with pascaline.Appliance(1, keys={"mode": "olaf"}, server=keys) as started:
+            ready.wait(60)
+            assert started.status()
+            return started.address
+
+    assert len(set(together(start))) == RANKS
 
 
 @pytest.mark.usefixtures("appliance")
