@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import re
@@ -11,7 +13,7 @@ import subprocess
 import tempfile
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -58,20 +60,15 @@ class Appliance:
         if os.geteuid() != 0:
             raise ApplianceError("an appliance needs root: it makes network interfaces. Start Python as root")
         self._binary = _program(binary)
-        _remove_leftovers()
-        number = next(n for n in range(256) if not _exists(f"pas{os.getpid()}n{n}h"))
-        self._link = f"pas{os.getpid()}n{number}"
-        self._net = f"10.77.{_free_net()}"
-        self.address = f"{self._net}.254"
         self._files = Path(tempfile.mkdtemp(prefix="pascaline-"))
         self.admin = f"unix:{self._files}/admin.sock"
-        self._end = weakref.finalize(self, _remove, self._link, self._files)
+        self._end = weakref.finalize(self, _remove, os.getpid(), None, self._files)
         self._processes: list[subprocess.Popen[bytes]] = []
         self._mtu, self._server = mtu, server
-        text = self._configuration(ranks, jobs, keys or {}, admission, slots) + more
-        (self._files / "appliance.toml").write_text(text)
         try:
             self._wire()
+            text = self._configuration(ranks, jobs, keys or {}, admission, slots) + more
+            (self._files / "appliance.toml").write_text(text)
             self.start()
         except BaseException:
             self.stop()
@@ -90,9 +87,9 @@ class Appliance:
             )
         server = ""
         if self._server is not None:
-            server = f'[ps]\nmode = "external"\naddress = "{self._net}.1"\ncheckpoint = "no"\n' + "".join(
-                f"{key} = {json.dumps(value)}\n" for key, value in self._server.items()
-            )
+            usual = {"mode": "external", "address": f"{self._net}.1", "checkpoint": "no"}
+            told = (usual | dict(self._server)).items()
+            server = "[ps]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in told)
         tables = "\n".join(f"[[jobs]]\nid = {job}\nfan_in = {ranks}\n{written}" for job in jobs)
         return f"""\
 [appliance]
@@ -122,9 +119,16 @@ listen = "{self.admin}"
 """
 
     def _wire(self) -> None:
-        here, there = f"{self._link}h", f"{self._link}a"
-        _ip("link", "add", "name", here, "type", "veth", "peer", "name", there)
-        _ip("addr", "add", f"{self._net}.1/24", "dev", here)
+        with _alone():
+            _remove_leftovers()
+            number = next(n for n in range(256) if not _exists(f"pas{os.getpid()}n{n}h"))
+            self._link = f"pas{os.getpid()}n{number}"
+            self._net = f"10.77.{_free_net()}"
+            self.address = f"{self._net}.254"
+            here, there = f"{self._link}h", f"{self._link}a"
+            _ip("link", "add", "name", here, "type", "veth", "peer", "name", there)
+            self._end_with([])
+            _ip("addr", "add", f"{self._net}.1/24", "dev", here)
         for end in (here, there):
             _ip("link", "set", end, "mtu", str(self._mtu), "up")
 
@@ -157,10 +161,12 @@ listen = "{self.admin}"
                 stderr=log,
                 start_new_session=True,
             )
-        self._end.detach()
-        everything = [*self._processes, process]
-        self._end = weakref.finalize(self, _remove, self._link, self._files, everything)
+        self._end_with([*self._processes, process])
         return process
+
+    def _end_with(self, processes: Sequence[subprocess.Popen[bytes]]) -> None:
+        self._end.detach()
+        self._end = weakref.finalize(self, _remove, os.getpid(), self._link, self._files, processes)
 
     def _answers(self) -> bool:
         try:
@@ -244,10 +250,27 @@ def _remove_leftovers() -> None:
             _ip("link", "del", name, check=False)
 
 
-def _remove(link: str, files: Path, processes: Sequence[subprocess.Popen[bytes]] = ()) -> None:
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Among all threads and processes of this machine that look for what is free."""
+    place = os.open("/sys/class/net", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(place)
+
+
+def _remove(
+    owner: int, link: str | None, files: Path, processes: Sequence[subprocess.Popen[bytes]] = ()
+) -> None:
+    # To a process that its owner has forked, the end is its own.
+    if os.getpid() != owner:
+        return
     for process in processes:
         _stop(process)
-    _ip("link", "del", f"{link}h", check=False)
+    if link:
+        _ip("link", "del", f"{link}h", check=False)
     shutil.rmtree(files, ignore_errors=True)
 
 
