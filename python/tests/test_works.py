@@ -68,6 +68,34 @@ def test_works_say_when_they_have_ended(groups: Groups) -> None:
     groups(act)
 
 
+def test_a_work_that_has_ended_waits_for_none_that_follows(groups: Groups) -> None:
+    """Not even where somebody else waits for that one, and its end depends on what comes then."""
+    store = dist.HashStore()
+
+    def act(group: Group) -> None:
+        whole, rank = _whole(group, store), group.rank()
+        tensors = [torch.full((5,), rank + 1.0) for _ in range(2)]
+        if rank:
+            whole.allreduce(tensors[:1], options()).wait()
+            # Rank 0 has seen that the first one has ended.
+            whole.recv([torch.zeros(1)], 0, 3).wait()
+            whole.allreduce(tensors[1:], options()).wait()
+            return
+        first, second = [whole.allreduce([tensor], options()) for tensor in tensors]
+        assert not second.is_completed()
+        first.wait()
+        assert first.get_future().wait()[0].tolist() == [SUM] * 5
+        assert not second.is_completed()
+        with pytest.raises(RuntimeError, match="timed out"):
+            second.wait(timedelta(milliseconds=50))
+        for to in range(1, RANKS):
+            whole.send([torch.ones(1)], to, 3).wait()
+        second.wait(timedelta(seconds=10))
+        assert tensors[1].tolist() == [SUM] * 5
+
+    groups(act)
+
+
 def test_a_work_that_fails_has_ended(groups: Groups) -> None:
     """And says what went wrong, to somebody who never waits for it."""
     store = dist.HashStore()

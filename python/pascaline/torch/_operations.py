@@ -15,7 +15,7 @@ import torch
 from torch._C._distributed_c10d import Work as _Work
 
 from ._staging import Arrival
-from ._tensors import is_here
+from ._tensors import is_here, seconds
 from ._works import made
 
 _KEPT = 256
@@ -66,6 +66,22 @@ class Operation:
         self.ended = True
 
 
+class Promise:
+    """A future of an operation."""
+
+    def __init__(self, operation: Operation, future: Any, tensors: list[Any]) -> None:
+        self.operation = operation
+        self._future, self._tensors = future, tensors
+
+    def keep(self) -> None:
+        """Says that the operation has ended."""
+        arrival = self.operation.arrival
+        # Whoever asks the future has his stream wait for what the present one does here.
+        with arrival.here() if arrival else nullcontext():
+            self._future.set_result(self._tensors)
+        self.operation.future = None
+
+
 def _seen(tensors: Any) -> Any:
     """Without keeping them alive."""
     return [_seen(each) for each in tensors] if isinstance(tensors, list) else weakref.ref(tensors)
@@ -82,14 +98,16 @@ class Line:
     """The operations of a group that have not ended, and the thread that ends those with a future."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._waiting: deque[Operation] = deque()
+        # Somebody ends the first of those; told when it has ended.
+        self._changed = threading.Condition()
+        self._busy = False
         # C++ holds a Work by what it was made of, which is of no use without the Python object: those that
         # have not ended are kept alive, and the latest ones, which C++ may be handing on.
         self._kept: deque[Work] = deque(maxlen=_KEPT)
         # The latest ones that have ended, with their tensors.
         self._ended: deque[Operation] = deque()
-        self._promised: queue.SimpleQueue[tuple[Operation, Any, list[Any]] | None] = queue.SimpleQueue()
+        self._promised: queue.SimpleQueue[Promise | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def join(self, operation: Operation) -> Work:
@@ -101,16 +119,44 @@ class Line:
 
     def end(self, operation: Operation) -> None:
         """Ends it, and those before it. Raises what went wrong with it."""
-        with self._lock:
-            while not operation.ended and self._waiting:
-                self._waiting[0].end()
-                ended = self._waiting.popleft()
-                ended.work = None
-                self._ended.append(ended)
-            while len(self._ended) > _WHOLE:
-                self._ended.popleft().forget()
+        while not operation.ended and self._waiting:
+            self._step(operation)
         if operation.error:
             raise operation.error
+
+    def _step(self, operation: Operation) -> None:
+        """Ends the first one, or waits until somebody else has. Nobody waits longer than for `operation`."""
+        own = False
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: operation.ended or not self._busy)
+                if operation.ended or not self._waiting:
+                    return
+                own = self._busy = True
+                first = self._waiting[0]
+            # Without the lock: who waits for one that has ended goes on.
+            first.end()
+        finally:
+            if own:
+                with self._changed:
+                    self._busy = False
+                    self._note()
+                    self._changed.notify_all()
+
+    def _note(self) -> None:
+        while self._waiting and self._waiting[0].ended:
+            ended = self._waiting.popleft()
+            ended.work = None
+            self._ended.append(ended)
+        while len(self._ended) > _WHOLE:
+            self._ended.popleft().forget()
+
+    def ended_within(self, operation: Operation, seconds: float) -> bool:
+        """Whether it ends in time. It goes on in any case."""
+        if not operation.ended and operation.future is None:
+            self.promise(operation)
+        with self._changed:
+            return self._changed.wait_for(lambda: operation.ended, seconds)
 
     def promise(self, operation: Operation) -> Any:
         """A future of it: the tensors, or what went wrong."""
@@ -125,16 +171,23 @@ class Line:
             return tensors
 
         future = base.then(value)
+        promise = Promise(operation, base, tensors)
+        if operation.ended:
+            promise.keep()
+            return future
         if self._thread is None:
-            self._thread = threading.Thread(target=self._keep, name="pascaline-futures", daemon=True)
+            self._thread = threading.Thread(target=self._keep_all, name="pascaline-futures", daemon=True)
             self._thread.start()
-        self._promised.put((operation, base, tensors))
+        operation.future = future
+        self._promised.put(promise)
         return future
 
     def close(self) -> None:
         """Ends what is under way, and the thread."""
-        if self._waiting:
-            self._quietly(self._waiting[-1])
+        with self._changed:
+            last = self._waiting[-1] if self._waiting else None
+        if last:
+            self._quietly(last)
         if self._thread:
             self._promised.put(None)
             self._thread.join()
@@ -145,15 +198,27 @@ class Line:
         except Exception:
             return
 
-    def _keep(self) -> None:
-        while promised := self._promised.get():
-            operation, base, tensors = promised
-            self._quietly(operation)
-            # Whoever asks the future has his stream wait for what the present one does here.
-            with operation.arrival.here() if operation.arrival else nullcontext():
-                base.set_result(tensors)
-            operation.future = None
-            del promised, operation, base, tensors
+    def _keep_all(self) -> None:
+        promises: list[Promise] = []
+        over = False
+        while promises or not over:
+            while not over and not (promises and self._promised.empty()):
+                promise = self._promised.get()
+                over = promise is None
+                promises += [promise] if promise else []
+                del promise
+            if promises:
+                # One after the other: a promise of one before may come meanwhile.
+                self._step(promises[0].operation)
+            promises = _open(promises)
+
+
+def _open(promises: list[Promise]) -> list[Promise]:
+    """Keeps those whose operations have ended. Returns the others, and holds nobody's memory."""
+    ended = [promise for promise in promises if promise.operation.ended]
+    for promise in ended:
+        promise.keep()
+    return [promise for promise in promises if promise not in ended]
 
 
 class Work(_Work):
@@ -165,8 +230,13 @@ class Work(_Work):
         self._operation = operation
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Waits for the end; every operation has one. Raises what went wrong."""
-        del timeout
+        """Waits for the end; every operation has one. Raises what went wrong.
+
+        As with Gloo, after the timeout a RuntimeError, and the operation goes on.
+        """
+        limit = seconds(timeout)
+        if limit is not None and not self._line.ended_within(self._operation, limit):
+            raise RuntimeError("Operation timed out!")
         self._line.end(self._operation)
         if self._operation.arrival:
             self._operation.arrival.wait()
@@ -195,7 +265,7 @@ class Work(_Work):
         operation = self._operation
         future = operation.future
         if future is None:
-            operation.future = future = self._line.promise(operation)
+            future = self._line.promise(operation)
         return future
 
     def synchronize(self) -> None:
