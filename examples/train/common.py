@@ -105,7 +105,8 @@ def _data_parallel(options: argparse.Namespace, net: Any, backend: str, trace: T
     state = pascaline.torch.hooks.Buckets(feedback=options.feedback)
     if trace:
         net.register_comm_hook(state, trace.hook(hook))
-    elif options.hook != "none" and backend == "pascaline":
+    elif (options.hook != "none" or options.trace) and backend == "pascaline":
+        # As in the training that is traced: sums that are divided afterwards have other bits.
         net.register_comm_hook(state, hook)
     return net
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Callable
 
@@ -24,6 +25,22 @@ def between(low: int, high: int) -> Callable[[str], int]:
         if not text.isdecimal() or not low <= int(text) <= high:
             raise argparse.ArgumentTypeError(f"{text!r} is not between {low} and {high}")
         return int(text)
+
+    return number
+
+
+def real(low: float, high: float, *, above: bool = False) -> Callable[[str], float]:
+    """Reads numbers from `low` to `high`; `above`: larger than `low`."""
+
+    def number(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high or (above and value == low):
+            begins = "above" if above else "from"
+            raise argparse.ArgumentTypeError(f"{text!r} is not {begins} {low:g} and up to {high:g}")
+        return value
 
     return number
 

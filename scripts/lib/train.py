@@ -19,6 +19,7 @@ import train_ray
 import train_rl
 from build import become_root, ready
 from process import Failure, Interrupted, Stop
+from quantities import real
 
 _KINDS: dict[str, ModuleType] = {
     "ddp": train_ddp,
@@ -48,6 +49,8 @@ def main(arguments: list[str]) -> int:
         print(f"train: {failure.whole}", file=sys.stderr)
         return 1
     print(json.dumps(found) if options.json else kind.text(found))
+    for condition in found["failed"]:
+        print(f"train: this does not hold: {condition}", file=sys.stderr)
     return 0 if found["ok"] else 1
 
 
@@ -74,13 +77,19 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         parser.add_argument("--picture", type=Path, help="draw the curves into this PNG")
         parser.add_argument("--json", action="store_true", help="print one JSON object, as the last line")
         parser.add_argument(
-            "--timeout", type=float, default=300.0, help="seconds for everything (%(default)s)"
+            "--timeout",
+            type=real(0, 10**6, above=True),
+            default=300.0,
+            help="seconds for everything (%(default)s)",
         )
         parser.add_argument("--binary", type=Path, help="the program pascaline; by default it is built")
         parser.add_argument(
             "--install", action="store_true", help="install the package again, after a change"
         )
-    return whole.parse_args(arguments)
+    options = whole.parse_args(arguments)
+    if getattr(options, "feedback", False) and options.hook not in train_bed.ROUNDING:
+        whole.error(f"--feedback is of what a hook rounds: --hook {', '.join(train_bed.ROUNDING)}")
+    return options
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import statistics
 from typing import Any
 
 import programs
+import train_bed
 from appliance_shaped import configuration
 from build import ROOT
 from process import Failure, Stop
@@ -29,15 +30,11 @@ _ORDER = '\norder = "rank"\nfan_in'
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
-    parser.add_argument("--workers", type=int, default=4, help="ranks (%(default)s)")
-    parser.add_argument("--steps", type=int, default=10, help="steps of each training (%(default)s)")
-    parser.add_argument("--turns", type=int, default=3, help="trainings with either (%(default)s)")
-    parser.add_argument("--layers", type=int, default=10, help="of 1 MiB each (%(default)s)")
-    parser.add_argument("--bucket-mb", type=float, default=1.0, help="of gradients in one (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of weights and data (%(default)s)")
-    parser.add_argument(
-        "--mbit", type=int, default=200, help="rate of each worker's link; 0: as it is (%(default)s)"
-    )
+    train_bed.add_sizes(parser, 10)
+    train_bed.add_width(parser, "--turns", 3, "trainings with either")
+    train_bed.add_width(parser, "--layers", 10, "of 1 MiB each")
+    train_bed.add_bucket(parser, 1.0)
+    train_bed.add_links(parser)
 
 
 def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
@@ -73,7 +70,7 @@ def _judge(
         return [one[key] / other[key] for one, other in zip(stream, line, strict=True)]
 
     arrivals, steps = ratio("first_layers_ms"), ratio("step_ms")
-    return {
+    found = {
         "first_layers_ms": round(statistics.median(run["first_layers_ms"] for run in stream), 1),
         "in_line_ms": round(statistics.median(run["first_layers_ms"] for run in line), 1),
         "earlier_pct": round(100 * (1 - statistics.median(arrivals)), 1),
@@ -83,8 +80,9 @@ def _judge(
         "workers": options.workers,
         "layers": options.layers,
         "mbit": options.mbit,
-        "ok": len(weights) == 1,
     }
+    train_bed.judge(found, {"all trainings end with the same weights": len(weights) == 1})
+    return found
 
 
 def text(found: dict[str, Any]) -> str:

@@ -24,9 +24,12 @@ import shaped
 from appliance import UDP_PORT, Appliance
 from build import ROOT
 from process import Child, Failure, Stop
+from quantities import between, real
 
 PREFIX = "pastrain"
 PORT = 29600
+# Workers: each is a process that waits for a processor.
+MOST = 64
 # Hooks whose sums are rounded to less than float32.
 ROUNDING = ("bf16", "fp16", "mxint8", "mxfp8")
 
@@ -50,6 +53,47 @@ def add_hook(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--feedback", action="store_true", help="what a hook's rounding leaves comes with the next gradients"
     )
+
+
+def add_sizes(parser: argparse.ArgumentParser, steps: int, *, workers: int = 4) -> None:
+    """How much there is to do, and by whom. One worker alone has nobody to sum with."""
+    add = parser.add_argument
+    add("--workers", type=between(2, MOST), default=workers, metavar="N", help=f"ranks ({workers})")
+    add(
+        "--steps",
+        type=between(2, 10**7),
+        default=steps,
+        metavar="N",
+        help=f"steps of each training ({steps})",
+    )
+    add("--seed", type=between(0, 2**31), default=1, metavar="N", help="of weights and data (1)")
+
+
+def add_width(parser: argparse.ArgumentParser, name: str, usual: int, what: str) -> None:
+    """A number of what a network has."""
+    parser.add_argument(name, type=between(1, 2**16), default=usual, metavar="N", help=f"{what} ({usual})")
+
+
+def add_links(parser: argparse.ArgumentParser) -> None:
+    """What the network is like."""
+    parser.add_argument(
+        "--mbit", type=between(0, 10**6), default=200, metavar="N",
+        help="rate of each worker's link; 0: as it is (%(default)s)",
+    )  # fmt: skip
+
+
+def add_bucket(parser: argparse.ArgumentParser, usual: float) -> None:
+    """What one allreduce takes."""
+    parser.add_argument(
+        "--bucket-mb", type=real(0, 4096, above=True), default=usual, metavar="MB",
+        help="of gradients in one allreduce (%(default)s)",
+    )  # fmt: skip
+
+
+def judge(found: dict[str, Any], conditions: Mapping[str, bool]) -> None:
+    """Whether all hold, and which do not."""
+    found["failed"] = [what for what, holds in conditions.items() if not holds]
+    found["ok"] = not found["failed"]
 
 
 class Bed:

@@ -36,17 +36,11 @@ Examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
-    parser.add_argument("--workers", type=int, default=4, help="ranks (%(default)s)")
-    parser.add_argument("--steps", type=int, default=200, help="steps of each training (%(default)s)")
-    parser.add_argument("--hidden", type=int, default=256, help="width of the layers (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of weights and data (%(default)s)")
-    parser.add_argument(
-        "--mbit", type=int, default=200, help="rate of each worker's link; 0: as it is (%(default)s)"
-    )
+    train_bed.add_sizes(parser, 200)
+    train_bed.add_width(parser, "--hidden", 256, "width of the layers")
+    train_bed.add_links(parser)
     train_bed.add_hook(parser)
-    parser.add_argument(
-        "--bucket-mb", type=float, default=25.0, help="of gradients in one allreduce (%(default)s)"
-    )
+    train_bed.add_bucket(parser, 25.0)
     parser.add_argument(
         "--trace", type=Path, help="draw some steps of the first training, which slows it down, into this PNG"
     )
@@ -134,9 +128,15 @@ def _judge(options: argparse.Namespace, bed: Bed, children: list[Child], restart
     }
     if options.trace:
         found["trace"] = runs[0][0]["trace"]
-    learned = losses[0][-1] < losses[0][0]
-    close = options.hook in ROUNDING or weights["differs"] < 1e-3 * weights["largest"]
-    found["ok"] = bool(weights["equal"] and learned and close and calls["appliance"] >= options.steps)
+    conditions = {
+        "the two trainings in the order of ranks end with the same bits": weights["equal"],
+        "the loss falls": losses[0][-1] < losses[0][0],
+        "weights are those of Gloo, up to rounding": options.hook in ROUNDING
+        or weights["differs"] < 1e-3 * weights["largest"],
+        "every step goes through the appliance": calls["appliance"] >= options.steps,
+        "the appliance is restarted once (it takes --steps for that)": options.no_restart or restarts == 1,
+    }
+    train_bed.judge(found, conditions)
     return found
 
 

@@ -7,6 +7,7 @@ import statistics
 from typing import Any
 
 import programs
+import train_bed
 from appliance_shaped import configuration
 from build import ROOT
 from process import Child, Stop
@@ -28,14 +29,10 @@ _NEAR = 1e-2
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
-    parser.add_argument("--workers", type=int, default=4, help="ranks (%(default)s)")
-    parser.add_argument("--steps", type=int, default=20, help="steps of each training (%(default)s)")
-    parser.add_argument("--turns", type=int, default=3, help="trainings over each backend (%(default)s)")
-    parser.add_argument("--hidden", type=int, default=512, help="width of the layers (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of weights and data (%(default)s)")
-    parser.add_argument(
-        "--mbit", type=int, default=200, help="rate of each worker's link; 0: as it is (%(default)s)"
-    )
+    train_bed.add_sizes(parser, 20)
+    train_bed.add_width(parser, "--turns", 3, "trainings over each backend")
+    train_bed.add_width(parser, "--hidden", 512, "width of the layers")
+    train_bed.add_links(parser)
 
 
 def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
@@ -80,8 +77,12 @@ def _judge(options: argparse.Namespace, bed: Bed, children: list[Child]) -> dict
         "mbit": options.mbit,
         "calls": runs[0][0]["calls"],
     }
-    learned = losses[0][0][-1] < losses[0][0][0]
-    found["ok"] = bool(learned and differs < _NEAR and found["calls"]["appliance"] >= options.steps)
+    conditions = {
+        "the loss falls": losses[0][0][-1] < losses[0][0][0],
+        f"losses are those of Gloo up to {_NEAR}": differs < _NEAR,
+        "every step goes through the appliance": found["calls"]["appliance"] >= options.steps,
+    }
+    train_bed.judge(found, conditions)
     return found
 
 

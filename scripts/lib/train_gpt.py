@@ -31,14 +31,10 @@ _NEAR = 0.1
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
-    parser.add_argument("--workers", type=int, default=4, help="ranks (%(default)s)")
-    parser.add_argument("--steps", type=int, default=200, help="steps of each training (%(default)s)")
-    parser.add_argument("--wide", type=int, default=64, help="width of the layers (%(default)s)")
-    parser.add_argument("--layers", type=int, default=2, help="layers of attention (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of weights and data (%(default)s)")
-    parser.add_argument(
-        "--mbit", type=int, default=200, help="rate of each worker's link; 0: as it is (%(default)s)"
-    )
+    train_bed.add_sizes(parser, 200)
+    train_bed.add_width(parser, "--wide", 64, "width of the layers")
+    train_bed.add_width(parser, "--layers", 2, "layers of attention")
+    train_bed.add_links(parser)
     train_bed.add_hook(parser)
     parser.add_argument(
         "--tensorboard", type=Path, metavar="DIR", help="write losses for TensorBoard below this directory"
@@ -93,8 +89,12 @@ def _judge(options: argparse.Namespace, bed: Bed, children: list[Child]) -> dict
         "feedback": options.feedback,
         "calls": calls,
     }
-    learned = last[0] < 0.8 * losses[0][0]
-    found["ok"] = bool(learned and abs(last[0] - last[1]) < _NEAR and calls["appliance"] >= options.steps)
+    conditions = {
+        "the loss falls by a fifth": last[0] < 0.8 * losses[0][0],
+        f"both end within {_NEAR} of each other": abs(last[0] - last[1]) < _NEAR,
+        "every step goes through the appliance": calls["appliance"] >= options.steps,
+    }
+    train_bed.judge(found, conditions)
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import programs
 import shaped
+import train_bed
 from appliance import UDP_PORT
 from appliance_shaped import configuration
 from build import ROOT
@@ -31,9 +32,7 @@ Examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
-    parser.add_argument("--workers", type=int, default=2, help="Ray's workers (%(default)s)")
-    parser.add_argument("--steps", type=int, default=50, help="steps of training (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of weights and data (%(default)s)")
+    train_bed.add_sizes(parser, 50, workers=2)
 
 
 def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
@@ -66,9 +65,13 @@ def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
     found = said[-1] | {"workers": options.workers, "steps": options.steps}
     if not found["losses"]:
         raise Failure("Ray's workers have reported nothing", child.tail())
-    learned = found["losses"][1] < found["losses"][0]
-    through = found["calls"]["appliance"] >= options.steps
-    found["ok"] = bool(found["equal"] and learned and through and found["backend"] == "pascaline")
+    conditions = {
+        "all workers end with the same weights": found["equal"],
+        "the loss falls": found["losses"][1] < found["losses"][0],
+        "every step goes through the appliance": found["calls"]["appliance"] >= options.steps,
+        "the backend is pascaline": found["backend"] == "pascaline",
+    }
+    train_bed.judge(found, conditions)
     return found
 
 

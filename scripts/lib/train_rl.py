@@ -14,7 +14,8 @@ from appliance import TELEMETRY, UDP_PORT, Appliance, tables
 from appliance_shaped import configuration
 from build import ROOT
 from process import Child, Failure, Stop
-from train_bed import Bed
+from quantities import between, real
+from train_bed import MOST, Bed, judge
 
 _MTU = 9000
 # Of PPO's model, and of the other clusters' updates; no model is larger.
@@ -53,26 +54,41 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--queue", choices=["fifo", "olaf", "both"], default="olaf",
         help="of the port to the parameter server, for --mode async; both: one after the other (%(default)s)",
     )  # fmt: skip
-    parser.add_argument("--workers", type=int, default=4, help="of the job (%(default)s)")
-    parser.add_argument("--seeds", type=int, default=3, help="trainings (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="the first one (%(default)s)")
-    parser.add_argument("--iterations", type=int, default=100, help="of each worker (%(default)s)")
+    whole = (
+        ("--workers", 1, MOST, 4, "of the job"),
+        ("--seeds", 1, 64, 3, "trainings"),
+        ("--seed", 0, 2**16, 1, "the first one"),
+        ("--iterations", 1, 10**7, 100, "of each worker"),
+    )
+    for name, low, high, usual, what in whole:
+        parser.add_argument(
+            name, type=between(low, high), default=usual, metavar="N", help=f"{what} ({usual})"
+        )
     parser.add_argument(
-        "--rate", type=float, default=0.5, help="by how much of an update the weights move (%(default)s)"
+        "--rate",
+        type=real(0, 100, above=True),
+        default=0.5,
+        help="by how much of an update the weights move (%(default)s)",
     )
     parser.add_argument(
         "--rule", choices=["staleness", "olaf"], default="staleness",
         help="of the server: every update counts, or one with the best reward so far (%(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--load", type=float, default=4.0,
+        "--load", type=real(0, 50), default=4.0,
         help="what other clusters offer, as a multiple of what the port lets through (%(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--line", type=float, default=50.0, help="updates per second that it lets through (%(default)s)"
+        "--line",
+        type=real(0, 10**5, above=True),
+        default=50.0,
+        help="updates per second that it lets through (%(default)s)",
     )
     parser.add_argument(
-        "--wait", type=float, default=0.3, help="seconds that a worker waits for an answer (%(default)s)"
+        "--wait",
+        type=real(0, 3600),
+        default=0.3,
+        help="seconds that a worker waits for an answer (%(default)s)",
     )
     parser.add_argument(
         "--reward",
@@ -180,12 +196,17 @@ def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
     whole = next(iter(found.values())) if len(runs) == 1 else found
     sizes = {"workers": options.workers, "iterations": options.iterations, "algorithm": options.algorithm}
     sizes["floats"] = runs[0].ended[0][0]["floats"]
-    return {**whole, **sizes, "load": options.load, "ok": all(_good(run) for run in found.values())}
+    told = {**whole, **sizes, "load": options.load}
+    judge(told, {what: holds for name, run in found.items() for what, holds in _conditions(name, run)})
+    return told
 
 
-def _good(found: dict[str, Any]) -> bool:
-    finite = all(abs(reward) < 1e6 for reward in found["rewards"])
-    return finite and (found["updates_applied"] is None or found["updates_applied"] > 0)
+def _conditions(name: str, found: dict[str, Any]) -> list[tuple[str, bool]]:
+    applied = found["updates_applied"]
+    return [
+        (f"{name}: rewards are numbers", all(abs(reward) < 1e6 for reward in found["rewards"])),
+        (f"{name}: updates are applied", applied is None or applied > 0),
+    ]
 
 
 def _asynchronous(
