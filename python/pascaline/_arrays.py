@@ -72,10 +72,10 @@ def _lend_tensor(torch: Any, tensor: Any, *, any_type: bool) -> Lent:
 
 
 def _bytes_of(torch: Any, tensor: Any) -> np.ndarray:
-    flat = tensor.reshape(-1)
-    if flat.numel() == 0:
+    if tensor.numel() == 0:
         return np.empty(0, _BARE)
-    found: np.ndarray = flat.view(torch.uint8).numpy()
+    # The stride of a single element may be any.
+    found: np.ndarray = tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8).numpy()
     return found
 
 

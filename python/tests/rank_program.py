@@ -43,6 +43,13 @@ def collectives(rank: int, ranks: int) -> None:
     dist.barrier()
     world = pascaline.torch.group_of()
     assert world.calls["appliance"] >= 6, world.calls
+    assert world.worker is not None
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 2, bias=False))
+    model.register_comm_hook(None, pascaline.torch.hooks.mean)
+    model(torch.full((1, 3), float(rank))).sum().backward()
+    gradient = next(model.parameters()).grad
+    assert gradient is not None
+    assert (gradient == (ranks - 1) / 2).all(), gradient
     other = dist.new_group()
     found = pascaline.torch.group_of(other)
     assert found.job == 1000, found.job

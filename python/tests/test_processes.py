@@ -20,13 +20,14 @@ _MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29872}
 
 
 @pytest.mark.usefixtures("appliance")
-def test_torchrun_and_groups() -> None:
+@pytest.mark.parametrize("debug", ["OFF", "DETAIL"])
+def test_torchrun_and_groups(debug: str) -> None:
     """The collectives of torch.distributed by their public names; the second group is a job of the range."""
     with pascaline.Appliance(2, admission="1000-1063") as appliance:
         command = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29871")
         done = subprocess.run(
             (sys.executable, *command, str(HERE / "rank_program.py"), "collectives"),
-            env=on_this_machine(appliance),
+            env=on_this_machine(appliance, TORCH_DISTRIBUTED_DEBUG=debug),
             capture_output=True,
             text=True,
             timeout=_SECONDS,

@@ -19,7 +19,6 @@ import pascaline
 from conftest import RANKS, Groups, options, together
 from pascaline import errors
 from pascaline.torch import Group, Settings, _ring
-from pascaline.torch._settings import parse
 
 SUM = RANKS * (RANKS + 1) // 2
 
@@ -214,6 +213,40 @@ def test_pieces_empty_scalar_and_nan(groups: Groups) -> None:
     groups(act)
 
 
+def test_one_element_of_a_row_is_in_one_piece(groups: Groups) -> None:
+    """Whatever its stride."""
+
+    def act(group: Group) -> None:
+        rank = group.rank()
+        base = torch.full((4, 4), rank + 1.0)
+        group.allreduce([base[:1, 0]], options()).wait()
+        assert base[0].tolist() == [SUM, *[rank + 1] * 3]
+        own, parts = torch.full((2, 3), float(rank))[:1, 1], [torch.zeros(2, 2)[1:, 0] for _ in range(RANKS)]
+        group.allgather([parts], [own], options("Allgather")).wait()
+        assert torch.cat(parts).tolist() == list(range(RANKS))
+        pieces = [torch.full((3, 2), rank + 1.0)[:1, 0] for _ in range(RANKS)]
+        total = torch.zeros(2, 2)[:1, 1]
+        group.reduce_scatter([total], [pieces], options("ReduceScatter")).wait()
+        assert total.tolist() == [SUM]
+
+    groups(act)
+
+
+def test_a_gather_into_too_few_is_gloos_to_refuse(groups: Groups) -> None:
+    """With its text, before anything is sent: the next call is as ever."""
+
+    def act(group: Group) -> None:
+        for count in (RANKS - 1, RANKS + 1):
+            parts = [torch.zeros(3) for _ in range(count)]
+            with pytest.raises(RuntimeError, match="expected length 3"):
+                group.allgather([parts], [torch.ones(3)], options("Allgather")).wait()
+        parts = [torch.zeros(3) for _ in range(RANKS)]
+        group.allgather([parts], [torch.ones(3)], options("Allgather")).wait()
+        assert torch.cat(parts).tolist() == [1] * 3 * RANKS
+
+    groups(act)
+
+
 def test_integers_wrap_as_with_gloo(groups: Groups) -> None:
     """What saturates at the appliance is summed again."""
 
@@ -307,6 +340,8 @@ def test_an_appliance_that_is_killed_falls_back_to_gloo(groups: Groups) -> None:
                 found.append(float(tensor.double().sum()))
                 next(counter)
             assert group.worker is None
+            assert group.calls["gloo"] > 0
+            assert sum(group.calls.values()) == 200
             return found
 
         with warnings.catch_warnings(record=True) as told:
@@ -339,32 +374,3 @@ def test_a_rank_that_dies_is_named(appliance: pascaline.Appliance, job: int) -> 
 
     assert together(act) == [(1,), (1,), (1,)]
     assert "rank 1" in told[0]
-
-
-@pytest.mark.parametrize(
-    ("url", "jobs", "says"),
-    [
-        ("http://x", "", "it is like pascaline://"),
-        ("pascaline://x?work=1", "", "work is no key"),
-        ("pascaline://x?job=one", "", "job=one"),
-        ("pascaline://x", "5-1", "1000-1063"),
-        ("pascaline://x?streams=3", "", "there are one or two"),
-    ],
-)
-def test_settings_that_are_wrong_are_told(url: str, jobs: str, says: str) -> None:
-    """With the variable, and what it is like."""
-    with pytest.raises(errors.ConfigurationError, match=says):
-        parse(url, jobs, "")
-
-
-def test_settings_that_are_right() -> None:
-    """Every key is obeyed."""
-    url = "pascaline://h:9?job=3&timeout=500ms&payload=512&dscp=46&bind=127.0.0.1"
-    found = parse(url, "1000-1003", "gloo")
-    keys = {"timeout": 0.5, "payload": 512, "dscp": 46, "bind": "127.0.0.1"}
-    assert found == Settings("h:9", 3, (1000, 1003), True, keys)
-    assert parse("pascaline://h", "1000", "").job == 0
-    assert parse("pascaline://h?streams=2", "", "").streams == 2
-    assert parse("pascaline://h;h?threads=1", "", "").worker == {"threads": True}
-    with pytest.raises(errors.ConfigurationError, match="has one stream"):
-        parse("pascaline://h?streams=2", "", "gloo")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -24,9 +25,15 @@ class OverGloo(c10d.Backend):
         self._gloo = group
         # How many calls went which way.
         self.calls = {"appliance": 0, "gloo": 0}
+        self._counting = threading.Lock()
+
+    def _count(self, **more: int) -> None:
+        with self._counting:
+            for way, calls in more.items():
+                self.calls[way] += calls
 
     def _over_gloo(self, call: str, *arguments: Any) -> Any:
-        self.calls["gloo"] += 1
+        self._count(gloo=1)
         return made(getattr(self._gloo, call)(*arguments))
 
     def allgather_coalesced(self, *arguments: Any) -> Any:

@@ -30,6 +30,8 @@ Pairs = list[tuple[Any, Any]]
 Parts = Callable[[Any], Pairs]
 
 _GROUPS: dict[int, Group] = {}
+# Seconds for joining, which takes one where there is an appliance: that one may be starting, too.
+_JOIN = 60.0
 # The store of the world's group, where further groups count their jobs.
 _WORLD: list[Any] = []
 
@@ -60,6 +62,8 @@ class Group(OverGloo):
         self._streams: Streams | None = None
         self.job = job
         terms = {"timeout": options.timeout.total_seconds()} | settings.worker
+        # All ranks are here, those that torchrun has started last, too: they have met in the store.
+        terms = {"join_timeout": min(terms["timeout"], _JOIN)} | terms
         recovery = Recovery(settings, store, rank, size, options.timeout)
         if size > 1 and job:
 
@@ -105,7 +109,7 @@ class Group(OverGloo):
         more = {"layer": layer, "layers": layers} | (narrow if buffer.dtype == torch.float32 else {})
         if layer != 1 or self._urgent is None:
             return self._allreduce(buffer, "AVG", None, **more)
-        self.calls["appliance"] += 1
+        self._count(appliance=1)
         wish, urgent = Wish("allreduce", type_of(buffer), OPS["AVG"], **more), self._urgent
         host, ready = _staging.fetch(buffer)
         started = self._starts_ahead.begin(lambda: urgent.start(wish, lend(host)), ready)
@@ -196,15 +200,18 @@ class Group(OverGloo):
 
     def allgather(self, outputs: list[list[Any]], tensors: list[Any], options: Any) -> Any:
         """A list of all ranks' tensors."""
+        fit = len(tensors) == len(outputs) == 1 and len(outputs[0]) == self._size
+        if self._worker is None or not fit:
+            return self._over_gloo("allgather", outputs, tensors, options)
         parts, tensor = outputs[0], tensors[0]
         even = all(part.dtype == tensor.dtype and part.shape == tensor.shape for part in parts)
-        if self._worker is None or len(tensors) != 1 or not even or not plain(tensor):
+        if not even or not plain(tensor):
             return self._over_gloo("allgather", outputs, tensors, options)
         return self._gather(parts, parts, tensor, options)
 
     def _gather(self, results: list[Any], parts: list[Any], tensor: Any, options: Any) -> Any:
         if _ring.is_quicker(tensor, parts):
-            self.calls["gloo"] += 1
+            self._count(gloo=1)
             limit = seconds(options.timeout) or self._timeout.total_seconds()
             finish = _ring.gather(self._gloo, self.worker, parts, tensor, options, limit)
             return self._round.join(Operation(results, finish))
@@ -286,7 +293,8 @@ class Group(OverGloo):
         again: the same over Gloo. ready: `data` is there then. before: what fills it then. wraps: what
         saturates is summed again over Gloo, which wraps.
         """
-        self.calls["appliance"] += 1
+        # As long as the appliance does not fail meanwhile.
+        self._count(appliance=1)
         number = self._recovery.next_number()
 
         def start() -> tuple[Handle | None, Any]:
@@ -303,7 +311,8 @@ class Group(OverGloo):
         def finish() -> _staging.Arrival | None:
             handle, kept = started()
             shared = wish.collective not in ("reduce", "reduce_scatter")
-            self._recovery.complete(number, handle, data, kept, again, wraps=wraps, shared=shared)
+            if not self._recovery.complete(number, handle, data, kept, again, wraps=wraps, shared=shared):
+                self._count(appliance=-1, gloo=1)
             return _staging.bring(pairs())
 
         return self._line.join(Operation(results, finish))
@@ -327,6 +336,8 @@ def group_of(group: Any = None, device: Any = None) -> Group:
     """The backend of a process group: for its statistics, and for hooks."""
     whole = group or dist.group.WORLD
     found = whole._get_backend(torch.device(device or "cpu"))
+    # With TORCH_DISTRIBUTED_DEBUG=DETAIL there is something around it.
+    found = getattr(found, "wrapped_pg", found)
     if not isinstance(found, Group):
         raise TypeError(f"the backend of this group is {dist.get_backend(group)}, and not pascaline")
     return found

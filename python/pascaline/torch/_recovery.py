@@ -76,12 +76,12 @@ class Recovery:
         *,
         wraps: bool,
         shared: bool,
-    ) -> None:
-        """Ends an operation, in one way or the other. shared: all ranks get the same."""
+    ) -> bool:
+        """Ends an operation; whether through the appliance. shared: all ranks get the same."""
         if handle is None or self.over:
             self._restore(data, kept if handle else None)
             again(self._second())
-            return
+            return False
         try:
             report = handle.wait()
         except PascalineError as error:
@@ -90,13 +90,14 @@ class Recovery:
             ):
                 raise
             self._fall_back(error, number, (data, kept, shared), again)
-            return
+            return False
         if wraps and report.overflows:
             self._restore(data, kept)
             again(self._second())
         if self._settings.fallback:
             self._shared = shared
             self._latest = data.detach().clone() if data is not None and shared else None
+        return True
 
     def _fall_back(
         self,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from .._numbers import MOST
 from ..errors import ConfigurationError
 
 _EXAMPLE = "pascaline://10.77.0.254:16420?job=1"
@@ -71,9 +72,9 @@ def parse(url: str, jobs: str, fallback: str) -> Settings:
     for key, value in parse_qsl(parts.query, keep_blank_values=True):
         try:
             if key == "job":
-                settings, named_job = replace(settings, job=int(value)), True
+                settings, named_job = replace(settings, job=_number(key, value, 1)), True
             elif key in _NUMBERS:
-                settings.worker[key] = int(value)
+                settings.worker[key] = _number(key, value)
             elif key in _SECONDS:
                 settings.worker[key] = _time(value)
             elif key == "streams":
@@ -92,6 +93,12 @@ def parse(url: str, jobs: str, fallback: str) -> Settings:
     if settings.jobs and not named_job:
         settings = replace(settings, job=0)
     return settings
+
+
+def _number(key: str, value: str, least: int = 0) -> int:
+    if not value.isdecimal() or not least <= int(value) <= MOST[key]:
+        raise ValueError(f"a whole number from {least} to {MOST[key]}")
+    return int(value)
 
 
 def _streams(count: int, *, fallback: bool) -> int:

@@ -34,7 +34,8 @@ def is_here(tensor: Any) -> bool:
 
 def flat(tensor: Any) -> Any:
     """Its elements in one piece: a copy, if they are not."""
-    return tensor.detach().contiguous().view(-1)
+    # A single element is in one piece whatever its stride, with which its bytes could not be seen.
+    return tensor.detach().contiguous().as_strided((tensor.numel(),), (1,))
 
 
 def seconds(timeout: timedelta | None) -> float | None:
