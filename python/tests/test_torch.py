@@ -18,7 +18,7 @@ from torch._C import _distributed_c10d as c10d
 import pascaline
 from conftest import RANKS, Groups, options, together
 from pascaline import errors
-from pascaline.torch import Group, Settings, _ring
+from pascaline.torch import Group, Settings, _group, _ring
 
 SUM = RANKS * (RANKS + 1) // 2
 
@@ -353,6 +353,19 @@ def test_an_appliance_that_is_killed_falls_back_to_gloo(groups: Groups) -> None:
         texts = [str(warning.message) for warning in told if "over Gloo" in str(warning.message)]
         assert len(texts) == 1
         assert other.address in texts[0]
+
+
+def test_an_appliance_that_is_not_there_is_told_soon(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long before the group's own timeout, unless a time to join has been told."""
+    monkeypatch.setattr(_group, "_JOIN", 0.5)
+    nowhere = SimpleNamespace(address="127.0.0.1:9")
+    begun = time.monotonic()
+    with pytest.raises(errors.UnreachableError, match=r"127\.0\.0\.1:9"):
+        groups(lambda _: None, 2, nowhere, worker={"timeout": 20.0})
+    assert time.monotonic() - begun < 5
+    with pytest.raises(errors.UnreachableError):
+        groups(lambda _: None, 2, nowhere, worker={"join_timeout": 2.0})
+    assert time.monotonic() - begun > 2
 
 
 def test_a_rank_that_dies_is_named(appliance: pascaline.Appliance, job: int) -> None:
