@@ -1,12 +1,12 @@
 //! One operation: what is asked for, and what comes of it.
 
 use core::time::Duration;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use pascaline_wire::DType;
-use pascaline_worker::{Collective, Feedback, Hints, Narrow, Op, Parts, Worker};
+use pascaline_worker::{Collective, Feedback, Hints, Narrow, Op, Parts, Sealed, Submitted, Worker};
 use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
 
@@ -170,36 +170,45 @@ pub(crate) struct Pending {
 
 #[derive(Debug)]
 enum State {
-    Running(Receiver<Outcome>),
-    Ended(Outcome),
+    Running(Submitted<Outcome>),
+    Ended(Sealed<Outcome>),
+    /// The worker has left, or its thread has met a defect.
+    Closed,
 }
 
 impl Pending {
-    pub(crate) fn new(home: Home, outcome: Receiver<Outcome>) -> Self {
-        Self { home, state: Mutex::new(State::Running(outcome)) }
+    /// Of a worker that may have left.
+    pub(crate) fn new(home: Home, outcome: Option<Submitted<Outcome>>) -> Self {
+        Self { home, state: Mutex::new(outcome.map_or(State::Closed, State::Running)) }
     }
 
-    /// Waits for a while. None if it has not ended by then.
-    fn look(&self, patience: Duration) -> Option<Outcome> {
-        if let Err(fault) = self.home.check() {
-            return Some(Err(fault));
+    /// Waits for a while. False if it has not ended by then.
+    fn has_ended(&self, patience: Duration) -> bool {
+        if self.home.check().is_err() {
+            return true;
         }
         let mut state = lock(&self.state);
-        let ended = match &*state {
-            State::Ended(outcome) => return Some(outcome.clone()),
-            State::Running(outcome) if patience.is_zero() => match outcome.try_recv() {
-                Ok(outcome) => outcome,
-                Err(TryRecvError::Empty) => return None,
-                Err(TryRecvError::Disconnected) => Err(Fault::closed()),
-            },
-            State::Running(outcome) => match outcome.recv_timeout(patience) {
-                Ok(outcome) => outcome,
-                Err(RecvTimeoutError::Timeout) => return None,
-                Err(RecvTimeoutError::Disconnected) => Err(Fault::closed()),
-            },
+        let State::Running(submitted) = &*state else { return true };
+        let looked = if patience.is_zero() {
+            submitted.look().map_err(|error| error == TryRecvError::Empty)
+        } else {
+            submitted.look_for(patience).map_err(|error| error == RecvTimeoutError::Timeout)
         };
-        *state = State::Ended(ended.clone());
-        Some(ended)
+        *state = match looked {
+            Ok(ended) => State::Ended(ended),
+            Err(true) => return false,
+            Err(false) => State::Closed,
+        };
+        true
+    }
+
+    /// What has come of it, once it has ended.
+    fn outcome(&self) -> Outcome {
+        self.home.check()?;
+        match &*lock(&self.state) {
+            State::Ended(ended) => ended.open().clone(),
+            State::Running(_) | State::Closed => Err(Fault::closed()),
+        }
     }
 }
 
@@ -207,7 +216,7 @@ impl Pending {
 impl Pending {
     /// Whether it has ended, well or not.
     fn done(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.look(Duration::ZERO)).is_some()
+        py.detach(|| self.has_ended(Duration::ZERO))
     }
 
     /// Waits for the end and says what the operation was like, or raises what went wrong. With a timeout, in
@@ -219,8 +228,8 @@ impl Pending {
         loop {
             let left = patience.map(|patience| patience.saturating_sub(begun.elapsed()));
             let slice = left.map_or(LOOK, |left| left.min(LOOK));
-            if let Some(outcome) = py.detach(|| self.look(slice)) {
-                return outcome.map_err(|fault| fault.raise(py));
+            if py.detach(|| self.has_ended(slice)) {
+                return self.outcome().map_err(|fault| fault.raise(py));
             }
             py.check_signals()?;
             if left.is_some_and(|left| left.is_zero()) {

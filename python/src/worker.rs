@@ -2,7 +2,6 @@
 
 use core::mem;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -126,19 +125,17 @@ impl Core {
     fn start(&self, py: Python<'_>, wish: Wish, array: Option<&Bound<'_, PyAny>>) -> PyResult<Pending> {
         self.home.check().map_err(|fault| fault.raise(py))?;
         let operation = Operation::new(wish, Memory::of(array)?)?;
-        let (done, outcome) = channel();
         let counters = Arc::clone(&self.counters);
         let work = move |worker: &mut Worker| {
             let outcome = operation.run(worker);
             *lock(&counters) = *worker.counters();
-            // Whoever started it may have lost interest.
-            let _ = done.send(outcome);
+            outcome
         };
-        // Where it has left, the sender is dropped, which is what the outcome then says.
-        if let Life::Member(background) = &*lock(&self.life) {
-            background.submit(work);
-        }
-        Ok(Pending::new(self.home, outcome))
+        let submitted = match &*lock(&self.life) {
+            Life::Member(background) => Some(background.submit(work)),
+            Life::Gone => None,
+        };
+        Ok(Pending::new(self.home, submitted))
     }
 
     /// The same, waiting for the end.

@@ -32,7 +32,7 @@ mod worker;
 
 pub use appliances::Appliances;
 pub use asynchronous::{AsyncConfig, AsyncJoinError, AsyncWorker};
-pub use background::{Background, Finished, Handle};
+pub use background::{Background, Finished, Handle, Sealed, Submitted};
 pub use hooks::{Interrupt, Notice};
 pub use streams::{MAX_STREAMS, Streams};
 pub use worker::{Departure, TreeReport, Worker, session_number};

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::{Builder, JoinHandle};
 
 use core::fmt;
@@ -29,8 +29,8 @@ type Work = Box<dyn FnOnce(&mut Worker) + Send>;
 /// Dropping it is leaving without waiting for the end.
 pub struct Background {
     work: Sender<Work>,
-    /// Of the worker.
-    ended: Arc<AtomicU64>,
+    /// How many ends of generations whoever starts operations has been told.
+    told: Arc<AtomicU64>,
     thread: JoinHandle<Departure>,
 }
 
@@ -47,9 +47,9 @@ impl Worker {
     /// The operating system's, if there can be no thread.
     pub fn into_background(self) -> io::Result<Background> {
         let (work, orders) = channel();
-        let ended = Arc::clone(&self.ended);
+        let told = Arc::new(AtomicU64::new(self.ended));
         let thread = Builder::new().name("pascaline".to_owned()).spawn(move || serve(self, &orders))?;
-        Ok(Background { work, ended, thread })
+        Ok(Background { work, told, thread })
     }
 }
 
@@ -72,33 +72,36 @@ impl Background {
         mut tensor: Vec<T>,
         hints: Hints,
     ) -> Handle<T> {
-        let (done, outcome) = channel();
         let (collective, counts) = collective.detached();
         let work = move |worker: &mut Worker| {
             let collective = collective.with(&counts);
             let bytes = tensor.as_mut_slice().as_mut_bytes();
             let outcome = worker.collective(&collective, T::DTYPE, bytes, hints);
-            // Whoever started it may have lost interest.
-            let _ = done.send(Finished { tensor, outcome });
+            Finished { tensor, outcome }
         };
-        // Where the thread has ended, the handle finds out.
-        self.submit(work);
-        Handle { outcome, finished: None }
+        Handle { outcome: self.submit(work), finished: None }
     }
 
-    /// Has the thread do something with the worker, after what has been started before. Where the thread has
-    /// panicked, it is dropped.
+    /// Has the thread do something with the worker, after what has been started before.
     ///
-    /// Where a generation has ended by then of which nothing had been told yet, operations fail with that:
-    /// they would be taken for the first ones of the next generation, and others may have failed at another.
-    pub fn submit(&self, work: impl FnOnce(&mut Worker) + Send + 'static) {
-        let known = self.ended.load(Ordering::Acquire);
+    /// Where a generation has ended by then whose end nobody has looked at yet, operations fail with that: they
+    /// would be taken for the first ones of the next generation, and others may have failed at another.
+    pub fn submit<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Worker) -> R + Send + 'static,
+    ) -> Submitted<R> {
+        let (done, outcome) = channel();
+        let known = self.told.load(Ordering::Acquire);
         let work = move |worker: &mut Worker| {
-            worker.outdated = worker.ended.load(Ordering::Relaxed) != known;
-            work(worker);
+            worker.outdated = worker.ended != known;
+            let outcome = work(worker);
             worker.outdated = false;
+            // Whoever started it may have lost interest.
+            let _ = done.send((outcome, worker.ended));
         };
+        // Where the thread has ended, whoever looks finds out.
         let _ = self.work.send(Box::new(work));
+        Submitted { outcome, told: Arc::clone(&self.told) }
     }
 
     /// Leaves the job after the operations that have been started, as [`Worker::leave`]. `None` if the thread
@@ -117,11 +120,72 @@ impl Background {
     }
 }
 
+/// Something that the thread is to do.
+#[derive(Debug)]
+pub struct Submitted<R> {
+    outcome: Receiver<(R, u64)>,
+    told: Arc<AtomicU64>,
+}
+
+/// What has come of it. To open it is to be told of all generations that had ended by then.
+#[derive(Debug)]
+pub struct Sealed<R> {
+    outcome: R,
+    ended: u64,
+    told: Arc<AtomicU64>,
+}
+
+impl<R> Submitted<R> {
+    /// What has come of it, once, without waiting.
+    ///
+    /// # Errors
+    /// `Empty` while it is under way, `Disconnected` if it has been had or the thread has panicked.
+    pub fn look(&self) -> Result<Sealed<R>, TryRecvError> {
+        self.outcome.try_recv().map(|outcome| self.seal(outcome))
+    }
+
+    /// Likewise, waiting for so long.
+    ///
+    /// # Errors
+    /// `Timeout` while it is under way, `Disconnected` as above.
+    pub fn look_for(&self, patience: Duration) -> Result<Sealed<R>, RecvTimeoutError> {
+        self.outcome.recv_timeout(patience).map(|outcome| self.seal(outcome))
+    }
+
+    /// Likewise, waiting until there is an outcome.
+    ///
+    /// # Errors
+    /// If it has been had or the thread has panicked.
+    pub fn wait(&self) -> Result<Sealed<R>, RecvError> {
+        self.outcome.recv().map(|outcome| self.seal(outcome))
+    }
+
+    fn seal(&self, (outcome, ended): (R, u64)) -> Sealed<R> {
+        Sealed { outcome, ended, told: Arc::clone(&self.told) }
+    }
+}
+
+impl<R> Sealed<R> {
+    /// The outcome.
+    pub fn open(&self) -> &R {
+        self.told.fetch_max(self.ended, Ordering::Release);
+        &self.outcome
+    }
+
+    /// Likewise, for good.
+    #[must_use]
+    pub fn into_opened(self) -> R {
+        let _ = self.open();
+        self.outcome
+    }
+}
+
 /// An operation under way.
 #[derive(Debug)]
 pub struct Handle<T> {
-    outcome: Receiver<Finished<T>>,
-    finished: Option<Finished<T>>,
+    outcome: Submitted<Finished<T>>,
+    /// `None` in it: the thread has ended.
+    finished: Option<Option<Sealed<Finished<T>>>>,
 }
 
 /// An operation that has ended.
@@ -137,10 +201,10 @@ impl<T> Handle<T> {
     /// Whether [`wait`](Self::wait) would return at once.
     pub fn test(&mut self) -> bool {
         if self.finished.is_none() {
-            self.finished = match self.outcome.try_recv() {
-                Ok(finished) => Some(finished),
+            self.finished = match self.outcome.look() {
+                Ok(finished) => Some(Some(finished)),
                 Err(TryRecvError::Empty) => None,
-                Err(TryRecvError::Disconnected) => Some(gone()),
+                Err(TryRecvError::Disconnected) => Some(None),
             };
         }
         self.finished.is_some()
@@ -150,7 +214,8 @@ impl<T> Handle<T> {
     /// the thread has panicked, the tensor is lost, and the outcome says so.
     #[must_use]
     pub fn wait(self) -> Finished<T> {
-        self.finished.unwrap_or_else(|| self.outcome.recv().unwrap_or_else(|_| gone()))
+        let Self { outcome, finished } = self;
+        finished.unwrap_or_else(|| outcome.wait().ok()).map_or_else(gone, Sealed::into_opened)
     }
 }
 

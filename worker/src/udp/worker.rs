@@ -1,7 +1,5 @@
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use core::time::Duration;
@@ -54,7 +52,7 @@ pub struct Worker {
     /// A tensor in 16 bits.
     pub(super) narrowed: Vec<u16>,
     /// How many generations have ended that could not be gone on with, as users were told.
-    pub(super) ended: Arc<AtomicU64>,
+    pub(super) ended: u64,
     /// What began with the latest end, and what ended.
     pub(super) latest: (u8, u8),
     /// Nothing is begun: it was asked for before it could be known that a generation had ended.
@@ -97,7 +95,7 @@ impl Worker {
             calls: 0,
             counters,
             narrowed: Vec::new(),
-            ended: Arc::default(),
+            ended: 0,
             latest: (0, 0),
             outdated: false,
         })
@@ -155,7 +153,7 @@ impl Worker {
     /// The user is about to be told that a generation has ended.
     pub(super) fn note_end(&mut self, generation: (u8, u8)) {
         self.latest = generation;
-        self.ended.fetch_add(1, Ordering::Release);
+        self.ended += 1;
     }
 
     /// As `drive`, until it ends over all trees or fails over one.

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::io::ErrorKind;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use pascaline_worker::{
@@ -75,7 +76,17 @@ fn a_rank_that_starts_anew_ends_what_runs_and_no_worker() {
             Worker::join(appliance.config(rank)).unwrap().into_background().unwrap()
         } else {
             let worker = worker.into_background().unwrap();
-            for handle in [10, 20].map(|value| started(&worker, &sum, value)) {
+            let [first, second] = [10, 20].map(|value| started(&worker, &sum, value));
+            // Both have failed when the thread gets here, and nobody has looked.
+            let (done, failed) = channel();
+            drop(worker.submit(move |_| done.send(()).unwrap()));
+            failed.recv().unwrap();
+            let mut third = started(&worker, &sum, 30);
+            while !third.test() {
+                std::thread::yield_now();
+            }
+            let fourth = started(&worker, &sum, 40);
+            for handle in [first, second, third, fourth] {
                 let outcome = handle.wait().outcome;
                 let ended = match &outcome {
                     Err(AllreduceError::Start(error)) => matches!(error, StartError::Ended { .. }),
