@@ -45,18 +45,20 @@ impl Age {
         }
     }
 
-    /// What was measured until the horizon, in ns: `scale` is ticks per ns. Without any peak, the age at the
-    /// horizon counts as one: no update ever reached that model.
+    /// What was measured until the horizon, in ns: `scale` is ticks per ns. The age at the horizon is one that
+    /// is reached, so it counts for the highest. It is a peak as well if that makes their average higher: a
+    /// model that nothing reaches any more does not get by with its early peaks.
     pub(crate) fn measure(mut self, measure: Measure, horizon: i128, scale: i128) -> Exact {
         self.grow(horizon);
         let last = horizon - self.newest;
         let exact = |numerator: i128, denominator: i128| Exact::new(numerator.into(), denominator.into());
         match measure {
             Measure::Mean => exact(self.area, 2 * (horizon - self.from)) / exact(scale, 1),
-            Measure::Peak if self.peaks == 0 => exact(last, scale),
+            Measure::Peak if last * self.peaks > self.sum || self.peaks == 0 => {
+                exact(self.sum + last, self.peaks + 1) / exact(scale, 1)
+            }
             Measure::Peak => exact(self.sum, self.peaks) / exact(scale, 1),
-            Measure::Highest if self.peaks == 0 => exact(last, scale),
-            Measure::Highest => exact(self.highest, scale),
+            Measure::Highest => exact(self.highest.max(last), scale),
         }
     }
 }

@@ -106,9 +106,9 @@ pub struct Cluster {
 pub enum Measure {
     /// The average over time.
     Mean,
-    /// The average of the peaks, the paper's avg(Δ_p).
+    /// The average of the peaks, the paper's avg(Δ_p); the age at the horizon is one if that makes it higher.
     Peak,
-    /// The highest peak.
+    /// The highest, at a peak or at the horizon.
     Highest,
 }
 

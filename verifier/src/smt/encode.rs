@@ -106,31 +106,39 @@ fn measured(flow: &Flow<'_>, smt: &mut Smt, time: &(Num, Num), cluster: usize, m
     let end = smt.sub(&horizon, &last);
     let none = Num::zero();
     if measure == Measure::Highest {
-        let any = smt.any(peaks.iter().map(|(counts, _)| counts.clone()).collect());
-        let highest = peaks.iter().fold(none, |highest, (counts, peak)| {
+        // What is reached at the horizon counts, be it a peak or not.
+        return peaks.iter().fold(end, |highest, (counts, peak)| {
             let higher = smt.max(&highest, peak);
             smt.ite(counts, &higher, &highest)
         });
-        return smt.ite(&any, &highest, &end);
     }
-    // The peaks' sum telescopes: what the model's time advances by, and the delays. Its bounds are tight.
+    // The peaks' sum telescopes: what the model's time advances by, and the delays. Its bounds are tight, with
+    // the age at the horizon as with none.
     let first = news.iter().fold(none.clone(), |first, update| {
         let late = smt.lt(&from, &update.arrives);
         let early = smt.not(&late);
         let before = smt.all(vec![update.comes.clone(), early]);
         smt.ite(&before, &update.at, &first)
     });
-    let mut parts = vec![smt.sub(&last, &first)];
+    let mut parts = Vec::new();
     for (update, (counts, _)) in news.iter().zip(&peaks) {
         let delay = smt.sub(&update.arrives, &update.at);
         let delay = delay.within(&none.low, &flow.longest_delay());
         parts.push(smt.ite(counts, &delay, &none));
     }
-    let sum = smt.sum(&parts);
     let one = Num::known(super::ends().1);
     let ones: Vec<Num> = peaks.iter().map(|(counts, _)| smt.ite(counts, &one, &none)).collect();
     let count = smt.sum(&ones);
-    average(smt, &sum, &count, &end)
+    let of = |smt: &mut Smt, until: &Num, count: &Num| {
+        let mut parts = parts.clone();
+        parts.push(smt.sub(until, &first));
+        let sum = smt.sum(&parts);
+        average(smt, &sum, count, &end)
+    };
+    let peaks = of(smt, &last, &count);
+    let more = smt.add(&count, &one);
+    let with_end = of(smt, &horizon, &more);
+    smt.max(&peaks, &with_end)
 }
 
 /// sum / count without a division: the count is one of a few whole numbers.
