@@ -45,9 +45,9 @@ impl Age {
         }
     }
 
-    /// What was measured until the horizon, in ns: `scale` is ticks per ns. The age at the horizon is one that
-    /// is reached, so it counts for the highest. It is a peak as well if that makes their average higher: a
-    /// model that nothing reaches any more does not get by with its early peaks.
+    /// What was measured until the horizon, in ns: `scale` is ticks per ns. The age at the horizon counts for
+    /// the highest. It is a peak as well if that makes their average higher: a model that nothing reaches any
+    /// more does not get by with its early peaks.
     pub(crate) fn measure(mut self, measure: Measure, horizon: i128, scale: i128) -> Exact {
         self.grow(horizon);
         let last = horizon - self.newest;

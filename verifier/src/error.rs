@@ -60,6 +60,12 @@ pub enum VerifyError {
     /// Too much time has passed.
     #[error("no verdict within {0} s\n  raise --time-limit, or shorten `horizon`, narrow ranges, drop coins")]
     TimeLimit(u64),
+    /// A question is longer than the solver would ever answer.
+    #[error(
+        "no verdict: a question to the solver is longer than {0} MiB\n  shorten `horizon`, narrow ranges, or \
+         use longer periods"
+    )]
+    TooLong(usize),
 }
 
 fn colons(place: Option<(usize, usize)>) -> String {
@@ -67,9 +73,25 @@ fn colons(place: Option<(usize, usize)>) -> String {
 }
 
 impl VerifyError {
-    /// The exit code: 3 for the time limit, else 2.
+    /// The exit code: 3 if there is no verdict for want of time or room, else 2.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
-        if matches!(self, Self::TimeLimit(_)) { 3 } else { 2 }
+        if matches!(self, Self::TimeLimit(_) | Self::TooLong(_)) { 3 } else { 2 }
+    }
+
+    /// True if the file cannot be put to use; false if only a verdict is missing, for want of time, of room
+    /// or of a solver that works.
+    #[must_use]
+    pub const fn is_of_the_file(&self) -> bool {
+        match self {
+            Self::File { .. } | Self::TooFine | Self::Queue(_) | Self::Config(_) | Self::Meaningless(_) => {
+                true
+            }
+            Self::TooMany { .. }
+            | Self::NoSolver { .. }
+            | Self::Solver(_)
+            | Self::TimeLimit(_)
+            | Self::TooLong(_) => false,
+        }
     }
 }

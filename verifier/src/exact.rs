@@ -6,17 +6,31 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool};
 use pascaline_queue::{Config, EnqueueOutcome, Update, UpdateQueue};
 
+use self::grain::{MOST_TICKS, scale};
 use crate::age::Age;
+use crate::deadline::Deadline;
 use crate::error::VerifyError;
 use crate::scenario::{Coins, Control, Exact, Measure, Place, Scenario};
 
+mod grain;
 #[cfg(test)]
 mod tests;
 
-/// The longest run, in ticks: the area below an age of that length still fits.
-const MOST_TICKS: i128 = 1 << 60;
 /// The most updates of a run.
 pub(crate) const MOST_UPDATES: u64 = 5_000_000;
+/// So many updates between two looks at the clock.
+const LOOK: usize = 1024;
+
+/// How far an evaluation may go.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The most updates up to the horizon.
+    pub updates: u64,
+    /// So many events are kept, the first ones.
+    pub events: usize,
+    /// By when it has to be done.
+    pub deadline: Deadline,
+}
 
 /// One value for everything that a scenario leaves open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,8 +109,10 @@ pub struct Run {
     pub scale: i128,
     /// Each cluster's totals.
     pub totals: Vec<Totals>,
-    /// In order of time; empty unless wanted.
+    /// The first ones, in order of time.
     pub events: Vec<Event>,
+    /// How many there were in all.
+    pub happened: usize,
     ages: Vec<Age>,
     horizon: i128,
 }
@@ -118,9 +134,10 @@ impl Run {
 /// Evaluates one choice.
 ///
 /// # Errors
-/// [`VerifyError`] if the times have no common grain that is coarse enough, or there are too many updates.
-pub fn evaluate(scenario: &Scenario, choice: &Choice, log: bool) -> Result<Run, VerifyError> {
-    Evaluation::new(scenario, choice, log)?.run()
+/// [`VerifyError`] if the times have no common grain that is coarse enough, there are too many updates, or
+/// time is over.
+pub fn evaluate(scenario: &Scenario, choice: &Choice, limits: &Limits) -> Result<Run, VerifyError> {
+    Evaluation::new(scenario, choice, *limits)?.run()
 }
 
 /// A cluster while it runs.
@@ -148,25 +165,26 @@ struct Evaluation<'a> {
     sending: bool,
     /// The last arrival.
     now: i128,
-    log: bool,
+    limits: Limits,
     run: Run,
 }
 
 impl<'a> Evaluation<'a> {
-    fn new(scenario: &'a Scenario, choice: &'a Choice, log: bool) -> Result<Self, VerifyError> {
+    fn new(scenario: &'a Scenario, choice: &'a Choice, limits: Limits) -> Result<Self, VerifyError> {
         let scale = scale(scenario, choice)?;
         let ticks = |time: &Exact| -> Result<i128, VerifyError> {
             let ticks = (time * Exact::from_integer(scale.into())).to_integer().to_i128();
             ticks.filter(|ticks| *ticks < MOST_TICKS).ok_or(VerifyError::TooFine)
         };
         let horizon = ticks(&scenario.horizon)?;
-        let senders = senders(scenario, choice)?;
+        let senders = senders(scenario, choice, limits.updates)?;
         let mut arrivals = Vec::new();
         for (cluster, sender) in senders.iter().enumerate() {
+            limits.deadline.check()?;
             let phase = ticks(&choice.phases[cluster])?;
+            let parts = sender.places.first().map_or(1, |place| place.denominator);
+            let step = ticks(&(&choice.periods[cluster] / Exact::from_integer(parts.into())))?;
             for (index, place) in sender.places.iter().enumerate() {
-                let step =
-                    ticks(&(&choice.periods[cluster] / Exact::from_integer(place.denominator.into())))?;
                 let at = phase + step * i128::from(place.numerator);
                 if at <= horizon {
                     arrivals.push((at, cluster, index));
@@ -193,21 +211,36 @@ impl<'a> Evaluation<'a> {
             free: 0,
             sending: false,
             now: 0,
-            log,
-            run: Run { scale, totals: vec![Totals::default(); clusters], events: Vec::new(), ages, horizon },
+            limits,
+            run: Run {
+                scale,
+                totals: vec![Totals::default(); clusters],
+                events: Vec::new(),
+                happened: 0,
+                ages,
+                horizon,
+            },
         })
     }
 
     fn run(mut self) -> Result<Run, VerifyError> {
-        for (at, cluster, index) in std::mem::take(&mut self.arrivals) {
+        for (number, (at, cluster, index)) in std::mem::take(&mut self.arrivals).into_iter().enumerate() {
+            if number % LOOK == 0 {
+                self.limits.deadline.check()?;
+            }
             self.advance(at);
             self.now = at;
             self.arrive(at, cluster, index)?;
             self.advance(at);
         }
         self.advance(self.run.horizon);
-        self.run.events.sort_by_key(|event| event.at);
+        self.keep_first();
         Ok(self.run)
+    }
+
+    fn keep_first(&mut self) {
+        self.run.events.sort_by_key(|event| event.at);
+        self.run.events.truncate(self.limits.events);
     }
 
     /// Everything that the line does until `now`.
@@ -275,8 +308,11 @@ impl<'a> Evaluation<'a> {
     }
 
     fn note(&mut self, at: i128, cluster: usize, worker: Option<u16>, what: Happening) {
-        if self.log {
-            self.run.events.push(Event { at, cluster, worker, what });
+        self.run.happened += 1;
+        self.run.events.push(Event { at, cluster, worker, what });
+        // An arrival at the server is noted when its sending begins: which come first shows later.
+        if self.run.events.len() > self.limits.events.saturating_mul(2) {
+            self.keep_first();
         }
     }
 }
@@ -321,12 +357,12 @@ pub(crate) fn rng(seed: u64, cluster: usize) -> fastrand::Rng {
     fastrand::Rng::with_seed(seed.wrapping_add(cluster as u64))
 }
 
-fn senders<'a>(scenario: &'a Scenario, choice: &'a Choice) -> Result<Vec<Sender<'a>>, VerifyError> {
-    let expected = scenario.clusters.iter().map(|cluster| cluster.expected(&scenario.horizon));
-    let updates = expected.fold(0_u64, u64::saturating_add);
-    if updates > MOST_UPDATES {
-        return Err(VerifyError::TooMany { updates, most: MOST_UPDATES });
-    }
+fn senders<'a>(
+    scenario: &'a Scenario,
+    choice: &'a Choice,
+    most: u64,
+) -> Result<Vec<Sender<'a>>, VerifyError> {
+    scenario.at_most(most)?;
     let sender = |(index, cluster)| {
         let control = scenario.tosses(cluster);
         Sender {
@@ -342,32 +378,4 @@ fn senders<'a>(scenario: &'a Scenario, choice: &'a Choice) -> Result<Vec<Sender<
         }
     };
     Ok(scenario.clusters.iter().enumerate().map(sender).collect())
-}
-
-/// Ticks per ns, so that every time is a whole number of ticks.
-fn scale(scenario: &Scenario, choice: &Choice) -> Result<i128, VerifyError> {
-    let mut times = vec![
-        scenario.queue.service.clone(),
-        scenario.reply.clone(),
-        scenario.from.clone(),
-        scenario.horizon.clone(),
-    ];
-    times.extend(choice.phases.iter().cloned());
-    for (cluster, period) in scenario.clusters.iter().zip(&choice.periods) {
-        times.push(period / Exact::from_integer(cluster.workers.into()));
-    }
-    let mut scale = 1_i128;
-    for time in times {
-        let denominator = time.denom().to_i128().ok_or(VerifyError::TooFine)?;
-        scale = lcm(scale, denominator).filter(|scale| *scale < MOST_TICKS).ok_or(VerifyError::TooFine)?;
-    }
-    Ok(scale)
-}
-
-fn lcm(a: i128, b: i128) -> Option<i128> {
-    let (mut x, mut y) = (a, b);
-    while y != 0 {
-        (x, y) = (y, x % y);
-    }
-    (a / x).checked_mul(b)
 }

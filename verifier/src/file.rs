@@ -85,6 +85,8 @@ struct RawQuery {
 
 /// The most clusters.
 const MOST_CLUSTERS: usize = 10_000;
+/// The most clusters times queries: each query's answer tells of each cluster.
+const MOST_ANSWERS: usize = 1_000_000;
 
 impl Scenario {
     /// Reads a scenario; `file` is for messages.
@@ -110,6 +112,11 @@ impl Scenario {
         if clusters.is_empty() {
             let remedy = "add e.g. [[clusters]] with name = \"a\" and period = \"100ms\"";
             return Err(reader.at(None, "there is no table [[clusters]]", remedy));
+        }
+        let most = MOST_ANSWERS / clusters.len();
+        if let Some(written) = raw.query.get(most) {
+            let message = format!("more than {most} queries of a file with {} clusters", clusters.len());
+            return Err(reader.error(written, &message, "ask them in several files"));
         }
         let queries: Result<Vec<Query>, _> =
             raw.query.iter().enumerate().map(|(at, query)| reader.query(at, query, &clusters)).collect();

@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod age;
+mod deadline;
 mod error;
 mod exact;
 mod file;
@@ -41,8 +42,9 @@ mod scenario;
 mod smt;
 mod verify;
 
+pub use deadline::Deadline;
 pub use error::VerifyError;
-pub use exact::{Choice, Event, Happening, Run, Totals, evaluate};
+pub use exact::{Choice, Event, Happening, Limits, Run, Totals, evaluate};
 pub use picture::picture;
 pub use report::{Answer, Example, Method, Moment, Part, Report, Verdict};
 pub use scenario::{

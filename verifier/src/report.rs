@@ -133,7 +133,7 @@ pub struct Moment {
 }
 
 /// The most moments of a timeline that are told.
-const MOST_MOMENTS: usize = 400;
+pub(crate) const MOST_MOMENTS: usize = 400;
 
 /// In ms, for people.
 pub(crate) fn millis(nanos: &Exact) -> f64 {
@@ -232,7 +232,7 @@ impl Example {
                 .take(MOST_MOMENTS)
                 .map(|event| moment(scenario, run, event))
                 .collect(),
-            left_out: run.events.len().saturating_sub(MOST_MOMENTS),
+            left_out: run.happened.saturating_sub(run.events.len().min(MOST_MOMENTS)),
         }
     }
 }

@@ -3,6 +3,8 @@
 use num_rational::BigRational;
 use num_traits::Zero as _;
 
+use crate::error::VerifyError;
+
 pub use pascaline_queue::Discipline;
 
 /// A time in nanoseconds, or any other number, without rounding.
@@ -190,29 +192,28 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The update's time, if phase and period are these.
-    pub(crate) fn at(self, phase: &Exact, period: &Exact) -> Exact {
-        phase + period * self.factor()
-    }
-
     pub(crate) fn factor(self) -> Exact {
         Exact::new(self.numerator.into(), self.denominator.into())
     }
 }
 
 impl Cluster {
-    /// The updates that may come up to the horizon, in order of time whatever phase and period are.
-    pub(crate) fn places(&self, horizon: &Exact) -> Vec<Place> {
-        let workers = u64::from(self.workers);
-        let place = |index: u64| {
-            let worker = u16::try_from(index % workers).unwrap_or(u16::MAX);
-            match self.spread {
-                Spread::Even => Place { worker, numerator: index, denominator: self.workers },
-                Spread::Together => Place { worker, numerator: index / workers, denominator: 1 },
+    /// All updates, in order of time whatever phase and period are.
+    pub(crate) fn endless(&self) -> impl Iterator<Item = Place> {
+        let (workers, spread) = (self.workers, self.spread);
+        (0..).map(move |index: u64| {
+            let (period, worker) = (index / u64::from(workers), index % u64::from(workers));
+            let worker = u16::try_from(worker).unwrap_or(u16::MAX);
+            match spread {
+                Spread::Even => Place { worker, numerator: index, denominator: workers },
+                Spread::Together => Place { worker, numerator: period, denominator: 1 },
             }
-        };
-        let comes = |place: &Place| place.at(&self.phase.low, &self.period.low) <= *horizon;
-        (0..).map(place).take_while(comes).collect()
+        })
+    }
+
+    /// Those that may come up to the horizon.
+    pub(crate) fn places(&self, horizon: &Exact) -> Vec<Place> {
+        self.endless().take(usize::try_from(self.expected(horizon)).unwrap_or(usize::MAX)).collect()
     }
 
     /// How many updates may come up to the horizon.
@@ -221,9 +222,12 @@ impl Cluster {
         if time < Exact::zero() {
             return 0;
         }
-        let periods = (time / &self.period.low).to_integer();
-        let periods = u64::try_from(periods).unwrap_or(u64::MAX);
-        periods.saturating_add(1).saturating_mul(u64::from(self.workers))
+        let (periods, workers) = (time / &self.period.low, u64::from(self.workers));
+        let first = |of: Exact| u64::try_from(of.to_integer()).unwrap_or(u64::MAX).saturating_add(1);
+        match self.spread {
+            Spread::Even => first(periods * Exact::from_integer(workers.into())),
+            Spread::Together => first(periods).saturating_mul(workers),
+        }
     }
 }
 
@@ -235,6 +239,13 @@ impl Scenario {
             let coins = self.tosses(cluster).is_none_or(|control| control.coins != Coins::Any);
             cluster.period.is_known() && cluster.phase.is_known() && coins
         })
+    }
+
+    /// An error if more updates than these may come up to the horizon.
+    pub(crate) fn at_most(&self, most: u64) -> Result<(), VerifyError> {
+        let expected = self.clusters.iter().map(|cluster| cluster.expected(&self.horizon));
+        let updates = expected.fold(0_u64, u64::saturating_add);
+        if updates > most { Err(VerifyError::TooMany { updates, most }) } else { Ok(()) }
     }
 
     /// The cluster's control, if it ever has a coin to toss: there are more clusters than places.

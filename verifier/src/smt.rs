@@ -6,16 +6,16 @@ pub(crate) mod paper;
 mod solver;
 mod term;
 
-use std::time::{Duration, Instant};
-
 use num_traits::{One as _, Zero as _};
 
 use self::encode::Encoding;
 use self::solver::{Found, ask, values};
 use self::term::{Cond, Num, Smt};
+use crate::deadline::Deadline;
 use crate::error::VerifyError;
-use crate::exact::{Choice, Run, evaluate};
+use crate::exact::{Choice, Limits, MOST_UPDATES, Run, evaluate};
 use crate::judge::{Judged, judge};
+use crate::report::MOST_MOMENTS;
 use crate::scenario::{Exact, Objective, Quantifier, Query, Scenario};
 
 #[cfg(test)]
@@ -24,8 +24,11 @@ mod tests;
 /// How the solver is asked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asking {
-    pub(crate) until: Instant,
-    pub(crate) limit: Duration,
+    pub(crate) deadline: Deadline,
+    /// The longest text, in bytes.
+    pub(crate) room: usize,
+    /// Whether texts are kept for somebody to read.
+    pub(crate) keep: bool,
     /// False: leave to the solver even what bounds decide. For tests.
     pub(crate) fold: bool,
 }
@@ -45,14 +48,17 @@ pub(crate) fn look(
     asking: &Asking,
     texts: &mut Vec<String>,
 ) -> Result<Option<Behaviour>, VerifyError> {
-    let encoding = Encoding::new(scenario, query, asking.fold);
+    let encoding = Encoding::new(scenario, query, asking)?;
     let text = encoding.text();
-    texts.push(text.clone());
+    if asking.keep {
+        texts.push(text.clone());
+    }
     let Found::Sat(answer) = ask(&text, asking)? else { return Ok(None) };
     let choice = encoding.choice(scenario, &values(&answer)?);
     let wanted = query.quantifier == Quantifier::Exists;
     let repeated = |choice: Choice| -> Result<Behaviour, VerifyError> {
-        let run = evaluate(scenario, &choice, true)?;
+        let limits = Limits { updates: MOST_UPDATES, events: MOST_MOMENTS, deadline: asking.deadline };
+        let run = evaluate(scenario, &choice, &limits)?;
         let judged = judge(query, &run);
         Ok(Behaviour { choice, run, judged })
     };
@@ -69,7 +75,7 @@ pub(crate) fn look(
 }
 
 /// The measures' condition: what the query says, or its contrary.
-fn condition(smt: &mut Smt, query: &Query, measures: &[Num]) -> Cond {
+fn condition(smt: &mut Smt, query: &Query, measures: &[Num]) -> Result<Cond, VerifyError> {
     let holds = match &query.objective {
         Objective::Bound(most) => {
             let most = Num::known(most.clone());
@@ -79,6 +85,7 @@ fn condition(smt: &mut Smt, query: &Query, measures: &[Num]) -> Cond {
         Objective::Difference(most) => {
             let mut each = Vec::new();
             for (at, first) in measures.iter().enumerate() {
+                smt.check()?;
                 for second in &measures[at + 1..] {
                     for (a, b) in [(first, second), (second, first)] {
                         let limit = smt.add(b, &Num::known(most.clone()));
@@ -98,10 +105,10 @@ fn condition(smt: &mut Smt, query: &Query, measures: &[Num]) -> Cond {
             smt.le(&right, &left)
         }
     };
-    match query.quantifier {
+    Ok(match query.quantifier {
         Quantifier::ForAll => smt.not(&holds),
         Quantifier::Exists => holds,
-    }
+    })
 }
 
 impl Choice {

@@ -6,10 +6,11 @@ use std::panic::resume_unwind;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::deadline::Deadline;
 use crate::error::VerifyError;
-use crate::exact::{Choice, MOST_UPDATES, Run, evaluate};
+use crate::exact::{Choice, Limits, MOST_UPDATES, Run, evaluate};
 use crate::judge::judge;
-use crate::report::{Answer, Example, Method, Report, Verdict, shown};
+use crate::report::{Answer, Example, MOST_MOMENTS, Method, Report, Verdict, shown};
 use crate::scenario::{Quantifier, Query, Scenario, Span};
 use crate::smt::{Asking, Behaviour, look, paper};
 
@@ -28,25 +29,29 @@ pub enum Model {
 pub struct Options {
     /// Which constraints.
     pub model: Model,
-    /// The longest that all queries may take together.
+    /// The longest that all queries may take together; a week at most.
     pub time_limit: Duration,
+    /// The most updates up to the horizon: what memory an evaluation takes.
+    pub updates: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { model: Model::Olaf, time_limit: Duration::from_secs(60) }
+        Self { model: Model::Olaf, time_limit: Duration::from_secs(60), updates: MOST_UPDATES }
     }
 }
 
 /// The most updates that the solver is asked about: its texts grow with their square.
 const MOST_ASKED: u64 = 3_000;
+/// The longest text: hundreds of times as long as those of examples/verify.
+const LONGEST_TEXT: usize = 32 << 20;
 
 /// Answers every query of a scenario.
 ///
 /// # Errors
 /// [`VerifyError`]; its [`exit_code`](VerifyError::exit_code) tells a time limit from everything else.
 pub fn verify(scenario: &Scenario, options: &Options) -> Result<Report, VerifyError> {
-    verify_with(scenario, options, &mut Vec::new())
+    answered(scenario, options, None)
 }
 
 /// As [`verify`], and gives what the solver was asked, in SMT-LIB 2, a text for each question.
@@ -58,20 +63,25 @@ pub fn verify_with(
     options: &Options,
     texts: &mut Vec<String>,
 ) -> Result<Report, VerifyError> {
+    answered(scenario, options, Some(texts))
+}
+
+fn answered(
+    scenario: &Scenario,
+    options: &Options,
+    texts: Option<&mut Vec<String>>,
+) -> Result<Report, VerifyError> {
     let began = Instant::now();
     let exact = options.model == Model::Olaf && scenario.is_determined();
-    let until = began + options.time_limit;
-    let asking = Asking { until, limit: options.time_limit, fold: true };
-    let most = if exact { MOST_UPDATES } else { MOST_ASKED };
-    let expected = scenario.clusters.iter().map(|cluster| cluster.expected(&scenario.horizon));
-    let updates = expected.fold(0_u64, u64::saturating_add);
-    if updates > most {
-        return Err(VerifyError::TooMany { updates, most });
-    }
+    let deadline = Deadline::within(options.time_limit);
+    let asking = Asking { deadline, fold: true, room: LONGEST_TEXT, keep: texts.is_some() };
+    let most = options.updates.min(if exact { MOST_UPDATES } else { MOST_ASKED });
+    scenario.at_most(most)?;
     let queries: Result<Vec<Answer>, VerifyError> = if exact {
         let choice = Choice::lowest(scenario);
-        let run = evaluate(scenario, &choice, true)?;
-        Ok(scenario.queries.iter().map(|query| determined(scenario, query, &choice, &run)).collect())
+        let run = evaluate(scenario, &choice, &Limits { updates: most, events: MOST_MOMENTS, deadline })?;
+        let queries = scenario.queries.iter();
+        queries.map(|query| deadline.check().map(|()| determined(scenario, query, &choice, &run))).collect()
     } else if options.model == Model::Paper {
         each(scenario, texts, |query, texts| paper::answer(scenario, query, &asking, texts))
     } else {
@@ -98,7 +108,7 @@ pub fn verify_with(
 /// Asks about the queries, as many at once as there are cores: each has a solver of its own.
 fn each(
     scenario: &Scenario,
-    texts: &mut Vec<String>,
+    texts: Option<&mut Vec<String>>,
     ask: impl Fn(&Query, &mut Vec<String>) -> Result<Answer, VerifyError> + Sync,
 ) -> Result<Vec<Answer>, VerifyError> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
@@ -106,7 +116,8 @@ fn each(
         let mut own = Vec::new();
         (ask(query, &mut own), own)
     };
-    let mut answers = Vec::new();
+    let (mut answers, mut kept) = (Vec::new(), Vec::new());
+    let texts = texts.unwrap_or(&mut kept);
     for queries in scenario.queries.chunks(cores) {
         let made: Vec<_> = thread::scope(|scope| {
             let asked: Vec<_> = queries.iter().map(|query| scope.spawn(move || ask(query))).collect();

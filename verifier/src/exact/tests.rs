@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use num_traits::ToPrimitive as _;
 use pascaline_ps::asynchronous::Age;
 
@@ -11,8 +13,13 @@ fn scenario(queue: &str, clusters: &str) -> Scenario {
     Scenario::parse(&text, "test".as_ref()).unwrap()
 }
 
+fn limits() -> Limits {
+    let deadline = Deadline::within(Duration::from_secs(600));
+    Limits { updates: MOST_UPDATES, events: usize::MAX, deadline }
+}
+
 fn run(scenario: &Scenario) -> Run {
-    evaluate(scenario, &Choice::lowest(scenario), true).unwrap()
+    evaluate(scenario, &Choice::lowest(scenario), &limits()).unwrap()
 }
 
 fn millis(run: &Run, cluster: usize, measure: Measure) -> f64 {
@@ -128,7 +135,6 @@ fn ages_are_those_of_the_parameter_server() {
 fn probabilities_are_those_of_the_worker() {
     use pascaline_wire::trailer::QueueState;
     use pascaline_worker::asynchronous::{Heard, Policy, Slope};
-    use std::time::Duration;
     let threshold = Duration::from_millis(400);
     for (slope, word) in [(Slope::Urgency, "urgency"), (Slope::Fairness, "fairness")] {
         let clusters = format!(
@@ -171,9 +177,30 @@ fn times_without_a_common_grain_are_an_error_and_so_are_too_many_updates() {
         .map(|prime| format!("[[clusters]]\nname = \"c{prime}\"\nworkers = {prime}\nperiod = \"1s\"\n"))
         .concat();
     let scenario_of_primes = scenario("length = 2\nservice = \"1ms\"", &clusters);
-    let error = evaluate(&scenario_of_primes, &Choice::lowest(&scenario_of_primes), false).unwrap_err();
+    let error = evaluate(&scenario_of_primes, &Choice::lowest(&scenario_of_primes), &limits()).unwrap_err();
     assert!(matches!(error, VerifyError::TooFine), "{error}");
     let many = scenario("length = 2\nservice = \"1ms\"", "[[clusters]]\nname = \"c\"\nperiod = \"1ns\"");
-    let error = evaluate(&many, &Choice::lowest(&many), false).unwrap_err();
+    let error = evaluate(&many, &Choice::lowest(&many), &limits()).unwrap_err();
     assert!(matches!(error, VerifyError::TooMany { .. }), "{error}");
+}
+
+#[test]
+fn an_evaluation_ends_with_its_time_and_keeps_the_first_events() {
+    let clusters = "[[clusters]]\nname = \"c\"\ncount = 3\nworkers = 2\nperiod = \"7ms\"";
+    let scenario = scenario("length = 2\nservice = \"3ms\"", clusters);
+    let (choice, all) = (Choice::lowest(&scenario), run(&scenario));
+    let few = evaluate(&scenario, &choice, &Limits { events: 20, ..limits() }).unwrap();
+    assert_eq!(few.events, all.events[..20]);
+    assert_eq!((few.happened, all.happened), (all.events.len(), all.events.len()));
+    let late = Limits { deadline: Deadline::within(Duration::ZERO), ..limits() };
+    let error = evaluate(&scenario, &choice, &late).unwrap_err();
+    assert!(matches!(error, VerifyError::TimeLimit(0)), "{error}");
+}
+
+/// No time is too long to be a limit.
+#[test]
+fn a_limit_of_ages_is_none() {
+    let scenario = scenario("length = 1\nservice = \"1ms\"", "[[clusters]]\nname = \"a\"\nperiod = \"1ms\"");
+    let options = crate::Options { time_limit: Duration::MAX, ..crate::Options::default() };
+    assert!(crate::verify(&scenario, &options).is_ok());
 }

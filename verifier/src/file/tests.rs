@@ -84,6 +84,14 @@ fn mistakes_are_told_with_place_and_remedy() {
 }
 
 #[test]
+fn queries_of_many_clusters_are_few() {
+    let text = GOOD.replace("name = \"a\"", "name = \"a\"\ncount = 9999");
+    let text = text + &"[[query]]\nmeasure = \"peak\"\nbound = \"1s\"\n".repeat(100);
+    let error = Scenario::parse(&text, "many".as_ref()).unwrap_err();
+    assert!(error.to_string().contains("more than 100 queries"), "{error}");
+}
+
+#[test]
 fn what_is_left_out_is_told() {
     let without = |text: &str, from: &str| text.split(from).next().unwrap().to_owned();
     for (text, said) in [

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::condition;
 use super::flow::Flow;
 use super::solver::Value;
 use super::term::{Cond, Num, Smt};
+use super::{Asking, condition};
+use crate::error::VerifyError;
 use crate::exact::Choice;
 use crate::scenario::{Exact, Measure, Query, Scenario, Spread};
 
@@ -17,8 +18,8 @@ pub(super) struct Encoding {
 }
 
 impl Encoding {
-    pub(super) fn new(scenario: &Scenario, query: &Query, fold: bool) -> Self {
-        let mut smt = Smt::new(fold);
+    pub(super) fn new(scenario: &Scenario, query: &Query, asking: &Asking) -> Result<Self, VerifyError> {
+        let mut smt = Smt::new(asking);
         let mut names = Vec::new();
         let mut times = Vec::new();
         for (index, cluster) in scenario.clusters.iter().enumerate() {
@@ -33,17 +34,17 @@ impl Encoding {
             };
             times.push((time(&cluster.phase, "phase"), time(&cluster.period, "period")));
         }
-        let flow = Flow::new(scenario, &mut smt, &times);
-        let measures: Vec<Num> = query
+        let flow = Flow::new(scenario, &mut smt, &times)?;
+        let measures: Result<Vec<Num>, VerifyError> = query
             .clusters
             .iter()
             .map(|cluster| measured(&flow, &mut smt, &times[*cluster], *cluster, query.measure))
             .collect();
-        let condition = condition(&mut smt, query, &measures);
+        let condition = condition(&mut smt, query, &measures?)?;
         smt.assert(&condition);
         let coins = flow.coins;
         names.extend(coins.iter().map(|(.., name)| name.clone()));
-        Self { smt, names, coins }
+        Ok(Self { smt, names, coins })
     }
 
     /// All of it. Values are asked for twice: those that are no fractions are printed in decimals.
@@ -89,11 +90,17 @@ struct News {
 }
 
 /// A cluster's measure, in ns.
-fn measured(flow: &Flow<'_>, smt: &mut Smt, time: &(Num, Num), cluster: usize, measure: Measure) -> Num {
-    let (news, last) = news(flow, smt, cluster);
+fn measured(
+    flow: &Flow<'_>,
+    smt: &mut Smt,
+    time: &(Num, Num),
+    cluster: usize,
+    measure: Measure,
+) -> Result<Num, VerifyError> {
+    let (news, last) = news(flow, smt, cluster)?;
     let (from, horizon) = (Num::known(flow.scenario.from.clone()), Num::known(flow.scenario.horizon.clone()));
     if measure == Measure::Mean {
-        return mean(smt, &news, time, &from, &horizon);
+        return Ok(mean(smt, &news, time, &from, &horizon));
     }
     let peaks: Vec<(Cond, Num)> = news
         .iter()
@@ -107,13 +114,13 @@ fn measured(flow: &Flow<'_>, smt: &mut Smt, time: &(Num, Num), cluster: usize, m
     let none = Num::zero();
     if measure == Measure::Highest {
         // What is reached at the horizon counts, be it a peak or not.
-        return peaks.iter().fold(end, |highest, (counts, peak)| {
+        return Ok(peaks.iter().fold(end, |highest, (counts, peak)| {
             let higher = smt.max(&highest, peak);
             smt.ite(counts, &higher, &highest)
-        });
+        }));
     }
-    // The peaks' sum telescopes: what the model's time advances by, and the delays. Its bounds are tight, with
-    // the age at the horizon as with none.
+    // The peaks' sum telescopes: what the model's time advances by, and the delays. Its bounds are tight,
+    // with the age at the horizon as without.
     let first = news.iter().fold(none.clone(), |first, update| {
         let late = smt.lt(&from, &update.arrives);
         let early = smt.not(&late);
@@ -138,7 +145,7 @@ fn measured(flow: &Flow<'_>, smt: &mut Smt, time: &(Num, Num), cluster: usize, m
     let peaks = of(smt, &last, &count);
     let more = smt.add(&count, &one);
     let with_end = of(smt, &horizon, &more);
-    smt.max(&peaks, &with_end)
+    Ok(smt.max(&peaks, &with_end))
 }
 
 /// sum / count without a division: the count is one of a few whole numbers.
@@ -193,8 +200,8 @@ fn mean(smt: &mut Smt, news: &[News], time: &(Num, Num), from: &Num, horizon: &N
 }
 
 /// A cluster's news, and when the last was generated.
-fn news(flow: &Flow<'_>, smt: &mut Smt, cluster: usize) -> (Vec<News>, Num) {
-    let deliveries = flow.deliveries(smt, cluster);
+fn news(flow: &Flow<'_>, smt: &mut Smt, cluster: usize) -> Result<(Vec<News>, Num), VerifyError> {
+    let deliveries = flow.deliveries(smt, cluster)?;
     let mut last = Num::zero();
     let mut all = Vec::new();
     for (at, (arrives, when)) in flow.of[cluster].iter().zip(deliveries) {
@@ -209,5 +216,5 @@ fn news(flow: &Flow<'_>, smt: &mut Smt, cluster: usize) -> (Vec<News>, Num) {
         let place = update.place.factor();
         all.push(News { at: update.at.clone(), place, comes, arrives: when, before });
     }
-    (all, last)
+    Ok((all, last))
 }

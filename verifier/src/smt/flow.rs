@@ -5,6 +5,7 @@
 //! in its cluster is merged into it.
 
 use super::term::{Cond, Num, Smt};
+use crate::error::VerifyError;
 use crate::exact::{rng, toss};
 use crate::scenario::{Cluster, Coins, Control, Exact, Place, Scenario};
 
@@ -54,7 +55,11 @@ pub(super) struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    pub(super) fn new(scenario: &'a Scenario, smt: &mut Smt, times: &[(Num, Num)]) -> Self {
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        smt: &mut Smt,
+        times: &[(Num, Num)],
+    ) -> Result<Self, VerifyError> {
         let mut updates = Vec::new();
         for (cluster, ((phase, period), said)) in times.iter().zip(&scenario.clusters).enumerate() {
             for (index, place) in said.places(&scenario.horizon).into_iter().enumerate() {
@@ -94,12 +99,13 @@ impl<'a> Flow<'a> {
             never_full: olaf && length >= clusters + usize::from(scenario.queue.held),
             coins: Vec::new(),
         };
-        flow.constrain(smt);
-        flow
+        flow.constrain(smt)?;
+        Ok(flow)
     }
 
-    fn constrain(&mut self, smt: &mut Smt) {
-        let open: Vec<bool> = (0..self.updates.len()).map(|at| self.is_unordered(at)).collect();
+    fn constrain(&mut self, smt: &mut Smt) -> Result<(), VerifyError> {
+        let unordered = |at| smt.check().map(|()| self.is_unordered(at));
+        let open = (0..self.updates.len()).map(unordered).collect::<Result<Vec<bool>, _>>()?;
         // Those that others may precede, or not, are named first.
         for (at, _) in open.iter().enumerate().filter(|(_, open)| **open) {
             let high = &self.updates[at].at.high + &self.longest;
@@ -109,8 +115,10 @@ impl<'a> Flow<'a> {
             self.updates[at].start = smt.unknown(&format!("start_{at}"), low, high);
         }
         for (at, open) in open.into_iter().enumerate() {
+            smt.check()?;
             self.define(smt, at, open);
         }
+        Ok(())
     }
 
     /// True if an update of another cluster may come before or after it.
@@ -262,10 +270,11 @@ impl<'a> Flow<'a> {
     }
 
     /// The updates that the server gets as the newest ones inside what arrives: whether and when.
-    pub(super) fn deliveries(&self, smt: &mut Smt, cluster: usize) -> Vec<(Cond, Num)> {
+    pub(super) fn deliveries(&self, smt: &mut Smt, cluster: usize) -> Result<Vec<(Cond, Num)>, VerifyError> {
         let of = &self.of[cluster];
         let mut deliveries = Vec::new();
         for (place, at) in of.iter().enumerate() {
+            smt.check()?;
             let update = &self.updates[*at];
             let inside = smt.any(vec![update.appended.clone(), update.merged.clone()]);
             let mut condition = vec![inside];
@@ -284,7 +293,7 @@ impl<'a> Flow<'a> {
             condition.push(smt.le(&arrives, &self.horizon));
             deliveries.push((smt.all(condition), arrives));
         }
-        deliveries
+        Ok(deliveries)
     }
 
     /// The longest that an update takes to the server, if it gets there.

@@ -44,12 +44,14 @@ pub(crate) fn answer(
             query.measure.name()
         )));
     }
-    let mut paper = Paper::new(scenario);
+    let mut paper = Paper::new(scenario, asking)?;
     let check =
         format!("(check-sat-assuming ({0}))\n(get-unsat-core)\n", GROUPS.map(|(name, _)| name).join(" "));
     let options = "(set-option :produce-unsat-cores true)\n(set-option :smt.core.minimize true)\n";
     let text = format!("{options}{}{check}", paper.smt.text);
-    texts.push(text.clone());
+    if asking.keep {
+        texts.push(text.clone());
+    }
     let told = |verdict, because| Answer {
         name: query.name.clone(),
         asked: query.words(scenario),
@@ -65,7 +67,7 @@ pub(crate) fn answer(
         return Ok(told(Verdict::Vacuous, because));
     }
     let measures: Vec<Num> = query.clusters.iter().map(|cluster| paper.peak(*cluster)).collect();
-    let condition = condition(&mut paper.smt, query, &measures);
+    let condition = condition(&mut paper.smt, query, &measures)?;
     paper.smt.assert(&condition);
     let names: Vec<String> = measures
         .iter()
@@ -75,7 +77,9 @@ pub(crate) fn answer(
     let groups = GROUPS.map(|(name, _)| name).join(" ");
     let names = names.join(" ");
     let text = format!("{}(check-sat-assuming ({groups}))\n(get-value ({names}))\n", paper.smt.text);
-    texts.push(text.clone());
+    if asking.keep {
+        texts.push(text.clone());
+    }
     let found = ask(&text, asking)?;
     let (verdict, because) = outcome(scenario, query, found)?;
     Ok(told(verdict, because))
@@ -103,8 +107,8 @@ fn outcome(scenario: &Scenario, query: &Query, found: Found) -> Result<(Verdict,
 }
 
 impl Paper {
-    fn new(scenario: &Scenario) -> Self {
-        let mut smt = Smt::new(true);
+    fn new(scenario: &Scenario, asking: &Asking) -> Result<Self, VerifyError> {
+        let mut smt = Smt::new(asking);
         for (name, _) in GROUPS {
             let _ = smt.choice(name);
         }
@@ -119,16 +123,17 @@ impl Paper {
                 smt.unknown(&format!("{what}_{cluster}"), span.low.clone(), span.high.clone())
             };
             let (phase, period) = (time(&said.phase, "phase"), time(&said.period, "period"));
-            // One more than up to the horizon: the last one's A(k+1).
-            let longer = &scenario.horizon + &said.period.high;
             let mut arrivals: Vec<Num> = Vec::new();
-            for place in said.places(&longer) {
+            for place in said.endless() {
                 let offset = smt.scale(&period, &place.factor());
                 arrivals.push(smt.add(&phase, &offset));
+                // One more than up to the horizon: the last one's A(k+1).
+                if arrivals.last().is_some_and(|at| at.high > scenario.horizon) {
+                    break;
+                }
             }
-            let within = arrivals.iter().take_while(|at| at.high <= scenario.horizon).count();
             let mut flow = Vec::new();
-            for (index, pair) in arrivals.windows(2).take(within).enumerate() {
+            for (index, pair) in arrivals.windows(2).enumerate() {
                 let departs = smt.unknown(&format!("d_{cluster}_{index}"), super::ends().0, latest.clone());
                 let waits = smt.unknown(&format!("w_{cluster}_{index}"), super::ends().0, latest.clone());
                 let (arrives, next) = (pair[0].clone(), pair[1].clone());
@@ -137,14 +142,15 @@ impl Paper {
             flows.push(flow);
         }
         let mut paper = Self { smt, flows };
-        paper.constrain(&Num::known(scenario.queue.service.clone()));
-        paper
+        paper.constrain(&Num::known(scenario.queue.service.clone()))?;
+        Ok(paper)
     }
 
-    fn constrain(&mut self, service: &Num) {
+    fn constrain(&mut self, service: &Num) -> Result<(), VerifyError> {
         let Self { smt, flows } = self;
         for (v, flow) in flows.iter().enumerate() {
             for (k, update) in flow.iter().enumerate() {
+                smt.check()?;
                 let in_time = smt.le(&update.departs, &update.next);
                 let sum = smt.add(&update.arrives, &update.waits);
                 let product = smt.ite(&in_time, &sum, &Num::zero());
@@ -170,6 +176,7 @@ impl Paper {
                 }
             }
         }
+        Ok(())
     }
 
     /// The average of Δ_p(k) over the updates with D(k) < A(k+1).

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use num_traits::Zero as _;
 
@@ -29,12 +28,8 @@ fn program() -> String {
 
 /// Asks one question.
 pub(super) fn ask(text: &str, asking: &Asking) -> Result<Found, VerifyError> {
-    let left = asking.until.saturating_duration_since(Instant::now());
-    let late = || VerifyError::TimeLimit(asking.limit.as_secs());
-    if left.is_zero() {
-        return Err(late());
-    }
-    let seconds = left.as_secs().saturating_add(1);
+    asking.deadline.check()?;
+    let seconds = asking.deadline.left().as_secs().saturating_add(1);
     let program = program();
     let spawned = Command::new(&program)
         .args(["-in", "-smt2", &format!("-T:{seconds}"), &format!("-memory:{MEMORY}")])
@@ -60,7 +55,7 @@ pub(super) fn ask(text: &str, asking: &Asking) -> Result<Found, VerifyError> {
     match verdict.trim() {
         "sat" => Ok(Found::Sat(rest.to_owned())),
         "unsat" => Ok(Found::Unsat(rest.to_owned())),
-        "unknown" | "timeout" => Err(late()),
+        "unknown" | "timeout" => Err(asking.deadline.late()),
         _ => {
             asked.map_err(failed)?;
             Err(VerifyError::Solver(said.lines().next().unwrap_or("it said nothing").to_owned()))

@@ -5,6 +5,8 @@ use std::rc::Rc;
 
 use num_traits::{Signed as _, Zero as _};
 
+use super::Asking;
+use crate::error::VerifyError;
 use crate::scenario::Exact;
 
 /// A real number between two others.
@@ -79,12 +81,21 @@ fn literal(value: &Exact) -> String {
 pub(super) struct Smt {
     pub(super) text: String,
     names: usize,
-    fold: bool,
+    asking: Asking,
 }
 
 impl Smt {
-    pub(super) fn new(fold: bool) -> Self {
-        Self { text: String::new(), names: 0, fold }
+    pub(super) fn new(asking: &Asking) -> Self {
+        Self { text: String::new(), names: 0, asking: *asking }
+    }
+
+    /// Whether there is time and room to go on: asked once for each update, whose terms are as many as there
+    /// are updates at most.
+    pub(super) fn check(&self) -> Result<(), VerifyError> {
+        if self.text.len() > self.asking.room {
+            return Err(VerifyError::TooLong(self.asking.room >> 20));
+        }
+        self.asking.deadline.check()
     }
 
     /// A number that the solver chooses.
@@ -132,7 +143,7 @@ impl Smt {
     }
 
     fn number(&mut self, expression: &str, low: Exact, high: Exact) -> Num {
-        if low == high && self.fold {
+        if low == high && self.asking.fold {
             return Num::known(low);
         }
         Num { text: self.name("Real", expression), low, high }
@@ -143,10 +154,10 @@ impl Smt {
     }
 
     pub(super) fn lt(&mut self, a: &Num, b: &Num) -> Cond {
-        if self.fold && a.high < b.low {
+        if self.asking.fold && a.high < b.low {
             return Cond::Is(true);
         }
-        if self.fold && a.low >= b.high {
+        if self.asking.fold && a.low >= b.high {
             return Cond::Is(false);
         }
         self.cond(&format!("(< {} {})", a.text, b.text))

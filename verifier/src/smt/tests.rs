@@ -1,5 +1,5 @@
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::solver::Value;
 use super::*;
@@ -10,9 +10,11 @@ fn scenario(text: &str) -> Scenario {
     Scenario::parse(text, "test".as_ref()).unwrap()
 }
 
+/// With a limit that other work on the machine does not reach.
+const PATIENT: Duration = Duration::from_secs(600);
+
 fn asking() -> Asking {
-    let limit = Duration::from_secs(600);
-    Asking { until: Instant::now() + limit, limit, fold: true }
+    Asking { deadline: Deadline::within(PATIENT), fold: true, room: usize::MAX, keep: false }
 }
 
 /// Whether Z3 is missing: scripts/setup installs it.
@@ -24,9 +26,8 @@ fn solver_is_missing() -> bool {
     missing
 }
 
-/// With a limit that other work on the machine does not reach.
 fn told(text: &str, model: Model) -> Report {
-    verify(&scenario(text), &Options { model, time_limit: Duration::from_secs(600) }).unwrap()
+    verify(&scenario(text), &Options { model, time_limit: PATIENT, ..Options::default() }).unwrap()
 }
 
 const FAIRNESS: &str = r#"
@@ -226,7 +227,8 @@ fn constraints_and_evaluation_agree_on_determined_cases() {
     let seeds = std::env::var("PASCALINE_CASES").map_or(50, |cases| cases.parse().unwrap());
     for seed in 0..seeds {
         let mut scenario = random(&mut fastrand::Rng::with_seed(seed));
-        let run = evaluate(&scenario, &Choice::lowest(&scenario), false).unwrap();
+        let limits = Limits { updates: MOST_UPDATES, events: 0, deadline: Deadline::within(PATIENT) };
+        let run = evaluate(&scenario, &Choice::lowest(&scenario), &limits).unwrap();
         let value = judge(&scenario.queries[0], &run).value;
         let least = Exact::new(1.into(), 1_000_000_u64.into());
         for violated in [false, true] {
@@ -240,7 +242,8 @@ fn constraints_and_evaluation_agree_on_determined_cases() {
             let judged = judge(&scenario.queries[0], &run);
             assert_eq!(judged.holds, !violated, "seed {seed}");
             // Some cases are left to the solver whole, the others as far as bounds do not decide it.
-            let encoding = Encoding::new(&scenario, &scenario.queries[0], seed % 25 != 0);
+            let asking = Asking { fold: seed % 25 != 0, ..asking() };
+            let encoding = Encoding::new(&scenario, &scenario.queries[0], &asking).unwrap();
             texts.push(encoding.text());
             wanted.push(violated);
         }
@@ -250,6 +253,42 @@ fn constraints_and_evaluation_agree_on_determined_cases() {
     for (at, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
         assert_eq!(found, wanted, "seed {}, case {at}", at / 2);
     }
+}
+
+/// Clusters whose updates may come at any moment of the horizon: each may meet each.
+const OVERLAPPING: &str = r#"
+horizon = "590ms"
+[queue]
+length = 2
+service = "2ms"
+[[clusters]]
+name = "c"
+count = 3
+period = "3ms"
+phase = ["0ms", "590ms"]
+[[query]]
+measure = "peak"
+bound = "1s"
+"#;
+
+#[test]
+fn a_question_is_given_up_while_it_is_made() {
+    let scenario = scenario(OVERLAPPING);
+    let made = |asking| Encoding::new(&scenario, &scenario.queries[0], &asking).map(|_| ()).unwrap_err();
+    let error = made(Asking { room: 1 << 20, ..asking() });
+    assert!(matches!(error, VerifyError::TooLong(1)) && !error.is_of_the_file(), "{error}");
+    assert_eq!(error.exit_code(), 3);
+    let error = made(Asking { deadline: Deadline::within(Duration::ZERO), ..asking() });
+    assert!(matches!(error, VerifyError::TimeLimit(0)), "{error}");
+}
+
+/// The printed constraints are about updates up to the horizon, however long the longest period is.
+#[test]
+fn a_long_period_does_not_make_the_printed_question_long() {
+    let text = FAIRNESS.replace("3s", "1ms").replace("\"100ms\"\nphase", "[\"1us\", \"24h\"]\nphase");
+    let options = Options { model: Model::Paper, time_limit: Duration::ZERO, ..Options::default() };
+    let error = verify(&scenario(&text), &options).unwrap_err();
+    assert!(matches!(error, VerifyError::TimeLimit(0)), "{error}");
 }
 
 #[test]
