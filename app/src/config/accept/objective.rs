@@ -16,6 +16,8 @@ use crate::config::{Config, file, raw};
 
 /// The longest that all queries of a file may take: a reload waits for them.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
+/// The most updates of a file up to its horizon: a few MB of the appliance's memory.
+const UPDATES: u64 = 100_000;
 /// The longest such file.
 const LONGEST: usize = 1 << 20;
 
@@ -47,15 +49,15 @@ impl Accept<'_> {
         })?;
         let scenario = Scenario::parse(&String::from_utf8_lossy(&bytes), path).map_err(unusable)?;
         self.describes(config, &scenario, written)?;
-        let report = match verify(&scenario, &Options { time_limit: TIME_LIMIT, ..Options::default() }) {
-            Ok(report) => Some(report),
-            Err(error) if error.exit_code() == 3 => None,
-            Err(error) => return Err(unusable(error)),
+        let options = Options { time_limit: TIME_LIMIT, updates: UPDATES, ..Options::default() };
+        let report = match verify(&scenario, &options) {
+            Err(error) if error.is_of_the_file() => return Err(unusable(error)),
+            report => report,
         };
         for job in config.jobs.iter_mut().filter(|job| job.mode == Mode::Olaf) {
             job.refused = match &report {
-                Some(report) => unmet(report, &scenario, &job.name),
-                None => Sentence::new(&format!("{}: no verdict within {TIME_LIMIT:?}", path.display())),
+                Ok(report) => unmet(report, &scenario, &job.name),
+                Err(error) => missing(path, error),
             };
         }
         Ok(())
@@ -106,6 +108,14 @@ impl Accept<'_> {
         }
         Ok(())
     }
+}
+
+/// Why there is no verdict: the first line, without the remedy for those who run `pascaline verify`.
+fn missing(path: &Path, error: &VerifyError) -> Option<Sentence> {
+    let told = error.to_string();
+    let line = told.lines().next().unwrap_or_default();
+    let begins = if line.starts_with("no verdict") { "" } else { "no verdict: " };
+    Sentence::new(&format!("{}: {begins}{line}", path.display()))
 }
 
 /// The first query about the cluster that fails, and why.

@@ -230,6 +230,10 @@ fn a_job_that_would_not_meet_its_objective_is_refused() {
     assert!(why.starts_with("fresh fails: ") && why.contains("job300"), "{why}");
     assert!(config.to_string().contains(&format!("nobody may join: {why}")), "{config}");
     assert!(config.jobs[0].refused.is_none(), "it sends no updates");
+    // What takes too much of the appliance, or a solver that does not work, is no mistake of the file.
+    let much = ages(3, 8, &bound("200ms", "job300")).replace("70ms", "1us");
+    let why = refused(&verified(&much, "").unwrap()).unwrap();
+    assert!(why.contains(".toml: no verdict: 1000032 updates come"), "{why}");
 
     let mistakes = [
         (ages(4, 8, &bound("1s", "job300")), "has 4 workers, and job 300 has fan_in = 3"),
