@@ -1,12 +1,13 @@
 //! `pascaline verify`: objectives on the age of models, proven or refuted before anything runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use pascaline_verifier::{Model, Options, Scenario, Verdict, picture, verify_with};
+use pascaline_verifier::{
+    Model, Options, Report, Scenario, Verdict, VerifyError, picture, verify, verify_with,
+};
 
 /// Verify objectives on the age of the models of clusters that share a queue
 ///
@@ -15,7 +16,8 @@ use pascaline_verifier::{Model, Options, Scenario, Verdict, picture, verify_with
 /// determined is evaluated event by event with the shipping queue, without rounding. Where phases, periods or
 /// the coins of transmission control are open, Z3 (the program `z3`, or that of PASCALINE_Z3) proves the
 /// objective or finds a counterexample. Exit code 0: every query holds; 1: one fails, or the model is
-/// vacuous; 2: the file or the solver cannot be used; 3: the time limit.
+/// vacuous; 2: the file or the solver cannot be used, or what was asked for cannot be written; 3: no verdict
+/// within the time limit.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pascaline verify examples/verify/fairness.toml
@@ -33,7 +35,7 @@ pub(super) struct VerifyArgs {
     /// The queue that is shipped, or the constraints that Olaf's sections 12.2 and 12.3 print
     #[arg(long, value_enum, default_value_t = Constraints::Olaf)]
     model: Constraints,
-    /// The longest that all queries may take together
+    /// The longest that all queries may take together, a week at most
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     time_limit: Duration,
     /// Write what the solver is asked, in SMT-LIB 2
@@ -53,33 +55,47 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         Constraints::Olaf => Model::Olaf,
         Constraints::Paper => Model::Paper,
     };
-    let options = Options { model, time_limit: args.time_limit };
+    let options = Options { model, time_limit: args.time_limit, ..Options::default() };
     let mut asked = Vec::new();
-    let verified =
-        Scenario::load(&args.file).and_then(|scenario| verify_with(&scenario, &options, &mut asked));
-    if let Some(path) = &args.smt {
-        let text = asked.join("(reset)\n");
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    let report = match verified {
-        Ok(report) => report,
+    let verified = Scenario::load(&args.file).and_then(|scenario| match &args.smt {
+        Some(_) => verify_with(&scenario, &options, &mut asked),
+        None => verify(&scenario, &options),
+    });
+    // First what was found: a file that cannot be written takes no verdict with it.
+    let code = match &verified {
+        Ok(report) if args.json => {
+            println!("{}", serde_json::to_string(report)?);
+            u8::from(report.verdict != Verdict::Holds)
+        }
+        Ok(report) => {
+            println!("{report}");
+            u8::from(report.verdict != Verdict::Holds)
+        }
         Err(error) => {
             eprintln!("pascaline: {error}");
-            return Ok(ExitCode::from(error.exit_code()));
+            error.exit_code()
         }
     };
-    if let Some(path) = &args.picture {
-        match picture(&report) {
-            Some(svg) => {
-                std::fs::write(path, svg).with_context(|| format!("cannot write {}", path.display()))?;
-            }
-            None => eprintln!("pascaline: no query has an example that could be drawn"),
-        }
+    let smt = args.smt.as_ref().is_none_or(|path| written(path, &asked.join("(reset)\n")));
+    let drawn = args.picture.as_ref().is_none_or(|path| drawn(path, &verified));
+    Ok(ExitCode::from(if smt && drawn { code } else { 2 }))
+}
+
+/// Draws what can be drawn; false if the file cannot be written.
+fn drawn(path: &Path, verified: &Result<Report, VerifyError>) -> bool {
+    let Ok(report) = verified else { return true };
+    if let Some(svg) = picture(report) {
+        return written(path, &svg);
     }
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        println!("{report}");
+    eprintln!("pascaline: no query has an example that could be drawn");
+    true
+}
+
+/// Writes a file, or says why not.
+fn written(path: &Path, text: &str) -> bool {
+    let result = std::fs::write(path, text);
+    if let Err(error) = &result {
+        eprintln!("pascaline: cannot write {}: {error}", path.display());
     }
-    Ok(ExitCode::from(u8::from(report.verdict != Verdict::Holds)))
+    result.is_ok()
 }
