@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 
 use crate::report::{Answer, Example, Report};
 
+#[cfg(test)]
+mod tests;
+
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 130.0;
 const LANE: f64 = 110.0;
@@ -20,14 +23,15 @@ pub fn picture(report: &Report) -> Option<String> {
 }
 
 fn draw(answer: &Answer, example: &Example) -> String {
-    let end = example.timeline.last().map_or(1.0, |moment| moment.at_ms).max(1e-9);
+    let end = example.until_ms.max(1e-9);
     let asked = |at: &usize| example.clusters[*at].measure_ms.is_some();
     // What is asked about first, in the file's order.
     let (mut lanes, rest): (Vec<usize>, Vec<usize>) = (0..example.clusters.len()).partition(asked);
     lanes.extend(rest);
+    let undrawn = lanes.len().saturating_sub(LANES);
     lanes.truncate(LANES);
     #[expect(clippy::cast_precision_loss, reason = "at most a dozen lanes")]
-    let height = TOP + LANE * lanes.len() as f64 + 60.0;
+    let height = TOP + LANE * lanes.len() as f64 + 76.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
          viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
@@ -43,13 +47,26 @@ fn draw(answer: &Answer, example: &Example) -> String {
     }
     let legend =
         "line: the age of the model at the server; ▲ sent, ▽ merged, ✕ dropped, ○ held back, ● arrives";
-    text(&mut svg, 10.0, height - 12.0, "12", legend);
+    text(&mut svg, 10.0, height - 28.0, "12", legend);
+    text(&mut svg, 10.0, height - 12.0, "12", &left_out(example, undrawn));
     for tick in 0..=5 {
-        let (share, y) = (f64::from(tick) / 5.0, height - 34.0);
+        let (share, y) = (f64::from(tick) / 5.0, height - 50.0);
         text(&mut svg, LEFT + share * (WIDTH - LEFT - 70.0), y, "11", &format!("{:.1} ms", share * end));
     }
     svg.push_str("</svg>\n");
     svg
+}
+
+/// What the picture lacks, in words; nothing if it has all.
+fn left_out(example: &Example, clusters: usize) -> String {
+    let mut lacks = Vec::new();
+    if example.left_out > 0 {
+        lacks.push(format!("{} moments after {:.3} ms", example.left_out, example.until_ms));
+    }
+    if clusters > 0 {
+        lacks.push(format!("{clusters} clusters"));
+    }
+    if lacks.is_empty() { String::new() } else { format!("not drawn: {}", lacks.join(", ")) }
 }
 
 fn lane(svg: &mut String, example: &Example, cluster: usize, top: f64, end: f64) {
@@ -73,7 +90,8 @@ fn lane(svg: &mut String, example: &Example, cluster: usize, top: f64, end: f64)
     if let Some(measure) = part.measure_ms {
         text(svg, 10.0, top + 42.0, "11", &format!("{measure:.3} ms"));
     }
-    text(svg, 10.0, top + 58.0, "11", &format!("highest {most:.3} ms"));
+    let of = if example.left_out > 0 { "highest drawn" } else { "highest" };
+    text(svg, 10.0, top + 58.0, "11", &format!("{of} {most:.3} ms"));
     let points: Vec<String> =
         corners.iter().map(|(at, age)| format!("{:.2},{:.2}", x(*at), y(*age))).collect();
     let _ = writeln!(

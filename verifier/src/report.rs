@@ -89,6 +89,8 @@ pub struct Example {
     pub timeline: Vec<Moment>,
     /// How many moments the timeline leaves out at its end.
     pub left_out: usize,
+    /// Until when it goes: the horizon, or the last moment that is told if some are left out.
+    pub until_ms: f64,
 }
 
 /// One cluster in a behaviour.
@@ -223,16 +225,18 @@ impl Example {
             Objective::Jain(_) => judged.value.to_f64().unwrap_or(f64::NAN),
             _ => millis(&judged.value),
         };
+        let told = &run.events[..run.events.len().min(MOST_MOMENTS)];
+        let left_out = run.happened.saturating_sub(told.len());
+        let until = match told.last() {
+            Some(last) if left_out > 0 => run.nanos(last.at),
+            _ => scenario.horizon.clone(),
+        };
         Self {
             value,
             clusters: scenario.clusters.iter().enumerate().map(part).collect(),
-            timeline: run
-                .events
-                .iter()
-                .take(MOST_MOMENTS)
-                .map(|event| moment(scenario, run, event))
-                .collect(),
-            left_out: run.happened.saturating_sub(run.events.len().min(MOST_MOMENTS)),
+            timeline: told.iter().map(|event| moment(scenario, run, event)).collect(),
+            left_out,
+            until_ms: millis(&until),
         }
     }
 }
