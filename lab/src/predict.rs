@@ -60,7 +60,7 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
     iterations: u16,
-    /// Time between two of them
+    /// Time between two of them, an hour at most
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "20ms")]
     pause: Duration,
     /// Print one JSON object
@@ -68,10 +68,18 @@ pub(crate) struct PredictArgs {
     json: bool,
 }
 
+/// The longest pause: what happens in it is the appliance's clockwork alone.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
+
 impl PredictArgs {
     /// What is simulated: for long enough that all is done at a tenth of the rate.
     fn setting(&self) -> anyhow::Result<Setting> {
         check_sizes(self.bytes, self.payload)?;
+        ensure!(
+            self.pause <= LONGEST_PAUSE,
+            "--pause {:?}: longer than an hour\n  remedy: a shorter one, e.g. --pause 1s",
+            self.pause
+        );
         let sharer = Sharer { control: self.congestion, in_flight: self.in_flight, begins: Duration::ZERO };
         let mut setting = Setting {
             jobs: vec![sharer],

@@ -48,6 +48,7 @@ fn what_makes_no_sense_is_refused() {
         (vec!["--bytes", "0"], "--bytes 0"),
         (vec!["--bytes", "6"], "--bytes 6"),
         (vec!["--bytes", "1MiB", "--payload", "1001"], "--payload 1001"),
+        (vec!["--bytes", "1MiB", "--pause", "584542046090years"], "--pause"),
     ] {
         let refused = setting(&words).unwrap_err().to_string();
         assert!(refused.contains(named) && refused.contains("remedy"), "{refused}");
