@@ -88,8 +88,20 @@ struct Panel {
 impl Panel {
     fn read(title: &str, file: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
-        let arrivals = text.lines().map(serde_json::from_str).collect::<Result<Vec<Arrival>, _>>();
-        let arrivals = arrivals.with_context(|| format!("{} is no log of updates", file.display()))?;
+        let mut arrivals: Vec<Arrival> = Vec::new();
+        for (number, line) in text.split_inclusive('\n').enumerate() {
+            match serde_json::from_str(line) {
+                Ok(arrival) => arrivals.push(arrival),
+                // Whoever is killed leaves a part of a line.
+                Err(_) if !line.ends_with('\n') => {
+                    eprintln!("{}: the last line is unfinished, and left out", file.display());
+                }
+                Err(error) => {
+                    let place = format!("{}:{}:{}", file.display(), number + 1, error.column());
+                    return Err(error).context(format!("{place}: no line of a log of updates"));
+                }
+            }
+        }
         ensure!(!arrivals.is_empty(), "{} has no updates", file.display());
         Ok(Self::new(title, &arrivals))
     }

@@ -34,6 +34,8 @@ pub(super) struct AsyncLoop {
     /// Since when nobody has been in a job.
     vacant: BTreeMap<u16, Duration>,
     log: Option<BufWriter<File>>,
+    /// When the log was last written out.
+    flushed_ns: u64,
     checkpoints: Option<Checkpoints>,
 }
 
@@ -44,6 +46,7 @@ impl AsyncLoop {
             jobs: jobs.into_iter().collect(),
             vacant: BTreeMap::new(),
             log: None,
+            flushed_ns: 0,
             checkpoints: None,
         }
     }
@@ -138,7 +141,13 @@ impl AsyncLoop {
         let Header { job, count, .. } = *header;
         let line =
             serde_json::json!({"at_ns": unix_ns, "job": job, "generated_ns": generated, "count": count});
-        if let Err(error) = writeln!(log, "{line}") {
+        let mut written = writeln!(log, "{line}");
+        // Whoever kills this server has all but the last second.
+        if unix_ns.abs_diff(self.flushed_ns) >= 1_000_000_000 {
+            self.flushed_ns = unix_ns;
+            written = written.and_then(|()| log.flush());
+        }
+        if let Err(error) = written {
             warn!(%error, "the log of updates ends here");
             self.log = None;
         }

@@ -50,3 +50,21 @@ fn logs_that_are_none_are_refused() {
     let error = Panel::read("x", Path::new("/no/such/file")).unwrap_err();
     assert!(error.to_string().contains("/no/such/file"));
 }
+
+/// A server that was killed has not written its last line to the end.
+#[test]
+fn a_log_may_end_within_a_line_and_nowhere_else_lack_any() {
+    let file = std::env::temp_dir().join(format!("pascaline-aom-{}.jsonl", std::process::id()));
+    let line = r#"{"at_ns":1000,"job":1,"generated_ns":900,"count":2}"#;
+    let read = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        Panel::read("x", &file)
+    };
+    let panel = read(&format!("{line}\n{line}\n{{\"at_ns\":10")).unwrap();
+    assert_eq!(panel.clusters[0].len(), 5, "two updates and the end");
+    let error = read(&format!("{line}\n{line}\n{{\"at_ns\":10\n{line}\n")).unwrap_err();
+    assert!(error.to_string().contains(".jsonl:3:"), "{error}");
+    let error = read("{\"at_ns\":10").unwrap_err();
+    assert!(error.to_string().contains("has no updates"), "{error}");
+    std::fs::remove_file(&file).unwrap();
+}

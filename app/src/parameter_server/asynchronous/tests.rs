@@ -114,3 +114,20 @@ fn a_model_of_another_length_does_not_take_the_place_of_the_one_before() {
     assert_eq!(floats("job-1.model"), [6.0; 4]);
     std::fs::remove_dir_all(directory).unwrap();
 }
+
+#[test]
+fn a_log_is_written_out_each_second() {
+    const SECOND: u64 = 1_000_000_000;
+    let file = std::env::temp_dir().join(format!("pascaline-log-{}.jsonl", std::process::id()));
+    let mut server = AsyncLoop::new(Settings::default(), [1]);
+    server.log_to(&file).unwrap();
+    let lines = || std::fs::read_to_string(&file).unwrap().lines().count();
+    for (epoch, at, written) in [(5, SECOND, 1), (6, SECOND + 1, 1), (7, 2 * SECOND, 3)] {
+        server.set_job(&ServedJob { epoch, ..JOB });
+        server.remove_job(1);
+        server.set_job(&ServedJob { epoch, ..JOB });
+        assert_eq!(server.receive(at, &first(epoch, [1.0, 2.0])), None);
+        assert_eq!(lines(), written, "at {at}");
+    }
+    std::fs::remove_file(&file).unwrap();
+}
