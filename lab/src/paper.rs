@@ -39,7 +39,8 @@ pub(crate) struct PaperArgs {
     /// Which one
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(names()))]
     what: String,
-    /// How many seeds [default: as many as the paper, or what 20 minutes for all allow]
+    /// How many seeds [default: as many as the paper, or what 20 minutes for all allow]; rows that begin with
+    /// "knob" may have fewer, and figures that are one run have none
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: Option<u64>,
     /// Few seeds and points, small models
@@ -76,39 +77,62 @@ pub(crate) fn run(args: &PaperArgs) -> anyhow::Result<ExitCode> {
         return all(args, &scope);
     }
     let entry = entries().find(|entry| entry.name == args.what).context("no such figure")?;
+    ensure!(
+        entry.seeded || args.seeds.is_none(),
+        "--seeds: {} is one run, always the same\n  remedy: leave --seeds out",
+        entry.name
+    );
     let figure = (entry.make)(&scope)?;
     scope.bar.finish_and_clear();
-    ensure!(!figure.broken(), "{}: a number is missing", entry.name);
-    if let Some(path) = &args.picture {
-        std::fs::write(path, draw::svg(&figure)?).with_context(|| format!("writing {}", path.display()))?;
-    }
+    // First what was made: a picture that cannot be written takes no rows with it.
     if args.json {
         println!("{}", figure.json(entry.name));
     } else {
-        report::print(entry.name, &figure);
+        report::print(entry, &figure);
     }
+    if let Some(path) = &args.picture {
+        std::fs::write(path, draw::svg(&figure)?).with_context(|| format!("writing {}", path.display()))?;
+    }
+    ensure!(!figure.broken(), "{}: a number is missing", entry.name);
     Ok(ExitCode::SUCCESS)
 }
 
 fn all(args: &PaperArgs, scope: &Scope) -> anyhow::Result<ExitCode> {
     ensure!(args.picture.is_none(), "--picture is for one figure: `all` draws every one, into --out");
+    // Before the minutes that it takes.
+    report::make(&args.out)?;
     let began = Instant::now();
     let entries: Vec<&Entry> = entries().collect();
-    let made = entries.par_iter().map(|&entry| {
+    let each = entries.par_iter().map(|&entry| {
         let began = Instant::now();
         let figure = (entry.make)(scope).with_context(|| entry.name)?;
-        ensure!(!figure.broken(), "{}: a number is missing", entry.name);
         Ok(Made { entry, figure, took: began.elapsed() })
     });
-    let made = made.collect::<anyhow::Result<Vec<_>>>()?;
+    let (made, failed) = told(each.collect());
     scope.bar.finish_and_clear();
-    let took = began.elapsed();
-    report::write(&args.out, &made, args.quick, took)?;
+    let json = report::json(&made, failed, args.quick, began.elapsed());
     if args.json {
-        println!("{}", report::json(&made, args.quick, took));
+        println!("{json}");
     } else {
-        made.iter().for_each(|made| report::print(made.entry.name, &made.figure));
-        println!("{} in {:.0} s", args.out.join("report.html").display(), took.as_secs_f64());
+        made.iter().for_each(|made| report::print(made.entry, &made.figure));
     }
-    Ok(ExitCode::SUCCESS)
+    report::write(&args.out, &made, args.quick, &json)?;
+    if !args.json {
+        println!("{} in {:.0} s", args.out.join("report.html").display(), began.elapsed().as_secs_f64());
+    }
+    Ok(if json["broken"] == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What was made, and how many were not; says which, and where a number is missing.
+fn told(each: Vec<anyhow::Result<Made>>) -> (Vec<Made>, usize) {
+    let all = each.len();
+    let made: Vec<Made> = each
+        .into_iter()
+        .filter_map(|one| one.inspect_err(|error| eprintln!("pascaline-lab: {error:#}")).ok())
+        .collect();
+    for broken in made.iter().filter(|made| made.figure.broken()) {
+        eprintln!("pascaline-lab: {}: a number is missing", broken.entry.name);
+    }
+    let failed = all - made.len();
+    (made, failed)
 }

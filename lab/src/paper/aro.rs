@@ -9,26 +9,14 @@ use super::figure::{Entry, Figure, Row, Scope};
 
 /// What can be made.
 pub(super) const FIGURES: [Entry; 8] = [
-    Entry {
-        name: "aro-fig-7a",
-        about: "ARO, one job, one task: throughput of each method",
-        make: default_setting,
-    },
-    Entry { name: "aro-fig-7b", about: "The same by the part of switches that add", make: by_adding },
-    Entry { name: "aro-fig-7c", about: "The same by the number of workers", make: by_workers },
-    Entry { name: "aro-fig-8", about: "The same by the number of pipelines", make: by_pipelines },
-    Entry {
-        name: "aro-fig-9",
-        about: "One job with one to four tasks: smallest rate and total",
-        make: tasks,
-    },
-    Entry {
-        name: "aro-fig-10",
-        about: "One to four jobs with two tasks each: smallest job and total",
-        make: jobs,
-    },
-    Entry { name: "aro-fig-11", about: "Large networks: throughput and the time to plan", make: large },
-    Entry { name: "aro-table-1", about: "The time that plans take (section IV.C)", make: times },
+    Entry::seeded("aro-fig-7a", "ARO, one job, one task: throughput of each method", default_setting),
+    Entry::seeded("aro-fig-7b", "The same by the part of switches that add", by_adding),
+    Entry::seeded("aro-fig-7c", "The same by the number of workers", by_workers),
+    Entry::seeded("aro-fig-8", "The same by the number of pipelines", by_pipelines),
+    Entry::seeded("aro-fig-9", "One job with one to four tasks: smallest rate and total", tasks),
+    Entry::seeded("aro-fig-10", "One to four jobs with two tasks each: smallest job and total", jobs),
+    Entry::seeded("aro-fig-11", "Large networks: throughput and the time to plan", large),
+    Entry::seeded("aro-table-1", "The time that plans take (section IV.C)", times),
 ];
 
 const MAPS: [(PortMap, &str); 2] = [(PortMap::Block, "block"), (PortMap::RoundRobin, "round robin")];

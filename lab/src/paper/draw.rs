@@ -56,7 +56,8 @@ pub(super) fn svg(figure: &Figure) -> anyhow::Result<String> {
 }
 
 fn draw_curves(area: &Area<'_>, curves: &Curves) -> anyhow::Result<()> {
-    let points = || curves.lines.iter().flat_map(|(_, points)| points);
+    let sound = |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite();
+    let points = || curves.lines.iter().flat_map(|(_, points)| points).filter(sound);
     let highest = points().map(|(_, y)| *y).fold(0.0, f64::max).max(1e-9) * 1.05;
     let least = points().map(|(x, _)| *x).fold(f64::INFINITY, f64::min).min(0.0);
     let most = points().map(|(x, _)| *x).fold(least + 1e-9, f64::max);
@@ -69,7 +70,7 @@ fn draw_curves(area: &Area<'_>, curves: &Curves) -> anyhow::Result<()> {
     for (number, (name, points)) in curves.lines.iter().enumerate() {
         let style = Palette99::pick(number).stroke_width(2);
         chart
-            .draw_series(LineSeries::new(points.iter().copied(), style))?
+            .draw_series(LineSeries::new(points.iter().filter(sound).copied(), style))?
             .label(name.as_str())
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], style));
     }
@@ -81,7 +82,7 @@ fn draw_bars(area: &Area<'_>, unit: &str, rows: &[&Row]) -> anyhow::Result<()> {
     let values = rows.iter().flat_map(|row| [row.mean + row.error, row.paper.unwrap_or(0.0)]);
     let most = values.filter(|value| value.is_finite()).fold(1e-12, f64::max);
     #[expect(clippy::cast_possible_truncation, reason = "within the picture")]
-    let at = |value: f64| LEFT + (value.max(0.0) / most * f64::from(LONG)) as i32;
+    let at = |value: f64| LEFT + ((value / most).clamp(0.0, 1.0) * f64::from(LONG)) as i32;
     let small = ("sans-serif", 12).into_font();
     let left = TextStyle::from(small.clone()).pos(Pos::new(HPos::Left, VPos::Center));
     let right = TextStyle::from(small).pos(Pos::new(HPos::Right, VPos::Center));

@@ -9,16 +9,16 @@ type Made = anyhow::Result<Figure>;
 
 /// What can be made.
 pub(super) const FIGURES: [Entry; 10] = [
-    Entry { name: "dsa-fig-1", about: "DSA: for how long a slot is taken", make: figure_1 },
-    Entry { name: "dsa-fig-5", about: "DSA: time to the same accuracy, two jobs", make: figure_5 },
-    Entry { name: "dsa-fig-6", about: "DSA: training speed of eight models, two jobs", make: figure_6 },
-    Entry { name: "dsa-fig-7", about: "DSA: throughput of allreduces", make: figure_7 },
-    Entry { name: "dsa-fig-8", about: "DSA: completion time by the number of jobs", make: figure_8 },
-    Entry { name: "dsa-fig-9", about: "DSA: completion time by the number of workers", make: figure_9 },
-    Entry { name: "dsa-fig-10", about: "DSA: use of the pool's memory", make: figure_10 },
-    Entry { name: "dsa-fig-11", about: "DSA: its priorities beside always and by a coin", make: figure_11 },
-    Entry { name: "dsa-fig-12", about: "DSA: training speed when packets are lost", make: figure_12 },
-    Entry { name: "dsa-losses", about: "DSA: what is lost, and what repairs it", make: losses::figure },
+    Entry::seeded("dsa-fig-1", "DSA: for how long a slot is taken", figure_1),
+    Entry::seeded("dsa-fig-5", "DSA: time to the same accuracy, two jobs", figure_5),
+    Entry::seeded("dsa-fig-6", "DSA: training speed of eight models, two jobs", figure_6),
+    Entry::seeded("dsa-fig-7", "DSA: throughput of allreduces", figure_7),
+    Entry::seeded("dsa-fig-8", "DSA: completion time by the number of jobs", figure_8),
+    Entry::seeded("dsa-fig-9", "DSA: completion time by the number of workers", figure_9),
+    Entry::seeded("dsa-fig-10", "DSA: use of the pool's memory", figure_10),
+    Entry::seeded("dsa-fig-11", "DSA: its priorities beside always and by a coin", figure_11),
+    Entry::seeded("dsa-fig-12", "DSA: training speed when packets are lost", figure_12),
+    Entry::seeded("dsa-losses", "DSA: what is lost, and what repairs it", losses::figure),
 ];
 
 /// The systems, as places in [`SIDES`].

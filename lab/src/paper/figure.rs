@@ -6,14 +6,31 @@ use indicatif::ProgressBar;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
+/// Makes a figure.
+type Make = fn(&Scope) -> anyhow::Result<Figure>;
+
 /// A table or figure of a paper that can be made.
 pub(crate) struct Entry {
     /// Its name on the command line.
     pub(crate) name: &'static str,
+    /// Whether it has seeds; false: it is one run, always the same.
+    pub(crate) seeded: bool,
     /// What it shows.
     pub(crate) about: &'static str,
     /// Makes it.
-    pub(crate) make: fn(&Scope) -> anyhow::Result<Figure>,
+    pub(crate) make: Make,
+}
+
+impl Entry {
+    /// One with seeds.
+    pub(crate) const fn seeded(name: &'static str, about: &'static str, make: Make) -> Self {
+        Self { name, seeded: true, about, make }
+    }
+
+    /// One that is one run, always the same.
+    pub(crate) const fn one_run(name: &'static str, about: &'static str, make: Make) -> Self {
+        Self { name, seeded: false, about, make }
+    }
 }
 
 /// How much is to be done.
@@ -66,7 +83,7 @@ impl Scope {
 /// What came out.
 #[derive(Default)]
 pub(crate) struct Figure {
-    /// Seeds of each row.
+    /// Seeds of each row that has no number of its own.
     pub(crate) seeds: u64,
     pub(crate) rows: Vec<Row>,
     /// Drawn as lines, where the paper does.
@@ -89,6 +106,8 @@ pub(crate) struct Row {
     pub(crate) mean: f64,
     /// Standard error of the mean.
     pub(crate) error: f64,
+    /// How many seeds, if fewer than the figure's.
+    pub(crate) seeds: Option<u64>,
     /// What the paper's text prints.
     pub(crate) paper: Option<f64>,
     pub(crate) unit: &'static str,
@@ -109,7 +128,12 @@ impl Row {
         let variance =
             values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
         let (point, name, error) = (point.into(), name.into(), (variance / count).sqrt());
-        Self { point, name, mean, error, paper: None, unit, reason: Cow::Borrowed("") }
+        Self { point, name, mean, error, seeds: None, paper: None, unit, reason: Cow::Borrowed("") }
+    }
+
+    /// Of fewer seeds than the figure has.
+    pub(crate) fn seeded(self, seeds: u64) -> Self {
+        Self { seeds: Some(seeds), ..self }
     }
 
     /// With the paper's number.
@@ -153,19 +177,24 @@ impl Row {
         self.reason.is_empty() && !chance && self.deviation().is_some_and(|deviation| deviation.abs() > limit)
     }
 
-    fn json(&self) -> Value {
+    fn json(&self, seeds: u64) -> Value {
         json!({ "point": self.point, "name": self.name, "mean": self.mean, "error": self.error,
-                "unit": self.unit, "paper": self.paper, "deviation": self.deviation(),
-                "reason": self.reason })
+                "seeds": self.seeds.unwrap_or(seeds), "unit": self.unit, "paper": self.paper,
+                "deviation": self.deviation(), "reason": self.reason })
     }
 }
 
 impl Figure {
+    /// Without rows, for what no seed changes.
+    pub(crate) fn of_one_run() -> Self {
+        Self { seeds: 1, ..Self::default() }
+    }
+
     /// As one object.
     pub(crate) fn json(&self, name: &str) -> Value {
         let curves = self.curves.iter().flat_map(|curves| &curves.lines);
         let curves: Vec<_> = curves.map(|(name, points)| json!({ "name": name, "points": points })).collect();
-        let rows: Vec<_> = self.rows.iter().map(Row::json).collect();
+        let rows: Vec<_> = self.rows.iter().map(|row| row.json(self.seeds)).collect();
         json!({ "figure": name, "seeds": self.seeds, "rows": rows, "curves": curves })
     }
 

@@ -12,14 +12,14 @@ type Made = anyhow::Result<Figure>;
 
 /// What can be made.
 pub(super) const FIGURES: [Entry; 4] = [
-    Entry { name: "iswitch-fig-12", about: "iSwitch: time of a synchronous iteration", make: figure_12 },
-    Entry { name: "iswitch-table-3", about: "iSwitch: speedups of synchronous training", make: table_3 },
-    Entry {
-        name: "iswitch-table-5",
-        about: "iSwitch: asynchronous training, intervals and speedups",
-        make: asynchronous::table_5,
-    },
-    Entry { name: "iswitch-fig-15", about: "iSwitch: 4 to 12 workers in racks of three", make: figure_15 },
+    Entry::one_run("iswitch-fig-12", "iSwitch: time of a synchronous iteration", figure_12),
+    Entry::one_run("iswitch-table-3", "iSwitch: speedups of synchronous training", table_3),
+    Entry::seeded(
+        "iswitch-table-5",
+        "iSwitch: asynchronous training, intervals and speedups",
+        asynchronous::table_5,
+    ),
+    Entry::one_run("iswitch-fig-15", "iSwitch: 4 to 12 workers in racks of three", figure_15),
 ];
 
 /// A model: bytes (Table 1), iterations and hours over a parameter server, a ring and iSwitch (Table 4), and
@@ -108,7 +108,7 @@ fn all(scope: &Scope) -> anyhow::Result<Vec<[f64; 3]>> {
 }
 
 fn figure_12(scope: &Scope) -> Made {
-    let mut figure = Figure { seeds: 1, ..Figure::default() };
+    let mut figure = Figure::of_one_run();
     for (model, combining) in MODELS.iter().zip(all(scope)?) {
         let local = model.local(&combining);
         for (way, (name, _)) in WAYS.iter().enumerate() {
@@ -136,7 +136,7 @@ fn figure_12(scope: &Scope) -> Made {
 }
 
 fn table_3(scope: &Scope) -> Made {
-    let mut figure = Figure { seeds: 1, ..Figure::default() };
+    let mut figure = Figure::of_one_run();
     let made = all(scope)?;
     for takes in [0.0, 1.5, 4.0, 12.0] {
         for (model, combining) in MODELS.iter().zip(&made) {
@@ -158,7 +158,7 @@ fn table_3(scope: &Scope) -> Made {
 
 /// Figure 15: work done per time, of that of four workers: iterations shrink as workers grow.
 fn figure_15(scope: &Scope) -> Made {
-    let mut figure = Figure { seeds: 1, ..Figure::default() };
+    let mut figure = Figure::of_one_run();
     let counts = [4, 6, 9, 12];
     let models = [&MODELS[2], &MODELS[3]];
     let all: Vec<(usize, usize, usize)> = (0..models.len())

@@ -15,20 +15,12 @@ type Made = anyhow::Result<Figure>;
 
 /// What can be made.
 pub(super) const FIGURES: [Entry; 6] = [
-    Entry { name: "olaf-table-1", about: "OlafQueue beside FIFO before a narrow line", make: table_1 },
-    Entry { name: "olaf-table-2", about: "Three switches, all clusters alike", make: table_2 },
-    Entry { name: "olaf-table-3", about: "Three switches, clusters that send more often", make: table_3 },
-    Entry { name: "olaf-fig-6", about: "How many aggregations an outgoing update has", make: figure_6 },
-    Entry {
-        name: "olaf-fig-7",
-        about: "Time until the server has 200 updates of each worker",
-        make: figure_7,
-    },
-    Entry {
-        name: "olaf-fig-10",
-        about: "Age-of-Model while one of two switches gets narrower",
-        make: figure_10,
-    },
+    Entry::seeded("olaf-table-1", "OlafQueue beside FIFO before a narrow line", table_1),
+    Entry::seeded("olaf-table-2", "Three switches, all clusters alike", table_2),
+    Entry::seeded("olaf-table-3", "Three switches, clusters that send more often", table_3),
+    Entry::seeded("olaf-fig-6", "How many aggregations an outgoing update has", figure_6),
+    Entry::seeded("olaf-fig-7", "Time until the server has 200 updates of each worker", figure_7),
+    Entry::seeded("olaf-fig-10", "Age-of-Model while one of two switches gets narrower", figure_10),
 ];
 
 /// Table 1's rows for one kind of arrivals, of all seeds.
@@ -83,11 +75,12 @@ fn table_1(scope: &Scope) -> Made {
         (Arrivals::Bursts(50), Hold::UntilBegun),
     ];
     for &(arrivals, hold) in knobs {
-        let made = tables(scope, seeds.min(5), arrivals, hold)?;
+        let few = seeds.min(5);
+        let made = tables(scope, few, arrivals, hold)?;
         for (number, out) in [40, 20].into_iter().enumerate() {
             let point = format!("knob: {arrivals}, {out} Gbit/s");
             let mut add = |name, unit, of: &dyn Fn(&experiments::Row) -> f64| {
-                figure.rows.push(Row::of(point.as_str(), name, &at(&made, number, of), unit));
+                figure.rows.push(Row::of(point.as_str(), name, &at(&made, number, of), unit).seeded(few));
             };
             add("FIFO lost", "%", &|row| row.fifo.lost_pct);
             add("Olaf lost", "%", &|row| row.olaf.lost_pct);
@@ -193,16 +186,17 @@ fn multihop_table(scope: &Scope, slow: u64, printed: &[Printed]) -> Made {
             add("Jain's index", "index", jain, JAIN, of(&made, |made| made.jain));
         }
     }
+    let few = seeds.min(3);
     let rates: &[u32] = if scope.quick { &[100, 500] } else { &[100, 200, 350, 500, 700, 1000, 2000] };
     for &kbps in rates {
         for (number, name) in [(0, "FIFO"), (1, "Olaf")] {
             let lines = ([10 * kbps; 2], kbps);
-            let made = multihop(scope, seeds.min(3), slow, lines, scheme(number), Senders::TENTH)?;
+            let made = multihop(scope, few, slow, lines, scheme(number), Senders::TENTH)?;
             let point = format!("knob: SW3 {kbps} kbit/s, {name}");
-            rows.push(Row::of(point.as_str(), "lost", &of(&made, |made| made.lost_pct), "%"));
+            rows.push(Row::of(point.as_str(), "lost", &of(&made, |made| made.lost_pct), "%").seeded(few));
             for (group, name) in ["C1-C5", "C6-C10"].into_iter().enumerate() {
                 let mut add = |what: &str, values: Vec<f64>| {
-                    rows.push(Row::of(point.as_str(), format!("{what} {name}"), &values, "ms"));
+                    rows.push(Row::of(point.as_str(), format!("{what} {name}"), &values, "ms").seeded(few));
                 };
                 add("age of", of(&made, |made| made.aom_ms[group]));
                 if number == 0 {
@@ -213,28 +207,34 @@ fn multihop_table(scope: &Scope, slow: u64, printed: &[Printed]) -> Made {
         }
     }
     for (number, &(name, ..)) in printed.iter().enumerate() {
-        let made = multihop(scope, seeds.min(3), slow, LOSSES, scheme(number), Senders::Locked)?;
+        let made = multihop(scope, few, slow, LOSSES, scheme(number), Senders::Locked)?;
         let point = format!("knob: senders in step, {name}");
-        rows.push(Row::of(point.as_str(), "lost", &of(&made, |made| made.lost_pct), "%"));
-        rows.push(Row::of(point, "Jain's index", &of(&made, |made| made.jain), "index"));
+        rows.push(Row::of(point.as_str(), "lost", &of(&made, |made| made.lost_pct), "%").seeded(few));
+        rows.push(Row::of(point, "Jain's index", &of(&made, |made| made.jain), "index").seeded(few));
     }
+    intervals(scope, seeds.min(5), slow, rows)?;
+    for &(name, _, ages, printed) in printed {
+        let index = pascaline_ps::asynchronous::jain(&ages);
+        rows.push(Row::of("knob: the printed ages", name, &[index], "index").paper(printed).because(JAIN));
+    }
+    Ok(figure)
+}
+
+/// How much a sender's intervals differ.
+fn intervals(scope: &Scope, few: u64, slow: u64, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let jitters: &[u32] = if scope.quick { &[5000] } else { &[1000, 3000, 5000, 6000, 8000, 30_000] };
     for &millionths in jitters {
-        let made = multihop(scope, seeds.min(5), slow, LOSSES, scheme(0), Senders::Jittered(millionths))?;
+        let made = multihop(scope, few, slow, LOSSES, scheme(0), Senders::Jittered(millionths))?;
         let point = format!("knob: intervals ± {:.1} %, FIFO, SW3 1 Mbit/s", f64::from(millionths) / 1e4);
         let mut add = |what: &str, unit, values: Vec<f64>| {
-            rows.push(Row::of(point.as_str(), what, &values, unit));
+            rows.push(Row::of(point.as_str(), what, &values, unit).seeded(few));
         };
         add("lost", "%", of(&made, |made| made.lost_pct));
         add("workers' age, C1-C5", "ms", of(&made, |made| made.worker_aom_ms[0]));
         add("workers' age, C6-C10", "ms", of(&made, |made| made.worker_aom_ms[1]));
         add("Jain's index of workers", "index", of(&made, |made| made.worker_jain));
     }
-    for &(name, _, ages, printed) in printed {
-        let index = pascaline_ps::asynchronous::jain(&ages);
-        rows.push(Row::of("knob: the printed ages", name, &[index], "index").paper(printed).because(JAIN));
-    }
-    Ok(figure)
+    Ok(())
 }
 
 fn table_2(scope: &Scope) -> Made {
@@ -310,17 +310,14 @@ fn figure_10(scope: &Scope) -> Made {
             lines.push((format!("{name}, {which}"), line));
         }
     }
+    let few = seeds.min(3);
     for rate in [50, 100, 500] {
         for (number, name) in schemes {
             let edge = [rate / 10, rate];
-            let made = multihop(scope, seeds.min(3), 100, (edge, 4 * rate), scheme(number), Senders::TENTH)?;
+            let made = multihop(scope, few, 100, (edge, 4 * rate), scheme(number), Senders::TENTH)?;
             let ages = of(&made, |made| made.aom_ms[0]);
-            figure.rows.push(Row::of(
-                format!("knob: SW2 {rate} kbit/s, α = 0.1"),
-                format!("{name}, S1"),
-                &ages,
-                "ms",
-            ));
+            let point = format!("knob: SW2 {rate} kbit/s, α = 0.1");
+            figure.rows.push(Row::of(point, format!("{name}, S1"), &ages, "ms").seeded(few));
         }
     }
     figure.curves = Some(Curves { x: "α = x1 / x2", y: "Age-of-Model, ms", lines });

@@ -14,22 +14,18 @@ type Made = anyhow::Result<Figure>;
 
 /// What can be made.
 pub(super) const FIGURES: [Entry; 4] = [
-    Entry {
-        name: "panama-fig-7",
-        about: "PANAMA: what an appliance in line lets through",
-        make: bump::figure,
-    },
-    Entry {
-        name: "panama-fig-8",
-        about: "PANAMA: flows of others and jobs that share a Clos network",
-        make: shared::figure,
-    },
-    Entry {
-        name: "panama-fig-9",
-        about: "PANAMA: four trees beside one, and a ring, by long flows beside them",
-        make: figure_9,
-    },
-    Entry { name: "panama-fig-10", about: "PANAMA: a flow and a job on one link", make: fairness::figure },
+    Entry::one_run("panama-fig-7", "PANAMA: what an appliance in line lets through", bump::figure),
+    Entry::seeded(
+        "panama-fig-8",
+        "PANAMA: flows of others and jobs that share a Clos network",
+        shared::figure,
+    ),
+    Entry::one_run(
+        "panama-fig-9",
+        "PANAMA: four trees beside one, and a ring, by long flows beside them",
+        figure_9,
+    ),
+    Entry::one_run("panama-fig-10", "PANAMA: a flow and a job on one link", fairness::figure),
 ];
 
 /// PANAMA: four trees, and the window of its Figure 5.
@@ -48,7 +44,7 @@ fn gbps(packets: f64, nanos: u64) -> f64 {
 
 /// Figure 9: eight workers below four leaves, and others that send long flows through the same spines.
 fn figure_9(scope: &Scope) -> Made {
-    let mut figure = Figure { seeds: 1, ..Figure::default() };
+    let mut figure = Figure::of_one_run();
     let clos = Clos::square(4);
     let one = Scheme::Trees(1, Panama, 256);
     let schemes = [("PANAMA", PANAMA, 0), ("Agg1", one, 0), ("Agg2", one, 1), ("Agg3", one, 2)];

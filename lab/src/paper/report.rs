@@ -17,8 +17,8 @@ pub(super) struct Made {
     pub(super) took: Duration,
 }
 
-/// All of them as one object.
-pub(super) fn json(made: &[Made], quick: bool, took: Duration) -> Value {
+/// All of them as one object; beside them so many could not be made.
+pub(super) fn json(made: &[Made], failed: usize, quick: bool, took: Duration) -> Value {
     let rows = || made.iter().flat_map(|made| &made.figure.rows);
     json!({
         "quick": quick,
@@ -26,7 +26,7 @@ pub(super) fn json(made: &[Made], quick: bool, took: Duration) -> Value {
         "names": made.iter().map(|made| made.entry.name).collect::<Vec<_>>(),
         "compared": rows().filter(|row| row.paper.is_some()).count(),
         "unexplained": rows().filter(|row| row.unexplained()).count(),
-        "broken": made.iter().filter(|made| made.figure.broken()).count(),
+        "broken": failed + made.iter().filter(|made| made.figure.broken()).count(),
         "figures": made.iter().map(|made| {
             let mut figure = made.figure.json(made.entry.name);
             figure["seconds"] = json!(made.took.as_secs_f64());
@@ -39,8 +39,8 @@ pub(super) fn json(made: &[Made], quick: bool, took: Duration) -> Value {
 ///
 /// # Errors
 /// A file cannot be written.
-pub(super) fn write(into: &Path, made: &[Made], quick: bool, took: Duration) -> anyhow::Result<()> {
-    std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
+pub(super) fn write(into: &Path, made: &[Made], quick: bool, json: &Value) -> anyhow::Result<()> {
+    make(into)?;
     let save = |name: &str, text: &str| {
         let path = into.join(name);
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
@@ -49,22 +49,22 @@ pub(super) fn write(into: &Path, made: &[Made], quick: bool, took: Duration) -> 
     let intro = format!(
         "Made by `pascaline-lab paper all` in {:.0} s ({how}). Each row is the mean over the seeds, with its \
          standard error, beside the paper's number where its text prints one.",
-        took.as_secs_f64()
+        json["seconds"].as_f64().unwrap_or(f64::NAN)
     );
     let mut markdown = format!("# The papers' tables and figures\n\n{intro}\n");
     let mut html = format!("{HEAD}<h1>The papers' tables and figures</h1><p>{}</p>", escaped(&intro));
     for one in made {
         let picture = draw::svg(&one.figure).with_context(|| one.entry.name)?;
         save(&format!("{}.svg", one.entry.name), &picture)?;
-        let (name, about, seeds) = (one.entry.name, one.entry.about, one.figure.seeds);
-        let _ = write!(markdown, "\n## {name}\n\n{about}; {seeds} seeds. [Picture]({name}.svg)\n\n");
+        let (name, about, seeds) = (one.entry.name, one.entry.about, seeds(one.entry, &one.figure));
+        let _ = write!(markdown, "\n## {name}\n\n{about}; {seeds}. [Picture]({name}.svg)\n\n");
         markdown.push_str("| at | what | here | ± | unit | paper | deviation | why |\n");
         markdown.push_str("|---|---|---|---|---|---|---|---|\n");
-        let _ = write!(html, "<h2>{name}</h2><p>{}; {seeds} seeds.</p>{picture}<table>", escaped(about));
+        let _ = write!(html, "<h2>{name}</h2><p>{}; {seeds}.</p>{picture}<table>", escaped(about));
         html.push_str("<tr><th>at<th>what<th>here<th>±<th>unit<th>paper<th>deviation<th>why");
         let reasons = reasons(&one.figure);
         for row in &one.figure.rows {
-            let cells = cells(row, &reasons);
+            let cells = cells(row, one.figure.seeds, &reasons);
             let _ = writeln!(markdown, "| {} |", cells.join(" | "));
             let _ = write!(html, "<tr><td>{}", cells.map(|cell| escaped(&cell)).join("<td>"));
         }
@@ -78,7 +78,28 @@ pub(super) fn write(into: &Path, made: &[Made], quick: bool, took: Duration) -> 
     }
     save("report.md", &markdown)?;
     save("report.html", &html)?;
-    save("report.json", &json(made, quick, took).to_string())
+    save("report.json", &json.to_string())
+}
+
+/// Makes the folder.
+///
+/// # Errors
+/// It cannot be made.
+pub(super) fn make(into: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))
+}
+
+/// What a figure's rows are of, in words.
+fn seeds(entry: &Entry, figure: &Figure) -> String {
+    if entry.seeded { format!("{} seeds", figure.seeds) } else { "one run".to_owned() }
+}
+
+/// What a row is, with the seeds that it has for itself.
+fn name(row: &Row, seeds: u64) -> String {
+    match row.seeds {
+        Some(own) if own != seeds => format!("{} ({own} seeds)", row.name),
+        Some(_) | None => row.name.clone(),
+    }
 }
 
 const HEAD: &str = "<!doctype html><meta charset=utf-8><title>The papers' tables and figures</title>\
@@ -102,11 +123,11 @@ fn mark(row: &Row, reasons: &[&str]) -> String {
     at.map_or(String::new(), |at| format!("[{}]", at + 1))
 }
 
-fn cells(row: &Row, reasons: &[&str]) -> [String; 8] {
+fn cells(row: &Row, seeds: u64, reasons: &[&str]) -> [String; 8] {
     let paper = row.paper.map_or(String::new(), |paper| paper.to_string());
     [
         row.point.clone(),
-        row.name.clone(),
+        name(row, seeds),
         format!("{:.3}", row.mean),
         format!("{:.3}", row.error),
         row.unit.to_owned(),
@@ -121,16 +142,17 @@ fn escaped(text: &str) -> String {
 }
 
 /// A figure as text.
-pub(super) fn print(name: &str, figure: &Figure) {
-    let (seeds, reasons) = (figure.seeds, reasons(figure));
+pub(super) fn print(entry: &Entry, figure: &Figure) {
+    let (seeds, reasons) = (seeds(entry, figure), reasons(figure));
     println!(
-        "{name}, {seeds} seeds: mean ± standard error, beside the paper's number where its text has one"
+        "{}, {seeds}: mean ± standard error, beside the paper's number where its text has one",
+        entry.name
     );
     for row in &figure.rows {
         let paper = row.paper.map_or(String::new(), |paper| {
             format!("  paper {paper}, {} {}", row.deviates(), mark(row, &reasons))
         });
-        let (point, name, unit) = (&row.point, &row.name, row.unit);
+        let (point, name, unit) = (&row.point, name(row, figure.seeds), row.unit);
         println!("  {point:<30} {name:<22} {:>9.3} ± {:<7.3} {unit}{paper}", row.mean, row.error);
     }
     for (number, reason) in (1..).zip(&reasons) {

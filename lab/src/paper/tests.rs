@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use indicatif::ProgressBar;
 
-use super::figure::{Figure, Row, Scope, distribution, quantile};
-use super::{draw, entries, report};
+use super::figure::{Curves, Figure, Row, Scope, distribution, quantile};
+use super::{PaperArgs, draw, entries, report, run, told};
 
 fn scope() -> Scope {
     Scope { seeds: Some(2), quick: true, bar: ProgressBar::hidden() }
@@ -56,6 +56,57 @@ fn deviations_are_of_the_papers_number() {
     assert!((spread.mean - 2.0).abs() < 1e-12 && (spread.error - 1.0 / 3f64.sqrt()).abs() < 1e-12);
 }
 
+/// One figure that cannot be made, or whose numbers are none, leaves the others their report.
+#[test]
+fn what_is_broken_is_counted_and_reported() {
+    let entry = entries().next().unwrap();
+    let rows = [f64::NAN, f64::INFINITY, 1.0].map(|mean| Row::of("", "", &[mean], "ms")).into();
+    let lines = vec![("line".to_owned(), vec![(f64::NAN, 1.0), (0.0, f64::INFINITY), (1.0, 1.0)])];
+    let curves = Some(Curves { x: "", y: "", lines });
+    let made = |figure| Ok(report::Made { entry, figure, took: Default::default() });
+    let sound = Figure { rows: vec![Row::of("", "", &[1.0], "")], ..Figure::default() };
+    let each = vec![made(Figure { seeds: 1, rows, curves }), made(sound), Err(anyhow::anyhow!("no"))];
+    let (made, failed) = told(each);
+    let json = report::json(&made, failed, true, Default::default());
+    assert_eq!((json["broken"].as_u64(), json["names"].as_array().unwrap().len()), (Some(2), 2), "{json}");
+    let into = std::env::temp_dir().join(format!("pascaline-broken-{}", std::process::id()));
+    report::write(&into, &made, true, &json).unwrap();
+    assert!(std::fs::read_to_string(into.join("report.md")).unwrap().contains("NaN"));
+    std::fs::remove_dir_all(&into).unwrap();
+}
+
+/// Who asks for more seeds of what has none is told, and not given one run as if it were many.
+#[test]
+fn seeds_of_one_run_are_refused() {
+    let args = |what: &str| PaperArgs {
+        what: what.to_owned(),
+        seeds: Some(5),
+        quick: true,
+        json: false,
+        picture: None,
+        out: Default::default(),
+    };
+    let unseeded: Vec<&str> = entries().filter(|entry| !entry.seeded).map(|entry| entry.name).collect();
+    assert_eq!(unseeded.len(), 6, "{unseeded:?}");
+    for name in unseeded {
+        let error = run(&args(name)).unwrap_err().to_string();
+        assert!(error.contains("--seeds: ") && error.contains("remedy"), "{error}");
+    }
+}
+
+/// A row that has fewer seeds than its figure says so.
+#[test]
+fn knobs_tell_how_many_seeds_they_have() {
+    let entry = entries().find(|entry| entry.name == "olaf-table-3").unwrap();
+    let figure = (entry.make)(&Scope { seeds: Some(4), ..scope() }).unwrap().json("olaf-table-3");
+    let rows = figure["rows"].as_array().unwrap();
+    let of = |begins: &str| {
+        let row = rows.iter().find(|row| row["point"].as_str().unwrap().starts_with(begins));
+        row.unwrap()["seeds"].as_u64()
+    };
+    assert_eq!((figure["seeds"].as_u64(), of("FIFO"), of("knob: SW3")), (Some(4), Some(4), Some(3)));
+}
+
 #[test]
 fn a_number_that_is_none_is_found() {
     let figure = |mean| Figure { rows: vec![Row::of("", "", &[mean], "")], ..Figure::default() };
@@ -74,15 +125,16 @@ fn distributions_end_with_all() {
 #[test]
 fn pictures_and_reports_have_what_was_made() {
     let row = Row::of("here & <there>", "it", &[1.5], "ms").paper(2.0).because("why");
-    let figure = Figure { seeds: 1, rows: vec![row], curves: None };
+    let figure = Figure { seeds: 5, rows: vec![row.seeded(3)], curves: None };
     let picture = draw::svg(&figure).unwrap();
     assert!(picture.contains("1.500") && picture.contains("the paper") && !picture.contains("<there>"));
     let made = vec![report::Made { entry: entries().next().unwrap(), figure, took: Default::default() }];
     let into = std::env::temp_dir().join(format!("pascaline-papers-{}", std::process::id()));
-    report::write(&into, &made, true, Default::default()).unwrap();
+    report::write(&into, &made, true, &report::json(&made, 0, true, Default::default())).unwrap();
     let markdown = std::fs::read_to_string(into.join("report.md")).unwrap();
     let html = std::fs::read_to_string(into.join("report.html")).unwrap();
     std::fs::remove_dir_all(&into).unwrap();
+    assert!(markdown.contains("; 5 seeds.") && markdown.contains("| it (3 seeds) |"), "{markdown}");
     assert!(markdown.contains("| 1.500 | 0.000 | ms | 2 | -25.0 % | [1] |\n\n1. why"), "{markdown}");
     assert!(html.contains("<svg") && html.contains("here &amp; &lt;there&gt;"));
 }

@@ -35,7 +35,7 @@ fn read(fine: &[f64], pause: f64) -> Vec<f64> {
 }
 
 pub(super) fn figure(scope: &Scope) -> Made {
-    let mut figure = Figure { seeds: 1, ..Figure::default() };
+    let mut figure = Figure::of_one_run();
     let nanos = if scope.quick { 10_000 } else { 100_000 };
     let lasts = nanos * (SAMPLES * FINE) as u64;
     let empty =

@@ -39,7 +39,7 @@ const CASES: [Case; 17] = [
 ];
 
 pub(super) fn figure(scope: &Scope) -> Made {
-    let mut figure = Figure { seeds: 1, ..Figure::default() };
+    let mut figure = Figure::of_one_run();
     let lasts = if scope.quick { 80_000_000 } else { 400_000_000 };
     let samples = lasts / 40;
     let all = CASES.map(|(_, scheme, transport, jitter, marks_from)| {
