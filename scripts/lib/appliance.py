@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import time
@@ -14,7 +15,7 @@ from typing import Any
 
 from metrics import Accounting, Metrics
 from netns import Network, in_namespace
-from process import Child, Failure, Stop
+from process import Child, Failure, Stop, run
 
 UDP_PORT = 16420
 JOB = 1
@@ -26,6 +27,13 @@ _DRAIN_SECONDS = 1.0
 _EXIT_SECONDS = _DRAIN_SECONDS + 5.0
 # What the kernel puts before the frame in a slot of an af_packet ring.
 _RING_HEADER = 128
+# What is enough for frames of 1,500 bytes.
+_MEMORY_MB = 512
+_MEMORY = f"memory_mb = {_MEMORY_MB}\n"
+# As `pascaline check` says it, both of what fits and of what does not.
+_LEAST_MB = re.compile(r"at least (\d+) (?:of \d+ )?MB")
+# Beside the packets, for rings, tables and what DPDK needs itself.
+_MEMORY_BESIDE_MB = 64
 
 
 @dataclass(frozen=True)
@@ -71,10 +79,19 @@ class Appliance:
         self.socket = files / "admin.sock"
         whole = settings if isinstance(settings, str) else configuration(network, settings, self.socket)
         self._config.write_text(whole)
+        self._find_room(binary)
         self._command = [str(binary), "run", "-c", str(self._config)]
         self._files = files
         self._lives = 0
         self._child = self._start()
+
+    def _find_room(self, binary: Path) -> None:
+        """Gives it the memory that its packets take: more than usual with long frames, for many workers."""
+        text = self._config.read_text()
+        if _MEMORY in text:
+            # What is wrong with the file, it says itself when it starts.
+            said = run(str(binary), "check", "--elsewhere", str(self._config), check=False)
+            self._config.write_text(with_room(text, said.stdout + said.stderr))
 
     def _start(self) -> Child:
         self._lives += 1
@@ -130,7 +147,8 @@ class Appliance:
         """Raises if it ended by itself."""
         code = self._child.exit_code()
         if code is not None:
-            raise Failure(f"the appliance ended by itself with exit code {code}", self._child.tail())
+            tail = self._child.tail()
+            raise Failure(f"the appliance ended by itself with exit code {code}: {last_error(tail)}", tail)
 
     def scrape(self) -> Metrics:
         """Its metrics as they are now."""
@@ -177,6 +195,22 @@ class Appliance:
             return fetch(self._network.appliance, TELEMETRY, path)
         except http.client.HTTPException as error:
             raise Failure(f"{path} does not answer in HTTP: {error!r}", self._child.tail()) from error
+
+
+def with_room(text: str, checked: str) -> str:
+    """A configuration with as much memory as `pascaline check` says that its packets take, or the usual."""
+    found = _LEAST_MB.search(checked)
+    least = int(found[1]) if found else 0
+    wanted = least + max(least // 8, _MEMORY_BESIDE_MB)
+    return text.replace(_MEMORY, f"memory_mb = {wanted}\n", 1) if wanted > _MEMORY_MB else text
+
+
+def last_error(log: str) -> str:
+    """The error that a log ends with, in one line: the program's last words, or the last line."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    words = [place for place, line in enumerate(lines) if line.startswith("pascaline: ")]
+    last = lines[words[-1] :] if words else lines[-1:]
+    return "; ".join(last) or "it said nothing"
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -271,7 +305,7 @@ def tables(name: str, address: str, more: str, udp_ports: int = 1, lcores: int =
     """The tables [appliance] and [dataplane]; `more` are further keys of the latter."""
     main, *dataplane = places = _cores(lcores)
     floats = "" if len(set(places)) == len(places) else "float = true\n"
-    memory = "" if "memory_mb" in more else "memory_mb = 512\n"
+    memory = "" if "memory_mb" in more else _MEMORY
     return f"""\
 [appliance]
 name = "{name}"
