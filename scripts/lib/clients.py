@@ -195,7 +195,7 @@ def demonstrate(options: Options, binary: Path, libraries: Path, stop: Stop) -> 
     network = Managed(workers, mtu) if mpi else Network(workers, mtu, middle=False)
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
-        cleanup.callback(netns.remove, [network], files)
+        cleanup.callback(netns.remove, [network], files, keep=options.keep)
         files.mkdir(mode=0o700)
         network.create()
         streams = options.client == "c-streams"
@@ -203,8 +203,11 @@ def demonstrate(options: Options, binary: Path, libraries: Path, stop: Stop) -> 
             options.driver,
             options.pool_slots,
             min(512, options.pool_slots),
+            options.policy,
             jobs=2 if streams else 1,
             more=ADMISSION if mpi else "",
+            udp_ports=options.udp_ports,
+            lcores=options.lcores,
         )
         appliance = Appliance(binary, network, settings, files)
         cleanup.callback(appliance.stop)
@@ -239,8 +242,7 @@ def _start_c(options: Options, network: Network, libraries: Path, files: Path) -
     source = f"examples/c/{name}.c"
     plain = compiled(source, libraries, files / name)
     checked = compiled(source, libraries, files / f"{name}_checked", "-fsanitize=address,undefined")
-    keys = f"payload={options.payload}&in_flight={options.in_flight}&timeout={options.timeout:.0f}"
-    keys += _wire(options)
+    keys = _keys(options)
     more = [str(options.workers), str(options.bytes // 4), str(options.allreduces), keys]
     place = f"{APPLIANCE_ADDRESS}:{UDP_PORT}"
     environment = ["env", f"LD_LIBRARY_PATH={libraries / 'lib'}"]
@@ -251,9 +253,12 @@ def _start_c(options: Options, network: Network, libraries: Path, files: Path) -
     ]
 
 
-def _wire(options: Options) -> str:
-    """What float sums travel as, for a URL."""
-    return f"&wire={options.wire}" if options.wire else ""
+def _keys(options: Options) -> str:
+    """What all ranks' URLs have in common."""
+    keys = f"payload={options.payload}&in_flight={options.in_flight}&udp_ports={options.udp_ports}"
+    keys += f"&timeout={options.timeout:.0f}"
+    # What float sums travel as.
+    return f"{keys}&wire={options.wire}" if options.wire else keys
 
 
 def _start_mpi(options: Options, network: Network, libraries: Path, files: Path) -> list[Child]:
@@ -263,11 +268,9 @@ def _start_mpi(options: Options, network: Network, libraries: Path, files: Path)
     flags = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O1")
     run("mpicc", *flags, str(source), "-o", str(program), timeout=60)
     size = [str(options.bytes // 4), str(options.allreduces)]
-    keys = f"job={JOB}&payload={options.payload}&in_flight={options.in_flight}&timeout={options.timeout:.0f}"
-    keys += _wire(options)
     variables = {
         "LD_PRELOAD": str(libraries / "lib/libpascaline-mpi.so"),
-        "PASCALINE_URL": f"pascaline://{APPLIANCE_ADDRESS}:{UDP_PORT}?{keys}",
+        "PASCALINE_URL": f"pascaline://{APPLIANCE_ADDRESS}:{UDP_PORT}?job={JOB}&{_keys(options)}",
         "PASCALINE_JOBS": f"{DERIVED[0]}-{DERIVED[1]}",
         "PASCALINE_STATS": "1",
     }

@@ -1,10 +1,13 @@
-"""What scripts/demo decides before and after a run: memory, the words of an error."""
+"""What scripts/demo decides before and after a run: options, memory, the words of an error."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import unittest
 
 from appliance import last_error, with_room
+from options import parse
 
 _TEXT = "[dataplane]\nmemory_mb = 512\n\n[pool]\nslots = 4096\n"
 
@@ -38,6 +41,74 @@ class Errors(unittest.TestCase):
         """And that there is none."""
         assert last_error("INFO ready\nWARN going down\n\n") == "WARN going down"
         assert last_error("") == "it said nothing"
+
+
+class Asked(unittest.TestCase):
+    """Options that a run does not obey are refused: it must not end well as if it had."""
+
+    def _refused(self, words: str) -> str:
+        """The error text that these options end with."""
+        said = io.StringIO()
+        code: object = None
+        with contextlib.redirect_stderr(said):
+            try:
+                parse(words.split())
+            except SystemExit as ended:
+                code = ended.code
+        assert code == 2, words
+        return said.getvalue().splitlines()[-1]
+
+    def test_what_a_run_does_not_obey_is_refused(self) -> None:
+        """With the name of the option, and of the run."""
+        cases = {
+            "--mode iswitch": "--loss 1,--policy dsa,--jobs 2,--reload,--halt,--allreduces 3,--neighbour",
+            "--mode olaf": "--workers 3,--loss 1,--reload,--halt,--jobs 2,--bytes 4KiB",
+            "--mode olaf --topology two-level": "--workers 6,--picture a.svg,--leaves 3",
+            "--client c": "--duplicate 1,--multicast,--order rank,--seed 3,--loss 1,--dtype i32,--halt",
+            "--client mpi": "--duplicate 1,--multicast,--order rank,--jobs 2,--mode olaf,--inline,--ip6",
+            "--neighbour": "--loss 1,--restart-appliance,--halt,--multicast,--jobs 2,--reload,--wire f16",
+            "--protocol switchml": "--wire f16,--policy dsa,--loss 1,--udp-ports 2",
+            "--topology two-level": "--lcores 2,--loss 1,--mode iswitch,--neighbour",
+            "--inline": "--order rank,--lcores 2,--neighbour,--topology two-level",
+        }
+        for run, options in cases.items():
+            for option in options.split(","):
+                said = self._refused(f"{run} {option}")
+                assert "is not for" in said, (run, option, said)
+
+    def test_what_belongs_to_another_run_is_told(self) -> None:
+        """Without that one."""
+        assert "--staleness is for --mode iswitch only" in self._refused("--staleness 2")
+        assert "--leaves is for --topology two-level only" in self._refused("--leaves 3")
+        assert "--libraries is for --client c" in self._refused("--libraries /nowhere")
+
+    def test_what_a_run_obeys_is_accepted(self) -> None:
+        """Among it, what leaves the namespaces."""
+        for words in (
+            "--mode iswitch --staleness 5 --workers 3 --keep",
+            "--mode olaf --loads 0.5 --keep",
+            "--mode olaf --topology two-level --seconds 3 --keep",
+            "--client c --policy dsa --lcores 2 --udp-ports 2 --wire f16 --keep",
+            "--neighbour --policy dsa --lcores 2 --neighbour-rounds 1 --order rank --keep",
+            "--protocol switchml --payload 256 --mtu 500 --lcores 2 --keep",
+            "--topology two-level --leaves 3 --restart-appliance --ip6",
+            "--inline --workers 2 --mtu 500",
+            "--policy dsa --jobs 2 --loss 1 --restart-appliance --order rank",
+            "--multicast --ip6 --jobs 2 --reload",
+        ):
+            parse(words.split())
+
+    def test_packets_that_no_link_takes_are_refused(self) -> None:
+        """SwitchML's and Olaf's have one length; IPv6 has a least MTU."""
+        assert "an --mtu of 1062" in self._refused("--protocol switchml --mtu 500")
+        assert "an --mtu of 1062" in self._refused("--protocol switchml --mtu 1061")
+        parse(["--protocol", "switchml", "--mtu", "1062"])
+        assert "an --mtu of 1076" in self._refused("--mode olaf --mtu 500")
+        assert "an --mtu of 1280" in self._refused("--ip6 --mtu 500")
+
+    def test_training_without_a_server_takes_two(self) -> None:
+        """A run that misses nothing shows nothing."""
+        assert "two --workers" in self._refused("--mode iswitch --workers 1")
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ def demonstrate(
         say(f"demo: removed {name}, which an earlier run left behind")
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
-        cleanup.callback(netns.remove, [network], files)
+        cleanup.callback(netns.remove, [network], files, keep=options.keep)
         files.mkdir(mode=0o700)
         network.create()
         settings = _extended(settings, network)

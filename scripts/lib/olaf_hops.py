@@ -211,7 +211,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
     bed = _Bed(options.mtu)
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
-        cleanup.callback(netns.remove, [bed.root, *bed.racks], files)
+        cleanup.callback(netns.remove, [bed.root, *bed.racks], files, keep=options.keep)
         files.mkdir(mode=0o700)
         bed.create()
         loads: dict[float, dict[str, Figures]] = {}

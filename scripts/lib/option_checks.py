@@ -14,61 +14,37 @@ if TYPE_CHECKING:
 _HEADERS = 50
 # An IPv6 header is 20 bytes longer than one of IPv4.
 _IPV6_MORE = 20
+# SwitchML's takes 20 + 8 + 8 bytes of headers, and two exponents.
+_SWITCHML_HEADERS = 38
+# An acknowledgement that carries 250 floats, as the workers of --mode olaf have.
+_OLAF_MTU = 1076
+# The kernel has no IPv6 on less.
+_IPV6_MTU = 1280
 # Workers, of all jobs.
 MOST = 64
 
-
-def _check_protocol(parser: argparse.ArgumentParser, options: Options) -> None:
-    if options.payload not in (0, 256, 1024) or options.workers > MOST_PORTS:
-        parser.error(f"--protocol switchml: --payload 256 or 1024, and at most {MOST_PORTS} --workers")
-    free = {"protocol", "workers", "allreduces", "bytes", "dtype", "payload", "in_flight", "mtu", "driver"}
-    free |= {"lcores", "pool_slots", "seed", "timeout", "binary", "keep", "cleanup", "json"}
-    for name, value in vars(options).items():
-        if name not in free and value != parser.get_default(name):
-            parser.error(f"--{name.replace('_', '-')} is not for --protocol switchml")
-
-
-def _check_topology(parser: argparse.ArgumentParser, options: Options) -> None:
-    if options.mode == "olaf":
-        free = {
-            "topology",
-            "mode",
-            "loads",
-            "seconds",
-            "mtu",
-            "driver",
-            "seed",
-            "timeout",
-            "binary",
-            "cleanup",
-        }
-        for name, value in vars(options).items():
-            if name not in free | {"json"} and value != parser.get_default(name):
-                parser.error(f"--{name.replace('_', '-')} is not for --mode olaf --topology two-level")
-        return
-    if not options.leaves <= options.workers <= MOST_PORTS:
-        parser.error(f"--topology two-level: a worker for each leaf at least, and at most {MOST_PORTS}")
-    free = {"topology", "leaves", "workers", "allreduces", "bytes", "dtype", "payload", "in_flight", "mtu"}
-    free |= {"driver", "order", "pool_slots", "seed", "timeout", "restart_appliance", "binary", "keep"}
-    free |= {"cleanup", "json", "ip6"}
-    for name, value in vars(options).items():
-        if name not in free and value != parser.get_default(name):
-            parser.error(f"--{name.replace('_', '-')} is not for --topology two-level")
-
-
-def _check_inline(parser: argparse.ArgumentParser, options: Options) -> None:
-    if options.workers > RACK:
-        parser.error(f"--inline: all workers are in one rack, at most {RACK}")
-    free = {"inline", "workers", "allreduces", "bytes", "dtype", "payload", "in_flight", "mtu", "driver"}
-    free |= {"pool_slots", "seed", "timeout", "binary", "keep", "cleanup", "json"}
-    for name, value in vars(options).items():
-        if name not in free and value != parser.get_default(name):
-            parser.error(f"--{name.replace('_', '-')} is not for --inline")
-
-
-def _check_multicast(parser: argparse.ArgumentParser, options: Options) -> None:
-    if options.multicast and (options.mode != "sync" or options.neighbour or options.routed):
-        parser.error("--multicast: in --mode sync, without --neighbour and --routed")
+# What every run obeys.
+_ALWAYS = {"mtu", "driver", "timeout", "binary", "keep", "cleanup", "json"}
+_SUMS = {"workers", "allreduces", "bytes", "payload", "in_flight", "pool_slots"}
+_SEEDED = _SUMS | {"dtype", "seed"}
+_OLAF = {"mode", "loads", "seconds", "seed"}
+_NEIGHBOUR = {"neighbour", "neighbour_rate", "neighbour_sends", "neighbour_rounds"}
+_PLAIN = "plain allreduces"
+# What each kind of run obeys besides. A run must not end well as if it had obeyed the others.
+_OBEYED: dict[str, set[str]] = {
+    "--client c, c-streams and mpi": _SUMS | {"client", "libraries", "wire", "policy", "lcores", "udp_ports"},
+    "--mode olaf": _OLAF | {"picture"},
+    "--mode olaf --topology two-level": _OLAF | {"topology"},
+    "--mode iswitch": {"mode", "workers", "staleness", "pool_slots", "seed"},
+    "--protocol switchml": _SEEDED | {"protocol", "lcores"},
+    "--inline": _SEEDED | {"inline"},
+    "--topology two-level": _SEEDED | {"topology", "leaves", "order", "restart_appliance", "ip6"},
+    "--neighbour": _SEEDED | _NEIGHBOUR | {"policy", "order", "lcores", "udp_ports"},
+    _PLAIN: _SEEDED
+    | {"collective", "root", "wire", "jobs", "policy", "order", "lcores", "udp_ports"}
+    | {"ip6", "routed", "multicast", "loss", "duplicate", "reorder", "impairment"}
+    | {"restart_appliance", "halt", "reload"},
+}
 
 
 def _room(options: Options) -> int:
@@ -80,8 +56,53 @@ def full_payload(options: Options) -> int:
     return options.payload or _room(options) // 64 * 64
 
 
-def check(parser: argparse.ArgumentParser, options: Options) -> None:
-    """Ends the script with exit code 2 if some do not."""
+def _kind(options: Options) -> str:
+    """Which of the runs is asked for."""
+    if options.client != "rust":
+        return "--client c, c-streams and mpi"
+    if options.mode != "sync":
+        below = options.mode == "olaf" and options.topology != "one"
+        return f"--mode {options.mode}{' --topology two-level' if below else ''}"
+    if options.protocol != "pascaline":
+        return "--protocol switchml"
+    if options.inline:
+        return "--inline"
+    if options.topology != "one":
+        return "--topology two-level"
+    return "--neighbour" if options.neighbour else _PLAIN
+
+
+def _refuse_unobeyed(parser: argparse.ArgumentParser, options: Options) -> None:
+    kind = _kind(options)
+    for name, value in vars(options).items():
+        if name not in _ALWAYS | _OBEYED[kind] and value != parser.get_default(name):
+            others = ", ".join(other for other, obeyed in _OBEYED.items() if name in obeyed)
+            word = f"--{name.replace('_', '-')}"
+            parser.error(f"{word} is for {others} only" if kind == _PLAIN else f"{word} is not for {kind}")
+
+
+def _check_kind(parser: argparse.ArgumentParser, options: Options) -> None:
+    kind = _kind(options)
+    if kind == "--protocol switchml":
+        if options.payload not in (0, 256, 1024) or options.workers > MOST_PORTS:
+            parser.error(f"--protocol switchml: --payload 256 or 1024, and at most {MOST_PORTS} --workers")
+        least = (options.payload or 1024) + _SWITCHML_HEADERS
+        if options.mtu < least:
+            parser.error(
+                f"--protocol switchml: packets of {options.payload or 1024} bytes take an --mtu of {least}, "
+                "and --payload 256 takes less"
+            )
+    if kind == "--topology two-level" and not options.leaves <= options.workers <= MOST_PORTS:
+        parser.error(f"--topology two-level: a worker for each leaf at least, and at most {MOST_PORTS}")
+    if kind == "--inline" and options.workers > RACK:
+        parser.error(f"--inline: all workers are in one rack, at most {RACK}")
+    if kind == "--mode iswitch" and options.workers < 2:
+        parser.error("--mode iswitch takes two --workers or more: one of them is slow, and missed")
+    if options.mode == "olaf" and options.mtu < _OLAF_MTU:
+        parser.error(f"--mode olaf: an update is one packet, which takes an --mtu of {_OLAF_MTU}")
+
+
+def _check_values(parser: argparse.ArgumentParser, options: Options) -> None:
     if options.payload % 8:
         parser.error("--payload is a multiple of 8, the size of the largest element")
     if options.bytes % 4 or not options.bytes:
@@ -91,40 +112,33 @@ def check(parser: argparse.ArgumentParser, options: Options) -> None:
         parser.error(f"--payload {options.payload} does not fit --mtu {options.mtu}: at most {largest}")
     if options.workers * options.jobs > MOST:
         parser.error(f"--workers times --jobs is at most {MOST}")
-    if options.reload and (options.loss or options.duplicate or options.reorder or options.restart_appliance):
-        parser.error("--reload counts every frame: not together with a bad network or --restart-appliance")
-    if options.neighbour and (options.mode == "olaf" or options.jobs > 1 or options.reload):
-        parser.error("--neighbour is for one synchronous job: not with --mode olaf, --jobs or --reload")
-    if options.topology != "one":
-        _check_topology(parser, options)
-    if options.inline:
-        _check_inline(parser, options)
-    if options.protocol == "switchml":
-        _check_protocol(parser, options)
-    if options.halt and (options.jobs > 1 or options.allreduces < 2 or options.reload or options.neighbour):
-        parser.error(
-            "--halt takes one job and two --allreduces or more, and goes without --reload and --neighbour"
-        )
     if options.root >= options.workers:
         parser.error(f"--root {options.root}: ranks are counted from 0 to {options.workers - 1}")
-    direct = options.mode != "sync" or options.neighbour or options.workers > MOST_PORTS
-    if (options.ip6 or options.routed or options.collective != "allreduce") and direct:
-        most = f"--mode sync, without --neighbour, with {MOST_PORTS} workers at most"
-        parser.error(f"--ip6, --routed and --collective: only with {most}")
-    if options.wire and (options.dtype != "f32" or direct):
-        parser.error("--wire: of f32, in --mode sync, without --neighbour")
-    _check_multicast(parser, options)
-    if options.routed and (options.loss or options.duplicate or options.reorder):
+    if options.ip6 and options.mtu < _IPV6_MTU:
+        parser.error(f"--ip6 takes an --mtu of {_IPV6_MTU} bytes at least")
+    if options.binary and not options.binary.is_file():
+        parser.error(f"--binary {options.binary}: no such file")
+
+
+def check(parser: argparse.ArgumentParser, options: Options) -> None:
+    """Ends the script with exit code 2 if some do not."""
+    _refuse_unobeyed(parser, options)
+    _check_kind(parser, options)
+    _check_values(parser, options)
+    bad_network = options.loss or options.duplicate or options.reorder
+    if options.reload and (bad_network or options.restart_appliance):
+        parser.error("--reload counts every frame: not together with a bad network or --restart-appliance")
+    if options.halt and (options.jobs > 1 or options.allreduces < 2 or options.reload):
+        parser.error("--halt takes one job and two --allreduces or more, and goes without --reload")
+    if (options.ip6 or options.routed or options.collective != "allreduce") and options.workers > MOST_PORTS:
+        parser.error(f"--ip6, --routed and --collective: only with {MOST_PORTS} workers at most")
+    if options.wire and (options.dtype != "f32" or options.workers > MOST_PORTS):
+        parser.error(f"--wire: of f32, with {MOST_PORTS} workers at most")
+    if options.multicast and options.routed:
+        parser.error("--multicast: without --routed")
+    if options.routed and bad_network:
         parser.error("--routed: the bad network has the routers' places")
-    different = direct or options.reload or options.restart_appliance or options.loss or options.reorder
-    different = different or options.ip6 or options.routed or options.collective != "allreduce"
-    if options.client != "rust" and (different or options.jobs > 1 or options.halt or options.dtype != "f32"):
-        parser.error(
-            "--client c, c-streams, mpi: sums of f32 over IPv4 in one job, and nothing else meanwhile"
-        )
     inexact = options.client == "c" and options.wire != "f16"
     if options.wire and (options.client == "c-streams" or inexact):
         # Their sums have up to eleven binary digits, and are compared exactly.
         parser.error("--wire: f16 with --client c, any with rust and mpi, none with c-streams")
-    if options.binary and not options.binary.is_file():
-        parser.error(f"--binary {options.binary}: no such file")

@@ -135,7 +135,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
     network = Network(options.workers, options.mtu, middle=False)
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
-        cleanup.callback(netns.remove, [network], files)
+        cleanup.callback(netns.remove, [network], files, keep=options.keep)
         files.mkdir(mode=0o700)
         network.create()
         _manage(network)
