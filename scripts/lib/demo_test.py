@@ -5,9 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import unittest
+from typing import Any
 
 from appliance import last_error, with_room
+from metrics import Metrics
+from olaf_parts import compare
 from options import parse
+from report import Outcome
 
 _TEXT = "[dataplane]\nmemory_mb = 512\n\n[pool]\nslots = 4096\n"
 
@@ -27,6 +31,51 @@ class Memory(unittest.TestCase):
         refused = with_room(_TEXT, "for rings, slots and lcores, at least 1600 MB: slots may keep 9 packets")
         assert "memory_mb = 1800\n" in refused
         assert "memory_mb = 512\n" not in refused
+
+
+def _worker(rank: int) -> dict[str, Any]:
+    """What one says that has done everything."""
+    return {
+        "job": 1,
+        "rank": rank,
+        "checksum": "a",
+        "checksums": ["a"] * 10,
+        "verified": 10,
+        "mismatches": 0,
+        "seconds": [0.1] * 10,
+    }
+
+
+class Restarts(unittest.TestCase):
+    """Of the appliance, half way."""
+
+    def test_a_restart_that_did_not_happen_is_a_problem(self) -> None:
+        """All sums are right, and nothing was shown."""
+
+        def problems(words: list[str], restarts: int) -> list[str]:
+            workers = [_worker(rank) for rank in range(4)]
+            bad = {"by": "none"}
+            return Outcome(parse(words), workers, Metrics(""), bad, [""] * 4, 0, restarts=restarts).problems
+
+        late = "the workers were done before the restart: give them more --allreduces"
+        assert late in problems(["--restart-appliance"], 0)
+        assert late not in problems(["--restart-appliance"], 1)
+        assert late not in problems([], 0)
+
+
+class Queues(unittest.TestCase):
+    """Olaf's beside a FIFO: loss in percent, age in ms."""
+
+    def test_a_load_that_loses_nothing_is_not_judged(self) -> None:
+        """As --loads 0.5: both are the same."""
+        assert compare((0.0, 355.0), (0.0, 354.0), (0.2, "a fifth")) == []
+        assert compare((4.0, 253.0), (0.0, 204.0), (0.2, "a fifth")) == []
+
+    def test_a_queue_that_is_no_better_is_told(self) -> None:
+        """By loss, and by age."""
+        assert len(compare((90.0, 300.0), (20.0, 290.0), (0.2, "a fifth"))) == 2
+        assert len(compare((4.0, 253.0), (2.0, 204.0), (0.2, "a fifth"))) == 1
+        assert compare((90.0, 300.0), (7.0, 100.0), (0.2, "a fifth")) == []
 
 
 class Errors(unittest.TestCase):

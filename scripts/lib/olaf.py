@@ -21,13 +21,13 @@ from appliance import TELEMETRY, Appliance, device, tables
 from metrics import Accounting, Metrics
 from netns import APPLIANCE_ADDRESS, Network, worker_address
 from olaf_parts import (
-    AGE_SHARE,
     DISCIPLINES,
     EXIT_SECONDS,
     FRAME_BITS,
     JOIN_SECONDS,
     SERVER_TELEMETRY,
     clusters_heard,
+    compare,
     scrape_server,
     worker,
 )
@@ -83,12 +83,9 @@ class Outcome:
     def judge(self) -> None:
         """Looks at the highest load."""
         fifo, olaf = (self.loads[max(self.loads)][name] for name in DISCIPLINES)
-        if olaf.lost_pct >= fifo.lost_pct * _LOSS_SHARE:
-            self.problems.append(
-                f"Olaf lost {olaf.lost_pct:.1f} %, more than a fifth of FIFO's {fifo.lost_pct:.1f} %"
-            )
-        if olaf.aom_ms >= fifo.aom_ms * AGE_SHARE:
-            self.problems.append(f"Olaf's models are {olaf.aom_ms:.0f} ms old, FIFO's {fifo.aom_ms:.0f} ms")
+        self.problems += compare(
+            (fifo.lost_pct, fifo.aom_ms), (olaf.lost_pct, olaf.aom_ms), (_LOSS_SHARE, "a fifth")
+        )
 
     def text(self) -> str:
         """The table."""

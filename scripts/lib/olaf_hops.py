@@ -25,13 +25,14 @@ from appliance import TELEMETRY, Appliance, device, tables
 from metrics import Accounting, Metrics
 from netns import APPLIANCE_ADDRESS, Network, worker_address
 from olaf_parts import (
-    AGE_SHARE,
+    CONGESTED_PCT,
     DISCIPLINES,
     EXIT_SECONDS,
     FRAME_BITS,
     JOIN_SECONDS,
     SERVER_TELEMETRY,
     clusters_heard,
+    compare,
     scrape_server,
     worker,
 )
@@ -127,12 +128,10 @@ class Outcome:
 
     def __post_init__(self) -> None:
         fifo, olaf = (self.loads[max(self.loads)][name] for name in DISCIPLINES)
-        if olaf.lost_pct >= fifo.lost_pct * _LOSS_SHARE:
-            lost = f"Olaf lost {olaf.lost_pct:.1f} %, FIFO {fifo.lost_pct:.1f} %"
-            self.problems.append(f"{lost}: not a third of it")
-        if olaf.aom_ms >= fifo.aom_ms * AGE_SHARE:
-            self.problems.append(f"Olaf's models are {olaf.aom_ms:.0f} ms old, FIFO's {fifo.aom_ms:.0f} ms")
-        if olaf.hops[-1].combined == 0:
+        self.problems += compare(
+            (fifo.lost_pct, fifo.aom_ms), (olaf.lost_pct, olaf.aom_ms), (_LOSS_SHARE, "a third")
+        )
+        if fifo.lost_pct >= CONGESTED_PCT and olaf.hops[-1].combined == 0:
             self.problems.append("nothing was combined at the root")
         for load, name, figures in self._runs():
             short = [hop for hop in figures.hops if hop.missing]

@@ -18,8 +18,24 @@ SERVER_TELEMETRY = ("127.0.0.1", 9465)
 JOIN_SECONDS = 30.0
 EXIT_SECONDS = 6.0
 DISCIPLINES = ("fifo", "olaf")
-# What Olaf's mean age must be of the FIFO's, at the highest load.
+# What Olaf's mean age must be of the FIFO's, at the highest load, if the FIFO loses so much: where little
+# waits, the disciplines are alike.
 AGE_SHARE = 0.6
+CONGESTED_PCT = 30.0
+
+
+def compare(fifo: tuple[float, float], olaf: tuple[float, float], part: tuple[float, str]) -> list[str]:
+    """What is wrong with Olaf's queue beside the FIFO; each is its loss in percent and its age in ms.
+
+    `part` is what Olaf may lose of what the FIFO loses. Where that loses nothing there is nothing to show.
+    """
+    share, name = part
+    found = []
+    if fifo[0] > 0 and olaf[0] >= fifo[0] * share:
+        found.append(f"Olaf lost {olaf[0]:.1f} %, more than {name} of FIFO's {fifo[0]:.1f} %")
+    if fifo[0] >= CONGESTED_PCT and olaf[1] >= fifo[1] * AGE_SHARE:
+        found.append(f"Olaf's models are {olaf[1]:.0f} ms old, FIFO's {fifo[1]:.0f} ms")
+    return found
 
 
 def worker(

@@ -76,8 +76,11 @@ class Outcome:
             found.append(f"the appliance's accounts do not add up: {self.accounting}")
         if self.appliance_exit != 0:
             found.append(f"the appliance's exit code after SIGTERM is {self.appliance_exit}")
+        if self.options.restart_appliance and not self.restarts:
+            found.append("the workers were done before the restart: give them more --allreduces")
         if self.by_hand and self.by_hand["told_of_halt"] < self.options.workers:
-            found.append(f"{self.by_hand['told_of_halt']} workers named what ends a Halt")
+            told = f"{self.by_hand['told_of_halt']} workers named what ends a Halt"
+            found.append(f"{told}: who is done before it needs more --allreduces")
         if self.by_hand and not self.by_hand["explained"]:
             found.append("`pascaline explain` did not name what ends a Halt")
         if self.reloaded and self.reloaded["lost"]:
