@@ -253,14 +253,20 @@ def fetch(namespace: str, address: tuple[str, int], path: str) -> tuple[int, str
     return in_namespace(namespace, request)
 
 
-def device(driver: str, port: int, mtu: int, ring: int = 0, queues: int = 1) -> str:
-    """The DPDK device on one end of a veth pair."""
-    text = f"net_{driver}{port},iface=pas{port}"
+def ring_slot(mtu: int) -> int:
+    """Bytes of a slot of an af_packet ring that holds whole frames; 2 KiB unless the driver is told more."""
     slot = 2048
     while slot < mtu + _RING_HEADER:
         slot *= 2
-    if driver == "af_packet" and slot > 2048:
-        # The driver's slots hold 2 KiB unless told otherwise, and a block holds at least one slot.
+    return slot
+
+
+def device(driver: str, port: int, mtu: int, ring: int = 0, queues: int = 1) -> str:
+    """The DPDK device on one end of a veth pair."""
+    text = f"net_{driver}{port},iface=pas{port}"
+    slot = ring_slot(mtu)
+    if driver == "af_packet" and slot > ring_slot(0):
+        # A block holds at least one slot.
         text += f",framesz={slot},blocksz={slot}"
     if driver == "af_packet" and ring:
         text += f",framecnt={ring}"

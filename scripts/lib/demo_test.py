@@ -8,10 +8,12 @@ import unittest
 from typing import Any
 
 from appliance import last_error, with_room
+from inline import filling
 from metrics import Metrics
 from olaf_parts import compare
 from options import parse
 from report import Outcome
+from untouched import frames_to_pass
 
 _TEXT = "[dataplane]\nmemory_mb = 512\n\n[pool]\nslots = 4096\n"
 
@@ -76,6 +78,24 @@ class Queues(unittest.TestCase):
         assert len(compare((90.0, 300.0), (20.0, 290.0), (0.2, "a fifth"))) == 2
         assert len(compare((4.0, 253.0), (2.0, 204.0), (0.2, "a fifth"))) == 1
         assert compare((90.0, 300.0), (7.0, 100.0), (0.2, "a fifth")) == []
+
+
+class InLine(unittest.TestCase):
+    """What passes, and what fills a link."""
+
+    def test_frames_fit_every_mtu(self) -> None:
+        """One is as long as the MTU, and fragments are cut at multiples of eight."""
+        for mtu in (128, 500, 819, 820, 1500, 9000, 9216):
+            lengths = {what: len(frame) - 14 for what, frame in frames_to_pass("kernel", mtu).items()}
+            assert lengths["IPv4, as long as the MTU"] == mtu, mtu
+            assert max(lengths.values()) == mtu, (mtu, lengths)
+            assert (lengths["a first fragment"] - 20) % 8 == 0, mtu
+
+    def test_small_tensors_are_not_summed_for_hours(self) -> None:
+        """31,250,000 allreduces of four bytes would fit on the link."""
+        assert filling(4) == 2000
+        assert filling(4 << 20) == 30
+        assert filling(1 << 30) == 4
 
 
 class Errors(unittest.TestCase):

@@ -24,7 +24,7 @@ from typing import Any
 
 import netns
 import report
-from appliance import Appliance, Settings, configuration, cores
+from appliance import Appliance, Settings, configuration, cores, device, ring_slot
 from inline_pings import Echoes, Pings
 from netns import Network
 from options import Options
@@ -42,8 +42,14 @@ _FLOWS = 3
 # Of a worker's link where it is what allreduces fill, and for how long they do.
 _LINK_MBIT = 200
 _FULL_LINK_SECONDS = 5.0
+# Of small tensors more would fit on the link than workers can do in that time.
+_MOST_ALLREDUCES = 2000
 _START_SECONDS = 20.0
 _LINK_SECONDS = 3.0
+# A frame's header, with two VLAN tags.
+_ETHERNET = 22
+# Of DPDK's packet buffers.
+_HEADROOM = 128
 # The part of the allreduces beside which pings are sent; TCP has the rest.
 _PINGED = 0.6
 
@@ -158,9 +164,11 @@ class Wire(Network):
 
     def shape(self, mbit: float) -> None:
         """Gives each worker's link so many Mbit/s each way. The neighbour's stays as it is."""
+        # What is longer than a burst does not pass at all.
+        burst = max(6 << 10, 2 * (self.mtu + _ETHERNET))
         for rank, worker in enumerate(self.workers):
             for name, interface in ((worker, "eth0"), (self.rack, f"s{rank}")):
-                self.limit_rate(name, interface, mbit, "6kb", "256kb")
+                self.limit_rate(name, interface, mbit, f"{burst}b", "256kb")
 
     def offloads(self, state: str) -> None:
         """Switches what the kernel leaves to a card, at every end that TCP has."""
@@ -223,13 +231,15 @@ def _reference(wire: Wire, files: Path, gbps: dict[str, float | None], stop: Sto
     command = ["dpdk-testpmd", "-l", f"{main},{core}" if main != core else f"{main}", "--no-pci", "--no-huge"]
     command += ["-m", "512", "--no-shconf", "--no-telemetry", "--file-prefix", f"pas-{os.getpid()}"]
     for port in range(wire.ports):
-        command += ["--vdev", f"net_af_packet{port},iface=pas{port},framecnt={_RING}"]
+        command += ["--vdev", device("af_packet", port, wire.mtu, _RING)]
     command += [
         "--",
         "--forward-mode=io",
         "--port-topology=paired",
         "--stats-period=1000",
         "--total-num-mbufs=16384",
+        # The driver wants room for a slot of its ring, whatever the MTU.
+        f"--mbuf-size={ring_slot(wire.mtu) + _HEADROOM}",
     ]
     child = Child(name, command, files, wire.appliance)
     try:
@@ -336,11 +346,16 @@ def _fill_processors(options: Options, running: _Running, files: Path) -> tuple[
     return (carried or [None])[0], (waited or [running.pings.end()])[0]
 
 
+def filling(size: int) -> int:
+    """How many allreduces of so many bytes fill a link for a few seconds, or can be done meanwhile."""
+    fitting = round(_FULL_LINK_SECONDS * _LINK_MBIT * 1e6 / (size * 8))
+    return min(max(4, fitting), _MOST_ALLREDUCES)
+
+
 def _fill_links(options: Options, running: _Running) -> tuple[list[str], Echoes, float]:
     """Allreduces that fill the workers' links: what went wrong, echoes beside them, and how full."""
     running.wire.shape(_LINK_MBIT)
-    seconds = options.bytes * 8 / (_LINK_MBIT * 1e6)
-    load = replace(Load.of(options, running.wire), allreduces=max(4, round(_FULL_LINK_SECONDS / seconds)))
+    load = replace(Load.of(options, running.wire), allreduces=filling(options.bytes))
     wanted = load.allreduces * options.workers
     waited: list[Echoes] = []
 

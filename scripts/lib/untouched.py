@@ -21,7 +21,9 @@ _ALL = 3
 _SECONDS = 2.0
 _TCP_BYTES = 8 << 20
 _TCP_SECONDS = 10.0
-_PATTERN = bytes(index * 37 & 0xFF for index in range(4000))
+_PATTERN = bytes(index * 37 & 0xFF for index in range(9216))
+# Of the data of a first fragment, at most; of all fragments but the last a multiple of eight.
+_FRAGMENT = 800
 
 
 def _ipv4(fragment: int, payload: bytes, protocol: int = 17) -> bytes:
@@ -35,11 +37,13 @@ def _ipv4(fragment: int, payload: bytes, protocol: int = 17) -> bytes:
     return head + struct.pack(">H", ~total & 0xFFFF) + ends + payload
 
 
-def _kinds(driver: str, mtu: int) -> dict[str, bytes]:
+def frames_to_pass(driver: str, mtu: int) -> dict[str, bytes]:
     """Frames by what they are."""
     ends = bytes.fromhex("0a00000000ca0a00000000c9")
     vlan, ip4, ip6 = b"\x81\x00\x00\x2a", b"\x08\x00", b"\x86\xdd"
-    udp = struct.pack(">HHHH", 7, 7, 1408, 0) + _PATTERN[:1400]
+    cut = min(_FRAGMENT, (mtu - 20) // 8 * 8)
+    data = _PATTERN[: min(1400, 2 * cut - 8)]
+    udp = struct.pack(">HHHH", 7, 7, 8 + len(data), 0) + data
     ipv6 = b"\x60\x00\x00\x00" + struct.pack(">HBB", 64, 17, 64) + b"\xfd" * 32 + _PATTERN[:64]
     kinds = {
         "an unknown protocol": ends + b"\x88\xb5" + _PATTERN[:100],
@@ -53,8 +57,8 @@ def _kinds(driver: str, mtu: int) -> dict[str, bytes]:
     if driver == "kernel":
         # net_af_packet has the kernel put fragments together, and knows one kind of tags.
         kinds |= {
-            "a first fragment": ends + ip4 + _ipv4(0x2000, udp[:800]),
-            "a last fragment": ends + ip4 + _ipv4(100, udp[800:]),
+            "a first fragment": ends + ip4 + _ipv4(0x2000, udp[:cut]),
+            "a last fragment": ends + ip4 + _ipv4(cut // 8, udp[cut:]),
             "an 802.1ad tag": ends + b"\x88\xa8\x00\x2a" + ip4 + _ipv4(0, _PATTERN[:64], 47),
             "QinQ": ends + b"\x88\xa8\x00\x2a" + vlan + ip6 + ipv6,
         }
@@ -66,7 +70,7 @@ def pass_untouched(wire: Wire, driver: str) -> tuple[list[str], int]:
     ends = ((wire.rack, "uplink"), (wire.server, "eth0"))
     left, right = (in_namespace(name, lambda at=at: _listen(at)) for name, at in ends)  # type: ignore[misc]
     lost = []
-    kinds = _kinds(driver, wire.mtu)
+    kinds = frames_to_pass(driver, wire.mtu)
     try:
         for what, frame in kinds.items():
             for way, (source, sink) in (("out", (left, right)), ("back", (right, left))):
