@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
+import shlex
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,9 +25,10 @@ from metrics import RESULTS, Accounting, Metrics
 from netns import APPLIANCE_ADDRESS, Network
 from option_checks import full_payload
 from options import Options
-from process import Child, Failure, Stop, run, say
+from process import Child, Failure, Stop, run, run_long, say
 
 _EXIT_SECONDS = 6.0
+_BUILD_SECONDS = 3600.0
 _RIGHT = re.compile(r"^rank (\d+): (\d+) of (\d+) sums are right$", re.MULTILINE)
 _OVERTOOK = re.compile(r"^rank \d+: the urgent sum came first (\d+) of \d+ times$", re.MULTILINE)
 _WAYS = re.compile(
@@ -50,22 +51,20 @@ slots_per_job = 64
 """
 
 
-def libraries(*, mpi: bool, optimised: bool = True) -> Path:
+def libraries(*, mpi: bool, optimised: bool = True, stop: Stop | None = None) -> Path:
     """Builds libpascaline, and with `mpi` the library for MPI; returns the directory."""
     command = [str(ROOT / "scripts/clients")]
     command += ([] if mpi else ["--no-mpi"]) + ([] if optimised else ["--dev"])
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
-        raise Failure("scripts/clients failed")
-    return Path(done.stdout.splitlines()[-1])
+    said = run_long(command, stop or Stop(_BUILD_SECONDS), "scripts/clients failed")
+    return Path(said.splitlines()[-1])
 
 
 def compiled(source: str, libraries: Path, program: Path, *more: str) -> Path:
     """Compiles an example with what pkg-config says, as a user does."""
     where = f"PKG_CONFIG_PATH={libraries / 'lib/pkgconfig'}"
-    flags = run("env", where, "pkg-config", "--cflags", "--libs", "pascaline").stdout.split()
+    flags = run("env", where, "pkg-config", "--cflags", "--libs", "pascaline").stdout
     words = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", *more, str(ROOT / source)]
-    run("cc", *words, *flags, "-o", str(program), timeout=60)
+    run("cc", *words, *shlex.split(flags), "-o", str(program), timeout=60)
     return program
 
 

@@ -56,8 +56,10 @@ def main(arguments: list[str]) -> int:
         plotted = options.mode == "olaf" and options.topology == "one"
         with_lab = plotted or options.loss > 0 or options.duplicate > 0 or options.reorder > 0
         binary = build.ready(stop, options.binary, with_lab=with_lab)
-        libraries = _libraries(options, binary)
+        libraries = _libraries(options, binary, stop)
         more = ["--libraries", str(libraries)] if libraries else []
+        # Another process knows of no signal that came before it.
+        stop.check()
         build.become_root(Path(__file__).resolve(), [*arguments, *more], binary)
         outcome = _show(options, binary, libraries, Stop(options.timeout))
     except Interrupted as interrupted:
@@ -89,11 +91,12 @@ _Outcome: TypeAlias = (
 )
 
 
-def _libraries(options: Options, binary: Path) -> Path | None:
+def _libraries(options: Options, binary: Path, stop: Stop) -> Path | None:
     """Those of scripts/clients, as optimised as the program is."""
     if options.client == "rust" or options.libraries:
         return options.libraries and options.libraries.resolve()
-    return clients.libraries(mpi=options.client == "mpi", optimised=binary.parent.name != "debug")
+    optimised = binary.parent.name != "debug"
+    return clients.libraries(mpi=options.client == "mpi", optimised=optimised, stop=stop)
 
 
 def _show(options: Options, binary: Path, libraries: Path | None, stop: Stop) -> _Outcome:

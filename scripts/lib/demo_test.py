@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import select
+import signal
+import tempfile
 import unittest
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import clients
 from appliance import last_error, with_room
+from build import ROOT
 from inline import filling
 from metrics import Metrics
 from olaf_parts import compare
 from options import parse
+from process import Interrupted, Stop, run, run_long
 from report import Outcome
 from untouched import frames_to_pass
 
@@ -98,6 +107,65 @@ class InLine(unittest.TestCase):
         assert filling(1 << 30) == 4
 
 
+class Signals(unittest.TestCase):
+    """A script that has been asked to end ends, whatever it is at."""
+
+    def setUp(self) -> None:
+        """Nobody has asked yet, and afterwards Ctrl-C ends the tests again."""
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for number in numbers:
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
+        patched = mock.patch.object(Stop, "_signum", None)
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def _interrupted(self, action: Any) -> bool:
+        try:
+            action()
+        except Interrupted as interrupted:
+            return interrupted.exit_code == 128 + signal.SIGTERM
+        return False
+
+    def test_a_signal_during_a_build_ends_what_comes_after_it(self) -> None:
+        """That has a clock, and so a `Stop`, of its own."""
+        Stop(60).check()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert self._interrupted(Stop(60).check)
+
+    def test_a_signal_ends_a_build_with_all_that_it_has_started(self) -> None:
+        """A script's compiler would go on by itself."""
+        stop = Stop(60)
+        with tempfile.TemporaryDirectory() as place:
+            pipe = Path(place) / "pipe"
+            os.mkfifo(pipe)
+            # Whoever has opened it keeps it open.
+            command = ["sh", "-c", f"exec 3>{pipe}; kill {os.getpid()}; sleep 60 & wait"]
+            reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+            assert self._interrupted(lambda: run_long(command, stop, "failed"))
+            ended = select.select([reader], [], [], 10)[0]
+            os.close(reader)
+            assert ended, "one of them still runs"
+
+
+class Blanks(unittest.TestCase):
+    """A clone may be anywhere."""
+
+    def test_a_program_is_compiled_in_a_path_with_blanks(self) -> None:
+        """By what the libraries' own file says of where they are."""
+        template = (ROOT / "capi/pascaline.pc.in").read_text()
+        with tempfile.TemporaryDirectory() as place:
+            libraries = Path(place) / "a clone"
+            (libraries / "lib/pkgconfig").mkdir(parents=True)
+            told = template.replace("@prefix@", str(libraries)).replace("@libdir@", f"{libraries}/lib")
+            (libraries / "lib/pkgconfig/pascaline.pc").write_text(told.replace("@version@", "1"))
+            with mock.patch.object(clients, "run", wraps=run) as ran:
+                ran.side_effect = lambda *words, **more: None if words[0] == "cc" else run(*words, **more)
+                clients.compiled("a.c", libraries, libraries / "a")
+            words = ran.call_args.args
+            assert f"-I{libraries}/include" in words, words
+            assert f"-L{libraries}/lib" in words, words
+
+
 class Errors(unittest.TestCase):
     """What the JSON says of an appliance that has ended by itself."""
 
@@ -140,10 +208,10 @@ class Asked(unittest.TestCase):
             "--topology two-level": "--lcores 2,--loss 1,--mode iswitch,--neighbour",
             "--inline": "--order rank,--lcores 2,--neighbour,--topology two-level",
         }
-        for run, options in cases.items():
+        for kind, options in cases.items():
             for option in options.split(","):
-                said = self._refused(f"{run} {option}")
-                assert "is not for" in said, (run, option, said)
+                said = self._refused(f"{kind} {option}")
+                assert "is not for" in said, (kind, option, said)
 
     def test_what_belongs_to_another_run_is_told(self) -> None:
         """Without that one."""

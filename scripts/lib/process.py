@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 POLL_SECONDS = 0.05
 LOG_TAIL_LINES = 15
@@ -49,15 +49,17 @@ class Stop:
     raised by a handler could strike between creating a thing and noting that it has to be removed.
     """
 
+    # Of all of them: a script may go on with another one, and was asked to end all the same.
+    _signum: ClassVar[int | None] = None
+
     def __init__(self, timeout: float) -> None:
-        self._signum: int | None = None
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(signum, self._remember)
 
     def _remember(self, signum: int, _frame: FrameType | None) -> None:
-        self._signum = signum
+        Stop._signum = signum
 
     def restart_clock(self) -> None:
         """What came before (a build, say) does not count against the time limit."""
@@ -114,6 +116,31 @@ def run(*command: str, check: bool = True, timeout: float = 10.0) -> subprocess.
     if check and done.returncode != 0:
         raise Failure(f"failed ({done.returncode}): {' '.join(command)}", done.stderr.strip())
     return done
+
+
+def run_long(command: Sequence[str], stop: Stop, failure: str) -> str:
+    """Runs a long command with its progress on our stderr, and returns its stdout.
+
+    A signal ends it, with all that it has started.
+    """
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=pipe, text=True, start_new_session=True
+    ) as child:
+        try:
+            while True:
+                stop.check()
+                try:
+                    output, _ = child.communicate(timeout=2 * POLL_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    continue
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGTERM)
+    if child.returncode != 0:
+        raise Failure(failure)
+    return output
 
 
 class Child:
