@@ -233,9 +233,6 @@ looking() { bounded 400 python3 -B scripts/lib/looking.py --binary "$target/rele
 # A made-up leak must fail the soak's judgement of memory, and what is no leak must not.
 soak_judgement() { python3 -B scripts/lib/soak_test.py; }
 
-# What scripts/demo decides before and after a run.
-demo_decisions() { python3 -B scripts/lib/demo_test.py; }
-
 soak() { bounded 300 python3 -B scripts/lib/soak.py --seconds 90 --binary "$target/release/pascaline"; }
 
 # No piece of the packet path takes over 5 % more instructions than docs/instructions.md has, and one that
@@ -281,7 +278,6 @@ all_steps() {
     step "config: the example is accepted" config_is_accepted
     step "config: a misspelt key is rejected with its place" misspelt_config_is_rejected
     step "demo: unknown options are rejected" demo_rejects_unknown_options
-    step "demo: options, memory and judgements" demo_decisions
     ports=true port_steps
     step "bench: what looking costs" looking
     step "soak: a leak fails its judgement" soak_judgement
