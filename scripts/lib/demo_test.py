@@ -19,7 +19,7 @@ from build import ROOT
 from inline import filling
 from metrics import Metrics
 from olaf_parts import compare
-from options import parse
+from options import EXAMPLES, parse
 from process import Interrupted, Stop, run, run_long
 from report import Outcome
 from untouched import frames_to_pass
@@ -234,6 +234,14 @@ class Asked(unittest.TestCase):
             "--multicast --ip6 --jobs 2 --reload",
         ):
             parse(words.split())
+
+    def test_the_examples_of_the_help_are_accepted(self) -> None:
+        """All of them."""
+        lines = [line for line in EXAMPLES.splitlines() if line.startswith("  scripts/demo")]
+        examples = [line.split("  ")[1] for line in lines]
+        assert len(examples) > 20
+        for example in examples:
+            parse(example.split(" | ")[0].split()[1:])
 
     def test_packets_that_no_link_takes_are_refused(self) -> None:
         """SwitchML's and Olaf's have one length; IPv6 has a least MTU."""

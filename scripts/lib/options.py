@@ -17,7 +17,7 @@ OUTSTANDING = 64
 # `default` says nothing in the configuration.
 POLICIES = ("default", "dsa", "atp", "switchml", "iswitch", "panama", "always", "coin")
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   scripts/demo                                       ten allreduces of 16 MiB by four workers
   scripts/demo --json | tail -n1 | python3 -m json.tool
@@ -114,7 +114,7 @@ def parse(arguments: list[str]) -> Options:
     parser = argparse.ArgumentParser(
         prog="scripts/demo",
         description="Workers in network namespaces allreduce tensors through a DPDK appliance on veth ports.",
-        epilog=_EXAMPLES,
+        epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
