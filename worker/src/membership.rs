@@ -198,14 +198,15 @@ impl Join {
     }
 
     /// For drivers: packets do not get to the appliance, says a host on the way or this one's kernel. Where
-    /// somebody refuses them, and goes on doing so, joining fails.
+    /// somebody refuses them, and goes on doing so, the next appliance has its turn; without one joining
+    /// fails.
     pub fn note_unreachable(&mut self, now: Duration, report: Unreachable) {
         self.way.reported(now, report);
     }
 
     /// A request to send, if one is due.
     pub fn poll_transmit(&mut self, now: Duration) -> Option<&[u8]> {
-        if self.places.turn(now, false) {
+        if self.places.turn(now, false, self.way.closes()) {
             (self.told, self.cookie, self.way) = (Told::NOTHING, 0, Way::default());
             self.path = self.path.map(|_| Path::of(self.identity.payload));
             self.requests.outdate();
@@ -351,14 +352,17 @@ impl Join {
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
         let inquiry = self.joined.and_then(|_| self.inquiry.poll_timeout());
-        let due = [self.way.closes(), inquiry, self.places.poll_timeout(false)].into_iter().flatten();
+        let due = [self.way.closes(), inquiry, self.places.poll_timeout(false, self.way.closes())]
+            .into_iter()
+            .flatten();
         due.fold(self.asking.poll_timeout(), Duration::min)
     }
 
     /// The failure, if the deadline has passed.
     #[must_use]
     pub fn handle_timeout(&self, now: Duration) -> Option<JoinFailure> {
-        if self.way.is_closed(now) {
+        // Others may let it through.
+        if self.way.is_closed(now) && !self.places.has_others() {
             return Some(self.no_answer(now));
         }
         self.asking.is_over(now).then(|| self.failure(now))

@@ -3,8 +3,8 @@
 //! The list is the same at all ranks of a job, and so are its rules (protocol, section 9, "Backup
 //! appliances"):
 //!
-//! 1. Where nothing at all is heard for [`SILENCE`] while there is something to ask, the next one has its
-//!    turn.
+//! 1. Where nothing at all is heard for [`SILENCE`] while there is something to ask, or what is sent is
+//!    [refused](crate::way::CLOSED) on the way, the next one has its turn.
 //! 2. Who waits at a backup to be told to go looks after the others each [`STAY`]: they may be where it came
 //!    from, and that one may only have been slow.
 //! 3. Who is back among the others, or has been told to go somewhere else, may have been told to go where it
@@ -116,28 +116,39 @@ impl Places {
         self.go(now, self.home, false);
     }
 
-    /// When to turn to another one, as things stand: `admitted` in a generation here, or not.
-    pub(crate) fn poll_timeout(&self, admitted: bool) -> Option<Duration> {
-        if self.count == 1 {
+    /// Whether there is another one to turn to.
+    pub(crate) const fn has_others(&self) -> bool {
+        self.count > 1
+    }
+
+    /// When nobody can be taken to be here any more: after a silence, or once the way `closes`.
+    fn gone(&self, closes: Option<Duration>) -> Option<Duration> {
+        let silent = self.asked.map(|asked| asked.saturating_add(self.silence));
+        silent.into_iter().chain(closes).min()
+    }
+
+    /// When to turn to another one, as things stand: `admitted` in a generation here, or not. The way here
+    /// `closes` where somebody refuses what is sent.
+    pub(crate) fn poll_timeout(&self, admitted: bool, closes: Option<Duration>) -> Option<Duration> {
+        if !self.has_others() {
             return None;
         }
-        let silent = self.asked.map(|asked| asked.saturating_add(self.silence));
         let elsewhere = self.joined & !(1 << self.at) != 0;
         let waits = elsewhere || !admitted && !self.is_home();
         // Where two appliances have told ranks to go, they come together at the one that comes first.
         let stay = if admitted && self.at == 0 { 3 * STAY } else { STAY };
         let stays = waits.then(|| self.since.saturating_add(stay));
-        silent.into_iter().chain(stays).min()
+        self.gone(closes).into_iter().chain(stays).min()
     }
 
     /// Turns to another one, if it is time to. True if it is.
-    pub(crate) fn turn(&mut self, now: Duration, admitted: bool) -> bool {
-        if self.poll_timeout(admitted).is_none_or(|due| now < due) {
+    pub(crate) fn turn(&mut self, now: Duration, admitted: bool, closes: Option<Duration>) -> bool {
+        if self.poll_timeout(admitted, closes).is_none_or(|due| now < due) {
             return false;
         }
-        let silent = self.asked.is_some_and(|asked| asked.saturating_add(self.silence) <= now);
+        let gone = self.gone(closes).is_some_and(|gone| gone <= now);
         let after = |step: usize| (self.at + step) % self.count;
-        let (next, looks) = match (silent, admitted) {
+        let (next, looks) = match (gone, admitted) {
             _ if self.looks => (self.home, false),
             (false, true) => {
                 let joined = (1..self.count).map(after).find(|place| self.joined & 1 << place != 0);

@@ -14,14 +14,15 @@ const FAREWELLS: u8 = 2;
 
 impl Session {
     /// For drivers: packets do not get to the appliance, says a host on the way or this one's kernel. Where
-    /// somebody refuses them, and goes on doing so while nothing else is heard, the operation fails.
+    /// somebody refuses them, and goes on doing so while nothing else is heard, the next appliance has its
+    /// turn; without one the operation fails.
     pub fn note_unreachable(&mut self, now: Duration, report: Unreachable) {
         self.counters.unreachable += 1;
         self.way.reported(now, report);
     }
 
     /// For drivers: this host has let packets go; or it has `kept` all that were to go, by a filter or a
-    /// route of its own. Where it goes on with that, the operation fails, whatever is heard.
+    /// route of its own. Where it goes on with that, it is as if it were refused, whatever is heard.
     pub fn note_left(&mut self, now: Duration, kept: bool) {
         self.way.left_here(now, kept);
     }

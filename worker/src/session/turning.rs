@@ -33,12 +33,13 @@ impl Session {
     /// When to turn, if nothing changes.
     pub(super) fn next_turn(&self) -> Option<Duration> {
         let waits = self.operation.is_some() || self.commanding.is_some() || self.leaving.is_some();
-        if waits { self.places.poll_timeout(self.rejoin.is_none()) } else { None }
+        if waits { self.places.poll_timeout(self.rejoin.is_none(), self.way.closes()) } else { None }
     }
 
     /// Turns to another appliance, if it is time to.
     pub(super) fn turn(&mut self, now: Duration) {
-        if self.next_turn().is_some() && self.places.turn(now, self.rejoin.is_none()) {
+        let closes = self.way.closes();
+        if self.next_turn().is_some() && self.places.turn(now, self.rejoin.is_none(), closes) {
             self.arrive(now);
         }
     }

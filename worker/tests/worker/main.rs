@@ -24,6 +24,7 @@ mod payloads;
 mod pipeline;
 mod priority;
 mod rank;
+mod refused;
 mod requests;
 mod resume;
 mod simulation;
