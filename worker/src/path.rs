@@ -1,7 +1,8 @@
 //! Whether packets of full size get through to the appliance and back, found out while joining.
 //!
 //! A Join may be padded with zeros, and the Ack to it is as long. So the first one is as long as a full
-//! packet: if its Ack is, too, such packets get through, and nothing has been lost by asking. If not, long
+//! packet, or as a Join can be: if its Ack is, too, such packets get through, and nothing has been lost by
+//! asking. Longer ones are not looked at: the ranks seldom agree on any. If its Ack is not as long, long
 //! and short Joins take turns, and where short ones are answered and long ones are not, shorter packets are
 //! tried. Until it is known the Joins only ask, so that a rank counts with a payload that gets through.
 
@@ -15,6 +16,10 @@ use crate::probe::COMMON;
 /// Long Joins in a row without an Ack as long, after which packets of this length are given up if a short
 /// Join was answered.
 const TRIES: u8 = 4;
+
+/// Payload bytes of a packet that is as long as the longest Join.
+#[expect(clippy::cast_possible_truncation, reason = "that of jumbo frames")]
+const LONGEST: u16 = (control::LEN + control::MAX_PADDING) as u16;
 
 /// Packets did not get through, and shorter ones are sent instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +35,8 @@ impl fmt::Display for Shortened {
         let Self { lost, payload } = self;
         write!(
             f,
-            "packets with {lost} payload bytes do not get through to the appliance and back, though both \
-             ends' MTUs allow them: going on with {payload}. Raise the MTU in between, or let ICMP through"
+            "packets with {lost} payload bytes do not get through to the appliance and back: going on with \
+             {payload}. The appliance's port (`mtu`) or something in between takes no longer ones"
         )
     }
 }
@@ -54,7 +59,7 @@ pub(crate) struct Path {
 impl Path {
     /// Nothing is known yet.
     pub(crate) const fn of(payload: u16) -> Self {
-        let open = payload as usize <= control::LEN || payload as usize > control::LEN + control::MAX_PADDING;
+        let open = payload as usize <= control::LEN;
         Self { payload, open, lost: 0, short: false, long: true, news: None }
     }
 
@@ -68,6 +73,11 @@ impl Path {
         self.payload
     }
 
+    /// Payload bytes of a packet that is as long as a long Join.
+    fn tried(&self) -> u16 {
+        self.payload.min(LONGEST)
+    }
+
     /// Tries shorter packets, if those do not get through. True if it does now.
     pub(crate) fn shorten(&mut self) -> bool {
         if self.open || self.lost < TRIES || !self.short {
@@ -77,7 +87,7 @@ impl Path {
             self.open = true;
             return false;
         };
-        let lost = self.news.map_or(self.payload, |news| news.lost);
+        let lost = self.news.map_or(self.tried(), |news| news.lost);
         *self = Self { news: Some(Shortened { lost, payload }), ..Self::of(payload) };
         true
     }
@@ -90,12 +100,12 @@ impl Path {
             return 0;
         }
         self.lost = self.lost.saturating_add(1);
-        usize::from(self.payload) - control::LEN
+        usize::from(self.tried()) - control::LEN
     }
 
     /// The Ack to a Join has come, in a datagram of `datagram` bytes. True if that opens the path.
     pub(crate) fn answered(&mut self, datagram: usize) -> bool {
-        let long = datagram >= CONTROL_LEN - control::LEN + usize::from(self.payload);
+        let long = datagram >= CONTROL_LEN - control::LEN + usize::from(self.tried());
         self.short |= !long;
         let opens = long && !self.open;
         self.open |= long;

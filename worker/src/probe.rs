@@ -9,7 +9,7 @@
 use core::fmt;
 
 /// Lengths that are tried: that of a full packet, and shorter ones.
-pub(crate) const LENGTHS: usize = 4;
+pub(crate) const LENGTHS: usize = 6;
 /// Full packets do not get through once so many in a row were not answered ...
 const TRIES: u8 = 4;
 /// ... and of those of another length this part was, in quarters: the appliance does not answer each of them.
@@ -18,8 +18,11 @@ const ANSWERED: u8 = 3;
 const FAR: u32 = 1 << 30;
 /// Added to the epoch: no generation of the near past or future.
 pub(crate) const EPOCH_AWAY: u8 = 0x80;
-/// Payloads of packets that fit into MTUs that there are: 9,000, 1,500, 1,400 (tunnels), 1,280 (IPv6), 576.
-pub(crate) const COMMON: [u16; 5] = [8896, 1408, 1344, 1216, 512];
+/// Payloads of packets that fit into MTUs that there are: 9,000, 1,500, 1,400 (tunnels; over IPv4, then over
+/// IPv6), 1,280 (likewise), 576.
+pub(crate) const COMMON: [u16; 7] = [8896, 1408, 1344, 1280, 1216, 1152, 512];
+/// Those of them that probes have: each costs a refusal, and their user is only told what gets through.
+const PROBED: [u16; 5] = [8896, 1408, 1344, 1152, 512];
 
 /// Which payload lengths get through to the appliance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +67,7 @@ impl Probes {
     /// Begins anew, for packets of this payload length.
     pub(crate) fn begin(&mut self, full: u16, una: u32) {
         *self = Self { base: una.wrapping_add(FAR), ..Self::default() };
-        let shorter = COMMON.into_iter().chain([8]).filter(|&length| length < full);
+        let shorter = PROBED.into_iter().chain([8]).filter(|&length| length < full);
         for (place, length) in self.lengths.iter_mut().zip([full].into_iter().chain(shorter)) {
             *place = length;
         }

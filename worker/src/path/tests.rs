@@ -22,6 +22,7 @@ fn over(payload: u16, up: u16, down: u16) -> (u16, Option<Shortened>, usize) {
 fn a_path_that_takes_full_packets_costs_no_join() {
     assert_eq!(over(1408, 1408, 1408), (1408, None, 1));
     assert_eq!(over(8896, 8960, 8960), (8896, None, 1));
+    assert_eq!(over(9160, 9160, 9160), (9160, None, 1), "as far as a Join can tell");
     assert_eq!(over(48, 48, 48), (48, None, 0));
     assert_eq!(over(8, 8, 8), (8, None, 0));
 }
@@ -32,7 +33,9 @@ fn a_path_that_takes_shorter_ones_one_way_or_both_shortens_them() {
     for (up, down) in [(1448, 8960), (8960, 1448), (1448, 1448)] {
         assert_eq!(over(8896, up, down), (1408, shortened(8896, 1408), 8));
     }
-    assert_eq!(over(1408, 1300, 1408), (1216, shortened(1408, 1216), 15));
+    assert_eq!(over(1408, 1300, 1408), (1280, shortened(1408, 1280), 15));
+    assert_eq!(over(9160, 8930, 8930), (8896, shortened(8960, 8896), 8), "more than a Join can be");
+    assert_eq!(over(65_280, 1448, 1448), (1408, shortened(8960, 1408), 15));
     assert_eq!(over(1024, 600, 600), (512, shortened(1024, 512), 8));
 }
 

@@ -27,7 +27,8 @@ fn a_path_that_takes_none_says_nothing_about_lengths() {
 #[test]
 fn a_path_that_takes_short_ones_is_told_with_the_longest_that_gets_through() {
     assert_eq!(over(8896, 1448), Some(Passage { lost: 8896, through: 1408 }));
-    assert_eq!(over(1408, 1300), Some(Passage { lost: 1408, through: 1216 }));
+    assert_eq!(over(1408, 1300), Some(Passage { lost: 1408, through: 1152 }));
+    assert_eq!(over(1408, 600), Some(Passage { lost: 1408, through: 512 }));
     assert_eq!(over(1024, 600), Some(Passage { lost: 1024, through: 512 }));
     assert_eq!(over(1024, 100), Some(Passage { lost: 1024, through: 8 }));
 }
@@ -61,4 +62,17 @@ fn what_answers_something_else_is_no_answer() {
     assert!(!probes.answers(FAR), "nothing was sent");
     probes.next();
     assert!(probes.answers(FAR) && !probes.answers(0) && !probes.answers(FAR + 9));
+}
+
+#[test]
+fn each_usual_mtu_has_a_length_that_fits_by_either_ip() {
+    use crate::way::largest_payload;
+    // Over IPv6 no MTU is below 1,280.
+    for (mtu, by) in [(9000, 2), (1500, 2), (1400, 2), (1280, 2), (576, 1)] {
+        for ipv6 in [false, true].into_iter().take(by) {
+            let most = largest_payload(mtu, ipv6);
+            let found = COMMON.into_iter().map(usize::from).find(|&length| length <= most).unwrap_or(0);
+            assert!(most - found < 96, "{mtu} takes {most}, and {found} is tried");
+        }
+    }
 }

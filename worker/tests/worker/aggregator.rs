@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use pascaline_buffer::combine::Kernels;
-use pascaline_wire::control::Control;
+use pascaline_wire::control::{self, Control};
 use pascaline_wire::trailer::Bitmap;
-use pascaline_wire::{Element, Flags, Header, Kind, Trailer};
+use pascaline_wire::{Element, Flags, Header, Kind, Trailer, header};
 
 use crate::adversary::{Conditions, chance};
 use crate::job::{Job, OnDeath};
@@ -60,11 +60,15 @@ impl Aggregator {
         assert_eq!(header.fan_in, self.job.ranks);
         let epoch = self.job.epoch;
         if header.kind == Kind::Control {
-            let answer = self.job.control(&header, &Control::parse(body).expect("control"));
+            let (rank, mut answer) = self.job.control(&header, &Control::parse(body).expect("control"));
+            // An answer without a trailer is as long as what was asked.
+            if answer.len() == header::LEN + control::LEN {
+                answer.resize(datagram.len(), 0);
+            }
             if self.job.epoch != epoch {
                 self.entries.clear();
             }
-            return vec![answer];
+            return vec![(rank, answer)];
         }
         if let Some(refusal) = self.job.refusal(&header) {
             return vec![refusal];

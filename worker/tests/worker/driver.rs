@@ -41,7 +41,7 @@ impl Appliance {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let mut peers = BTreeMap::new();
-            let mut buffer = [0; 4096];
+            let mut buffer = vec![0; 1 << 16];
             while !stopped.load(Ordering::Relaxed) {
                 let Ok((length, peer)) = socket.recv_from(&mut buffer) else { continue };
                 let (header, _) = Header::parse(&buffer[..length]).unwrap();
