@@ -33,6 +33,9 @@ pub(super) const PLACES: usize = 32;
 /// Bytes of each: the longest datagram over IPv4 or IPv6, in whole cache lines.
 pub(super) const PLACE: usize = 65_536;
 
+/// The most room that can be asked for. The kernel doubles it, as a number of 32 bits with a sign.
+const MOST_ROOM: usize = 0x3fff_ffff;
+
 /// What lies in a place: so many bytes, of datagrams that are so long, but for the last one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Received {
@@ -138,6 +141,7 @@ impl Socket {
     /// Makes room for so many bytes each way, if the system allows. Only root may exceed its limits; whatever
     /// is granted is taken, since a small buffer costs retransmissions only.
     pub(super) fn make_room(&self, bytes: usize) {
+        let bytes = bytes.min(MOST_ROOM);
         for udp in core::iter::once(&self.udp).chain(&self.others) {
             if setsockopt(udp, sockopt::RcvBufForce, &bytes).is_err() {
                 let _ = setsockopt(udp, sockopt::RcvBuf, &bytes);

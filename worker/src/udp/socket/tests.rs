@@ -69,3 +69,16 @@ fn who_refuses_is_told_beside_marks() {
         assert_eq!(socket.report().map(|report| report.obstacle), Some(Obstacle::NothingListens), "{peer}");
     }
 }
+
+#[test]
+fn more_room_than_the_kernel_can_count_is_as_much_as_it_can() {
+    let socket = Socket::open(None, "127.0.0.1:9".parse().unwrap()).unwrap();
+    let granted = |bytes| {
+        socket.make_room(bytes);
+        nix::sys::socket::getsockopt(&socket.udp, sockopt::RcvBuf).unwrap()
+    };
+    let usual = granted(1 << 16);
+    for bytes in [1 << 31, 1 << 32, usize::MAX] {
+        assert!(granted(bytes) >= usual, "{bytes}");
+    }
+}
