@@ -183,6 +183,11 @@ impl Join {
         self
     }
 
+    /// For drivers: the appliance that it has turned to, for texts alone.
+    pub const fn turned_to(&mut self, appliance: SocketAddr) {
+        self.appliance = Some(appliance);
+    }
+
     /// Turns to one of several appliances.
     #[must_use]
     pub const fn among(mut self, places: Places) -> Self {

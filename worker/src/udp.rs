@@ -316,14 +316,28 @@ pub enum JoinError {
         source: io::Error,
     },
     /// The appliance rejected the worker, or time ran out.
-    #[error("joining at {appliance} failed: {failure}")]
+    #[error("joining at {appliance} failed{}: {failure}", AsAt(.others))]
     Failed {
-        /// The appliance.
+        /// The appliance, the latest one of several.
         appliance: SocketAddr,
+        /// Where none has answered: the other ones that were asked.
+        others: Vec<SocketAddr>,
         /// Why.
         #[source]
         failure: JoinFailure,
     },
+}
+
+/// Where the same has failed, behind the first one.
+struct AsAt<'a>(&'a [SocketAddr]);
+
+impl fmt::Display for AsAt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, other) in self.0.iter().enumerate() {
+            write!(f, "{} {other}", if at == 0 { ", as at" } else { "," })?;
+        }
+        Ok(())
+    }
 }
 
 /// Why a command of a member had no effect, or none that is known of.

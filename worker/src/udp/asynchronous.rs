@@ -179,7 +179,11 @@ impl AsyncWorker {
         let hooks = (None, config.interrupt);
         let membership = handshake((&socket, &[]), &mut join, origin, &mut buffer, hooks)
             .map_err(io("cannot use the UDP socket"))?
-            .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
+            .map_err(|failure| JoinError::Failed {
+                appliance: config.appliance,
+                others: Vec::new(),
+                failure,
+            })?;
         let settings = Settings {
             floats: config.floats,
             outstanding: config.outstanding,

@@ -13,8 +13,8 @@ use super::outgoing::Cutting;
 use super::socket::{PLACE, PLACES, Socket};
 use super::transfer::Transfer;
 use super::worker::{handshake, session_number};
-use super::{Config, JoinError, Notice};
-use crate::membership::Join;
+use super::{Config, ConfigError, JoinError, Notice};
+use crate::membership::{Join, JoinFailure};
 use crate::places::Places;
 use crate::session::{Event, Session};
 
@@ -55,11 +55,11 @@ impl Tree {
         let hooks = (config.notice, config.interrupt);
         let membership = handshake((&socket, &peers), &mut join, origin, &mut buffer, hooks)
             .map_err(io("cannot use the UDP socket"))?
-            .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
+            .map_err(|failure| failed(&peers, join.places().at(), failure))?;
         let payload = membership.identity.payload;
         let stride = usize::from(payload).max(control::LEN) + header::LEN + trailer::MAX_LEN;
         // The system accounts for about twice a small packet's length.
-        let room = usize::from(spread) * stride * 4;
+        let room = usize::from(membership.spread) * stride * 4;
         socket.make_room(room);
         let place = join.places().at();
         let appliance = peers.get(place).map_or(config.appliance, |peer| peer.0);
@@ -130,6 +130,17 @@ impl Tree {
             event: None,
             full_batches: 0,
         }
+    }
+}
+
+/// Why it could not join, and where: at the appliance that said so, or at all if none has answered.
+fn failed(peers: &[Peer], at: usize, failure: JoinFailure) -> JoinError {
+    let address = |place: usize| peers.get(place).map(|peer| peer.0);
+    let silent = matches!(failure, JoinFailure::NoAnswer { .. });
+    let others = (0..peers.len()).filter(|&place| silent && place != at).filter_map(address).collect();
+    match address(at) {
+        Some(appliance) => JoinError::Failed { appliance, others, failure },
+        None => JoinError::Config(ConfigError::NoAppliance { tree: 0 }),
     }
 }
 

@@ -354,6 +354,7 @@ pub(super) fn handshake(
                 && let Some(&(appliance, ports)) = peers.get(turned)
             {
                 transient(socket.turn_to(appliance, ports))?;
+                join.turned_to(appliance);
             }
             transient(socket.send(&request))?;
         }

@@ -1,5 +1,6 @@
 //! Backup appliances, over loopback sockets.
 
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use pascaline_worker::udp::ConfigError;
@@ -7,7 +8,7 @@ use pascaline_worker::{Config, Left, Worker};
 
 use crate::adversary::Conditions;
 use crate::aggregator::Aggregator;
-use crate::driver::{Appliance, JOB, RANKS};
+use crate::driver::{Appliance, JOB, RANKS, refusing};
 
 fn appliance(epoch: u8) -> Appliance {
     let mut aggregator = Aggregator::new(JOB, RANKS, 64);
@@ -62,6 +63,29 @@ fn who_finds_nobody_at_the_first_one_joins_at_the_backup() {
     let config = first.config(0);
     drop(first);
     assert_eq!(at_two(None, &config, &second), [0; RANKS as usize], "it has joined there");
+}
+
+#[test]
+fn a_refusal_names_who_has_refused_and_silence_all_who_were_asked() {
+    // Nobody reads these.
+    let silent = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let at = silent.each_ref().map(|socket| socket.local_addr().unwrap());
+    let second = refusing();
+    let told = |backups| {
+        let (silence, join_deadline) = (Duration::from_millis(50), Duration::from_millis(250));
+        let config = Config { backups, silence, join_deadline, ..Config::new(at[0], JOB, 0, RANKS) };
+        Worker::join(config).unwrap_err().to_string()
+    };
+    let refused = second.config(0).appliance;
+    let text = told(vec![refused]);
+    assert!(text.starts_with(&format!("joining at {refused} failed: ")), "{text}");
+    let text = told(vec![at[1]]);
+    let orders = [(at[0], at[1]), (at[1], at[0])];
+    let tells = |&(last, other): &(SocketAddr, SocketAddr)| {
+        text.starts_with(&format!("joining at {last} failed, as at {other}: no answer in "))
+            && text.contains(&format!("is {} its `udp_port`", last.port()))
+    };
+    assert!(orders.iter().any(tells), "{text}");
 }
 
 #[test]

@@ -273,9 +273,9 @@ fn losses_and_forgotten_results_are_recovered() {
     assert!(resent.iter().all(|&resent| resent > 0), "{resent:?}");
 }
 
-#[test]
-fn a_refusal_names_both_numbers() {
-    let appliance = Appliance::serve("127.0.0.1:0", |datagram| {
+/// One whose job has four ranks.
+pub(crate) fn refusing() -> Appliance {
+    Appliance::serve("127.0.0.1:0", |datagram| {
         let (header, body) = Header::parse(datagram).unwrap();
         let request = Control::parse(body).unwrap();
         let ack = Control {
@@ -287,8 +287,12 @@ fn a_refusal_names_both_numbers() {
             ..request
         };
         vec![(header.rank, packet(&header, &ack.to_bytes()))]
-    });
-    let error = Worker::join(appliance.config(0)).unwrap_err();
+    })
+}
+
+#[test]
+fn a_refusal_names_both_numbers() {
+    let error = Worker::join(refusing().config(0)).unwrap_err();
     let expected = Rejection { job: JOB, rank: 0, expected: 4, got: 3, reason: Reason::RankCount };
     assert!(matches!(&error, JoinError::Failed { failure: JoinFailure::Rejected(r), .. } if *r == expected));
     assert!(error.to_string().ends_with("job 3 has 4 ranks, this worker was started with 3"), "{error}");
