@@ -12,8 +12,9 @@ use pascaline_dpdk::{
     Eal, Mbuf, Mempool, PoolConfig, Port, PortConfig, RxQueue, Started, StartedPort, TxQueue,
 };
 use pascaline_wire::{Address, Mac, control, header, trailer};
+use pascaline_worker::membership::FAREWELLS;
 use pascaline_worker::session::Transmit;
-use pascaline_worker::{Config, Event, Join, Membership, Session};
+use pascaline_worker::{Config, Event, Join, Membership, Notice, Session};
 
 use crate::config::{DpdkConfig, DpdkJoinError};
 use crate::host::{Ends, Heard, Host};
@@ -143,16 +144,22 @@ impl Link {
         &mut self,
         join: &mut Join,
         origin: Instant,
+        notice: Option<Notice>,
     ) -> Result<Membership, pascaline_worker::JoinFailure> {
         loop {
             let now = origin.elapsed();
             if let Some(failure) = join.handle_timeout(now) {
+                for farewell in (0..FAREWELLS).filter_map(|_| join.farewell()) {
+                    self.say(&farewell);
+                }
+                self.empty();
                 return Err(failure);
             }
-            if let Some(request) = join.poll_transmit(now)
-                && let Some((head, body)) = request.split_first_chunk::<{ header::LEN }>()
-            {
-                self.make(head, &[body]);
+            if let Some(notice) = notice {
+                notice.of_join(join, now);
+            }
+            if let Some(request) = join.poll_transmit(now) {
+                self.say(request);
             }
             self.flush();
             let mut end = None;
@@ -162,6 +169,9 @@ impl Link {
                 }
             });
             if let Some(end) = end {
+                if let (Some(Notice(tell)), Some(shortened)) = (notice, join.shortened()) {
+                    tell(&shortened);
+                }
                 return end;
             }
             self.rest(PATIENCE);
@@ -206,10 +216,12 @@ impl Link {
         write(&self.host, packet, &transmit.header, transmit.psn(), &parts)
     }
 
-    /// A frame from its datagram's parts.
-    fn make(&mut self, head: &[u8; header::LEN], parts: &[&[u8]]) {
+    /// A frame from its datagram, which is about no PSN.
+    fn say(&mut self, datagram: &[u8]) {
         let host = self.host.clone();
-        self.put(|packet| write(&host, packet, head, None, parts));
+        if let Some((head, body)) = datagram.split_first_chunk() {
+            self.put(|packet| write(&host, packet, head, None, &[body]));
+        }
     }
 
     /// One frame to be sent; none without a buffer, or without room among those that wait.
@@ -230,6 +242,11 @@ impl Link {
     /// Sends all that the session has to send, even if the ring is full at first.
     pub(crate) fn finish(&mut self, session: &mut Session, now: Duration, tensor: &[u8]) {
         self.send(session, now, tensor);
+        self.empty();
+    }
+
+    /// Sends what waits, even if the ring is full at first.
+    fn empty(&mut self) {
         for _ in 0..1000 {
             if self.pending.is_empty() {
                 return;

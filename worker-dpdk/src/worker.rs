@@ -9,7 +9,7 @@ use pascaline_worker::element::DType;
 use pascaline_worker::narrow::{self, Narrowing};
 use pascaline_worker::{
     AllreduceError, Collective, Config, CongestionControl, Counters, Departure, Element, Event, Hints, Join,
-    Left, Membership, Notice, Op, Report, Request, Session,
+    Left, Membership, Op, Report, Request, Session,
 };
 use zerocopy::IntoBytes as _;
 
@@ -98,11 +98,8 @@ impl Dpdk {
         );
         let mut join = if flexible { join.flexible() } else { join }.at(config.appliance);
         let membership = link
-            .handshake(&mut join, origin)
+            .handshake(&mut join, origin, config.notice)
             .map_err(|failure| DpdkJoinError::Failed { appliance: config.appliance, failure })?;
-        if let (Some(Notice(tell)), Some(shortened)) = (config.notice, join.shortened()) {
-            tell(&shortened);
-        }
         let mut session = Session::new(membership, config.in_flight).at(config.appliance);
         if let Some(control) = config.congestion {
             session = session.controlled(control);
@@ -183,6 +180,9 @@ impl DpdkWorker {
                 // Before the tensor goes back to its owner.
                 self.link.finish(&mut self.session, self.origin.elapsed(), tensor);
                 return event;
+            }
+            if let Some(notice) = self.config.notice.filter(|_| heard == 0) {
+                notice.of_session(&mut self.session, self.origin.elapsed());
             }
             idle = if heard == 0 { idle.saturating_add(1) } else { 0 };
             self.link.rest(idle);

@@ -24,6 +24,8 @@ use crate::way::{Check, Unreachable, Way};
 pub const FIRST_INTERVAL: Duration = Duration::from_millis(20);
 /// The longest.
 pub const LAST_INTERVAL: Duration = Duration::from_millis(100);
+/// How often a worker that has not joined says that it gives up: nobody asks for an answer.
+pub const FAREWELLS: usize = 2;
 
 /// The generation that a Join names, so that it counts in no other: one that was overtaken by events must not
 /// complete a generation for a worker that is no more.
@@ -253,8 +255,8 @@ impl Join {
         if path.is_open() { self.told } else { Told::NOTHING }
     }
 
-    /// Says that this worker has given up, if the appliance may count it as joined: to be sent after a
-    /// failure, so that the next run's workers do not meet its ghost.
+    /// Says that this worker has given up, if the appliance may count it as joined: to be sent
+    /// [twice](FAREWELLS) after a failure, so that the next run's workers do not meet its ghost.
     pub fn farewell(&mut self) -> Option<[u8; CONTROL_LEN]> {
         let epoch = self.joined.and(self.told.epoch())?;
         let header = self.identity.header(Kind::Control, Element::F32_SUM, self.requests.next(), epoch);

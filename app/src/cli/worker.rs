@@ -185,6 +185,8 @@ pub(crate) enum Progress {
     Lines,
 }
 
+/// Tells what a worker has to say while it waits.
+const WARNING: Notice = Notice(|text| eprintln!("warning: {text}"));
 const FAILED: u8 = 1;
 const REFUSED: u8 = 2;
 
@@ -262,7 +264,7 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliances: Appliances)
         join_deadline: args.join_deadline,
         deadline: args.deadline,
         accept_partial: !args.refuse_partial,
-        notice: Some(Notice(|text| eprintln!("warning: {text}"))),
+        notice: Some(WARNING),
         ..args.who.config(appliances)
     };
     let mut worker = match Member::join(config, &args.driver) {

@@ -12,7 +12,7 @@ use nix::poll::PollFlags;
 use super::socket::{BATCH, Socket};
 use super::transfer::transient;
 use super::worker::{handshake, session_number, unix_ns};
-use super::{Config, ConfigError, Interrupt, JoinError};
+use super::{Config, ConfigError, Interrupt, JoinError, Notice};
 use crate::asynchronous::session::MOST_OUTSTANDING;
 use crate::asynchronous::{
     AsyncCounters, AsyncSession, Initial, JUMBO_MTU, Policy, Push, PushError, Settings, most_floats,
@@ -49,6 +49,8 @@ pub struct AsyncConfig {
     pub patience: Duration,
     /// How long a worker that leaves waits for the others, 500 ms by default.
     pub linger: Duration,
+    /// As [`Config::notice`], while it joins.
+    pub notice: Option<Notice>,
     /// As [`Config::interrupt`].
     pub interrupt: Option<Interrupt>,
 }
@@ -71,6 +73,7 @@ impl AsyncConfig {
             join_deadline: Duration::from_secs(30),
             patience: Duration::from_secs(10),
             linger: Duration::from_millis(500),
+            notice: None,
             interrupt: None,
         }
     }
@@ -176,7 +179,7 @@ impl AsyncWorker {
         let identity = Identity { job, rank, ranks, payload };
         let join = Join::new(identity, session_number(), 1, Duration::ZERO, config.join_deadline);
         let mut join = join.at(config.appliance);
-        let hooks = (None, config.interrupt);
+        let hooks = (config.notice, config.interrupt);
         let membership = handshake((&socket, &[]), &mut join, origin, &mut buffer, hooks)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| JoinError::Failed {

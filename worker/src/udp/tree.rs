@@ -243,7 +243,8 @@ impl Ride<'_> {
     }
 
     /// Tells the user what there is to tell.
-    pub(super) fn tell(&mut self, Notice(tell): Notice) {
+    pub(super) fn tell(&mut self, notice: Notice) {
+        let Notice(tell) = notice;
         if let Some(why) = self.transfer.news() {
             tell(&format_args!("packets are sent one by one, which takes more processor time: {why}"));
         }
@@ -253,9 +254,7 @@ impl Ride<'_> {
         if let Some(unheard) = self.session.unheard() {
             tell(&unheard);
         }
-        if let Some(progress) = self.session.stalled(self.origin.elapsed()) {
-            tell(&format_args!("an allreduce does not get on: {progress}"));
-        }
+        notice.of_session(self.session, self.origin.elapsed());
     }
 
     /// The end of what was under way here, once, after its last packets have been sent: then the tensor may

@@ -19,15 +19,13 @@ use crate::collective::Collective;
 use crate::counters::Counters;
 use crate::element::Element;
 use crate::identity::Membership;
-use crate::membership::{Join, JoinFailure, Left};
+use crate::membership::{FAREWELLS, Join, JoinFailure, Left};
 use crate::priority::Hints;
 use crate::rejection::Reason;
 use crate::session::{Command, Event};
 
 /// How often the program is asked whether to give up.
 const ASK: Duration = Duration::from_millis(100);
-/// How often a worker that has not joined says that it gives up: nobody asks for an answer.
-const FAREWELLS: usize = 2;
 
 /// A member of a job, connected to its appliance.
 ///
@@ -340,13 +338,8 @@ pub(super) fn handshake(
             part(join);
             return Err(io::ErrorKind::Interrupted.into());
         }
-        if let Some(Notice(tell)) = notice
-            && let Some(waiting) = join.stalled(now)
-        {
-            tell(&format_args!("joining takes its time: {waiting}"));
-        }
-        if let (Some(Notice(tell)), Some(shortened)) = (notice, join.shortened()) {
-            tell(&shortened);
+        if let Some(notice) = notice {
+            notice.of_join(join, now);
         }
         if let Some(request) = join.poll_transmit(now).map(<[u8]>::to_vec) {
             let turned = join.places().at();

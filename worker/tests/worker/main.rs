@@ -21,6 +21,7 @@ mod membership;
 mod multicast;
 mod narrow;
 mod payloads;
+mod notices;
 mod pipeline;
 mod priority;
 mod rank;

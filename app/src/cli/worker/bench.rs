@@ -7,13 +7,12 @@ use std::time::Instant;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use pascaline_worker::{
-    AllreduceError, Appliances, Collective, Config, CongestionControl, Counters, Notice, Op, Report,
-    TreeReport,
+    AllreduceError, Appliances, Collective, Config, CongestionControl, Counters, Op, Report, TreeReport,
 };
 use serde_json::{Value, json};
 
 use super::member::{DriverArgs, Member, RankArgs};
-use super::{FAILED, REFUSED, cpu_seconds, gigabits, parse, report};
+use super::{FAILED, REFUSED, WARNING, cpu_seconds, gigabits, parse, report};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -118,7 +117,7 @@ fn run(args: &BenchArgs, appliances: Appliances) -> anyhow::Result<ExitCode> {
         payload: args.payload,
         in_flight: args.in_flight,
         congestion: args.congestion,
-        notice: Some(Notice(|text| eprintln!("warning: {text}"))),
+        notice: Some(WARNING),
         ..args.who.config(appliances)
     };
     let mut worker = match Member::join(config, &args.driver) {

@@ -10,7 +10,7 @@ use pascaline_worker::{Command, CommandError, CommandFailure, Config, Worker};
 use serde_json::json;
 
 use super::member::{RankArgs, by_kernel};
-use super::{FAILED, REFUSED, parse};
+use super::{FAILED, REFUSED, WARNING, parse};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -98,6 +98,7 @@ pub(crate) fn command(args: &CommandArgs) -> anyhow::Result<ExitCode> {
         deadline: args.deadline,
         join_deadline: args.join_deadline,
         bind: args.bind,
+        notice: Some(WARNING),
         ..args.who.config(appliances)
     };
     let mut obeyed = Vec::new();

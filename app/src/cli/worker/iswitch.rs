@@ -12,7 +12,7 @@ use serde_json::json;
 use twox_hash::XxHash64;
 
 use super::member::{RankArgs, by_kernel};
-use super::{FAILED, REFUSED, parse};
+use super::{FAILED, REFUSED, WARNING, parse};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -98,6 +98,7 @@ pub(crate) fn iswitch(args: &IswitchArgs) -> anyhow::Result<ExitCode> {
         deadline: args.deadline,
         join_deadline: args.join_deadline,
         bind: args.bind,
+        notice: Some(WARNING),
         ..args.who.config(appliances)
     };
     let mut worker = match Worker::join(config) {

@@ -14,7 +14,7 @@ use pascaline_worker::{
 use serde_json::json;
 
 use super::member::RankArgs;
-use super::{FAILED, REFUSED, parse};
+use super::{FAILED, REFUSED, WARNING, parse};
 
 mod trainer;
 
@@ -139,6 +139,7 @@ impl OlafArgs {
             policy: self.policy(),
             seed: self.own_seed(),
             bind: self.bind,
+            notice: Some(WARNING),
             join_deadline: self.join_deadline,
             patience: self.patience,
             dscp: self.who.dscp,

@@ -1,0 +1,47 @@
+//! What a user is told while a call waits: see [`Config::notice`](super::Config::notice).
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::membership::Join;
+use crate::session::Session;
+
+/// A function that tells the user something: see [`Config::notice`](super::Config::notice).
+#[derive(Clone, Copy)]
+pub struct Notice(pub fn(&dyn fmt::Display));
+
+impl Notice {
+    /// For drivers: tells what there is to tell of a Join.
+    pub fn of_join(self, join: &mut Join, now: Duration) {
+        let Self(tell) = self;
+        if let Some(waiting) = join.stalled(now) {
+            tell(&format_args!("joining takes its time: {waiting}"));
+        }
+        if let Some(shortened) = join.shortened() {
+            tell(&shortened);
+        }
+    }
+
+    /// For drivers: tells what there is to tell of what runs.
+    pub fn of_session(self, session: &mut Session, now: Duration) {
+        let Self(tell) = self;
+        if let Some(progress) = session.stalled(now) {
+            tell(&format_args!("an allreduce does not get on: {progress}"));
+        }
+    }
+}
+
+impl fmt::Debug for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Notice")
+    }
+}
+
+impl PartialEq for Notice {
+    /// Configurations are compared for what they do to packets.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Notice {}
