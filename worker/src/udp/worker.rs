@@ -199,8 +199,21 @@ impl Worker {
     /// # Errors
     /// See [`CommandError`].
     pub fn command(&mut self, command: Command) -> Result<(), CommandError> {
+        self.command_each(|_| command)
+    }
+
+    /// The same with a PSN that is counted from the generation's first one, of each tree its own.
+    ///
+    /// # Errors
+    /// See [`CommandError`].
+    pub fn command_from_first(&mut self, command: Command) -> Result<(), CommandError> {
+        self.command_each(|at| command.counted_from(at.base))
+    }
+
+    fn command_each(&mut self, of: impl Fn(&Membership) -> Command) -> Result<(), CommandError> {
         let now = self.origin.elapsed();
         for tree in 0..self.trees.len() {
+            let command = of(self.trees[tree].session.membership());
             if let Err(error) = self.trees[tree].session.command(now, command, self.config.deadline) {
                 if tree > 0 {
                     self.trees.iter_mut().for_each(Tree::abandon);
