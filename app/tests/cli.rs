@@ -159,7 +159,15 @@ fn too_little_memory_says_how_many_buffers_are_needed() {
 fn a_worker_with_wrong_arguments_is_refused_before_it_joins() {
     let worker = ["worker", "allreduce", "--appliance", "127.0.0.1", "--job", "1"];
     let of_two = ["--rank", "0", "--ranks", "2"];
-    let cases: [(&[&str], &[&str]); 7] = [
+    let cases: [(&[&str], &[&str]); 15] = [
+        (&["--rank", "0", "--ranks", "2", "--mtu", "9000"], &["--mtu", "--driver dpdk"]),
+        (&["--rank", "0", "--ranks", "2", "--port", "net_ring0"], &["--port", "--driver dpdk"]),
+        (&["--rank", "0", "--ranks", "2", "--address", "10.0.0.1"], &["--address", "--driver dpdk"]),
+        (&["--rank", "0", "--ranks", "2", "--spin"], &["--spin", "--driver dpdk"]),
+        (&["--rank", "0", "--ranks", "2", "--core", "2000"], &["--core 2000", "nproc"]),
+        (&["--rank", "1", "--ranks", "2", "--workers", "1"], &["--workers 1", "--first 0"]),
+        (&["--rank", "0", "--ranks", "2", "--elements", "4611686018427387904"], &["too many"]),
+        (&["--rank", "0", "--ranks", "2", "--bytes", "9223372036854775804"], &["too many"]),
         (&["--rank", "0", "--ranks", "2", "--bytes", "16MX"], &["--bytes", "MX"]),
         (&["--rank", "0", "--ranks", "2", "--bytes", "10"], &["--bytes 10", "multiple", "4"]),
         (&["--rank", "0", "--ranks", "2", "--elements", "1", "--bytes", "4"], &["--elements", "--bytes"]),
@@ -182,6 +190,28 @@ fn a_worker_with_wrong_arguments_is_refused_before_it_joins() {
     }
     let nowhere = ["worker", "allreduce", "--appliance", "no host", "--job", "1"];
     pascaline(&[&nowhere[..], &of_two].concat()).refused(2, &["no host"]);
+}
+
+/// Without a network: each fails before it joins, or where nobody can answer.
+#[test]
+fn every_worker_command_that_fails_says_so_to_programs() {
+    let nowhere: &[&str] = &["--appliance", "no host", "--job", "1", "--rank", "0", "--ranks", "2", "--json"];
+    let lost: &[&str] = &["--controller", "unix:/nowhere/at/all", "--job", "1", "--rank", "0", "--json"];
+    let beyond: &[&str] =
+        &["--appliance", "127.0.0.1", "--job", "1", "--rank", "2", "--ranks", "2", "--json"];
+    let commands: [&[&str]; 5] =
+        [&["allreduce"], &["bench"], &["iswitch"], &["command", "halt"], &["olaf", "--floats", "8"]];
+    for (who, status) in [(nowhere, 2), (lost, 1), (beyond, 2)] {
+        for command in commands {
+            let ended = pascaline(&[&["worker"][..], command, who].concat());
+            assert_eq!(ended.code, Some(status), "{command:?} {who:?}: {}", ended.err);
+            let line = ended.json();
+            let told = line["error"].as_str().unwrap();
+            assert!(ended.err.contains(told) && !told.is_empty(), "{command:?}: {told}");
+            assert!(line["waiting_for"].is_array(), "{command:?} {who:?}: {line}");
+            assert!(line["rank"].is_number(), "{command:?} {who:?}: {line}");
+        }
+    }
 }
 
 #[test]

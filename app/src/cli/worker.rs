@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
@@ -24,6 +24,7 @@ mod bench;
 mod check;
 mod collective;
 mod command;
+mod failed;
 mod iswitch;
 mod member;
 mod olaf;
@@ -39,6 +40,7 @@ pub(crate) use self::bench::{BenchArgs, bench};
 use self::check::first_mismatch;
 use self::collective::{CollectiveArgs, Kind};
 pub(crate) use self::command::{CommandArgs, command};
+use self::failed::Failed;
 pub(crate) use self::iswitch::{IswitchArgs, iswitch};
 use self::member::Member;
 pub(crate) use self::olaf::{OlafArgs, olaf};
@@ -195,19 +197,24 @@ const REFUSED: u8 = 2;
 /// # Errors
 /// If the outcome cannot be written to standard output.
 pub(crate) fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
-    let placed = args.driver.place(args.who.placed()?);
-    let below = args.below.as_placed(placed.workers, placed.first);
-    let args = &AllreduceArgs { who: placed.who, below, ..args.clone() };
-    let (elements, appliances) =
-        match elements(args).and_then(|n| Ok((n, parse::appliances(&args.who.appliance)?))) {
-            Ok(usable) => usable,
-            Err(error) => {
-                eprintln!("error: {error:#}");
-                return Ok(ExitCode::from(REFUSED));
-            }
-        };
+    let (ref args, elements, appliances) = match prepared(args) {
+        Ok(prepared) => prepared,
+        Err(failed) => return Ok(failed.tell(args.who.rank, args.json)),
+    };
     let checked = args.collective.wire.map_or(args.dtype, |wire| Narrow::from(wire).dtype());
     with_element!(checked, T => run::<T>(args, elements, appliances))
+}
+
+/// Its arguments where it goes, how many elements, and the appliances.
+fn prepared(args: &AllreduceArgs) -> Result<(AllreduceArgs, usize, Appliances), Failed> {
+    let wrong = |error: anyhow::Error| Failed::by_arguments(&format_args!("{error:#}"));
+    args.driver.check().map_err(wrong)?;
+    let elements = elements(args).map_err(wrong)?;
+    let placed = args.driver.place(args.who.placed().map_err(|error| Failed::from(&error))?);
+    let below = args.below.as_placed(placed.workers, placed.first);
+    below.check(placed.who.ranks).map_err(wrong)?;
+    let appliances = parse::appliances(&placed.who.appliance).map_err(wrong)?;
+    Ok((AllreduceArgs { who: placed.who, below, ..args.clone() }, elements, appliances))
 }
 
 /// What has happened so far.
@@ -269,7 +276,7 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliances: Appliances)
     };
     let mut worker = match Member::join(config, &args.driver) {
         Ok(worker) => worker,
-        Err(none) => return Ok(none.tell(args.who.rank, args.json)),
+        Err(failed) => return Ok(failed.tell(args.who.rank, args.json)),
     };
     let bar = match args.progress {
         Progress::Bar => ProgressBar::new(u64::from(args.iterations.get()))
@@ -278,6 +285,7 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliances: Appliances)
     };
     let mut outcome = Outcome::new(args.who.ranks);
     let failure = iterate::<T>(args, elements, &mut worker, &bar, &mut outcome).err();
+    let failure = failure.map(|error| Failed::from(&error));
     bar.finish_and_clear();
     let told = report::Told { payload: worker.payload(), control: worker.control(), trees: worker.trees() };
     // After a failure there is nothing that this worker could do for the others.
@@ -289,7 +297,7 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliances: Appliances)
     Ok(match failure {
         None if outcome.mismatches == 0 => ExitCode::SUCCESS,
         None => ExitCode::from(FAILED),
-        Some(error) => ExitCode::from(report::status(&error)),
+        Some(failed) => ExitCode::from(failed.status),
     })
 }
 
@@ -305,6 +313,8 @@ fn elements(args: &AllreduceArgs) -> anyhow::Result<usize> {
         "--bytes {bytes} is not a multiple of the element size, {size}"
     );
     let elements = args.elements.unwrap_or(bytes / size);
+    let bytes = elements.checked_mul(size).with_context(|| format!("--elements {elements}: {TOO_MANY}"))?;
+    fits(bytes)?;
     if let Some(wire) = wire.filter(|wire| wire.is_block()) {
         ensure!(
             elements.is_multiple_of(32),
@@ -312,6 +322,17 @@ fn elements(args: &AllreduceArgs) -> anyhow::Result<usize> {
         );
     }
     Ok(elements)
+}
+
+const TOO_MANY: &str = "too many for one operation";
+
+/// Whether a tensor may be so long, and there is memory for it: found out before others wait for this rank.
+fn fits(bytes: usize) -> anyhow::Result<()> {
+    ensure!(bytes as u64 >> 47 == 0, "{bytes} bytes are {TOO_MANY}");
+    let mut room = Vec::<u8>::new();
+    room.try_reserve_exact(bytes).with_context(|| format!("no memory for {bytes} bytes"))?;
+    core::hint::black_box(&room);
+    Ok(())
 }
 
 fn iterate<T: Sample>(

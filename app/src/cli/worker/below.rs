@@ -1,5 +1,6 @@
 //! Where a worker is among all those whose appliances send their sums to one root.
 
+use anyhow::ensure;
 use clap::Args;
 
 /// This rank among all workers below the root.
@@ -20,6 +21,21 @@ impl BelowArgs {
             Some(_) => Self { workers, first },
             None => self,
         }
+    }
+
+    /// Whether all ranks of this appliance are among the workers.
+    ///
+    /// # Errors
+    /// They are not.
+    pub(super) fn check(self, ranks: u16) -> anyhow::Result<()> {
+        let Self { workers, first } = self;
+        let last = u32::from(first) + u32::from(ranks);
+        ensure!(
+            workers.is_none_or(|workers| last <= u32::from(workers)),
+            "--workers {}: there is no place for {ranks} ranks from --first {first} on",
+            self.all(ranks)
+        );
+        Ok(())
     }
 
     /// Which of all workers this rank is.

@@ -11,8 +11,9 @@ use pascaline_worker::{
 };
 use serde_json::{Value, json};
 
+use super::failed::Failed;
 use super::member::{DriverArgs, Member, RankArgs};
-use super::{FAILED, REFUSED, WARNING, cpu_seconds, gigabits, parse, report};
+use super::{WARNING, cpu_seconds, fits, gigabits, parse, report};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -100,15 +101,22 @@ struct Found {
 /// # Errors
 /// If the outcome cannot be written to standard output.
 pub(crate) fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
-    let args = &BenchArgs { who: args.driver.place(args.who.placed()?).who, ..args.clone() };
-    let usable = parse::appliances(&args.who.appliance).and_then(|appliances| {
-        anyhow::ensure!(
-            args.bytes > 0 && args.bytes.is_multiple_of(4),
-            "--bytes: a multiple of 4, and not 0"
-        );
-        Ok(appliances)
-    });
-    parse::told(usable).map_or(Ok(ExitCode::from(REFUSED)), |appliances| run(args, appliances))
+    match prepared(args) {
+        Ok((args, appliances)) => run(&args, appliances),
+        Err(failed) => Ok(failed.tell(args.who.rank, args.json)),
+    }
+}
+
+fn prepared(args: &BenchArgs) -> Result<(BenchArgs, Appliances), Failed> {
+    let wrong = |error: anyhow::Error| Failed::by_arguments(&format_args!("{error:#}"));
+    args.driver.check().map_err(wrong)?;
+    if args.bytes == 0 || !args.bytes.is_multiple_of(4) {
+        return Err(Failed::by_arguments(&"--bytes: a multiple of 4, and not 0"));
+    }
+    fits(args.bytes).map_err(wrong)?;
+    let who = args.driver.place(args.who.placed().map_err(|error| Failed::from(&error))?).who;
+    let appliances = parse::appliances(&who.appliance).map_err(wrong)?;
+    Ok((BenchArgs { who, ..args.clone() }, appliances))
 }
 
 fn run(args: &BenchArgs, appliances: Appliances) -> anyhow::Result<ExitCode> {
@@ -122,7 +130,7 @@ fn run(args: &BenchArgs, appliances: Appliances) -> anyhow::Result<ExitCode> {
     };
     let mut worker = match Member::join(config, &args.driver) {
         Ok(worker) => worker,
-        Err(none) => return Ok(none.tell(args.who.rank, args.json)),
+        Err(failed) => return Ok(failed.tell(args.who.rank, args.json)),
     };
     let steps = u64::from(args.pings.get()) + u64::from(args.iterations.get());
     let bar = if args.no_progress { ProgressBar::hidden() } else { ProgressBar::new(steps) };
@@ -135,13 +143,7 @@ fn run(args: &BenchArgs, appliances: Appliances) -> anyhow::Result<ExitCode> {
             show(args, &found);
             Ok(ExitCode::SUCCESS)
         }
-        Err(error) => {
-            eprintln!("error: {error}");
-            if args.json {
-                println!("{}", json!({"rank": args.who.rank, "error": error.to_string()}));
-            }
-            Ok(ExitCode::from(FAILED))
-        }
+        Err(error) => Ok(Failed::from(&error).tell(args.who.rank, args.json)),
     }
 }
 

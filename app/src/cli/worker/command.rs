@@ -6,11 +6,12 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use pascaline_worker::{Command, CommandError, CommandFailure, Config, Worker};
+use pascaline_worker::{Command, CommandError, Config, Worker};
 use serde_json::json;
 
-use super::member::{RankArgs, by_kernel};
-use super::{FAILED, REFUSED, WARNING, parse};
+use super::failed::Failed;
+use super::member::RankArgs;
+use super::{WARNING, parse};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,7 +36,7 @@ the appliance refused them.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CommandArgs {
     /// halt, reset, seth=H, fbcast=PSN, help=PSN or wait=TIME (2s), one after the other. A PSN with a + is
-    /// counted from the generation's first.
+    /// counted from the generation's first, over several trees from that of each.
     #[arg(required = true, value_name = "COMMAND")]
     commands: Vec<Step>,
     #[command(flatten)]
@@ -86,13 +87,14 @@ const TEND: Duration = Duration::from_millis(20);
 /// Runs the command. What goes wrong is told on standard error and by the exit status.
 ///
 /// # Errors
-/// If the appliance's address cannot be resolved.
+/// None.
 pub(crate) fn command(args: &CommandArgs) -> anyhow::Result<ExitCode> {
-    let args = &CommandArgs { who: args.who.placed()?.who, ..args.clone() };
-    let RankArgs { job, rank, .. } = &args.who;
-    let Some(appliances) = parse::told(parse::appliances(&args.who.appliance)) else {
-        return Ok(ExitCode::from(REFUSED));
+    let (who, appliances) = match args.who.found() {
+        Ok(found) => found,
+        Err(failed) => return Ok(failed.tell(args.who.rank, args.json)),
     };
+    let args = &CommandArgs { who, ..args.clone() };
+    let RankArgs { job, rank, .. } = &args.who;
     let config = Config {
         payload: args.payload,
         deadline: args.deadline,
@@ -110,28 +112,32 @@ pub(crate) fn command(args: &CommandArgs) -> anyhow::Result<ExitCode> {
                     obeyed.push(command.to_string());
                     None
                 }
-                Err(error) => Some((error.to_string(), status_of(&error))),
+                Err(error) => Some(Failed::from(&error)),
             });
             worker.leave();
             failed
         }
-        Err(error) => Some((error.to_string(), by_kernel(&error))),
+        Err(error) => Some(Failed::from(&error)),
     };
-    let error = ended.as_ref().map(|(text, _)| text);
     if args.json {
-        println!("{}", json!({"job": job, "rank": rank, "obeyed": obeyed, "error": error}));
+        let mut line = json!({"job": job, "rank": rank, "obeyed": obeyed, "error": null});
+        ended.iter().for_each(|failed| failed.add_to(&mut line));
+        println!("{line}");
     } else {
         obeyed.iter().for_each(|command| println!("job {job}: {command}: done"));
     }
-    error.into_iter().for_each(|error| eprintln!("error: {error}"));
-    Ok(ended.map_or(ExitCode::SUCCESS, |(_, status)| ExitCode::from(status)))
+    ended.iter().for_each(Failed::say);
+    Ok(ended.map_or(ExitCode::SUCCESS, |failed| ExitCode::from(failed.status)))
 }
 
 /// The command that was obeyed, if the step is one.
 fn carry_out(worker: &mut Worker, step: Step) -> Result<Option<Command>, CommandError> {
-    let command = match step {
-        Step::Send(command) => command,
-        Step::FromFirst(command) => command.counted_from(worker.membership().base),
+    match step {
+        Step::Send(command) => worker.command(command).map(|()| Some(command)),
+        Step::FromFirst(command) => {
+            worker.command_from_first(command)?;
+            Ok(Some(command.counted_from(worker.membership().base)))
+        }
         Step::Wait(time) => {
             let until = Instant::now() + time;
             while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
@@ -139,15 +145,7 @@ fn carry_out(worker: &mut Worker, step: Step) -> Result<Option<Command>, Command
                 std::thread::sleep(left.min(TEND));
                 worker.tend().map_err(|source| CommandError::Io { what: "cannot wait", source })?;
             }
-            return Ok(None);
+            Ok(None)
         }
-    };
-    worker.command(command).map(|()| Some(command))
-}
-
-const fn status_of(error: &CommandError) -> u8 {
-    match error {
-        CommandError::Failed(CommandFailure::Refused { .. }) => REFUSED,
-        _ => FAILED,
     }
 }

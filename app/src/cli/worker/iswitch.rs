@@ -11,8 +11,9 @@ use pascaline_worker::{AllreduceError, Config, Worker};
 use serde_json::json;
 use twox_hash::XxHash64;
 
-use super::member::{RankArgs, by_kernel};
-use super::{FAILED, REFUSED, WARNING, parse};
+use super::failed::Failed;
+use super::member::RankArgs;
+use super::{FAILED, WARNING, parse};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,12 +89,13 @@ fn solution(args: &IswitchArgs) -> Vec<f32> {
 /// Runs the command. What goes wrong is told on standard error and by the exit status.
 ///
 /// # Errors
-/// If the appliance's address cannot be resolved.
+/// None.
 pub(crate) fn iswitch(args: &IswitchArgs) -> anyhow::Result<ExitCode> {
-    let args = &IswitchArgs { who: args.who.placed()?.who, ..args.clone() };
-    let Some(appliances) = parse::told(parse::appliances(&args.who.appliance)) else {
-        return Ok(ExitCode::from(REFUSED));
+    let (who, appliances) = match args.who.found() {
+        Ok(found) => found,
+        Err(failed) => return Ok(failed.tell(args.who.rank, args.json)),
     };
+    let args = &IswitchArgs { who, ..args.clone() };
     let config = Config {
         deadline: args.deadline,
         join_deadline: args.join_deadline,
@@ -103,10 +105,7 @@ pub(crate) fn iswitch(args: &IswitchArgs) -> anyhow::Result<ExitCode> {
     };
     let mut worker = match Worker::join(config) {
         Ok(worker) => worker,
-        Err(error) => {
-            eprintln!("error: {error}");
-            return Ok(ExitCode::from(by_kernel(&error)));
-        }
+        Err(error) => return Ok(Failed::from(&error).tell(args.who.rank, args.json)),
     };
     let started = Instant::now();
     let outcome = run(args, &mut worker);
@@ -114,10 +113,7 @@ pub(crate) fn iswitch(args: &IswitchArgs) -> anyhow::Result<ExitCode> {
     let counters = worker.leave().counters;
     let report = match outcome {
         Ok(report) => report,
-        Err(error) => {
-            eprintln!("error: {error}");
-            return Ok(ExitCode::from(FAILED));
-        }
+        Err(error) => return Ok(Failed::from(&error).tell(args.who.rank, args.json)),
     };
     let error = solution(args).iter().zip(&report.weights).fold(0.0, |most: f32, (to, weight)| {
         // A NaN is as far away as can be.

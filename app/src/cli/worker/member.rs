@@ -1,24 +1,24 @@
 //! A member of a job, by whichever driver.
 
 use std::net::IpAddr;
-use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use pascaline_worker::{
-    AllreduceError, Appliances, Collective, Config, CongestionControl, Counters, Element, Hints, JoinError,
-    JoinFailure, Narrowing, Report, TreeReport, Worker,
+    AllreduceError, Appliances, Collective, Config, CongestionControl, Counters, Element, Hints, Narrowing,
+    Report, TreeReport, Worker,
 };
-use pascaline_worker_dpdk::{Dpdk, DpdkConfig, DpdkJoinError, DpdkWorker};
-use serde_json::{Value, json};
+use pascaline_worker_dpdk::{Dpdk, DpdkConfig, DpdkWorker};
 use zerocopy::IntoBytes as _;
 
+use super::failed::Failed;
+use super::parse;
 use super::placed::{ControllerArgs, Placed};
 use super::sample::Sample;
-use super::{FAILED, REFUSED, report};
 
 /// Up to this MTU a packet's buffer has two kilobytes.
 const LONGEST_PLAIN: u16 = 1900;
@@ -62,6 +62,16 @@ impl RankArgs {
     }
 }
 
+impl RankArgs {
+    /// Who it is and its appliances, as a controller says if there is one.
+    pub(super) fn found(&self) -> Result<(Self, Appliances), Failed> {
+        let who = self.placed().map_err(|error| Failed::from(&error))?.who;
+        let appliances = parse::appliances(&who.appliance);
+        let wrong = |error: anyhow::Error| Failed::by_arguments(&format_args!("{error:#}"));
+        appliances.map_err(wrong).map(|appliances| (who, appliances))
+    }
+}
+
 /// How packets get to the appliance.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DriverArgs {
@@ -77,11 +87,11 @@ pub(crate) struct DriverArgs {
     #[arg(long, value_name = "ADDR", required_if_eq("driver", "dpdk"))]
     address: Option<IpAddr>,
     /// With --driver dpdk: the router, if the appliance is not in the port's own Ethernet segment.
-    #[arg(long, value_name = "ADDR", requires = "port")]
+    #[arg(long, value_name = "ADDR")]
     next_hop: Option<IpAddr>,
     /// With --driver dpdk: the longest IP packet of the port and of the way to the appliance, for jumbo
     /// frames; 1500 by default.
-    #[arg(long, value_name = "BYTES", requires = "port")]
+    #[arg(long, value_name = "BYTES")]
     mtu: Option<u16>,
     /// The core to work on: by default whichever the system chooses, with --driver dpdk core 0.
     #[arg(long)]
@@ -102,6 +112,26 @@ impl DriverArgs {
     /// Whether it is the kernel's UDP socket.
     pub(super) fn is_kernel(&self) -> bool {
         self.driver == Driver::Kernel
+    }
+
+    /// What is for a DPDK port would be ignored without one.
+    ///
+    /// # Errors
+    /// Names the first such option.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let Self { driver, port, address, next_hop, mtu, memory_mb, spin, core: _, threads: _ } = self;
+        let given = [
+            ("port", port.is_some()),
+            ("address", address.is_some()),
+            ("next-hop", next_hop.is_some()),
+            ("mtu", mtu.is_some()),
+            ("memory-mb", memory_mb.is_some()),
+            ("spin", *spin),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((option, _)) if *driver == Driver::Kernel => bail!("--{option} goes with --driver dpdk"),
+            _ => Ok(()),
+        }
     }
 
     /// Whether each tree has a thread of its own.
@@ -145,27 +175,8 @@ pub(super) enum Member {
     Dpdk(DpdkWorker),
 }
 
-/// Why there is none, and with which status the command ends for it.
-pub(super) struct NoMember {
-    message: String,
-    waiting_for: Value,
-    status: ExitCode,
-}
-
-impl NoMember {
-    /// Says so, to programs too if that is wanted, and gives the status.
-    pub(super) fn tell(self, rank: u16, json: bool) -> ExitCode {
-        let Self { message, waiting_for, status } = self;
-        eprintln!("error: {message}");
-        if json {
-            println!("{}", json!({"rank": rank, "error": message, "waiting_for": waiting_for}));
-        }
-        status
-    }
-}
-
 impl Member {
-    pub(super) fn join(config: Config, driver: &DriverArgs) -> Result<Self, NoMember> {
+    pub(super) fn join(config: Config, driver: &DriverArgs) -> Result<Self, Failed> {
         match (driver.driver, &driver.port, driver.address) {
             (Driver::Dpdk, Some(port), Some(address)) => {
                 let nap = if driver.spin { Duration::ZERO } else { DpdkConfig::new(port, address).nap };
@@ -177,28 +188,16 @@ impl Member {
                     driver.core.unwrap_or(0).into(),
                     driver.memory_mb.unwrap_or(memory_mb),
                 )
-                .map_err(|error| no_member(&error, None, FAILED))?;
-                dpdk.join(config, &port).map(Self::Dpdk).map_err(|error| {
-                    let failure = match &error {
-                        DpdkJoinError::Failed { failure, .. } => Some(failure),
-                        _ => None,
-                    };
-                    no_member(&error, failure, by_dpdk(&error))
-                })
+                .map_err(|error| Failed::by(&error))?;
+                dpdk.join(config, &port).map(Self::Dpdk).map_err(|error| Failed::from(&error))
             }
             _ => {
                 if let Some(core) = driver.core {
                     // Before the worker has memory, which then is that core's.
-                    stay_on(core.into()).map_err(|error| no_member(&error, None, FAILED))?;
+                    stay_on(core.into()).map_err(|error| Failed::by_arguments(&error))?;
                 }
                 let joined = Worker::join(Config { threads: driver.threads, ..config });
-                joined.map(Self::Kernel).map_err(|error| {
-                    let failure = match &error {
-                        JoinError::Failed { failure, .. } => Some(failure),
-                        _ => None,
-                    };
-                    no_member(&error, failure, by_kernel(&error))
-                })
+                joined.map(Self::Kernel).map_err(|error| Failed::from(&error))
             }
         }
     }
@@ -277,35 +276,5 @@ impl Member {
             Self::Kernel(worker) => worker.trees().collect(),
             Self::Dpdk(_) => Vec::new(),
         }
-    }
-}
-
-fn no_member(error: &dyn std::error::Error, failure: Option<&JoinFailure>, status: u8) -> NoMember {
-    let missing = match failure {
-        Some(JoinFailure::Incomplete { missing, .. }) => missing.as_deref(),
-        _ => None,
-    };
-    let waiting_for = report::missing(missing);
-    NoMember { message: error.to_string(), waiting_for, status: ExitCode::from(status) }
-}
-
-/// The status with which a command ends that could not join.
-pub(super) const fn by_kernel(error: &JoinError) -> u8 {
-    match error {
-        JoinError::Config(_) | JoinError::Failed { failure: JoinFailure::Rejected(_), .. } => REFUSED,
-        JoinError::Failed { .. } | JoinError::Io { .. } => FAILED,
-    }
-}
-
-const fn by_dpdk(error: &DpdkJoinError) -> u8 {
-    match error {
-        DpdkJoinError::Config(_)
-        | DpdkJoinError::Family { .. }
-        | DpdkJoinError::Bind
-        | DpdkJoinError::Backups
-        | DpdkJoinError::Trees
-        | DpdkJoinError::Mtu { .. }
-        | DpdkJoinError::Failed { failure: JoinFailure::Rejected(_), .. } => REFUSED,
-        _ => FAILED,
     }
 }

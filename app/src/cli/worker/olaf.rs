@@ -7,14 +7,12 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use pascaline_worker::asynchronous::Policy;
-use pascaline_worker::{
-    AsyncConfig, AsyncCounters, AsyncJoinError, AsyncWorker, Initial, JoinError, JoinFailure, Left,
-    PushError, Slope,
-};
+use pascaline_worker::{AsyncConfig, AsyncCounters, AsyncWorker, Initial, Left, Slope};
 use serde_json::json;
 
+use super::failed::Failed;
 use super::member::RankArgs;
-use super::{FAILED, REFUSED, WARNING, parse};
+use super::{WARNING, parse};
 
 mod trainer;
 
@@ -158,47 +156,41 @@ impl OlafArgs {
 /// # Errors
 /// If the outcome cannot be written to standard output.
 pub(crate) fn olaf(args: &OlafArgs) -> anyhow::Result<ExitCode> {
-    let args = &OlafArgs { who: args.who.placed()?.at_one().who, ..args.clone() };
-    let config = match args.config() {
-        Ok(config) => config,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            return Ok(ExitCode::from(REFUSED));
-        }
+    let (ref args, config) = match prepared(args) {
+        Ok(prepared) => prepared,
+        Err(failed) => return Ok(failed.tell(args.who.rank, args.json)),
     };
     let mut trainer = Trainer::new(args, args.own_seed());
     let weights = trainer.weights();
     let initial = if args.no_initial { Initial::Nothing } else { Initial::Weights(&weights) };
     let mut worker = match AsyncWorker::join(&config, initial) {
         Ok(worker) => worker,
-        Err(error) => {
-            eprintln!("error: {error}");
-            return Ok(ExitCode::from(status(&error)));
-        }
+        Err(error) => return Ok(Failed::from(&error).tell(args.who.rank, args.json)),
     };
     let started = Instant::now();
     let failure = train(&mut trainer, &mut worker).and_then(|()| settle(&mut worker)).err();
+    let failure = failure.map(|error| Failed::from(&error));
     let elapsed = started.elapsed();
     let (epoch, round_trip) = (worker.membership().epoch, worker.round_trip());
     let weights = checksum(worker.poll().0);
     let (left, counters) = worker.leave();
-    if let Some(error) = &failure {
-        eprintln!("error: {error:#}");
-    }
-    let error = failure.as_ref().map(|error| format!("{error:#}"));
-    let outcome = Outcome { epoch, round_trip, elapsed, left, counters, weights, error };
+    failure.iter().for_each(Failed::say);
+    let outcome = Outcome { epoch, round_trip, elapsed, left, counters, weights };
     if args.json {
-        println!("{}", outcome.json(args));
+        let mut line = outcome.json(args);
+        failure.iter().for_each(|failed| failed.add_to(&mut line));
+        println!("{line}");
     } else {
         println!("{}", outcome.text(args));
     }
-    Ok(match failure {
-        None => ExitCode::SUCCESS,
-        Some(error) if matches!(error.downcast_ref(), Some(PushError::Rejected(_))) => {
-            ExitCode::from(REFUSED)
-        }
-        Some(_) => ExitCode::from(FAILED),
-    })
+    Ok(failure.map_or(ExitCode::SUCCESS, |failed| ExitCode::from(failed.status)))
+}
+
+fn prepared(args: &OlafArgs) -> Result<(OlafArgs, AsyncConfig), Failed> {
+    let placed = args.who.placed().map_err(|error| Failed::from(&error))?;
+    let args = OlafArgs { who: placed.at_one().who, ..args.clone() };
+    let config = args.config().map_err(|error| Failed::by_arguments(&format_args!("{error:#}")))?;
+    Ok((args, config))
 }
 
 fn train(trainer: &mut Trainer, worker: &mut AsyncWorker) -> anyhow::Result<()> {
@@ -253,7 +245,6 @@ struct Outcome {
     left: Left,
     counters: AsyncCounters,
     weights: f64,
-    error: Option<String>,
 }
 
 impl Outcome {
@@ -279,7 +270,7 @@ impl Outcome {
         json!({
             "job": args.who.job, "rank": args.who.rank, "ranks": args.who.ranks, "epoch": self.epoch,
             "pushed": pushed, "sent": sent, "skipped": skipped, "busy": busy,
-            "applied": applied, "refused": refused.collect::<serde_json::Map<_, _>>(), "error": self.error,
+            "applied": applied, "refused": refused.collect::<serde_json::Map<_, _>>(), "error": null,
             "acknowledged": acknowledged, "given_up": given_up, "initial_sent": initial_sent,
             "received": received, "acks_own": acks_own, "acks_cluster": acks_cluster,
             "weights_received": weights,
@@ -313,15 +304,4 @@ impl Outcome {
 /// The weights in one number, to compare workers by.
 fn checksum(weights: &[f32]) -> f64 {
     weights.iter().copied().map(f64::from).sum()
-}
-
-const fn status(error: &AsyncJoinError) -> u8 {
-    match error {
-        AsyncJoinError::ModelTooLarge { .. }
-        | AsyncJoinError::Outstanding { .. }
-        | AsyncJoinError::Join(
-            JoinError::Config(_) | JoinError::Failed { failure: JoinFailure::Rejected(_), .. },
-        ) => REFUSED,
-        AsyncJoinError::Join(_) => FAILED,
-    }
 }

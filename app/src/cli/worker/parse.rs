@@ -29,11 +29,6 @@ pub(super) fn appliances(list: &str) -> anyhow::Result<Appliances> {
     Appliances::read(list, appliance)
 }
 
-/// What was read of the arguments; where that is of no use, it is told.
-pub(super) fn told<T>(read: anyhow::Result<T>) -> Option<T> {
-    read.inspect_err(|error| eprintln!("error: {error:#}")).ok()
-}
-
 /// The one appliance of a command whose workers cannot turn to another.
 ///
 /// # Errors
@@ -50,6 +45,9 @@ pub(super) fn appliance(name: &str) -> anyhow::Result<SocketAddr> {
         bail!("--appliance {name}: an address with a zone, {NO_ZONE}");
     }
     let found = found(name)?;
+    if found.port() == 0 {
+        bail!("--appliance {name}: no appliance has UDP port 0\n  remedy: give its `udp_port`, or no port");
+    }
     if matches!(found.ip(), IpAddr::V6(address) if address.is_unicast_link_local()) {
         bail!("--appliance {name}: a link-local address, {NO_ZONE}");
     }
@@ -62,7 +60,9 @@ const NO_ZONE: &str =
 
 fn found(name: &str) -> anyhow::Result<SocketAddr> {
     let port = pascaline_wire::DEFAULT_PORT;
-    if let Ok(address) = name.parse::<IpAddr>() {
+    // As it stands before a port.
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    if let Ok(address) = bare.parse::<IpAddr>() {
         return Ok(SocketAddr::new(address, port));
     }
     let with_port = || (name, port).to_socket_addrs();

@@ -9,6 +9,7 @@ use pascaline_worker::{
 };
 use serde_json::{Value, json};
 
+use super::failed::Failed;
 use super::{AllreduceArgs, Outcome};
 
 /// What the worker and its appliances have agreed on, and what went where.
@@ -24,21 +25,16 @@ pub(super) fn print(
     elements: usize,
     outcome: &Outcome,
     (told, counters): (&Told, &Counters),
-    failure: Option<&AllreduceError>,
+    failure: Option<&Failed>,
 ) -> anyhow::Result<()> {
-    if let Some(error) = failure {
-        eprintln!("error: {error}");
-    }
+    failure.into_iter().for_each(Failed::say);
     let Told { payload, control, .. } = told;
     let bytes = elements * args.dtype.size();
     let goodput = median(&outcome.seconds).map(|seconds| gigabits(bytes, seconds));
     let mut out = std::io::stdout().lock();
     if args.json {
         let mut line = as_json(args, bytes, goodput, outcome, (told, counters));
-        if let Some(error) = failure {
-            line["error"] = error.to_string().into();
-            line["waiting_for"] = waiting_for(error);
-        }
+        failure.into_iter().for_each(|failed| failed.add_to(&mut line));
         writeln!(out, "{line}")?;
     } else {
         write!(
@@ -136,7 +132,7 @@ pub(super) fn tree(tree: &TreeReport) -> Value {
 }
 
 /// What the appliance knew of those that a failed allreduce waited for.
-fn waiting_for(error: &AllreduceError) -> Value {
+pub(super) fn waiting_for(error: &AllreduceError) -> Value {
     let AllreduceError::Failed(failure) = error else { return json!([]) };
     missing(failure.progress().missing.as_deref())
 }
