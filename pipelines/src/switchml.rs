@@ -7,9 +7,15 @@
 //! r + 1, for which all must have had that of r.
 //!
 //! The packets have no sequence numbers. What correct workers send for one round has one mark (operation and
-//! packet), so the mark of the first one is kept, and what has another one is dropped. A packet with the mark
-//! of the round before the last is a late duplicate, and begins nothing. One that is later still cannot be
-//! told from the first of a round: workers' packets have to come in order, as SwitchML's switch wants them.
+//! packet), so the mark of the first one is kept, and what has another one is dropped. A packet that the
+//! worker has sent in the round before the last is a late duplicate, and begins nothing: whoever sent it has
+//! had its result. One that is later still cannot be told from the first of a round: workers' packets have to
+//! come in order, as SwitchML's switch wants them.
+//!
+//! A mark comes again after 256 operations, two rounds later where these have one packet each and the window
+//! is 128. So operations are counted on, for each worker by its latest one: a duplicate has the number that
+//! the worker had two rounds ago, and a packet of its own one that is 256 higher. This holds unless
+//! packets of a worker are more than 239 operations behind its latest, or 16 ahead of it.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -24,6 +30,10 @@ pub struct SwitchMl {
     terms: Terms,
     /// By rank and slot: the round that the worker is in.
     rounds: Box<[AtomicU32]>,
+    /// By rank and slot, then set: what the worker has sent there last, or `NOTHING`.
+    sent: Box<[[AtomicU64; 2]]>,
+    /// By rank: the worker's latest operation, counted on.
+    latest: Box<[AtomicU32]>,
     /// By slot and set: the mark of the round that is there, with the round and the UDP port.
     marks: Box<[[AtomicU64; 2]]>,
     /// By rank: one more than the port that it was last heard on.
@@ -43,6 +53,29 @@ pub struct Terms {
     pub slots: u32,
     /// How long their packets are.
     pub size: Size,
+}
+
+/// Which PSN a packet belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Belongs {
+    /// The PSN.
+    pub(crate) psn: u32,
+    /// The worker has sent it before.
+    pub(crate) again: bool,
+}
+
+/// Operations by which a packet may be ahead of its worker's latest: its threads do not wait for each other,
+/// and several lcores receive what they send.
+const AHEAD: u8 = 16;
+/// Of what a worker has sent to a set of a slot: no packet.
+const NOTHING: u64 = u64::MAX;
+
+/// The number of the operation with these lowest eight bits that is nearest to the latest.
+#[expect(clippy::cast_possible_truncation, reason = "the lowest eight bits")]
+const fn counted_on(latest: u32, operation: u8) -> u32 {
+    let ahead = operation.wrapping_sub(latest as u8);
+    let number = latest.wrapping_add(ahead as u32);
+    if ahead <= AHEAD { number } else { number.wrapping_sub(1 << u8::BITS) }
 }
 
 /// A mark with the round that it is for, in one word.
@@ -81,13 +114,16 @@ impl SwitchMl {
     #[must_use]
     pub fn new(terms: Terms, workers: u16) -> Self {
         assert!(terms.slots.is_power_of_two(), "{} slots", terms.slots);
-        let slots = terms.slots as usize;
+        let (workers, slots) = (usize::from(workers), terms.slots as usize);
         let none = |count: usize| (0..count).map(|_| AtomicU32::new(0)).collect();
+        let nothing = || [AtomicU64::new(NOTHING), AtomicU64::new(NOTHING)];
         Self {
             terms,
-            rounds: none(usize::from(workers) * slots),
+            rounds: none(workers * slots),
+            sent: (0..workers * slots).map(|_| nothing()).collect(),
+            latest: none(workers),
             marks: (0..slots).map(|_| Default::default()).collect(),
-            ports: none(usize::from(workers)),
+            ports: none(workers),
         }
     }
 
@@ -101,24 +137,52 @@ impl SwitchMl {
     ///
     /// # Errors
     /// Why it is dropped.
-    pub(crate) fn psn(&self, rank: u16, port: usize, udp_port: u16, body: &Body) -> Result<u32, DropReason> {
+    pub(crate) fn psn(
+        &self,
+        rank: u16,
+        port: usize,
+        udp_port: u16,
+        body: &Body,
+    ) -> Result<Belongs, DropReason> {
         let Body { size, mark, place } = *body;
         let (slot, slots) = (u32::from(place.slot), self.terms.slots);
         if size != self.terms.size {
             return Err(DropReason::PayloadLength);
         }
-        let at = usize::from(rank) * slots as usize + slot as usize;
-        let round = self.rounds.get(at).filter(|_| slot < slots).ok_or(DropReason::OutsideWindow)?;
-        let noted = &self.marks[slot as usize][usize::from(place.second)];
+        let (number, set) = (usize::from(rank), usize::from(place.second));
+        let at = number * slots as usize + slot as usize;
+        let outside = DropReason::OutsideWindow;
+        let round = self.rounds.get(at).filter(|_| slot < slots).ok_or(outside)?;
+        let (sent, latest) = (&self.sent[at][set], &self.latest[number]);
         let now = round.load(Ordering::Relaxed);
         let next = if (now & 1 == 1) == place.second { now } else { now.wrapping_add(1) };
-        let (before, found) = (next.wrapping_sub(2), Noted(noted.load(Ordering::Relaxed)));
-        let psn = |round: u32| Ok(round.wrapping_mul(slots).wrapping_add(slot));
-        if next != now && found.is_of(before) && found.mark() == mark {
-            return psn(before);
+        let (before, known) = (sent.load(Ordering::Relaxed), latest.load(Ordering::Relaxed));
+        let operation = counted_on(known, mark.operation);
+        let own = u64::from(operation) << 32 | u64::from(mark.packet);
+        // Of the round before the last, whose result it has: that of the last takes it.
+        if next != now && before == own {
+            return Err(DropReason::Duplicate);
         }
-        let own = Noted::new(mark, next, udp_port);
-        let found = if found.is_of(next) {
+        Self::agree(Noted::new(mark, next, udp_port), next, &self.marks[slot as usize][set])?;
+        let again = next == now && before != NOTHING;
+        if !again {
+            sent.store(own, Ordering::Relaxed);
+            round.store(next, Ordering::Relaxed);
+            if operation.wrapping_sub(known) <= u32::from(AHEAD) {
+                // Another lcore may have been faster, with what is as late or later.
+                let _ = latest.compare_exchange(known, operation, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+        if let Some(heard_on) = self.ports.get(number) {
+            heard_on.store(u32::try_from(port).unwrap_or(u32::MAX).saturating_add(1), Ordering::Relaxed);
+        }
+        Ok(Belongs { psn: next.wrapping_mul(slots).wrapping_add(slot), again })
+    }
+
+    /// Notes what a packet of a round says, if it is the first; else it must say the same.
+    fn agree(own: Noted, round: u32, noted: &AtomicU64) -> Result<(), DropReason> {
+        let found = Noted(noted.load(Ordering::Relaxed));
+        let found = if found.is_of(round) {
             found
         } else {
             // Another lcore may have been faster: then it is that mark that counts.
@@ -126,14 +190,8 @@ impl SwitchMl {
                 noted.compare_exchange(found.0, own.0, Ordering::Relaxed, Ordering::Relaxed).map(|_| own.0);
             Noted(swapped.unwrap_or_else(|theirs| theirs))
         };
-        if !found.is_of(next) || found.mark() != mark {
-            return Err(DropReason::OperationChanged);
-        }
-        round.store(next, Ordering::Relaxed);
-        if let Some(heard_on) = self.ports.get(usize::from(rank)) {
-            heard_on.store(u32::try_from(port).unwrap_or(u32::MAX).saturating_add(1), Ordering::Relaxed);
-        }
-        psn(next)
+        let agrees = found.is_of(round) && found.mark() == own.mark();
+        if agrees { Ok(()) } else { Err(DropReason::OperationChanged) }
     }
 
     /// What the result of a PSN says of itself, and the UDP port that it goes to at every worker.

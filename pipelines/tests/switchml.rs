@@ -25,7 +25,9 @@ use proptest::prelude::*;
 
 const OWN: [u8; 4] = [10, 77, 0, 254];
 const UDP_PORT: u16 = 48864;
-const SLOTS: u32 = 16;
+const SLOTS: u32 = 256;
+/// Packets of a client by which a duplicate may be late: with one packet an operation, so many operations.
+const LATE: usize = 230;
 
 fn mac(rank: u8) -> Mac {
     Mac([2, 0, 0, 1, 0, rank])
@@ -50,6 +52,10 @@ struct Network {
     clients: Vec<Client>,
     /// Requests of each client on their way, in order: SwitchML takes that for granted.
     requests: Vec<VecDeque<Vec<u8>>>,
+    /// What each client has sent in this round and the last of each slot, once each, the latest at the end.
+    sent: Vec<VecDeque<Vec<u8>>>,
+    /// How many of these are kept.
+    kept: usize,
     now: Duration,
 }
 
@@ -67,7 +73,18 @@ impl Network {
         }
         let terms = Terms { workers, window, size, timeout: Duration::from_millis(10) };
         let clients = (0..workers).map(|_| Client::new(terms).unwrap()).collect();
-        Self { bench, clients, requests: vec![VecDeque::new(); workers.into()], now: Duration::ZERO }
+        let (requests, sent) = (vec![VecDeque::new(); workers.into()], vec![VecDeque::new(); workers.into()]);
+        let kept = LATE.min(2 * usize::from(window) - 1);
+        Self { bench, clients, requests, sent, kept, now: Duration::ZERO }
+    }
+
+    /// Takes note of what a client sends, unless it sends it again.
+    fn note(&mut self, rank: usize, frame: &[u8]) {
+        let sent = &mut self.sent[rank];
+        if !sent.iter().any(|other| other == frame) {
+            sent.push_back(frame.to_vec());
+            sent.drain(..sent.len().saturating_sub(self.kept));
+        }
     }
 
     /// The frame of a client's datagram, with neither checksum.
@@ -94,10 +111,21 @@ impl Network {
             }
             let rank = random.usize(0..self.clients.len());
             if self.clients[rank].poll_transmit(self.now, &mut out) {
-                self.requests[rank].push_back(Self::frame(rank, &out));
+                let frame = Self::frame(rank, &out);
+                self.note(rank, &frame);
+                self.requests[rank].push_back(frame);
+            }
+            // Anything that it has sent in the last two rounds, whatever has come since.
+            let rank = random.usize(0..self.clients.len());
+            if random.f64() < loss && !self.sent[rank].is_empty() {
+                let frame = self.sent[rank][random.usize(0..self.sent[rank].len())].clone();
+                self.bench.feed(Self::port(rank), [&frame]);
+                self.deliver(random, loss);
             }
             let rank = random.usize(0..self.clients.len());
-            if let Some(frame) = self.requests[rank].pop_front() {
+            // Of those under way, the next one or, rarely, the one behind it.
+            let behind = usize::from(random.f64() < loss && self.requests[rank].len() > 1);
+            if let Some(frame) = self.requests[rank].remove(behind) {
                 if random.f64() < loss {
                     continue;
                 }
@@ -163,6 +191,34 @@ proptest! {
         prop_assert_eq!(network.bench.appliance.reading().unaccounted(), 0);
         drop(network.clients);
         network.bench.end();
+    }
+}
+
+/// Operations of one packet each, more than packets can number. With a window of 128 or 256 a packet says
+/// the same of itself as one that was there two rounds before.
+#[test]
+fn sums_are_exact_when_the_numbers_of_operations_begin_again() {
+    for (window, loss, seed) in [(128, 0.0, 1), (128, 0.3, 2), (256, 0.3, 3), (16, 0.3, 4), (1, 0.3, 5)] {
+        let mut network = Network::new(2, window, Size::Bytes256);
+        let mut random = Rng::with_seed(seed);
+        for operation in 0..600 {
+            let tensors: Vec<Vec<i32>> = (0..2).map(|_| vec![random.i32(..); 3]).collect();
+            let sums: Vec<i32> = (0..3).map(|at| tensors[0][at].wrapping_add(tensors[1][at])).collect();
+            for (client, tensor) in network.clients.iter_mut().zip(tensors) {
+                client.start_integers(tensor);
+            }
+            let mut got = vec![None; 2];
+            network.run(&mut random, loss, |clients| {
+                for (client, got) in clients.iter_mut().zip(&mut got) {
+                    *got = got.take().or_else(|| client.take_integers());
+                }
+                got.iter().all(Option::is_some)
+            });
+            for got in got {
+                assert_eq!(got.unwrap(), sums, "operation {operation}, window {window}, seed {seed}");
+            }
+        }
+        assert_eq!(network.bench.appliance.reading().unaccounted(), 0);
     }
 }
 

@@ -5,6 +5,7 @@ use pascaline_telemetry::DropReason;
 use pascaline_wire::switchml::{self, Packet};
 
 use super::{Class, Classifier};
+use crate::switchml::Belongs;
 
 /// Where the exponents begin: there are no tags and no options.
 const OFFSET: u16 = 50;
@@ -34,8 +35,8 @@ impl Classifier<'_> {
         if job.halted {
             return drop(DropReason::Halted);
         }
-        let psn = match switchml.psn(rank, self.port, packet.src_port, &body) {
-            Ok(psn) => psn,
+        let Belongs { psn, again } = match switchml.psn(rank, self.port, packet.src_port, &body) {
+            Ok(belongs) => belongs,
             Err(reason) => return drop(reason),
         };
         Some(Class::Foreign(Request {
@@ -49,7 +50,7 @@ impl Classifier<'_> {
             inside: 0,
             element: switchml::ELEMENT,
             overflow: false,
-            again: false,
+            again,
             marked: false,
             partial: false,
             priority: 0,
