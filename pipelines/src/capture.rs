@@ -10,7 +10,9 @@ use crossbeam_queue::ArrayQueue;
 use pascaline_buffer::PacketBuf;
 use pascaline_wire::frame::{self, Net};
 use pascaline_wire::header::Header;
+use pascaline_wire::switchml;
 
+use crate::jobs::JobTable;
 use crate::setup::Setup;
 
 /// Bytes of a packet that are kept: a whole one at the usual MTU.
@@ -107,14 +109,16 @@ impl Capture {
 
     /// Copies those packets of a burst that belong to a job. For lcores.
     #[cold]
-    pub(crate) fn copy_burst<B: PacketBuf>(&self, job: u16, setup: &Setup, at: u64, packets: &[B]) {
+    pub(crate) fn copy_burst<B: PacketBuf>(
+        &self,
+        job: u16,
+        (setup, table): (&Setup, &JobTable),
+        at: u64,
+        packets: &[B],
+    ) {
         for packet in packets {
-            let bytes = packet.bytes();
-            let Ok(frame::Frame { net: Net::Ip(ip), .. }) = frame::Frame::parse(bytes) else { continue };
-            let Ok(udp) = ip.udp(bytes) else { continue };
-            let header = Header::parse(udp.body).ok();
-            if setup.udp_ports().has(udp.dst_port) && header.is_some_and(|(header, _)| header.job == job) {
-                self.copy(at, bytes, packet.total_len());
+            if job_of(setup, table, packet.bytes()) == Some(job) {
+                self.copy(at, packet.bytes(), packet.total_len());
             }
         }
     }
@@ -136,6 +140,19 @@ impl Capture {
             self.give_back(frame);
         }
     }
+}
+
+/// The job that a frame is about, as far as it says so.
+fn job_of(setup: &Setup, table: &JobTable, bytes: &[u8]) -> Option<u16> {
+    if table.has_foreign()
+        && let Some(packet) = switchml::Packet::parse(bytes)
+        && let Some((job, _)) = table.foreign(packet.dst_port)
+    {
+        return Some(job.id);
+    }
+    let Ok(frame::Frame { net: Net::Ip(ip), .. }) = frame::Frame::parse(bytes) else { return None };
+    let udp = ip.udp(bytes).ok().filter(|udp| setup.udp_ports().has(udp.dst_port))?;
+    Header::parse(udp.body).ok().map(|(header, _)| header.job)
 }
 
 #[cfg(test)]

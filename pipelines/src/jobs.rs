@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::membership::Rights;
+use crate::membership::{Registry, Rights};
 use crate::switchml::SwitchMl;
 use pascaline_aggregator::{Policy, Rules, Tenant, Terms};
 use pascaline_telemetry::{JobCells, RankCells};
@@ -261,7 +261,9 @@ pub struct Job {
     /// Ranks to which results are sent with other than plain headers; once it is in a [`JobTable`].
     others: Vec<u16>,
     hearers: Vec<hearers::Hearers>,
-    /// Its workers are clients of SwitchML's.
+    /// Its workers are clients of SwitchML's, which register.
+    pub registry: Option<Registry>,
+    /// What they have been told, once one has registered.
     pub switchml: Option<Arc<SwitchMl>>,
     /// The appliance that its sums go to: what comes back is the result.
     pub parent: Option<Box<Above>>,
@@ -271,9 +273,7 @@ impl Job {
     /// A job of this generation with these members, by rank.
     #[must_use]
     pub fn new(id: u16, fan_in: u16, epoch: u8, payload: u16, members: Vec<Option<Member>>) -> Self {
-        let (needed, partials, halted, policy) = (fan_in, false, false, Policy::default());
-        let server = Server::None;
-        let cells = Arc::new(JobCells::default());
+        let policy = Policy::default();
         Self {
             rules: Rules::of(&policy),
             counts: RankCells::default(),
@@ -283,24 +283,25 @@ impl Job {
             epoch,
             has_others: false,
             payload,
-            needed,
-            partials,
+            needed: fan_in,
+            partials: false,
             control: Rights::default(),
-            halted,
+            halted: false,
             mode: Mode::Sync,
             policy,
             tenant: Tenant(id.to_be_bytes()[1]),
             share: 1,
             slots: usize::MAX,
             cap: u16::MAX,
-            server,
+            server: Server::None,
             bereft: false,
             detours: false,
-            cells,
+            cells: Arc::default(),
             window: Arc::new(PsnWindow::unlimited()),
             members,
             others: Vec::new(),
             hearers: Vec::new(),
+            registry: None,
             switchml: None,
             parent: None,
         }
@@ -374,8 +375,7 @@ impl Job {
         let shared = self.shares_the_pool() && sharing > 0;
         let part = if shared { self.slots.saturating_mul(self.share.into()) / sharing } else { self.slots };
         self.cap = u16::try_from(part).unwrap_or(u16::MAX).max(1);
-        let rules = Rules::of(&Policy { server: self.has_server(), ..self.policy });
-        self.rules = rules.of_tenant(self.tenant);
+        self.rules = Rules::of(&Policy { server: self.has_server(), ..self.policy }).of_tenant(self.tenant);
         self.counts = self.cells.by_rank().clone();
         self.detours = self.bereft || self.parent.is_some();
     }
@@ -383,7 +383,7 @@ impl Job {
     fn flow_of(&self, rank: u16, member: Option<&Member>) -> Flow {
         let &Self { id, fan_in, epoch, needed, halted, mode, policy, .. } = self;
         // Workers that send updates send no gradients.
-        let none = halted || mode == Mode::Olaf || self.switchml.is_some();
+        let none = halted || mode == Mode::Olaf || self.registry.is_some();
         Flow {
             expected: member.map_or(Expected::NONE, |member| member.expected),
             terms: Terms::new(id, epoch, rank, fan_in, needed, policy.region),

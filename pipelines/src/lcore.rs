@@ -239,7 +239,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             self.emitter.io.receive(port, &mut packets);
             if let Some(job) = self.end.capture().wanted() {
                 let now = self.emitter.io.now();
-                self.end.capture().copy_burst(job, &self.setup, now, &packets);
+                self.end.capture().copy_burst(job, (&self.setup, &self.table), now, &packets);
             }
         }
         let received = packets.len();

@@ -17,11 +17,11 @@ impl Classifier<'_> {
     #[inline(never)]
     pub(super) fn foreign(&self, bytes: &[u8]) -> Option<Class> {
         let packet = Packet::parse(bytes)?;
-        let (job, switchml) = self.table.foreign(packet.dst_port)?;
-        let terms = switchml.terms();
-        // By what ARP says, a worker may send to the MAC of its own port.
-        let heard = packet.dst_mac == terms.mac || packet.dst_mac == self.mac;
-        if packet.dst.as_v4() != Some(terms.address) || !heard {
+        let (job, registry) = self.table.foreign(packet.dst_port)?;
+        // Workers are told the first port's; by what ARP says, one may send to the MAC of its own port.
+        let told = self.setup.ports.first().map(|port| port.mac);
+        let heard = Some(packet.dst_mac) == told || packet.dst_mac == self.mac;
+        if packet.dst.as_v4() != Some(registry.address) || !heard {
             return None;
         }
         let drop = |reason| Some(Class::ForeignDrop(job.id, reason));
@@ -31,7 +31,10 @@ impl Classifier<'_> {
                 (member.endpoint.mac, member.endpoint.address) == (packet.src_mac, packet.src)
             })
         });
-        let Some((rank, _)) = rank else { return drop(DropReason::NotMember) };
+        // Without a formation there is no member either: the appliance was started anew, or the job reset.
+        let Some(((rank, _), switchml)) = rank.zip(job.switchml.as_deref()) else {
+            return drop(DropReason::NotMember);
+        };
         if job.halted {
             return drop(DropReason::Halted);
         }

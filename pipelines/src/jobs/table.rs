@@ -9,7 +9,7 @@ use pascaline_wire::template::PlainHead;
 
 use super::pauses::Pauses;
 use super::{Flow, Job};
-use crate::switchml::SwitchMl;
+use crate::membership::Registry;
 
 /// Members of a job that are reached through one port with plain headers, in a table.
 #[derive(Debug, Clone, Copy)]
@@ -120,8 +120,8 @@ impl JobTable {
             table.add_groups(job);
             let hops = job.parent.iter().flat_map(|above| &above.next_hops);
             table.next_hops.extend(hops.map(|hop| hop.octets()));
-            if let Some(switchml) = &job.switchml {
-                table.foreign.push((switchml.terms().udp_port, at));
+            if let Some(registry) = &job.registry {
+                table.foreign.push((registry.udp_port, at));
             }
         }
         table.next_hops.sort_unstable();
@@ -145,7 +145,7 @@ impl JobTable {
         let mut plain: Vec<(usize, u16, PlainHead)> = Vec::new();
         for (rank, member) in (0..).zip(&job.members) {
             let Some(member) = member.as_ref().filter(|_| !job.hears(rank)) else { continue };
-            match member.template.plain(rank).filter(|_| job.switchml.is_none()) {
+            match member.template.plain(rank).filter(|_| job.registry.is_none()) {
                 Some(head) => plain.push((member.endpoint.port, rank, head)),
                 None => job.others.push(rank),
             }
@@ -180,12 +180,12 @@ impl JobTable {
         !self.foreign.is_empty()
     }
 
-    /// The job of SwitchML's clients that send to this UDP port, and what they have been told.
+    /// The job of SwitchML's clients that send to this UDP port, and how it meets them.
     #[must_use]
-    pub fn foreign(&self, udp_port: u16) -> Option<(&Job, &SwitchMl)> {
+    pub fn foreign(&self, udp_port: u16) -> Option<(&Job, &Registry)> {
         let (_, at) = self.foreign.iter().find(|(port, _)| *port == udp_port)?;
         let job = self.jobs.get(usize::from(*at))?;
-        Some((job, job.switchml.as_deref()?))
+        Some((job, job.registry.as_ref()?))
     }
 
     /// True if it is asked for the MAC of this address.

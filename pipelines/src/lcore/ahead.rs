@@ -85,7 +85,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
         let now = self.emitter.io.now();
         if let Some(job) = self.end.capture().wanted() {
-            self.end.capture().copy_burst(job, &self.setup, now, &packets);
+            self.end.capture().copy_burst(job, (&self.setup, &self.table), now, &packets);
         }
         let mac = self.setup.ports.get(port).map(|own| own.mac).unwrap_or_default();
         // Clients of SwitchML's may send to another MAC than the port's.

@@ -40,6 +40,7 @@ impl JobRecord {
         (job.tenant, job.share, job.slots) = (self.tenant, share, slots);
         job.cells = Arc::clone(&self.cells);
         job.window = Arc::clone(&self.window);
+        job.registry = self.spec.registry;
         job.switchml.clone_from(&self.switchml);
         job.server = match server {
             ServerMode::None => Server::None,
