@@ -34,6 +34,8 @@ pub struct SwitchMl {
     sent: Box<[[AtomicU64; 2]]>,
     /// By rank: the worker's latest operation, counted on.
     latest: Box<[AtomicU32]>,
+    /// By rank: packets that the worker has sent, each counted once.
+    packets: Box<[AtomicU32]>,
     /// By slot and set: the mark of the round that is there, with the round and the UDP port.
     marks: Box<[[AtomicU64; 2]]>,
     /// By rank: one more than the port that it was last heard on.
@@ -84,6 +86,7 @@ struct Noted(u64);
 
 impl Noted {
     const SET: u64 = 1;
+    const NONE: Self = Self(0);
 
     const fn new(mark: Mark, round: u32, udp_port: u16) -> Self {
         let Mark { operation, packet } = mark;
@@ -122,6 +125,7 @@ impl SwitchMl {
             rounds: none(workers * slots),
             sent: (0..workers * slots).map(|_| nothing()).collect(),
             latest: none(workers),
+            packets: none(workers),
             marks: (0..slots).map(|_| Default::default()).collect(),
             ports: none(workers),
         }
@@ -168,6 +172,7 @@ impl SwitchMl {
         if !again {
             sent.store(own, Ordering::Relaxed);
             round.store(next, Ordering::Relaxed);
+            self.packets[number].fetch_add(1, Ordering::Relaxed);
             if operation.wrapping_sub(known) <= u32::from(AHEAD) {
                 // Another lcore may have been faster, with what is as late or later.
                 let _ = latest.compare_exchange(known, operation, Ordering::Relaxed, Ordering::Relaxed);
@@ -184,6 +189,9 @@ impl SwitchMl {
         let found = Noted(noted.load(Ordering::Relaxed));
         let found = if found.is_of(round) {
             found
+        } else if found != Noted::NONE && !found.is_of(round.wrapping_sub(2)) {
+            // Others are further: by packets that came too late, which this one must not be added to.
+            return Err(DropReason::OperationChanged);
         } else {
             // Another lcore may have been faster: then it is that mark that counts.
             let swapped =
@@ -205,6 +213,11 @@ impl SwitchMl {
         let place = Place { slot: u16::try_from(slot).unwrap_or(u16::MAX), second };
         let noted = Noted(noted);
         (Body { size: self.terms.size, mark: noted.mark(), place }, noted.udp_port())
+    }
+
+    /// How many packets a rank has sent, each counted once: how far it is, whichever slots they went to.
+    pub(crate) fn packets(&self, rank: u16) -> u32 {
+        self.packets.get(usize::from(rank)).map_or(0, |packets| packets.load(Ordering::Relaxed))
     }
 
     /// The port that a rank was last heard on.

@@ -9,14 +9,15 @@
 
 mod common;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::appliance::{Bench, Plan, job};
 use fastrand::Rng;
 use pascaline_aggregator::{Policy, PoolConfig, Region};
 use pascaline_pipelines::membership::{JobSpec, Registration, Registry};
-use pascaline_telemetry::{Counter, DropReason};
+use pascaline_telemetry::{Counter, DropReason, JobCells};
 use pascaline_testkit::{JOB, port_mac};
 use pascaline_wire::frame::Mac;
 use pascaline_wire::switchml::{Body, HEADERS, Route, Size, headers};
@@ -46,45 +47,79 @@ fn plan(workers: u16) -> Plan {
     Plan { jobs: vec![spec], pool, peers: vec![None, None], ..Plan::one_armed() }
 }
 
+/// By slot and set: what a client has sent there last, with its number among all that it has sent.
+type Sent = BTreeMap<Vec<u8>, (usize, Vec<u8>)>;
+
 /// All that is under way between clients and the appliance.
 struct Network {
     bench: Bench,
     clients: Vec<Client>,
+    size: Size,
     /// Requests of each client on their way, in order: SwitchML takes that for granted.
     requests: Vec<VecDeque<Vec<u8>>>,
-    /// What each client has sent in this round and the last of each slot, once each, the latest at the end.
-    sent: Vec<VecDeque<Vec<u8>>>,
-    /// How many of these are kept.
-    kept: usize,
+    sent: Vec<Sent>,
+    /// How many packets it has sent, each counted once.
+    count: Vec<usize>,
+    window: u16,
     now: Duration,
 }
 
 impl Network {
     fn new(workers: u16, window: u16, size: Size) -> Self {
-        let mut bench = Bench::new(&plan(workers));
-        for rank in 0..workers {
-            let rank = u8::try_from(rank).unwrap();
-            let (workers, size) = (u32::from(workers), u32::from(size.code()));
-            let who =
-                Registration { rank: rank.into(), workers, mac: mac(rank), address: address(rank), size };
-            let told = bench.appliance.plane.register(Duration::ZERO, JOB, &who).unwrap();
+        let mut network = Self::before_any_registers(workers, window, size);
+        network.register();
+        network
+    }
+
+    fn register(&mut self) {
+        let workers = u32::try_from(self.clients.len()).unwrap();
+        for rank in 0..u8::try_from(workers).unwrap() {
+            let (mac, address, size) = (mac(rank), address(rank), u32::from(self.size.code()));
+            let who = Registration { rank: rank.into(), workers, mac, address, size };
+            let told = self.bench.appliance.plane.register(Duration::ZERO, JOB, &who).unwrap();
             assert_eq!((told.address, told.mac), (OWN, port_mac(0)));
-            bench.settle();
+            self.bench.settle();
         }
+    }
+
+    fn before_any_registers(workers: u16, window: u16, size: Size) -> Self {
+        let bench = Bench::new(&plan(workers));
         let terms = Terms { workers, window, size, timeout: Duration::from_millis(10) };
         let clients = (0..workers).map(|_| Client::new(terms).unwrap()).collect();
-        let (requests, sent) = (vec![VecDeque::new(); workers.into()], vec![VecDeque::new(); workers.into()]);
-        let kept = LATE.min(2 * usize::from(window) - 1);
-        Self { bench, clients, requests, sent, kept, now: Duration::ZERO }
+        let (requests, sent) = (vec![VecDeque::new(); workers.into()], vec![BTreeMap::new(); workers.into()]);
+        let count = vec![0; workers.into()];
+        Self { bench, clients, size, requests, sent, count, window, now: Duration::ZERO }
+    }
+
+    /// The first packet of a rank's operation.
+    fn first(&mut self, rank: usize, values: Vec<i32>) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.clients[rank].start_integers(values);
+        assert!(self.clients[rank].poll_transmit(self.now, &mut out));
+        Self::frame(rank, &out)
     }
 
     /// Takes note of what a client sends, unless it sends it again.
     fn note(&mut self, rank: usize, frame: &[u8]) {
-        let sent = &mut self.sent[rank];
-        if !sent.iter().any(|other| other == frame) {
-            sent.push_back(frame.to_vec());
-            sent.drain(..sent.len().saturating_sub(self.kept));
+        let place = self.sent[rank].entry(frame[48..50].to_vec()).or_default();
+        if place.1 != frame {
+            self.count[rank] += 1;
+            *place = (self.count[rank], frame.to_vec());
         }
+    }
+
+    /// A packet that a client has sent in this round of its slot or the one before, whatever has come since
+    /// then; none that is still on its way.
+    fn late(&self, rank: usize, random: &mut Rng) -> Option<Vec<u8>> {
+        let (number, frame) = random.choice(self.sent[rank].values())?;
+        let late = number + LATE > self.count[rank] && !self.requests[rank].contains(frame);
+        late.then(|| frame.clone())
+    }
+
+    /// What is counted of the job.
+    fn cells(&self) -> Arc<JobCells> {
+        let jobs = self.bench.appliance.plane.membership().counts();
+        jobs.into_iter().find(|(id, _)| *id == JOB).unwrap().1
     }
 
     /// The frame of a client's datagram, with neither checksum.
@@ -115,16 +150,18 @@ impl Network {
                 self.note(rank, &frame);
                 self.requests[rank].push_back(frame);
             }
-            // Anything that it has sent in the last two rounds, whatever has come since.
             let rank = random.usize(0..self.clients.len());
-            if random.f64() < loss && !self.sent[rank].is_empty() {
-                let frame = self.sent[rank][random.usize(0..self.sent[rank].len())].clone();
+            if random.f64() < loss
+                && let Some(frame) = self.late(rank, random)
+            {
                 self.bench.feed(Self::port(rank), [&frame]);
                 self.deliver(random, loss);
             }
             let rank = random.usize(0..self.clients.len());
-            // Of those under way, the next one or, rarely, the one behind it.
-            let behind = usize::from(random.f64() < loss && self.requests[rank].len() > 1);
+            // Of those under way, the next one or, rarely, the one behind it; not where several that are
+            // ahead would soon make a duplicate too late.
+            let behind = self.window > 8 && random.f64() < loss && self.requests[rank].len() > 1;
+            let behind = usize::from(behind);
             if let Some(frame) = self.requests[rank].remove(behind) {
                 if random.f64() < loss {
                     continue;
@@ -220,6 +257,61 @@ fn sums_are_exact_when_the_numbers_of_operations_begin_again() {
         }
         assert_eq!(network.bench.appliance.reading().unaccounted(), 0);
     }
+}
+
+/// Clients may have no retransmission, or a timeout of seconds.
+#[test]
+fn what_has_come_waits_for_a_late_worker_however_long_it_takes() {
+    let mut network = Network::new(2, 4, Size::Bytes256);
+    let (early, late) = (network.first(0, vec![5; 64]), network.first(1, vec![6; 64]));
+    network.bench.feed(0, [&early]);
+    for _ in 0..100 {
+        network.bench.clock.advance(100_000_000);
+        // Each turn sweeps a part of the pool.
+        (0..4).for_each(|_| network.bench.settle());
+    }
+    let missed = network.cells().who_is_late(network.bench.clock.now());
+    assert_eq!(missed.iter().map(|late| late.rank).collect::<Vec<_>>(), [1]);
+    network.bench.feed(1, [&late]);
+    network.deliver(&mut Rng::with_seed(1), 0.0);
+    for client in &mut network.clients {
+        assert_eq!(client.take_integers(), Some(vec![11; 64]));
+    }
+}
+
+#[test]
+fn packets_of_a_former_formation_are_those_of_no_member() {
+    let mut network = Network::before_any_registers(2, 4, Size::Bytes256);
+    let frame = network.first(0, vec![5; 64]);
+    network.bench.feed(0, [&frame]);
+    assert_eq!(network.bench.appliance.dropped(DropReason::NotMember), 1);
+    assert_eq!(network.bench.appliance.dropped(DropReason::Checksum), 0);
+    network.register();
+    network.bench.feed(0, [&frame]);
+    assert_eq!(network.bench.appliance.get(Counter::Opened), 1);
+}
+
+#[test]
+fn packets_are_captured_and_counted_as_those_of_other_jobs() {
+    let mut network = Network::new(2, 4, Size::Bytes256);
+    network.clients[0].start_integers(vec![1; 200]);
+    let mut frames = Vec::new();
+    let mut out = Vec::new();
+    while network.clients[0].poll_transmit(Duration::ZERO, &mut out) {
+        frames.push(Network::frame(0, &out));
+    }
+    network.bench.appliance.plane.capture().begin(JOB);
+    network.bench.feed(0, &frames);
+    network.bench.feed(0, [&frames[1]]);
+    let capture = network.bench.appliance.plane.capture();
+    let copies: Vec<_> = core::iter::from_fn(|| capture.take()).map(|copy| copy.bytes().to_vec()).collect();
+    assert_eq!((copies.len(), &copies[..4], &copies[4]), (5, &frames[..], &frames[1]));
+    let other = network.first(1, vec![1; 200]);
+    network.bench.feed(1, [&other]);
+    let reading = network.cells().read();
+    let counted: Vec<_> = reading.ranks.iter().map(|rank| (rank.contributions, rank.again)).collect();
+    assert_eq!(counted, [(5, 1), (1, 0)]);
+    assert_eq!([0, 1].map(|rank| reading.behind(&reading.ranks[rank])), [0, 3]);
 }
 
 #[test]

@@ -134,7 +134,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let region = job.and_then(|job| job.policy.region);
         if let Some(job) = job.filter(|_| request.verb == Verb::Add) {
             let &Request { key, rank, again, now, .. } = request;
-            job.counts().of(self.number).heard(rank, key.psn(), Moment::at(now));
+            // PSNs of SwitchML's clients go from slot to slot: their differences say nothing.
+            let at = job.switchml.as_ref().map_or(key.psn(), |switchml| switchml.packets(rank));
+            job.counts().of(self.number).heard(rank, at, Moment::at(now));
             if again {
                 job.cells.again(self.number, rank);
             }

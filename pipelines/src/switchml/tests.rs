@@ -79,6 +79,22 @@ fn what_other_workers_do_not_send_in_a_round_is_dropped() {
 }
 
 #[test]
+fn what_comes_too_late_is_not_summed_with_packets_of_others() {
+    let session = session();
+    let own = |round: u32| body(0, 10 + round, 0, round % 2 == 1);
+    for round in 0..4 {
+        assert_eq!(psn(&session, 0, &own(round)), Ok(round * 4));
+        assert_eq!(psn(&session, 1, &own(round)), Ok(round * 4));
+    }
+    // Three rounds late, twice: rank 1 is two rounds ahead of what it has sent.
+    assert_eq!(psn(&session, 1, &own(0)), Ok(16));
+    assert_eq!(psn(&session, 1, &own(1)), Ok(20));
+    assert_eq!(psn(&session, 1, &own(4)), Ok(24));
+    // In round 4 there is what rank 1 has sent for round 0.
+    assert_eq!(psn(&session, 0, &own(4)), Err(DropReason::OperationChanged));
+}
+
+#[test]
 fn results_go_out_where_a_rank_was_heard() {
     let session = session();
     assert_eq!(session.port(1), None);
