@@ -35,6 +35,9 @@ fn refused(job: u16, why: Refused) -> Problem {
         Refused::Whole => "set profile = \"iswitch\" or \"panama\" for this job".to_owned(),
         Refused::Levels => "reset, halt and help hold for all levels: give one of these".to_owned(),
         Refused::Asynchronous => "reset and halt are for such jobs, too".to_owned(),
+        Refused::SwitchMl => {
+            "reset and halt are for such jobs, too; to start anew, start all workers".to_owned()
+        }
         Refused::Threshold { ranks, .. } => format!("choose H from 1 to {ranks}"),
         Refused::NoSuchRank { .. } | Refused::NotMember { .. } => {
             format!("GET /api/v1/jobs/{job} lists who has joined")

@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use super::capture::Capture;
 use super::commands;
-use super::registrar::{Listening, Registrar};
+use super::registrar::{self, Listening, Registrar};
 use super::running::Running;
 use crate::admin::server::{
     self as admin, AdminStatus, Bound, Commanded, Credentials, Draining, EffectiveConfig, InForce, JobDetail,
@@ -264,6 +264,10 @@ impl Operator {
                 self.stop.store(true, Ordering::Relaxed);
                 let (open, limit) = (site.telemetry.total().open_slots(), self.running.config.drain);
                 reply.respond(Ok(Draining { open, limit_seconds: limit.as_secs_f64() }));
+            }
+            Order::Workers(job, reply) => {
+                let found = self.find(&JobKey::Number(job), site);
+                reply.respond(found.and_then(|status| registrar::workers(&status)));
             }
             // They change something, and have been carried out.
             Order::Command(..)

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use anyhow::Context as _;
-use pascaline_pipelines::membership::{NotRegistered, Registration};
+use pascaline_pipelines::membership::{JobStatus, NotRegistered, Registration};
 use pascaline_pipelines::switchml::Terms;
 
 use super::operator::Site;
@@ -25,6 +25,32 @@ pub(crate) struct Listening {
 pub(super) fn controllers(config: &Config) -> anyhow::Result<Vec<(u16, TcpListener)>> {
     let with = config.jobs.iter().filter_map(|job| Some((job.id, job.switchml.as_ref()?)));
     with.map(|(id, switchml)| Ok((id, http::bind(config, &switchml.controller)?))).collect()
+}
+
+/// The workers that a job waits for. Where nobody may register nobody is to wait for the others either.
+pub(super) fn workers(status: &JobStatus) -> Result<u16, Problem> {
+    if status.halted {
+        let remedy = remedy(&NotRegistered::Halted);
+        return Err(Problem::unprocessable(NotRegistered::Halted.to_string(), remedy));
+    }
+    Ok(status.fan_in)
+}
+
+const fn remedy(why: &NotRegistered) -> &'static str {
+    match why {
+        NotRegistered::FanIn { .. } | NotRegistered::Rank { .. } => {
+            "start as many workers as the job has fan_in, with ranks from 0"
+        }
+        NotRegistered::NotBegun => "start all workers again, rank 0 among them",
+        NotRegistered::NoSuchJob { .. } => "restart the appliance with the job",
+        NotRegistered::Halted => "`pascaline job reset`, then start all workers",
+        NotRegistered::Size { .. }
+        | NotRegistered::SizeDiffers
+        | NotRegistered::NoHost { .. }
+        | NotRegistered::Twice { .. } => {
+            "give all workers the same packet size, and each its own MAC and address"
+        }
+    }
 }
 
 /// The controllers, and who waits for lcores to know of him.
@@ -51,17 +77,7 @@ impl Registrar {
     ) {
         match site.plane.register(site.now, job, who) {
             Ok(told) => self.waiting.push((reply, told)),
-            Err(why) => {
-                let remedy = match why {
-                    NotRegistered::FanIn { .. } | NotRegistered::Rank { .. } => {
-                        "start as many workers as the job has fan_in, with ranks from 0"
-                    }
-                    NotRegistered::NotBegun => "start all workers again, rank 0 among them",
-                    NotRegistered::NoSuchJob { .. } => "restart the appliance with the job",
-                    _ => "give all workers the same packet size, and each its own MAC and address",
-                };
-                reply.respond(Err(Problem::unprocessable(why.to_string(), remedy)));
-            }
+            Err(why) => reply.respond(Err(Problem::unprocessable(why.to_string(), remedy(&why)))),
         }
     }
 

@@ -6,18 +6,19 @@
 
 use std::collections::BTreeSet;
 
+use pascaline_wire::switchml::MOST_WORKERS;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 
-/// Most workers that may wait at a time; a job has at most 32.
-const MOST: usize = 64;
+/// Most workers that may wait at a time: those of a run, and of one before it that are not gone yet.
+const MOST: usize = 2 * MOST_WORKERS as usize;
 
 /// Why somebody waits no longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refused {
     /// Too many wait.
     Crowded,
-    /// Nobody, or more than can be.
-    Workers,
+    /// It says that there are so many workers, and the job has another number.
+    Workers { said: u32, fan_in: u16 },
     /// Its rank is not below the number of workers.
     Rank,
 }
@@ -35,10 +36,9 @@ pub(super) struct Meeting {
 }
 
 impl Meeting {
-    /// A worker waits until so many do.
-    pub(super) fn barrier(&mut self, workers: u32) -> Result<Wait<()>, Refused> {
-        let workers = usize::try_from(workers).ok().filter(|count| (1..=MOST).contains(count));
-        let workers = workers.ok_or(Refused::Workers)?;
+    /// A worker of a job with so many waits until all do.
+    pub(super) fn barrier(&mut self, workers: u32, fan_in: u16) -> Result<Wait<()>, Refused> {
+        let workers = usize::from(agreed(workers, fan_in)?);
         // Those that are gone do not count.
         self.barrier.retain(|waits| !waits.is_closed());
         if self.barrier.len() >= MOST {
@@ -57,12 +57,10 @@ impl Meeting {
         &mut self,
         rank: u32,
         root: u32,
-        workers: u32,
+        (workers, fan_in): (u32, u16),
         value: u64,
     ) -> Result<Wait<u64>, Refused> {
-        if !usize::try_from(workers).is_ok_and(|count| (1..=MOST).contains(&count)) {
-            return Err(Refused::Workers);
-        }
+        agreed(workers, fan_in)?;
         if rank >= workers || root >= workers {
             return Err(Refused::Rank);
         }
@@ -100,6 +98,12 @@ impl Meeting {
     fn forget_if_all_have_it(&mut self, workers: u32) {
         self.told.take_if(|(_, have)| u32::try_from(have.len()).is_ok_and(|count| count >= workers));
     }
+}
+
+/// The number of workers, if it is the job's.
+fn agreed(said: u32, fan_in: u16) -> Result<u16, Refused> {
+    let right = said == u32::from(fan_in) && (1..=MOST_WORKERS).contains(&fan_in);
+    if right { Ok(fan_in) } else { Err(Refused::Workers { said, fan_in }) }
 }
 
 #[cfg(test)]

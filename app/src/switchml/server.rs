@@ -95,12 +95,21 @@ struct Job {
 }
 
 impl Job {
-    /// Lets a worker wait for others.
-    async fn wait<T>(&self, how: impl FnOnce(&mut Meeting) -> Result<Wait<T>, Refused>) -> Result<T, Status> {
-        let wait = how(&mut self.meeting.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Lets a worker wait for the others, of whom there are as many as the job has now.
+    async fn wait<T>(
+        &self,
+        how: impl FnOnce(&mut Meeting, u16) -> Result<Wait<T>, Refused>,
+    ) -> Result<T, Status> {
+        let fan_in = self.orders.ask(|reply| Order::Workers(self.job, reply)).await.map_err(|problem| {
+            Status::failed_precondition(format!("{}: {}", problem.error, problem.remedy))
+        })?;
+        let wait = how(&mut self.meeting.lock().unwrap_or_else(PoisonError::into_inner), fan_in);
         let wait = wait.map_err(|why| match why {
             Refused::Crowded => Status::resource_exhausted("too many workers wait already"),
-            Refused::Workers => Status::invalid_argument("the number of workers is not one from 1 to 32"),
+            Refused::Workers { said, fan_in } => {
+                warn!(job = self.job, workers = said, fan_in, "a worker says that there are others");
+                Status::invalid_argument(format!("{said} workers, and the job has fan_in = {fan_in}"))
+            }
             Refused::Rank => Status::invalid_argument("the rank or the root is none of so many workers"),
         })?;
         wait.await.map_err(|_| Status::aborted("rank 0 has begun another run"))
@@ -149,11 +158,11 @@ macro_rules! call {
 
 call!(Broadcast, BroadcastRequest => BroadcastResponse, |job, asked| {
     let BroadcastRequest { value, rank, num_workers, root } = asked;
-    let told = job.wait(|meeting| meeting.broadcast(rank, root, num_workers, value)).await;
+    let told = job.wait(|meeting, fan_in| meeting.broadcast(rank, root, (num_workers, fan_in), value)).await;
     told.map(|value| BroadcastResponse { value })
 });
 call!(Barrier, BarrierRequest => BarrierResponse, |job, asked| {
-    job.wait(|meeting| meeting.barrier(asked.num_workers)).await.map(|()| BarrierResponse {})
+    job.wait(|meeting, fan_in| meeting.barrier(asked.num_workers, fan_in)).await.map(|()| BarrierResponse {})
 });
 call!(UdpSession, UdpSessionRequest => UdpSessionResponse, |job, asked| job.register(asked).await);
 

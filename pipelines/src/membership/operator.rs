@@ -37,6 +37,8 @@ pub enum Refused {
     Levels,
     #[error("the job is asynchronous: it has no PSNs that ranks complete together")]
     Asynchronous,
+    #[error("the job's workers are clients of SwitchML's: they cannot leave, and their packets have no PSNs")]
+    SwitchMl,
     #[error("H = {asked}, and the job has {ranks} ranks")]
     Threshold { asked: u16, ranks: u16 },
     #[error("rank {asked}, and the job has ranks 0 to {}", .ranks - 1)]
@@ -102,7 +104,9 @@ impl Membership {
 impl JobRecord {
     fn ordered(&mut self, now: Duration, command: Command) -> Result<Obeyed, Refused> {
         let changed = |changed| Ok(Obeyed { changed, ..Obeyed::default() });
+        let registered = self.spec.registry.is_some();
         match command {
+            Command::Leave(_) | Command::Help(_) | Command::FBcast(_) if registered => Err(Refused::SwitchMl),
             Command::Reset => {
                 self.reset = None;
                 self.end_for_good(now);

@@ -60,6 +60,8 @@ pub enum NotRegistered {
     NotBegun,
     #[error("MAC {mac} and address {} name no single host", core::net::Ipv4Addr::from(*.address))]
     NoHost { mac: Mac, address: [u8; 4] },
+    #[error("the job is suspended")]
+    Halted,
     #[error("rank {other} has the same MAC and address")]
     Twice { other: u16 },
 }
@@ -99,11 +101,13 @@ impl JobRecord {
         if who.mac.is_group() || who.mac == Mac::default() || !is_a_host(who.address) {
             return Err(NotRegistered::NoHost { mac: who.mac, address: who.address });
         }
+        if self.is_halted() {
+            return Err(NotRegistered::Halted);
+        }
         let terms = Terms { udp_port, mac, address, slots, size };
         if rank == 0 {
             self.unresumable.set(self.epoch, true);
             self.next_generation();
-            self.halted = false;
             self.window = Arc::new(PsnWindow::unlimited());
             self.switchml = Some(Arc::new(SwitchMl::new(terms, fan_in)));
         }

@@ -70,6 +70,8 @@ pub(crate) enum Order {
     Config(Reply<EffectiveConfig>),
     Command(JobKey, JobCommand, Reply<Commanded>),
     Capture(JobKey, CaptureRequest, Reply<Captured>),
+    /// A client of SwitchML's wants to know of how many workers this job is.
+    Workers(u16, Reply<u16>),
     /// A client of SwitchML's wants to send to this job.
     Register(u16, Registration, Reply<Terms>),
 }

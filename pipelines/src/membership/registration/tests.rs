@@ -1,5 +1,5 @@
 use super::*;
-use crate::membership::{JobSpec, Secret};
+use crate::membership::{Command, JobSpec, Refused, Secret};
 
 const PORT: Mac = Mac([2, 0, 0, 0, 0, 0x10]);
 
@@ -39,6 +39,28 @@ fn rank_0_begins_and_all_complete_the_job() {
     register(&mut membership, worker(0)).unwrap();
     let status = &membership.status()[0];
     assert_eq!((status.joined, status.epoch), (1, before.wrapping_add(1)));
+}
+
+#[test]
+fn a_job_that_an_operator_has_suspended_stays_so_until_the_reset() {
+    let mut membership = membership();
+    register(&mut membership, worker(0)).unwrap();
+    register(&mut membership, worker(1)).unwrap();
+    let order = |membership: &mut Membership, command| membership.command(Duration::from_secs(2), 7, command);
+    for command in [Command::Leave(1), Command::Help(5), Command::FBcast(5)] {
+        assert_eq!(order(&mut membership, command), Err(Refused::SwitchMl), "{command:?}");
+    }
+    assert!(order(&mut membership, Command::Halt).unwrap().changed);
+    for rank in [0, 1] {
+        assert_eq!(register(&mut membership, worker(rank)), Err(NotRegistered::Halted));
+    }
+    assert!(membership.table(|_| PORT).get(7).unwrap().halted);
+    order(&mut membership, Command::Reset).unwrap();
+    assert_eq!(register(&mut membership, worker(1)), Err(NotRegistered::NotBegun));
+    let table = membership.table(|_| PORT);
+    let (job, _) = table.foreign(48864).expect("its clients may still send");
+    assert!(job.switchml.is_none() && job.members().iter().all(Option::is_none));
+    register(&mut membership, worker(0)).unwrap();
 }
 
 #[test]
