@@ -61,6 +61,18 @@ fn region_slots(job: &raw::Job, ways: u32) -> u32 {
     })
 }
 
+/// The widest window of a job with so many slots, and the widest that leaves room for results.
+fn widest(job: &raw::Job, place: Option<&Reserved>, slots: u32) -> (u16, u16) {
+    let packets = |slots| u16::try_from(slots).unwrap_or(u16::MAX).min(MOST_WINDOW);
+    match place {
+        None => (packets(slots), packets(slots)),
+        // Each slot that SwitchML's clients may name has a set of its own, with room for results.
+        Some(place) if is_switchml(job) => (packets(place.region.sets), packets(place.region.sets)),
+        // Results must stay in a region while somebody may lack them: half of it is for them.
+        Some(_) => (packets(slots), (packets(slots) / 2).max(1)),
+    }
+}
+
 impl Accept<'_> {
     /// The jobs, and what their regions leave of the pool.
     pub(super) fn jobs(
@@ -172,10 +184,7 @@ impl Accept<'_> {
         }
         // What finds no slot goes to the parameter server; without one it would only be refused.
         let spills = place.is_none() && chosen.server;
-        let most =
-            if spills { MOST_WINDOW } else { u16::try_from(slots).unwrap_or(u16::MAX).min(MOST_WINDOW) };
-        // Results must stay in a region while somebody may lack them: half of it is for them.
-        let fitting = if place.is_some() { (most / 2).max(1) } else { most };
+        let (most, fitting) = if spills { (MOST_WINDOW, MOST_WINDOW) } else { widest(job, place, slots) };
         let default = default_window(fan_in).min(fitting);
         let window = self.within(job.window.as_ref(), default, 1, most, "window")?;
         // A partial in the order of ranks keeps all its packets: there is no such job without a bound.

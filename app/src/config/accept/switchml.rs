@@ -40,6 +40,19 @@ impl Accept<'_> {
             let message = "the two sets of a slot need [pool] ways of 2 or more";
             return Err(self.error(protocol, message, "set ways = 2, 4 or 8"));
         }
+        // Each slot that can be named has a set of its own.
+        if let (Some(slots), Some(window)) = (get(job.region_slots.as_ref()), &job.window)
+            && u32::from(*window.get_ref()) as usize > slots as usize / pool.ways
+        {
+            let (named, ways) = (slots as usize / pool.ways, pool.ways);
+            let message = format!(
+                "window = {}: with region_slots = {slots} and ways = {ways} its clients may name {named} \
+                    slots",
+                window.get_ref()
+            );
+            let remedy = "raise region_slots to `ways` times the window or more, or leave it out";
+            return Err(self.error(window, message, remedy));
+        }
         let most = PLACES as usize * pool.ways;
         if let Some(at) = job.region_slots.as_ref().filter(|slots| *slots.get_ref() as usize > most) {
             let message = format!("a client names {PLACES} slots at the most");

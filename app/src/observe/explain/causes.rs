@@ -185,9 +185,12 @@ pub(super) const COUNTED: [Cause; 19] = [
     cause(
         "outside-window",
         Count::Drops(&[DropReason::OutsideWindow]),
-        both("Outside the window: {n} packets named PSNs that no rank of the job can have under way."),
+        both(
+            "Outside the window: {n} packets named PSNs or slots that no rank of the job can have under way.",
+        ),
         "a few come late, after losses; else somebody sends in a rank's name, or a client breaks the spread \
-            rule: capture the port",
+            rule: capture the port. Where the workers are SwitchML's clients, raise the job's window: it \
+            should be twice their max_outstanding_packets",
     ),
     cause(
         "too-often",

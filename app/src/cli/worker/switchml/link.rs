@@ -69,7 +69,8 @@ impl Link {
             if left.is_zero() {
                 bail!(
                     "not all sums have come within {deadline:?}\n  remedy: are all workers here, with the \
-                        same --elements, --window and --packet? `pascaline explain` says who is late"
+                        same --elements, --window and --packet, and a --window no larger than the job's? \
+                        `pascaline explain` says who is late"
                 );
             }
             let wait = next.saturating_sub(now).min(left).max(LEAST);
