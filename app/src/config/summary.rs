@@ -9,7 +9,7 @@ use pascaline_queue::Combine;
 
 use super::job::Told;
 use super::words::Word as _;
-use super::{Config, PsMode};
+use super::{Config, PsMode, SwitchMlConfig};
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,8 +65,15 @@ impl Config {
             if job.partials {
                 f.write_str(", or as SetH and FBcast say")?;
             }
-            if job.mode == Mode::Sync && job.switchml.is_none() {
-                write!(f, "; congestion control {}", job.congestion.name())?;
+            match &job.switchml {
+                Some(SwitchMlConfig { controller, udp_port, .. }) => {
+                    let at = controller.value;
+                    write!(f, "; for SwitchML's clients: controller {at}, UDP port {udp_port}")?;
+                }
+                None if job.mode == Mode::Sync => {
+                    write!(f, "; congestion control {}", job.congestion.name())?;
+                }
+                None => {}
             }
             if job.max_ranks_per_host < job.fan_in {
                 write!(f, "; {} of its ranks at most on one host", job.max_ranks_per_host)?;

@@ -127,6 +127,14 @@ pub(crate) struct Member {
 pub(crate) struct JobTerms {
     pub(crate) id: u16,
     pub(crate) name: String,
+    /// `sync`, or `olaf` for asynchronous training.
+    pub(crate) mode: String,
+    /// What its workers speak: `pascaline`, or `switchml` for SwitchML's clients.
+    pub(crate) protocol: String,
+    /// Where SwitchML's clients register; none for other jobs.
+    pub(crate) controller: Option<String>,
+    /// The UDP port that SwitchML's clients send to; none for other jobs.
+    pub(crate) udp_port: Option<u16>,
     pub(crate) fan_in: u16,
     pub(crate) window: u16,
     /// Addresses by rank, if only these are admitted.
@@ -151,11 +159,12 @@ pub(crate) struct JobTerms {
     pub(crate) server: bool,
     /// After how many silent seconds a rank is lost; none for never.
     pub(crate) dead_after_seconds: Option<f64>,
-    pub(crate) on_death: String,
+    /// `fail` or `continue`; none for SwitchML's clients, as the next two.
+    pub(crate) on_death: Option<String>,
     /// Which members may reset and suspend it by packets: `member`, `rank0`, `operator` for none.
-    pub(crate) control: String,
+    pub(crate) control: Option<String>,
     /// Which congestion control its workers follow: `fixed`, `panama`, `dsa` or `delay`.
-    pub(crate) congestion: String,
+    pub(crate) congestion: Option<String>,
     /// The multicast group that results go to, for those of its members that hear it.
     pub(crate) multicast: Option<String>,
     /// The appliance that its sums go to, if they do.

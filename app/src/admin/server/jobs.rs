@@ -30,9 +30,16 @@ pub(crate) fn summary(status: &JobStatus, config: Option<&JobConfig>) -> JobSumm
 pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
     let addressing = job.policy.region.map_or(Addressing::Shared, |_| Addressing::Region);
     let partial_after = Duration::from_nanos(job.policy.partial_after);
+    let switchml = job.switchml.as_ref();
+    // What means nothing to SwitchML's clients is not told.
+    let own = |word: &str| switchml.is_none().then(|| word.to_owned());
     JobTerms {
         id: job.id,
         name: job.name.clone(),
+        mode: job.mode.name().to_owned(),
+        protocol: switchml.map_or("pascaline", |_| "switchml").to_owned(),
+        controller: switchml.map(|switchml| switchml.controller.value.to_string()),
+        udp_port: switchml.map(|switchml| switchml.udp_port),
         fan_in: job.fan_in,
         window: job.window,
         members: job.members.as_ref().map(|members| members.iter().map(ToString::to_string).collect()),
@@ -47,9 +54,9 @@ pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
         partial_after_seconds: (!partial_after.is_zero()).then_some(partial_after.as_secs_f64()),
         server: job.policy.server,
         dead_after_seconds: job.dead_after.map(|after| after.as_secs_f64()),
-        on_death: job.on_death.name().to_owned(),
-        control: job.control.name().to_owned(),
-        congestion: job.congestion.name().to_owned(),
+        on_death: own(job.on_death.name()),
+        control: own(job.control.name()),
+        congestion: own(job.congestion.name()),
         multicast: job.multicast.map(|group| group.to_string()),
         parent: job.parent.as_ref().map(|parent| ParentTerms {
             address: address_of(parent),

@@ -1,6 +1,9 @@
 //! Jobs of SwitchML's own clients.
 
+use serde_json::json;
+
 use super::*;
+use crate::admin::server::terms;
 
 const KEYS: &str = "protocol = \"switchml\"\ncontroller = \"192.0.2.1:50099\"";
 
@@ -21,6 +24,36 @@ fn such_a_job_has_a_set_of_ways_for_each_slot_and_is_never_lost() {
     let other = parse(&with_keys(&format!("{KEYS}\nudp_port = 5000\nwindow = 100"))).unwrap();
     assert_eq!(other.jobs[0].switchml.as_ref().unwrap().udp_port, 5000);
     assert_eq!(other.jobs[0].policy.region.unwrap().sets, 128);
+}
+
+#[test]
+fn its_window_is_no_larger_than_the_slots_that_clients_may_name() {
+    // Four ways: of 512 slots a client may name 128.
+    let config = parse(&with_keys(&format!("{KEYS}\nregion_slots = 512"))).unwrap();
+    assert_eq!((config.jobs[0].window, config.jobs[0].policy.region.unwrap().sets), (128, 128));
+    assert!(parse(&with_keys(&format!("{KEYS}\nregion_slots = 512\nwindow = 128"))).is_ok());
+    let error = parse(&with_keys(&format!("{KEYS}\nregion_slots = 512\nwindow = 129"))).unwrap_err();
+    assert!(error.to_string().contains("may name 128 slots"), "{error}");
+}
+
+#[test]
+fn what_is_in_force_says_that_it_is_such_a_job() {
+    let config = parse(&with_keys(KEYS)).unwrap();
+    let terms = serde_json::to_value(terms(&config.jobs[0], config.pool.ways)).unwrap();
+    for (key, value) in [
+        ("mode", json!("sync")),
+        ("protocol", json!("switchml")),
+        ("controller", json!("192.0.2.1:50099")),
+        ("udp_port", json!(48864)),
+        ("on_death", json!(null)),
+        ("control", json!(null)),
+        ("congestion", json!(null)),
+    ] {
+        assert_eq!(terms[key], value, "{key}");
+    }
+    let told = config.to_string();
+    assert!(told.contains("for SwitchML's clients: controller 192.0.2.1:50099, UDP port 48864"), "{told}");
+    assert!(!told.contains("congestion control"), "{told}");
 }
 
 #[test]
