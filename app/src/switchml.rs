@@ -6,6 +6,6 @@ mod meeting;
 mod proto;
 mod server;
 
-pub(crate) use client::Controller;
+pub(crate) use client::{Controller, Error};
 pub(crate) use proto::mac_to_u64;
 pub(crate) use server::{Controllers, serve};

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use self::link::Link;
 use super::{FAILED, REFUSED, gigabits, parse, report, sample};
-use crate::switchml::Controller;
+use crate::switchml::{Controller, Error};
 
 mod link;
 
@@ -29,8 +29,8 @@ Examples:
 Start one process for each rank, all with the same --ranks, --elements, --iterations, --dtype, --packet,
 --window and --seed.
 
-Exit status: 0 if every sum is right, 1 if one is wrong or something failed, 2 if the arguments are wrong or
-the controller refused them.";
+Exit status: 0 if every sum is right, 1 if one is wrong or something failed, as where the controller does not
+answer or workers are missing, 2 if the arguments are wrong or the controller refused them.";
 
 /// Allreduce by SwitchML's UDP protocol, and check what comes of it.
 ///
@@ -131,7 +131,7 @@ pub(crate) fn switchml(args: &SwitchmlArgs) -> anyhow::Result<ExitCode> {
             if args.json {
                 println!("{}", json!({"rank": args.rank, "error": format!("{error:#}")}));
             }
-            return Ok(ExitCode::from(REFUSED));
+            return Ok(ExitCode::from(status(&error)));
         }
     };
     let mut outcome = Outcome::default();
@@ -142,6 +142,14 @@ pub(crate) fn switchml(args: &SwitchmlArgs) -> anyhow::Result<ExitCode> {
     tell(args, &outcome, client.counters(), failure.map(|error| format!("{error:#}")).as_deref());
     let right = outcome.mismatches == 0 && outcome.verified == args.iterations.get();
     Ok(if right { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// The exit status of what prevented the beginning.
+fn status(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref() {
+        Some(Error::Unreachable { .. } | Error::Late { .. }) => FAILED,
+        Some(Error::Refused(_)) | None => REFUSED,
+    }
 }
 
 /// Asks the controller, and waits for the others.
@@ -265,3 +273,6 @@ fn tell(args: &SwitchmlArgs, outcome: &Outcome, counters: &Counters, error: Opti
         );
     }
 }
+
+#[cfg(test)]
+mod tests;
