@@ -123,9 +123,9 @@ impl From<AsyncJoinError> for Fault {
     fn from(error: AsyncJoinError) -> Self {
         match error {
             AsyncJoinError::Join(error) => error.into(),
-            AsyncJoinError::ModelTooLarge { .. } | AsyncJoinError::Outstanding { .. } => {
-                Self::new("ConfigurationError", error, Vec::new())
-            }
+            AsyncJoinError::ModelTooLarge { .. }
+            | AsyncJoinError::Outstanding { .. }
+            | AsyncJoinError::Threshold => Self::new("ConfigurationError", error, Vec::new()),
         }
     }
 }

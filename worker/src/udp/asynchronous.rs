@@ -99,6 +99,9 @@ impl AsyncConfig {
         if self.outstanding.get() > MOST_OUTSTANDING {
             return Err(AsyncJoinError::Outstanding { outstanding: self.outstanding.get() });
         }
+        if matches!(self.policy, Policy::Olaf { threshold: Duration::ZERO, .. }) {
+            return Err(AsyncJoinError::Threshold);
+        }
         Ok(payload)
     }
 }
@@ -132,6 +135,9 @@ pub enum AsyncJoinError {
         /// What was asked for.
         outstanding: u16,
     },
+    /// With it everything would be sent.
+    #[error("a threshold of 0 s switches transmission control off: choose one above 0")]
+    Threshold,
 }
 
 /// A member of a job that trains asynchronously (Olaf).

@@ -363,6 +363,14 @@ fn a_model_larger_than_one_packet_is_refused_with_the_limit_and_the_way_out() {
     assert_eq!(error, ConfigError::Rank { rank: 3, ranks: 3 });
 }
 
+#[test]
+fn a_threshold_of_0_is_refused_for_it_would_let_everything_pass() {
+    let policy = Policy::Olaf { slope: Slope::Urgency, threshold: Duration::ZERO };
+    let config = AsyncConfig { policy, ..AsyncConfig::new("127.0.0.1:9".parse().unwrap(), 1, 0, 3, 10) };
+    let error = AsyncWorker::join(&config, Initial::Nothing).unwrap_err();
+    assert!(matches!(error, AsyncJoinError::Threshold), "{error}");
+}
+
 /// What the server has not sent, and what answers nothing of this worker's.
 #[test]
 fn forged_answers_teach_nothing_and_end_nothing() {

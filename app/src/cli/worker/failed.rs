@@ -104,9 +104,9 @@ impl From<&DpdkJoinError> for Failed {
 impl From<&AsyncJoinError> for Failed {
     fn from(error: &AsyncJoinError) -> Self {
         match error {
-            AsyncJoinError::ModelTooLarge { .. } | AsyncJoinError::Outstanding { .. } => {
-                Self::by_arguments(error)
-            }
+            AsyncJoinError::ModelTooLarge { .. }
+            | AsyncJoinError::Outstanding { .. }
+            | AsyncJoinError::Threshold => Self::by_arguments(error),
             AsyncJoinError::Join(error) => error.into(),
         }
     }

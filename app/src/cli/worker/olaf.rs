@@ -76,7 +76,7 @@ pub(crate) struct OlafArgs {
     #[arg(long, value_enum, default_value_t = Control::Off)]
     control: Control,
     /// After how long without an acknowledgement what is known of the queue is obsolete (the paper's Δ_T).
-    #[arg(long, default_value = "400ms", value_parser = parse::duration)]
+    #[arg(long, default_value = "400ms", value_parser = parse::some_time)]
     threshold: Duration,
     /// Updates that may be under way, at most 64.
     #[arg(long, default_value = "1")]

@@ -104,6 +104,12 @@ pub(super) fn count(text: &str) -> Result<NonZeroUsize, String> {
     NonZeroUsize::new(size(text)?).ok_or_else(|| "at least 1".to_owned())
 }
 
+/// A time with a unit, above 0.
+pub(super) fn some_time(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time.is_zero() { Err("more than 0".to_owned()) } else { Ok(time) }
+}
+
 /// A time with a unit.
 ///
 /// # Errors
