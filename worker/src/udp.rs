@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use core::fmt;
 use core::time::Duration;
 
 use pascaline_wire::ports::UdpPortsError;
