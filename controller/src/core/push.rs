@@ -32,7 +32,7 @@ impl Core {
             Purpose::Load if done => self.loaded(at, body, now),
             Purpose::Read(job) if done => self.read(at, job, body, now),
             Purpose::Create(job) | Purpose::Change(job) if done => {
-                self.remember(&name, job, ask.body.clone());
+                self.remember(&name, job, ask.body.as_ref().map(without_null));
                 self.moved(now, format!("job {job}: appliance {name} was told its part"));
                 self.again(at, now);
             }
@@ -124,18 +124,13 @@ impl Core {
     fn read(&mut self, at: usize, job: u16, found: &Value, now: Duration) {
         let name = self.network.appliances[at].name.clone();
         let Some(wanted) = self.body(&name, job) else { return };
-        let told = self.pushed.get(&(name.clone(), job));
-        if differs(&wanted, &found["terms"]) || told.is_some_and(|told| without_null(told) != wanted) {
+        let told = self.pushed.get(&(name.clone(), job)).map(without_null);
+        if differs(&wanted, &found["terms"]) || told.as_ref().is_some_and(|told| *told != wanted) {
             self.seen[at].in_force.remove(&job);
             if !self.leadership.leads() {
                 return;
             }
-            let mut body = wanted;
-            for key in ["parent", "members"] {
-                if body.get(key).is_none() {
-                    body[key] = Value::Null;
-                }
-            }
+            let body = change(wanted, told.as_ref(), &found["terms"]);
             let (method, path, body) = (Method::Patch, format!("/api/v1/jobs/{job}"), Some(body));
             let purpose = Purpose::Change(job);
             self.seen[at].queue.push_back(Ask { appliance: at, method, path, body, purpose });
@@ -230,11 +225,39 @@ fn differs(wanted: &Value, found: &Value) -> bool {
     TOLD.iter().any(|key| told(wanted, key) != told(found, key)) || place(wanted) != place(found)
 }
 
+/// What makes an appliance have what it should: it merges this into what it has (RFC 7396), so what has to go
+/// is null. Of the keys of a job it goes only if it was told by a controller; `parent` and its keys in any
+/// case, since a tree decides all of them.
+fn change(wanted: Value, told: Option<&Value>, found: &Value) -> Value {
+    let mut body = wanted;
+    let keys =
+        |of: &Value| of.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+    let top = ["parent", "members"].map(str::to_owned).into_iter().chain(told.map(keys).unwrap_or_default());
+    for key in top {
+        if body.get(&key).is_none() {
+            body[key] = Value::Null;
+        }
+    }
+    let there = |key: &str, of: &Value| match &of["parent"][key] {
+        Value::Null => false,
+        Value::Array(list) => !list.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => true,
+    };
+    let before = [told.unwrap_or(&Value::Null), found];
+    for key in before.iter().flat_map(|of| keys(&of["parent"])) {
+        if body["parent"].is_object()
+            && body["parent"].get(&key).is_none()
+            && before.iter().any(|of| there(&key, of))
+        {
+            body["parent"][key] = Value::Null;
+        }
+    }
+    body
+}
+
 /// A change without what it took away.
 fn without_null(body: &Value) -> Value {
     let Value::Object(keys) = body else { return body.clone() };
-    keys.iter()
-        .filter(|(_, value)| !value.is_null())
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect()
+    let kept = keys.iter().filter(|(_, value)| !value.is_null());
+    kept.map(|(key, value)| (key.clone(), without_null(value))).collect()
 }

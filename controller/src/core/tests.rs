@@ -1,6 +1,7 @@
 //! The core beside made-up appliances, in virtual time.
 
 mod backups;
+mod changes;
 mod trees;
 
 use std::collections::BTreeMap;
@@ -71,10 +72,7 @@ impl World {
         let jobs = &mut self.jobs[at];
         let job = ask.path.rsplit('/').next().and_then(|id| id.parse::<u16>().ok());
         self.writes += usize::from(ask.method != Method::Get);
-        let mut body = ask.body.clone().unwrap_or_default();
-        if let Some(keys) = body.as_object_mut() {
-            keys.retain(|_, value| !value.is_null());
-        }
+        let body = ask.body.clone().unwrap_or_default();
         Ok(match (ask.method, job) {
             (Method::Get, None) if ask.path.ends_with("status") => (200, json!({"packets": {"received": 7}})),
             (Method::Get, None) => {
@@ -91,7 +89,7 @@ impl World {
                 (201, json!({}))
             }
             (Method::Patch, Some(job)) => {
-                assert!(jobs.insert(job, body).is_some(), "changed, and not there");
+                changes::merge(jobs.get_mut(&job).expect("changed, and not there"), body);
                 (200, json!({}))
             }
             (Method::Delete, Some(job)) => {

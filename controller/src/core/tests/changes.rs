@@ -1,0 +1,51 @@
+//! What changes at appliances, and what is withdrawn.
+
+use super::*;
+
+/// As an appliance merges a change into what it has (RFC 7396).
+pub(super) fn merge(into: &mut Value, change: Value) {
+    let Value::Object(change) = change else {
+        *into = change;
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    for (key, value) in change {
+        match (value, into.as_object_mut().unwrap()) {
+            (Value::Null, into) => drop(into.remove(&key)),
+            (value, into) => merge(into.entry(key).or_insert(Value::Null), value),
+        }
+    }
+}
+
+/// An appliance merges what it is told into what it has: what is to go has to be named.
+#[test]
+fn what_is_taken_out_of_the_file_is_withdrawn() {
+    let mut world = World::new();
+    world.run(Duration::from_secs(2));
+    let leaf = world.config.network.appliance("leaf0-a").unwrap();
+    let has = |world: &World| {
+        let job = &world.jobs[leaf][&1];
+        (job["order"].clone(), job["parent"]["port"].clone())
+    };
+    assert_eq!(has(&world), (json!("rank"), json!("up")));
+    let file = EXAMPLE.replacen(", order = \"rank\"", "", 1).replacen("\nport = \"up\"", "\n", 1);
+    world.config = World::of(&file).config;
+    world.restart();
+    world.run(Duration::from_secs(2));
+    world.check();
+    assert_eq!(has(&world), (Value::Null, Value::Null));
+    // What somebody has set at the appliance and no controller ever did stays, but for the parent's.
+    let job = world.jobs[leaf].get_mut(&1).unwrap();
+    (job["control"], job["fan_in"]) = (json!("root"), json!(9));
+    job["parent"]["via"] = json!("10.80.0.1");
+    job["parent"]["backups"] = json!([{ "address": "10.80.0.2:16420" }]);
+    world.run(Duration::from_secs(2));
+    let job = world.jobs[leaf].get_mut(&1).unwrap();
+    assert_eq!(job.as_object_mut().unwrap().remove("control"), Some(json!("root")));
+    world.check();
+    world.restart();
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.writes, 0);
+}
