@@ -61,39 +61,54 @@ pub(crate) fn search(
     deadline: Instant,
 ) -> Option<Found> {
     let rates = rates(view.instance);
+    let mut judge = |at: usize| {
+        let caps = view.caps(rates[at]);
+        match decide::decide(view, &caps, deadline) {
+            Verdict::Unknown if Instant::now() < deadline => exact(&caps),
+            verdict => verdict,
+        }
+    };
     let mut best: Option<(usize, Vec<Flows>)> = None;
-    // Below `low` no rate can be had; `open` is the first one about which nothing is known.
-    let (mut low, mut high, mut open) = (0, rates.len(), usize::MAX);
+    // Rates before `excluded` cannot be had: one that cannot excludes all that are faster.
+    let (mut excluded, mut low, mut high) = (0, 0, rates.len());
     let mut binding = Binding::default();
     while low < high {
         let middle = low.midpoint(high);
-        let caps = view.caps(rates[middle]);
-        let mut verdict = decide::decide(view, &caps);
-        if matches!(verdict, Verdict::Unknown) && Instant::now() < deadline {
-            verdict = exact(&caps);
-        }
-        match verdict {
+        match judge(middle) {
             Verdict::Yes(flows) => {
                 best = Some((middle, flows));
                 high = middle;
             }
             Verdict::No(why) => {
-                binding = why;
+                (binding, excluded) = (why, middle + 1);
                 low = middle + 1;
             }
-            Verdict::Unknown => {
-                open = open.min(middle);
-                low = middle + 1;
-            }
+            Verdict::Unknown => low = middle + 1,
         }
     }
-    let (at, flows) = best?;
+    let (mut at, mut flows) = best?;
+    // What was left open of faster rates: most of them cannot be had, and that is easily said.
+    let mut open = at;
+    while excluded < open && Instant::now() < deadline {
+        let middle = excluded.midpoint(open);
+        open = match judge(middle) {
+            Verdict::Yes(better) => {
+                (at, flows) = (middle, better);
+                middle
+            }
+            Verdict::No(why) => {
+                (binding, excluded) = (why, middle + 1);
+                open
+            }
+            Verdict::Unknown => middle,
+        };
+    }
     if at == 0 {
         binding = view.fastest();
     }
-    if open < at {
+    if excluded < at {
         binding =
             Binding { kind: "unknown", why: "the search ended before the proof".into(), channels: vec![] };
     }
-    Some(Found { rate: rates[at], flows, bound: rates[at.min(open)], binding })
+    Some(Found { rate: rates[at], flows, bound: rates[at.min(excluded)], binding })
 }

@@ -187,7 +187,7 @@ fn only(instance: &Instance, chosen: &[usize]) -> Instance {
 }
 
 /// n over k, or the largest number.
-fn choices(n: usize, k: usize) -> u64 {
+pub(crate) fn choices(n: usize, k: usize) -> u64 {
     (0..k.min(n - k) as u64).fold(1, |all: u64, at| all.saturating_mul(n as u64 - at) / (at + 1))
 }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pascaline_planner::model::{Aggregates, Instance, Job, Network, Task};
+use pascaline_planner::model::{Aggregates, Instance, Job, Network, PortMap, Task};
 use pascaline_planner::{Options, Proof, Setting, Solver, plan, replay};
 
 /// A leaf-spine network of a few switches with random roles, port maps and, for every other seed, capacities.
@@ -140,6 +140,56 @@ fn the_program_agrees_where_the_fast_way_does_not_apply() {
         let plan = plan(&instance, &Options::default()).unwrap();
         assert!((plan.objective - known).abs() < known * 1e-6, "seed {seed}: {} {known}", plan.objective);
         assert_eq!(plan.proof, Proof::Optimal, "seed {seed}");
+    }
+}
+
+/// Two jobs whose parameter servers are at different leaves, with links and port maps at random.
+fn two_jobs(seed: u64) -> Instance {
+    let one = small(2 * seed + 1, true);
+    let random = &mut fastrand::Rng::with_seed(seed);
+    let (mut network, servers) = (one.network, 4);
+    for leaf in 0..2 {
+        network.switches[leaf].aggregates = Aggregates::Inside { pipelines: 3 };
+    }
+    let mut task = |job: usize| {
+        let mut workers: Vec<usize> = (0..network.servers.len()).filter(|at| at / servers != job).collect();
+        random.shuffle(&mut workers);
+        workers.truncate(random.usize(2..=6));
+        Task { name: format!("task {job}"), job, server: job * servers, workers }
+    };
+    let tasks = vec![task(0), task(1)];
+    let named = |name: &str| Job { name: name.into(), weight: 1.0 };
+    Instance { network, jobs: vec![named("a"), named("b")], tasks, mu: 0.001, name: one.name }
+}
+
+/// What the fast way leaves open it does not exclude.
+#[test]
+fn nothing_is_better_than_the_bound_of_the_fast_way() {
+    for seed in 0..250 {
+        let instance = two_jobs(seed);
+        let with = |solver| plan(&instance, &Options { solver, ..Options::default() }).unwrap();
+        let (fast, known) = (with(Solver::Fast), with(Solver::Milp));
+        assert!(
+            known.objective <= fast.bound * (1.0 + 1e-6),
+            "seed {seed}: {} is above {}",
+            known.objective,
+            fast.bound
+        );
+    }
+}
+
+/// More sets of pipelines at the parameter server's leaf than there is time and memory for.
+#[test]
+fn very_many_sets_of_pipelines_are_not_enumerated() {
+    let mut network = Network::leaf_spine(3, 32, 32, 100.0);
+    network.aggregate(0, 32, PortMap::RoundRobin);
+    let task = Task { name: "task".into(), job: 0, server: 0, workers: (32..64).collect() };
+    let jobs = vec![Job { name: "job".into(), weight: 1.0 }];
+    let instance = Instance { name: String::new(), network, jobs, tasks: vec![task], mu: 0.0 };
+    for solver in [Solver::Fast, Solver::Auto] {
+        let options = Options { solver, time_limit: Duration::from_secs(20), ..Options::default() };
+        let plan = plan(&instance, &options).unwrap();
+        assert!(plan.objective > 3.0 && plan.seconds < 20.0, "{} after {} s", plan.objective, plan.seconds);
     }
 }
 

@@ -1,12 +1,19 @@
 //! Can this rate be had? Exact for one task, but for aggregating spines of different port maps that have more
 //! pipelines than the link behind them carries flows.
 
+use std::time::Instant;
+
 use super::max_flow::MaxFlow;
 use super::sets::{self, Chosen};
 use super::several;
 use super::view::{Caps, View};
 use crate::model::{Channel, Flows};
+use crate::place::choices;
 use crate::plan::Binding;
+
+/// So many sets of pipelines of the parameter server's leaf are all tried; of more, a few.
+const MOST_SETS: u64 = 5_000;
+const FEW_SETS: usize = 64;
 
 /// An answer.
 pub(crate) enum Verdict {
@@ -18,17 +25,23 @@ pub(crate) enum Verdict {
     Unknown,
 }
 
-/// Decides one rate.
-pub(crate) fn decide(view: &View<'_>, caps: &Caps) -> Verdict {
+/// Decides one rate, as far as the time until `deadline` lasts.
+pub(crate) fn decide(view: &View<'_>, caps: &Caps, deadline: Instant) -> Verdict {
     if let Some(slow) = view.slow_worker(caps.rate) {
         return Verdict::No(slow);
     }
-    if view.demands.len() == 1 { one(view, caps, 0) } else { several::decide(view, caps) }
+    if view.demands.len() == 1 { one(view, caps, 0, deadline) } else { several::decide(view, caps, deadline) }
 }
 
-/// Sets of pipelines of the parameter server's leaf that may be used, as masks: all that the server's link
-/// carries flows of beside the local ones.
-pub(crate) fn admitted(view: &View<'_>, caps: &Caps, task: usize) -> Result<Vec<u64>, Binding> {
+/// Sets of pipelines of a parameter server's leaf that may be used, as masks.
+pub(super) struct Admitted {
+    pub(super) masks: Vec<u64>,
+    /// These are not all that there are.
+    more: bool,
+}
+
+/// All sets of pipelines that the parameter server's link carries flows of beside the local ones, or a few.
+pub(super) fn admitted(view: &View<'_>, caps: &Caps, task: usize) -> Result<Admitted, Binding> {
     let demand = &view.demands[task];
     let (local, most) = (demand.local.count_ones(), caps.server[task]);
     let server = view.instance.tasks[task].server;
@@ -46,10 +59,12 @@ pub(crate) fn admitted(view: &View<'_>, caps: &Caps, task: usize) -> Result<Vec<
         .filter(reach)
         .fold(0, |used, spine| used | 1u64 << view.arrives(demand.leaf, spine));
     if (used | demand.local).count_ones() <= most || demand.total == 0 {
-        return Ok(vec![used]);
+        return Ok(Admitted { masks: vec![used], more: false });
     }
+    let free = used & !demand.local;
+    let more = choices(free.count_ones() as usize, (most - local) as usize) > MOST_SETS;
     let mut masks = Vec::new();
-    subsets(used & !demand.local, most - local, used & demand.local, &mut masks);
+    subsets(free, most - local, used & demand.local, if more { FEW_SETS } else { usize::MAX }, &mut masks);
     if masks == [0] {
         let why = format!(
             "{local} pipelines of the parameter server's leaf carry its own workers, the server's link \
@@ -58,11 +73,14 @@ pub(crate) fn admitted(view: &View<'_>, caps: &Caps, task: usize) -> Result<Vec<
         );
         return Err(Binding { kind: "capacity", why, channels });
     }
-    Ok(masks)
+    Ok(Admitted { masks, more })
 }
 
-/// All ways to take `count` bits of `from`, together with `fixed`.
-fn subsets(from: u64, count: u32, fixed: u64, into: &mut Vec<u64>) {
+/// The first `most` ways to take `count` bits of `from`, together with `fixed`.
+fn subsets(from: u64, count: u32, fixed: u64, most: usize, into: &mut Vec<u64>) {
+    if into.len() >= most {
+        return;
+    }
     if count == 0 || from == 0 {
         into.push(fixed);
         return;
@@ -72,18 +90,22 @@ fn subsets(from: u64, count: u32, fixed: u64, into: &mut Vec<u64>) {
         return;
     }
     let lowest = from & from.wrapping_neg();
-    subsets(from & !lowest, count - 1, fixed | lowest, into);
-    subsets(from & !lowest, count, fixed, into);
+    subsets(from & !lowest, count - 1, fixed | lowest, most, into);
+    subsets(from & !lowest, count, fixed, most, into);
 }
 
 /// One task, as if it were alone.
-pub(super) fn one(view: &View<'_>, caps: &Caps, task: usize) -> Verdict {
-    let masks = match admitted(view, caps, task) {
-        Ok(masks) => masks,
+pub(super) fn one(view: &View<'_>, caps: &Caps, task: usize, deadline: Instant) -> Verdict {
+    let Admitted { masks, more } = match admitted(view, caps, task) {
+        Ok(admitted) => admitted,
         Err(binding) => return Verdict::No(binding),
     };
-    let (mut unknown, mut reason) = (false, None);
-    for mask in masks {
+    let (mut unknown, mut reason) = (more, None);
+    for (tried, mask) in masks.into_iter().enumerate() {
+        // One is tried in any case: a slow rate is better than none.
+        if tried > 0 && Instant::now() >= deadline {
+            return Verdict::Unknown;
+        }
         match within(view, caps, task, mask) {
             Verdict::Unknown => unknown = true,
             Verdict::No(binding) => reason = reason.or(Some(binding)),

@@ -1,6 +1,8 @@
 //! Several tasks at one common rate. What is refused here cannot be; what is found can; the rest is unknown.
 
-use super::decide::{Verdict, admitted, one, usable};
+use std::time::Instant;
+
+use super::decide::{Admitted, Verdict, admitted, one, usable};
 use super::max_flow::MaxFlow;
 use super::sets;
 use super::view::{Caps, View};
@@ -10,14 +12,14 @@ use crate::plan::Binding;
 /// How many choices of pipelines are tried.
 const ATTEMPTS: usize = 8;
 
-pub(super) fn decide(view: &View<'_>, caps: &Caps) -> Verdict {
+pub(super) fn decide(view: &View<'_>, caps: &Caps, deadline: Instant) -> Verdict {
     let mut masks = Vec::new();
     for task in 0..view.demands.len() {
-        if let no @ Verdict::No(_) = one(view, caps, task) {
+        if let no @ Verdict::No(_) = one(view, caps, task, deadline) {
             return no;
         }
         match admitted(view, caps, task) {
-            Ok(mut admitted) => {
+            Ok(Admitted { masks: mut admitted, .. }) => {
                 // Those that admit most adding spines first.
                 admitted.sort_by_key(|&mask| std::cmp::Reverse(usable(view, caps, task, mask).0.len()));
                 masks.push(admitted);
