@@ -27,6 +27,9 @@ struct FormerTask {
     job: String,
     server: String,
     routes: HashMap<String, Vec<String>>,
+    /// Where a way takes another than the first of several links between two places: which, hop by hop.
+    #[serde(default)]
+    parallel: HashMap<String, Vec<usize>>,
 }
 
 /// Which tasks have the routes that they had.
@@ -67,7 +70,8 @@ impl Former {
         let Some(former) = self.tasks.iter().find(same) else { return Ok(None) };
         let path = |&worker: &usize| {
             let name = &network.servers[worker].name;
-            path(network, worker, &former.routes[name]).ok_or_else(|| {
+            let nth = former.parallel.get(name).map_or(&[][..], Vec::as_slice);
+            path(network, worker, &former.routes[name], nth).ok_or_else(|| {
                 PlanError::input(
                     format!("the earlier plan, task {}", task.name),
                     format!("the way of {name} is not there any more"),
@@ -84,8 +88,8 @@ impl Former {
     }
 }
 
-/// The channels along named places.
-fn path(network: &Network, worker: usize, places: &[String]) -> Option<Vec<Channel>> {
+/// The channels along named places; of several links between two of them the first, or as `nth` says.
+fn path(network: &Network, worker: usize, places: &[String], nth: &[usize]) -> Option<Vec<Channel>> {
     let mut path = vec![network.from_server(worker)];
     let mut here = End::Switch { switch: network.servers[worker].switch, pipeline: 0 };
     let name = |end: End| match end {
@@ -96,8 +100,8 @@ fn path(network: &Network, worker: usize, places: &[String]) -> Option<Vec<Chann
     if places.first() != Some(&name(here)) {
         return None;
     }
-    for place in &places[1..] {
-        let channel = (0..network.channels()).find(|&channel| {
+    for (hop, place) in places[1..].iter().enumerate() {
+        let joins = |&channel: &Channel| {
             let (from, to) = network.ends(channel);
             let leaves = match (from, here) {
                 (End::Switch { switch: a, .. }, End::Switch { switch: b, .. })
@@ -105,7 +109,8 @@ fn path(network: &Network, worker: usize, places: &[String]) -> Option<Vec<Chann
                 _ => false,
             };
             leaves && network.capacity(channel) > 0.0 && name(to) == *place
-        })?;
+        };
+        let channel = (0..network.channels()).filter(joins).nth(nth.get(hop).copied().unwrap_or(0))?;
         path.push(channel);
         here = network.ends(channel).1;
     }
@@ -126,7 +131,7 @@ pub fn extend(
 ) -> Result<(Plan, Kept), PlanError> {
     let started = Instant::now();
     solve::reachable(instance)?;
-    let deadline = started + options.time_limit;
+    let deadline = options.deadline(started);
     let staying: Vec<Option<TaskPlan>> =
         instance.tasks.iter().map(|task| former.of(instance, task)).collect::<Result<_, _>>()?;
     let mut fixed = staying.clone();

@@ -57,7 +57,7 @@ pub(crate) fn solve(question: &Question<'_>) -> Result<Solved, PlanError> {
     let u = if whole {
         problem.add_integer_column(1.0, (least - 1e-9).ceil()..=most.min(1e6))
     } else {
-        problem.add_column(1.0, least..=most.min(1e9))
+        problem.add_column(1.0, least..=most)
     };
     let mut columns = Vec::new();
     let mut loads: BTreeMap<Channel, Vec<(Col, f64)>> = BTreeMap::new();

@@ -1,13 +1,12 @@
 //! What is planned: a Clos network, and the tasks that aggregate over it.
 
 mod build;
+mod check;
 
 pub use self::build::PortMap;
 
-use std::fmt::{self, Write as _};
-use std::ops::RangeInclusive;
-
-use crate::PlanError;
+use std::collections::HashMap;
+use std::fmt::Write as _;
 
 /// Who adds at a switch.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -224,6 +223,16 @@ impl Network {
         if first { (one, other) } else { (other, one) }
     }
 
+    /// Of each link between switches, which it is of those between the same two, from 0 on.
+    pub(crate) fn nth_links(&self) -> Vec<usize> {
+        let mut before: HashMap<(usize, usize), usize> = HashMap::new();
+        let mut nth = |link: &Link| {
+            let count = before.entry((link.lower, link.upper)).or_default();
+            core::mem::replace(count, *count + 1)
+        };
+        self.links.iter().map(&mut nth).collect()
+    }
+
     /// A channel in words.
     pub fn channel_name(&self, channel: Channel) -> String {
         let (from, to) = self.ends(channel);
@@ -245,128 +254,5 @@ impl Network {
             Aggregates::Inside { pipelines } => Some(pipelines),
             _ => None,
         }
-    }
-}
-
-/// Capacities in Gbit/s and weights that solvers tell apart: they calculate with some fifteen digits.
-const SOLVABLE: RangeInclusive<f64> = 1e-4..=1e6;
-
-/// The words for [`SOLVABLE`].
-struct Solvable;
-
-impl fmt::Display for Solvable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}..={}", SOLVABLE.start(), SOLVABLE.end())
-    }
-}
-
-fn carries(gbps: f64) -> Result<(), String> {
-    match gbps {
-        _ if SOLVABLE.contains(&gbps) => Ok(()),
-        _ if gbps > 0.0 => Err(format!("a capacity of {gbps} Gbit/s is not in {Solvable}")),
-        _ => Err(format!("a capacity of {gbps} Gbit/s carries nothing")),
-    }
-}
-
-impl Instance {
-    /// Checks what no format can: names its own places, `place` first.
-    ///
-    /// # Errors
-    ///
-    /// [`PlanError::Input`] for a capacity that is not in 0.0001..=1000000, for a link that does not join
-    /// neighbouring tiers, a pipeline that its switch does not have, tasks without workers, a parameter
-    /// server that is its own worker, a worker that is named twice, and numbers μ and β that are
-    /// out of their ranges.
-    pub fn check(&self) -> Result<(), PlanError> {
-        self.check_network()?;
-        if self.tasks.is_empty() {
-            return Err(PlanError::input("jobs", "there is no task", "give at least one job with one task"));
-        }
-        if let Some(job) = self.jobs.iter().find(|job| !SOLVABLE.contains(&job.weight)) {
-            return Err(PlanError::input(
-                format!("job {}: weight", job.name),
-                format!("{} is not in {}", job.weight, Solvable),
-                "1 makes all jobs equal",
-            ));
-        }
-        if !(self.mu.is_finite() && (0.0..1.0).contains(&self.mu)) {
-            return Err(PlanError::input("mu", format!("{} is not in 0..1", self.mu), "0.001 is usual"));
-        }
-        self.tasks.iter().try_for_each(|task| self.check_task(task))
-    }
-
-    fn check_task(&self, task: &Task) -> Result<(), PlanError> {
-        let place = format!("task {}: workers", task.name);
-        if task.workers.is_empty() {
-            return Err(PlanError::input(place, "there are none", "name at least one server"));
-        }
-        let mut seen = vec![false; self.network.servers.len()];
-        seen[task.server] = true;
-        for &worker in &task.workers {
-            if std::mem::replace(&mut seen[worker], true) {
-                let name = &self.network.servers[worker].name;
-                return Err(if worker == task.server {
-                    PlanError::input(
-                        place,
-                        format!("{name} is the parameter server"),
-                        "a server sends nothing to itself: leave it out",
-                    )
-                } else {
-                    PlanError::input(place, format!("{name} is there twice"), "name each worker once")
-                });
-            }
-        }
-        Ok(())
-    }
-
-    fn check_network(&self) -> Result<(), PlanError> {
-        let network = &self.network;
-        // Places are put into words only when something is wrong: a network may have a million links.
-        let gbps = |place: &dyn Fn() -> String, gbps: f64| {
-            carries(gbps).map_err(|problem| {
-                PlanError::input(place(), problem, "give what it carries in Gbit/s, or leave the link out")
-            })
-        };
-        let pipeline = |place: &dyn Fn() -> String, switch: usize, pipeline: u16| {
-            let Some(pipelines) = network.pipelines(switch).filter(|&pipelines| pipeline >= pipelines) else {
-                return Ok(());
-            };
-            let name = &network.switches[switch].name;
-            let problem = format!("pipeline {pipeline} of {name}, which has {pipelines}");
-            Err(PlanError::input(place(), problem, "pipelines count from 0"))
-        };
-        for switch in &network.switches {
-            match switch.aggregates {
-                Aggregates::Beside { gbps: capacity } => {
-                    gbps(&|| format!("the appliance of {}", switch.name), capacity)?;
-                }
-                Aggregates::Inside { pipelines: 0 } => {
-                    let remedy = "a switch that aggregates has at least 1";
-                    return Err(PlanError::input(&switch.name, "it has 0 pipelines", remedy));
-                }
-                _ => {}
-            }
-        }
-        for link in &network.links {
-            let (lower, upper) = (&network.switches[link.lower], &network.switches[link.upper]);
-            let place = || format!("link {} - {}", lower.name, upper.name);
-            if upper.tier != lower.tier + 1 {
-                return Err(PlanError::input(
-                    place(),
-                    format!("it joins tiers {} and {}", lower.tier, upper.tier),
-                    "links join a tier and the next one: the network must be a Clos network",
-                ));
-            }
-            gbps(&place, link.up_gbps)?;
-            gbps(&place, link.down_gbps)?;
-            pipeline(&place, link.lower, link.lower_pipeline)?;
-            pipeline(&place, link.upper, link.upper_pipeline)?;
-        }
-        for server in &network.servers {
-            let place = || format!("server {}", server.name);
-            gbps(&place, server.gbps)?;
-            pipeline(&place, server.switch, server.pipeline)?;
-        }
-        Ok(())
     }
 }

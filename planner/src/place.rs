@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::model::{Aggregates, Instance};
 use crate::plan::Plan;
-use crate::solve::{Options, plan};
+use crate::solve::{self, Options, plan};
 use crate::{PlanError, Proof};
 
 /// Up to so many choices all are tried.
@@ -55,23 +55,39 @@ pub fn place(
     let mut search = Search {
         instance,
         options: *options,
-        deadline: Instant::now() + options.time_limit,
+        deadline: options.deadline(Instant::now()),
         tried: 0,
         optimal: true,
+        cut: false,
         best: None,
     };
-    let bound = plan(instance, options)?.bound;
-    search.run(&candidates, count, bound)?;
-    let Search { best, tried, optimal, .. } = search;
-    let Some(Choice { chosen, plan, .. }) = best else {
+    let all = plan(instance, options)?;
+    let bound = all.bound;
+    let needed = search.needed(&candidates);
+    if count < needed.len() {
+        return Err(PlanError::input(
+            "--place",
+            format!("--solver takes choices of {} or more: {}", needed.len(), names(instance, &needed)),
+            "choose more, or plan with --solver auto",
+        ));
+    }
+    search.run(&candidates, needed, count, bound)?;
+    let Search { best, tried, optimal, cut, .. } = search;
+    let Some(Choice { chosen, mut plan, .. }) = best else {
         return Err(PlanError::Time { limit: options.time_limit, bound });
     };
+    plan.timed_out |= cut || all.timed_out;
     let all =
         choices(candidates.len(), count) <= MOST_CHOICES && tried as u64 == choices(candidates.len(), count);
     let proven = all && optimal || plan.objective >= bound * (1.0 - 1e-6);
     let proof = if proven { Proof::Optimal } else { Proof::Gap };
     let placement = Placement { candidates: candidates.len(), tried, bound, proof, chosen };
     Ok((only(instance, &placement.chosen), plan, placement))
+}
+
+fn names(instance: &Instance, switches: &[usize]) -> String {
+    let names: Vec<&str> = switches.iter().map(|&at| instance.network.switches[at].name.as_str()).collect();
+    names.join(", ")
 }
 
 struct Choice {
@@ -87,11 +103,31 @@ struct Search<'a> {
     tried: usize,
     /// Every plan was.
     optimal: bool,
+    /// The time was over before all that there was to try.
+    cut: bool,
     best: Option<Choice>,
 }
 
 impl Search<'_> {
-    fn run(&mut self, candidates: &[usize], count: usize, bound: f64) -> Result<(), PlanError> {
+    /// The candidates without which the solver does not apply.
+    fn needed(&self, candidates: &[usize]) -> Vec<usize> {
+        let without = |out: usize| candidates.iter().copied().filter(|&at| at != out).collect::<Vec<_>>();
+        let is_needed =
+            |&&out: &&usize| !solve::applies(&only(self.instance, &without(out)), self.options.solver);
+        match solve::applies(&only(self.instance, &[]), self.options.solver) {
+            true => Vec::new(),
+            false => candidates.iter().filter(is_needed).copied().collect(),
+        }
+    }
+
+    /// `needed` are in every choice that is planned.
+    fn run(
+        &mut self,
+        candidates: &[usize],
+        needed: Vec<usize>,
+        count: usize,
+        bound: f64,
+    ) -> Result<(), PlanError> {
         if choices(candidates.len(), count) <= MOST_CHOICES {
             let mut chosen: Vec<usize> = (0..count).collect();
             loop {
@@ -101,15 +137,19 @@ impl Search<'_> {
                 }
             }
         }
-        let mut chosen = Vec::new();
+        let mut chosen = needed;
         while chosen.len() < count && !self.is_over() {
             self.best = None;
-            for &more in candidates {
-                if !chosen.contains(&more) {
-                    self.consider([chosen.as_slice(), &[more]].concat())?;
+            for &more in candidates.iter().filter(|more| !chosen.contains(more)) {
+                if self.is_over() {
+                    break;
                 }
+                self.consider([chosen.as_slice(), &[more]].concat())?;
             }
-            chosen = self.best.as_ref().map_or(Vec::new(), |best| best.chosen.clone());
+            match &self.best {
+                Some(best) => chosen.clone_from(&best.chosen),
+                None => break,
+            }
         }
         if chosen.len() < count {
             // The time is over: what is there already, and the first of the rest.
@@ -144,8 +184,10 @@ impl Search<'_> {
         }
     }
 
-    fn is_over(&self) -> bool {
-        Instant::now() >= self.deadline
+    /// Asked only while there is more to try.
+    fn is_over(&mut self) -> bool {
+        self.cut |= Instant::now() >= self.deadline;
+        self.cut
     }
 
     /// Plans a choice; true if it is the best so far.
@@ -153,8 +195,13 @@ impl Search<'_> {
         chosen.sort_unstable();
         let left = self.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(10));
         let options = Options { time_limit: left, ..self.options };
+        let instance = only(self.instance, &chosen);
+        if !solve::applies(&instance, options.solver) {
+            self.optimal = false;
+            return Ok(false);
+        }
         self.tried += 1;
-        let plan = match plan(&only(self.instance, &chosen), &options) {
+        let plan = match plan(&instance, &options) {
             Ok(plan) => plan,
             Err(PlanError::Time { .. }) => {
                 self.optimal = false;

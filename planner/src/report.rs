@@ -12,18 +12,31 @@ use crate::plan::{Plan, Proof, TaskPlan};
 /// A plan as JSON; docs/planning.md has its keys.
 pub fn to_json(instance: &Instance, plan: &Plan) -> Value {
     let network = &instance.network;
+    let nth = network.nth_links();
     let tasks = instance.tasks.iter().zip(&plan.tasks).map(|(task, planned)| {
         let routes = task.workers.iter().zip(&planned.paths).map(|(&worker, path)| {
             (network.servers[worker].name.clone(), path.iter().map(|&at| end_name(network, at)).collect())
         });
-        json!({
+        let mut all = json!({
             "task": task.name,
             "job": instance.jobs[task.job].name,
             "server": network.servers[task.server].name,
             "rate_gbps": planned.rate,
             "flows": upward(network, std::iter::once(planned)),
             "routes": routes.collect::<Map<String, Value>>(),
-        })
+        });
+        let taken = |path: &[Channel]| -> Vec<usize> {
+            path[1..].iter().map(|&channel| nth.get(channel / 2).copied().unwrap_or(0)).collect()
+        };
+        let links: Map<String, Value> = (task.workers.iter().zip(&planned.paths))
+            .map(|(&worker, path)| (network.servers[worker].name.clone(), taken(path)))
+            .filter(|(_, taken)| taken.iter().any(|&nth| nth > 0))
+            .map(|(name, taken)| (name, json!(taken)))
+            .collect();
+        if !links.is_empty() {
+            all["parallel"] = Value::Object(links);
+        }
+        all
     });
     let mut loads: Vec<(Channel, f64)> = plan.loads().into_iter().collect();
     loads.sort_by_key(|(channel, _)| *channel);
@@ -135,7 +148,10 @@ impl fmt::Display for Placed<'_> {
         write!(f, "  placed      {} of {candidates}: {}; ", chosen.len(), names.join(", "))?;
         match proof {
             Proof::Optimal => writeln!(f, "no choice is better ({tried} tried)"),
-            _ => writeln!(f, "{tried} choices tried, none can have more than {bound:.3} Gbit/s"),
+            _ if bound.is_finite() => {
+                writeln!(f, "{tried} choices tried, none can have more than {bound:.3} Gbit/s")
+            }
+            _ => writeln!(f, "{tried} choices tried; the method has no bound for the others"),
         }
     }
 }

@@ -63,6 +63,14 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// When a search ends that began then. A limit beyond all clocks is none.
+    pub(crate) fn deadline(&self, started: Instant) -> Instant {
+        const NEVER: Duration = Duration::from_secs(1 << 31);
+        started.checked_add(self.time_limit).unwrap_or(started + NEVER)
+    }
+}
+
 /// What a search found: rates and flows for every task, and what is known about better ones.
 pub(crate) struct Answer {
     pub(crate) solver: &'static str,
@@ -83,12 +91,12 @@ pub(crate) struct Answer {
 pub fn plan(instance: &Instance, options: &Options) -> Result<Plan, PlanError> {
     let started = Instant::now();
     reachable(instance)?;
-    let deadline = started + options.time_limit;
+    let deadline = options.deadline(started);
     if !matches!(options.solver, Solver::Auto | Solver::Fast | Solver::Milp) {
         return compare::plan(instance, options, started);
     }
     let answer = match (options.solver, instance.tasks.len()) {
-        (Solver::Fast, _) if View::new(instance).is_none() => {
+        (solver, _) if !applies(instance, solver) => {
             let remedy = "it takes leaf-spine networks, parameter servers at different leaves, which add: \
                           --solver auto takes all";
             return Err(PlanError::input("--solver fast", "it does not apply to this file", remedy));
@@ -99,6 +107,11 @@ pub fn plan(instance: &Instance, options: &Options) -> Result<Plan, PlanError> {
     let answer = answer
         .ok_or_else(|| PlanError::Time { limit: options.time_limit, bound: alone_at_most(instance) })?;
     finish(instance, answer, started)
+}
+
+/// Whether a solver takes an instance.
+pub(crate) fn applies(instance: &Instance, solver: Solver) -> bool {
+    matches!(solver, Solver::Auto | Solver::Milp) || View::new(instance).is_some()
 }
 
 /// The best plan whose tasks have rates in the ratio of `weights`; none if the time was too short for any.
@@ -192,7 +205,8 @@ pub(crate) fn fullest(instance: &Instance, tasks: &[TaskPlan], rest: &str) -> Bi
 }
 
 fn filled(network: &Network, loads: &[f64], rest: &str) -> Binding {
-    let is_full = |&channel: &Channel| loads[channel] >= network.capacity(channel) * (1.0 - 1e-9);
+    // As near as a solver comes with its tolerance.
+    let is_full = |&channel: &Channel| loads[channel] >= network.capacity(channel) * (1.0 - 1e-6);
     let channels: Vec<Channel> = (0..loads.len()).filter(|at| loads[*at] > 0.0).filter(is_full).collect();
     let first = channels.first().map_or(String::new(), |&channel| network.channel_name(channel));
     let why = format!("{first} is full, {} other links are; {rest}", channels.len().saturating_sub(1));

@@ -162,6 +162,20 @@ fn two_jobs(seed: u64) -> Instance {
     Instance { network, jobs: vec![named("a"), named("b")], tasks, mu: 0.001, name: one.name }
 }
 
+/// Rates are set anew once routes are known, and other links are full then.
+#[test]
+fn links_that_are_said_to_be_full_are() {
+    for seed in 360..420 {
+        let mut instance = two_jobs(seed);
+        instance.jobs.truncate(1);
+        instance.tasks.iter_mut().for_each(|task| task.job = 0);
+        let plan = plan(&instance, &Options { solver: Solver::Milp, ..Options::default() }).unwrap();
+        let (loads, channels) = (plan.loads(), &plan.binding.channels);
+        let is_full = |at| loads.get(at) >= Some(&(instance.network.capacity(*at) * (1.0 - 1e-6)));
+        assert!(!channels.is_empty() && channels.iter().all(is_full), "seed {seed}: {:?}", plan.binding);
+    }
+}
+
 /// What the fast way leaves open it does not exclude.
 #[test]
 fn nothing_is_better_than_the_bound_of_the_fast_way() {

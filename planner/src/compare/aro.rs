@@ -18,18 +18,27 @@ const KEPT: f64 = 0.6;
 /// to a step: the same flows carry every smaller rate.
 pub(super) fn plan(instance: &Instance, options: &Options, started: Instant) -> Result<Plan, PlanError> {
     let best = exact(instance, &Options { solver: Solver::Auto, ..*options })?;
+    let mut binding = best.binding.clone();
+    binding.why.push_str("; so it is at the optimum, which is rounded down to steps");
     let answer = Answer {
         solver: "aro",
         rates: best.tasks.iter().map(|task| step(instance, task.rate)).collect(),
         flows: best.tasks.iter().map(|task| task.flows.clone()).collect(),
         bound: f64::INFINITY,
-        binding: best.binding.clone(),
+        binding,
         timed_out: best.timed_out,
     };
-    if answer.rates.contains(&0.0) {
-        return Err(PlanError::input("--solver aro", "a rate is below the first step", "use another solver"));
-    }
+    in_steps(&answer)?;
     finish(instance, answer, started).map(|plan| Plan { proof: Proof::None, ..plan })
+}
+
+/// Whether the steps are fine enough for all rates.
+fn in_steps(answer: &Answer) -> Result<(), PlanError> {
+    if answer.rates.iter().all(|&rate| rate > 0.0) {
+        return Ok(());
+    }
+    let remedy = "use another solver: the steps are a hundredth of the largest capacity";
+    Err(PlanError::input(format!("--solver {}", answer.solver), "a rate is below the first step", remedy))
 }
 
 /// The largest step that is no faster.
@@ -43,7 +52,7 @@ fn step(instance: &Instance, rate: f64) -> f64 {
 /// adding spines are of use; then with them and those inputs alone.
 pub(super) fn accelerated(view: &View<'_>, options: &Options, started: Instant) -> Result<Plan, PlanError> {
     let instance = view.instance;
-    let deadline = started + options.time_limit;
+    let deadline = options.deadline(started);
     let search = |view: &View<'_>| -> Option<Found> {
         let single = instance.tasks.len() == 1;
         let mut program = |caps: &fast::Caps| {
@@ -69,6 +78,7 @@ pub(super) fn accelerated(view: &View<'_>, options: &Options, started: Instant) 
         binding: found.binding,
         timed_out: false,
     };
+    in_steps(&answer)?;
     finish(instance, answer, started).map(|plan| Plan { proof: Proof::None, ..plan })
 }
 

@@ -74,6 +74,23 @@ fn staying_costs_what_the_gap_says_and_moves_mend_it() {
     assert!(moved.gap() < 1e-6);
 }
 
+/// Two links between the same two switches: each worker stays on its own.
+#[test]
+fn ways_over_parallel_links_are_kept() {
+    let mut one = instance(&[("a", 0, &[4, 5])]);
+    one.network.switches.iter_mut().for_each(|switch| switch.aggregates = Aggregates::No);
+    one.network.links.retain(|link| link.upper == 2);
+    let links = one.network.links.clone();
+    one.network.links.extend(links);
+    one.network.servers[0].gbps = 1000.0;
+    let before = plan(&one, &Options::default()).unwrap();
+    assert!((before.objective - 100.0).abs() < 1e-6);
+    let former = Former::read(&to_json(&one, &before).to_string()).unwrap();
+    let (after, kept) = extend(&one, &former, 0, &Options::default()).unwrap();
+    assert_eq!((routes_of(&after, 0), kept.kept.len()), (routes_of(&before, 0), 1));
+    assert!((after.objective - 100.0).abs() < 1e-6, "{}", after.objective);
+}
+
 #[test]
 fn what_is_no_earlier_plan_is_told() {
     assert!(Former::read("{}").unwrap_err().to_string().contains("pascaline plan --json"));

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Solver;
 use crate::model::{Job, Network, Task};
 
 /// Three leaves, three spines of which each may add, workers at two leaves and the server at the third.
@@ -58,8 +59,15 @@ fn many_choices_are_searched() {
     let candidates: Vec<usize> = (0..6).collect();
     let (options, deadline) = (Options::default(), Instant::now() + Duration::from_secs(60));
     for count in 1..6 {
-        let mut search =
-            Search { instance: &instance, options, deadline, tried: 0, optimal: true, best: None };
+        let mut search = Search {
+            instance: &instance,
+            options,
+            deadline,
+            tried: 0,
+            optimal: true,
+            cut: false,
+            best: None,
+        };
         let mut chosen: Vec<usize> = Vec::new();
         while chosen.len() < count {
             search.best = None;
@@ -72,6 +80,33 @@ fn many_choices_are_searched() {
         let found = search.best.unwrap().plan.objective;
         assert!((found - best(&instance, count)).abs() < 1e-6, "{count}: {found}");
     }
+}
+
+/// Without the leaf of the parameter server among them the fast way takes none.
+#[test]
+fn choices_that_a_method_does_not_take_are_passed_over() {
+    for (servers, solver, tried) in [(3, Solver::Fast, 1), (3, Solver::Random, 1), (30, Solver::Fast, 1)] {
+        let options = Options { solver, ..Options::default() };
+        let (_, plan, placement) = place(&instance(servers), 1, &options).unwrap();
+        assert_eq!((placement.chosen, placement.tried), (vec![0], tried), "{solver:?}");
+        assert!(plan.objective > 0.0 && !plan.timed_out);
+    }
+    let fast = Options { solver: Solver::Fast, ..Options::default() };
+    let error = place(&instance(3), 0, &fast).unwrap_err().to_string();
+    assert!(error.contains("choices of 1 or more: leaf 0"), "{error}");
+}
+
+#[test]
+fn a_search_that_the_time_limit_ends_says_so() {
+    let mut network = Network::leaf_spine(20, 20, 2, 100.0);
+    network.switches.iter_mut().for_each(|switch| switch.aggregates = Aggregates::Inside { pipelines: 1 });
+    let large = Instance { network, ..instance(2) };
+    let options = Options { time_limit: Duration::ZERO, ..Options::default() };
+    let (_, plan, placement) = place(&large, 2, &options).unwrap();
+    assert!(plan.timed_out && placement.chosen.len() == 2 && placement.tried < 3, "{placement:?}");
+    // A limit beyond all clocks is none.
+    let options = Options { time_limit: Duration::MAX, ..Options::default() };
+    assert!(!place(&instance(2), 2, &options).unwrap().1.timed_out);
 }
 
 #[test]

@@ -159,8 +159,10 @@ pub(super) fn read(file: File) -> Result<Instance, PlanError> {
         Topology::Clos(clos) => clos.read()?,
     };
     let servers = names("servers", network.servers.iter().map(|server| server.name.as_str()))?;
+    names("jobs", file.jobs.iter().map(|job| job.name.as_str()))?;
     let (mut jobs, mut tasks) = (Vec::new(), Vec::new());
     for (job, entry) in file.jobs.into_iter().enumerate() {
+        names(&format!("jobs[{job}].tasks"), entry.tasks.iter().filter_map(|task| task.name.as_deref()))?;
         for (at, task) in entry.tasks.iter().enumerate() {
             let place = format!("jobs[{job}].tasks[{at}]");
             let find = |key: &str, name: &str| find(&servers, "server", &format!("{place}.{key}"), name);
@@ -192,6 +194,7 @@ fn within(place: &str, value: usize, bounds: std::ops::RangeInclusive<usize>) ->
 fn aggregating(mut network: Network, place: &str, entries: &[Aggregating]) -> Result<Network, PlanError> {
     let switches: HashMap<String, usize> =
         network.switches.iter().enumerate().map(|(at, switch)| (switch.name.clone(), at)).collect();
+    names(&format!("{place}.aggregating"), entries.iter().map(|entry| entry.switch.as_str()))?;
     for (at, entry) in entries.iter().enumerate() {
         let place = format!("{place}.aggregating[{at}]");
         let switch = *switches.get(&entry.switch).ok_or_else(|| {
@@ -204,7 +207,14 @@ fn aggregating(mut network: Network, place: &str, entries: &[Aggregating]) -> Re
             Aggregates::Inside { pipelines } => {
                 network.aggregate(switch, pipelines, entry.port_map.unwrap_or(PortMap::Block));
             }
-            role => network.switches[switch].aggregates = role,
+            role @ Aggregates::Beside { .. } => network.switches[switch].aggregates = role,
+            Aggregates::No => {
+                return Err(PlanError::input(
+                    place,
+                    "neither pipelines nor appliance_gbps is given: the switch adds nothing",
+                    "give one of them, or leave the switch out",
+                ));
+            }
         }
     }
     Ok(network)

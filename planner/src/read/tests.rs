@@ -68,6 +68,58 @@ fn schema_and_reader_refuse_the_same() {
         assert!(!validator.is_valid(&serde_json::from_str(&text).unwrap()), "{pointer} = {value}: schema");
         assert!(read(&text).is_err(), "{pointer} = {value}: reader");
     }
+    for entry in [json!({"switch": "core 0.0"}), json!({"switch": "core 0.0", "port_map": "block"})] {
+        let text = changed(FAT_TREE, "/topology/fat_tree/aggregating/0", entry.clone());
+        assert!(!validator.is_valid(&serde_json::from_str(&text).unwrap()), "{entry}: schema");
+        let (said, what) = refused(&text);
+        assert!(said.ends_with("aggregating[0]") && what.contains("adds nothing"), "{entry}: {said}: {what}");
+    }
+}
+
+/// Two things of one name are one to all who read the plan.
+#[test]
+fn what_is_there_twice_is_refused() {
+    let mut file: Value = serde_json::from_str(FAT_TREE).unwrap();
+    let entry = file.pointer("/topology/fat_tree/aggregating/0").unwrap().clone();
+    file["topology"]["fat_tree"]["aggregating"].as_array_mut().unwrap().push(entry);
+    let (said, what) = refused(&file.to_string());
+    assert!(said.starts_with("topology.fat_tree.aggregating[") && what.contains("as well"), "{said}: {what}");
+    let first = serde_json::from_str::<Value>(FAT_TREE).unwrap()["jobs"][0]["name"].clone();
+    let (said, what) = refused(&changed(FAT_TREE, "/jobs/1/name", first));
+    assert!(said == "jobs[1]" && what.contains("as well"), "{said}: {what}");
+    let mut file: Value = serde_json::from_str(APPLIANCES).unwrap();
+    let mut task = file["jobs"][0]["tasks"][0].clone();
+    task["name"] = json!("one");
+    file["jobs"][0]["tasks"] = json!([task, task]);
+    let (said, what) = refused(&file.to_string());
+    assert!(said == "jobs[0].tasks[1]" && what.contains("as well"), "{said}: {what}");
+}
+
+/// Each of them is in bounds, and no program can have both.
+#[test]
+fn what_is_too_far_apart_is_refused() {
+    let far = changed(APPLIANCES, "/topology/clos/links/2/gbps", json!(1e-4));
+    let (said, what) = refused(&changed(&far, "/topology/clos/links/0/gbps", json!(1e6)));
+    assert!(said.contains("leaf-b") && what.contains("more than 100000000 times"), "{said}: {what}");
+    let heavy = changed(FAT_TREE, "/jobs/0/weight", json!(1e6));
+    let (said, what) = refused(&changed(&heavy, "/jobs/1/weight", json!(1e-4)));
+    assert!(said.ends_with(": weight") && what.contains("together more than"), "{said}: {what}");
+    // What is as far apart as can be is planned: three flows of five are on one of the thin links.
+    let switches = [("a", 0), ("b", 0), ("s", 1), ("t", 1)];
+    let switches = switches.map(|(name, tier)| json!({ "name": name, "tier": tier }));
+    let links = [("a", "s", 1e4), ("a", "t", 1e4), ("b", "s", 1e-4), ("b", "t", 1e-4)];
+    let links = links.map(|(lower, upper, gbps)| json!({ "lower": lower, "upper": upper, "gbps": gbps }));
+    let servers = [0, 1, 2, 3, 4, 5]
+        .map(|at| json!({ "name": at.to_string(), "switch": if at == 0 { "a" } else { "b" }, "gbps": 1e4 }));
+    let clos = json!({
+        "switches": switches,
+        "links": links,
+        "servers": servers,
+    });
+    let file = json!({"format": "pascaline-plan-v1", "topology": {"clos": clos},
+        "jobs": [{"name": "j", "tasks": [{"server": "0", "workers": ["1", "2", "3", "4", "5"]}]}]});
+    let plan = crate::plan(&read(&file.to_string()).unwrap(), &crate::Options::default()).unwrap();
+    assert!((plan.objective / (1e-4 / 3.0) - 1.0).abs() < 1e-6, "{}", plan.objective);
 }
 
 #[test]
@@ -106,6 +158,7 @@ fn mistakes_are_named_with_their_place() {
             "link leaf-b - leaf-a",
             "tiers 0 and 0",
         ),
+        (APPLIANCES, "/topology/clos/switches/0/tier", json!(255), "link leaf-a - ", "tiers 255 and 1"),
         (APPLIANCES, "/topology/clos/links/2/upper", json!("s"), "topology.clos.links[2].upper", "no switch"),
         (
             APPLIANCES,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Answer, Solver, common};
+use super::{Answer, Solver, common, fullest};
 use crate::model::Instance;
 use crate::plan::TaskPlan;
 use crate::routes::{Budgets, routes};
@@ -91,7 +91,7 @@ impl Answer {
 
 /// The same routes with the best rates for them.
 pub(crate) fn improve(instance: &Instance, answer: Answer) -> Result<Answer, PlanError> {
-    let planned = (instance.tasks.iter().zip(&answer.flows).zip(&answer.rates))
+    let mut planned = (instance.tasks.iter().zip(&answer.flows).zip(&answer.rates))
         .map(|((task, flows), &rate)| {
             routes(instance, task, rate, Budgets::new(&instance.network, flows.iter().copied()))
         })
@@ -99,5 +99,14 @@ pub(crate) fn improve(instance: &Instance, answer: Answer) -> Result<Answer, Pla
     let rates = rates::best(instance, &planned)?;
     let better = rates.iter().all(|&rate| rate > 0.0)
         && instance.objective(rates.iter().copied()) > answer.objective(instance);
-    Ok(if better { Answer { rates, ..answer } } else { answer })
+    if !better {
+        return Ok(answer);
+    }
+    planned.iter_mut().zip(&rates).for_each(|(task, &rate)| task.rate = rate);
+    // What was full with other rates may not be any more.
+    let binding = match answer.binding.kind {
+        "unknown" => answer.binding,
+        _ => fullest(instance, &planned, "these routes have no better rates"),
+    };
+    Ok(Answer { rates, binding, ..answer })
 }
