@@ -151,6 +151,8 @@ pub struct Core {
     moves: VecDeque<Move>,
     notes: Vec<Note>,
     leadership: Leadership,
+    /// Whether an appliance's health or a tree has changed since parts and backups were last looked for.
+    unsettled: bool,
 }
 
 impl Core {
@@ -187,6 +189,7 @@ impl Core {
             moves: VecDeque::new(),
             notes: Vec::new(),
             leadership: Leadership::of(member),
+            unsettled: true,
         }
     }
 

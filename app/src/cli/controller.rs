@@ -178,7 +178,9 @@ fn tend(shared: &Shared, at: usize, client: &Client, stop: &AtomicBool) {
             Next::Wait(until) => std::thread::sleep(until.saturating_sub(shared.now()).min(NAP)),
             Next::Ask(ask) => {
                 let answer = asked(client, &ask).map_err(|error| format!("{error:#}"));
-                shared.core().answered(&ask, answer, shared.now());
+                // Not when it is this thread's turn: waiting for that is no silence.
+                let now = shared.now();
+                shared.core().answered(&ask, answer, now);
             }
         }
     }

@@ -14,6 +14,7 @@ impl Core {
             let seen = &mut self.seen[at];
             if seen.health != Health::Down && now.saturating_sub(seen.heard) >= self.down_after {
                 seen.health = Health::Down;
+                self.unsettled = true;
                 seen.queue.clear();
                 seen.in_force.clear();
                 seen.rate = 0.0;
@@ -23,15 +24,17 @@ impl Core {
                 self.moved(now, text);
             }
         }
+        // Each thread comes here many times a second; what follows looks at all jobs and all appliances.
+        if !leads || !core::mem::take(&mut self.unsettled) {
+            return;
+        }
         // Only now is it known who is left.
         for at in 0..self.seen.len() {
-            if leads && self.seen[at].health == Health::Down {
+            if self.seen[at].health == Health::Down {
                 self.give_away(at, now);
             }
         }
-        if leads {
-            self.back_up(now);
-        }
+        self.back_up(now);
     }
 
     /// Every job's part of an appliance goes to another one, or the tree is planned anew without it.
@@ -95,6 +98,7 @@ impl Core {
     }
 
     fn looks_at_all(&mut self, job: u16, now: Duration) {
+        self.unsettled = true;
         self.waiting.retain(|(waiting, _)| *waiting != job);
         for at in 0..self.seen.len() {
             self.seen[at].queue.clear();

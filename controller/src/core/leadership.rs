@@ -139,6 +139,7 @@ impl Core {
         now: Duration,
     ) {
         self.leadership.read = true;
+        self.unsettled = true;
         self.pushed = pushed;
         for job in self.jobs.clone() {
             let may = |at: usize| !self.network.appliances[at].spare;

@@ -20,6 +20,7 @@ impl Core {
         let seen = &mut self.seen[at];
         seen.heard = now;
         let before = core::mem::replace(&mut seen.health, Health::Up);
+        self.unsettled |= before != Health::Up;
         if before == Health::Down {
             self.moved(now, format!("appliance {name} answers again"));
         }

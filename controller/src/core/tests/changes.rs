@@ -19,6 +19,21 @@ pub(super) fn merge(into: &mut Value, change: Value) {
     }
 }
 
+/// With many appliances an idle controller would be busy otherwise.
+#[test]
+fn parts_are_looked_for_only_when_something_has_changed() {
+    let mut world = World::new();
+    world.run(Duration::from_secs(2));
+    for change in [false, true] {
+        world.run(Duration::from_secs(2));
+        assert!(!world.core.unsettled, "after everybody had its part");
+        world.set("leaf0-a", change);
+        world.run(Duration::from_secs(6));
+        assert!(!world.core.unsettled && world.core.trees[&1].node("spare").is_some());
+        world.check();
+    }
+}
+
 /// An appliance merges what it is told into what it has: what is to go has to be named.
 #[test]
 fn what_is_taken_out_of_the_file_is_withdrawn() {
