@@ -260,8 +260,8 @@ struct RawAppliance {
     admin: Spanned<String>,
     token_file: Option<PathBuf>,
     ca: Option<PathBuf>,
-    mac: Option<String>,
-    router: Option<String>,
+    mac: Option<Spanned<String>>,
+    router: Option<Spanned<String>>,
     port: Option<String>,
     #[serde(default)]
     spare: bool,

@@ -139,6 +139,11 @@ impl Tree {
                 let remedy = "give the lower one `router`, or the upper one `mac`, if they share a segment";
                 return Err(Refusal::new(message, remedy));
             }
+            if network.distances(below.at)[above.at] == usize::MAX {
+                let message =
+                    format!("no links lead from appliance {:?} to {:?} above it", below.name, above.name);
+                return Err(Refusal::new(message, "add the links between their switches, or write a tree"));
+            }
         }
         Ok(())
     }

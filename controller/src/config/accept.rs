@@ -1,5 +1,6 @@
 //! From what is written to what is meant.
 
+mod appliances;
 mod store;
 mod trees;
 
@@ -16,11 +17,10 @@ use super::{
     Config, ConfigError, Job, Raw, RawAppliance, RawController, RawEdge, RawHost, RawJob, RawSwitch, Shape,
     place,
 };
-use crate::network::{Appliance, Host, Network, Switch};
+use crate::network::{Host, Network, Switch};
 use crate::plan::Plan;
 use crate::tree::{Refusal, Written};
 
-const UDP_PORT: u16 = 16420;
 const MOST_RANKS: usize = 1024;
 /// Keys of an appliance's job that a tree decides.
 const DECIDED: [&str; 5] = ["id", "name", "fan_in", "members", "parent"];
@@ -163,33 +163,14 @@ impl Accept<'_> {
                 }
             }
         }
-        network.appliances =
-            appliances.iter().map(|raw| self.appliance(&names, raw)).collect::<Checked<_>>()?;
+        network.appliances = self.appliances(&names, appliances)?;
         for raw in hosts {
             let address: IpAddr = self.parsed(&raw.address, "an IP address")?;
+            self.one_place(&raw.address, address)?;
             let at = self.find("switch", &names, &raw.at)?;
             network.hosts.push(Host { name: raw.name.get_ref().clone(), at, address });
         }
         Ok(network)
-    }
-
-    fn appliance(&self, switches: &Names, raw: &RawAppliance) -> Checked<Appliance> {
-        let address = match raw.address.get_ref().parse::<IpAddr>() {
-            Ok(address) => SocketAddr::new(address, UDP_PORT),
-            Err(_) => self.parsed(&raw.address, "an address, or an address and a port")?,
-        };
-        Ok(Appliance {
-            name: raw.name.get_ref().clone(),
-            at: self.find("switch", switches, &raw.at)?,
-            address,
-            admin: raw.admin.get_ref().clone(),
-            token_file: raw.token_file.clone(),
-            ca: raw.ca.clone(),
-            mac: raw.mac.clone(),
-            router: raw.router.clone(),
-            port: raw.port.clone(),
-            spare: raw.spare,
-        })
     }
 
     fn jobs(&self, network: &Network, written: &[RawJob]) -> Checked<Vec<Job>> {

@@ -64,6 +64,15 @@ fn mistakes_are_told_with_their_place() {
     mistake("down_after = \"3s\"", "down_after = \"1s\"", "one late answer would be a failure");
     mistake("interval = \"1s\"", "interval = \"soon\"", "no time between");
     mistake("address = \"10.80.0.10\"", "address = \"10.80.0\"", "is not an IP address");
+    mistake("address = \"10.80.0.10\"", "address = \"::\"", "is not the address of one machine");
+    mistake("address = \"10.80.0.253\"", "address = \"10.80.0.254\"", "at 10.80.0.254 as well");
+    mistake("admin = \"10.80.0.253:9466\"", "admin = \"10.80.0.254:9466\"", "at 10.80.0.254:9466 as well");
+    mistake("admin = \"10.80.0.253:9466\"", "admin = \"10.80.0.253\"", "is no admin API");
+    mistake("ca = \"/etc/pascaline/ca.pem\"", "", "there is no ca to know the appliance by");
+    mistake("mac = \"02:00:00:00:82:fe\"", "mac = \"02:00:00:82:fe\"", "is not a MAC address");
+    mistake("router = \"02:50:00:00:00:01\"", "router = \"here\"", "is not a MAC address");
+    let leaf1 = "name = \"leaf1\"\nlinks = [\"spine0\", \"spine1\"]";
+    mistake(leaf1, "name = \"leaf1\"", "no links lead from appliance");
     mistake("spare = true", "spair = true", "unknown field");
     mistake("tree = [{", "plan = \"p.json\"\ntree = [{", "both a tree and a plan");
     mistake("terms = { window = 512, order = \"rank\" }", "plan = \"none.json\"", "none.json");

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ErrorCode, params};
 use serde_json::Value;
 
 use super::{Clock, Store, StoreError};
@@ -34,7 +34,7 @@ impl Sqlite {
     /// It cannot be opened, is in use, or is something else.
     pub(super) fn open(file: &Path, clock: Clock) -> Result<Self, StoreError> {
         let name = file.display().to_string();
-        let sqlite = |error| StoreError::Sqlite { file: name.clone(), error };
+        let sqlite = |error| because(&name, error);
         let connection = Connection::open(file).map_err(sqlite)?;
         // Whoever comes second is refused, and does not write between.
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(sqlite)?;
@@ -50,7 +50,7 @@ impl Sqlite {
     }
 
     fn error(&self, error: rusqlite::Error) -> StoreError {
-        StoreError::Sqlite { file: self.file.clone(), error }
+        because(&self.file, error)
     }
 
     fn read(&self) -> rusqlite::Result<Stored> {
@@ -105,6 +105,14 @@ impl Sqlite {
             };
         }
         all.commit()
+    }
+}
+
+fn because(file: &str, error: rusqlite::Error) -> StoreError {
+    let file = file.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Taken { file },
+        Some(_) | None => StoreError::Sqlite { file, error },
     }
 }
 

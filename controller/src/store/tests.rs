@@ -79,6 +79,7 @@ fn sqlite_remembers_and_lets_nobody_else() {
     remembers(&open);
     let _first = open(Clock::since(Instant::now()));
     let second = sqlite::Sqlite::open(&file, Clock::since(Instant::now()));
-    assert!(second.is_err(), "two programs on one database");
+    let why = second.map(drop).expect_err("two programs on one database").to_string();
+    assert!(why.contains("another controller remembers there") && why.contains("[etcd]"), "{why}");
     std::fs::remove_file(&file).unwrap();
 }
