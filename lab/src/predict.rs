@@ -68,18 +68,12 @@ pub(crate) struct PredictArgs {
     json: bool,
 }
 
-/// The longest pause: what happens in it is the appliance's clockwork alone.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
-
 impl PredictArgs {
     /// What is simulated: for long enough that all is done at a tenth of the rate.
     fn setting(&self) -> anyhow::Result<Setting> {
         check_sizes(self.bytes, self.payload)?;
-        ensure!(
-            self.pause <= LONGEST_PAUSE,
-            "--pause {:?}: longer than an hour\n  remedy: a shorter one, e.g. --pause 1s",
-            self.pause
-        );
+        check_time("--round-trip", self.round_trip)?;
+        check_time("--pause", self.pause)?;
         let sharer = Sharer { control: self.congestion, in_flight: self.in_flight, begins: Duration::ZERO };
         let mut setting = Setting {
             jobs: vec![sharer],
@@ -103,6 +97,12 @@ impl PredictArgs {
         setting.ends = (each * 10 + self.pause) * u32::from(self.iterations) + Duration::from_secs(2);
         Ok(setting)
     }
+}
+
+/// That a time is not beyond what is simulated.
+pub(crate) fn check_time(option: &str, time: Duration) -> anyhow::Result<()> {
+    ensure!(time <= Duration::from_secs(3600), "{option}: more than an hour\n  remedy: give it less");
+    Ok(())
 }
 
 /// That a tensor and packets have sizes that can be.

@@ -7,10 +7,10 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use pascaline_app::cli::{duration, size};
-use pascaline_sim::hierarchy::{Level, MOST_WORKERS, Outcome, Setting, run};
+use pascaline_sim::hierarchy::{Level, MOST_RANKS, Outcome, Setting, run};
 use serde_json::json;
 
-use crate::predict::check_sizes;
+use crate::predict::{check_sizes, check_time};
 
 /// Tell what very many workers below levels of appliances ask of each appliance, in virtual time
 ///
@@ -23,7 +23,7 @@ use crate::predict::check_sizes;
   pascaline-lab scale --levels 32,32,64 --bytes 4KiB --json
   pascaline-lab scale --levels 16,16 --loss 0.1")]
 pub(crate) struct ScaleArgs {
-    /// Ranks of each appliance, level by level from the root; the last ones are workers, at most 250
+    /// Ranks of each appliance, level by level from the root, each at most 64; the last ones are workers
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "8,8,16")]
     levels: Vec<u16>,
     /// Size of the tensor, a multiple of 4
@@ -71,6 +71,7 @@ impl ScaleArgs {
             self.loss
         );
         check_sizes(self.bytes, self.payload)?;
+        check_time("--starts", self.starts)?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100,000")]
         let loss_per_million = (self.loss * 10_000.0).round() as u32;
         let setting = Setting {
@@ -90,8 +91,8 @@ impl ScaleArgs {
         setting.workers().with_context(|| {
             let levels = self.levels.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
             format!(
-                "--levels {levels}: no tree of at most 16,384 appliances with 1 to {MOST_WORKERS} workers \
-                 below each of the lowest\n  remedy: e.g. --levels 32,32,64"
+                "--levels {levels}: no tree of at most 16,384 appliances with 1 to {MOST_RANKS} ranks each\n\
+                 \x20 remedy: fewer ranks and more levels, e.g. --levels 32,32,64"
             )
         })?;
         Ok(setting)

@@ -30,8 +30,8 @@ use crate::rank::Rank;
 use crate::world::{datagram, nanos};
 use build::{nodes, rank};
 
-/// Workers below one appliance at most: a subnet's.
-pub const MOST_WORKERS: u16 = 250;
+/// Ranks of one appliance at most: those of the one word that its pool has for them here.
+pub const MOST_RANKS: u16 = 64;
 /// Appliances at most.
 const MOST_APPLIANCES: usize = 1 << 14;
 /// How long a control plane lets what it has to do wait.
@@ -67,8 +67,8 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Workers in all; `None` if these levels make no tree that can be simulated: none, one without ranks, or
-    /// with more than [`MOST_WORKERS`] workers below an appliance or too many appliances.
+    /// Workers in all; `None` if these levels make no tree that can be simulated: none, one without ranks or
+    /// with more than [`MOST_RANKS`] of them, or too many appliances.
     #[must_use]
     pub fn workers(&self) -> Option<usize> {
         let (last, above) = self.levels.split_last()?;
@@ -78,7 +78,8 @@ impl Setting {
             appliances = appliances.checked_mul(usize::from(ranks))?;
             all = all.checked_add(appliances)?;
         }
-        let right = appliances > 0 && all <= MOST_APPLIANCES && (1..=MOST_WORKERS).contains(last);
+        let ranks = self.levels.iter().all(|ranks| (1..=MOST_RANKS).contains(ranks));
+        let right = ranks && all <= MOST_APPLIANCES;
         right.then(|| appliances * usize::from(*last))
     }
 }

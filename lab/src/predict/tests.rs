@@ -21,6 +21,14 @@ fn milliseconds(words: &[&str]) -> f64 {
     1e3 * outcome.shares[0].operations.last().unwrap().as_secs_f64()
 }
 
+#[test]
+fn times_beyond_a_simulation_are_refused() {
+    for option in ["--round-trip", "--pause"] {
+        let refused = setting(&["--bytes", "4KiB", option, "300000000000years"]).unwrap_err().to_string();
+        assert!(refused.contains(option) && refused.contains("remedy"), "{refused}");
+    }
+}
+
 /// 29 packets of 1,408 bytes and a short one, 64 bytes of headers each, at 100 Mbit/s; the round trip, and
 /// the last packet's way down.
 #[test]

@@ -21,8 +21,10 @@ fn what_makes_no_sense_is_refused() {
         (vec!["--loss", "NaN"], "--loss NaN"),
         (vec!["--bytes", "6"], "--bytes 6"),
         (vec!["--payload", "1001"], "--payload 1001"),
-        (vec!["--levels", "2,251"], "--levels 2,251"),
-        (vec!["--levels", "1024,1024,8"], "16,384 appliances"),
+        (vec!["--levels", "2,65"], "--levels 2,65"),
+        (vec!["--levels", "65,2"], "1 to 64 ranks each"),
+        (vec!["--starts", "300000000000years"], "--starts"),
+        (vec!["--levels", "64,64,64,8"], "16,384 appliances"),
         (vec!["--levels", "0"], "--levels 0"),
     ] {
         let refused = args(&words).setting().unwrap_err().to_string();

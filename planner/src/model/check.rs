@@ -88,8 +88,8 @@ impl Instance {
             return Err(PlanError::input(
                 format!("job {}: weight", light.name),
                 format!(
-                    "it is {}, that of job {} is {}, and capacities are from {small} to {large} Gbit/s: together \
-                     more than {RATIO} times as much",
+                    "it is {}, that of job {} is {}, and capacities are from {small} to {large} Gbit/s: \
+                     together more than {RATIO} times as much",
                     light.weight, heavy.name, heavy.weight
                 ),
                 "give jobs weights that are nearer to each other",

@@ -46,9 +46,16 @@ fn losses_cost_time_and_nothing_else() {
     assert!(lossy.resent > lossless.resent + 20, "{} and {}", lossy.resent, lossless.resent);
 }
 
+/// As many ranks as there may be, at the root and below it.
+#[test]
+fn the_widest_levels_come_to_an_end() {
+    right(&setting(&[64]));
+    right(&setting(&[64, 1]));
+}
+
 #[test]
 fn what_is_no_tree_is_none() {
-    for levels in [&[][..], &[0, 4], &[4, 0], &[4, 251], &[1024, 1024, 2]] {
+    for levels in [&[][..], &[0, 4], &[4, 0], &[4, 65], &[65, 1], &[64, 64, 64, 2]] {
         assert_eq!(setting(levels).workers(), None, "{levels:?}");
         assert_eq!(run(&setting(levels), &mut |_, _| {}), None);
     }
