@@ -2,7 +2,8 @@ use crate::Config;
 
 const EXAMPLE: &str = include_str!("../../../conf/controller.toml");
 /// One more appliance, as TOML.
-const MORE: &str = "\n[[appliances]]\nname = \"NAME\"\nat = \"AT\"\naddress = \"ADDRESS\"\nadmin = \"NAME:1\"\n\
+const MORE: &str = "\n[[appliances]]\nname = \"NAME\"\nat = \"AT\"\naddress = \"ADDRESS\"\n\
+                    admin = \"NAME:1\"\n\
                     router = \"02:50:00:00:00:02\"\n";
 
 fn with(more: &[(&str, &str, &str)], trees: u16) -> Config {
