@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import build
+import call_cost
 from process import Stop
 
 
@@ -28,6 +29,8 @@ class Context:
     workers: tuple[int, ...] = ()
     # A checkout of OmniReduce.
     omnireduce: Path | None = None
+    # What `ends` measures calls of; none if it does not.
+    calls: call_cost.Built | None = None
 
     @property
     def lab(self) -> Path:

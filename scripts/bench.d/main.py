@@ -16,6 +16,7 @@ _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(_HERE), str(_HERE.parent / "lib")]
 
 import build  # noqa: E402  from scripts/lib
+import call_cost  # noqa: E402
 import report  # noqa: E402
 import shaped  # noqa: E402
 from context import Context  # noqa: E402
@@ -74,7 +75,9 @@ def main(arguments: list[str]) -> int:
     stop = Stop(_LIMIT_SECONDS)
     try:
         binary = build.ready(stop, options.binary, with_lab=True)
-        build.become_root(Path(__file__).resolve(), arguments, binary)
+        options.calls = options.calls or _calls(options, binary)
+        calls = ["--calls", *(str(path) for path in options.calls)] if options.calls else []
+        build.become_root(Path(__file__).resolve(), [*arguments, *calls], binary)
         stop.restart_clock()
         peers = options.peers or options.out.parent / "bench-peers"
         if options.install:
@@ -89,6 +92,14 @@ def main(arguments: list[str]) -> int:
     except Failure as failure:
         _say(failure.whole)
         return 1
+
+
+def _calls(options: argparse.Namespace, binary: Path) -> list[Path]:
+    """Builds what `ends` measures calls of: cargo's files are the user's, not root's."""
+    if options.install or options.quick or "ends" not in options.only:
+        return []
+    parts = call_cost.built(binary)
+    return [parts.libraries, parts.example]
 
 
 def _measure(options: argparse.Namespace, binary: Path, peers: Path, stop: Stop) -> int:
@@ -110,6 +121,7 @@ def _measure(options: argparse.Namespace, binary: Path, peers: Path, stop: Stop)
                 options.mbit,
                 tuple(options.workers),
                 options.omnireduce,
+                call_cost.Built(*options.calls) if options.calls else None,
             )
             sections.append(_section(name, context))
     finally:
@@ -181,6 +193,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         help="pipeline: measure the aggregator of this checkout of OmniReduce, too",
     )
     parser.add_argument("--binary", type=Path, help="this program instead of one that is built now")
+    parser.add_argument("--calls", type=Path, nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--strict", action="store_true", help="exit code 1 if a goal is missed")
     parser.add_argument(
         "--json",

@@ -13,14 +13,16 @@ from process import Failure, Stop
 
 ROOT = Path(__file__).resolve().parents[2]
 _GRACE_SECONDS = 10.0
+_ROOTS_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 def ready(stop: Stop, binary: Path | None, *, with_lab: bool = False) -> Path:
-    """Runs scripts/setup and builds the release; returns the program. With `binary` it builds nothing.
+    """Runs scripts/setup and builds the release; returns the program.
 
-    `with_lab` asks for pascaline-lab as well: see `lab`.
+    With `binary` it builds nothing, and needs no Rust. `with_lab` asks for pascaline-lab as well: see `lab`.
     """
-    _run([str(ROOT / "scripts/setup")], stop, "scripts/setup failed")
+    setup = [str(ROOT / "scripts/setup"), *(["--no-rust"] if binary else [])]
+    _run(setup, stop, "scripts/setup failed")
     if binary:
         if with_lab:
             lab(binary.resolve())
@@ -81,7 +83,15 @@ def become_root(script: Path, arguments: list[str], binary: Path | None = None) 
     sudo = shutil.which("sudo")
     if not sudo:
         raise Failure("network namespaces and raw ports need root, and there is no sudo: run it as root")
-    command = [sudo, "--", sys.executable, "-B", str(script), *arguments]
+    command = [sudo, "--", "env", *_handed_on(), sys.executable, "-B", str(script), *arguments]
     if binary:
         command += ["--binary", str(binary)]
     os.execv(sudo, command)
+
+
+def _handed_on() -> list[str]:
+    """What sudo would drop: where the user's programs and builds are. Root's own programs are needed, too."""
+    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    path += [folder for folder in _ROOTS_PATH if folder not in path]
+    target = os.environ.get("CARGO_TARGET_DIR")
+    return [f"PATH={os.pathsep.join(path)}", *([f"CARGO_TARGET_DIR={target}"] if target else [])]

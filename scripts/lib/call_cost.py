@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,24 @@ _SECONDS = 60.0
 _URL = f"pascaline://{APPLIANCE_ADDRESS}:{UDP_PORT}"
 
 
-def measure(binary: Path, stop: Stop, python: Path | None = None) -> dict[str, Any]:
-    """Builds what is needed, as optimised as `binary` is, and measures. Needs root."""
+@dataclass(frozen=True)
+class Built:
+    """What is measured, beside the appliance."""
+
+    # The directory of scripts/clients, and the program in Rust.
+    libraries: Path
+    example: Path
+
+
+def built(binary: Path) -> Built:
+    """Builds it, as optimised as `binary` is. Needs Rust, and no root."""
     optimised = binary.parent.name != "debug"
-    libraries = clients.libraries(mpi=True, optimised=optimised)
-    example = _example(optimised=optimised)
+    return Built(clients.libraries(mpi=True, optimised=optimised), _example(optimised=optimised))
+
+
+def measure(binary: Path, parts: Built, stop: Stop, python: Path | None = None) -> dict[str, Any]:
+    """Measures. Needs root."""
+    libraries, example = parts.libraries, parts.example
     network = clients.Managed(_RANKS, 1500)
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
@@ -97,8 +111,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--python", type=Path, help="an interpreter that has the package pascaline")
     options = parser.parse_args(arguments)
     try:
-        stop = Stop(2 * _SECONDS + 600)
-        print(json.dumps(measure(options.binary.resolve(), stop, options.python)))
+        stop, binary = Stop(2 * _SECONDS + 600), options.binary.resolve()
+        print(json.dumps(measure(binary, built(binary), stop, options.python)))
     except Failure as failure:
         print(f"call_cost: {failure.whole}", file=sys.stderr)
         return 1

@@ -231,7 +231,7 @@ browser() {
 looking() { bounded 400 python3 -B scripts/lib/looking.py --binary "$target/release/pascaline-lab"; }
 
 # A made-up leak must fail the soak's judgement of memory, and what is no leak must not.
-soak_judgement() { python3 -B scripts/lib/soak_test.py; }
+python_units() { python3 -B -m unittest discover --start-directory scripts/lib --pattern '*_test.py'; }
 
 soak() { bounded 300 python3 -B scripts/lib/soak.py --seconds 90 --binary "$target/release/pascaline"; }
 
@@ -280,7 +280,7 @@ all_steps() {
     step "demo: unknown options are rejected" demo_rejects_unknown_options
     ports=true port_steps
     step "bench: what looking costs" looking
-    step "soak: a leak fails its judgement" soak_judgement
+    step "scripts: unit tests, of the soak's judgement among others" python_units
     if "$quick"; then
         skip "soak: memory does not grow" "--quick"
     else

@@ -69,8 +69,8 @@ def measure(context: Context, section: Section) -> None:
     for kind in ("memif", "af_xdp"):
         if kind == "memif" or has_af_xdp():
             _attempt(context, section, kind, partial(_port, context, section, kind, turns, found))
-    if not context.quick:
-        _attempt(context, section, "calls", lambda: _calls(context, section, found))
+    if context.calls:
+        _attempt(context, section, "calls", partial(_calls, context, section, context.calls, found))
     gloo: Path | None = None
     if context.alone:
         section.notes.append("Without Gloo: --no-peers.")
@@ -162,9 +162,9 @@ def _port(context: Context, section: Section, kind: str, turns: int, found: dict
     )  # fmt: skip
 
 
-def _calls(context: Context, section: Section, found: dict[str, float]) -> None:
+def _calls(context: Context, section: Section, parts: call_cost.Built, found: dict[str, float]) -> None:
     """A 4 KiB allreduce through the libraries, above one in Rust and one in C."""
-    measured = call_cost.measure(context.binary, context.stop)
+    measured = call_cost.measure(context.binary, parts, context.stop)
     section.raw["calls"] = measured
     for key, above, most in (("c_call_us", "Rust", 2.0), ("mpi_call_us", "C", 5.0)):
         found[key] = measured[key]
