@@ -23,7 +23,7 @@ import measure
 import private
 import report
 from bed import Bed
-from measure import Form, Found
+from measure import Found
 from process import Child, Failure, Interrupted, Stop
 from scene import Case, Scene
 from victims import Victims
@@ -52,17 +52,19 @@ def main(arguments: list[str]) -> int:
     if options.list:
         print("\n".join(f"{case.name:<28} {case.about}" for case in wanted))
         return 0
+    found: list[Found] = []
+    error = ""
     try:
         binary = build.ready(Stop(_BUILD_SECONDS), options.binary)
         build.become_root(Path(__file__).resolve(), arguments, binary)
-        found = _run(binary, wanted, measure.QUICK if options.quick else measure.FULL, options)
+        _run(binary, wanted, options, found)
     except Interrupted as interrupted:
         print(f"hostile: {interrupted}; everything is cleaned up", file=sys.stderr)
         return interrupted.exit_code
     except Failure as failure:
         print(f"hostile: {failure.whole}", file=sys.stderr)
-        return 1
-    return _tell(found, options)
+        error = str(failure)
+    return _tell(found, error, options)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -88,10 +90,11 @@ def _is_wanted(case: Case, words: list[str]) -> bool:
     return not words or any(word in case.name for word in words)
 
 
-def _run(binary: Path, wanted: list[Case], form: Form, options: argparse.Namespace) -> list[Found]:
-    """Builds the bed, attacks, and leaves nothing behind."""
+def _run(binary: Path, wanted: list[Case], options: argparse.Namespace, found: list[Found]) -> None:
+    """Builds the bed, attacks, and leaves nothing behind. What is found by a failure stays found."""
+    form = measure.QUICK if options.quick else measure.FULL
     private.remove_leftovers(beds.PREFIX, "hostile.d/main.py")
-    stop = Stop(options.timeout)
+    stop = Stop(options.timeout, "--timeout")
     bed, files = Bed(), private.directory(beds.PREFIX)
     with ExitStack() as cleanup:
         # Registered before they exist: whatever happens from here on, they are removed.
@@ -105,7 +108,6 @@ def _run(binary: Path, wanted: list[Case], form: Form, options: argparse.Namespa
         server = [str(binary), "ps", "-c", str(files / "appliance.toml")]
         cleanup.callback(Child("ps", server, files, bed.server).stop, _EXIT_SECONDS)
         scene = Scene(bed, appliance, binary, files, stop, seed=options.seed)
-        found = []
         for job in sorted({case.job for case in wanted}):
             scene.job = job
             victims = Victims(binary, bed, files, job)
@@ -125,7 +127,6 @@ def _run(binary: Path, wanted: list[Case], form: Form, options: argparse.Namespa
         if code != 0:
             found[-1].problems.append(f"the appliance ended with exit code {code}")
             found[-1].held = False
-    return found
 
 
 def _finish(victims: Victims, scene: Scene, last: Found) -> None:
@@ -148,7 +149,8 @@ def _say(found: Found) -> None:
         print(f"    {problem}", file=sys.stderr, flush=True)
 
 
-def _tell(found: list[Found], options: argparse.Namespace) -> int:
+def _tell(found: list[Found], error: str, options: argparse.Namespace) -> int:
+    """What was found, and what ended it early; returns the exit code."""
     held = sum(one.held for one in found)
     ratios = [one.ratio for one in found if one.ratio is not None]
     whole = {
@@ -159,8 +161,9 @@ def _tell(found: list[Found], options: argparse.Namespace) -> int:
         "details": [one.to_json() for one in found],
     }
     if options.json:
-        print(report.dump(whole), flush=True)
-    else:
+        failed = {"ok": False, "error": error} if error else {}
+        print(report.dump(failed | whole), flush=True)
+    elif found:
         rows = [
             [
                 "✓" if one.held else "✗",
@@ -178,7 +181,7 @@ def _tell(found: list[Found], options: argparse.Namespace) -> int:
         print(report.table(head, rows))
         judged = "" if not options.quick else " (times are not judged: --quick)"
         print(f"{held} of {len(found)} cases held, worst ratio {whole['worst_ratio']}{judged}")
-    return 0 if held == len(found) else 1
+    return 0 if held == len(found) and not error else 1
 
 
 if __name__ == "__main__":

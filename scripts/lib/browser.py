@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
         binary = build.ready(Stop(_BUILD_SECONDS), options.binary)
         build.become_root(Path(__file__).resolve(), arguments, binary)
         options.screenshots.mkdir(parents=True, exist_ok=True)
-        seen = _test(options, binary, Stop(options.timeout), problems)
+        seen = _test(options, binary, Stop(options.timeout, "--timeout"), problems)
     except Interrupted as interrupted:
         say(f"browser: {interrupted}; everything is cleaned up")
         return interrupted.exit_code

@@ -26,10 +26,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("key", help="true in a case that went well")
     parser.add_argument("file", type=Path, help="what the script printed with --json")
     options = parser.parse_args(arguments)
-    cases = json.loads(options.file.read_text().splitlines()[-1])["details"]
+    said = json.loads(options.file.read_text().splitlines()[-1])
     known = _OPEN[options.suite]
     passed, failed, skipped = 0, 0, 0
-    for case in cases:
+    for case in said["details"]:
         name, good = case["name"], case[options.key]
         if name in known:
             skipped += 1
@@ -39,6 +39,9 @@ def main(arguments: list[str]) -> int:
         else:
             failed += 1
             print(f"failed: {name}: {'; '.join(case['problems'])}")
+    if "error" in said:
+        failed += 1
+        print(f"failed: it has ended early: {said['error']}")
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or not passed else 0
 

@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
         # Another process knows of no signal that came before it.
         stop.check()
         build.become_root(Path(__file__).resolve(), [*arguments, *more], binary)
-        outcome = _show(options, binary, libraries, Stop(options.timeout))
+        outcome = _show(options, binary, libraries, Stop(options.timeout, "--timeout"))
     except Interrupted as interrupted:
         say(f"demo: {interrupted}; everything is cleaned up")
         return interrupted.exit_code

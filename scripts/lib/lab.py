@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
         binary = build.ready(stop, options.binary, with_lab=_has_tcp(options))
         build.become_root(Path(__file__).resolve(), arguments, binary)
         netns.remove_leftovers()
-        cases = _run(options, binary, Stop(options.timeout))
+        cases = _run(options, binary, Stop(options.timeout, "--timeout"))
     except Interrupted as interrupted:
         _say(f"lab: {interrupted}; everything is cleaned up")
         return interrupted.exit_code

@@ -45,24 +45,32 @@ def main(arguments: list[str]) -> int:
         for case in CASES:
             print(f"{case.name:20} {case.limit:4g} s  {case.what}")
         return 0
-    stop = Stop(_BUILD_SECONDS)
+    outcomes: list[Outcome] = []
+    error = ""
     try:
-        binary = build.ready(stop, options.binary)
+        binary = build.ready(Stop(_BUILD_SECONDS), options.binary)
         build.become_root(Path(__file__).resolve(), arguments, binary)
-        outcomes = _run(binary, _chosen(options), Stop(options.timeout))
+        _run(binary, _chosen(options), Stop(options.timeout, "--timeout"), outcomes)
     except Interrupted as interrupted:
         print(f"mistakes: {interrupted}; everything is cleaned up", file=sys.stderr)
         return interrupted.exit_code
     except Failure as failure:
-        print(f"mistakes: {failure.whole}", file=sys.stderr)
-        return 1
+        say(f"mistakes: {failure.whole}")
+        error = str(failure)
+    return _tell(outcomes, error, as_json=options.json)
+
+
+def _tell(outcomes: list[Outcome], error: str, *, as_json: bool) -> int:
+    """What came of the cases, and what ended them early; returns the exit code."""
     named = sum(outcome.named for outcome in outcomes)
     slowest = max((outcome.seconds for outcome in outcomes if outcome.named), default=0.0)
-    say(f"{named} of {len(outcomes)} mistakes are named; the slowest took {slowest:.2f} s")
-    if options.json:
-        found: dict[str, Any] = {"cases": len(outcomes), "named": named, "slowest_s": round(slowest, 3)}
+    if outcomes:
+        say(f"{named} of {len(outcomes)} mistakes are named; the slowest took {slowest:.2f} s")
+    if as_json:
+        found: dict[str, Any] = {"ok": False, "error": error} if error else {}
+        found |= {"cases": len(outcomes), "named": named, "slowest_s": round(slowest, 3)}
         print(json.dumps(found | {"details": [outcome.to_json() for outcome in outcomes]}), flush=True)
-    return 0 if named == len(outcomes) else 1
+    return 0 if named == len(outcomes) and not error else 1
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -94,7 +102,8 @@ def _chosen(options: argparse.Namespace) -> list[Case]:
     return [case for case in CASES if case.quick or not options.quick]
 
 
-def _run(binary: Path, cases: list[Case], stop: Stop) -> list[Outcome]:
+def _run(binary: Path, cases: list[Case], stop: Stop, outcomes: list[Outcome]) -> None:
+    """Makes one after the other. What came of them by a failure is kept."""
     for name in netns.remove_leftovers():
         say(f"removed {name}, which an earlier run left behind")
     network = Network(OUTSIDE + 1, 1500, middle=False)
@@ -105,7 +114,9 @@ def _run(binary: Path, cases: list[Case], stop: Stop) -> list[Outcome]:
         cleanup.callback(network.destroy)
         files.mkdir(mode=0o700)
         network.create()
-        return [_make(case, binary, network, files, stop) for case in cases]
+        for case in cases:
+            stop.check()
+            outcomes.append(_make(case, binary, network, files, stop))
 
 
 def _make(case: Case, binary: Path, network: Network, files: Path, stop: Stop) -> Outcome:

@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
         promtool = check_files(options.conf / "prometheus")
         binary = build.ready(Stop(_BUILD_SECONDS), options.binary)
         build.become_root(Path(__file__).resolve(), arguments, binary)
-        found = _observe(options.conf, binary, Stop(options.timeout))
+        found = _observe(options.conf, binary, Stop(options.timeout, "--timeout"))
     except Interrupted as interrupted:
         say(f"observe: {interrupted}; everything is cleaned up")
         return interrupted.exit_code

@@ -52,7 +52,9 @@ class Stop:
     # Of all of them: a script may go on with another one, and was asked to end all the same.
     _signum: ClassVar[int | None] = None
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, option: str = "") -> None:
+        """`option` is that of the script which says how long."""
+        self._option = option
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -70,7 +72,8 @@ class Stop:
         if self._signum is not None:
             raise Interrupted(self._signum)
         if time.monotonic() > self._deadline:
-            raise Failure(f"not done after {self._timeout:.0f} s (see --timeout)")
+            see = f" (see {self._option})" if self._option else ""
+            raise Failure(f"not done after {self._timeout:.0f} s{see}")
 
     def sleep(self, seconds: float = POLL_SECONDS) -> None:
         """Sleeps, but not through a signal."""

@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
     try:
         binary = build.ready(Stop(_BUILD_SECONDS), options.binary)
         build.become_root(Path(__file__).resolve(), arguments, binary)
-        return soak(options, binary, Stop(options.seconds + _SLACK_SECONDS))
+        return soak(options, binary, Stop(options.seconds + _SLACK_SECONDS, "--seconds"))
     except Interrupted as interrupted:
         print(f"soak: {interrupted}", file=sys.stderr)
         return interrupted.exit_code

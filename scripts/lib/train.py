@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     """One run; exit code 1 if something went wrong."""
     options = _options(arguments)
     kind = _KINDS[options.what]
-    stop = Stop(options.timeout)
+    stop = Stop(options.timeout, "--timeout")
     try:
         binary = ready(stop, options.binary)
         python = train_bed.environment(install=options.install)

@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
         if not options.offline:
             binary = build.ready(Stop(_BUILD_SECONDS), options.binary)
             build.become_root(Path(__file__).resolve(), arguments, binary)
-            checks += _online(binary, Stop(options.timeout))
+            checks += _online(binary, Stop(options.timeout, "--timeout"))
         report = sys.stderr if options.json else sys.stdout
         results = [_run(name, check, report) for name, check in checks]
     except Interrupted as interrupted:
