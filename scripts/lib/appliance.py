@@ -51,6 +51,8 @@ class Settings:
     more: str = ""
     # Ranks of each job; 0: one in each worker's namespace.
     fan_in: int = 0
+    # Packet buffers for jobs to come; 0 for the default.
+    spare_packets: int = 0
     # Frames that the kernel keeps for a port that is not polled; 0 for the driver's default.
     ring: int = 0
     udp_ports: int = 1
@@ -345,6 +347,7 @@ def configuration(network: Network, settings: Settings, admin: Path) -> str:
         f"members = [{members}]\n{policy}{_multicast(settings, JOB + job)}"
         for job in range(settings.jobs)
     )
+    spare = f"spare_packets = {settings.spare_packets}\n" if settings.spare_packets else ""
     drain = f'drain = "{_DRAIN_SECONDS:.0f}s"'
     whole = tables("demo", network.appliance_address, drain, settings.udp_ports, settings.lcores)
     return f"""\
@@ -354,7 +357,7 @@ def configuration(network: Network, settings: Settings, admin: Path) -> str:
 slots = {settings.pool_slots}
 ways = 4
 age_limit = "500ms"
-
+{spare}
 {jobs}
 {settings.more}
 [telemetry]

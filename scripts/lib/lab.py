@@ -6,6 +6,7 @@ Exit code 0 only if every case came out right. Each case's figures are in the la
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -21,12 +22,13 @@ import report
 from fabric import Fabric, Shape
 from lab_cases import CASES
 from lab_plan import DEFAULT, planned
-from lab_tcp import CONTROLS, FLOWS
+from lab_tcp import CONTROLS, FLOWS, whole_seconds
 from laboratory import Case, Lab, Sharing
 from process import Failure, Interrupted, Stop
 from quantities import between, size
 
 _BUILD_SECONDS = 3600.0
+_TIMEOUT_SECONDS = 600.0
 _EXAMPLES = """\
 examples:
   scripts/lab                                   all cases, then everything is taken down
@@ -49,7 +51,7 @@ def main(arguments: list[str]) -> int:
         binary = build.ready(stop, options.binary, with_lab=_has_tcp(options))
         build.become_root(Path(__file__).resolve(), arguments, binary)
         netns.remove_leftovers()
-        cases = _run(options, binary, Stop(options.timeout, "--timeout"))
+        cases = _run(options, binary, Stop(_timeout(options), "--timeout"))
     except Interrupted as interrupted:
         _say(f"lab: {interrupted}; everything is cleaned up")
         return interrupted.exit_code
@@ -75,9 +77,6 @@ def _run(options: argparse.Namespace, binary: Path, stop: Stop) -> list[Case]:
         cleanup.callback(shutil.rmtree, files, ignore_errors=True)
         cleanup.callback(fabric.destroy)
         files.mkdir(mode=0o700)
-        sharing = Sharing(
-            options.control or CONTROLS, options.flow or FLOWS, options.seconds, options.runs, options.shares
-        )
         lab = Lab(
             fabric,
             binary,
@@ -87,7 +86,7 @@ def _run(options: argparse.Namespace, binary: Path, stop: Stop) -> list[Case]:
             options.bytes,
             options.allreduces,
             options.picture,
-            sharing,
+            _sharing(options),
         )
         _say(fabric.picture())
         fabric.create()
@@ -106,14 +105,16 @@ def _run(options: argparse.Namespace, binary: Path, stop: Stop) -> list[Case]:
 
 
 def _stay(lab: Lab) -> None:
-    """Until Ctrl-C."""
+    """Until Ctrl-C, which is how a good run ends as well."""
+    lab.stop.lift_limit()
     _say(
         f"\nEverything stays until Ctrl-C. Files: {lab.files}\nNamespaces: {' '.join(lab.fabric.namespaces)}"
     )
     for name, appliance in lab.appliances.items():
         _say(f"  pascaline explain 1 --admin unix:{appliance.socket}    # {name}")
-    while True:
-        lab.stop.sleep(1.0)
+    with contextlib.suppress(Interrupted):
+        while True:
+            lab.stop.sleep(1.0)
 
 
 def _table(cases: list[Case]) -> str:
@@ -132,6 +133,19 @@ def _short(value: Any) -> str:
 def _has_tcp(options: argparse.Namespace) -> bool:
     """Whether a link is needed that pascaline-lab makes."""
     return not options.plan and "tcp" in (options.case or CASES)
+
+
+def _sharing(options: argparse.Namespace) -> Sharing:
+    controls, flows = options.control or CONTROLS, options.flow or FLOWS
+    return Sharing(controls, flows, options.seconds, options.runs, options.shares)
+
+
+def _timeout(options: argparse.Namespace) -> float:
+    """What was asked for; otherwise enough for all cases, and for twice what `tcp` is to take."""
+    if options.timeout:
+        return float(options.timeout)
+    longest = 2 * whole_seconds(_sharing(options)) if _has_tcp(options) else 0
+    return max(_TIMEOUT_SECONDS, _TIMEOUT_SECONDS / 2 + longest)
 
 
 def _shape(options: argparse.Namespace) -> Shape:
@@ -162,7 +176,12 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     add("--mbit", type=between(1, 10_000), default=100, metavar="N", help="Mbit/s of leaf-spine links (100)")
     add("--bytes", type=size, default=1 << 20, metavar="SIZE", help="tensor per allreduce (1MiB)")
     add("--allreduces", type=between(2, 10_000), default=8, metavar="N", help="how many in a case (8)")
-    add("--timeout", type=between(1, 86400), default=600, metavar="S", help="give up after (600)")
+    add(
+        "--timeout",
+        type=between(1, 86400),
+        metavar="S",
+        help="give up after (600, and more if `tcp` takes long)",
+    )
     add("--binary", type=Path, metavar="FILE", help="use this pascaline instead of building it")
     add(
         "--picture", type=Path, metavar="FILE", help="the controller's page after a leaf was replaced, as SVG"
@@ -187,11 +206,20 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     add("--keep", action="store_true", help="let everything run after the cases, until Ctrl-C")
     add("--json", action="store_true", help="last line of output: one JSON object; all else on stderr")
     options = parser.parse_args(arguments)
+    _check(parser, options)
+    return options
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Ends the script with exit code 2 if options do not go together."""
     if options.workers < options.leaves:
         parser.error(f"--workers {options.workers}: one for each of the {options.leaves} leaves at least")
     if options.plan and (options.case or not options.plan.is_file()):
         parser.error(f"--plan {options.plan}: a file, and without --case")
-    return options
+    for option, file in (("--picture", options.picture), ("--shares", options.shares)):
+        # Not after minutes.
+        if file and (file.is_dir() or not file.parent.is_dir()):
+            parser.error(f"{option} {file}: a file, in a directory that there is")
 
 
 def _say(text: str) -> None:

@@ -15,6 +15,7 @@ link: read at worker 0 and at the receiver, with Ethernet's framing.
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from typing import Any
 
 import build
 from appliance import JOB, Appliance
-from laboratory import Case, Lab
+from laboratory import Case, Lab, Sharing
 from metrics import Accounting
 from netns import Network, in_namespace
 from process import Child, Failure, run
@@ -44,16 +45,20 @@ _FIXED = 128
 # As large as the segments of a flow at this MTU.
 _MTU = 1500
 _PAYLOAD = 1424
+# Of a tensor: workers have it in memory, and its sum.
+_MOST_BYTES = 512 << 20
 # Before a payload Ethernet, IPv4, UDP, Pascaline; and Ethernet's preamble, check and gap, as impair counts.
 _FRAMING = 24
 _OVERHEAD = 14 + 20 + 8 + 22 + _FRAMING
 _WINDOW = 512
 _RECEIVER, _SENDER = "10.77.0.200", "10.77.0.199"
 _RECEIVE = ("iperf3", "--server", "--one-off", "--forceflush")
-_SEND = ("iperf3", "--client", _RECEIVER, "--time", "3600", "--interval", "0", "--congestion")
+_SEND = ("iperf3", "--client", _RECEIVER, "--interval", "0", "--congestion")
 _READY_SECONDS = 10.0
 _STOP_SECONDS = 2.0
-_DEADLINE = 120.0
+# Of an allreduce, times what it takes at half of the link; the flow outlasts it.
+_LATEST = 10
+_OUTLASTS = 60
 _STEP = 0.2
 # The flow is alone for so long; of the time that both are there, this part is for them to settle.
 _LEAD_SECONDS = 1.0
@@ -288,16 +293,20 @@ class _Bed:
             cleanup.callback(server.stop, _STOP_SECONDS)
             if not self._lab.stop.wait_for(lambda: b"listening" in server.out.read_bytes(), _READY_SECONDS):
                 raise Failure("iperf3 does not listen", server.tail())
-            client = Child("sender", [*_SEND, flow], files, self._network.sender)
+            seconds = str(_LATEST * _seconds(self._lab, flow) + _OUTLASTS)
+            client = Child("sender", [*_SEND, flow, "--time", seconds], files, self._network.sender)
             cleanup.callback(client.stop, _STOP_SECONDS)
             workers = Workers(self._lab.binary, self._network, files)
             cleanup.callback(workers.stop)
             samples: list[Sample] = []
             self._watch(samples, lambda: samples[-1].at - samples[0].at >= _LEAD_SECONDS, client)
-            workers.start(self._load(control, flow))
+            load = self._load(control, flow)
+            workers.start(load)
             self._watch(samples, workers.ended, client)
             results = workers.results()
-        verified = all(worker["verified"] == 1 and not worker["mismatches"] for worker in results)
+        verified = all(
+            worker["verified"] == load.allreduces and not worker["mismatches"] for worker in results
+        )
         return Shared(control, flow, self._rate, samples, *_span(samples), verified)
 
     def _watch(self, samples: list[Sample], over: Callable[[], bool], client: Child) -> None:
@@ -313,19 +322,31 @@ class _Bed:
             self._lab.stop.sleep(_STEP)
 
     def _load(self, control: str, flow: str) -> Load:
-        """One allreduce that takes the time that was asked for, at half of the link."""
-        seconds = self._lab.sharing.seconds * _LONGER[flow]
+        """Takes the time that was asked for, at half of the link: one allreduce, unless it is very large."""
+        seconds = _seconds(self._lab, flow)
         packets = seconds * self._rate / 2 / 8 / (_PAYLOAD + _OVERHEAD)
+        allreduces = math.ceil(packets * _PAYLOAD / _MOST_BYTES)
         return Load(
-            allreduces=1,
-            bytes=int(packets) * _PAYLOAD,
+            allreduces=allreduces,
+            bytes=int(packets / allreduces) * _PAYLOAD,
             dtype="f32",
             payload=_PAYLOAD,
             in_flight=_FIXED if control == "fixed" else 0,
             seed=self._runs,
-            deadline=_DEADLINE,
+            deadline=_LATEST * seconds,
             job=JOB + CONTROLS.index(control),
         )
+
+
+def _seconds(lab: Lab, flow: str) -> int:
+    """What an allreduce takes at half of the link."""
+    return lab.sharing.seconds * _LONGER[flow]
+
+
+def whole_seconds(sharing: Sharing) -> int:
+    """The same of all of them."""
+    each = sum(sharing.seconds * _LONGER[flow] for flow in sharing.flows)
+    return each * len(sharing.controls) * sharing.runs
 
 
 def _jobs(network: Network) -> str:

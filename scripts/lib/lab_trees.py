@@ -16,8 +16,8 @@ _JOB = 11
 _ADMITTED = """[admission]
 jobs = "{first}-{last}"
 from = ["10.80.0.0/16"]
-max_fan_in = 16
-max_jobs = 8
+max_fan_in = {ranks}
+max_jobs = 4
 slots_per_job = 512
 """
 # Of the ideal, which is as many as there are trees: four carry 3.5 times what one does.
@@ -38,7 +38,7 @@ def trees(lab: Lab, case: Case) -> None:
     spines = lab.fabric.spines
     if len(spines) < 2:
         raise Failure("several trees take several spines: --spines 2")
-    more = _ADMITTED.format(first=_JOB, last=_JOB + 7)
+    more = _ADMITTED.format(first=_JOB, last=_JOB + 7, ranks=lab.fabric.shape.workers)
     for spine in spines:
         lab.clear(spine)
         lab.appliance(spine, lab.settings(fan_in=0, jobs=0, more=more))

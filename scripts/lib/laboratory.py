@@ -20,6 +20,8 @@ PAYLOAD = 1024
 _HEADERS = 14 + 20 + 8 + 22
 _WINDOW = 512
 _RING = 4096
+# An appliance's `spare_packets`, unless its file says otherwise.
+_DEFAULT_SPARE = 1024
 _DEADLINE = 20.0
 _AFTER_FAILURE = 2.0
 
@@ -71,7 +73,7 @@ class Sharing:
     controls: Sequence[str] = ()
     flows: Sequence[str] = ()
     # For how long, at equal parts.
-    seconds: float = 0.0
+    seconds: int = 0
     # How often: the one in the middle counts.
     runs: int = 1
     # Where the picture goes.
@@ -148,7 +150,15 @@ class Lab:
             more=more,
             ring=_RING,
             name="lab",
+            spare_packets=self._spare_packets if jobs == 0 else 0,
         )
+
+    @property
+    def _spare_packets(self) -> int:
+        """For the trees that a controller may give a rack; 0 if the default will do."""
+        ranks = max(len(leaf.workers) for leaf in self.fabric.leaves)
+        spare = len(self.fabric.spines) * _WINDOW * (ranks - 1)
+        return spare if spare > _DEFAULT_SPARE else 0
 
     def allreduce(
         self,
