@@ -201,6 +201,12 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         help="print the report's JSON on standard output, the summary on standard error",
     )
     options = parser.parse_args(arguments)
+    _check(parser, options)
+    return options
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Ends the script with exit code 2 if something is wrong with the options."""
     named = [name for words in options.only or [] for name in words.split(",")]
     for name in named:
         if name not in SECTIONS:
@@ -209,7 +215,11 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     if options.mbit < 0:
         parser.error("--mbit must not be negative")
     options.out = options.out.resolve()
-    return options
+    try:
+        # Rather now than when everything is measured.
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--out {options.out}: {error.strerror}")
 
 
 def _counts(text: str) -> list[int]:

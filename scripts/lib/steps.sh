@@ -231,7 +231,12 @@ browser() {
 looking() { bounded 400 python3 -B scripts/lib/looking.py --binary "$target/release/pascaline-lab"; }
 
 # A made-up leak must fail the soak's judgement of memory, and what is no leak must not.
-python_units() { python3 -B -m unittest discover --start-directory scripts/lib --pattern '*_test.py'; }
+python_units() {
+    local folder
+    for folder in lib bench.d; do
+        python3 -B -m unittest discover --start-directory "scripts/$folder" --pattern '*_test.py' || return 1
+    done
+}
 
 soak() { bounded 300 python3 -B scripts/lib/soak.py --seconds 90 --binary "$target/release/pascaline"; }
 
