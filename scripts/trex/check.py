@@ -31,6 +31,7 @@ _DOCUMENT = _HERE.parents[1] / "docs/protocol.md"
 def main(arguments: list[str]) -> int:
     """Runs every check, prints a line for each, and returns the exit code."""
     options = _parse(arguments)
+    os.chdir(_HERE)
     try:
         checks = _offline()
         if not options.offline:
@@ -59,7 +60,12 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--offline", action="store_true", help="no appliance: vectors and compiler only; needs no root"
     )
-    parser.add_argument("--binary", type=Path, help="use this pascaline instead of building it")
+    parser.add_argument(
+        "--binary",
+        type=lambda text: Path(text).resolve(),
+        metavar="FILE",
+        help="use this pascaline instead of building it",
+    )
     parser.add_argument(
         "--timeout", type=float, default=_TIMEOUT_SECONDS, metavar="S", help="give up after (150)"
     )
@@ -81,6 +87,7 @@ def _offline() -> list[tuple[str, Callable[[], str]]]:
         ("profiles: compiled by TRex's client, the same frames", offline.compiled_profiles_agree),
         ("profiles: what TRex cannot do is refused", offline.impossible_streams_are_refused),
         ("runner: its calls fit TRex's client", offline.runner_fits_the_client),
+        ("runner: rates and times of 0 are refused", offline.no_rate_is_refused),
         ("runner: TRex's Scapy goes first", offline.scapy_of_trex_goes_first),
         ("search: finds the knee of simulated ports", search.finds_the_knee),
         ("search: noise does not mislead it", search.noise_does_not_mislead),
@@ -122,5 +129,4 @@ def _run(name: str, check: Callable[[], str], report: TextIO) -> tuple[str, bool
 
 
 if __name__ == "__main__":
-    os.chdir(_HERE)
     sys.exit(main(sys.argv[1:]))

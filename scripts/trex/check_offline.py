@@ -228,6 +228,22 @@ def runner_fits_the_client() -> str:
     return f"{len(server.method_calls)} calls"
 
 
+def no_rate_is_refused() -> str:
+    """Rates and times of nothing end the runner with exit code 2 before it sends or asks anybody."""
+    begin = [sys.executable, "-B", str(Path(__file__).with_name("run")), "--interface", "lo"]
+    attempts = (
+        ("gradients", "--pps", "0"),
+        ("--ndr", "--trial-seconds", "0", "gradients"),
+        ("--ndr", "--width", "0", "gradients"),
+        ("--ndr", "--least-rate", "-1", "gradients"),
+        ("--seconds", "nan", "gradients"),
+    )
+    for words in attempts:
+        done = subprocess.run([*begin, *words], capture_output=True, text=True, timeout=60, check=False)
+        _need(done.returncode == 2 and "is not a number above 0" in done.stderr, f"{words}: {done.stderr}")
+    return f"{len(attempts)} attempts"
+
+
 def scapy_of_trex_goes_first() -> str:
     """In a folder laid out as TRex's, with PYTHONPATH as docs/trex.md says."""
     with tempfile.TemporaryDirectory() as folder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
 
 import pascaline_malformed
@@ -61,6 +62,17 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     add("--source-mac", metavar="MAC", help="of all ranks; without it TRex uses its port's own")
 
 
+def above_zero(text: str) -> float:
+    """A rate or a time: what is none ends the script with exit code 2."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
+
+
 def add_sending(parser: argparse.ArgumentParser) -> None:
     """How much is sent."""
     add = parser.add_argument
@@ -68,7 +80,7 @@ def add_sending(parser: argparse.ArgumentParser) -> None:
     add("--first-psn", type=int, default=0, metavar="PSN")
     add(
         "--pps",
-        type=float,
+        type=above_zero,
         default=1000.0,
         metavar="RATE",
         help="packets per second of each rank, or of each case",
