@@ -27,9 +27,8 @@ def ready(stop: Stop, binary: Path | None, *, with_lab: bool = False) -> Path:
         if with_lab:
             lab(binary.resolve())
         return binary.resolve()
-    cargo = shutil.which("cargo") or str(Path.home() / ".cargo/bin/cargo")
     command = [
-        cargo,
+        cargo(),
         "build",
         "--release",
         "--locked",
@@ -44,6 +43,14 @@ def ready(stop: Stop, binary: Path | None, *, with_lab: bool = False) -> Path:
         if message.get("executable") and message.get("target", {}).get("name") == "pascaline":
             return Path(message["executable"])
     raise Failure("cargo built no program named pascaline")
+
+
+def cargo() -> str:
+    """The program, which rustup puts where PATH may not lead."""
+    found = shutil.which("cargo") or shutil.which(Path.home() / ".cargo/bin/cargo")
+    if not found:
+        raise Failure("Rust is missing: install the toolchain that Cargo.toml names (rust-version)")
+    return str(found)
 
 
 def lab(binary: Path) -> Path:

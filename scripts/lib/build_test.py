@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import tempfile
 import unittest
@@ -9,7 +11,8 @@ from pathlib import Path
 from unittest import mock
 
 import build
-from process import Stop
+import examples
+from process import Failure, Stop
 
 _SUDO = """\
 #!/bin/sh
@@ -60,6 +63,36 @@ class AsRoot(unittest.TestCase):
         with mock.patch("build._run", return_value="") as run:
             build.ready(Stop(1), Path("/build/pascaline"))
         assert run.call_args.args[0][1:] == ["--no-rust"]
+
+    def test_a_missing_rust_is_a_failure_with_a_text(self) -> None:
+        """Where something beside the program has to be built."""
+        text = ""
+        with mock.patch("shutil.which", return_value=None):
+            try:
+                build.cargo()
+            except Failure as failure:
+                text = str(failure)
+        assert text.startswith("Rust is missing")
+
+    def test_examples_are_built_when_the_machine_is_ready(self) -> None:
+        """On a fresh one there is no DPDK before."""
+        order = []
+
+        def ready(*_: object) -> Path:
+            order.append("ready")
+            return Path("/build/pascaline")
+
+        def built() -> Path:
+            order.append("built")
+            raise Failure("far enough")
+
+        with (
+            mock.patch.object(build, "ready", ready),
+            mock.patch.object(examples, "_build", built),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            assert examples.main([]) == 1
+        assert order == ["ready", "built"]
 
 
 if __name__ == "__main__":

@@ -81,8 +81,7 @@ def measure(binary: Path, parts: Built, stop: Stop, python: Path | None = None) 
 
 
 def _example(*, optimised: bool) -> Path:
-    cargo = shutil.which("cargo") or str(Path.home() / ".cargo/bin/cargo")
-    command = [cargo, "build", "--locked", "-p", "pascaline-capi", "--example", "call_cost"]
+    command = [build.cargo(), "build", "--locked", "-p", "pascaline-capi", "--example", "call_cost"]
     command += ["--release"] if optimised else []
     command.append("--message-format=json-render-diagnostics")
     done = subprocess.run(command, cwd=build.ROOT, stdout=subprocess.PIPE, text=True, check=False)

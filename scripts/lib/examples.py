@@ -41,8 +41,9 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     stop = Stop(_BUILD_SECONDS)
     try:
-        examples = options.examples.resolve() if options.examples else _build()
+        # First of all: it installs what the examples are built with.
         binary = build.ready(stop, options.binary)
+        examples = options.examples.resolve() if options.examples else _build()
         build.become_root(Path(__file__).resolve(), ["--examples", str(examples)], binary)
         for line in _run(binary, examples / "allreduce", Stop(_RUN_SECONDS)):
             print(line)
@@ -59,9 +60,8 @@ def main(arguments: list[str]) -> int:
 
 def _build() -> Path:
     """All examples; returns the directory that they are in."""
-    cargo = shutil.which("cargo") or str(Path.home() / ".cargo/bin/cargo")
     packages = ["-p", "pascaline-worker", "-p", "pascaline-worker-dpdk"]
-    command = [cargo, "build", "--locked", "--examples", *packages]
+    command = [build.cargo(), "build", "--locked", "--examples", *packages]
     done = subprocess.run(
         [*command, "--message-format=json-render-diagnostics"],
         cwd=build.ROOT,
