@@ -32,8 +32,10 @@ class Parents:
     def in_force(self) -> str:
         """The name of the one to which the leaf's sums go."""
         leaf = self._lab.appliances[self._leaf.name]
-        parent: str = leaf.admin(f"/api/v1/jobs/{self._job}/explain")["parent"]["address"]
-        return self._names[parent.split()[0]]
+        parent = leaf.admin(f"/api/v1/jobs/{self._job}/explain")["parent"]
+        if not parent:
+            raise Failure(f"{self._leaf.name} sends its sums to nobody")
+        return self._names[str(parent["address"]).split()[0]]
 
     def kill(self) -> None:
         """Kills the one in force, without a warning. Nobody is to miss it meanwhile."""
@@ -76,6 +78,8 @@ class Parents:
 
 def controlled_root_killed(lab: Lab, case: Case) -> None:
     """A controller's tree, with a free appliance at the other spine: the root in force is killed."""
+    if len(lab.fabric.leaves) < _LEAVES:
+        raise Failure("between two leaves a tree needs no root at a spine: --leaves 3")
     with _controlled(lab, "") as control:
         _killed(lab, case, control)
 

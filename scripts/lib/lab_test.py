@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -46,6 +47,23 @@ class Options(unittest.TestCase):
             text = configuration(fabric.spines[0], bed.settings(fan_in=0, jobs=0), Path("admin.sock"))
             assert line in text
             assert bool(line) == ("spare_packets" in text)
+
+
+class Cases(unittest.TestCase):
+    """Those that come after one that failed."""
+
+    def test_what_a_failed_case_left_is_put_aside(self) -> None:
+        """An appliance that was killed half way and not taken back has files."""
+        with tempfile.TemporaryDirectory() as name, mock.patch("laboratory.Appliance") as made:
+            fabric, files = Fabric(Shape(2, 3, 6, 100)), Path(name)
+            bed = Lab(fabric, Path(), files, mock.Mock(), mock.Mock(), 1 << 20, 8)
+            site = fabric.spines[0]
+            (files / site.name).mkdir()
+            (files / site.name / "appliance.err").touch()
+            bed.appliance(site, bed.settings(fan_in=0, jobs=0))
+            assert made.called
+            assert [path.name for path in files.glob("*/appliance.err")] == ["appliance.err"]
+            assert not list((files / site.name).iterdir())
 
 
 class Stays(unittest.TestCase):

@@ -20,6 +20,8 @@ max_fan_in = {ranks}
 max_jobs = 4
 slots_per_job = 512
 """
+# From so many on, the fewest streams are those of a root at a spine.
+_LEAVES = 3
 # Of the ideal, which is as many as there are trees: four carry 3.5 times what one does.
 _LEAST_OF_IDEAL = 0.875
 # Of its rate, what a congested path has left.
@@ -82,6 +84,8 @@ def controlled_trees(lab: Lab, case: Case) -> None:
     leaves, spines = lab.fabric.leaves, lab.fabric.spines
     if len(spines) < 2:
         raise Failure("several trees take several spines: --spines 2")
+    if len(leaves) < _LEAVES:
+        raise Failure("between two leaves a tree needs no spine's appliance: --leaves 3")
     everywhere = [*leaves, *spines, lab.fabric.spare]
     for site in everywhere:
         lab.clear(site)

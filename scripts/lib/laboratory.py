@@ -122,6 +122,8 @@ class Lab:
     def appliance(self, site: Site, settings: Settings) -> Appliance:
         """The one at a site, started unless it runs already."""
         if site.name not in self.appliances:
+            # A case that failed may have left the files of one that it killed.
+            self.clear(site)
             at = self.files / site.name
             at.mkdir()
             started = Appliance(self.binary, site, settings, at)
