@@ -28,6 +28,12 @@ pub struct ConfigError {
     remedy: String,
 }
 
+impl ConfigError {
+    fn new(file: &Path, place: Option<(usize, usize)>, message: String, remedy: &str) -> Self {
+        Self { file: file.to_owned(), place, message, remedy: remedy.to_owned() }
+    }
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;
@@ -169,13 +175,9 @@ impl Config {
     /// # Errors
     /// It cannot be read, or something in it cannot be: file, line, column, what to do.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(file).map_err(|error| ConfigError {
-            file: file.to_owned(),
-            place: None,
-            message: error.to_string(),
-            remedy: "name a file that can be read; conf/controller.toml is an example".to_owned(),
-        })?;
-        Self::parse(file, &text)
+        let remedy = "name a file that can be read; conf/controller.toml is an example";
+        let refuse = |error: std::io::Error| ConfigError::new(file, None, error.to_string(), remedy);
+        Self::parse(file, &std::fs::read_to_string(file).map_err(refuse)?)
     }
 
     /// Checks the text of a file.
@@ -183,11 +185,10 @@ impl Config {
     /// # Errors
     /// As of [`Config::load`].
     pub fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
-        let raw: Raw = toml::from_str(text).map_err(|error| ConfigError {
-            file: file.to_owned(),
-            place: error.span().map(|span| place(text, span.start)),
-            message: error.message().replace('\n', " "),
-            remedy: "correct the key or value; conf/controller.toml lists every key".to_owned(),
+        let remedy = "correct the key or value; conf/controller.toml lists every key";
+        let raw: Raw = toml::from_str(text).map_err(|error| {
+            let place = error.span().map(|span| place(text, span.start));
+            ConfigError::new(file, place, error.message().replace('\n', " "), remedy)
         })?;
         accept::Accept { file, text }.config(raw)
     }

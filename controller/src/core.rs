@@ -138,7 +138,7 @@ struct Seen {
 #[derive(Debug)]
 pub struct Core {
     name: String,
-    network: Network,
+    pub(crate) network: Network,
     jobs: Vec<Job>,
     interval: Duration,
     down_after: Duration,

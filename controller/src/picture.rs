@@ -79,7 +79,7 @@ enum Line {
 
 /// The picture as SVG.
 pub(crate) fn svg(core: &Core, now: Duration) -> String {
-    let (network, view) = (core.network(), core.view(now));
+    let (network, view) = (&core.network, core.view(now));
     let layout = Layout::of(network);
     let standing = standing(&view.leadership);
     let shown = view.moves.len().min(MOVES_SHOWN) + drawn(&view).count() + standing.len();
@@ -158,7 +158,7 @@ fn drawn(view: &View) -> impl Iterator<Item = Drawn<'_>> {
 }
 
 fn trees(out: &mut String, core: &Core, view: &View, layout: &Layout) {
-    let network = core.network();
+    let network = &core.network;
     for Drawn { job, id, in_force, tree, colour } in drawn(view) {
         let line = if in_force { Line::InForce } else { Line::Untold };
         // A worker's lines in several trees are side by side.

@@ -100,16 +100,12 @@ async fn placement(
     State(shared): State<Arc<Shared>>,
     at: Result<Path<(u16, u16)>, PathRejection>,
 ) -> Result<Json<Placement>, Problem> {
-    let Path((job, rank)) = at.map_err(|rejection| Problem {
-        status: 400,
-        error: rejection.body_text(),
-        remedy: "name job and rank by numbers".to_owned(),
-    })?;
-    shared.core().placement(job, rank).map(Json).map_err(|(error, remedy, again)| Problem {
-        status: if again { 503 } else { 404 },
-        error,
-        remedy,
-    })
+    let remedy = "name job and rank by numbers".to_owned();
+    let refuse = |rejection: PathRejection| Problem { status: 400, error: rejection.body_text(), remedy };
+    let Path((job, rank)) = at.map_err(refuse)?;
+    let status = |again| if again { 503 } else { 404 };
+    let refuse = |(error, remedy, again)| Problem { status: status(again), error, remedy };
+    shared.core().placement(job, rank).map(Json).map_err(refuse)
 }
 
 async fn topology(State(shared): State<Arc<Shared>>) -> Response {

@@ -11,17 +11,8 @@ use crate::core::{Note, Standing, Stored};
 /// Why a store cannot be used at all.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another program has it open.
-    #[error(
-        "{file} is in use: another controller remembers there; end that one, or name another file; several \
-         controllers for one network remember in [etcd]"
-    )]
-    Taken {
-        /// The file.
-        file: String,
-    },
     /// SQLite says why.
-    #[error("{file}: {error}; name a file in a directory that this user may write to")]
+    #[error("{file}: {error}; {}", sqlite::remedy(.error))]
     Sqlite {
         /// The file.
         file: String,

@@ -40,12 +40,8 @@ impl Accept<'_> {
         message: impl fmt::Display,
         remedy: impl Into<String>,
     ) -> ConfigError {
-        ConfigError {
-            file: self.file.to_owned(),
-            place: Some(place(self.text, at.span().start)),
-            message: message.to_string(),
-            remedy: remedy.into(),
-        }
+        let place = place(self.text, at.span().start);
+        ConfigError::new(self.file, Some(place), message.to_string(), &remedy.into())
     }
 
     pub(super) fn config(&self, raw: Raw) -> Checked<Config> {

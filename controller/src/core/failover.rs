@@ -18,10 +18,9 @@ impl Core {
                 seen.queue.clear();
                 seen.in_force.clear();
                 seen.rate = 0.0;
-                let (name, silent) = (&self.network.appliances[at].name, self.down_after);
-                let text =
-                    format!("appliance {name} has not answered for {}", humantime::format_duration(silent));
-                self.moved(now, text);
+                let silent = humantime::format_duration(self.down_after);
+                let name = &self.network.appliances[at].name;
+                self.moved(now, format!("appliance {name} has not answered for {silent}"));
             }
         }
         // Each thread comes here many times a second; what follows looks at all jobs and all appliances.
@@ -113,7 +112,6 @@ impl Core {
         let (Some(job), Some(tree)) = (self.job(number), self.trees.get(&number)) else { return };
         let may = |at: usize| !self.network.appliances[at].spare;
         let Ok(planned) = job.all_trees(&self.network, &may) else { return };
-        let note = Note::Tree(number, self.made_for(job, &planned), tree.clone());
-        self.notes.push(note);
+        self.notes.push(Note::Tree(number, self.made_for(job, &planned), tree.clone()));
     }
 }

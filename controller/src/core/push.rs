@@ -131,7 +131,7 @@ impl Core {
             if !self.leadership.leads() {
                 return;
             }
-            let body = change(wanted, told.as_ref(), &found["terms"]);
+            let body = change(wanted, told.as_ref());
             let (method, path, body) = (Method::Patch, format!("/api/v1/jobs/{job}"), Some(body));
             let purpose = Purpose::Change(job);
             self.seen[at].queue.push_back(Ask { appliance: at, method, path, body, purpose });
@@ -229,31 +229,21 @@ fn differs(wanted: &Value, found: &Value) -> bool {
 /// What makes an appliance have what it should: it merges this into what it has (RFC 7396), so what has to go
 /// is null. Of the keys of a job it goes only if it was told by a controller; `parent` and its keys in any
 /// case, since a tree decides all of them.
-fn change(wanted: Value, told: Option<&Value>, found: &Value) -> Value {
-    let mut body = wanted;
-    let keys =
-        |of: &Value| of.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect::<Vec<_>>();
-    let top = ["parent", "members"].map(str::to_owned).into_iter().chain(told.map(keys).unwrap_or_default());
-    for key in top {
-        if body.get(&key).is_none() {
-            body[key] = Value::Null;
+fn change(mut wanted: Value, told: Option<&Value>) -> Value {
+    let told = told.and_then(Value::as_object).into_iter().flat_map(Map::keys).map(String::as_str);
+    clear(&mut wanted, ["parent", "members"].into_iter().chain(told));
+    if wanted["parent"].is_object() {
+        clear(&mut wanted["parent"], ["port", "backups", "via"].into_iter());
+    }
+    wanted
+}
+
+fn clear<'a>(of: &mut Value, keys: impl Iterator<Item = &'a str>) {
+    for key in keys {
+        if of.get(key).is_none() {
+            of[key] = Value::Null;
         }
     }
-    let there = |key: &str, of: &Value| match &of["parent"][key] {
-        Value::Null => false,
-        Value::Array(list) => !list.is_empty(),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => true,
-    };
-    let before = [told.unwrap_or(&Value::Null), found];
-    for key in before.iter().flat_map(|of| keys(&of["parent"])) {
-        if body["parent"].is_object()
-            && body["parent"].get(&key).is_none()
-            && before.iter().any(|of| there(&key, of))
-        {
-            body["parent"][key] = Value::Null;
-        }
-    }
-    body
 }
 
 /// A change without what it took away.

@@ -164,7 +164,10 @@ fn every_appliance_is_told_its_part_and_every_worker_where_to_go() {
     assert_eq!(world.jobs[leaf][&1]["parent"], expected);
     assert_eq!(world.jobs[leaf][&1]["members"], json!(["10.80.0.10", "10.80.0.11"]));
     let place = world.core.placement(1, 1).unwrap();
-    assert_eq!((place.address.as_str(), place.local_rank, place.local_ranks), ("10.80.0.254:16420", 1, 2));
+    assert_eq!(
+        (place.way.address.as_str(), place.local_rank, place.local_ranks),
+        ("10.80.0.254:16420", 1, 2)
+    );
     assert_eq!(place.workers, 3);
     assert!(world.core.placement(1, 3).is_err() && world.core.placement(9, 0).is_err());
     assert!(world.core.view(world.now).jobs.iter().all(|job| job.in_force));
@@ -192,13 +195,13 @@ fn the_spare_takes_the_part_of_one_that_fails_and_keeps_it() {
     world.run(Duration::from_secs(2));
     world.check();
     assert_eq!(world.jobs[root], at_root, "a parent need not know who its child is");
-    assert_eq!(world.core.placement(1, 0).unwrap().appliance, "spare");
+    assert_eq!(world.core.placement(1, 0).unwrap().way.appliance, "spare");
     // Coming back, it stands by for the other.
     world.set("leaf0-a", true);
     world.run(Duration::from_secs(3));
     world.check();
     assert_eq!(parent(&world, "leaf0-a"), before);
-    assert_eq!(world.core.placement(1, 0).unwrap().appliance, "spare");
+    assert_eq!(world.core.placement(1, 0).unwrap().way.appliance, "spare");
     world.set("spare", false);
     world.run(Duration::from_secs(6));
     world.check();
@@ -241,7 +244,7 @@ fn without_a_spare_it_plans_anew_or_waits() {
     world.run(Duration::from_secs(8));
     world.check();
     // The racks of job 1 go to the nearest that is left; job 2's tree is written, and waits.
-    assert_eq!(world.core.placement(1, 0).unwrap().appliance, "spine0-a");
+    assert_eq!(world.core.placement(1, 0).unwrap().way.appliance, "spine0-a");
     assert!(world.core.trees[&2].node("leaf0-a").is_some());
     assert!(
         world.stored.moves.iter().any(|moved| moved.text.contains("nobody can take the part of leaf0-a"))
@@ -316,7 +319,7 @@ fn one_that_follows_tells_workers_and_no_appliance_until_it_leads() {
     lead(&mut world.core, &world.stored, 2, until, world.now);
     world.run(4 * STEP);
     world.check();
-    assert_eq!(world.core.placement(1, 0).unwrap().appliance, "spare");
+    assert_eq!(world.core.placement(1, 0).unwrap().way.appliance, "spare");
     // The first was held up all the while. It wakes up believing what it believed, and looks at the clock.
     core::mem::swap(&mut world.core, &mut other);
     world.writes = 0;
@@ -328,7 +331,7 @@ fn one_that_follows_tells_workers_and_no_appliance_until_it_leads() {
     world.core.learn(world.stored.clone(), world.now);
     world.run(Duration::from_secs(2));
     assert_eq!((world.writes, &world.core.trees), (0, &other.trees));
-    assert_eq!(world.core.placement(1, 0).unwrap().appliance, "spare");
+    assert_eq!(world.core.placement(1, 0).unwrap().way.appliance, "spare");
     assert_eq!(world.core.view(world.now).leadership.leader.as_deref(), Some("b"));
 }
 

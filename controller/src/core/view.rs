@@ -16,13 +16,9 @@ pub struct Placement {
     pub rank: u16,
     /// All ranks of the job.
     pub workers: usize,
-    /// Its appliance's name.
-    pub appliance: String,
-    /// The appliance's address and UDP port.
-    pub address: String,
-    /// Addresses and UDP ports of those that have the same part ready, in the order in which a worker turns
-    /// to them where its appliance is silent.
-    pub backups: Vec<String>,
+    /// Where that is in the job's first tree.
+    #[serde(flatten)]
+    pub way: Way,
     /// Which rank it is there.
     pub local_rank: usize,
     /// How many ranks that appliance has, appliances below it among them.
@@ -39,7 +35,8 @@ pub struct Way {
     pub appliance: String,
     /// The appliance's address and UDP port.
     pub address: String,
-    /// As those of the first tree.
+    /// Addresses and UDP ports of those that have the same part ready, in the order in which a worker turns
+    /// to them where its appliance is silent.
     pub backups: Vec<String>,
 }
 
@@ -144,37 +141,27 @@ impl Core {
         let refuse = |what: String, remedy: &str, again| Err((what, remedy.to_owned(), again));
         if !self.leadership.has_read() {
             let why = self.leadership.problem().map_or(String::new(), |why| format!(": {why}"));
-            return refuse(
-                format!("this controller has not read its store yet{why}"),
-                "ask again, or ask another controller",
-                true,
-            );
+            let what = format!("this controller has not read its store yet{why}");
+            return refuse(what, "ask again, or ask another controller", true);
         }
         let (Some(known), Some(tree)) = (self.jobs.iter().find(|own| own.id == job), self.trees.get(&job))
         else {
             return refuse(format!("no job {job}"), "GET /api/v1/status lists the jobs", false);
         };
         let Some((node, local_rank)) = tree.place(rank) else {
-            let most = known.ranks.len();
-            return refuse(
-                format!("job {job} has no rank {rank}"),
-                &format!("it has {most}, from 0 on"),
-                false,
-            );
+            let remedy = format!("it has {}, from 0 on", known.ranks.len());
+            return refuse(format!("job {job} has no rank {rank}"), &remedy, false);
         };
         let ways: Result<Vec<Way>, String> = known.numbers().map(|number| self.way(number, rank)).collect();
         let mut ways = match ways {
             Ok(ways) => ways.into_iter(),
             Err(what) => return refuse(what, "ask again; GET /api/v1/status says what it waits for", true),
         };
-        let Way { appliance, address, backups } = ways.next().unwrap_or_default();
         Ok(Placement {
             job,
             rank,
             workers: known.ranks.len(),
-            appliance,
-            address,
-            backups,
+            way: ways.next().unwrap_or_default(),
             local_rank,
             local_ranks: tree.fan_in(node),
             further_trees: ways.collect(),
@@ -186,8 +173,10 @@ impl Core {
         let place = self.trees.get(&number).and_then(|tree| tree.place(rank));
         let (node, _) = place.ok_or_else(|| format!("rank {rank} has no place in job {number} yet"))?;
         let at = self.network.appliance(&node.appliance);
-        let at = at.filter(|&at| self.seen[at].in_force.contains_key(&number));
-        let at = at.ok_or_else(|| format!("appliance {} does not have job {number} yet", node.appliance))?;
+        let has = |&at: &usize| self.seen[at].in_force.contains_key(&number);
+        let at = at
+            .filter(has)
+            .ok_or_else(|| format!("appliance {} does not have job {number} yet", node.appliance))?;
         Ok(Way {
             appliance: node.appliance.clone(),
             address: self.network.appliances[at].address.to_string(),
@@ -212,11 +201,9 @@ impl Core {
                 packets_per_second: seen.rate,
                 problem: seen.problem.clone(),
             });
-        let moves = self
-            .moves
-            .iter()
-            .rev()
-            .map(|moved| MoveView { seconds_ago: now.as_secs_f64() - moved.at, text: moved.text.clone() });
+        let moves = self.moves.iter().rev();
+        let moves =
+            moves.map(|it| MoveView { seconds_ago: now.as_secs_f64() - it.at, text: it.text.clone() });
         View {
             name: self.name.clone(),
             leadership: self.leadership.view(),
@@ -237,8 +224,8 @@ impl Core {
     fn tree_view(&self, id: u16) -> TreeView {
         let tree = self.trees.get(&id).cloned().unwrap_or_default();
         let node = |node: &crate::Node| {
-            let seen = self.network.appliance(&node.appliance).map(|at| &self.seen[at]);
-            let found = seen.and_then(|seen| seen.in_force.get(&id));
+            let at = self.network.appliance(&node.appliance);
+            let found = at.and_then(|at| self.seen[at].in_force.get(&id));
             NodeView {
                 appliance: node.appliance.clone(),
                 parent: node.parent.clone(),
@@ -251,8 +238,9 @@ impl Core {
         };
         let nodes: Vec<NodeView> = tree.nodes.iter().map(node).collect();
         let ready = |name: &String| {
-            let seen = self.network.appliance(name).map(|at| &self.seen[at]);
-            seen.is_none_or(|seen| seen.health != Health::Up || seen.in_force.contains_key(&id))
+            let ready =
+                |at: usize| self.seen[at].health != Health::Up || self.seen[at].in_force.contains_key(&id);
+            self.network.appliance(name).is_none_or(ready)
         };
         let backed = nodes.iter().flat_map(|node| &node.backups).all(ready);
         let in_force = backed && !nodes.is_empty() && nodes.iter().all(|node| node.state.is_some());
@@ -262,10 +250,5 @@ impl Core {
     /// The host of a rank.
     pub(crate) fn host_of(&self, job: u16, rank: u16) -> Option<usize> {
         self.job(job)?.ranks.get(usize::from(rank)).copied()
-    }
-
-    /// The network, for a picture.
-    pub(crate) fn network(&self) -> &crate::Network {
-        &self.network
     }
 }

@@ -34,7 +34,7 @@ impl Sqlite {
     /// It cannot be opened, is in use, or is something else.
     pub(super) fn open(file: &Path, clock: Clock) -> Result<Self, StoreError> {
         let name = file.display().to_string();
-        let sqlite = |error| because(&name, error);
+        let sqlite = |error| StoreError::Sqlite { file: name.clone(), error };
         let connection = Connection::open(file).map_err(sqlite)?;
         // Whoever comes second is refused, and does not write between.
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(sqlite)?;
@@ -50,7 +50,7 @@ impl Sqlite {
     }
 
     fn error(&self, error: rusqlite::Error) -> StoreError {
-        because(&self.file, error)
+        StoreError::Sqlite { file: self.file.clone(), error }
     }
 
     fn read(&self) -> rusqlite::Result<Stored> {
@@ -108,11 +108,13 @@ impl Sqlite {
     }
 }
 
-fn because(file: &str, error: rusqlite::Error) -> StoreError {
-    let file = file.to_owned();
+/// What to do about an error.
+pub(super) fn remedy(error: &rusqlite::Error) -> &'static str {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Taken { file },
-        Some(_) | None => StoreError::Sqlite { file, error },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "another controller remembers there: end it, or name another file; several use [etcd]"
+        }
+        Some(_) | None => "name a file in a directory that this user may write to",
     }
 }
 

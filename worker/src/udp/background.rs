@@ -84,8 +84,8 @@ impl Background {
 
     /// Has the thread do something with the worker, after what has been started before.
     ///
-    /// Where a generation has ended by then whose end nobody has looked at yet, operations fail with that: they
-    /// would be taken for the first ones of the next generation, and others may have failed at another.
+    /// Where a generation has ended by then whose end nobody has looked at yet, operations fail with that:
+    /// they would be taken for the first ones of the next generation, and others may have failed at another.
     pub fn submit<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Worker) -> R + Send + 'static,

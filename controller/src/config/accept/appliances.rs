@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
+use axum::http::Uri;
 use toml::Spanned;
 
 use super::{Accept, Checked, Names};
@@ -13,21 +14,19 @@ const UDP_PORT: u16 = 16420;
 
 impl Accept<'_> {
     pub(super) fn appliances(&self, switches: &Names, all: &[RawAppliance]) -> Checked<Vec<Appliance>> {
-        let (mut addresses, mut admins) = (BTreeSet::new(), BTreeSet::new());
-        let mut appliances = Vec::new();
-        for raw in all {
+        let mut places = BTreeSet::new();
+        let appliance = |raw: &RawAppliance| {
             let appliance = self.appliance(switches, raw)?;
-            let double = [
-                (&raw.address, !addresses.insert(appliance.address)),
-                (&raw.admin, !admins.insert(appliance.admin.clone())),
-            ];
-            if let Some((written, _)) = double.iter().find(|(_, double)| *double) {
-                let message = format!("another appliance is at {} as well", written.get_ref());
-                return Err(self.error(written, message, "give each appliance its own"));
+            let address = (&raw.address, appliance.address.to_string());
+            for (written, place) in [address, (&raw.admin, appliance.admin.clone())] {
+                if !places.insert(place) {
+                    let message = format!("another appliance is at {} as well", written.get_ref());
+                    return Err(self.error(written, message, "give each appliance its own"));
+                }
             }
-            appliances.push(appliance);
-        }
-        Ok(appliances)
+            Ok(appliance)
+        };
+        all.iter().map(appliance).collect()
     }
 
     fn appliance(&self, switches: &Names, raw: &RawAppliance) -> Checked<Appliance> {
@@ -63,9 +62,9 @@ impl Accept<'_> {
     /// Six bytes.
     fn mac(&self, written: Option<&Spanned<String>>) -> Checked<Option<String>> {
         let Some(written) = written else { return Ok(None) };
-        let byte = |byte: &str| byte.len() == 2 && u8::from_str_radix(byte, 16).is_ok();
         let text = written.get_ref();
-        if text.split(':').count() != 6 || !text.split(':').all(byte) {
+        let byte = |byte: &str| byte.len() == 2 && byte.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if text.split(':').filter(|part| byte(part)).count() != 6 || text.len() != 17 {
             let message = format!("{text:?} is not a MAC address");
             return Err(self.error(written, message, "write e.g. \"02:00:00:00:82:fe\""));
         }
@@ -75,25 +74,23 @@ impl Accept<'_> {
     /// A socket, or a host and a port; TLS takes a `ca` to know the appliance by.
     fn admin(&self, written: &Spanned<String>, ca: bool) -> Checked<()> {
         let text = written.get_ref();
-        if text.strip_prefix("unix:").is_some_and(|path| !path.is_empty()) {
-            return Ok(());
-        }
-        let (rest, port_is_known) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
-            (Some(_), _) if !ca => {
-                let message = format!("{text} speaks TLS, and there is no ca to know the appliance by");
-                return Err(self.error(written, message, "write ca = FILE beside it"));
-            }
-            (Some(rest), _) | (_, Some(rest)) => (rest, true),
-            (None, None) => (text.as_str(), false),
+        let good = |uri: &Uri| {
+            let complete = match uri.scheme_str() {
+                None => uri.port_u16().is_some_and(|port| port > 0),
+                scheme => matches!(scheme, Some("http" | "https")),
+            };
+            complete && uri.host().is_some_and(|host| !host.is_empty()) && matches!(uri.path(), "" | "/")
         };
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
-        let port = rest.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
-        let host = port.map_or(rest, |(host, _)| host);
-        let has_port = port.map_or(port_is_known, |(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0));
-        if has_port && !host.is_empty() && !host.contains('/') && !host.contains(char::is_whitespace) {
-            return Ok(());
+        match text.parse::<Uri>().ok().filter(good) {
+            Some(uri) if uri.scheme_str() == Some("https") && !ca => {
+                let message = format!("{text} speaks TLS, and there is no ca to know the appliance by");
+                Err(self.error(written, message, "write ca = FILE beside it"))
+            }
+            None if text.strip_prefix("unix:").is_none_or(str::is_empty) => {
+                let message = format!("{text:?} is no admin API");
+                Err(self.error(written, message, "write unix:PATH, ADDRESS:PORT or https://HOST:PORT"))
+            }
+            Some(_) | None => Ok(()),
         }
-        let message = format!("{text:?} is no admin API");
-        Err(self.error(written, message, "write unix:PATH, ADDRESS:PORT or https://HOST:PORT"))
     }
 }

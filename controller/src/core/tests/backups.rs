@@ -8,8 +8,8 @@ fn part(world: &World, name: &str) -> Option<Value> {
 }
 
 fn addresses(world: &World, rank: u16) -> Vec<String> {
-    let place = world.core.placement(1, rank).unwrap();
-    core::iter::once(place.address).chain(place.backups).collect()
+    let way = world.core.placement(1, rank).unwrap().way;
+    core::iter::once(way.address).chain(way.backups).collect()
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn who_stands_by_for_one_takes_the_part_of_another_that_has_nobody() {
     world.set("leaf1-a", false);
     world.run(Duration::from_secs(6));
     world.check();
-    assert_eq!(world.core.placement(1, 2).unwrap().appliance, "spare");
+    assert_eq!(world.core.placement(1, 2).unwrap().way.appliance, "spare");
     assert_eq!(addresses(&world, 2), ["10.80.0.253:16420", "10.80.1.254:16420"]);
     assert_eq!(addresses(&world, 0), ["10.80.0.254:16420"]);
 }

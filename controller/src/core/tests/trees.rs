@@ -18,8 +18,7 @@ fn job(world: &World, name: &str, number: u16) -> Value {
 /// Where a rank sends to: of each tree the appliance, and then its backups.
 fn ways(world: &World, rank: u16) -> Vec<String> {
     let place = world.core.placement(1, rank).unwrap();
-    let first = Way { appliance: place.appliance, address: place.address, backups: place.backups };
-    let all = core::iter::once(first).chain(place.further_trees);
+    let all = core::iter::once(place.way).chain(place.further_trees);
     all.map(|way| core::iter::once(way.address).chain(way.backups).collect::<Vec<_>>().join(",")).collect()
 }
 
