@@ -261,7 +261,7 @@ impl Frame {
     ///
     /// # Errors
     /// `Truncated`, `VlanDepth`, `IpHeader`, `Length`, `IpChecksum`.
-    #[inline]
+    #[inline(always)]
     pub fn parse(frame: &[u8]) -> Result<Self, Malformed> {
         let head = frame.first_chunk::<ETH_LEN>().ok_or(Malformed::Truncated)?;
         let (dst, src) = (Mac(get(head, eth::DST)), Mac(get(head, eth::SRC)));

@@ -315,9 +315,13 @@ impl Uplink {
                 self.note_waiting(now, called);
             }
             self.called = called.or_else(|| self.called.map(Called::ended));
-            let next = self.sent.map_or(now, |sent| sent.saturating_add(LAST_INTERVAL));
-            self.due = Some(self.due.map_or(next, |due| due.min(next)));
+            self.ask_soon(now);
         }
+    }
+
+    fn ask_soon(&mut self, now: Duration) {
+        let next = self.sent.map_or(now, |sent| sent.saturating_add(LAST_INTERVAL));
+        self.due = Some(self.due.map_or(next, |due| due.min(next)));
     }
 
     fn at_once(&mut self, now: Duration) {

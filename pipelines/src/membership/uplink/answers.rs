@@ -149,9 +149,9 @@ impl Uplink {
     }
 
     /// The parent has rejected a packet, perhaps since the generation is over: it is asked.
-    fn rejected(&mut self, now: Duration, status: Status) -> News {
+    pub(super) fn rejected(&mut self, now: Duration, status: Status) -> News {
         if self.granted().is_some() && !matches!(status, Status::UnknownPsn | Status::TooMany) {
-            self.waits(now, None);
+            self.ask_soon(now);
         }
         News::Nothing
     }

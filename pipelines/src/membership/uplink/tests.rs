@@ -34,3 +34,27 @@ fn what_forms_has_another_number_than_what_was_complete() {
         }
     }
 }
+
+/// A rejection of a sum may be for what the operation is: the heartbeat that asks has to say it.
+#[test]
+fn what_is_under_way_is_said_after_a_rejection_and_no_more_when_nobody_waits() {
+    let mut uplink = uplink(1);
+    let granted = Granted { epoch: 7, base: 100, payload: 1024, window: 64, resumed: None, workers: 2 };
+    uplink.state = State::Member(granted);
+    let inside = Control { psn: 105, first: 100, bytes: 4096, ..Control::request(Action::Join, 1) };
+    let mut now = Duration::ZERO;
+    let mut said = |uplink: &mut Uplink| {
+        now += Duration::from_secs(1);
+        let asked = uplink.poll(now).expect("it asks");
+        assert_eq!(asked.control.action, Action::Join);
+        (asked.control.psn, asked.control.bytes)
+    };
+    uplink.waits(Duration::ZERO, Some(Called::of(&inside)));
+    assert_eq!(said(&mut uplink), (105, 4096));
+    for status in [Status::OperationMismatch, Status::ElementMismatch, Status::WrongEpoch] {
+        assert_eq!(uplink.rejected(Duration::ZERO, status), News::Nothing);
+        assert_eq!(said(&mut uplink), (105, 4096), "{status:?}");
+    }
+    uplink.waits(Duration::ZERO, None);
+    assert_eq!(said(&mut uplink), (105, 0));
+}
