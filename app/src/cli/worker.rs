@@ -212,7 +212,7 @@ fn prepared(args: &AllreduceArgs) -> Result<(AllreduceArgs, usize, Appliances), 
     let elements = elements(args).map_err(wrong)?;
     let placed = args.driver.place(args.who.placed().map_err(|error| Failed::from(&error))?);
     let below = args.below.as_placed(placed.workers, placed.first);
-    below.check(placed.who.ranks).map_err(wrong)?;
+    below.check(placed.who.rank, placed.who.ranks).map_err(wrong)?;
     let appliances = parse::appliances(&placed.who.appliance).map_err(wrong)?;
     Ok((AllreduceArgs { who: placed.who, below, ..args.clone() }, elements, appliances))
 }

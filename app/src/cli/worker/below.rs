@@ -23,17 +23,17 @@ impl BelowArgs {
         }
     }
 
-    /// Whether all ranks of this appliance are among the workers.
+    /// Whether this rank is one of the workers. Of its appliance's other ranks some may be appliances, each
+    /// of which has workers elsewhere.
     ///
     /// # Errors
-    /// They are not.
-    pub(super) fn check(self, ranks: u16) -> anyhow::Result<()> {
-        let Self { workers, first } = self;
-        let last = u32::from(first) + u32::from(ranks);
+    /// It is not.
+    pub(super) fn check(self, rank: u16, ranks: u16) -> anyhow::Result<()> {
+        let (all, first) = (self.all(ranks), self.first);
+        let own = u32::from(first) + u32::from(rank);
         ensure!(
-            workers.is_none_or(|workers| last <= u32::from(workers)),
-            "--workers {}: there is no place for {ranks} ranks from --first {first} on",
-            self.all(ranks)
+            own < u32::from(all) && ranks <= all,
+            "--workers {all}: there is no place for rank {rank} of {ranks}, with --first {first}"
         );
         Ok(())
     }
@@ -53,3 +53,6 @@ impl BelowArgs {
         self.all(ranks) != ranks
     }
 }
+
+#[cfg(test)]
+mod tests;
