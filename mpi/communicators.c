@@ -124,9 +124,6 @@ static void start(void)
         settings.world_job = 1;
     if (least && (!number(least, &end, INT32_MAX, &bytes) || *end))
         snprintf(settings.wrong, TEXT, "PASCALINE_MIN_BYTES=%.100s is no number of bytes", least);
-    /* Ranks that go different ways would wait for each other: the largest is for all. They are all here, in
-     * MPI_Init. */
-    PMPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_LONG, MPI_MAX, MPI_COMM_WORLD);
     settings.min_bytes = (size_t)bytes;
     if (PMPI_Comm_get_parent(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL)
         snprintf(settings.wrong, TEXT, "processes that others have spawned have no job of their own");
@@ -314,6 +311,13 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *extra)
 
 void start_with_world(void)
 {
+    long bytes;
+
+    pthread_once(&started, start);
+    /* Ranks that go different ways would wait for each other: the largest is for all. */
+    bytes = (long)settings.min_bytes;
+    PMPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_LONG, MPI_MAX, MPI_COMM_WORLD);
+    settings.min_bytes = (size_t)bytes;
     /* All ranks see the same. */
     if (!job_of(MPI_COMM_WORLD, BARRIER, true))
         settings.off = true;

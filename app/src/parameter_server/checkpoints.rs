@@ -24,6 +24,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const LONGEST: u64 = 1 << 18;
 /// Models that may wait for the disk; what is more is written a second later.
 const WAITING: usize = 64;
+/// Models of a job that have had another length, each in a file of its own.
+const MOST_ASIDE: u32 = 99;
 
 /// The directory, and who writes there.
 #[derive(Debug)]
@@ -167,10 +169,17 @@ fn spare(place: &Path, kept: &Kept) -> io::Result<()> {
     if Kept::from_bytes(&bytes).is_ok_and(|before| before.weights.len() == kept.weights.len()) {
         return Ok(());
     }
-    let names = (1_u32..).map(|number| place.with_extension(format!("model.{number}")));
-    let Some(aside) = names.into_iter().find(|name| !name.exists()) else { return Ok(()) };
-    fs::rename(place, &aside)?;
     let (job, floats) = (kept.job, kept.weights.len());
+    let mut names = (1..=MOST_ASIDE).map(|number| place.with_extension(format!("model.{number}")));
+    let Some(aside) = names.find(|name| !name.exists()) else {
+        warn!(
+            job,
+            floats, "the model before had another length, and is lost: there are {MOST_ASIDE} already"
+        );
+        return Ok(());
+    };
+    // Under both names until the new one takes its place.
+    fs::hard_link(place, &aside)?;
     warn!(job, floats, aside = %aside.display(), "the model before had another length: it has this name now");
     Ok(())
 }

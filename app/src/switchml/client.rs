@@ -68,6 +68,8 @@ impl Controller {
         workers: u32,
         patience: Duration,
     ) -> Result<Self, Error> {
+        // The clock does not go on for ever.
+        let patience = patience.min(Duration::from_secs(30 * 24 * 3600));
         let deadline = Instant::now() + patience;
         let unreachable = |why: tonic::transport::Error| Error::gone(at, &why);
         let endpoint = Endpoint::from_shared(format!("http://{at}")).map_err(unreachable)?;

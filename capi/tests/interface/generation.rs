@@ -2,6 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
+use std::sync::Barrier;
 
 use pascaline::pascaline_dtype::*;
 use pascaline::pascaline_op::*;
@@ -26,11 +27,14 @@ fn sum(place: &*mut pascaline_handle) {
     assert_eq!(tensor, [2; 10]);
 }
 
-/// The second rank works, goes, and starts anew.
-fn second_rank(appliance: &Appliance, streams: usize) {
-    for _ in 0..2 {
+/// The second rank works, goes when the first one is `ready`, and starts anew.
+fn second_rank(appliance: &Appliance, streams: usize, ready: &Barrier) {
+    for last in [false, true] {
         let mut places = member(appliance, 1, streams);
         places.iter().for_each(sum);
+        if !last {
+            ready.wait();
+        }
         assert_eq!(finalize(&mut places), PASCALINE_OK);
     }
 }
@@ -39,14 +43,15 @@ fn second_rank(appliance: &Appliance, streams: usize) {
 /// the end was told may be taken for its counterpart.
 #[test]
 fn nothing_begins_until_the_end_of_a_generation_is_told() {
-    let appliance = Appliance::start();
+    let (appliance, ready) = (Appliance::start(), Barrier::new(2));
     std::thread::scope(|scope| {
-        scope.spawn(|| second_rank(&appliance, 1));
+        scope.spawn(|| second_rank(&appliance, 1, &ready));
         let mut places = member(&appliance, 0, 1);
         places.iter().for_each(sum);
         let handle = Handle(places[0]);
         let mut tensors = [[5; 10]; 3];
         let mut requests = tensors.each_mut().map(|tensor| begin(handle, tensor));
+        ready.wait();
         let (mut tensor, mut none) = ([5; 10], 0);
         let at = tensor.as_mut_ptr().cast::<c_void>();
         let (dtype, op) = (PASCALINE_I32 as c_int, PASCALINE_SUM as c_int);
@@ -71,7 +76,7 @@ fn nothing_begins_until_the_end_of_a_generation_is_told() {
 fn every_stream_tells_the_end_of_its_own_generation() {
     let appliance = Appliance::start();
     std::thread::scope(|scope| {
-        scope.spawn(|| second_rank(&appliance, 2));
+        scope.spawn(|| second_rank(&appliance, 2, &Barrier::new(1)));
         let mut places = member(&appliance, 0, 2);
         places.iter().for_each(sum);
         for &stream in &places {
