@@ -41,7 +41,7 @@ class Wish:
 
     def __post_init__(self) -> None:
         checked(root=self.root, layer=self.layer, layers=self.layers)
-        for count in self.counts or ():
+        for count in () if self.counts is None else self.counts:
             checked(counts=count)
 
 
@@ -222,7 +222,7 @@ class Worker:
     def part(self, elements: int, counts: Sequence[int] | None = None) -> slice:
         """Where this rank's part of so many elements is."""
         checked(elements=elements)
-        for count in counts or ():
+        for count in () if counts is None else counts:
             checked(counts=count)
         first, length = self._core.part(elements, counts)
         return slice(first, first + length)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 import warnings
@@ -23,16 +24,21 @@ def _interrupted(act: Callable[[], Any]) -> float:
     begun = time.monotonic()
     timer = threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,))
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        act()
-    timer.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            act()
+    finally:
+        timer.cancel()
+        timer.join()
     return time.monotonic() - begun
 
 
 def test_ctrl_c_ends_joining_and_leaving(appliance: pascaline.Appliance, job: int) -> None:
     """Long before their time; the rank is free for the next worker."""
     weights = np.zeros(8, np.float32)
-    silent = ("127.0.0.1:9", 1, 0, 2)
+    unread = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    unread.bind(("127.0.0.1", 0))
+    silent = (f"127.0.0.1:{unread.getsockname()[1]}", 1, 0, 2)
     where = (appliance.address, job, 0, RANKS)
     for join in (
         lambda: pascaline.Worker(*where, timeout=30),
@@ -40,6 +46,7 @@ def test_ctrl_c_ends_joining_and_leaving(appliance: pascaline.Appliance, job: in
         lambda: pascaline.AsyncWorker(*silent, weights, join_timeout=30),
     ):
         assert _interrupted(join) < 3
+    unread.close()
 
     joined, left = threading.Barrier(RANKS), threading.Event()
 

@@ -76,6 +76,8 @@ def test_a_work_that_has_ended_waits_for_none_that_follows(groups: Groups) -> No
         whole, rank = _whole(group, store), group.rank()
         tensors = [torch.full((5,), rank + 1.0) for _ in range(2)]
         if rank:
+            # Rank 0 has a future of the first one, and has asked for the end of the second one before.
+            whole.recv([torch.zeros(1)], 0, 2).wait()
             whole.allreduce(tensors[:1], options()).wait()
             # Rank 0 has seen that the first one has ended.
             whole.recv([torch.zeros(1)], 0, 3).wait()
@@ -83,6 +85,10 @@ def test_a_work_that_has_ended_waits_for_none_that_follows(groups: Groups) -> No
             return
         first, second = [whole.allreduce([tensor], options()) for tensor in tensors]
         assert not second.is_completed()
+        early = first.get_future()
+        for to in range(1, RANKS):
+            whole.send([torch.ones(1)], to, 2).wait()
+        assert early.wait()[0].tolist() == [SUM] * 5
         first.wait()
         assert first.get_future().wait()[0].tolist() == [SUM] * 5
         assert not second.is_completed()

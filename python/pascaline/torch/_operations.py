@@ -39,6 +39,8 @@ class Operation:
         self.work: Work | None = None
         # Of its tensors, until it has them.
         self.future: Any = None
+        # Kept by whoever ends it.
+        self.promises: list[Promise] = []
         self._tensors: Any = tensors
         self._over = False
         self._finish: Callable[[], Arrival | None] | None = finish
@@ -107,7 +109,7 @@ class Line:
         self._kept: deque[Work] = deque(maxlen=_KEPT)
         # The latest ones that have ended, with their tensors.
         self._ended: deque[Operation] = deque()
-        self._promised: queue.SimpleQueue[Promise | None] = queue.SimpleQueue()
+        self._promised: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def join(self, operation: Operation) -> Work:
@@ -138,18 +140,28 @@ class Line:
             first.end()
         finally:
             if own:
-                with self._changed:
-                    self._busy = False
-                    self._note()
-                    self._changed.notify_all()
+                self._release()
 
-    def _note(self) -> None:
+    def _release(self) -> None:
+        with self._changed:
+            self._busy = False
+            promises = self._note()
+            self._changed.notify_all()
+        # Without the lock: what is called then may wait for others.
+        for promise in promises:
+            promise.keep()
+
+    def _note(self) -> list[Promise]:
+        promises: list[Promise] = []
         while self._waiting and self._waiting[0].ended:
             ended = self._waiting.popleft()
             ended.work = None
+            promises += ended.promises
+            ended.promises = []
             self._ended.append(ended)
         while len(self._ended) > _WHOLE:
             self._ended.popleft().forget()
+        return promises
 
     def ended_within(self, operation: Operation, seconds: float) -> bool:
         """Whether it ends in time. It goes on in any case."""
@@ -172,14 +184,19 @@ class Line:
 
         future = base.then(value)
         promise = Promise(operation, base, tensors)
-        if operation.ended:
+        with self._changed:
+            # Whoever ends it takes the lock once more, and finds the promise.
+            ended = operation.ended
+            if not ended:
+                operation.promises.append(promise)
+                operation.future = future
+            if not ended and self._thread is None:
+                self._thread = threading.Thread(target=self._end_all, name="pascaline-futures", daemon=True)
+                self._thread.start()
+        if ended:
             promise.keep()
-            return future
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._keep_all, name="pascaline-futures", daemon=True)
-            self._thread.start()
-        operation.future = future
-        self._promised.put(promise)
+        else:
+            self._promised.put(operation)
         return future
 
     def close(self) -> None:
@@ -198,27 +215,12 @@ class Line:
         except Exception:
             return
 
-    def _keep_all(self) -> None:
-        promises: list[Promise] = []
-        over = False
-        while promises or not over:
-            while not over and not (promises and self._promised.empty()):
-                promise = self._promised.get()
-                over = promise is None
-                promises += [promise] if promise else []
-                del promise
-            if promises:
-                # One after the other: a promise of one before may come meanwhile.
-                self._step(promises[0].operation)
-            promises = _open(promises)
-
-
-def _open(promises: list[Promise]) -> list[Promise]:
-    """Keeps those whose operations have ended. Returns the others, and holds nobody's memory."""
-    ended = [promise for promise in promises if promise.operation.ended]
-    for promise in ended:
-        promise.keep()
-    return [promise for promise in promises if promise not in ended]
+    def _end_all(self) -> None:
+        while (operation := self._promised.get()) is not None:
+            while not operation.ended and self._waiting:
+                self._step(operation)
+            # Holds nobody's memory while there is nothing to do.
+            del operation
 
 
 class Work(_Work):
