@@ -36,6 +36,8 @@ pub struct Places {
     epochs: [Option<u8>; MOST],
     /// Where it has joined and may have been counted on, a bit each.
     joined: u8,
+    /// Where it has asked anything, a bit each.
+    tried: u8,
     /// The first request that nothing has been heard after.
     asked: Option<Duration>,
     /// When it came here, or last got on.
@@ -61,6 +63,7 @@ impl Places {
             home: 0,
             epochs: [None; MOST],
             joined: 0,
+            tried: 0,
             asked: None,
             since: Duration::ZERO,
             looks: false,
@@ -86,6 +89,12 @@ impl Places {
     /// A request has been sent.
     pub(crate) fn asked(&mut self, now: Duration) {
         self.asked.get_or_insert(now);
+        self.tried |= 1 << self.at;
+    }
+
+    /// Whether it has asked anything at one of them.
+    pub(crate) const fn has_tried(&self, place: usize) -> bool {
+        self.tried & 1 << place != 0
     }
 
     /// It has been a Join that may count.

@@ -55,7 +55,7 @@ impl Tree {
         let hooks = (config.notice, config.interrupt);
         let membership = handshake((&socket, &peers), &mut join, origin, &mut buffer, hooks)
             .map_err(io("cannot use the UDP socket"))?
-            .map_err(|failure| failed(&peers, join.places().at(), failure))?;
+            .map_err(|failure| failed(&peers, join.places(), failure))?;
         let payload = membership.identity.payload;
         let stride = usize::from(payload).max(control::LEN) + header::LEN + trailer::MAX_LEN;
         // The system accounts for about twice a small packet's length.
@@ -134,11 +134,12 @@ impl Tree {
 }
 
 /// Why it could not join, and where: at the appliance that said so, or at all if none has answered.
-fn failed(peers: &[Peer], at: usize, failure: JoinFailure) -> JoinError {
+fn failed(peers: &[Peer], places: &Places, failure: JoinFailure) -> JoinError {
     let address = |place: usize| peers.get(place).map(|peer| peer.0);
     let silent = matches!(failure, JoinFailure::NoAnswer { .. });
-    let others = (0..peers.len()).filter(|&place| silent && place != at).filter_map(address).collect();
-    match address(at) {
+    let asked = |&place: &usize| silent && place != places.at() && places.has_tried(place);
+    let others = (0..peers.len()).filter(asked).filter_map(address).collect();
+    match address(places.at()) {
         Some(appliance) => JoinError::Failed { appliance, others, failure },
         None => JoinError::Config(ConfigError::NoAppliance { tree: 0 }),
     }

@@ -71,15 +71,15 @@ fn a_refusal_names_who_has_refused_and_silence_all_who_were_asked() {
     let silent = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     let at = silent.each_ref().map(|socket| socket.local_addr().unwrap());
     let second = refusing();
-    let told = |backups| {
-        let (silence, join_deadline) = (Duration::from_millis(50), Duration::from_millis(250));
+    let told = |backups, join_deadline| {
+        let silence = Duration::from_millis(50);
         let config = Config { backups, silence, join_deadline, ..Config::new(at[0], JOB, 0, RANKS) };
         Worker::join(config).unwrap_err().to_string()
     };
     let refused = second.config(0).appliance;
-    let text = told(vec![refused]);
+    let text = told(vec![refused], Duration::from_secs(10));
     assert!(text.starts_with(&format!("joining at {refused} failed: ")), "{text}");
-    let text = told(vec![at[1]]);
+    let text = told(vec![at[1]], Duration::from_millis(250));
     let orders = [(at[0], at[1]), (at[1], at[0])];
     let tells = |&(last, other): &(SocketAddr, SocketAddr)| {
         text.starts_with(&format!("joining at {last} failed, as at {other}: no answer in "))
