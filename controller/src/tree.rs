@@ -142,7 +142,7 @@ impl Tree {
             if network.distances(below.at)[above.at] == usize::MAX {
                 let message =
                     format!("no links lead from appliance {:?} to {:?} above it", below.name, above.name);
-                return Err(Refusal::new(message, "add the links between their switches, or write a tree"));
+                return Err(Refusal::new(message, "add the links between their switches"));
             }
         }
         Ok(())

@@ -138,6 +138,9 @@ impl Search<'_> {
             }
         }
         let mut chosen = needed;
+        if chosen.len() == count {
+            return self.consider(chosen).map(drop);
+        }
         while chosen.len() < count && !self.is_over() {
             self.best = None;
             for &more in candidates.iter().filter(|more| !chosen.contains(more)) {

@@ -203,7 +203,8 @@ fn very_many_sets_of_pipelines_are_not_enumerated() {
     for solver in [Solver::Fast, Solver::Auto] {
         let options = Options { solver, time_limit: Duration::from_secs(20), ..Options::default() };
         let plan = plan(&instance, &options).unwrap();
-        assert!(plan.objective > 3.0 && plan.seconds < 20.0, "{} after {} s", plan.objective, plan.seconds);
+        // It ends: with all of them it would be years. On a busy machine the limit may come first.
+        assert!(plan.objective > 3.0 && plan.seconds < 60.0, "{} after {} s", plan.objective, plan.seconds);
     }
 }
 

@@ -14,8 +14,7 @@ import build
 import examples
 from process import Failure, Stop
 
-_SUDO = """\
-#!/bin/sh
+_SUDO = """#!/bin/sh
 # As Debian's sudo: of the user's variables nothing is left.
 shift
 exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/nonexistent "$@"

@@ -6,10 +6,10 @@ Exit code 0 only if every case came out right. Each case's figures are in the la
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import shutil
+import signal
 import sys
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -112,9 +112,12 @@ def _stay(lab: Lab) -> None:
     )
     for name, appliance in lab.appliances.items():
         _say(f"  pascaline explain 1 --admin unix:{appliance.socket}    # {name}")
-    with contextlib.suppress(Interrupted):
+    try:
         while True:
             lab.stop.sleep(1.0)
+    except Interrupted as interrupted:
+        if interrupted.exit_code != 128 + signal.SIGINT:
+            raise
 
 
 def _table(cases: list[Case]) -> str:

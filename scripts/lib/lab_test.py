@@ -71,6 +71,11 @@ class Stays(unittest.TestCase):
 
     def test_time_does_not_end_it_but_a_signal_does(self) -> None:
         """However long the cases took."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
+        patched = mock.patch.object(Stop, "_signum", None)
+        patched.start()
+        self.addCleanup(patched.stop)
         stop = Stop(-1.0)
         stop.lift_limit()
         stop.check()

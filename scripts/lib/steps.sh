@@ -230,7 +230,7 @@ browser() {
 # What it costs the packets that somebody looks: within 10 % of their time and 3 % of their rate.
 looking() { bounded 400 python3 -B scripts/lib/looking.py --binary "$target/release/pascaline-lab"; }
 
-# A made-up leak must fail the soak's judgement of memory, and what is no leak must not.
+# What the scripts judge and choose by themselves: a made-up leak fails the soak, among others.
 python_units() {
     local folder
     for folder in lib bench.d; do

@@ -162,12 +162,16 @@ pub(super) fn read(file: File) -> Result<Instance, PlanError> {
     names("jobs", file.jobs.iter().map(|job| job.name.as_str()))?;
     let (mut jobs, mut tasks) = (Vec::new(), Vec::new());
     for (job, entry) in file.jobs.into_iter().enumerate() {
-        names(&format!("jobs[{job}].tasks"), entry.tasks.iter().filter_map(|task| task.name.as_deref()))?;
-        for (at, task) in entry.tasks.iter().enumerate() {
+        let own = |(at, task): (usize, &TaskEntry)| {
+            task.name.clone().unwrap_or_else(|| format!("{}.{at}", entry.name))
+        };
+        let called: Vec<String> = entry.tasks.iter().enumerate().map(own).collect();
+        names(&format!("jobs[{job}].tasks"), called.iter().map(String::as_str))?;
+        for ((at, task), name) in entry.tasks.iter().enumerate().zip(called) {
             let place = format!("jobs[{job}].tasks[{at}]");
             let find = |key: &str, name: &str| find(&servers, "server", &format!("{place}.{key}"), name);
             tasks.push(Task {
-                name: task.name.clone().unwrap_or_else(|| format!("{}.{at}", entry.name)),
+                name,
                 job,
                 server: find("server", &task.server)?,
                 workers: (task.workers.iter().enumerate())
