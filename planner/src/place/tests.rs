@@ -118,3 +118,19 @@ fn choices_are_counted_and_named_once() {
     }
     assert_eq!((seen, chosen), (20, vec![3, 4, 5]));
 }
+
+/// Where the method needs as many as are to be chosen, there is one choice, however many there would be.
+#[test]
+fn what_is_needed_is_chosen_where_nothing_else_can_be() {
+    let mut network = Network::leaf_spine(300, 2, 1, 100.0);
+    for switch in &mut network.switches {
+        switch.aggregates = Aggregates::Inside { pipelines: 1 };
+    }
+    let task = Task { name: "task".into(), job: 0, server: 0, workers: vec![1, 2, 3] };
+    let jobs = vec![Job { name: "job".into(), weight: 1.0 }];
+    let instance = Instance { name: String::new(), network, jobs, tasks: vec![task], mu: 0.0 };
+    let options = Options { solver: Solver::Fast, ..Options::default() };
+    let (_, plan, placement) = place(&instance, 1, &options).unwrap();
+    assert_eq!((placement.chosen.len(), placement.tried, placement.candidates), (1, 1, 302));
+    assert!(plan.objective > 0.0 && !plan.timed_out);
+}
