@@ -29,7 +29,7 @@ impl BelowArgs {
     /// # Errors
     /// It is not.
     pub(super) fn check(self, rank: u16, ranks: u16) -> anyhow::Result<()> {
-        let (all, first) = (self.all(ranks), self.first);
+        let Self { workers: Some(all), first } = self else { return Ok(()) };
         let own = u32::from(first) + u32::from(rank);
         ensure!(
             own < u32::from(all) && ranks <= all,
