@@ -27,7 +27,8 @@ use proptest::prelude::*;
 const OWN: [u8; 4] = [10, 77, 0, 254];
 const UDP_PORT: u16 = 48864;
 const SLOTS: u32 = 256;
-/// Packets of a client by which a duplicate may be late: with one packet an operation, so many operations.
+/// By how many of its client's packets a duplicate is late at most. Where an operation has one packet, it is
+/// as many operations late.
 const LATE: usize = 230;
 
 fn mac(rank: u8) -> Mac {

@@ -17,7 +17,7 @@ const MOST: usize = 2 * MOST_WORKERS as usize;
 pub(super) enum Refused {
     /// Too many wait.
     Crowded,
-    /// It says that there are so many workers, and the job has another number.
+    /// It names another number of workers than the job has.
     Workers { said: u32, fan_in: u16 },
     /// Its rank is not below the number of workers.
     Rank,
@@ -36,7 +36,7 @@ pub(super) struct Meeting {
 }
 
 impl Meeting {
-    /// A worker of a job with so many waits until all do.
+    /// Has a worker wait until all workers of the job wait.
     pub(super) fn barrier(&mut self, workers: u32, fan_in: u16) -> Result<Wait<()>, Refused> {
         let workers = usize::from(agreed(workers, fan_in)?);
         // Those that are gone do not count.

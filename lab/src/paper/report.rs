@@ -17,7 +17,7 @@ pub(super) struct Made {
     pub(super) took: Duration,
 }
 
-/// All of them as one object; beside them so many could not be made.
+/// All figures as one object, with the number of those that could not be made.
 pub(super) fn json(made: &[Made], failed: usize, quick: bool, took: Duration) -> Value {
     let rows = || made.iter().flat_map(|made| &made.figure.rows);
     json!({

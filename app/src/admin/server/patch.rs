@@ -65,7 +65,7 @@ impl Patch {
         })
     }
 
-    /// Changes a table. What is to be a table and is none becomes one.
+    /// Changes a table. Where a table is to be merged into another value, it replaces that value.
     pub(crate) fn apply(self, to: &mut toml::Table) {
         for (key, change) in self.0 {
             match change {

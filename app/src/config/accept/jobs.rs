@@ -61,7 +61,7 @@ fn region_slots(job: &raw::Job, ways: u32) -> u32 {
     })
 }
 
-/// The widest window of a job with so many slots, and the widest that leaves room for results.
+/// The widest window of a job that has these slots, and the widest that leaves room for results.
 fn widest(job: &raw::Job, place: Option<&Reserved>, slots: u32) -> (u16, u16) {
     let packets = |slots| u16::try_from(slots).unwrap_or(u16::MAX).min(MOST_WINDOW);
     match place {

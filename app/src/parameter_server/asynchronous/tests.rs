@@ -8,20 +8,8 @@ const JOB: ServedJob =
 
 /// The weights that a worker begins with.
 fn first<const N: usize>(epoch: u8, weights: [f32; N]) -> Vec<u8> {
-    let header = Header {
-        kind: Kind::Gradient,
-        flags: Flags::BYPASS,
-        element: Element::F32_SUM,
-        job: 1,
-        rank: 0,
-        psn: u32::MAX,
-        fan_in: 2,
-        count: 1,
-        priority: 0,
-        wnd_cap: 0,
-        tree: 0,
-        epoch,
-    };
+    let about = Header::about(Kind::Gradient, Element::F32_SUM, 1, epoch);
+    let header = Header { flags: Flags::BYPASS, psn: u32::MAX, fan_in: 2, count: 1, ..about };
     header.to_bytes().into_iter().chain(weights.into_iter().flat_map(f32::to_le_bytes)).collect()
 }
 

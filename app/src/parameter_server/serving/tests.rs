@@ -4,20 +4,8 @@ use pascaline_wire::{Element, Flags, Kind};
 use super::*;
 
 fn datagram(job: u16, epoch: u8) -> Vec<u8> {
-    let header = Header {
-        kind: Kind::Gradient,
-        flags: Flags::BYPASS,
-        element: Element::F32_SUM,
-        job,
-        rank: 0,
-        psn: 0,
-        fan_in: 2,
-        count: 1,
-        priority: 0,
-        wnd_cap: 0,
-        tree: 0,
-        epoch,
-    };
+    let about = Header::about(Kind::Gradient, Element::F32_SUM, job, epoch);
+    let header = Header { flags: Flags::BYPASS, fan_in: 2, count: 1, ..about };
     [&header.to_bytes()[..], &1.0_f32.to_le_bytes()].concat()
 }
 
