@@ -42,9 +42,11 @@ loom_models() {
         bounded 900 cargo test -p pascaline-aggregator --release --locked --test 'loom*'
 }
 
-# Each fault that tests can put into the pool must break an invariant: one that is not found fails the step.
+# Each fault that tests can put into the pool must break an invariant, or a job's share: one that is not found
+# fails the step.
 pool_sabotages() {
-    bounded 600 cargo test -p pascaline-aggregator --features sabotage --locked --test invariants sabotages
+    bounded 600 cargo test -p pascaline-aggregator --features sabotage --locked --test invariants \
+        --test policies -- sabotages found_out
 }
 
 documentation() { RUSTDOCFLAGS="-D warnings" bounded 600 cargo doc --workspace --no-deps --locked; }
@@ -61,6 +63,7 @@ python_lints() {
 shell_lints() {
     local files
     mapfile -t files < <(git grep -lE '^#!.*\b(ba)?sh$' -- scripts .ci fuzz conf worker examples)
+    files+=(scripts/lib/*.sh)
     scripts/setup --tools && "$tools/shellcheck" --external-sources "${files[@]}"
 }
 
@@ -166,10 +169,11 @@ routes_planned() {
 # Every table and figure of the papers, small: all are there, with numbers, and each that differs from its
 # paper has a reason. Olaf's losses with Poisson senders are known: within two points.
 papers_made() {
-    local output=$logs/papers.json name
+    local output=$logs/papers.json names name
     lab paper all --quick --out "$logs/papers" --json >"$output" || { cat "$output"; return 1; }
     expect "$output" 'broken == 0' 'unexplained == 0' 'compared > 60' 'seconds < 180' || return 1
-    for name in $(lab paper --help | grep -oE '^ +- [a-z0-9-]+:' | tr -d ' :' | grep -vx -- -all); do
+    names=$(lab paper --help | grep -oE '^ +- [a-z0-9-]+:' | tr -d ' :' | grep -vx -- -all) || return 1
+    for name in $names; do
         expect "$output" "'${name#-}' in names" && [[ -s $logs/papers/${name#-}.svg ]] || return 1
     done
     lab paper olaf-table-1 --json >"$output.table" || return 1
