@@ -48,14 +48,18 @@ class Appliance:
         memory_mb: int = 512,
         ranks: int = 0,
         device: str = DEVICE,
+        group: str = "",
     ) -> None:
-        """Slots for the window, and a rank for each worker of the network, unless told otherwise."""
+        """Slots for the window, and a rank for each worker of the network, unless told otherwise.
+
+        `group`: the multicast group that results go to.
+        """
         self._binary = binary
         self._network = network
         self._files = files
         self._stop = stop
         self._text = configuration(
-            network, ranks or len(network.workers), window, slots or 2 * window, memory_mb, device
+            network, ranks or len(network.workers), window, slots or 2 * window, memory_mb, device, group
         )
         self.config = files / "appliance.toml"
         self._child: Child | None = None
@@ -102,10 +106,17 @@ class Appliance:
 
 
 def configuration(
-    network: shaped.Shaped, ranks: int, window: int, slots: int, memory_mb: int, device: str = DEVICE
+    network: shaped.Shaped,
+    ranks: int,
+    window: int,
+    slots: int,
+    memory_mb: int,
+    device: str = DEVICE,
+    group: str = "",
 ) -> str:
     """Its TOML. A region of the job's own takes twice the window."""
     members = ", ".join(f'"{shaped.address(rank)}"' for rank in range(ranks))
+    multicast = f'multicast = "{group}"\n' if group else ""
     whole = tables(network.appliance, shaped.APPLIANCE, f'longest_nap = "50us"\nmemory_mb = {memory_mb}')
     return f"""\
 {whole}
@@ -123,7 +134,7 @@ name = "bench"
 fan_in = {ranks}
 window = {window}
 members = [{members}]
-
+{multicast}
 [telemetry]
 listen = "{_TELEMETRY[0]}:{_TELEMETRY[1]}"
 """

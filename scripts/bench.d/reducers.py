@@ -34,11 +34,14 @@ def pascaline(
     *,
     device: str = DEVICE,
     more: Mapping[str, Any] | None = None,
+    group: str = "",
 ) -> tuple[dict[int, float], dict[str, Any]]:
-    """Also what the workers and the appliance counted."""
+    """Also what the workers and the appliance counted. `group`: results by multicast."""
     times: dict[int, float] = {}
     counted: dict[str, Any] = {}
-    with Appliance(context.binary, network, context.files, context.stop, device=device) as appliance:
+    with Appliance(
+        context.binary, network, context.files, context.stop, device=device, group=group
+    ) as appliance:
         for size, iterations in sizes.items():
             reports = _workers(context, network, size, iterations, more or {})
             times[size] = programs.slowest([report["seconds"] for report in reports])
@@ -49,7 +52,10 @@ def pascaline(
         counted["shapers_dropped"] = sum(
             network.shaper(rank)["dropped"] for rank in range(len(network.workers))
         )
-        counted["port_missed"] = appliance.metrics().total("pascaline_port_missed_packets_total")
+        metrics = appliance.metrics()
+        counted["port_missed"] = metrics.total("pascaline_port_missed_packets_total")
+        if group and not metrics.total("pascaline_results_spared_packets_total"):
+            raise Failure("no result went to the multicast group")
     return times, counted
 
 

@@ -56,4 +56,5 @@ def _case(part: str, case: dict[str, Any], names: Sequence[str]) -> Figure:
         Beside("bare add", case["bare_add_ns"]),
         group=f"{part}, {where}",
         label=told,
+        of_turns=case["ratio"],
     )

@@ -27,7 +27,7 @@ _SHARE = 0.95
 
 
 def measure(context: Context, section: Section) -> None:
-    """All systems in turns, three times; what counts is the median of the three runs' medians."""
+    """All systems in turns, three times; what counts is the median of the turns' ratios."""
     counts = context.workers or ((4,) if context.quick else (2, 4, 8))
     runs = context.pick(3, 1)
     section.notes += [
@@ -51,7 +51,8 @@ def measure(context: Context, section: Section) -> None:
     for count in counts:
         mbit = context.mbit or max(1, ALL_LINKS // count)
         sizes = _sizes(count, mbit, quick=context.quick)
-        times: dict[str, dict[int, list[float]]] = {}
+        # Of each turn; none for a system that failed in it.
+        times: Times = {}
         for turn in range(runs):
             ways: dict[str, Any] = {OURS: partial(_ours, context, section, turn), **peers}
             for name, reduce in ways.items():
@@ -65,22 +66,13 @@ def measure(context: Context, section: Section) -> None:
                     context.say(f"{name}: {failure.whole}")
                     continue
                 for size, seconds in found.items():
-                    times.setdefault(name, {}).setdefault(size, []).append(seconds)
-        medians = {
-            name: {size: statistics.median(runs) for size, runs in found.items()}
-            for name, found in times.items()
-        }
+                    times.setdefault(name, {}).setdefault(size, [None] * runs)[turn] = seconds
         section.raw[f"{count} workers"] = {"mbit": mbit, "runs_seconds": times}
         for size in sizes:
-            _judge(
-                section,
-                count,
-                mbit,
-                size,
-                {name: found[size] for name, found in medians.items() if size in found},
-            )
+            _judge(section, count, mbit, size, times)
 
 
+Times = dict[str, dict[int, list[float | None]]]
 Reducer = Callable[[shaped.Shaped, dict[int, int]], dict[int, float]]
 
 
@@ -139,10 +131,16 @@ def case_of(count: int, size: int, mbit: int) -> str:
     return f"N = {count}, {amount}, {mbit} Mbit/s"
 
 
-def _judge(section: Section, count: int, mbit: int, size: int, times: dict[str, float]) -> None:
-    if OURS not in times:
+def _median(turns: list[float | None]) -> float:
+    """In milliseconds."""
+    return 1e3 * statistics.median(seconds for seconds in turns if seconds is not None)
+
+
+def _judge(section: Section, count: int, mbit: int, size: int, times: Times) -> None:
+    mine = times.get(OURS, {}).get(size)
+    if mine is None:
         return
-    ours = 1e3 * times[OURS]
+    ours = _median(mine)
     packets = -(-size // shaped.PAYLOAD)
     limit = 1e3 * (size + packets * shaped.PASCALINE_HEADERS) * 8 / (mbit * 1e6)
     case = case_of(count, size, mbit)
@@ -160,7 +158,9 @@ def _judge(section: Section, count: int, mbit: int, size: int, times: dict[str, 
         )
     )
     for name in (GLOO, RING, DEFAULT):
-        if name not in times:
+        theirs = times.get(name, {}).get(size, [None] * len(mine))
+        pairs = [(its, own) for its, own in zip(theirs, mine, strict=True) if its and own]
+        if not pairs:
             continue
         least = 1.0 if count >= 4 else None
         if count == 4 and (name, size) == (GLOO, 4 * MIB):
@@ -172,10 +172,11 @@ def _judge(section: Section, count: int, mbit: int, size: int, times: dict[str, 
                 f"{case}: against {name}",
                 ours,
                 "ms",
-                Beside(name, 1e3 * times[name]),
+                Beside(name, _median(theirs)),
                 inverse=True,
                 goal=Goal(at_least=least) if least else None,
                 group=case,
                 label="Pascaline",
+                of_turns=statistics.median(its / own for its, own in pairs),
             )
         )

@@ -26,11 +26,13 @@ TITLE = (
 
 _PEER = Path(__file__).resolve().parents[1] / "peers/udp_gso.py"
 _PORT = 5201
+_OURS, _BY_MULTICAST = "Pascaline", "Pascaline, results by multicast"
 _SUM = 16 << 20
 _WORKERS = 4
 # IP, UDP and Pascaline's header; payloads are multiples of a cache line.
 _HEADERS = 20 + 8 + 22
 DEVICE = "net_kernel0,iface=pas0"
+_GROUP = "239.77.0.1"
 
 _RATIO = Goal(at_most=2.0)
 _NOT_SLOWER = Goal(at_least=1.0)
@@ -168,7 +170,8 @@ def _calls(context: Context, section: Section, parts: call_cost.Built, found: di
     section.raw["calls"] = measured
     for key, above, most in (("c_call_us", "Rust", 2.0), ("mpi_call_us", "C", 5.0)):
         found[key] = measured[key]
-        name = f"a 4 KiB allreduce through {'C' if above == 'Rust' else 'MPI'}, above one in {above}"
+        what = f"a 4 KiB allreduce through {'C' if above == 'Rust' else 'MPI'}, above one in {above}"
+        name = f"{what}: difference of medians"
         beside = Beside("what it may be", most)
         section.add(
             Figure(name, measured[key], "us", beside, goal=Goal(at_most=1.0), group="calls", label=name)
@@ -256,26 +259,40 @@ def _unshaped(
 ) -> None:
     """Four workers and the appliance on this machine's cores."""
     sizes = {_SUM: context.pick(8, 4)}
-    ours, theirs = [], []
     more: dict[str, Any] = {"--payload": payload(mtu), "--in-flight": 0}
+
+    def ours(network: shaped.Shaped, group: str = "") -> float:
+        took, _ = reducers.pascaline(context, network, sizes, device=DEVICE, more=more, group=group)
+        return took[_SUM]
+
+    ways: dict[str, Callable[[shaped.Shaped], float]] = {
+        _OURS: ours,
+        _BY_MULTICAST: partial(ours, group=_GROUP),
+    }
+    if gloo:
+        ways["Gloo"] = lambda network: reducers.gloo(context, network, gloo, sizes)[_SUM]
+    times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(turns):
-        with shaped.Shaped(_WORKERS, 0, mtu=mtu, offloads=offloads) as network:
-            ours.append(reducers.pascaline(context, network, sizes, device=DEVICE, more=more)[0][_SUM])
-        if gloo:
+        for name, reduce in ways.items():
             with shaped.Shaped(_WORKERS, 0, mtu=mtu, offloads=offloads) as network:
-                theirs.append(reducers.gloo(context, network, gloo, sizes)[_SUM])
+                times[name].append(reduce(network))
     case = f"4 workers, 16 MiB, MTU {mtu}, offloads {'on' if offloads else 'off'}"
-    section.raw[case] = {"Pascaline": ours, "Gloo": theirs}
-    beside, ratio = None, None
-    if theirs:
-        ratio = statistics.median(its / mine for mine, its in zip(ours, theirs, strict=True))
+    section.raw[case] = times
+    beside: Beside | None = None
+    ratio: dict[str, float] = {}
+    if gloo:
+        theirs = times["Gloo"]
+        for name in (_OURS, _BY_MULTICAST):
+            pairs = zip(times[name], theirs, strict=True)
+            ratio[name] = statistics.median(its / mine for mine, its in pairs)
         beside = Beside("Gloo", 1e3 * statistics.median(theirs))
         key = f"unshaped_{mtu}_vs_gloo"
-        found[f"{key}_offloads" if offloads and mtu == shaped.MTU else key] = ratio
+        found[f"{key}_offloads" if offloads and mtu == shaped.MTU else key] = ratio[_OURS]
     goal = _NOT_SLOWER if beside and (mtu != shaped.MTU or not offloads) else None
-    section.add(
-        Figure(
-            f"{case}: Pascaline", 1e3 * statistics.median(ours), "ms", beside, inverse=True, goal=goal,
-            group=case, label="Pascaline", of_turns=ratio,
-        )
-    )  # fmt: skip
+    for name in (_OURS, _BY_MULTICAST):
+        section.add(
+            Figure(
+                f"{case}: {name}", 1e3 * statistics.median(times[name]), "ms", beside, inverse=True,
+                goal=goal if name == _OURS else None, group=case, label=name, of_turns=ratio.get(name),
+            )
+        )  # fmt: skip

@@ -57,6 +57,7 @@ def measure(context: Context, section: Section) -> None:
                     goal=Goal(at_most=goal) if goal else None,
                     group=f"{case}, {where}",
                     label="pool",
+                    of_turns=values["ratio"],
                 ),
                 Figure(f"{case}, {where}: payload", values["gbps_per_core"], "Gbit/s per core"),
             )
