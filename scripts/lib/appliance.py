@@ -123,17 +123,20 @@ class Appliance:
         """Its file."""
         return self._config.read_text()
 
-    def reload(self, text: str) -> None:
-        """Puts another text into its file, at once, and tells it so."""
+    def reload(self, text: str, *, by_api: bool = False) -> Any:
+        """Puts another text into its file, at once, and tells it so; returns what the API answers."""
         other = self._config.with_suffix(".new")
         other.write_text(text)
         other.replace(self._config)
+        if by_api:
+            return self.admin("/api/v1/reload", "POST")
         os.kill(self._child.pid, signal.SIGHUP)
+        return None
 
-    def admin(self, path: str) -> Any:
+    def admin(self, path: str, method: str = "GET") -> Any:
         """An answer of its admin API."""
         try:
-            status, body = fetch_unix(self.socket, path)
+            status, body = fetch_unix(self.socket, path, method)
         except (OSError, http.client.HTTPException) as error:
             raise Failure(f"the admin API does not answer: {error!r}", self._child.tail()) from error
         if status != 200:
@@ -229,11 +232,11 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-def fetch_unix(socket: Path, path: str) -> tuple[int, str]:
+def fetch_unix(socket: Path, path: str, method: str = "GET") -> tuple[int, str]:
     """Status and body of what is served at a Unix socket."""
     connection = _UnixConnection(socket)
     try:
-        connection.request("GET", path)
+        connection.request(method, path)
         response = connection.getresponse()
         return response.status, response.read().decode()
     finally:

@@ -1,15 +1,16 @@
 """Reloads while the workers are at it, and proof that no packet was lost by them.
 
 The appliance's file is changed and SIGHUP sent again and again: a job is added, limits of the running jobs
-change, the file is broken, what cannot change is changed, the added job goes. Each change is waited for. In
-the end every frame is counted three times: by the kernel where it is sent, by the kernel where it could have
-dropped it, and by whoever receives it.
+change, the file is broken, what cannot change is changed (by the admin API, which names it), the added job
+goes. Each change is waited for, and what is in force after it is compared. In the end every frame is counted
+three times: by the kernel where it is sent, by the kernel where it could have dropped it, and by whoever
+receives it.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import metrics as m
@@ -34,9 +35,10 @@ _SUSPECT = (
     "control_full",
     "unknown_psn",
 )
-_ADDED = """
+_ADDED_JOB = 100
+_ADDED = f"""
 [[jobs]]
-id = 100
+id = {_ADDED_JOB}
 name = "added"
 fan_in = 2
 window = 64
@@ -69,6 +71,47 @@ class Lost:
         return self.to_appliance + self.from_appliance + self.refused + self.not_sent + abs(self.unaccounted)
 
 
+@dataclass(frozen=True)
+class _InForce:
+    """What the admin API says of what changes here, and of what cannot."""
+
+    dead_after: float | None
+    added: bool
+    drain: str
+    age_limit: str
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> _InForce:
+        """From `/api/v1/config`."""
+        jobs, settings = {job["id"]: job for job in config["jobs"]}, config["settings"]
+        return cls(
+            jobs[JOB]["dead_after_seconds"],
+            _ADDED_JOB in jobs,
+            settings["dataplane.drain"],
+            settings["pool.age_limit"],
+        )
+
+
+@dataclass(frozen=True)
+class _Variant:
+    """A configuration and what comes of it."""
+
+    text: str
+    after: _InForce
+    refused: bool = False
+    # What stays as it is until a restart.
+    kept: tuple[str, ...] = ()
+
+
+def changed(text: str, *changes: tuple[str, str]) -> str:
+    """Another text: each change must find its place."""
+    for old, new in changes:
+        if old not in text:
+            raise Failure(f"the configuration has no {old!r} to change")
+        text = text.replace(old, new)
+    return text
+
+
 class Reloads:
     """Changes the configuration of an appliance that runs."""
 
@@ -76,7 +119,7 @@ class Reloads:
         self._appliance = appliance
         self._network = network
         self._stop = stop
-        self._original = appliance.configuration()
+        self._variants = _variants(appliance.configuration(), _InForce.of(appliance.admin("/api/v1/config")))
         self._number = 0
         self._next = time.monotonic()
         self._before = (_frames(network), appliance.scrape())
@@ -86,19 +129,21 @@ class Reloads:
         """The next reload, if it is time for it."""
         if time.monotonic() < self._next:
             return
-        text, refused, jobs = self._variant(self._number % LEAST)
+        variant = self._variants[self._number % LEAST]
         before = self._appliance.admin("/api/v1/status")["reloads"]
-        self._appliance.reload(text)
-        key = "refused" if refused else "done"
+        report = self._appliance.reload(variant.text, by_api=bool(variant.kept))
+        key = "refused" if variant.refused else "done"
         wanted = {**before, key: before[key] + 1}
         if not self._stop.wait_for(
             lambda: self._appliance.admin("/api/v1/status")["reloads"] == wanted, _IN_FORCE_SECONDS
         ):
             raise Failure(f"reload {self._number} did not come to {wanted}", self._appliance.tail())
-        there = any(job["id"] == 100 for job in self._appliance.admin("/api/v1/jobs")["jobs"])
-        if there != jobs:
+        kept = tuple(key["key"] for key in report["kept"]) if report else ()
+        found = _InForce.of(self._appliance.admin("/api/v1/config"))
+        if (found, kept) != (variant.after, variant.kept):
             raise Failure(
-                f"after reload {self._number} job 100 is {'' if there else 'not '}there",
+                f"after reload {self._number}: {found}, kept {kept}; wanted: {variant.after}, kept "
+                f"{variant.kept}",
                 self._appliance.tail(),
             )
         self._number += 1
@@ -125,24 +170,6 @@ class Reloads:
             "aggregated_share": self._appliance.admin(f"/api/v1/jobs/{JOB}/explain")["share"],
         }
 
-    def _variant(self, kind: int) -> tuple[str, bool, bool]:
-        """A configuration, whether it is to be refused, and whether job 100 is to be there after it."""
-        limits = self._original.replace("[[jobs]]\n", '[[jobs]]\ndead_after = "50s"\n')
-        variants = [
-            (self._original + _ADDED, False, True),
-            (limits + _ADDED, False, True),
-            (limits.replace("fan_in", "fan_out"), True, True),
-            (
-                limits.replace('drain = "1s"', 'drain = "2s"').replace(
-                    'age_limit = "500ms"', 'age_limit = "400ms"'
-                ),
-                False,
-                False,
-            ),
-            (self._original, False, False),
-        ]
-        return variants[kind]
-
     def _lost(self) -> Lost:
         before, at_first = self._before
         now, metrics = _frames(self._network), self._appliance.scrape()
@@ -164,6 +191,21 @@ class Reloads:
             - accounting.dropped,
             dropped_by_kernel=now.dropped - before.dropped,
         )
+
+
+def _variants(original: str, at_first: _InForce) -> tuple[_Variant, ...]:
+    """One of each kind, in their order."""
+    limits = changed(original, ("[[jobs]]\n", '[[jobs]]\ndead_after = "50s"\n'))
+    patient = replace(at_first, dead_after=50.0)
+    more = changed(limits, ('drain = "1s"', 'drain = "2s"'), ('age_limit = "500ms"', 'age_limit = "400ms"'))
+    both = replace(patient, added=True)
+    return (
+        _Variant(original + _ADDED, replace(at_first, added=True)),
+        _Variant(limits + _ADDED, both),
+        _Variant(changed(limits, ("fan_in", "fan_out")), both, refused=True),
+        _Variant(more, replace(patient, drain="2s"), kept=("pool.age_limit",)),
+        _Variant(original, at_first),
+    )
 
 
 def _frames(network: Network) -> _Frames:
