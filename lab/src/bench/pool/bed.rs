@@ -15,6 +15,9 @@ use super::super::fixture::{self, Arrival, Common, EPOCH, Frames, HEADERS, Load,
 use super::bare::BareAdd;
 use super::nanos;
 
+#[cfg(test)]
+mod tests;
+
 /// Figures of one measurement.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Figures {
@@ -22,6 +25,7 @@ pub(super) struct Figures {
     pub(super) bare_add_ns: f64,
     /// Nanoseconds per packet of the work that `bench pool` lists.
     pub(super) pool_ns: f64,
+    /// The median of the rounds' ratios: in a slow moment of the machine both of a round are slow.
     pub(super) ratio: f64,
     /// Payload per second at that speed.
     pub(super) gbps_per_core: f64,
@@ -226,7 +230,7 @@ impl<const WORDS: usize> Measured for Bed<WORDS> {
         Ok(Figures {
             bare_add_ns,
             pool_ns,
-            ratio: pool_ns / bare_add_ns,
+            ratio: ratio(&self.bare, &self.pool),
             gbps_per_core: f64::from(self.load.shape.payload) * 8.0 / pool_ns,
         })
     }
@@ -235,6 +239,11 @@ impl<const WORDS: usize> Measured for Bed<WORDS> {
         let account = self.counters.read();
         1.0 - nanos(account.get(Counter::Forwarded)) / nanos(account.get(Counter::Received))
     }
+}
+
+/// The median of what the pool takes beside the bare add of the same round.
+fn ratio(bare: &[f64], pool: &[f64]) -> f64 {
+    median(bare.iter().zip(pool).map(|(bare, pool)| pool / bare).collect())
 }
 
 /// Frees packets for the parameter server.
