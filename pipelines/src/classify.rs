@@ -255,20 +255,18 @@ impl Classifier<'_> {
 
     /// FBcast and Help (iSwitch, section 3.2) name a PSN: they are the pool's business.
     fn about_a_psn(&self, action: Action, datagram: &Datagram) -> Result<Class, Untaken> {
-        let job = self.member_of(datagram)?;
-        if datagram.header.fan_in != job.fan_in {
-            let (own, given) = (job.fan_in, datagram.header.fan_in);
-            return Err(reject(DropReason::Control, Status::FanInMismatch, own, given));
+        let (job, header) = (self.member_of(datagram)?, &datagram.header);
+        if header.fan_in != job.fan_in {
+            return Err(reject(DropReason::Control, Status::FanInMismatch, job.fan_in, header.fan_in));
         }
         if job.mode == Mode::Olaf || action == Action::FBcast && !job.partials {
             return Err(reject(DropReason::Control, Status::Unsupported, 0u16, action as u16));
         }
-        if !job.window.has(datagram.header.psn) {
+        if !job.window.has(header.psn) {
             return Err((DropReason::OutsideWindow, None));
         }
-        if action == Action::FBcast && !job.control.admit(datagram.header.rank) {
-            let (none, rank) = (0u16, datagram.header.rank);
-            return Err(reject(DropReason::Control, Status::NotPermitted, none, rank));
+        if action == Action::FBcast && !job.control.admit(header.rank) {
+            return Err(reject(DropReason::Control, Status::NotPermitted, 0u16, header.rank));
         }
         let verb = if action == Action::FBcast { Verb::Release } else { Verb::Remind };
         let payload = Payload::new(datagram.payload.offset.into(), 0);
