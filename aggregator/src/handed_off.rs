@@ -59,6 +59,10 @@ impl<B: PacketBuf> HandedOff<B> {
             return false;
         }
         let single = payload & COMBINED == 0;
+        // One that says that it is of none, or of several, is refused where it goes.
+        if single && ranks >> 48 != 1 {
+            return false;
+        }
         let (inside, fan_in) = if single {
             // Of one rank: its number is where the bitmap would be.
             (1 << (ranks & 0x3f), ranks >> 16 & 0xffff)

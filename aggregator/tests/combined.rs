@@ -158,6 +158,21 @@ fn what_is_special_or_different_is_not_combined() {
         two.arrive();
         two.close();
     }
+    // Nor anything with what says that it is of none, or of two, whichever comes first.
+    for count in [0, 2] {
+        for first in [true, false] {
+            let (bad, good) = (part(0, 4).with(|r| r.count = count), part(1, 4));
+            let both = if first { [bad, good] } else { [good, bad] };
+            let mut two = Two::<1>::new(4);
+            for parcel in &both {
+                assert_eq!(two.away(parcel), [Event::HandedOff], "count {count}");
+            }
+            let events = two.arrive();
+            let refused = Event::Rejected(Who { key: KEY, rank: 0 }, Rejection::BadCount);
+            assert!(events.contains(&refused), "count {count}: {events:?}");
+            two.close();
+        }
+    }
     // Nor are two that are alike in that.
     for policy in [rank, Policy::default()] {
         let sixteen = Element { dtype: DType::F16, op: Op::Sum };

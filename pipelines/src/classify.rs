@@ -255,16 +255,18 @@ impl Classifier<'_> {
 
     /// FBcast and Help (iSwitch, section 3.2) name a PSN: they are the pool's business.
     fn about_a_psn(&self, action: Action, datagram: &Datagram) -> Result<Class, Untaken> {
-        let job = self.member_of(datagram)?;
+        let (job, header) = (self.member_of(datagram)?, &datagram.header);
+        if header.fan_in != job.fan_in {
+            return Err(reject(DropReason::Control, Status::FanInMismatch, job.fan_in, header.fan_in));
+        }
         if job.mode == Mode::Olaf || action == Action::FBcast && !job.partials {
             return Err(reject(DropReason::Control, Status::Unsupported, 0u16, action as u16));
         }
-        if !job.window.has(datagram.header.psn) {
+        if !job.window.has(header.psn) {
             return Err((DropReason::OutsideWindow, None));
         }
-        if action == Action::FBcast && !job.control.admit(datagram.header.rank) {
-            let (none, rank) = (0u16, datagram.header.rank);
-            return Err(reject(DropReason::Control, Status::NotPermitted, none, rank));
+        if action == Action::FBcast && !job.control.admit(header.rank) {
+            return Err(reject(DropReason::Control, Status::NotPermitted, 0u16, header.rank));
         }
         let verb = if action == Action::FBcast { Verb::Release } else { Verb::Remind };
         let payload = Payload::new(datagram.payload.offset.into(), 0);
@@ -337,8 +339,8 @@ impl Classifier<'_> {
             return Class::FromServer(*datagram);
         }
         let bypass = header.flags.has(Flags::BYPASS);
-        if bypass && !asked.is_some_and(|job| job.has_server() || job.mode == Mode::Olaf) {
-            return if self.is_from_above(datagram) { Class::FromAbove(*datagram) } else { Class::Bypass };
+        if bypass && asked.is_none() {
+            return Class::Bypass;
         }
         let job = match self.member_of(datagram) {
             Ok(job) => job,
@@ -370,7 +372,9 @@ fn not_to_pool(job: &Job, datagram: Datagram, bypass: bool) -> Result<(), Class>
     let why = match job.mode {
         Mode::Sync if !job.window.has(datagram.header.psn) => (DropReason::OutsideWindow, None),
         Mode::Sync | Mode::Olaf if bypass && job.reaches_server() => return Err(Class::ToServer(datagram)),
-        Mode::Sync | Mode::Olaf if bypass => reject(DropReason::NoServer, Status::NoServer, 0u16, 0u16),
+        // Ranks answer what a server has asked, which may have gone since; the others go on without it.
+        Mode::Sync if bypass => (DropReason::NoServer, None),
+        Mode::Olaf if bypass => reject(DropReason::NoServer, Status::NoServer, 0u16, 0u16),
         Mode::Olaf => (DropReason::UnhandledKind, None),
         Mode::Sync => return Ok(()),
     };

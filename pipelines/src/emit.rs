@@ -172,7 +172,7 @@ impl<I: Io> Emitter<I> {
         if !stage.passing.is_empty() && !stage.send_passing(port, &mut self.io, &mut self.tally)
             || stage.frames.is_empty()
         {
-            return (0, 0);
+            return (0, stage.frames.len());
         }
         let before = (stage.frames.len(), stage.bytes);
         transmit(&mut self.io, port, &mut stage.frames);

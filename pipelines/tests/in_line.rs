@@ -97,8 +97,12 @@ fn an_end_leaves_nothing_behind() {
     let sent = bench.io().sent(0).len();
     assert_eq!(sent, BURST, "and one burst taken");
     bench.appliance.plane.stop();
+    // A port that brings more whenever it is asked does not keep the lcore from ending.
+    let late = received(&bench.pool, &passing(1));
+    bench.io().meanwhile.push((1, late)).unwrap();
     bench.appliance.lcores[0].run(IdlePolicy::Spin);
     assert_eq!(bench.io().sent(0).len(), AHEAD - BURST);
+    assert!(bench.io().sent(1).is_empty(), "it looks no more");
     assert_eq!(bench.appliance.reading().unaccounted(), 0);
     bench.end();
 }

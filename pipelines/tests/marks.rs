@@ -108,6 +108,30 @@ fn a_queue_marks_from_its_threshold_on() {
     bench.end();
 }
 
+/// So do those that wait behind what passes, where the appliance is in line.
+#[test]
+fn a_queue_behind_passing_traffic_marks_as_well() {
+    let marks = Marks { frames: 8, ..Marks::NEVER };
+    let mut bench = Bench::new(&Plan { marks, jobs: vec![job(JOB, 1)], ..Plan::inline() });
+    let mut workers = [Worker::new(0, 1)];
+    bench.join(&mut workers);
+    let [worker] = workers;
+    bench.heard(0);
+    (bench.io().ports[0].room, bench.io().ports[0].passing_room) = (0, Some(0));
+    // From the other side, to a host behind the port of the worker.
+    let mut through = [&[2, 0, 0, 0, 7, 1], &[2, 0, 0, 0, 7, 99][..], &[0x88, 0xb5]].concat();
+    through.resize(60, 0);
+    bench.feed(1, [&through]);
+    (0..12).for_each(|psn| bench.feed(0, [&worker.gradient(psn, &[5])]));
+    (bench.io().ports[0].room, bench.io().ports[0].passing_room) = (usize::MAX, None);
+    bench.settle();
+    let sent = bench.io().sent(0);
+    assert_eq!(sent.first(), Some(&through), "what passes goes first");
+    let heard: Vec<Heard> = sent[1..].iter().map(|frame| Heard::parse(frame)).collect();
+    assert_eq!(echoes(&heard), [[false; 8].as_slice(), &[true; 4]].concat());
+    bench.end();
+}
+
 /// While most slots hold partials, results are marked.
 #[test]
 fn a_pool_marks_from_its_threshold_on() {

@@ -20,7 +20,7 @@ impl Like {
     pub(super) const NONE: Self = Self(u64::MAX, 0);
 
     #[inline(always)]
-    fn of<S>(result: &Aggregate<'_, S>, len: u16) -> Self {
+    fn of<S>(result: &Aggregate<'_, S>, len: u16, room_above: u16) -> Self {
         // All that there is, so that nothing of what comes to it is forgotten.
         let &Aggregate { key, element, fan_in, count, overflow, marked, partial, round, .. } = result;
         Self(
@@ -28,7 +28,9 @@ impl Like {
                 | u64::from(element) << 32
                 | u64::from(overflow) << 40
                 | u64::from(partial) << 41
-                | u64::from(marked) << 42,
+                | u64::from(marked) << 42
+                // It may change while a job's results are alike, and each lcore learns of it by itself.
+                | u64::from(room_above) << 48,
             u64::from(fan_in) | u64::from(count) << 16 | u64::from(len) << 32 | u64::from(round) << 48,
         )
     }
@@ -228,7 +230,7 @@ impl<I: Io> Emitter<I> {
     #[inline(always)]
     fn prepare<S: SharedBuf>(&mut self, job: &Job, result: &Aggregate<'_, S>, len: usize) -> bool {
         let Ok(short) = u16::try_from(len) else { return false };
-        let like = Like::of(result, short);
+        let like = Like::of(result, short, job.window.room_above());
         if like != self.like {
             self.like = Like::NONE;
             let Some(common) = common(&self.said(job, result)) else { return false };

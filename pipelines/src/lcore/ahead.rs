@@ -114,10 +114,12 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
 
     /// Takes all that waits, without looking for more: the end of the lcore.
     pub(super) fn take_rest(&mut self) {
-        for port in 0..self.ahead.0.len() {
+        // Without a place for what waits, `flush` does not look.
+        let mut rest = mem::replace(&mut self.ahead, Ahead(Vec::new()));
+        for port in 0..rest.0.len() {
             loop {
                 let mut packets = ArrayVec::new();
-                self.ahead.take(port, &mut packets);
+                rest.take(port, &mut packets);
                 if packets.is_empty() {
                     break;
                 }

@@ -134,7 +134,8 @@ impl JobRecord {
             spec.admitted.as_ref().is_none_or(|listed| listed.get(at) == Some(&address))
         };
         let mut members = self.ranks.iter().enumerate().filter_map(|(at, rank)| Some((at, rank.joined?)));
-        old.fan_in == spec.fan_in
+        old.mode == spec.mode
+            && old.fan_in == spec.fan_in
             && old.policy.order == spec.policy.order
             && old.policy.region == spec.policy.region
             && old.server == spec.server

@@ -1,6 +1,7 @@
 //! Other jobs than before, while members are at work.
 
 use pascaline_aggregator::{Policy, Region};
+use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::{Admission, JobSpec, Membership, Reconfigured, Secret};
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::Address;
@@ -93,6 +94,7 @@ fn what_under_way_could_not_survive_begins_the_next_generation() {
         JobSpec::new(1, 1),
         JobSpec { policy: region, ..JobSpec::new(1, 2) },
         JobSpec { max_payload: 512, ..JobSpec::new(1, 2) },
+        JobSpec { mode: Mode::Olaf, ..JobSpec::new(1, 2) },
         JobSpec { admitted: Some(vec![nobody; 2]), ..JobSpec::new(1, 2) },
     ] {
         let mut plane = plane();

@@ -202,7 +202,7 @@ fn without_a_server_or_in_a_job_that_does_not_use_it_nothing_is_sent_there() {
         assert_eq!(bench.appliance.dropped(DropReason::Conflict), 1);
         // What is to go round the pool goes nowhere.
         bench.feed(0, [&workers[1].bypass(Kind::Gradient, 3, &bytes(&[1]))]);
-        assert_eq!(bench.appliance.dropped(DropReason::NotForUs), 1);
+        assert_eq!(bench.appliance.dropped(DropReason::NoServer), 1);
         bench.feed(0, [&workers[1].reminder(7)]);
         assert_eq!(bench.heard(0).len(), 3, "the ranks themselves are reminded");
         bench.clock.advance(600_000_000);

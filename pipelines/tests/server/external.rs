@@ -232,6 +232,7 @@ fn when_it_is_gone_nothing_goes_there_and_ranks_take_any_result() {
     let original = Header { priority: 7, ..workers[1].header(Kind::Gradient, 2, 1) };
     let original = Header { flags: Flags::BYPASS.with(Flags::RETRANSMISSION), ..original };
     bench.feed(0, [&workers[1].frame(&original, &bytes(&part(1)))]);
+    assert_eq!(bench.appliance.dropped(DropReason::NoServer), 1);
     bench.feed(0, [&gradient(&workers[2], 2, 0)]);
     assert_eq!(bench.appliance.dropped(DropReason::Conflict), 1, "refused as without a server");
     assert!(served(&mut bench, &server).is_empty());
