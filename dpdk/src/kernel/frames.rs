@@ -31,6 +31,7 @@ const CWR: u8 = 0x80;
 const FIN_PSH: u8 = 0x09;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
+const DO_NOT_FRAGMENT: u16 = 0x4000;
 
 /// What the kernel says of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,19 +99,20 @@ fn long(kind: u8, size: usize, start: usize, frame: &[u8]) -> Option<Cut> {
 }
 
 /// Makes the headers of a long datagram or segment those of the piece of it that begins `offset` bytes behind
-/// them, and is so long; `last` if nothing follows. Without a UDP checksum over IPv4, where there need not be
-/// one; any other is finished from the payload.
-pub(super) fn retell(headers: &mut [u8], cut: Cut, offset: usize, payload: &[u8], last: bool) {
+/// them, and is so long; `last` if nothing follows. Its checksum is made from what the piece is; of UDP over
+/// IPv4, where there need not be one, only to `finish` it for others.
+pub(super) fn retell(
+    headers: &mut [u8],
+    cut: Cut,
+    offset: usize,
+    piece: &[u8],
+    (last, finish): (bool, bool),
+) {
     let (start, tcp) = (cut.transport, cut.tcp);
-    let length = u16::try_from(cut.headers - start + payload.len()).unwrap_or(u16::MAX);
+    let length = u16::try_from(cut.headers - start + piece.len()).unwrap_or(u16::MAX);
     let v4 = word(headers, 12) == Some(0x0800);
-    // The length of the transport's part, as the long one has it.
-    let header = u16::try_from(start - ETHERNET).unwrap_or(u16::MAX);
-    let before = match v4 {
-        true => word(headers, ETHERNET + 2).unwrap_or(0).wrapping_sub(header),
-        false => word(headers, ETHERNET + 4).unwrap_or(0),
-    };
     if v4 {
+        let header = u16::try_from(start - ETHERNET).unwrap_or(u16::MAX);
         put(headers, ETHERNET + 2, header.saturating_add(length));
         let nth = u16::try_from(offset / cut.size).unwrap_or(0);
         let number = word(headers, ETHERNET + 4).unwrap_or(0).wrapping_add(nth);
@@ -127,14 +129,13 @@ pub(super) fn retell(headers: &mut [u8], cut: Cut, offset: usize, payload: &[u8]
         put(headers, start + 4, length);
     }
     let place = start + if tcp { TCP_CHECKSUM } else { UDP_CHECKSUM };
-    if v4 && !tcp {
-        return put(headers, place, 0);
-    }
-    // What is there is the sum of the pseudo header with the long one's length.
-    let pseudo = u64::from(word(headers, place).unwrap_or(0));
     put(headers, place, 0);
-    let total = pseudo + u64::from(!before) + u64::from(length) + sum(&headers[start..]) + sum(payload);
-    put(headers, place, finished(total));
+    if !v4 || tcp || finish {
+        let addresses = if v4 { ETHERNET + 12..ETHERNET + IPV4 } else { ETHERNET + 8..ETHERNET + IPV6 };
+        let pseudo = sum(&headers[addresses]) + u64::from(if tcp { PROTOCOL_TCP } else { PROTOCOL_UDP });
+        let total = pseudo + u64::from(length) + sum(&headers[start..]) + sum(piece);
+        put(headers, place, finished(total));
+    }
 }
 
 /// What a TCP header says of a piece.
@@ -179,15 +180,17 @@ fn finished(sum: u64) -> u16 {
 }
 
 /// Whether a frame that begins so, with so much behind its headers, is a UDP datagram over IPv4 that can be
-/// joined with others.
+/// joined with others. None with a checksum, as the appliance's own are: where it is cut again each piece gets
+/// one of what is there by then, which would make good what has been damaged on its way here.
 pub(super) fn can_join(head: &[u8], payload: usize) -> bool {
     head.len() >= HEADERS
         && word(head, ETHERNET + IPV4 + 4).is_some_and(|length| usize::from(length) == UDP + payload)
         && word(head, 12) == Some(0x0800)
         && head[ETHERNET] == 0x45
-        && head[ETHERNET + 9] == 17
-        // No fragment.
-        && word(head, ETHERNET + 6).is_some_and(|flags| flags & 0x3fff == 0)
+        && head[ETHERNET + 9] == PROTOCOL_UDP
+        && word(head, ETHERNET + IPV4 + UDP_CHECKSUM) == Some(0)
+        // No fragment, and none to be: the number in its header, which changes, says nothing (RFC 6864).
+        && word(head, ETHERNET + 6) == Some(DO_NOT_FRAGMENT)
 }
 
 /// Whether two such datagrams have the same way: addresses, ports, and everything else but lengths and

@@ -2,6 +2,7 @@
 
 use core::ffi::c_void;
 use core::mem::{MaybeUninit, size_of};
+use core::ops::Range;
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 use std::os::fd::RawFd;
@@ -131,7 +132,7 @@ impl Reader {
             Said::Long(cut) => {
                 let from = cut.headers + self.cut;
                 let end = (from + cut.size).min(frame.len());
-                let piece = piece(&self.pool, frame, cut, self.cut, end, tag);
+                let piece = piece(&self.pool, frame, cut, self.cut..end, tag, self.finish);
                 self.cut += cut.size;
                 if end == frame.len() {
                     (self.at, self.cut) = (self.at + 1, 0);
@@ -161,16 +162,17 @@ fn piece(
     pool: &Mempool,
     frame: &[u8],
     cut: Cut,
-    offset: usize,
-    end: usize,
+    range: Range<usize>,
     tag: Option<[u8; TAG]>,
+    finish: bool,
 ) -> Option<Mbuf> {
+    let (offset, end) = (range.start, range.end);
     let payload = frame.get(cut.headers + offset..end)?;
     // What is longer has IP options that nobody uses.
     let mut headers = [0; 128];
     let headers = headers.get_mut(..cut.headers)?;
     headers.copy_from_slice(frame.get(..cut.headers)?);
-    frames::retell(headers, cut, offset, payload, end == frame.len());
+    frames::retell(headers, cut, offset, payload, (end == frame.len(), finish));
     write(pool, headers, payload, tag)
 }
 
