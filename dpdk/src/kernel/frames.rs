@@ -27,6 +27,8 @@ const TCP_SEQUENCE: usize = 4;
 const TCP_LENGTH: usize = 12;
 const TCP_FLAGS: usize = 13;
 const TCP_CHECKSUM: usize = 16;
+/// Bytes of SCTP's, which is another sum; nobody else's is there.
+const SCTP_CHECKSUM: usize = 8;
 const CWR: u8 = 0x80;
 const FIN_PSH: u8 = 0x09;
 const PROTOCOL_TCP: u8 = 6;
@@ -78,10 +80,16 @@ pub(super) fn said(prefix: [u8; PREFIX], frame: &[u8]) -> Said {
     }
 }
 
-/// How to cut a long frame whose transport header begins at `start`.
+/// How to cut a long frame whose transport header begins at `start`; 0 where the kernel does not say, as of
+/// what a card has joined.
 fn long(kind: u8, size: usize, start: usize, frame: &[u8]) -> Option<Cut> {
     let tcp = matches!(kind, GSO_TCP4 | GSO_TCP6);
     let protocol = if tcp { PROTOCOL_TCP } else { PROTOCOL_UDP };
+    let start = match (start, word(frame, 12)?) {
+        (0, 0x0800) => ETHERNET + usize::from(frame.get(ETHERNET)? & 15) * 4,
+        (0, _) => ETHERNET + IPV6,
+        (start, _) => start,
+    };
     let right = match word(frame, 12)? {
         0x0800 => kind != GSO_TCP6 && start >= ETHERNET + IPV4 && frame.get(23) == Some(&protocol),
         0x86dd => kind != GSO_TCP4 && start == ETHERNET + IPV6 && frame.get(20) == Some(&protocol),
@@ -151,10 +159,33 @@ fn retell_tcp(header: &mut [u8], offset: usize, last: bool) {
 
 /// Puts in the checksum that a frame lacks.
 pub(super) fn finish(frame: &mut [u8], start: usize, place: usize) {
-    if place + 2 <= frame.len() && start < frame.len() {
+    if place == start + SCTP_CHECKSUM {
+        if let Some(field) = frame.get_mut(place..).and_then(<[u8]>::first_chunk_mut::<4>) {
+            *field = [0; 4];
+            let sum = crc32c(&frame[start..]);
+            frame[place..place + 4].copy_from_slice(&sum.to_le_bytes());
+        }
+    } else if place + 2 <= frame.len() && start < frame.len() {
         let total = sum(&frame[start..]);
         put(frame, place, finished(total));
     }
+}
+
+/// SCTP's sum (RFC 9260, appendix A).
+fn crc32c(bytes: &[u8]) -> u32 {
+    let bit = |sum: u32, _| sum >> 1 ^ 0x82f6_3b78 & (sum & 1).wrapping_neg();
+    !bytes.iter().fold(!0, |sum, &byte| (0..8).fold(sum ^ u32::from(byte), bit))
+}
+
+/// Whether it is a part of an IP packet, which says how long that is.
+pub(super) fn lacks_its_end(frame: &[u8]) -> bool {
+    let says = |at| word(frame, ETHERNET + at).map_or(0, usize::from);
+    let length = match word(frame, 12) {
+        Some(0x0800) => says(2),
+        Some(0x86dd) => IPV6 + says(4),
+        _ => 0,
+    };
+    ETHERNET + length > frame.len()
 }
 
 /// Ones' complement sum of big endian words.
@@ -180,8 +211,8 @@ fn finished(sum: u64) -> u16 {
 }
 
 /// Whether a frame that begins so, with so much behind its headers, is a UDP datagram over IPv4 that can be
-/// joined with others. None with a checksum, as the appliance's own are: where it is cut again each piece gets
-/// one of what is there by then, which would make good what has been damaged on its way here.
+/// joined with others: one without a checksum, as the appliance's own are. Where it is cut again each piece
+/// gets one of what is there by then, and what has been damaged on its way here would seem good.
 pub(super) fn can_join(head: &[u8], payload: usize) -> bool {
     head.len() >= HEADERS
         && word(head, ETHERNET + IPV4 + 4).is_some_and(|length| usize::from(length) == UDP + payload)

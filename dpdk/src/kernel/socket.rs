@@ -119,18 +119,21 @@ impl Socket {
         if status == 0 { stats.tp_drops.into() } else { 0 }
     }
 
-    /// Receives into the places of `messages`, without waiting. 0 if nothing is there.
+    /// Receives into the places of `messages`, without waiting. Returns how many were filled.
+    ///
+    /// # Errors
+    /// Why not even the first one was.
     ///
     /// # Safety
     /// Every pointer in `messages` leads to memory that lives, is as long as it says, and is nobody else's
     /// during the call.
-    pub(super) unsafe fn receive(&self, messages: &mut [libc::mmsghdr]) -> usize {
+    pub(super) unsafe fn receive(&self, messages: &mut [libc::mmsghdr]) -> Result<usize, Errno> {
         let count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
         // SAFETY: by contract.
         let got = unsafe {
             libc::recvmmsg(self.fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT, ptr::null_mut())
         };
-        usize::try_from(got).unwrap_or(0)
+        usize::try_from(got).map_err(|_| errno())
     }
 
     /// Sends messages from the front, without waiting. Returns how many were taken.

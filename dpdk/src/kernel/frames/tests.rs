@@ -111,6 +111,26 @@ fn a_missing_checksum_is_finished() {
     finish(&mut frame, 34, 4000);
 }
 
+#[test]
+fn the_checksum_of_sctp_is_its_own() {
+    assert_eq!(super::crc32c(b"123456789"), 0xe306_9283, "of the polynomial's authors");
+    let mut frame = vec![2; 34];
+    frame.extend([0, 1, 0, 2, 0, 0, 0, 3, 9, 9, 9, 9, 5, 6, 7]);
+    finish(&mut frame, 34, 42);
+    let sum = frame[42..46].to_vec();
+    frame[42..46].fill(0);
+    assert_eq!(sum, super::crc32c(&frame[34..]).to_le_bytes());
+    finish(&mut frame[..44], 34, 42);
+}
+
+#[test]
+fn a_part_of_a_packet_is_known() {
+    let mut frame = ipv4(100);
+    assert!(super::lacks_its_end(&frame));
+    frame.extend([0; 100]);
+    assert!(!super::lacks_its_end(&frame) && super::lacks_its_end(&frame[..141]));
+}
+
 /// A long TCP segment becomes segments with numbers, flags and checksums of their own.
 #[test]
 fn tcp_is_cut_into_segments() {
@@ -129,6 +149,12 @@ fn tcp_is_cut_into_segments() {
     prefix[6..8].copy_from_slice(&34_u16.to_ne_bytes());
     let Said::Long(cut) = said(prefix, &[long.clone(), payload.clone()].concat()) else { panic!() };
     assert_eq!((cut.headers, cut.size), (66, 1400));
+    // A card that has joined segments does not say where the header is, nor leave the pseudo header's sum.
+    let mut by_card = [prefix[0] & !1, prefix[1], 0, 0, prefix[4], prefix[5], 0, 0, 0, 0];
+    assert_eq!(said(by_card, &[long.clone(), payload.clone()].concat()), Said::Long(cut));
+    by_card[6] = 14;
+    assert_eq!(said(by_card, &[long.clone(), payload.clone()].concat()), Said::Other);
+    long[50..52].fill(7);
     for (offset, end, number, flags) in
         [(0, 1400, 0xffff_ff9c_u32, 0x90), (1400, 2800, 1300, 0x10), (2800, 3000, 2700, 0x19)]
     {
