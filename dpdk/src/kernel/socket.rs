@@ -60,8 +60,10 @@ impl Socket {
             let group = (index ^ std::process::id().cast_signed()) & 0xffff;
             socket.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &(group | FANOUT_HASH << 16))?;
         }
-        if promiscuous {
-            let kind = u16::try_from(libc::PACKET_MR_PROMISC).unwrap_or_default();
+        // Neighbours ask for an IPv6 address by a group of its own.
+        let kinds = [Some(libc::PACKET_MR_ALLMULTI), promiscuous.then_some(libc::PACKET_MR_PROMISC)];
+        for kind in kinds.into_iter().flatten() {
+            let kind = u16::try_from(kind).unwrap_or_default();
             let all = libc::packet_mreq { mr_ifindex: index, mr_type: kind, mr_alen: 0, mr_address: [0; 8] };
             socket.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &all)?;
         }
