@@ -15,7 +15,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_add_rx_callback",
     "rte_eth_dev_(info_get|configure|adjust_nb_rx_tx_desc|start|stop|close|socket_id)",
     "rte_eth_dev_(get_port_by_name|set_mtu|get_mtu)",
-    "rte_eth_(find_next|macaddr_get|remove_rx_callback|promiscuous_enable)",
+    "rte_eth_(find_next|macaddr_get|remove_rx_callback|promiscuous_enable|allmulticast_enable)",
     "rte_eth_(rx|tx)_queue_setup",
     "rte_eth_stats_get",
     "rte_flow_flush",

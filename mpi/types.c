@@ -12,9 +12,18 @@ static int dtype_of(MPI_Datatype datatype)
         return PASCALINE_F64;
     if (datatype == MPI_INT || datatype == MPI_INT32_T || datatype == MPI_INTEGER || datatype == MPI_INTEGER4)
         return PASCALINE_I32;
-    if (datatype == MPI_LONG && sizeof(long) == sizeof(int32_t))
+    if (datatype == MPI_LONG)
         return PASCALINE_I32;
     return 0;
+}
+
+/* Whether elements are as long as the appliance's of that type. Those of C's long and of Fortran's types
+ * depend on compilers and their options: MPI_REAL may have 8 bytes. */
+static bool is_as_long(MPI_Datatype datatype, int dtype)
+{
+    int size, wanted = dtype == PASCALINE_F64 ? sizeof(double) : sizeof(int32_t);
+
+    return PMPI_Type_size(datatype, &size) == MPI_SUCCESS && size == wanted;
 }
 
 static int operation_of(MPI_Op op)
@@ -34,6 +43,8 @@ bool known(enum call call, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, int 
     int length;
 
     *dtype = dtype_of(datatype);
+    if (*dtype && !is_as_long(datatype, *dtype))
+        *dtype = 0;
     *operation = operation_of(op);
     if (!*dtype) {
         PMPI_Type_get_name(datatype, name, &length);

@@ -24,6 +24,10 @@ impl Errno {
     pub const AGAIN: Self = Self(11);
     /// No room at the moment.
     pub const NOBUFS: Self = Self(105);
+    /// Interrupted by a signal.
+    pub const INTR: Self = Self(4);
+    /// The network is down.
+    pub const NETDOWN: Self = Self(100);
     /// Not supported.
     pub const NOTSUP: Self = Self(95);
 

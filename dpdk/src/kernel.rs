@@ -65,6 +65,13 @@ pub(crate) struct Interface {
 impl Interface {
     /// Finds the interface in this thread's network namespace.
     pub(crate) fn open(name: &str) -> Result<Self, Errno> {
+        if !send::knows_long() {
+            tracing::warn!(
+                interface = name,
+                remedy = "`ethtool -K INTERFACE tx-udp-segmentation off` at the sender's end, or Linux 6.2",
+                "this kernel drops what arrives as one long UDP datagram; the port counts it as an error"
+            );
+        }
         let name = CString::new(name).map_err(|_| Errno::INVAL)?;
         let questions = Socket::deaf()?;
         let index = questions.index(&name)?;
@@ -116,7 +123,8 @@ impl Interface {
     ) -> Result<(Reader, Writer), Errno> {
         let socket = Arc::new(Socket::on(self.index, queues, promiscuous)?);
         self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&socket));
-        let reader = Reader::new(Arc::clone(&socket), Arc::clone(&self.counts), pool.clone(), promiscuous);
+        let whom_for = (promiscuous, self.mac);
+        let reader = Reader::new(Arc::clone(&socket), Arc::clone(&self.counts), pool.clone(), whom_for);
         Ok((reader, Writer::new(socket, Arc::clone(&self.counts))))
     }
 

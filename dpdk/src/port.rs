@@ -16,7 +16,7 @@ pub use setup::{StartError, StartFailure};
 pub use stats::{Link, PortStats, Stats};
 pub use steer::{Steer, Steering};
 
-use device::DeviceHandle;
+use device::{DeviceHandle, Lost};
 
 use crate::eal::Eal;
 use crate::error::Errno;
@@ -88,6 +88,10 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn port_id(&self) -> u16 {
         self.device.port_id()
+    }
+
+    pub(crate) fn lost(&self) -> &Lost {
+        &self.device.lost
     }
 }
 

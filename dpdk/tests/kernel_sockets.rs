@@ -228,6 +228,39 @@ fn answered_after<S: FnOnce(&mut TxQueue, ArrayVec<Mbuf, 64>)>(prepare: impl FnO
     got.iter().map(Vec::len).collect()
 }
 
+/// Whoever asks for an IPv6 address asks a group, whose frames a card would keep to itself.
+#[test]
+fn groups_are_heard() {
+    in_namespace(|| {
+        veth("left", "right");
+        let eal = eal();
+        let pool = pool(&eal, 127);
+        let heard = || {
+            let said =
+                std::process::Command::new("ip").args(["-d", "link", "show", "right"]).output().unwrap();
+            String::from_utf8_lossy(&said.stdout).contains("allmulti 1")
+        };
+        assert!(!heard());
+        let _right = start(&eal, &device("right"), &pool);
+        assert!(heard());
+    });
+}
+
+/// What an interface that is down does not take is lost, each frame of it, and not sent.
+#[test]
+fn what_is_lost_counts_as_lost() {
+    in_namespace(|| {
+        let _worker = worker();
+        let eal = eal();
+        let pool = pool(&eal, 127);
+        let mut right = start(&eal, &device("right"), &pool);
+        ip("link set right down");
+        send(&mut right.tx, (0..5).map(|nth| packet(&pool, &answer([2; 6], &[nth; 100]))).collect());
+        let stats = right.port.stats().read().unwrap();
+        assert_eq!((stats.tx_errors, stats.tx_packets, stats.tx_bytes), (5, 0, 0));
+    });
+}
+
 /// A nap ends with the first frame, long before its time.
 #[test]
 fn a_frame_ends_a_nap() {

@@ -109,6 +109,11 @@ fn net_pcap_replays_a_file_and_writes_another() {
     heads[4].append_shared(tail.clone());
     send(&mut tx, heads);
     assert_eq!((tx.copied(), tail.holders()), (1, 1));
+    // Nor is there always room to copy one.
+    let mut head = packet(&pool, &[1; 1500]);
+    head.append_shared(packet(&pool, &[2; 1500]).freeze());
+    send(&mut tx, burst([head]));
+    assert_eq!((tx.copied(), port.stats().read().unwrap().tx_errors), (1, 1));
     drop((port, rx, tx, tail));
     assert_full(&pool);
     let written = fs::read(&output).unwrap();

@@ -96,6 +96,9 @@ pub enum DpdkJoinError {
         /// Where.
         device: String,
     },
+    /// [`Config::interrupt`](pascaline_worker::Config::interrupt) said so.
+    #[error("joining was given up, as the program asked for")]
+    Interrupted,
     /// The appliance refused, or time ran out.
     #[error("joining at {appliance} failed: {failure}")]
     Failed {

@@ -3,6 +3,7 @@
 //! **Panics.** Nothing that is received makes any function here panic.
 
 use core::ops::Range;
+use core::time::Duration;
 
 use arrayvec::ArrayVec;
 use pascaline_wire::arp::{self, Arp, Operation};
@@ -12,8 +13,14 @@ use pascaline_wire::neighbour;
 use pascaline_wire::template::{Path, Template};
 use pascaline_wire::{Address, Frame, Header, Mac, Net, NoRoom, UdpPorts, VlanTags, header};
 
-const ETHERNET: usize = 14;
+pub(crate) const ETHERNET: usize = 14;
 const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
+
+/// How often the next hop is asked for.
+const QUESTION: Duration = Duration::from_millis(100);
+/// After so long without a datagram from the appliance, whoever is the next hop may have another Ethernet
+/// address than it had.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// A frame about who is where.
 pub type Said = ArrayVec<u8, { neighbour::LEN }>;
@@ -54,13 +61,16 @@ pub struct Host {
     ends: Ends,
     /// Of frames to each of the appliance's UDP ports; none before the next hop is known.
     templates: Vec<Template>,
+    /// When a datagram has come last, and when the next hop was asked for.
+    heard: Duration,
+    asked: Option<Duration>,
 }
 
 impl Host {
     /// A host that does not know yet where the next hop is.
     #[must_use]
     pub const fn new(ends: Ends) -> Self {
-        Self { ends, templates: Vec::new() }
+        Self { ends, templates: Vec::new(), heard: Duration::ZERO, asked: None }
     }
 
     /// Whether the next hop has been found, so that frames can be made.
@@ -92,9 +102,24 @@ impl Host {
         frame[..len].iter().copied().collect()
     }
 
-    /// Finds out what a frame is.
-    pub fn hear(&mut self, frame: &[u8]) -> Heard {
-        self.listen(frame).unwrap_or(Heard::Nothing)
+    /// The question, if it is time for it: as long as the next hop is not known, and while nothing comes from
+    /// the appliance, which may be another machine's since it was started again.
+    pub fn question_by(&mut self, now: Duration) -> Option<Said> {
+        let in_doubt = !self.is_reachable() || now >= self.heard + SILENCE;
+        let due = in_doubt && self.asked.is_none_or(|asked| now >= asked + QUESTION);
+        due.then(|| {
+            self.asked = Some(now);
+            self.question()
+        })
+    }
+
+    /// Finds out what a frame is, which the port may have found `damaged`.
+    pub fn hear(&mut self, now: Duration, frame: &[u8], damaged: bool) -> Heard {
+        let heard = if damaged { None } else { self.listen(frame) }.unwrap_or(Heard::Nothing);
+        if matches!(heard, Heard::Datagram(_)) {
+            self.heard = now;
+        }
+        heard
     }
 
     fn listen(&mut self, bytes: &[u8]) -> Option<Heard> {
@@ -122,8 +147,10 @@ impl Host {
     fn by_arp(&mut self, said: &Arp) -> Option<Heard> {
         let Ends { mac, address, next_hop, .. } = self.ends;
         let for_us = address.as_v4() == Some(said.target_ip);
-        // Whoever asks for us tells where it is, as whoever answers does (RFC 826).
-        if for_us && next_hop.as_v4() == Some(said.sender_ip) {
+        // Whoever asks for us tells where it is, as whoever answers does (RFC 826), or announces itself
+        // (RFC 5227, section 3).
+        let tells = for_us || said.target_ip == said.sender_ip;
+        if tells && next_hop.as_v4() == Some(said.sender_ip) {
             self.learn(said.sender_mac);
         }
         let asked = for_us && said.operation == Operation::Request;

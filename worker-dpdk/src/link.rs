@@ -14,10 +14,10 @@ use pascaline_dpdk::{
 use pascaline_wire::{Address, Mac, control, header, trailer};
 use pascaline_worker::membership::FAREWELLS;
 use pascaline_worker::session::Transmit;
-use pascaline_worker::{Config, Event, Join, Membership, Notice, Session};
+use pascaline_worker::{Config, Event, Interrupt, Join, Membership, Notice, Session};
 
 use crate::config::{DpdkConfig, DpdkJoinError};
-use crate::host::{Ends, Heard, Host};
+use crate::host::{ETHERNET, Ends, Heard, Host};
 
 /// Packets moved at once.
 pub(crate) const BURST: usize = 32;
@@ -33,8 +33,6 @@ const AHEAD: usize = 4;
 const LINES: usize = 32;
 /// Polls in vain before the first nap.
 const PATIENCE: u32 = 64;
-/// How often the next hop is asked for.
-const QUESTION: Duration = Duration::from_millis(100);
 /// Ports below may have a meaning; a rank's own is above.
 const FIRST_PORT: u16 = 49_152;
 
@@ -82,20 +80,16 @@ impl Link {
         let packet = headers + usize::from(identity.payload);
         // A result says who is inside; an Ack may say more, and is short.
         let longest = (packet + trailer::BITMAP_LEN).max(headers + control::LEN + trailer::MAX_LEN);
-        // A power of two, since drivers that copy from a ring of the kernel's want room for a whole slot of
-        // it.
-        let room =
-            u16::try_from(longest).ok().and_then(u16::checked_next_power_of_two).unwrap_or(u16::MAX / 2);
-        let room = room.max(2048);
+        let (room, most) = buffers(longest);
         let pool = Mempool::new(eal, &PoolConfig { name, count: BUFFERS, cache: 256, room })?;
         let (mtu, rx_desc, tx_desc) = (port.mtu, DESCRIPTORS, DESCRIPTORS);
         let settings = PortConfig { mtu, rx_desc, tx_desc, ..PortConfig::default() };
         let StartedPort { port: started, mut rx, mut tx } = Port::open(eal, &port.device)?
             .start(&settings, core::slice::from_ref(&pool))
             .map_err(|failure| failure.error)?;
-        let mtu = started.active().mtu;
+        let mtu = started.active().mtu.min(most);
         // Buffers have room for no longer packets than these, whatever the port takes.
-        let needed = packet - 14;
+        let needed = packet - ETHERNET;
         if needed > usize::from(mtu) && !flexible {
             return Err(DpdkJoinError::Mtu { needed, mtu });
         }
@@ -118,43 +112,52 @@ impl Link {
     pub(crate) fn find(
         &mut self,
         origin: Instant,
-        patience: Duration,
+        config: &Config,
         port: &DpdkConfig,
     ) -> Result<(), DpdkJoinError> {
-        let mut asked: Option<Duration> = None;
         while !self.host.is_reachable() {
             let now = origin.elapsed();
-            if now > patience {
+            if is_over(config) {
+                return Err(DpdkJoinError::Interrupted);
+            }
+            if now > config.join_deadline {
                 let next_hop = self.host.next_hop().into();
                 return Err(DpdkJoinError::Unreachable { next_hop, device: port.device.to_string() });
             }
-            if asked.is_none_or(|asked| now >= asked + QUESTION) {
-                asked = Some(now);
-                let question = self.host.question();
-                self.put(|packet| packet.write(&question));
-            }
+            self.ask(now);
             self.flush();
-            self.hear(|_| {});
+            self.hear(now, |_| {});
             self.rest(PATIENCE);
         }
         Ok(())
+    }
+
+    /// Asks for the next hop, if it is time for that.
+    pub(crate) fn ask(&mut self, now: Duration) {
+        if let Some(question) = self.host.question_by(now) {
+            self.put(|packet| packet.write(&question));
+        }
     }
 
     pub(crate) fn handshake(
         &mut self,
         join: &mut Join,
         origin: Instant,
-        notice: Option<Notice>,
-    ) -> Result<Membership, pascaline_worker::JoinFailure> {
+        config: &Config,
+    ) -> Result<Membership, DpdkJoinError> {
+        let (appliance, notice) = (config.appliance, config.notice);
+        let failed = |failure| DpdkJoinError::Failed { appliance, failure };
         loop {
             let now = origin.elapsed();
-            if let Some(failure) = join.handle_timeout(now) {
+            let end = join.handle_timeout(now).map(failed);
+            if let Some(end) = end.or_else(|| is_over(config).then_some(DpdkJoinError::Interrupted)) {
                 for farewell in (0..FAREWELLS).filter_map(|_| join.farewell()) {
                     self.say(&farewell);
                 }
                 self.empty();
-                return Err(failure);
+                return Err(end);
             }
+            self.ask(now);
             if let Some(notice) = notice {
                 notice.of_join(join, now);
             }
@@ -163,7 +166,7 @@ impl Link {
             }
             self.flush();
             let mut end = None;
-            self.hear(|datagram| {
+            self.hear(now, |datagram| {
                 if end.is_none() {
                     end = join.handle_datagram(datagram);
                 }
@@ -172,7 +175,7 @@ impl Link {
                 if let (Some(Notice(tell)), Some(shortened)) = (notice, join.shortened()) {
                     tell(&shortened);
                 }
-                return end;
+                return end.map_err(failed);
             }
             self.rest(PATIENCE);
         }
@@ -265,7 +268,7 @@ impl Link {
     ) -> (usize, Option<Event>) {
         let now = origin.elapsed();
         let mut event = None;
-        let heard = self.hear(|datagram| {
+        let heard = self.hear(now, |datagram| {
             let end = session.handle_datagram(now, datagram, tensor);
             event = event.take().or(end);
         });
@@ -273,11 +276,11 @@ impl Link {
     }
 
     /// A burst, its datagrams shown one by one. Tells how many frames it was.
-    fn hear(&mut self, mut each: impl FnMut(&[u8])) -> usize {
+    fn hear(&mut self, now: Duration, mut each: impl FnMut(&[u8])) -> usize {
         let mut frames = ArrayVec::<Mbuf, BURST>::new();
         let count = self.rx.rx(&mut frames);
         for frame in &mut frames {
-            match self.host.hear(frame.bytes()) {
+            match self.host.hear(now, frame.bytes(), frame.bad_checksum()) {
                 Heard::Datagram(range) => each(frame.bytes().get(range).unwrap_or_default()),
                 Heard::Answer(answer) => {
                     if let Some(mut packet) = self.pool.alloc()
@@ -302,6 +305,20 @@ impl Link {
     }
 }
 
+/// Room of a buffer for frames of this length, if there are such buffers, and how long an IP packet may be
+/// there, to which a result adds who is inside.
+fn buffers(longest: usize) -> (u16, u16) {
+    // A power of two, since drivers that copy from a ring of the kernel's want room for a whole slot of it.
+    let room = u16::try_from(longest).ok().and_then(u16::checked_next_power_of_two).unwrap_or(u16::MAX / 2);
+    let room = room.max(2048);
+    (room, room - u16::try_from(ETHERNET + trailer::BITMAP_LEN).unwrap_or(0))
+}
+
+/// Whether the program wants to give up joining.
+fn is_over(config: &Config) -> bool {
+    config.interrupt.is_some_and(|Interrupt(ask)| ask())
+}
+
 fn write(
     host: &Host,
     packet: &mut Mbuf,
@@ -322,3 +339,6 @@ fn write(
     }
     host.address(bytes, head, psn).is_ok()
 }
+
+#[cfg(test)]
+mod tests;

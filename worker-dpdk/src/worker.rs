@@ -87,7 +87,7 @@ impl Dpdk {
         let pool = format!("worker{}", self.workers.fetch_add(1, Ordering::Relaxed));
         let (mut link, mtu) = Link::open(&self.eal, pool, &config, port)?;
         let (identity, flexible) = config.offer(Some(mtu));
-        link.find(origin, config.join_deadline, port)?;
+        link.find(origin, &config, port)?;
         let spread = config.spread.max(config.in_flight);
         let join = Join::new(
             identity,
@@ -97,9 +97,7 @@ impl Dpdk {
             config.join_deadline,
         );
         let mut join = if flexible { join.flexible() } else { join }.at(config.appliance);
-        let membership = link
-            .handshake(&mut join, origin, config.notice)
-            .map_err(|failure| DpdkJoinError::Failed { appliance: config.appliance, failure })?;
+        let membership = link.handshake(&mut join, origin, &config)?;
         let mut session = Session::new(membership, config.in_flight).at(config.appliance);
         if let Some(control) = config.congestion {
             session = session.controlled(control);
@@ -169,6 +167,7 @@ impl DpdkWorker {
     fn drive(&mut self, tensor: &mut [u8]) -> Event {
         let (mut idle, mut full) = (0_u32, 0_u32);
         loop {
+            self.link.ask(self.origin.elapsed());
             self.link.send(&mut self.session, self.origin.elapsed(), tensor);
             let (heard, mut event) = self.link.receive(&mut self.session, self.origin, tensor);
             full = if heard < BURST { 0 } else { full + 1 };

@@ -116,7 +116,8 @@ pub struct Config {
     /// second after it has stopped, once each time.
     pub notice: Option<Notice>,
     /// Whom to ask, several times a second while joining, whether to give up; nobody by default. Joining then
-    /// ends with an error of the system's, of the kind `Interrupted`, and the rank is free.
+    /// ends with an error of the system's, of the kind `Interrupted` (over a DPDK port: of its own, of that
+    /// name), and the rank is free.
     pub interrupt: Option<Interrupt>,
 }
 

@@ -27,10 +27,13 @@ const TCP_SEQUENCE: usize = 4;
 const TCP_LENGTH: usize = 12;
 const TCP_FLAGS: usize = 13;
 const TCP_CHECKSUM: usize = 16;
+/// Bytes of SCTP's, which is another sum; nobody else's is there.
+const SCTP_CHECKSUM: usize = 8;
 const CWR: u8 = 0x80;
 const FIN_PSH: u8 = 0x09;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
+const DO_NOT_FRAGMENT: u16 = 0x4000;
 
 /// What the kernel says of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,10 +80,16 @@ pub(super) fn said(prefix: [u8; PREFIX], frame: &[u8]) -> Said {
     }
 }
 
-/// How to cut a long frame whose transport header begins at `start`.
+/// How to cut a long frame whose transport header begins at `start`; 0 where the kernel does not say, as of
+/// what a card has joined.
 fn long(kind: u8, size: usize, start: usize, frame: &[u8]) -> Option<Cut> {
     let tcp = matches!(kind, GSO_TCP4 | GSO_TCP6);
     let protocol = if tcp { PROTOCOL_TCP } else { PROTOCOL_UDP };
+    let start = match (start, word(frame, 12)?) {
+        (0, 0x0800) => ETHERNET + usize::from(frame.get(ETHERNET)? & 15) * 4,
+        (0, _) => ETHERNET + IPV6,
+        (start, _) => start,
+    };
     let right = match word(frame, 12)? {
         0x0800 => kind != GSO_TCP6 && start >= ETHERNET + IPV4 && frame.get(23) == Some(&protocol),
         0x86dd => kind != GSO_TCP4 && start == ETHERNET + IPV6 && frame.get(20) == Some(&protocol),
@@ -98,19 +107,20 @@ fn long(kind: u8, size: usize, start: usize, frame: &[u8]) -> Option<Cut> {
 }
 
 /// Makes the headers of a long datagram or segment those of the piece of it that begins `offset` bytes behind
-/// them, and is so long; `last` if nothing follows. Without a UDP checksum over IPv4, where there need not be
-/// one; any other is finished from the payload.
-pub(super) fn retell(headers: &mut [u8], cut: Cut, offset: usize, payload: &[u8], last: bool) {
+/// them, and is so long; `last` if nothing follows. Its checksum is made from what the piece is; of UDP over
+/// IPv4, where there need not be one, only to `finish` it for others.
+pub(super) fn retell(
+    headers: &mut [u8],
+    cut: Cut,
+    offset: usize,
+    piece: &[u8],
+    (last, finish): (bool, bool),
+) {
     let (start, tcp) = (cut.transport, cut.tcp);
-    let length = u16::try_from(cut.headers - start + payload.len()).unwrap_or(u16::MAX);
+    let length = u16::try_from(cut.headers - start + piece.len()).unwrap_or(u16::MAX);
     let v4 = word(headers, 12) == Some(0x0800);
-    // The length of the transport's part, as the long one has it.
-    let header = u16::try_from(start - ETHERNET).unwrap_or(u16::MAX);
-    let before = match v4 {
-        true => word(headers, ETHERNET + 2).unwrap_or(0).wrapping_sub(header),
-        false => word(headers, ETHERNET + 4).unwrap_or(0),
-    };
     if v4 {
+        let header = u16::try_from(start - ETHERNET).unwrap_or(u16::MAX);
         put(headers, ETHERNET + 2, header.saturating_add(length));
         let nth = u16::try_from(offset / cut.size).unwrap_or(0);
         let number = word(headers, ETHERNET + 4).unwrap_or(0).wrapping_add(nth);
@@ -127,14 +137,13 @@ pub(super) fn retell(headers: &mut [u8], cut: Cut, offset: usize, payload: &[u8]
         put(headers, start + 4, length);
     }
     let place = start + if tcp { TCP_CHECKSUM } else { UDP_CHECKSUM };
-    if v4 && !tcp {
-        return put(headers, place, 0);
-    }
-    // What is there is the sum of the pseudo header with the long one's length.
-    let pseudo = u64::from(word(headers, place).unwrap_or(0));
     put(headers, place, 0);
-    let total = pseudo + u64::from(!before) + u64::from(length) + sum(&headers[start..]) + sum(payload);
-    put(headers, place, finished(total));
+    if !v4 || tcp || finish {
+        let addresses = if v4 { ETHERNET + 12..ETHERNET + IPV4 } else { ETHERNET + 8..ETHERNET + IPV6 };
+        let pseudo = sum(&headers[addresses]) + u64::from(if tcp { PROTOCOL_TCP } else { PROTOCOL_UDP });
+        let total = pseudo + u64::from(length) + sum(&headers[start..]) + sum(piece);
+        put(headers, place, finished(total));
+    }
 }
 
 /// What a TCP header says of a piece.
@@ -150,10 +159,33 @@ fn retell_tcp(header: &mut [u8], offset: usize, last: bool) {
 
 /// Puts in the checksum that a frame lacks.
 pub(super) fn finish(frame: &mut [u8], start: usize, place: usize) {
-    if place + 2 <= frame.len() && start < frame.len() {
+    if place == start + SCTP_CHECKSUM {
+        if let Some(field) = frame.get_mut(place..).and_then(<[u8]>::first_chunk_mut::<4>) {
+            *field = [0; 4];
+            let sum = crc32c(&frame[start..]);
+            frame[place..place + 4].copy_from_slice(&sum.to_le_bytes());
+        }
+    } else if place + 2 <= frame.len() && start < frame.len() {
         let total = sum(&frame[start..]);
         put(frame, place, finished(total));
     }
+}
+
+/// SCTP's sum (RFC 9260, appendix A).
+fn crc32c(bytes: &[u8]) -> u32 {
+    let bit = |sum: u32, _| sum >> 1 ^ 0x82f6_3b78 & (sum & 1).wrapping_neg();
+    !bytes.iter().fold(!0, |sum, &byte| (0..8).fold(sum ^ u32::from(byte), bit))
+}
+
+/// Whether it is a part of an IP packet, which says how long that is.
+pub(super) fn lacks_its_end(frame: &[u8]) -> bool {
+    let says = |at| word(frame, ETHERNET + at).map_or(0, usize::from);
+    let length = match word(frame, 12) {
+        Some(0x0800) => says(2),
+        Some(0x86dd) => IPV6 + says(4),
+        _ => 0,
+    };
+    ETHERNET + length > frame.len()
 }
 
 /// Ones' complement sum of big endian words.
@@ -179,15 +211,17 @@ fn finished(sum: u64) -> u16 {
 }
 
 /// Whether a frame that begins so, with so much behind its headers, is a UDP datagram over IPv4 that can be
-/// joined with others.
+/// joined with others: one without a checksum, as the appliance's own are. Where it is cut again each piece
+/// gets one of what is there by then, and what has been damaged on its way here would seem good.
 pub(super) fn can_join(head: &[u8], payload: usize) -> bool {
     head.len() >= HEADERS
         && word(head, ETHERNET + IPV4 + 4).is_some_and(|length| usize::from(length) == UDP + payload)
         && word(head, 12) == Some(0x0800)
         && head[ETHERNET] == 0x45
-        && head[ETHERNET + 9] == 17
-        // No fragment.
-        && word(head, ETHERNET + 6).is_some_and(|flags| flags & 0x3fff == 0)
+        && head[ETHERNET + 9] == PROTOCOL_UDP
+        && word(head, ETHERNET + IPV4 + UDP_CHECKSUM) == Some(0)
+        // No fragment, and none to be: the number in its header, which changes, says nothing (RFC 6864).
+        && word(head, ETHERNET + 6) == Some(DO_NOT_FRAGMENT)
 }
 
 /// Whether two such datagrams have the same way: addresses, ports, and everything else but lengths and

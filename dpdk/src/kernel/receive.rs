@@ -2,6 +2,7 @@
 
 use core::ffi::c_void;
 use core::mem::{MaybeUninit, size_of};
+use core::ops::Range;
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 use std::os::fd::RawFd;
@@ -13,6 +14,7 @@ use pascaline_buffer::PacketBuf as _;
 use super::Counts;
 use super::frames::{self, Cut, PREFIX, Said};
 use super::socket::Socket;
+use crate::error::Errno;
 use crate::mbuf::Mbuf;
 use crate::mempool::Mempool;
 use crate::queue::MAX_BURST;
@@ -36,6 +38,8 @@ type Beside = [u64; 8];
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     length: usize,
+    /// There was room for all of it.
+    whole: bool,
     tag: Option<[u8; TAG]>,
 }
 
@@ -45,8 +49,9 @@ pub(crate) struct Reader {
     socket: Arc<Socket>,
     counts: Arc<Counts>,
     pool: Mempool,
-    /// Frames go on to others, who check checksums.
-    finish: bool,
+    /// Frames to others than this station go on to them, as they came, and with all their checksums.
+    in_line: bool,
+    mac: [u8; 6],
     room: Box<[u8]>,
     beside: Box<[Beside; FRAMES]>,
     frames: ArrayVec<Frame, FRAMES>,
@@ -58,11 +63,16 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(socket: Arc<Socket>, counts: Arc<Counts>, pool: Mempool, finish: bool) -> Self {
+    pub(super) fn new(
+        socket: Arc<Socket>,
+        counts: Arc<Counts>,
+        pool: Mempool,
+        (in_line, mac): (bool, [u8; 6]),
+    ) -> Self {
         let room = vec![0; FRAMES * SLOT].into_boxed_slice();
         let beside = Box::new([Beside::default(); FRAMES]);
         let frames = ArrayVec::new();
-        Self { socket, counts, pool, finish, room, beside, frames, at: 0, cut: 0, most: FRAMES }
+        Self { socket, counts, pool, in_line, mac, room, beside, frames, at: 0, cut: 0, most: FRAMES }
     }
 
     /// As `RxQueue::rx`.
@@ -107,12 +117,21 @@ impl Reader {
         }
         // SAFETY: the places, the slots and the room beside them live here or in `self`, which is exclusively
         // borrowed; each is as long as it says.
-        let got = unsafe { self.socket.receive(&mut messages[..self.most]) };
+        let got = match unsafe { self.socket.receive(&mut messages[..self.most]) } {
+            Ok(got) => got,
+            Err(Errno::AGAIN | Errno::INTR | Errno::NETDOWN) => 0,
+            // A frame that this kernel cannot describe, and has let go.
+            Err(_) => {
+                self.counts.rx_errors.fetch_add(1, Relaxed);
+                0
+            }
+        };
         let mut long = false;
         for message in messages.iter().take(got) {
             let length = usize::try_from(message.msg_len).unwrap_or(0).min(SLOT);
             long |= length > SLOT / 4;
-            self.frames.push(Frame { length, tag: tag(&message.msg_hdr) });
+            let whole = message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
+            self.frames.push(Frame { length, whole, tag: tag(&message.msg_hdr) });
         }
         self.most = if long { LONG_FRAMES } else { FRAMES };
     }
@@ -120,33 +139,41 @@ impl Reader {
     /// The next packet, if there was room for it.
     fn next(&mut self) -> Option<Mbuf> {
         let slot = &mut self.room[self.at * SLOT..][..SLOT];
-        let Frame { length, tag } = self.frames[self.at];
+        let Frame { length, whole, tag } = self.frames[self.at];
         let (prefix, frame) = slot[..length].split_at_mut(PREFIX.min(length));
         let prefix: Option<[u8; PREFIX]> = (&*prefix).try_into().ok();
         let Some(prefix) = prefix else {
             self.at += 1;
             return None;
         };
-        let packet = match frames::said(prefix, frame) {
-            Said::Long(cut) => {
+        let said = if whole { frames::said(prefix, frame) } else { Said::Other };
+        let room = usize::from(self.pool.room()).saturating_sub(tag.map_or(0, |tag| tag.len()));
+        let packet = match said {
+            Said::Long(cut) if (cut.headers + cut.size).min(frame.len()) <= room => {
                 let from = cut.headers + self.cut;
                 let end = (from + cut.size).min(frame.len());
-                let piece = piece(&self.pool, frame, cut, self.cut, end, tag);
+                let piece = piece(&self.pool, frame, cut, self.cut..end, tag, self.in_line);
                 self.cut += cut.size;
                 if end == frame.len() {
                     (self.at, self.cut) = (self.at + 1, 0);
                 }
                 piece
             }
-            whole => {
-                if let (Said::Plain(Some((start, place))), true) = (whole, self.finish) {
+            Said::Plain(_) | Said::Long(_) | Said::Other => {
+                if let (Said::Plain(Some((start, place))), true) = (said, self.in_line) {
                     frames::finish(frame, start, place);
                 }
                 self.at += 1;
-                // The beginning of a long one tells what it is; it cannot be of use.
-                let room = usize::from(self.pool.room()).saturating_sub(TAG);
-                let most = if whole == Said::Other { room } else { usize::MAX };
-                write(&self.pool, &frame[..frame.len().min(most)], &[], tag)
+                let begin = &frame[..frame.len().min(room)];
+                // The beginning of a long one tells whom it is for that it is too long. Nobody else gets what
+                // is not as it came.
+                let as_it_came = matches!(said, Said::Plain(_)) && begin.len() == frame.len();
+                let told = || begin.starts_with(&self.mac) && frames::lacks_its_end(begin);
+                if self.in_line && !as_it_came && !told() {
+                    self.counts.rx_errors.fetch_add(1, Relaxed);
+                    return None;
+                }
+                write(&self.pool, begin, &[], tag)
             }
         };
         if packet.is_none() {
@@ -161,16 +188,17 @@ fn piece(
     pool: &Mempool,
     frame: &[u8],
     cut: Cut,
-    offset: usize,
-    end: usize,
+    range: Range<usize>,
     tag: Option<[u8; TAG]>,
+    finish: bool,
 ) -> Option<Mbuf> {
+    let (offset, end) = (range.start, range.end);
     let payload = frame.get(cut.headers + offset..end)?;
     // What is longer has IP options that nobody uses.
     let mut headers = [0; 128];
     let headers = headers.get_mut(..cut.headers)?;
     headers.copy_from_slice(frame.get(..cut.headers)?);
-    frames::retell(headers, cut, offset, payload, end == frame.len());
+    frames::retell(headers, cut, offset, payload, (end == frame.len(), finish));
     write(pool, headers, payload, tag)
 }
 

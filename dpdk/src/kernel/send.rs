@@ -23,7 +23,7 @@ const JOINED: usize = 64;
 const FEW: usize = 16;
 /// Bytes of UDP payload in a long datagram: what fits into an IP packet.
 const PAYLOAD: usize = 65_000;
-/// The first Linux that takes long UDP datagrams from packet sockets.
+/// The first Linux whose packet sockets take long UDP datagrams, and give them.
 const JOINS_SINCE: (u32, u32) = (6, 2);
 /// Prefix and headers of what is joined, or a prefix of zeros.
 const HEAD: usize = PREFIX + HEADERS;
@@ -46,8 +46,7 @@ struct Message {
 
 impl Writer {
     pub(super) fn new(socket: Arc<Socket>, counts: Arc<Counts>) -> Self {
-        let joins = kernel_version().is_none_or(|version| version >= JOINS_SINCE);
-        Self { socket, counts, joins, heads: Box::new([[0; HEAD]; BATCH]) }
+        Self { socket, counts, joins: knows_long(), heads: Box::new([[0; HEAD]; BATCH]) }
     }
 
     /// As `TxQueue::tx`, with packets of one or two segments.
@@ -66,8 +65,8 @@ impl Writer {
         let mut order = ArrayVec::<u16, BATCH>::new();
         let mut messages = ArrayVec::<Message, BATCH>::new();
         self.arrange(&frames[..offered], most, &mut order, &mut messages);
-        let taken = match self.send(frames, &order, &messages) {
-            Ok(taken) => taken,
+        let (taken, lost) = match self.send(frames, &order, &messages) {
+            Ok(taken) => (taken, false),
             Err(Errno::AGAIN | Errno::NOBUFS) => return 0,
             // Not this kernel, or not this interface.
             Err(Errno::INVAL | Errno::NOTSUP) if self.joins => {
@@ -75,13 +74,14 @@ impl Writer {
                 return 0;
             }
             // An interface that is down, a frame that is too long: lost, as on a wire.
-            Err(_) => {
-                self.counts.tx_errors.fetch_add(1, Relaxed);
-                1.min(messages.len())
-            }
+            Err(_) => (1.min(messages.len()), true),
         };
         let gone: usize = messages[..taken].iter().map(|message| message.frames).sum();
-        self.counts.sent(gone, messages[..taken].iter().map(|message| message.bytes).sum());
+        if lost {
+            self.counts.tx_errors.fetch_add(gone as u64, Relaxed);
+        } else {
+            self.counts.sent(gone, messages[..taken].iter().map(|message| message.bytes).sum());
+        }
         if gone == offered {
             drop(frames.drain(..offered));
         } else if gone > 0 {
@@ -189,6 +189,11 @@ fn tail(frame: &Mbuf) -> Option<libc::iovec> {
             iov_len: usize::from(*field::data_len(next)),
         })
     }
+}
+
+/// Whether this Linux knows of long UDP datagrams at packet sockets.
+pub(super) fn knows_long() -> bool {
+    kernel_version().is_none_or(|version| version >= JOINS_SINCE)
 }
 
 /// Major and minor number.

@@ -60,8 +60,10 @@ impl Socket {
             let group = (index ^ std::process::id().cast_signed()) & 0xffff;
             socket.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &(group | FANOUT_HASH << 16))?;
         }
-        if promiscuous {
-            let kind = u16::try_from(libc::PACKET_MR_PROMISC).unwrap_or_default();
+        // Neighbours ask for an IPv6 address by a group of its own.
+        let kinds = [Some(libc::PACKET_MR_ALLMULTI), promiscuous.then_some(libc::PACKET_MR_PROMISC)];
+        for kind in kinds.into_iter().flatten() {
+            let kind = u16::try_from(kind).unwrap_or_default();
             let all = libc::packet_mreq { mr_ifindex: index, mr_type: kind, mr_alen: 0, mr_address: [0; 8] };
             socket.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &all)?;
         }
@@ -119,18 +121,21 @@ impl Socket {
         if status == 0 { stats.tp_drops.into() } else { 0 }
     }
 
-    /// Receives into the places of `messages`, without waiting. 0 if nothing is there.
+    /// Receives into the places of `messages`, without waiting. Returns how many were filled.
+    ///
+    /// # Errors
+    /// Why not even the first one was.
     ///
     /// # Safety
     /// Every pointer in `messages` leads to memory that lives, is as long as it says, and is nobody else's
     /// during the call.
-    pub(super) unsafe fn receive(&self, messages: &mut [libc::mmsghdr]) -> usize {
+    pub(super) unsafe fn receive(&self, messages: &mut [libc::mmsghdr]) -> Result<usize, Errno> {
         let count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
         // SAFETY: by contract.
         let got = unsafe {
             libc::recvmmsg(self.fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT, ptr::null_mut())
         };
-        usize::try_from(got).unwrap_or(0)
+        usize::try_from(got).map_err(|_| errno())
     }
 
     /// Sends messages from the front, without waiting. Returns how many were taken.

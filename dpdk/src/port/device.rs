@@ -1,6 +1,7 @@
 //! Finding a device, holding it, and letting it go.
 
 use core::fmt;
+use core::sync::atomic::AtomicU64;
 use std::ffi::CString;
 use std::fs;
 use std::path::Path;
@@ -77,6 +78,16 @@ pub enum OpenError {
     Info { device: String, errno: Errno },
 }
 
+/// Packets that the device has brought or would have taken, and that its queues lost.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    /// No single buffer could take them: the pool was empty, its packets too small, or no room was left for
+    /// the VLAN tag.
+    pub(crate) received: AtomicU64,
+    /// The first segment had no room for the others, where the device does not send several.
+    pub(crate) sent: AtomicU64,
+}
+
 /// The one handle of a device. Closes it when dropped.
 #[derive(Debug)]
 pub(super) struct DeviceHandle {
@@ -88,6 +99,7 @@ pub(super) struct DeviceHandle {
     kernel: Option<Interface>,
     /// Its arguments, `key=value` with commas between.
     arguments: String,
+    pub(super) lost: Lost,
     /// The pools that fill its rings. The mutex also serialises control of the device, as DPDK demands.
     pools: Mutex<Vec<Mempool>>,
     /// After the device and the pools.
@@ -112,7 +124,8 @@ impl DeviceHandle {
         let is_virtual = matches!(device, Device::Vdev(_));
         let arguments = arguments.to_string_lossy().into_owned();
         let pools = Mutex::new(Vec::new());
-        Ok(Self { port_id, name, is_virtual, kernel: None, arguments, pools, eal: eal.inner().clone() })
+        let (kernel, lost, eal) = (None, Lost::default(), eal.inner().clone());
+        Ok(Self { port_id, name, is_virtual, kernel, arguments, lost, pools, eal })
     }
 
     fn open_kernel(
@@ -128,8 +141,8 @@ impl DeviceHandle {
             explain(device).unwrap_or_else(|| OpenError::Probe { device: device.clone(), errno })
         })?;
         let (kernel, pools) = (Some(kernel), Mutex::new(Vec::new()));
-        let eal = eal.inner().clone();
-        Ok(Self { port_id: u16::MAX, name, is_virtual: true, kernel, arguments, pools, eal })
+        let (lost, eal) = (Lost::default(), eal.inner().clone());
+        Ok(Self { port_id: u16::MAX, name, is_virtual: true, kernel, arguments, lost, pools, eal })
     }
 
     pub(super) fn port_id(&self) -> u16 {

@@ -160,6 +160,7 @@ pub(super) fn start(
         }
     };
 
+    multicast(device);
     let steering = steer.map_or(Steering::None, |steer| {
         steering(device, &steer, config.rx_queues, choice.by_port.then_some(info.reta_size))
     });
@@ -291,6 +292,18 @@ fn promiscuous(port: u16, wanted: bool) -> Result<bool, Errno> {
         // Drivers without addresses receive everything anyway.
         Err(Errno::NOTSUP) => Ok(false),
         Err(errno) => Err(errno),
+    }
+}
+
+/// Neighbours ask for an IPv6 address by a group of its own, which cards do not let through by themselves.
+fn multicast(device: &DeviceHandle) {
+    // SAFETY: the port is started and its control functions are ours.
+    match Errno::check(unsafe { sys::rte_eth_allmulticast_enable(device.port_id()) }) {
+        Ok(()) | Err(Errno::NOTSUP) => {}
+        Err(errno) => tracing::warn!(
+            device = device.name(), %errno,
+            "the device does not turn on multicast: over IPv6, neighbours may not find the port"
+        ),
     }
 }
 

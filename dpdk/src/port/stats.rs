@@ -1,6 +1,7 @@
 //! What can be asked of a port at any time.
 
 use core::mem::MaybeUninit;
+use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use pascaline_dpdk_sys as sys;
@@ -17,7 +18,8 @@ pub struct Link {
     pub mbps: Option<u32>,
 }
 
-/// A port's counters since it was opened, as kept by device and driver. Not every driver keeps all.
+/// A port's counters since it was opened, as kept by device and driver, and what its queues lost. Not every
+/// driver keeps all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Packets received.
@@ -28,7 +30,7 @@ pub struct Stats {
     pub rx_missed: u64,
     /// Packets that arrived broken.
     pub rx_errors: u64,
-    /// Times there was no packet in the pool to receive into: the pool is too small.
+    /// Times there was no packet in the pool to receive into, or none with room: the pool is too small.
     pub rx_no_buffer: u64,
     /// Packets sent.
     pub tx_packets: u64,
@@ -74,10 +76,10 @@ impl PortStats {
             rx_bytes: raw.ibytes,
             rx_missed: raw.imissed,
             rx_errors: raw.ierrors,
-            rx_no_buffer: raw.rx_nombuf,
+            rx_no_buffer: raw.rx_nombuf + self.device.lost.received.load(Relaxed),
             tx_packets: raw.opackets,
             tx_bytes: raw.obytes,
-            tx_errors: raw.oerrors,
+            tx_errors: raw.oerrors + self.device.lost.sent.load(Relaxed),
         })
     }
 

@@ -3,6 +3,7 @@
 use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
+use core::sync::atomic::Ordering::Relaxed;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -32,7 +33,6 @@ pub struct RxQueue {
     port_id: u16,
     queue_id: u16,
     copied: u64,
-    copy_failed: u64,
     pool: Mempool,
     /// None of DPDK's queues: an interface of the kernel's.
     kernel: Option<Box<Reader>>,
@@ -46,17 +46,7 @@ pub struct RxQueue {
 impl RxQueue {
     pub(crate) fn new(running: Arc<Running>, queue_id: u16, pool: Mempool) -> Self {
         let port_id = running.port_id();
-        Self {
-            port_id,
-            queue_id,
-            copied: 0,
-            copy_failed: 0,
-            pool,
-            kernel: None,
-            hook: None,
-            running,
-            _single: PhantomData,
-        }
+        Self { port_id, queue_id, copied: 0, pool, kernel: None, hook: None, running, _single: PhantomData }
     }
 
     /// The same, but of an interface of the kernel's.
@@ -74,7 +64,8 @@ impl RxQueue {
     /// number.
     ///
     /// Every packet has one owner and one segment, with its VLAN tag in place. If a driver delivers
-    /// otherwise, each such packet costs a copy; see [`copied`](Self::copied).
+    /// otherwise, each such packet costs a copy; see [`copied`](Self::copied). What cannot be copied is lost,
+    /// and counts in [`Stats::rx_no_buffer`](crate::port::Stats::rx_no_buffer).
     #[inline]
     pub fn rx<const N: usize>(&mut self, out: &mut ArrayVec<Mbuf, N>) -> usize {
         if let Some(reader) = &mut self.kernel {
@@ -104,36 +95,10 @@ impl RxQueue {
         kept
     }
 
-    /// Discards received packets unread, at most [`MAX_BURST`], including those that [`rx`](Self::rx) would
-    /// copy. Returns their number.
-    pub fn discard(&mut self) -> usize {
-        if let Some(reader) = &mut self.kernel {
-            return reader.rx(&mut ArrayVec::<Mbuf, MAX_BURST>::new());
-        }
-        let mut burst = [core::ptr::null_mut::<sys::rte_mbuf>(); MAX_BURST];
-        let mut odd = 0;
-        // SAFETY: as in `rx`: the port is started and the queue exclusively borrowed; there is room for
-        // MAX_BURST packets. Those received are ours, whatever they look like, and are given up.
-        unsafe {
-            #[allow(clippy::cast_possible_truncation, reason = "far fewer")]
-            let room = MAX_BURST as u16;
-            let got = sys::psc_rx_burst(self.port_id, self.queue_id, burst.as_mut_ptr(), room, &raw mut odd);
-            sys::rte_pktmbuf_free_bulk(burst.as_mut_ptr(), u32::from(got));
-            usize::from(got)
-        }
-    }
-
     /// Packets that were copied, since a driver delivered them shared or in several segments.
     #[must_use]
     pub fn copied(&self) -> u64 {
         self.copied
-    }
-
-    /// Packets that were dropped, since no single buffer could take them: the pool was empty, its packets too
-    /// small, or no room was left for the VLAN tag.
-    #[must_use]
-    pub fn copy_failed(&self) -> u64 {
-        self.copy_failed
     }
 
     /// Its number.
@@ -193,7 +158,9 @@ impl RxQueue {
             }
             done
         });
-        self.copy_failed += u64::from(tagged.is_none());
+        if tagged.is_none() {
+            self.running.lost().received.fetch_add(1, Relaxed);
+        }
         tagged
     }
 

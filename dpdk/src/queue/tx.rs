@@ -3,6 +3,7 @@
 use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
+use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
@@ -39,7 +40,6 @@ pub struct TxQueue {
     /// The device takes packets of several segments.
     multi_segment: bool,
     copied: u64,
-    copy_failed: u64,
     /// None of DPDK's queues: an interface of the kernel's.
     kernel: Option<Box<Writer>>,
     running: Arc<Running>,
@@ -51,7 +51,7 @@ impl TxQueue {
     pub(crate) fn new(running: Arc<Running>, queue_id: u16, multi_segment: bool) -> Self {
         let port_id = running.port_id();
         let (kernel, _single) = (None, PhantomData);
-        Self { port_id, queue_id, multi_segment, copied: 0, copy_failed: 0, kernel, running, _single }
+        Self { port_id, queue_id, multi_segment, copied: 0, kernel, running, _single }
     }
 
     /// The same, but of an interface of the kernel's.
@@ -114,12 +114,6 @@ impl TxQueue {
         self.copied
     }
 
-    /// Packets that were dropped, since the first segment had no room for the copy.
-    #[must_use]
-    pub fn copy_failed(&self) -> u64 {
-        self.copy_failed
-    }
-
     /// Its number.
     #[must_use]
     pub fn id(&self) -> u16 {
@@ -127,7 +121,7 @@ impl TxQueue {
     }
 
     /// For devices without `Caps::tx_multi_segment`: several of these drivers would send only the first
-    /// segment and report success.
+    /// segment and report success. What has no room for the others is lost.
     fn join_segments<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>) {
         frames.retain(|frame| {
             if frame.segments() == 1 {
@@ -137,7 +131,9 @@ impl TxQueue {
             // tail is let go. Nothing is done if the first segment has too little room.
             let joined = unsafe { sys::psc_mbuf_linearize(frame.as_raw()) } == 0;
             self.copied += u64::from(joined);
-            self.copy_failed += u64::from(!joined);
+            if !joined {
+                self.running.lost().sent.fetch_add(1, Relaxed);
+            }
             joined
         });
     }

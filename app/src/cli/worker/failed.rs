@@ -95,6 +95,7 @@ impl From<&DpdkJoinError> for Failed {
             | DpdkJoinError::Open(_)
             | DpdkJoinError::Start(_)
             | DpdkJoinError::Mac(_)
+            | DpdkJoinError::Interrupted
             | DpdkJoinError::Unreachable { .. } => (None, FAILED),
         };
         Self::to_join(error, failure, status)

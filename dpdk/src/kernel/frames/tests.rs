@@ -20,7 +20,7 @@ fn what_is_joined_says_how_to_cut_it() {
     let Said::Long(cut) = said(*prefix, &frame) else { panic!("{prefix:?}") };
     assert_eq!((cut.headers, cut.size), (HEADERS, 1000));
     let mut last = headers.to_vec();
-    retell(&mut last, cut, 5000, &frame[HEADERS + 5000..], true);
+    retell(&mut last, cut, 5000, &frame[HEADERS + 5000..], (true, false));
     assert_eq!(last[16..20], [1, 172, 0, 12], "its length is 28 + 400, its number 7 + 5");
     assert_eq!(super::folded(sum(&last[14..34])), 0xffff);
     assert!(joined(&ipv4(1000), 65_530, 1000).is_none(), "longer than IP allows");
@@ -38,12 +38,35 @@ fn only_datagrams_of_one_way_are_joined() {
         other[at] ^= 1;
         assert!(!same_way(&one, &other), "another {what}");
     }
-    for (at, what) in [(12, "protocol"), (14, "options"), (23, "transport"), (20, "fragment")] {
+    for (at, what) in
+        [(12, "protocol"), (14, "options"), (23, "transport"), (20, "fragment"), (41, "checksum")]
+    {
         let mut other = one.clone();
         other[at] ^= 0x21;
         assert!(!can_join(&other, 1000), "{what}");
     }
     assert!(!can_join(&one[..41], 1000));
+    let mut other = one.clone();
+    other[20] = 0;
+    assert!(!can_join(&other, 1000), "its number may tell whose fragment is whose");
+}
+
+/// What is for others has its checksum when it goes on.
+#[test]
+fn over_ipv4_each_datagram_for_others_has_its_checksum() {
+    let mut long = ipv4(2500);
+    let pseudo = sum(&long[26..34]) + 17 + 2508;
+    long[40..42].copy_from_slice(&super::folded(pseudo).to_be_bytes());
+    let payload: Vec<u8> = (0..251).cycle().take(2500).collect();
+    let prefix = [1, 5, 0, 0, 232, 3, 34, 0, 6, 0];
+    let Said::Long(cut) = said(prefix, &[long.clone(), payload.clone()].concat()) else { panic!() };
+    for (offset, piece) in [(0, &payload[..1000]), (2000, &payload[2000..])] {
+        let mut headers = long.clone();
+        retell(&mut headers, cut, offset, piece, (offset == 2000, true));
+        let pseudo = sum(&headers[26..34]) + 17 + 8 + piece.len() as u64;
+        assert_eq!(super::folded(pseudo + sum(&headers[34..]) + sum(piece)), 0xffff, "at {offset}");
+        assert!(!can_join(&headers, piece.len()), "it stays as it is");
+    }
 }
 
 /// Over IPv6 there is always a checksum: each datagram gets its own.
@@ -69,7 +92,7 @@ fn over_ipv6_each_datagram_has_its_checksum() {
     let Said::Long(cut) = said(prefix, &[long.clone(), payload.clone()].concat()) else { panic!() };
     for (offset, piece) in [(0, &payload[..1000]), (2000, &payload[2000..])] {
         let mut headers = long.clone();
-        retell(&mut headers, cut, offset, piece, offset == 2000);
+        retell(&mut headers, cut, offset, piece, (offset == 2000, false));
         let length = 8 + piece.len() as u64;
         let pseudo = sum(&headers[22..54]) + 17 + length;
         assert_eq!(super::folded(pseudo + sum(&headers[54..]) + sum(piece)), 0xffff, "at {offset}");
@@ -86,6 +109,26 @@ fn a_missing_checksum_is_finished() {
     finish(&mut frame, 34, 40);
     assert_eq!(super::folded(pseudo + sum(&frame[34..])), 0xffff);
     finish(&mut frame, 34, 4000);
+}
+
+#[test]
+fn the_checksum_of_sctp_is_its_own() {
+    assert_eq!(super::crc32c(b"123456789"), 0xe306_9283, "of the polynomial's authors");
+    let mut frame = vec![2; 34];
+    frame.extend([0, 1, 0, 2, 0, 0, 0, 3, 9, 9, 9, 9, 5, 6, 7]);
+    finish(&mut frame, 34, 42);
+    let sum = frame[42..46].to_vec();
+    frame[42..46].fill(0);
+    assert_eq!(sum, super::crc32c(&frame[34..]).to_le_bytes());
+    finish(&mut frame[..44], 34, 42);
+}
+
+#[test]
+fn a_part_of_a_packet_is_known() {
+    let mut frame = ipv4(100);
+    assert!(super::lacks_its_end(&frame));
+    frame.extend([0; 100]);
+    assert!(!super::lacks_its_end(&frame) && super::lacks_its_end(&frame[..141]));
 }
 
 /// A long TCP segment becomes segments with numbers, flags and checksums of their own.
@@ -106,11 +149,17 @@ fn tcp_is_cut_into_segments() {
     prefix[6..8].copy_from_slice(&34_u16.to_ne_bytes());
     let Said::Long(cut) = said(prefix, &[long.clone(), payload.clone()].concat()) else { panic!() };
     assert_eq!((cut.headers, cut.size), (66, 1400));
+    // A card that has joined segments does not say where the header is, nor leave the pseudo header's sum.
+    let mut by_card = [prefix[0] & !1, prefix[1], 0, 0, prefix[4], prefix[5], 0, 0, 0, 0];
+    assert_eq!(said(by_card, &[long.clone(), payload.clone()].concat()), Said::Long(cut));
+    by_card[6] = 14;
+    assert_eq!(said(by_card, &[long.clone(), payload.clone()].concat()), Said::Other);
+    long[50..52].fill(7);
     for (offset, end, number, flags) in
         [(0, 1400, 0xffff_ff9c_u32, 0x90), (1400, 2800, 1300, 0x10), (2800, 3000, 2700, 0x19)]
     {
         let (mut headers, piece) = (long.clone(), &payload[offset..end]);
-        retell(&mut headers, cut, offset, piece, end == 3000);
+        retell(&mut headers, cut, offset, piece, (end == 3000, false));
         assert_eq!(headers[38..42], number.to_be_bytes(), "at {offset}");
         assert_eq!(headers[47], flags, "at {offset}");
         assert_eq!(super::word(&headers, 16).map(usize::from), Some(52 + piece.len()));
