@@ -15,7 +15,6 @@ use super::claim::{self, Claim};
 use super::cookie::Secret;
 use super::offer::{Offer, agreed};
 use super::rank::{Epochs, Former, Rank};
-use super::reply::ControlRequest;
 use super::server::{Presence, Serving};
 use super::spec::JobSpec;
 use super::uplink::Uplink;
@@ -267,13 +266,6 @@ impl JobRecord {
         }
         let above = self.uplink.as_ref().and_then(Uplink::granted);
         above.map_or_else(|| self.secret.base(self.spec.id, self.generations), |granted| granted.base)
-    }
-
-    /// The cookie for the sender of a request, in the present generation.
-    pub(super) fn cookie(&self, request: &ControlRequest) -> u64 {
-        let latest = self.ranks.get(usize::from(request.header.rank)).and_then(|rank| rank.latest);
-        let other = latest.map(|latest| latest.session).filter(|&session| session != request.control.session);
-        self.secret.cookie(request, self.epoch, other.unwrap_or(0))
     }
 
     /// What members have offered; only those `anew` that do not want to go on with an earlier generation.
