@@ -39,8 +39,8 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// `checkpoint` in [ps] or $STATE_DIRECTORY names a directory; else a worker is asked for the latest weights.
 /// A file that is damaged is an error.
 ///
-/// When it ends, with 0, it prints what it has done. Exit code 2: the configuration cannot be put to use; 1:
-/// something failed later.
+/// When it ends, it prints what it has done. Exit code 2: the configuration cannot be put to use; 1:
+/// something failed later, or a model could not be kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pascaline ps -c conf/appliance.toml
@@ -80,14 +80,14 @@ pub(crate) fn run(args: &PsArgs) -> anyhow::Result<ExitCode> {
         .transpose()?;
     process.serve(&stop)?;
     drop(pages);
-    process.asynchronous.flush()?;
+    let kept = process.asynchronous.flush();
     let report = process.snapshot().report();
     if args.json {
         println!("{report}");
     } else {
         print!("{}", lines(&report));
     }
-    Ok(ExitCode::SUCCESS)
+    kept.map(|()| ExitCode::SUCCESS)
 }
 
 fn pages(published: &Published, stop: &Arc<AtomicBool>) -> Pages {
