@@ -145,6 +145,12 @@ pub(super) struct JobRecord {
 
 impl JobRecord {
     pub(super) fn new(spec: JobSpec, secret: Secret, epoch: u8, formed: bool, now: Duration) -> Self {
+        let ranks = vec![Rank::default(); usize::from(spec.fan_in)];
+        Self { ranks, ..Self::bare(spec, secret, epoch, formed, now) }
+    }
+
+    /// Without ranks, which may take much memory: enough to answer somebody who will not be a member.
+    pub(super) fn bare(spec: JobSpec, secret: Secret, epoch: u8, formed: bool, now: Duration) -> Self {
         // Jobs that are made again begin with another number each time, by the epoch and the time.
         let generations = u64::from(epoch) ^ u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) << 8;
         let session = secret.session(spec.id, generations, 0);
@@ -159,7 +165,7 @@ impl JobRecord {
             workers: 0,
             phase: Phase::Forming,
             base: None,
-            ranks: vec![Rank::default(); usize::from(spec.fan_in)],
+            ranks: Vec::new(),
             threshold: spec.threshold,
             halted: false,
             unresumable: Epochs::default(),
