@@ -39,6 +39,7 @@ mod spec;
 mod state;
 mod subtree;
 mod table;
+mod terms;
 mod uplink;
 
 use core::time::Duration;

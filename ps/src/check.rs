@@ -24,17 +24,13 @@ pub(crate) fn membership(params: &JobParams, header: &Header) -> Result<(), Reje
     Ok(())
 }
 
-/// Whether the job takes elements of this type and operation and a payload of this length; if so, what
-/// combines them.
+/// Whether the job takes a payload of this length; if so, what combines its elements.
 pub(crate) fn elements(
     params: &JobParams,
     kernels: &Kernels,
     element: Element,
     payload: &[u8],
 ) -> Result<Combiner, Rejection> {
-    if let Some(admitted) = params.element {
-        same_element(admitted, element)?;
-    }
     let longest = usize::from(params.payload_max);
     if payload.len() > longest {
         return Err(Rejection::payload(longest, payload.len()));

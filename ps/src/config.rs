@@ -103,8 +103,6 @@ pub struct JobParams {
     pub order: Order,
     /// The longest payload, in bytes.
     pub payload_max: u16,
-    /// The only element type and operation that is admitted; `None` for all that there are kernels for.
-    pub element: Option<Element>,
     /// The job's share of [`Config::capacity`].
     pub capacity: Capacity,
 }
@@ -120,7 +118,6 @@ impl JobParams {
             completion: Completion::All,
             order: Order::Arrival,
             payload_max: 8192,
-            element: None,
             capacity: Capacity { entries: 4096, bytes: 1 << 24 },
         }
     }
@@ -169,7 +166,7 @@ impl JobParams {
         if needed == 0 || needed > fan_in {
             return Err(SetJobError::Completion { needed, fan_in });
         }
-        let widest = self.element.unwrap_or(Element { dtype: DType::F16, op: Op::Sum });
+        let widest = Element { dtype: DType::F16, op: Op::Sum };
         let bytes = self.entry_bytes(widest, usize::from(self.payload_max));
         if bytes == 0 || capacity.entries == 0 || capacity.bytes < bytes {
             return Err(SetJobError::TooSmall { bytes });

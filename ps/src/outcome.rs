@@ -1,7 +1,7 @@
 //! What became of a packet.
 
-use pascaline_wire::control::{self, Action, Control, Status};
-use pascaline_wire::{Element, Flags, Header, Kind, Malformed, header};
+use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::{Element, Flags, Header, Kind, Malformed};
 
 /// What became of a packet: exactly one of these, and each is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,21 +149,6 @@ pub struct Answer {
     pub header: Header,
     /// The body, with the status and both values.
     pub control: Control,
-}
-
-impl Answer {
-    /// Bytes of an answer.
-    pub const LEN: usize = header::LEN + control::LEN;
-
-    /// The datagram.
-    #[must_use]
-    pub fn to_bytes(&self) -> [u8; Self::LEN] {
-        let mut bytes = [0; Self::LEN];
-        let (head, body) = bytes.split_at_mut(header::LEN);
-        head.copy_from_slice(&self.header.to_bytes());
-        body.copy_from_slice(&self.control.to_bytes());
-        bytes
-    }
 }
 
 /// A reason with the value that would have been right and the one received.

@@ -59,10 +59,4 @@ impl Estimator {
             .map_or(self.initial, |smoothed| smoothed.saturating_add(self.variation.saturating_mul(4)));
         base.max(self.floor).saturating_mul(1 << tries.min(16)).min(self.ceiling)
     }
-
-    /// The smoothed completion time, once there is a sample.
-    #[must_use]
-    pub const fn smoothed(&self) -> Option<Duration> {
-        self.smoothed
-    }
 }

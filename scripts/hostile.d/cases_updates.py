@@ -11,7 +11,7 @@ import cluster
 import frames as f
 from cases_noise import REFUSED
 from cluster import FLOATS, Cluster
-from frames import Header
+from frames import Body, Header
 from scene import Case, Scene
 
 _LARGE = 3.4e38
@@ -50,6 +50,15 @@ def _forged_acks(scene: Scene) -> list[bytes]:
     return found
 
 
+def _forged_serves(scene: Scene) -> list[bytes]:
+    """Serves in the server's name, of guessed sessions, to have its packets sent to the attacker."""
+    way = scene.way(source=beds.SERVER_ADDRESS, port=beds.SERVER_PORT)
+    header = Header(job=beds.ASYNCHRONOUS, rank=0xFFFF, fan_in=0)
+    sessions = [scene.random.getrandbits(64) for _ in range(400)]
+    bodies = [Body(f.SERVE, session=session, payload=0, window=0) for session in sessions]
+    return [way.frame(f.control(header, body)) for body in bodies]
+
+
 def _are_not_believed(scene: Scene) -> list[str]:
     assert isinstance(scene.cluster, Cluster)
     believed = _EVIL in scene.cluster.weights()
@@ -78,5 +87,13 @@ CASES = [
         prepare=cluster.prepared,
         judge=_are_not_believed,
         rate=2000.0,
+    ),
+    Case(
+        "serves-forged",
+        "Serves in the parameter server's name, without a proof",
+        _forged_serves,
+        ("answered", "control_full", *REFUSED),
+        prepare=cluster.prepared,
+        judge=cluster.judged,
     ),
 ]

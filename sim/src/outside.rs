@@ -37,11 +37,25 @@ pub(crate) enum Away {
 #[derive(Debug)]
 struct Registration {
     order: Order,
+    /// The latest Serve's number, and whether its answer is still to come: no other is of any use.
+    number: u32,
+    awaited: bool,
+    /// What the appliance has given to be sent back.
+    cookie: u64,
     sent: u64,
     due: u64,
     patience: u64,
     hastened: bool,
     answered: Option<u64>,
+}
+
+impl Registration {
+    /// Sees to it that the next Serve comes soon, if an unknown packet has come and none is under way.
+    fn hasten(&mut self, now: u64) {
+        if self.hastened && !self.awaited {
+            self.due = self.due.min(self.sent + HASTE).max(now);
+        }
+    }
 }
 
 /// The server, its host, and what it knows of the appliance.
@@ -63,8 +77,11 @@ impl Outside {
     pub(crate) fn new(plan: &Plan, server: ServerPlan, number: usize) -> Self {
         let frames = HeapPool::new();
         let served = plan.jobs.iter().filter(|job| job.policy.server);
-        let registration =
-            |order| Registration { order, sent: 0, due: 0, patience: HASTE, hastened: false, answered: None };
+        let registration = |order| {
+            let (number, awaited, cookie, hastened) = (0, false, 0, false);
+            let (sent, due, patience, answered) = (0, 0, HASTE, None);
+            Registration { order, number, awaited, cookie, sent, due, patience, hastened, answered }
+        };
         Self {
             host: Host::new(number, plan.ports, plan.v6),
             server: Server::new(server, &frames, ServedJobs::default()),
@@ -91,6 +108,7 @@ impl Outside {
             self.session += 1;
             self.jobs.values_mut().for_each(|job| {
                 (job.due, job.patience, job.answered) = (now, HASTE, None);
+                (job.number, job.awaited, job.cookie) = (0, false, 0);
             });
         }
     }
@@ -110,7 +128,8 @@ impl Outside {
         if header.kind != Kind::Control {
             if self.server.is_unknown(&header) {
                 if let Some(job) = self.jobs.get_mut(&header.job) {
-                    (job.due, job.hastened) = (job.due.min(job.sent + HASTE).max(now), true);
+                    job.hastened = true;
+                    job.hasten(now);
                 }
                 return;
             }
@@ -120,13 +139,19 @@ impl Outside {
         }
         let Ok(answer) = Control::parse(body) else { return };
         let ours = answer.answers == Some(Action::Serve) && answer.session == self.session;
-        let Some(job) = self.jobs.get_mut(&header.job).filter(|_| ours && answer.status != Status::TooMany)
-        else {
+        let latest = |job: &&mut Registration| ours && job.awaited && job.number == header.psn;
+        let Some(job) = self.jobs.get_mut(&header.job).filter(latest) else { return };
+        job.awaited = false;
+        if answer.status == Status::Pending {
+            if core::mem::replace(&mut job.cookie, answer.cookie) != answer.cookie {
+                job.due = now;
+            }
+            return self.server.forget_job(header.job);
+        }
+        (job.answered, job.patience, job.due) = (Some(now), HASTE, job.sent + SERVE_EVERY);
+        job.hasten(now);
+        if answer.status == Status::TooMany {
             return;
-        };
-        (job.answered, job.patience) = (Some(now), HASTE);
-        if !job.hastened {
-            job.due = job.sent + SERVE_EVERY;
         }
         let order = job.order;
         let Header { job, fan_in, epoch, .. } = header;
@@ -146,13 +171,18 @@ impl Outside {
         let mut frames = Vec::new();
         if self.away.is_none() || sabotage == Sabotage::ServeForTheDead {
             for (&job, registration) in self.jobs.iter_mut().filter(|(_, job)| job.due <= now) {
-                (registration.sent, registration.hastened) = (now, false);
+                (registration.sent, registration.hastened, registration.awaited) = (now, false, true);
+                registration.number += 1;
                 registration.due = now + registration.patience;
                 registration.patience = (registration.patience * 2).min(SERVE_EVERY);
-                let header =
-                    Header { rank: SERVER_RANK, ..Header::about(Kind::Control, Element::F32_SUM, job, 0) };
-                let serve = Control::request(Action::Serve, self.session).to_bytes();
-                frames.push(self.host.send(&header.to_bytes(), &serve));
+                let header = Header {
+                    rank: SERVER_RANK,
+                    psn: registration.number,
+                    ..Header::about(Kind::Control, Element::F32_SUM, job, 0)
+                };
+                let cookie = registration.cookie;
+                let serve = Control { cookie, ..Control::request(Action::Serve, self.session) };
+                frames.push(self.host.send(&header.to_bytes(), &serve.to_bytes()));
             }
         }
         if self.away.is_some() {
@@ -161,6 +191,7 @@ impl Outside {
         let late = |at: &mut u64| *at + LAPSE <= now;
         for (&job, registration) in &mut self.jobs {
             if registration.answered.take_if(late).is_some() {
+                registration.awaited = false;
                 self.server.forget_job(job);
             }
         }

@@ -260,7 +260,7 @@ pub struct Control {
     /// In refusals: the value that was received. In a Join: the [`generation`] that an Ack has told the
     /// worker, or [`ASK`] if none has yet; 0 for a Join that counts in any.
     pub got: u32,
-    /// In a Join: what the latest Ack has given, or 0. In the Ack to a Join: the cookie for its sender.
+    /// In Join and Serve: what the latest Ack has given, or 0. In the Ack to them: the sender's cookie.
     pub cookie: u64,
     /// In Join and Leave: the sender's oldest PSN without a result. In the Ack to a Join: the first PSN of a
     /// generation that is not resumed.

@@ -15,8 +15,9 @@ use super::checkpoints::Checkpoints;
 use super::snapshot::{Ages, AsyncSnapshot, ClusterSnapshot};
 use pascaline_pipelines::jobs::ServedJob;
 
-/// How long a model that no file keeps waits for workers. Those of an appliance that starts again are back
-/// sooner, or have given up by then; whoever comes later begins anew.
+/// How long a cluster waits for workers, and its model if no file keeps that. Those of an appliance that
+/// starts again are back sooner, or have given up by then; whoever comes later begins anew, or with what is
+/// kept.
 const VACANT: Duration = Duration::from_secs(10);
 
 /// Nanoseconds since 1970.
@@ -98,10 +99,11 @@ impl AsyncLoop {
         }
     }
 
-    /// Nobody is in a job (now): its model waits for those who come, for a while if no file keeps it.
+    /// Nobody is in a job (now): it waits for those who come, for a while. Then it is none of the clusters
+    /// whose models are to be equally old.
     pub(super) fn await_job(&mut self, now: Duration, job: u16) {
         let since = *self.vacant.entry(job).or_insert(now);
-        if self.checkpoints.is_none() && now.saturating_sub(since) >= VACANT {
+        if now.saturating_sub(since) >= VACANT {
             self.remove_job(job);
         }
     }
@@ -184,10 +186,9 @@ impl AsyncLoop {
 
     /// Writes out what the log still holds back, and what models have come to.
     pub(super) fn flush(&mut self) -> anyhow::Result<()> {
-        if let Some(checkpoints) = &mut self.checkpoints {
-            checkpoints.finish(&self.server);
-        }
-        self.log.as_mut().map_or(Ok(()), std::io::Write::flush).context("writing the log of updates")
+        let kept = self.checkpoints.as_mut().map_or(Ok(()), |checkpoints| checkpoints.finish(&self.server));
+        self.log.as_mut().map_or(Ok(()), std::io::Write::flush).context("writing the log of updates")?;
+        kept
     }
 }
 

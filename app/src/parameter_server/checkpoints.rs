@@ -1,16 +1,16 @@
 //! Models of asynchronous jobs on disk: `job-ID.model` in a directory, a file for each.
 //!
 //! A file is written beside its place and renamed into it, so that there is a whole one at any time; at most
-//! once a second for each job, by a thread of its own, so that nobody waits for a disk. A model of another
-//! length does not take the place of the one before, which gets another name.
+//! once a second for each job, by a thread of its own, so that nobody waits for a disk. What cannot be
+//! written waits until it can, or until a later model of the job takes its place. A model of another length
+//! does not take the place of the one before, which gets another name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,8 +22,6 @@ use tracing::{info, warn};
 const INTERVAL: Duration = Duration::from_secs(1);
 /// No file is longer: a model and its average, each of one packet.
 const LONGEST: u64 = 1 << 18;
-/// Models that may wait for the disk; what is more is written a second later.
-const WAITING: usize = 64;
 /// Models of a job that have had another length, each in a file of its own.
 const MOST_ASIDE: u32 = 99;
 
@@ -31,9 +29,10 @@ const MOST_ASIDE: u32 = 99;
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     directory: PathBuf,
-    writer: Option<(SyncSender<Kept>, JoinHandle<()>)>,
-    /// The floats and the version of each job's file.
-    written: BTreeMap<u16, (usize, u64)>,
+    queue: Arc<Queue>,
+    writer: Option<JoinHandle<()>>,
+    /// The floats and the version of each job's file, or of what waits to become it.
+    handed: BTreeMap<u16, (usize, u64)>,
     due: Duration,
     counts: Arc<Counts>,
 }
@@ -43,6 +42,71 @@ pub(super) struct Checkpoints {
 pub(super) struct Counts {
     pub(super) written: AtomicU64,
     pub(super) failed: AtomicU64,
+}
+
+/// Models on their way to the disk.
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// One of each job, and those of other lengths that come after it.
+    models: VecDeque<Kept>,
+    /// Nothing more comes.
+    over: bool,
+    /// Why the last one was not written.
+    error: Option<io::Error>,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the next model; `failed` is how many have failed one after another. None if there is nothing
+    /// more to do.
+    fn next(&self, failed: &mut usize) -> Option<Kept> {
+        let mut waiting = self.lock();
+        loop {
+            if *failed > 0 && *failed >= waiting.models.len() {
+                if waiting.over {
+                    return None;
+                }
+                // All that there are. There may be room again later.
+                *failed = 0;
+                let waited = self.changed.wait_timeout(waiting, INTERVAL);
+                waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            match waiting.models.pop_front() {
+                None if !waiting.over => {
+                    waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                }
+                next => return next,
+            }
+        }
+    }
+}
+
+impl Waiting {
+    /// Adds a model, in place of an earlier one that is as long.
+    fn add(&mut self, kept: Kept) {
+        match self.models.iter_mut().rfind(|model| model.job == kept.job) {
+            Some(last) if last.weights.len() == kept.weights.len() => *last = kept,
+            _ => self.models.push_back(kept),
+        }
+    }
+
+    /// Takes back a model that was not written, unless there is a later one that is as long.
+    fn take_back(&mut self, kept: Kept) {
+        match self.models.iter().position(|model| model.job == kept.job) {
+            Some(at) if self.models[at].weights.len() == kept.weights.len() => {}
+            Some(at) => self.models.insert(at, kept),
+            None => self.models.push_back(kept),
+        }
+    }
 }
 
 impl Checkpoints {
@@ -59,14 +123,14 @@ impl Checkpoints {
         File::create(&probe)
             .and_then(|_| fs::remove_file(&probe))
             .with_context(|| format!("cannot write in {}", directory.display()))?;
-        let (sender, receiver) = sync_channel(WAITING);
-        let counts = Arc::new(Counts::default());
-        let (there, counted) = (directory.to_owned(), Arc::clone(&counts));
+        let (queue, counts) = (Arc::new(Queue::default()), Arc::new(Counts::default()));
+        let (there, waiting, counted) = (directory.to_owned(), Arc::clone(&queue), Arc::clone(&counts));
         let thread = std::thread::Builder::new().name("checkpoints".to_owned());
-        let thread = thread.spawn(move || write_all(&there, &receiver, &counted));
-        let writer = Some((sender, thread.context("cannot start a thread")?));
-        let written = models.iter().map(|kept| (kept.job, state(kept))).collect();
-        Ok((Self { directory: directory.to_owned(), writer, written, due: Duration::ZERO, counts }, models))
+        let thread = thread.spawn(move || write_all(&there, &waiting, &counted));
+        let writer = Some(thread.context("cannot start a thread")?);
+        let handed = models.iter().map(|kept| (kept.job, state(kept))).collect();
+        let (directory, due) = (directory.to_owned(), Duration::ZERO);
+        Ok((Self { directory, queue, writer, handed, due, counts }, models))
     }
 
     /// Keeps what has changed, if it is time.
@@ -79,27 +143,42 @@ impl Checkpoints {
 
     /// Keeps what has changed, whenever the last time was.
     pub(super) fn keep_now(&mut self, server: &AsyncServer) {
-        let Some((sender, _)) = &self.writer else { return };
+        if self.writer.is_none() {
+            return;
+        }
         for (job, cluster) in server.clusters() {
             let floats = server.weights(job).map_or(0, <[f32]>::len);
             let state = (floats, cluster.version());
-            if self.written.get(&job) != Some(&state)
+            if self.handed.get(&job) != Some(&state)
                 && let Some(kept) = server.keep(job)
-                && sender.try_send(kept).is_ok()
             {
-                self.written.insert(job, state);
+                self.queue.lock().add(kept);
+                self.handed.insert(job, state);
             }
         }
+        self.queue.changed.notify_one();
     }
 
     /// Keeps what has changed, and waits until it is written.
-    pub(super) fn finish(&mut self, server: &AsyncServer) {
+    ///
+    /// # Errors
+    /// Something cannot be written.
+    pub(super) fn finish(&mut self, server: &AsyncServer) -> anyhow::Result<()> {
         self.keep_now(server);
-        if let Some((sender, thread)) = self.writer.take() {
-            drop(sender);
-            let _ = thread.join();
-            info!(directory = %self.directory.display(), "models are kept");
+        let Some(thread) = self.writer.take() else { return Ok(()) };
+        self.queue.lock().over = true;
+        self.queue.changed.notify_one();
+        let _ = thread.join();
+        let directory = self.directory.display();
+        let mut waiting = self.queue.lock();
+        if waiting.models.is_empty() {
+            info!(%directory, "models are kept");
+            return Ok(());
         }
+        let jobs: Vec<u16> = waiting.models.iter().map(|kept| kept.job).collect();
+        let lost = format!("the latest models of jobs {jobs:?} are not kept in {directory}");
+        Err(waiting.error.take().map_or_else(|| anyhow::anyhow!("the writer has died"), Into::into))
+            .context(lost)
     }
 
     pub(super) fn counts(&self) -> (u64, u64) {
@@ -132,19 +211,27 @@ fn read(file: &Path, job: u16) -> anyhow::Result<Option<Kept>> {
     Ok(Some(kept))
 }
 
-fn write_all(directory: &Path, models: &Receiver<Kept>, counts: &Counts) {
-    let mut failing = false;
-    while let Ok(kept) = models.recv() {
+fn write_all(directory: &Path, queue: &Queue, counts: &Counts) {
+    let (mut failed, mut told) = (0, false);
+    while let Some(kept) = queue.next(&mut failed) {
+        let job = kept.job;
         match write(directory, &kept) {
             Ok(()) => {
                 counts.written.fetch_add(1, Ordering::Relaxed);
-                failing = false;
+                failed = 0;
+                if core::mem::replace(&mut told, false) {
+                    info!(job, directory = %directory.display(), "a model is kept again");
+                }
             }
             Err(error) => {
                 counts.failed.fetch_add(1, Ordering::Relaxed);
-                if !core::mem::replace(&mut failing, true) {
-                    warn!(job = kept.job, directory = %directory.display(), %error, "a model is not kept");
+                failed += 1;
+                if !core::mem::replace(&mut told, true) {
+                    warn!(job, directory = %directory.display(), %error, "a model is not kept yet");
                 }
+                let mut waiting = queue.lock();
+                waiting.take_back(kept);
+                waiting.error = Some(error);
             }
         }
     }
@@ -183,3 +270,6 @@ fn spare(place: &Path, kept: &Kept) -> io::Result<()> {
     warn!(job, floats, aside = %aside.display(), "the model before had another length: it has this name now");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pascaline_pipelines::Mode;
@@ -39,8 +39,8 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// `checkpoint` in [ps] or $STATE_DIRECTORY names a directory; else a worker is asked for the latest weights.
 /// A file that is damaged is an error.
 ///
-/// When it ends, with 0, it prints what it has done. Exit code 2: the configuration cannot be put to use; 1:
-/// something failed later.
+/// When it ends, it prints what it has done. Exit code 2: the configuration cannot be put to use; 1:
+/// something failed later, or a model could not be kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pascaline ps -c conf/appliance.toml
@@ -80,14 +80,14 @@ pub(crate) fn run(args: &PsArgs) -> anyhow::Result<ExitCode> {
         .transpose()?;
     process.serve(&stop)?;
     drop(pages);
-    process.asynchronous.flush()?;
+    let kept = process.asynchronous.flush();
     let report = process.snapshot().report();
     if args.json {
         println!("{report}");
     } else {
         print!("{}", lines(&report));
     }
-    Ok(ExitCode::SUCCESS)
+    kept.map(|()| ExitCode::SUCCESS)
 }
 
 fn pages(published: &Published, stop: &Arc<AtomicBool>) -> Pages {
@@ -159,9 +159,11 @@ impl Process {
             let message = format!("cannot receive at {address}: {error}");
             config.error(mode, message, "give an address of this host and a free UDP port (`ss -lunp`)")
         })?;
-        let session = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos());
+        let mut session = [0; 8];
+        getrandom::fill(&mut session)
+            .map_err(|error| anyhow::anyhow!("the system has no random numbers: {error}"))?;
         let registrar = Registrar::new(
-            u64::try_from(session).unwrap_or(u64::MAX),
+            u64::from_ne_bytes(session),
             served().map(|job| (job.id, job.policy.order)),
             admission.map(|admission| admission.jobs.clone()),
             jobs,
@@ -282,10 +284,13 @@ impl Counts {
     fn note(&mut self, now: Duration, answer: Answer, server: &mut ServerLoop, asynchronous: &mut AsyncLoop) {
         match answer {
             Answer::Serve(job) if asynchronous.is_for(job.job) => asynchronous.set_job(&job),
-            Answer::NotYet(job) if asynchronous.is_for(job) => asynchronous.await_job(now, job),
+            Answer::NotYet(job) | Answer::Unproven(job) if asynchronous.is_for(job) => {
+                asynchronous.await_job(now, job);
+            }
             Answer::Nothing(job) if asynchronous.is_for(job) => asynchronous.remove_job(job),
             Answer::Serve(job) => server.set_job(&job),
-            Answer::Nothing(job) => server.remove_job(job),
+            // The appliance has gone on with another.
+            Answer::Nothing(job) | Answer::Unproven(job) => server.remove_job(job),
             Answer::NotYet(job) => server.await_job(job),
             Answer::Later => {}
             Answer::Stray => {

@@ -36,6 +36,8 @@ pub(super) enum Answer {
     Nothing(u16),
     /// Nothing new: the appliance had no time.
     Later,
+    /// The appliance has another session for this server, and wants to know that it is not a stranger's.
+    Unproven(u16),
     /// Not an answer to this server.
     Stray,
 }
@@ -43,6 +45,12 @@ pub(super) enum Answer {
 #[derive(Debug)]
 struct Registration {
     order: Order,
+    /// The latest Serve's number. No answer but its own, and that once, is of any use: others tell of a time
+    /// before, perhaps of a generation that is over.
+    number: u32,
+    awaited: bool,
+    /// What the appliance has given to be sent back.
+    cookie: u64,
     sent: Option<Duration>,
     due: Duration,
     /// How long the next answer is waited for.
@@ -61,6 +69,8 @@ struct Registration {
 #[derive(Debug)]
 pub(super) struct Registrar {
     session: u64,
+    /// Of the latest Serve of all jobs: none is used twice, also if a job is given up and comes again.
+    number: u32,
     jobs: BTreeMap<u16, Registration>,
     admission: Option<RangeInclusive<u16>>,
     /// How many jobs there may be.
@@ -77,12 +87,15 @@ impl Registrar {
     ) -> Self {
         let jobs =
             jobs.into_iter().map(|(job, order)| (job, Registration::new(order, Duration::ZERO, false)));
-        Self { session, jobs: jobs.collect(), admission, most }
+        Self { session, number: 0, jobs: jobs.collect(), admission, most }
     }
 
     /// The next Serve that is due, if there is one.
     pub(super) fn poll(&mut self, now: Duration) -> Option<[u8; LEN]> {
         let (&job, registration) = self.jobs.iter_mut().find(|(_, registration)| registration.due <= now)?;
+        self.number = self.number.wrapping_add(1);
+        registration.number = self.number;
+        registration.awaited = true;
         registration.sent = Some(now);
         registration.due = now.saturating_add(registration.patience);
         registration.patience = (registration.patience * 2).min(INTERVAL);
@@ -93,7 +106,7 @@ impl Registrar {
             element: Element::F32_SUM,
             job,
             rank: control::SERVER_RANK,
-            psn: 0,
+            psn: registration.number,
             fan_in: 0,
             count: 0,
             priority: 0,
@@ -104,7 +117,8 @@ impl Registrar {
         let mut bytes = [0; LEN];
         let (head, body) = bytes.split_at_mut(header::LEN);
         head.copy_from_slice(&header.to_bytes());
-        body.copy_from_slice(&Control::request(Action::Serve, self.session).to_bytes());
+        let serve = Control { cookie: registration.cookie, ..Control::request(Action::Serve, self.session) };
+        body.copy_from_slice(&serve.to_bytes());
         Some(bytes)
     }
 
@@ -116,9 +130,8 @@ impl Registrar {
     /// A packet of a job or generation that is not served has come.
     pub(super) fn unknown(&mut self, now: Duration, job: u16) {
         if let Some(registration) = self.jobs.get_mut(&job) {
-            let soon = registration.sent.map_or(now, |sent| sent.saturating_add(HASTE).max(now));
-            registration.due = registration.due.min(soon);
             registration.hastened = true;
+            registration.hasten(now);
         } else if self.jobs.len() < self.most
             && self.admission.as_ref().is_some_and(|jobs| jobs.contains(&job))
         {
@@ -132,7 +145,7 @@ impl Registrar {
         let late = move |at: &mut Duration| at.saturating_add(LAPSE) <= now;
         self.jobs.iter_mut().filter_map(move |(&job, registration)| {
             registration.answered.take_if(late)?;
-            registration.status = None;
+            (registration.status, registration.awaited) = (None, false);
             Some(job)
         })
     }
@@ -141,12 +154,22 @@ impl Registrar {
     pub(super) fn answer(&mut self, now: Duration, header: &Header, control: &Control) -> Answer {
         let job = header.job;
         let ours = control.answers == Some(Action::Serve) && control.session == self.session;
-        let Some(registration) = self.jobs.get_mut(&job).filter(|_| ours) else { return Answer::Stray };
-        registration.answered = Some(now);
+        let is_latest = |it: &&mut Registration| ours && it.awaited && it.number == header.psn;
+        let Some(registration) = self.jobs.get_mut(&job).filter(is_latest) else { return Answer::Stray };
+        registration.awaited = false;
+        if control.status == Status::Pending {
+            // At once, but not over and over.
+            if core::mem::replace(&mut registration.cookie, control.cookie) != control.cookie {
+                registration.due = now;
+            }
+            return Answer::Unproven(job);
+        }
         registration.patience = HASTE;
-        if let Some(sent) = registration.sent.filter(|_| !registration.hastened) {
+        registration.answered = Some(now);
+        if let Some(sent) = registration.sent {
             registration.due = sent.saturating_add(INTERVAL);
         }
+        registration.hasten(now);
         if control.status == Status::TooMany {
             return Answer::Later;
         }
@@ -170,8 +193,19 @@ impl Registrar {
 
 impl Registration {
     const fn new(order: Order, due: Duration, admitted: bool) -> Self {
+        let (number, awaited, cookie, hastened) = (0, false, 0, false);
         let (sent, answered, status) = (None, None, None);
-        Self { order, sent, due, patience: HASTE, hastened: false, answered, status, admitted }
+        let patience = HASTE;
+        Self { order, number, awaited, cookie, sent, due, patience, hastened, answered, status, admitted }
+    }
+
+    /// Sees to it that the next Serve comes soon, if an unknown packet has come. What is under way is waited
+    /// for: its answer would be of no use any more.
+    fn hasten(&mut self, now: Duration) {
+        if self.hastened && !self.awaited {
+            let soon = self.sent.map_or(now, |sent| sent.saturating_add(HASTE).max(now));
+            self.due = self.due.min(soon);
+        }
     }
 
     /// What an Ack says that there is to serve.

@@ -80,6 +80,7 @@ pub(crate) struct Pair {
     pub(crate) hosts: Hosts,
     /// From the latest Serve.
     session: u64,
+    number: u32,
     /// What it has been told last, which it is told again whenever it asks.
     told: Option<(Header, Vec<u8>)>,
     _files: Files,
@@ -97,7 +98,7 @@ impl Pair {
         let appliance = UdpSocket::bind(hosts.appliance()).unwrap();
         appliance.set_read_timeout(Some(SOON)).unwrap();
         let process = Process::start(None, &["ps", "-c", config.to_str().unwrap(), "--json"]);
-        Self { process, appliance, hosts, session: 0, told: None, _files: files }
+        Self { process, appliance, hosts, session: 0, number: 0, told: None, _files: files }
     }
 
     /// The next datagram of the server that is not a Serve.
@@ -108,7 +109,7 @@ impl Pair {
                 return (header, body);
             }
             if let Some((header, body)) = &self.told {
-                self.send(header, body);
+                self.send(&Header { psn: self.number, ..*header }, body);
             }
         }
     }
@@ -124,7 +125,7 @@ impl Pair {
             let control = Control::parse(body).unwrap();
             assert_eq!((header.job, header.rank, header.epoch), (JOB, u16::MAX, 0));
             assert_eq!((control.action, control.answers), (Action::Serve, None));
-            self.session = control.session;
+            (self.session, self.number) = (control.session, header.psn);
         }
         (header, body.to_vec())
     }
@@ -141,17 +142,27 @@ impl Pair {
         self.acknowledge(epoch, Status::Ok);
     }
 
+    /// Whether another Serve waits to be read.
+    fn has_newer(&self) -> bool {
+        let mut start = [0; 2];
+        self.appliance.set_nonblocking(true).unwrap();
+        let next = self.appliance.peek(&mut start);
+        self.appliance.set_nonblocking(false).unwrap();
+        next.is_ok() && start[1] == Kind::Control as u8
+    }
+
     /// Waits for a Serve, and answers it.
     pub(crate) fn acknowledge(&mut self, epoch: u8, status: Status) {
         self.answer(epoch, status, PAYLOAD);
     }
 
     fn answer(&mut self, epoch: u8, status: Status, payload: u16) {
-        while self.hear_anything().0.kind != Kind::Control {}
+        // An answer to another than the latest Serve would not be taken.
+        while self.hear_anything().0.kind != Kind::Control || self.has_newer() {}
         let answers = Some(Action::Serve);
         let control = Control { status, answers, payload, ..Control::request(Action::Ack, self.session) };
-        let header =
-            Header { kind: Kind::Control, rank: u16::MAX, psn: 0, count: RANKS, ..gradient(0, 0, epoch) };
+        let (psn, count) = (self.number, RANKS);
+        let header = Header { kind: Kind::Control, rank: u16::MAX, psn, count, ..gradient(0, 0, epoch) };
         self.send(&header, &control.to_bytes());
         self.told = Some((header, control.to_bytes().to_vec()));
     }

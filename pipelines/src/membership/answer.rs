@@ -23,6 +23,8 @@ impl Membership {
         let &Decision { status, expected, got, names, changed, hidden } = decision;
         let job = self.jobs.get(&header.job).or(proposed);
         let joins = control.action == Action::Join;
+        // To a Join always: what comes next may be about another generation.
+        let proves = joins || (control.action, status) == (Action::Serve, Status::Pending);
         let mut header = answer_header(header, job.map_or(0, |job| job.spec.fan_in), 0, 0);
         let mut control = Control {
             status,
@@ -33,7 +35,7 @@ impl Membership {
             ..Control::request(Action::Ack, control.session)
         };
         if let Some(job) = job {
-            control.cookie = if joins { job.cookie(request) } else { 0 };
+            control.cookie = if proves { job.cookie(request) } else { 0 };
             if !hidden {
                 let (joined, granted) = job.joined_and_granted();
                 (header.count, header.epoch) = (joined, job.epoch);

@@ -7,8 +7,10 @@
 use core::fmt;
 use core::hash::Hasher;
 
+use pascaline_wire::control::SERVER_RANK;
 use siphasher::sip::SipHasher24;
 
+use super::job::JobRecord;
 use super::reply::ControlRequest;
 
 /// A key that nobody else knows: random, and another with each start of the appliance.
@@ -31,7 +33,7 @@ impl Secret {
         Self(Some(bytes))
     }
 
-    /// The cookie for the sender of a request, as long as the job is in this generation and `other` the
+    /// The cookie for the sender of a Join or Serve, as long as the job is in this generation and `other` the
     /// latest session of its rank, if that is not the sender's; else 0. So a Join that has been long on its
     /// way does not take a rank from whoever has got it since. Never 0.
     pub(super) fn cookie(&self, request: &ControlRequest, epoch: u8, other: u64) -> u64 {
@@ -71,5 +73,17 @@ impl Secret {
         let mut hasher = SipHasher24::new_with_key(&self.0.unwrap_or_default());
         hasher.write_u8(of);
         hasher
+    }
+}
+
+impl JobRecord {
+    /// The cookie for the sender of a request, in the present generation.
+    pub(super) fn cookie(&self, request: &ControlRequest) -> u64 {
+        let latest = match request.header.rank {
+            SERVER_RANK => self.server.map(|known| known.session),
+            rank => self.ranks.get(usize::from(rank)).and_then(|rank| rank.latest).map(|it| it.session),
+        };
+        let other = latest.filter(|&session| session != request.control.session);
+        self.secret.cookie(request, self.epoch, other.unwrap_or(0))
     }
 }

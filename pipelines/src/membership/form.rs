@@ -40,14 +40,17 @@ impl Membership {
         }
         let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
         let spec = JobSpec { id, fan_in, admitted: None, ..admission.like.clone() };
-        let mut job = JobRecord::new(spec, self.secret, epoch, true, now);
+        let proven = joins && control.cookie == self.secret.cookie(request, epoch, 0);
+        let make = if proven { JobRecord::new } else { JobRecord::bare };
+        let mut job = make(spec, self.secret, epoch, true, now);
         let known = self.next_epochs.contains_key(&id);
         if known {
             // Whoever was a member has left or was lost, and the others have gone on without it.
             job.unresumable = Epochs::other_than(epoch);
         }
         let decision = match (joins, known) {
-            (true, _) => job.join(now, request, Some(admission)),
+            (true, _) if proven => job.join(now, request, Some(admission)),
+            (true, _) => job.admits(request, Some(admission)).map(|_| Decision::of(Status::Pending)),
             (false, true) => Ok(Decision::of(Status::Ok)),
             (false, false) => Err(Decision::new(Status::NotMember, 0, u32::from(header.rank))),
         };
@@ -75,3 +78,6 @@ impl Membership {
         room.then_some(()).ok_or(Decision::new(Status::Quota, 0, 1))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,6 @@ use super::claim::{self, Claim};
 use super::cookie::Secret;
 use super::offer::{Offer, agreed};
 use super::rank::{Epochs, Former, Rank};
-use super::reply::ControlRequest;
 use super::server::{Presence, Serving};
 use super::spec::JobSpec;
 use super::uplink::Uplink;
@@ -146,6 +145,12 @@ pub(super) struct JobRecord {
 
 impl JobRecord {
     pub(super) fn new(spec: JobSpec, secret: Secret, epoch: u8, formed: bool, now: Duration) -> Self {
+        let ranks = vec![Rank::default(); usize::from(spec.fan_in)];
+        Self { ranks, ..Self::bare(spec, secret, epoch, formed, now) }
+    }
+
+    /// Without ranks, which may take much memory: enough to answer somebody who will not be a member.
+    pub(super) fn bare(spec: JobSpec, secret: Secret, epoch: u8, formed: bool, now: Duration) -> Self {
         // Jobs that are made again begin with another number each time, by the epoch and the time.
         let generations = u64::from(epoch) ^ u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) << 8;
         let session = secret.session(spec.id, generations, 0);
@@ -160,7 +165,7 @@ impl JobRecord {
             workers: 0,
             phase: Phase::Forming,
             base: None,
-            ranks: vec![Rank::default(); usize::from(spec.fan_in)],
+            ranks: Vec::new(),
             threshold: spec.threshold,
             halted: false,
             unresumable: Epochs::default(),
@@ -267,13 +272,6 @@ impl JobRecord {
         }
         let above = self.uplink.as_ref().and_then(Uplink::granted);
         above.map_or_else(|| self.secret.base(self.spec.id, self.generations), |granted| granted.base)
-    }
-
-    /// The cookie for the sender of a request, in the present generation.
-    pub(super) fn cookie(&self, request: &ControlRequest) -> u64 {
-        let latest = self.ranks.get(usize::from(request.header.rank)).and_then(|rank| rank.latest);
-        let other = latest.map(|latest| latest.session).filter(|&session| session != request.control.session);
-        self.secret.cookie(request, self.epoch, other.unwrap_or(0))
     }
 
     /// What members have offered; only those `anew` that do not want to go on with an earlier generation.

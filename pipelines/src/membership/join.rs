@@ -26,19 +26,8 @@ impl JobRecord {
         request: &ControlRequest,
         admission: Option<&Admission>,
     ) -> Result<Decision, Decision> {
-        let ControlRequest { header, control, .. } = request;
-        let at = self.rank(header)?;
-        self.check_source(request, at, admission)?;
-        let offer = Offer::of(control.payload);
-        let Some(offer) = offer.filter(|offer| offer.takes_less() || offer.bytes() <= self.spec.max_payload)
-        else {
-            return Err(payload_refused(self.spec.max_payload, control.payload).hidden());
-        };
-        check_values(control)?;
-        if header.count > 0 && !self.takes_subtrees() {
-            return Err(Decision::new(Status::Unsupported, 0, u32::from(header.count)).hidden());
-        }
-        self.join_as(now, (at, offer), request)
+        let wanted = self.admits(request, admission)?;
+        self.join_as(now, wanted, request)
     }
 
     /// A Join that the job's terms allow.
@@ -359,38 +348,8 @@ impl JobRecord {
     fn lost_itself(rank: u16) -> Decision {
         Decision { names: Names::Sender, ..Decision::new(Status::RankLost, 1, u32::from(rank)) }
     }
-
-    fn check_source(
-        &self,
-        request: &ControlRequest,
-        at: usize,
-        admission: Option<&Admission>,
-    ) -> Result<(), Decision> {
-        let from = &request.from;
-        let listed = self.spec.admitted.as_ref().is_none_or(|listed| listed.get(at) == Some(&from.address));
-        // What an operator changes holds for those who come from then on.
-        let near = !self.formed
-            || self.is_member(request)
-            || admission.is_some_and(|admission| admission.admits(from.address));
-        #[expect(clippy::cast_possible_truncation, reason = "a rank's number")]
-        let rank = at as u32;
-        if listed && near { Ok(()) } else { Err(Decision::new(Status::SourceRefused, 0, rank).hidden()) }
-    }
 }
 
-/// Values that no Join may have.
-fn check_values(control: &Control) -> Result<(), Decision> {
-    let nothing = control.expected != 0 && Claim::of(control.expected).is_none();
-    let refused = |got| Err(Decision::new(Status::Unsupported, 0, got).hidden());
-    if nothing {
-        refused(control.expected)
-    } else if control.window == 0 {
-        refused(0)
-    } else {
-        Ok(())
-    }
-}
-
-fn payload_refused(expected: u16, got: u16) -> Decision {
+pub(super) fn payload_refused(expected: u16, got: u16) -> Decision {
     Decision::new(Status::PayloadMismatch, u32::from(expected), u32::from(got))
 }

@@ -94,7 +94,10 @@ impl JobRecord {
     pub(super) fn bucket(&mut self, request: &ControlRequest) -> Option<&mut Bucket> {
         let from = source(&request.from);
         if request.control.action == Action::Serve {
-            let server = self.server.as_mut().filter(|server| source(&server.endpoint) == from);
+            // Who does not know the session does not use up what it may ask.
+            let own = (request.control.session, from);
+            let server =
+                self.server.as_mut().filter(|server| (server.session, source(&server.endpoint)) == own);
             return server.map(|server| &mut server.bucket);
         }
         let latest = self.ranks.get_mut(usize::from(request.header.rank))?.latest.as_mut();

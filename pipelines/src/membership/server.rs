@@ -9,7 +9,6 @@ use pascaline_wire::control::{SERVER_RANK, Status};
 
 use super::job::{Decision, JobRecord, source};
 use super::liveness::Event;
-use super::rank::Retired;
 use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::spec::ServerMode;
@@ -48,8 +47,6 @@ pub(super) struct Serving {
     pub(super) session: u64,
     pub(super) endpoint: Endpoint,
     pub(super) bucket: Bucket,
-    /// Its earlier sessions.
-    pub(super) retired: Retired,
 }
 
 /// Whether it is there.
@@ -75,18 +72,17 @@ impl JobRecord {
         if source(from) != (address, udp_port) {
             return Err(Decision::of(Status::SourceRefused));
         }
-        // A server that is gone has no say in who comes after it.
+        // A server that is gone has no say in who comes after it. Of one that is here nobody else knows the
+        // session; whoever takes its place has to receive what is sent there. What an earlier life sent and
+        // is late has no such proof.
         let here = self.server.filter(|_| !self.presence.lacking);
-        if here.is_some_and(|known| known.retired.contains(control.session)) {
-            return Err(Decision::of(Status::StaleSession));
+        let other = here.is_some_and(|known| known.session != control.session);
+        if other && control.cookie != self.cookie(request) {
+            return Err(Decision::of(Status::Pending).hidden());
         }
         let changed = here.is_none_or(|known| known.endpoint != *from);
         let bucket = self.server.map_or_else(Bucket::default, |known| known.bucket);
-        let mut retired = self.server.map_or_else(Retired::default, |known| known.retired);
-        if let Some(known) = self.server.filter(|known| known.session != control.session) {
-            retired.add(known.session);
-        }
-        self.server = Some(Serving { session: control.session, endpoint: *from, bucket, retired });
+        self.server = Some(Serving { session: control.session, endpoint: *from, bucket });
         self.presence = Presence { heard: now, lacking: false };
         if changed {
             // Its silence may be what is due next.

@@ -9,9 +9,9 @@ use pascaline_pipelines::membership::{
 use pascaline_wire::control::{Action, SERVER_RANK, Status};
 use pascaline_wire::frame::Address;
 
-use crate::plane::{Plane, millis};
+use crate::plane::{Plane, millis, request};
 use Action::{Join, Serve};
-use Status::{Ok, SourceRefused, StaleSession, Unsupported};
+use Status::{Ok, Pending, SourceRefused, Unsupported};
 use pascaline_testkit::{JOB, OWN_V4, UDP_PORT, Worker, port_mac};
 
 const ADDRESS: Address = Address::from_v4([10, 77, 0, 200]);
@@ -79,10 +79,73 @@ fn a_server_that_comes_another_way_is_found_there() {
     let moved = Worker { port: 1, mac: port_mac(77), ..server() };
     assert!(plane.ask(&moved, Serve, 0, 0).changed);
     assert_eq!(endpoint(plane.table().get(JOB).unwrap()).port, 1);
-    // It has been started anew; what its former life sent before is late.
-    let later = Worker { session: 2000, ..moved };
-    assert!(!plane.ask(&later, Serve, 0, 0).changed);
-    plane.refuses(&server(), Serve, StaleSession, 0, 0);
+}
+
+/// A Serve with a cookie to an appliance that has a secret: status, cookie, and whether lcores are told.
+fn serves(
+    membership: &mut Membership,
+    now: u64,
+    (server, session): (&Worker, u64),
+    cookie: u64,
+) -> (Status, u64, bool) {
+    let mut serve = request(server, Serve, 0, 0);
+    (serve.control.session, serve.control.cookie) = (session, cookie);
+    let answer = membership.handle(millis(now), &serve).unwrap();
+    (answer.control.status, answer.control.cookie, answer.changed)
+}
+
+#[test]
+fn the_place_of_a_server_that_is_here_takes_a_proof_of_the_address() {
+    let mut membership = Membership::new(vec![external()], Secret::new([7; 16]), 7);
+    let (server, forged) = (server(), Worker { port: 1, mac: port_mac(66), ..server() });
+    let (own, anew, foreign) = ((&server, 1), (&server, 2), (&forged, 3));
+    assert_eq!(serves(&mut membership, 0, own, 0), (Ok, 0, true), "nobody was here");
+    let (status, cookie, changed) = serves(&mut membership, 10, foreign, 0);
+    assert!((status, changed) == (Pending, false) && cookie > 1);
+    assert_eq!(serves(&mut membership, 20, foreign, 1), (Pending, cookie, false), "a guess");
+    assert_eq!(serves(&mut membership, 30, own, 0), (Ok, 0, false));
+    // Its next life has what was sent to its address.
+    let (status, proof, _) = serves(&mut membership, 40, anew, 0);
+    assert!(status == Pending && proof != cookie);
+    assert_eq!(serves(&mut membership, 50, foreign, proof).0, Pending, "it is another session's");
+    assert_eq!(serves(&mut membership, 60, anew, proof), (Ok, 0, false));
+    assert_eq!(serves(&mut membership, 70, own, 0).0, Pending, "late, of the life before");
+    assert_eq!(serves(&mut membership, 80, anew, 0).0, Ok);
+}
+
+#[test]
+fn a_server_whose_place_was_taken_in_its_absence_has_it_back_for_good() {
+    let mut membership = Membership::new(vec![external()], Secret::new([7; 16]), 7);
+    let (server, forged) = (server(), Worker { port: 1, mac: port_mac(66), ..server() });
+    assert_eq!(serves(&mut membership, 0, (&server, 1), 0).0, Ok);
+    assert!(membership.handle_timeout(SILENCE).changed);
+    assert_eq!(serves(&mut membership, 810, (&forged, 2), 0), (Ok, 0, true));
+    let (status, proof, _) = serves(&mut membership, 820, (&server, 1), 0);
+    assert_eq!(status, Pending);
+    for at in 0..20 {
+        let seen = serves(&mut membership, 830 + 100 * at, (&server, 1), proof);
+        assert_eq!(seen, (Ok, 0, at == 0));
+        assert_eq!(serves(&mut membership, 840 + 100 * at, (&forged, 2), 0).0, Pending);
+    }
+    // Nor does it matter who came and went meanwhile.
+    assert!(membership.handle_timeout(millis(5000)).changed);
+    assert_eq!(serves(&mut membership, 5000, (&server, 3), 0), (Ok, 0, true));
+    assert!(membership.handle_timeout(millis(6000)).changed);
+    for at in 0..3 {
+        assert_eq!(serves(&mut membership, 6000 + 100 * at, (&server, 1), 0).0, Ok);
+    }
+}
+
+#[test]
+fn a_flood_in_its_name_does_not_use_up_what_a_server_may_ask() {
+    let mut membership = Membership::new(vec![external()], Secret::new([7; 16]), 7);
+    let server = server();
+    assert_eq!(serves(&mut membership, 0, (&server, 1), 0).0, Ok);
+    for _ in 0..2000 {
+        let forged = request(&Worker { session: 2, ..server }, Serve, 0, 0);
+        let _ = membership.handle(millis(1), &forged);
+    }
+    assert_eq!(serves(&mut membership, 2, (&server, 1), 0).0, Ok);
 }
 
 #[test]
@@ -114,6 +177,7 @@ fn a_server_that_falls_silent_is_missed_within_a_second_and_taken_up_when_it_is_
         // The same one, or one that has been started anew, with whatever session.
         let back = Worker { session: 1, ..server() };
         assert!(plane.ask(&back, Serve, 0, 0).changed);
+        assert_eq!(plane.ask(&back, Serve, 0, 0).control.status, Ok);
         assert_eq!(seen(&plane), (ServerState::Here, true, false));
         assert_eq!(plane.pass(SILENCE).events, [Event::ServerGone { job: JOB, came: true }]);
     }

@@ -85,7 +85,6 @@ impl AsyncOutcome {
     pub const fn told(self) -> Option<Status> {
         Some(match self {
             Self::LowReward => Status::LowReward,
-            Self::WrongMember => Status::BadCount,
             Self::NoUpdate => Status::NoUpdate,
             Self::WrongModel => Status::PayloadMismatch,
             Self::NotFinite => Status::NotFinite,
@@ -97,7 +96,8 @@ impl AsyncOutcome {
             | Self::Malformed
             | Self::Unexpected
             | Self::UnknownJob
-            | Self::WrongEpoch => return None,
+            | Self::WrongEpoch
+            | Self::WrongMember => return None,
         })
     }
 }

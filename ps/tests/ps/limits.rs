@@ -6,14 +6,11 @@ use pascaline_ps::{
     Capacity, Completion, Config, Destination, JobParams, Order, Outcome, RejectReason, Server, SetJobError,
 };
 
-use pascaline_wire::Element;
-
 use crate::packets::{EPOCH, JOB, PSN, Packet, contribution, give, ms, settled, take};
 
 fn params(fan_in: u16, entries: u32, bytes: usize) -> JobParams {
-    let element = Some(Element::F32_SUM);
     let capacity = Capacity { entries, bytes };
-    JobParams { capacity, element, payload_max: 12, ..JobParams::new(fan_in, EPOCH) }
+    JobParams { capacity, payload_max: 12, ..JobParams::new(fan_in, EPOCH) }
 }
 
 fn server(config: Config, params: JobParams) -> Server {
@@ -147,10 +144,10 @@ fn one_job_cannot_starve_another() {
         assert_eq!(server.handle_datagram(ms(0), &packet.to_bytes()), Outcome::Added);
     }
     let left = Capacity { entries: 0, bytes: 0 };
-    let wanted = Capacity { entries: 1, bytes: 12 };
-    assert_eq!(server.set_job(9, params(2, 1, 12)), Err(SetJobError::Capacity { wanted, left }));
+    let wanted = Capacity { entries: 1, bytes: 24 };
+    assert_eq!(server.set_job(9, params(2, 1, 24)), Err(SetJobError::Capacity { wanted, left }));
     assert_eq!(server.set_job(JOB, params(2, 5, 60)), Ok(()), "a job may shrink");
-    assert_eq!(server.set_job(9, params(2, 1, 12)), Ok(()));
+    assert_eq!(server.set_job(9, params(2, 1, 24)), Ok(()));
     assert_eq!(server.counters().forgotten, 10);
 }
 
@@ -168,7 +165,7 @@ fn impossible_jobs_are_refused() {
         );
     }
     assert!(matches!(server.set_job(JOB, params(2, 0, 100)), Err(SetJobError::TooSmall { .. })));
-    assert!(matches!(server.set_job(JOB, params(2, 1, 11)), Err(SetJobError::TooSmall { .. })));
+    assert!(matches!(server.set_job(JOB, params(2, 1, 23)), Err(SetJobError::TooSmall { .. })));
     let empty = JobParams { payload_max: 0, ..params(2, 1, 100) };
     assert!(matches!(server.set_job(JOB, empty), Err(SetJobError::TooSmall { .. })));
     assert!(server.job(JOB).is_none());

@@ -111,12 +111,11 @@ impl Accept<'_> {
 
     /// The queue in front of a port.
     pub(super) fn queue(&self, written: &raw::Queue) -> Checked<PortQueue> {
-        let raw::Queue { discipline, length, rate, reward_threshold, combine } = written;
+        let raw::Queue { discipline, length, rate, reward_threshold, .. } = written;
         let default = QueueConfig::default();
         let queue = QueueConfig {
             discipline: word(discipline.as_ref()).unwrap_or(default.discipline),
             segments: self.within(length.as_ref(), default.segments, 1, 1 << 14, "length")?,
-            combine: word(combine.as_ref()).unwrap_or(default.combine),
             reward_threshold: reward_threshold
                 .as_ref()
                 .map_or(Ok(default.reward_threshold), |written| self.reward_threshold(written))?,

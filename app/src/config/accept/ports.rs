@@ -90,6 +90,8 @@ impl Accept<'_> {
                     .map_or(Ok(PortQueue::default()), |queue| self.queue(queue.get_ref()))?,
             });
         }
+        let combine = self.combine(written.get_ref())?;
+        ports.iter_mut().for_each(|port| port.queue.queue.combine = combine);
         self.pair(written.get_ref(), &mut ports)?;
         self.bridge(written.get_ref(), &mut ports)?;
         Ok(ports)

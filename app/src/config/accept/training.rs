@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pascaline_pipelines::Mode;
 use pascaline_ps::asynchronous::{Audience, Combined, Rule, Settings};
-use pascaline_queue::Combine;
+use pascaline_queue::{Combine, Config as QueueConfig};
 use toml::Spanned;
 
 use super::values::word;
@@ -24,7 +24,10 @@ impl Accept<'_> {
         ports: &[Spanned<raw::Port>],
         jobs: &[JobConfig],
     ) -> Checked<Settings> {
-        let combined = self.combined(ports)?;
+        let combined = match self.combine(ports)? {
+            Combine::Sum => Combined::Sum,
+            Combine::Mean => Combined::Mean,
+        };
         let Some(table) = table else {
             return Ok(Settings { combined, ..Settings::default() });
         };
@@ -92,25 +95,20 @@ impl Accept<'_> {
         }
     }
 
-    /// What a combined update carries. The server does not know through which port an update has come: the
-    /// queues must agree.
-    fn combined(&self, ports: &[Spanned<raw::Port>]) -> Checked<Combined> {
+    /// How updates that meet become one, in front of all ports alike: the server does not know through which
+    /// port an update has come.
+    pub(super) fn combine(&self, ports: &[Spanned<raw::Port>]) -> Checked<Combine> {
         let queues = ports.iter().filter_map(|port| port.get_ref().queue.as_ref());
         let mut agreed = None;
-        for queue in queues {
-            let combine = queue.get_ref().combine.as_ref();
-            let mean = word(combine) == Some(Combine::Mean);
-            if agreed.is_some_and(|agreed| agreed != mean) {
+        for written in queues.filter_map(|queue| queue.get_ref().combine.as_ref()) {
+            let combine = word(Some(written));
+            if agreed.is_some() && agreed != combine {
                 let message =
                     "queues that combine in different ways: the server could not tell a sum from a mean";
-                let remedy = "give all of [ports.queue] the same combine";
-                return Err(match combine {
-                    Some(combine) => self.error(combine, message, remedy),
-                    None => self.error(queue, message, remedy),
-                });
+                return Err(self.error(written, message, "give all of [ports.queue] the same combine"));
             }
-            agreed = Some(mean);
+            agreed = combine;
         }
-        Ok(if agreed == Some(true) { Combined::Mean } else { Combined::Sum })
+        Ok(agreed.unwrap_or(QueueConfig::default().combine))
     }
 }

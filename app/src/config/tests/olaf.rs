@@ -60,7 +60,7 @@ fn each_key_of_a_queue_says_what_it_says() {
     for line in [
         "job 300 \"job300\": 3 ranks, window 512; olaf, updates of up to 1400 bytes; lost after",
         "port \"p0\": fifo queue of 4096 updates, means of rewards within 0.5, at 2500000000 bit/s",
-        "port \"p1\": olaf queue of 8 updates, sums, at the port's own rate",
+        "port \"p1\": olaf queue of 8 updates, means, at the port's own rate",
     ] {
         assert!(summary.contains(line), "{line} is missing in\n{summary}");
     }
@@ -173,6 +173,8 @@ fn the_server_trains_as_it_is_told() {
     assert_eq!(kept.settings()["ps.checkpoint"], "/var/lib/models");
     let means = parse(&queue("combine = \"mean\"")).unwrap();
     assert_eq!(means.ps.training.combined, Combined::Mean, "as the queue does");
+    let all = means.port_queues().unwrap();
+    assert!(all.iter().all(|port| port.queue.combine == Combine::Mean), "the other port's as well: {all:?}");
     assert_eq!(means.ps.limits.jobs, 0, "nothing of the pool is collected");
 }
 
@@ -197,6 +199,9 @@ fn what_the_server_cannot_make_sense_of_is_refused() {
         queue("combine = \"mean\"").replacen("peer = \"p0\"\n", &format!("peer = \"p0\"\n{second}"), 1);
     let error = parse(&text).unwrap_err().to_string();
     assert!(error.contains("could not tell a sum from a mean"), "{error}");
+    let silent = parse(&text.replace(second, "\n[ports.queue]\nlength = 9\n")).unwrap();
+    let last = &silent.port_queues().unwrap()[1].queue;
+    assert_eq!((last.segments, last.combine), (9, Combine::Mean));
 }
 
 /// A scenario of the jobs 300 and, as load, another cluster; what has to hold of their ages.

@@ -59,7 +59,12 @@ fn a_model_that_a_file_keeps_goes_on_whenever_workers_come() {
     assert_eq!(server.receive(0, &first(5, [1.0, 2.0])), None);
     server.await_job(Duration::from_secs(0), 1);
     server.await_job(Duration::from_secs(1000), 1);
-    assert_eq!(weights(&server), Some(vec![1.0, 2.0]), "nobody there for long");
+    server.await_job(Duration::from_secs(2000), 1);
+    server.await_job(Duration::from_secs(2010), 1);
+    let ages = server.snapshot(0).unwrap().clusters;
+    assert!(ages.is_empty(), "nobody there for long: it counts for nothing among the clusters");
+    server.set_job(&ServedJob { epoch: 6, ..JOB });
+    assert_eq!(weights(&server), Some(vec![1.0, 2.0]));
     // The appliance no longer knows the job, for a while.
     server.remove_job(1);
     server.set_job(&ServedJob { epoch: 7, ..JOB });
@@ -118,4 +123,51 @@ fn a_log_is_written_out_each_second() {
         assert_eq!(lines(), written, "at {at}");
     }
     std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn a_model_that_cannot_be_written_is_written_once_it_can() {
+    let directory = std::env::temp_dir().join(format!("pascaline-again-{}", std::process::id()));
+    let begin = || {
+        let mut server = AsyncLoop::new(Settings::default(), [1]);
+        server.keep_in(&directory).unwrap();
+        server.set_job(&JOB);
+        assert_eq!(server.receive(0, &first(5, [1.0, 2.0])), None);
+        server.keep(Duration::ZERO);
+        server
+    };
+    let failures = |server: &AsyncLoop| server.snapshot(0).unwrap().checkpoints.unwrap().1;
+    std::fs::create_dir_all(directory.join(".job-1.new")).unwrap();
+    let mut server = begin();
+    while failures(&server) == 0 {
+        std::thread::yield_now();
+    }
+    // Nothing changes about the model any more.
+    std::fs::remove_dir(directory.join(".job-1.new")).unwrap();
+    server.flush().unwrap();
+    let kept = std::fs::read(directory.join("job-1.model")).unwrap();
+    assert_eq!(pascaline_ps::asynchronous::Kept::from_bytes(&kept).unwrap().weights, [1.0, 2.0]);
+    std::fs::remove_file(directory.join("job-1.model")).unwrap();
+    // Who ends the server is told if it never could.
+    std::fs::create_dir(directory.join(".job-1.new")).unwrap();
+    let told = begin().flush().unwrap_err().to_string();
+    assert!(told.starts_with("the latest models of jobs [1] are not kept in "), "{told}");
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn models_of_as_many_jobs_as_there_are_are_kept() {
+    const JOBS: u16 = 150;
+    let directory = std::env::temp_dir().join(format!("pascaline-many-{}", std::process::id()));
+    let mut server = AsyncLoop::new(Settings::default(), 1..=JOBS);
+    server.keep_in(&directory).unwrap();
+    for job in 1..=JOBS {
+        server.set_job(&ServedJob { job, ..JOB });
+        let mut weights = first(5, [f32::from(job), 0.0]);
+        weights[4..6].copy_from_slice(&job.to_be_bytes());
+        assert_eq!(server.receive(0, &weights), None);
+    }
+    server.flush().unwrap();
+    assert!((1..=JOBS).all(|job| directory.join(format!("job-{job}.model")).exists()));
+    std::fs::remove_dir_all(directory).unwrap();
 }

@@ -6,6 +6,22 @@ fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
+/// A job's latest Serve, for an answer to it.
+fn latest(registrar: &Registrar, job: u16) -> u32 {
+    registrar.jobs.get(&job).map_or(0, |registration| registration.number)
+}
+
+/// What the registrar makes of an answer to a job's latest Serve, also if it has had one.
+fn told(registrar: &mut Registrar, now: u64, job: u16, change: impl FnOnce(&mut Control)) -> Answer {
+    let (mut header, mut control) = ack(job, |_, _| {});
+    header.psn = latest(registrar, job);
+    change(&mut control);
+    if let Some(registration) = registrar.jobs.get_mut(&job) {
+        registration.awaited = true;
+    }
+    registrar.answer(ms(now), &header, &control)
+}
+
 /// The jobs of the Serves that are due, with what does not change of them looked at.
 fn due(registrar: &mut Registrar, now: Duration) -> Vec<u16> {
     let serve = |bytes: [u8; LEN]| {
@@ -46,8 +62,7 @@ fn registrar() -> Registrar {
 /// The appliance answers the latest Serves of these jobs.
 fn answer(registrar: &mut Registrar, now: u64, jobs: &[u16]) {
     for &job in jobs {
-        let (header, control) = ack(job, |_, _| {});
-        assert!(matches!(registrar.answer(ms(now), &header, &control), Answer::Serve(_)));
+        assert!(matches!(told(registrar, now, job, |_| {}), Answer::Serve(_)));
     }
 }
 
@@ -104,14 +119,13 @@ fn jobs_formed_by_joins_are_announced_once_they_are_seen_and_while_they_last() {
         registrar.unknown(ms(5), job);
     }
     assert_eq!(due(&mut registrar, ms(5)), [1000, 1500], "four jobs in all");
-    let (header, control) = ack(1500, |_, control| control.status = Status::UnknownJob);
-    assert_eq!(registrar.answer(ms(0), &header, &control), Answer::Nothing(1500));
-    assert_eq!(registrar.answer(ms(0), &header, &control), Answer::Stray, "given up");
+    let unknown = |control: &mut Control| control.status = Status::UnknownJob;
+    assert_eq!(told(&mut registrar, 0, 1500, unknown), Answer::Nothing(1500));
+    assert_eq!(told(&mut registrar, 0, 1500, unknown), Answer::Stray, "given up");
     registrar.unknown(ms(6), 1999);
     assert_eq!(due(&mut registrar, ms(6)), [1999], "in its place");
     answer(&mut registrar, 7, &[1000, 1999]);
-    let (header, control) = ack(1, |_, control| control.status = Status::UnknownJob);
-    assert_eq!(registrar.answer(ms(0), &header, &control), Answer::Nothing(1));
+    assert_eq!(told(&mut registrar, 0, 1, unknown), Answer::Nothing(1));
     assert_eq!(due(&mut registrar, ms(200)), [1, 2], "configured ones are asked for again");
 }
 
@@ -119,21 +133,90 @@ fn jobs_formed_by_joins_are_announced_once_they_are_seen_and_while_they_last() {
 fn an_ack_says_what_to_serve() {
     let mut registrar = registrar();
     let expected = ServedJob { job: 2, fan_in: 4, epoch: 9, needed: 4, order: Order::Rank, payload: 1024 };
-    let (header, control) = ack(2, |_, _| {});
-    assert_eq!(registrar.answer(ms(0), &header, &control), Answer::Serve(expected));
-    let (header, control) = ack(2, |_, control| control.expected = 3);
-    assert_eq!(
-        registrar.answer(ms(0), &header, &control),
-        Answer::Serve(ServedJob { needed: 3, ..expected })
-    );
-    let (header, control) = ack(2, |_, control| control.payload = 0);
-    assert_eq!(registrar.answer(ms(0), &header, &control), Answer::NotYet(2), "nobody has joined");
-    let (header, control) = ack(2, |_, control| control.status = Status::TooMany);
-    assert_eq!(registrar.answer(ms(0), &header, &control), Answer::Later, "what is served goes on");
-    for status in [Status::SourceRefused, Status::Unsupported, Status::Halted] {
-        let (header, control) = ack(2, |_, control| control.status = status);
-        assert_eq!(registrar.answer(ms(0), &header, &control), Answer::Nothing(2));
+    let mut told = |change: fn(&mut Control)| told(&mut registrar, 0, 2, change);
+    assert_eq!(told(|_| {}), Answer::Serve(expected));
+    assert_eq!(told(|control| control.expected = 3), Answer::Serve(ServedJob { needed: 3, ..expected }));
+    assert_eq!(told(|control| control.payload = 0), Answer::NotYet(2), "nobody has joined");
+    let busy = told(|control| control.status = Status::TooMany);
+    assert_eq!(busy, Answer::Later, "what is served goes on");
+    assert_eq!(told(|control| control.status = Status::SourceRefused), Answer::Nothing(2));
+    assert_eq!(told(|control| control.status = Status::Unsupported), Answer::Nothing(2));
+    assert_eq!(told(|control| control.status = Status::Halted), Answer::Nothing(2));
+}
+
+#[test]
+fn an_answer_counts_if_it_is_to_the_latest_serve_and_the_first_to_that() {
+    let mut registrar = registrar();
+    let hear = |registrar: &mut Registrar, number: u32, epoch: u8| {
+        let (header, control) = ack(2, |header, _| (header.psn, header.epoch) = (number, epoch));
+        match registrar.answer(ms(25), &header, &control) {
+            Answer::Serve(served) => Some(served.epoch),
+            answer => {
+                assert_eq!(answer, Answer::Stray);
+                None
+            }
+        }
+    };
+    assert_eq!(due(&mut registrar, ms(0)), [1, 2]);
+    let first = latest(&registrar, 2);
+    assert_eq!(due(&mut registrar, ms(20)), [1, 2]);
+    let second = latest(&registrar, 2);
+    assert_eq!(hear(&mut registrar, first, 9), None, "the generation has ended since");
+    assert_eq!(hear(&mut registrar, second + 1, 9), None, "it has not been asked");
+    assert_eq!(hear(&mut registrar, second, 10), Some(10));
+    assert_eq!(hear(&mut registrar, second, 9), None, "the network had a second one");
+    // What was answered long ago to one that was stopped.
+    assert_eq!(due(&mut registrar, ms(220)), [1, 2]);
+    assert_eq!(registrar.lapsed(ms(900)).collect::<Vec<_>>(), [2]);
+    let third = latest(&registrar, 2);
+    assert_eq!(hear(&mut registrar, third, 10), None);
+}
+
+#[test]
+fn an_answer_that_is_slower_than_haste_is_waited_for() {
+    let mut registrar = registrar();
+    let mut on_its_way = Vec::new();
+    let mut answers = 0;
+    for now in 0..1000 {
+        registrar.unknown(ms(now), 2);
+        if due(&mut registrar, ms(now)).contains(&2) {
+            on_its_way.push((now + 50, latest(&registrar, 2)));
+        }
+        for &(_, number) in on_its_way.iter().filter(|(at, _)| *at == now) {
+            let (header, control) = ack(2, |header, _| header.psn = number);
+            answers += u32::from(registrar.answer(ms(now), &header, &control) != Answer::Stray);
+        }
     }
+    assert!(answers >= 5, "{answers}");
+}
+
+#[test]
+fn a_server_proves_that_it_receives_what_is_sent_to_its_address() {
+    let mut registrar = registrar();
+    let cookie = |registrar: &mut Registrar, now| {
+        let sent: Vec<_> = core::iter::from_fn(|| registrar.poll(ms(now))).collect();
+        let cookie = |bytes: &[u8; LEN]| Control::parse(&bytes[header::LEN..]).unwrap().cookie;
+        sent.iter().map(cookie).collect::<Vec<_>>()
+    };
+    assert_eq!(cookie(&mut registrar, 0), [0, 0]);
+    let pending = |control: &mut Control| (control.status, control.cookie) = (Status::Pending, 42);
+    assert_eq!(
+        told(&mut registrar, 1, 1, |_| {}),
+        Answer::Serve(ServedJob {
+            job: 1,
+            fan_in: 4,
+            epoch: 9,
+            needed: 4,
+            order: Order::Arrival,
+            payload: 1024
+        })
+    );
+    assert_eq!(told(&mut registrar, 1, 2, pending), Answer::Unproven(2));
+    assert_eq!(cookie(&mut registrar, 1), [42], "at once");
+    assert_eq!(told(&mut registrar, 2, 2, pending), Answer::Unproven(2));
+    assert_eq!(cookie(&mut registrar, 2), [0_u64; 0], "but not over and over");
+    assert_eq!(cookie(&mut registrar, 41), [42]);
+    assert!(matches!(told(&mut registrar, 42, 2, |_| {}), Answer::Serve(_)));
 }
 
 #[test]
@@ -155,8 +238,7 @@ fn a_server_without_answers_takes_itself_for_gone_before_the_appliance_does() {
     let lapsed = |registrar: &mut Registrar, now| registrar.lapsed(ms(now)).collect::<Vec<_>>();
     let mut registrar = registrar();
     assert_eq!(lapsed(&mut registrar, 10_000), [0_u16; 0], "it has never been answered");
-    let (header, control) = ack(2, |_, _| {});
-    registrar.answer(ms(10_000), &header, &control);
+    answer(&mut registrar, 10_000, &[2]);
     assert_eq!(lapsed(&mut registrar, 10_499), [0_u16; 0]);
     assert_eq!(lapsed(&mut registrar, 10_500), [2]);
     assert_eq!(lapsed(&mut registrar, 11_000), [0_u16; 0], "once");
