@@ -12,7 +12,7 @@ use pascaline_queue::{Config, ConfigError, Discipline, EnqueueOutcome, Update};
 use pascaline_sim::random::Random;
 
 use super::SECOND;
-use super::arrivals::{exponential, uniform};
+use super::arrivals::{exponential, ticks, uniform};
 use super::bottleneck::{Bottleneck, Hold};
 
 const WORKERS: u16 = 300;
@@ -77,11 +77,6 @@ impl Reward {
         }
         Ok(0.0)
     }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times of a run of milliseconds")]
-fn ticks(time: f64) -> u64 {
-    time.round() as u64
 }
 
 fn update(worker: u16, now: u64) -> Update {

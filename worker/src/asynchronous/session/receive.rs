@@ -3,14 +3,15 @@
 use core::time::Duration;
 
 use pascaline_wire::control::{APPLIANCE_RANK, Action, Control as Request, Status};
+use pascaline_wire::header::PAUSE_UNIT;
 use pascaline_wire::{Element, Header, Kind};
 use zerocopy::IntoBytes as _;
 
 use super::super::control::Heard;
 use super::super::counters::AsyncIgnored;
 use super::super::outstanding::Acknowledged;
+use super::AsyncSession;
 use super::genuine::Numbers;
-use super::{AsyncSession, PAUSE_UNIT};
 use crate::counters::Unusable;
 use crate::identity::Membership;
 use crate::membership::Left;
