@@ -11,7 +11,7 @@ use super::super::control::Heard;
 use super::super::counters::AsyncIgnored;
 use super::super::outstanding::Acknowledged;
 use super::AsyncSession;
-use super::genuine::Numbers;
+use super::genuine::{Answer, Numbers};
 use crate::counters::Unusable;
 use crate::identity::Membership;
 use crate::membership::Left;
@@ -63,9 +63,7 @@ impl AsyncSession {
         let known = header.rank < identity.ranks || header.rank == APPLIANCE_RANK;
         let update = update.filter(|_| known).ok_or(AsyncIgnored::NoUpdate)?;
         let own = header.rank == identity.rank;
-        if !self.is_genuine(header) {
-            return Err(AsyncIgnored::Unsolicited.into());
-        }
+        let answer = self.genuine(header).ok_or(AsyncIgnored::Unsolicited)?;
         let why = u8::try_from(header.priority).ok().and_then(Status::from_code);
         let why = why.filter(|why| *why != Status::Ok);
         if !payload.is_empty() {
@@ -73,6 +71,8 @@ impl AsyncSession {
             if header.element != Element::F32_SUM || !fits {
                 return Err(AsyncIgnored::WrongModel.into());
             }
+        }
+        if !payload.is_empty() && answer == Answer::Latest {
             self.weights.as_mut_bytes().copy_from_slice(payload);
             self.version += 1;
             self.offer = None;

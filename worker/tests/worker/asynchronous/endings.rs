@@ -221,3 +221,17 @@ fn answers_to_updates_that_came_by_other_appliances_are_cluster_mates() {
     assert_eq!((counters.acks_own, counters.acks_cluster), (0, 3));
     assert_eq!((session.weights(), session.outstanding()), ((&[5.0; 3][..], 3), 0));
 }
+
+/// Answers overtake each other, and may be repeated: weights never go back.
+#[test]
+fn weights_of_an_overtaken_answer_are_not_taken() {
+    let mut session = at_will();
+    for (rank, psn, weight, known) in
+        [(2, 40, 1.0, 1.0), (2, 42, 3.0, 3.0), (2, 41, 2.0, 3.0), (2, 42, 3.0, 3.0), (0, 7, 4.0, 4.0)]
+    {
+        session.handle_datagram(ms(20), &Ack { rank, psn, weights: vec![weight; 3], ..ACK }.datagram());
+        assert_eq!(session.weights().0, [known; 3], "rank {rank}, {psn}");
+    }
+    let counters = session.counters();
+    assert_eq!((session.weights().1, counters.weights, counters.acks_cluster), (3, 3, 5));
+}
