@@ -159,7 +159,11 @@ impl AsyncSession {
             return;
         }
         self.counters.refuse(why);
-        self.futile.refuse(why);
+        match why {
+            // A queue's filter compares, as the server's rule does: others of the cluster train.
+            Status::LowReward => self.futile.succeed(),
+            why => self.futile.refuse(why),
+        }
         self.counters.acknowledged += u64::from(self.outstanding.on_refused(header.psn));
     }
 }

@@ -149,6 +149,15 @@ fn a_worker_goes_on_where_others_have_higher_rewards_or_it_rarely_sends() {
     let counters = session.counters();
     assert_eq!((counters.acknowledged, counters.applied, counters.not_taken(Status::LowReward)), (40, 0, 40));
     assert_eq!(counters.refusals().collect::<Vec<_>>(), [(Status::LowReward, 40)]);
+    // The filter of a queue on the way says the same of all of them, and the server hears of none.
+    let mut session = at_will();
+    for step in 0..40 {
+        let Push::Sent(psn) = push(&mut session, ms(1000 * step)) else { panic!("busy") };
+        let mut filtered = control(Status::LowReward, None, EPOCH, 0);
+        filtered[8..12].copy_from_slice(&psn.to_be_bytes());
+        session.handle_datagram(ms(1000 * step), &filtered);
+    }
+    assert_eq!((session.counters().acknowledged, session.counters().not_taken(Status::LowReward)), (40, 40));
     // One in 20 s: two may get lost.
     let mut session = at_will();
     assert_eq!(push(&mut session, ms(0)), Push::Sent(0));
