@@ -83,12 +83,6 @@ impl<B> UpdateQueue<B> {
         self.len() >= usize::from(self.config.segments)
     }
 
-    /// The configuration.
-    #[must_use]
-    pub const fn config(&self) -> &Config {
-        &self.config
-    }
-
     /// The totals so far.
     #[must_use]
     pub const fn counters(&self) -> &Counters {

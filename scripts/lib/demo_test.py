@@ -79,14 +79,21 @@ class Queues(unittest.TestCase):
 
     def test_a_load_that_loses_nothing_is_not_judged(self) -> None:
         """As --loads 0.5: both are the same."""
-        assert compare((0.0, 355.0), (0.0, 354.0), (0.2, "a fifth")) == []
-        assert compare((4.0, 253.0), (0.0, 204.0), (0.2, "a fifth")) == []
+        assert compare(0.5, (0.0, 355.0), (0.0, 354.0), (0.2, "a fifth")) == []
+        assert compare(1.2, (4.0, 253.0), (0.0, 204.0), (0.2, "a fifth")) == []
 
     def test_a_queue_that_is_no_better_is_told(self) -> None:
         """By loss, and by age."""
-        assert len(compare((90.0, 300.0), (20.0, 290.0), (0.2, "a fifth"))) == 2
-        assert len(compare((4.0, 253.0), (2.0, 204.0), (0.2, "a fifth"))) == 1
-        assert compare((90.0, 300.0), (7.0, 100.0), (0.2, "a fifth")) == []
+        assert len(compare(12.0, (90.0, 300.0), (20.0, 290.0), (0.2, "a fifth"))) == 2
+        assert len(compare(1.2, (4.0, 253.0), (2.0, 204.0), (0.2, "a fifth"))) == 1
+        assert compare(12.0, (90.0, 300.0), (7.0, 100.0), (0.2, "a fifth")) == []
+
+    def test_a_load_that_has_not_come_about_is_told(self) -> None:
+        """A FIFO loses what does not fit on the line, or there was less."""
+        assert compare(1.5, (35.5, 297.0), (0.0, 100.0), (0.2, "a fifth")) == []
+        for load, lost in ((1.5, 16.0), (3.0, 30.0), (12.0, 0.0)):
+            (found,) = compare(load, (lost, 100.0), (0.0, 50.0), (0.2, "a fifth"))
+            assert "nothing was congested" in found
 
 
 class InLine(unittest.TestCase):

@@ -82,9 +82,10 @@ class Outcome:
 
     def judge(self) -> None:
         """Looks at the highest load."""
-        fifo, olaf = (self.loads[max(self.loads)][name] for name in DISCIPLINES)
+        highest = max(self.loads)
+        fifo, olaf = (self.loads[highest][name] for name in DISCIPLINES)
         self.problems += compare(
-            (fifo.lost_pct, fifo.aom_ms), (olaf.lost_pct, olaf.aom_ms), (_LOSS_SHARE, "a fifth")
+            highest, (fifo.lost_pct, fifo.aom_ms), (olaf.lost_pct, olaf.aom_ms), (_LOSS_SHARE, "a fifth")
         )
 
     def text(self) -> str:

@@ -127,9 +127,10 @@ class Outcome:
     problems: list[str]
 
     def __post_init__(self) -> None:
-        fifo, olaf = (self.loads[max(self.loads)][name] for name in DISCIPLINES)
+        highest = max(self.loads)
+        fifo, olaf = (self.loads[highest][name] for name in DISCIPLINES)
         self.problems += compare(
-            (fifo.lost_pct, fifo.aom_ms), (olaf.lost_pct, olaf.aom_ms), (_LOSS_SHARE, "a third")
+            highest, (fifo.lost_pct, fifo.aom_ms), (olaf.lost_pct, olaf.aom_ms), (_LOSS_SHARE, "a third")
         )
         if fifo.lost_pct >= CONGESTED_PCT and olaf.hops[-1].combined == 0:
             self.problems.append("nothing was combined at the root")

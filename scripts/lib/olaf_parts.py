@@ -22,15 +22,26 @@ DISCIPLINES = ("fifo", "olaf")
 # waits, the disciplines are alike.
 AGE_SHARE = 0.6
 CONGESTED_PCT = 30.0
+# From this load on, in multiples of the line's rate, the FIFO has to lose something: this part at least of
+# what does not fit on the line. Else the load has not come about, and nothing was compared.
+OVERLOAD = 1.5
+LOST_PART = 0.5
 
 
-def compare(fifo: tuple[float, float], olaf: tuple[float, float], part: tuple[float, str]) -> list[str]:
+def compare(
+    load: float, fifo: tuple[float, float], olaf: tuple[float, float], part: tuple[float, str]
+) -> list[str]:
     """What is wrong with Olaf's queue beside the FIFO; each is its loss in percent and its age in ms.
 
-    `part` is what Olaf may lose of what the FIFO loses. Where that loses nothing there is nothing to show.
+    `load` is what was offered, in multiples of the line's rate, and `part` what Olaf may lose of what the
+    FIFO loses. Where little is offered, and that loses nothing, there is nothing to show.
     """
     share, name = part
     found = []
+    if load >= OVERLOAD and fifo[0] < (least := 100 * LOST_PART * (1 - 1 / load)):
+        found.append(
+            f"FIFO lost {fifo[0]:.1f} % at {load:g} x, less than {least:.1f} %: nothing was congested"
+        )
     if fifo[0] > 0 and olaf[0] >= fifo[0] * share:
         found.append(f"Olaf lost {olaf[0]:.1f} %, more than {name} of FIFO's {fifo[0]:.1f} %")
     if fifo[0] >= CONGESTED_PCT and olaf[1] >= fifo[1] * AGE_SHARE:

@@ -1,113 +1,32 @@
 //! An asynchronous job: workers send updates through the real queue to a parameter server (Olaf).
 //!
-//! Each gradient is a number times the cluster's pattern of powers of two. Sums and averages keep the pattern
-//! bit by bit; damaged updates do not.
+//! What leaves for the server is made of what workers have sent, each of it once, and workers have weights
+//! that the server has had: see [`ledger`].
 
-use core::num::{NonZeroU16, NonZeroU64};
+mod ledger;
+mod plan;
+
+use core::num::NonZeroU16;
 use core::time::Duration;
 
-use pascaline_pipelines::PortQueue;
-use pascaline_pipelines::jobs::Mode;
-use pascaline_pipelines::membership::{JobSpec, ServerMode};
-use pascaline_ps::asynchronous::{AsyncJob, AsyncServer, Settings as Training};
+use pascaline_ps::asynchronous::{AsyncJob, AsyncServer};
 use pascaline_wire::control::{Action, Control, SERVER_RANK, Status};
 use pascaline_wire::{Element, Header, Kind, header};
-use pascaline_worker::asynchronous::{AsyncSession, Initial, Policy, Settings};
+use pascaline_worker::asynchronous::{AsyncSession, Initial, Push, Settings};
 use pascaline_worker::{Identity, Join, Left};
 
 use crate::host::Host;
-use crate::plan::{MICRO, MILLI};
+use crate::plan::MILLI;
 use crate::random::Random;
 use crate::violation::Violation;
+use ledger::Ledger;
+
+pub(crate) use plan::ClusterPlan;
 
 /// Between two Serves.
 const SERVE_EVERY: u64 = 20 * MILLI;
-/// How long a worker may take: on a bad network most updates get lost, and one at a time may be outstanding,
-/// for a second each. And where something is stopped for a while: what gets lost is waited for as long.
-const DEADLINE: u64 = 60_000 * MILLI;
-const LATE_DEADLINE: u64 = 200_000 * MILLI;
 /// Between two looks at the clock while there is nothing to wait for.
 const IDLE: u64 = 10 * MILLI;
-
-/// An asynchronous job and what its workers do.
-#[derive(Debug, Clone)]
-pub(crate) struct ClusterPlan {
-    pub(crate) id: u16,
-    pub(crate) ranks: u16,
-    floats: u16,
-    outstanding: u16,
-    /// Acknowledged updates after which a worker leaves.
-    wanted: u64,
-    /// The longest time between two updates of a worker.
-    pace: u64,
-    policy: Policy,
-    queue: PortQueue,
-    /// The appliance restarts: workers that have left do not come back, so the others wait in vain.
-    pub(crate) forsaken: bool,
-    /// For what a worker does, in nanoseconds.
-    deadline: u64,
-}
-
-impl ClusterPlan {
-    pub(crate) fn draw(random: &mut Random) -> Self {
-        let olaf = Policy::Olaf {
-            slope: pascaline_worker::Slope::Urgency,
-            threshold: Duration::from_millis(random.between(1, 100)),
-        };
-        let rate = random.pick(&[0, 5_000_000, 50_000_000]);
-        let mut queue = PortQueue { rate: NonZeroU64::new(rate), ..PortQueue::default() };
-        queue.queue.clusters = 512;
-        queue.queue.segments = random.pick(&[1, 2, 8]);
-        queue.queue.reward_threshold = if random.chance(500_000) { f32::INFINITY } else { 2.0 };
-        Self {
-            // No other job has it.
-            id: 300,
-            ranks: random.pick(&[1, 2, 3, 5]),
-            floats: random.pick(&[2, 4, 8]),
-            outstanding: random.pick(&[1, 1, 4]),
-            wanted: random.between(1, 12),
-            pace: random.pick(&[200 * MICRO, 2 * MILLI, 10 * MILLI]),
-            policy: if random.chance(700_000) { Policy::AtWill } else { olaf },
-            queue,
-            forsaken: false,
-            deadline: DEADLINE,
-        }
-    }
-
-    /// Parts will be stopped.
-    pub(crate) const fn wait(&mut self) {
-        self.deadline = LATE_DEADLINE;
-    }
-
-    /// Its hosts: one for each rank, and the parameter server's.
-    pub(crate) const fn hosts(&self) -> usize {
-        self.ranks as usize + 1
-    }
-
-    /// A queue in front of each of this many ports.
-    pub(crate) fn queues(&self, ports: usize) -> Vec<PortQueue> {
-        vec![self.queue; ports]
-    }
-
-    const fn payload(&self) -> u16 {
-        self.floats * 4
-    }
-
-    /// The job as the appliance is told of it. The last host is the server's.
-    pub(crate) fn spec(&self, hosts: &[Host], admitted: bool) -> JobSpec {
-        let (server, workers) = hosts.split_last().unzip();
-        let listed = workers.unwrap_or_default().iter().map(|host: &Host| host.address).collect();
-        let mut spec = JobSpec::new(self.id, self.ranks);
-        spec.mode = Mode::Olaf;
-        spec.policy.server = true;
-        spec.dead_after = None;
-        spec.admitted = admitted.then_some(listed);
-        if let Some(Host { address, udp_port, .. }) = server {
-            spec.server = ServerMode::External { address: *address, udp_port: *udp_port };
-        }
-        spec
-    }
-}
 
 /// Where a worker of a cluster is in its life.
 #[allow(clippy::large_enum_variant, reason = "there are few of them")]
@@ -121,6 +40,8 @@ enum Stage {
 struct Member {
     stage: Stage,
     next_push: u64,
+    /// Updates sent so far.
+    sent: u32,
 }
 
 /// An asynchronous job's workers and its parameter server, which has the last host.
@@ -129,6 +50,7 @@ pub(crate) struct Cluster {
     pub(crate) hosts: Vec<Host>,
     members: Vec<Member>,
     server: AsyncServer,
+    ledger: Ledger,
     next_serve: u64,
     /// When each host is going to be woken.
     pub(crate) wakes: Vec<Option<u64>>,
@@ -146,13 +68,14 @@ impl Cluster {
             let deadline = Duration::from_nanos(plan.deadline);
             Join::new(identity, 1000 + u64::from(rank), 1, Duration::ZERO, deadline)
         };
-        let member = |rank| Member { stage: Stage::Joining(join(rank)), next_push: 0 };
+        let member = |rank| Member { stage: Stage::Joining(join(rank)), next_push: 0, sent: 0 };
         Self {
             plan: plan.clone(),
             wakes: vec![None; hosts.len()],
             hosts,
             members: (0..plan.ranks).map(member).collect(),
-            server: AsyncServer::new(Training::default()),
+            server: AsyncServer::new(plan.training()),
+            ledger: Ledger::new(plan.floats, plan.ranks),
             next_serve: 0,
             acknowledged: 0,
         }
@@ -213,6 +136,9 @@ impl Cluster {
             if verdict == pascaline_ps::asynchronous::AsyncOutcome::WrongEpoch {
                 self.next_serve = now;
             }
+            if let Some(weights) = self.server.weights(header.job) {
+                self.ledger.became(weights);
+            }
             return;
         }
         let Ok(answer) = Control::parse(body) else { return };
@@ -244,10 +170,15 @@ impl Cluster {
             }
             Stage::Training(session) => {
                 left = session.handle_timeout(time);
-                let mut pushed = Ok(());
+                let mut pushed = Ok(Push::Busy);
                 if member.next_push <= now {
                     member.next_push = now + random.between(1, self.plan.pace);
-                    pushed = push(session, &self.plan, time, unix_ns, random);
+                    let gradient = self.ledger.gradient(at, member.sent);
+                    pushed = push(session, time, unix_ns, &gradient, random);
+                    if let Ok(Push::Sent(_)) = pushed {
+                        self.ledger.sent(at, member.sent);
+                        member.sent += 1;
+                    }
                 }
                 if let Err(why) = pushed {
                     self.fail(at, why)?;
@@ -345,7 +276,16 @@ impl Cluster {
         }
     }
 
-    /// A worker's weights must have the cluster's pattern, and its counters must add up.
+    /// A datagram leaves an appliance for a host.
+    pub(crate) fn departs(&mut self, at: usize, datagram: &[u8]) -> Result<(), Violation> {
+        let Some((header, body)) = Header::parse(datagram).ok().filter(|_| at == self.members.len()) else {
+            return Ok(());
+        };
+        let (job, rank) = (self.plan.id, header.rank);
+        self.ledger.departs(&header, body).map_err(|why| Violation::WrongModel { job, rank, why })
+    }
+
+    /// A worker's weights must be ones that the server has had, and its counters must add up.
     fn check(&self, at: usize) -> Result<(), Violation> {
         let Some(Member { stage: Stage::Training(session) | Stage::Leaving(session), .. }) =
             self.members.get(at)
@@ -354,10 +294,8 @@ impl Cluster {
         };
         let (job, rank) = (self.plan.id, u16::try_from(at).unwrap_or(u16::MAX));
         let (weights, version) = session.weights();
-        let first = weights.first().copied().unwrap_or(0.0);
-        let off = weights.iter().enumerate().find(|(index, weight)| **weight != first * factor(*index));
-        if let Some((index, weight)) = off {
-            let why = format!("weight {index} of version {version} is {weight}, the first is {first}");
+        if version > 0 && !self.ledger.knows(weights) {
+            let why = format!("its weights of version {version} are not the server's: {weights:?}");
             return Err(Violation::WrongModel { job, rank, why });
         }
         let counters = session.counters();
@@ -374,23 +312,14 @@ impl Cluster {
 /// A worker offers an update.
 fn push(
     session: &mut AsyncSession,
-    plan: &ClusterPlan,
     now: Duration,
     unix_ns: u64,
+    gradient: &[f32],
     random: &mut Random,
-) -> Result<(), String> {
-    let size = random.between(1, 1000);
-    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    let gradient: Vec<f32> = (0..plan.floats).map(|index| size as f32 * factor(usize::from(index))).collect();
+) -> Result<Push, String> {
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let reward = (unix_ns / 1_000_000) as f32 + if random.chance(500_000) { 0.5 } else { 0.0 };
-    session.push(now, unix_ns, &gradient, reward).map(drop).map_err(|error| error.to_string())
-}
-
-/// The pattern: a power of two with a sign, so that multiplying by it rounds nothing.
-fn factor(index: usize) -> f32 {
-    const FACTORS: [f32; 8] = [1.0, -2.0, 0.5, 8.0, -0.25, 4.0, -16.0, 0.125];
-    FACTORS[index % FACTORS.len()]
+    session.push(now, unix_ns, gradient, reward).map_err(|error| error.to_string())
 }
 
 /// The header of a parameter server's registration.

@@ -28,6 +28,8 @@ pub enum Sabotage {
     ClaimForever,
     /// The network moves the gradients of rank 0 to the next PSN once it has resumed.
     RenumberResumed,
+    /// The network passes a copy of each update off as the next one.
+    RenumberUpdates,
     /// The network changes which ranks a partial result says are inside.
     MisreportPartial,
     /// The network hides from a worker that its results do not contain all ranks.
@@ -90,6 +92,7 @@ impl Sabotage {
         Self::EchoAsResult,
         Self::ClaimForever,
         Self::RenumberResumed,
+        Self::RenumberUpdates,
         Self::MisreportPartial,
         Self::HidePartial,
         Self::MisnameLost,

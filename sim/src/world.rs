@@ -290,7 +290,7 @@ impl<'a> World<'a> {
             What::Up { worker, bytes, bad_checksum } => self.arrive(worker, &bytes, bad_checksum),
             What::Down { worker, bytes } => return self.deliver(worker, &bytes),
             What::Across { node, bytes } => self.arrive_across(node, &bytes),
-            What::Turn { node, lcore } => self.turn(node, lcore),
+            What::Turn { node, lcore } => return self.turn(node, lcore),
             What::Control { node } => return self.control(node),
             What::Serve => return self.serve(),
             What::Resume { worker } => return self.resume(worker),

@@ -20,6 +20,8 @@
 //!
 //! All fields in network byte order; the payload that follows is little endian.
 
+use core::time::Duration;
+
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -110,6 +112,10 @@ impl Flags {
         Self(self.0 & !other.0)
     }
 }
+
+/// What `wnd_cap` of an acknowledgement to an update counts: for so many of these the server would like the
+/// cluster to send nothing.
+pub const PAUSE_UNIT: Duration = Duration::from_micros(100);
 
 /// The header's meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

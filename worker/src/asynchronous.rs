@@ -16,12 +16,10 @@ pub use control::{Control, Heard, Policy, Slope};
 pub use counters::{AsyncCounters, AsyncIgnored};
 pub use session::{AsyncSession, Initial, Push, PushError, Settings, Why};
 
-use pascaline_wire::header;
+use pascaline_wire::{header, trailer};
 
 /// IPv4 and UDP headers. (IPv6 takes 20 bytes more, see [`most_floats`].)
 const IPV4_UDP: usize = 20 + 8;
-/// The trailer of an acknowledgement: the update's data, the queue's state, the length.
-const ACK_TRAILER: usize = 14 + 9 + 2;
 /// A jumbo frame's room for an IP packet.
 pub const JUMBO_MTU: usize = 9000;
 
@@ -32,7 +30,7 @@ pub const JUMBO_MTU: usize = 9000;
 /// are longer.
 #[must_use]
 pub const fn most_floats(mtu: usize, ipv6: bool) -> usize {
-    let around = IPV4_UDP + if ipv6 { 20 } else { 0 } + header::LEN + ACK_TRAILER;
+    let around = IPV4_UDP + if ipv6 { 20 } else { 0 } + header::LEN + trailer::ACK_LEN as usize;
     // Payloads are multiples of 8 bytes when a job is joined.
     mtu.saturating_sub(around) / 8 * 2
 }

@@ -7,14 +7,20 @@
 //! Each lcore notes the highest result that it has given out in a place of its own. Two words that all lcores
 //! read say which PSNs are admitted. They lag behind, so they are written rarely, and they err on the narrow
 //! side only: a PSN that they do not admit is judged once more by what all lcores have noted.
+//!
+//! Updates of asynchronous jobs have numbers of their own for each rank, and each is to come in once: one
+//! word for each rank says which of the latest ones have come.
 
-use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use pascaline_aggregator::Key;
 
 /// The parts of a window by which the shared words may lag behind an lcore's own results.
 const STEPS: u32 = 8;
+/// So many numbers before a rank's newest update may have come already without being known. What is further
+/// off is no late copy: a number was damaged on its way, and counting begins anew.
+const LATE: u32 = 1024;
 
 /// The PSNs that one generation of a job may have under way.
 #[derive(Debug)]
@@ -33,6 +39,9 @@ pub struct PsnWindow {
     /// For how many packets of a rank there is room further up, as far as results from there have said:
     /// written by lcores that take one (`note_room_above`), read by those that give one out.
     room_above: AtomicU16,
+    /// Of an asynchronous job, by rank: the number of the newest update, and below it a bit for each of the
+    /// 32 up to it that have come. 0 before the first. Whichever lcore receives an update changes it.
+    updates: Box<[AtomicU64]>,
 }
 
 /// Written together, but read one by one: a mixture of two states admits no more than the later one.
@@ -99,8 +108,27 @@ impl PsnWindow {
 
     fn fixed(first: u32, count: u32) -> Self {
         let shared = Words { first: AtomicU32::new(first), count: AtomicU32::new(count) };
-        let room_above = AtomicU16::new(u16::MAX);
-        Self { shared: CachePadded::new(shared), ends: Box::default(), spread: 0, begin: first, room_above }
+        Self {
+            shared: CachePadded::new(shared),
+            ends: Box::default(),
+            spread: 0,
+            begin: first,
+            room_above: AtomicU16::new(u16::MAX),
+            updates: Box::default(),
+        }
+    }
+
+    /// The same, where so many ranks send updates.
+    #[must_use]
+    pub fn with_updates(self, ranks: u16) -> Self {
+        Self { updates: (0..ranks).map(|_| AtomicU64::new(0)).collect(), ..self }
+    }
+
+    /// Notes an update of a rank. False if it has come before, or is so late that it may have.
+    pub(crate) fn is_first(&self, rank: u16, psn: u32) -> bool {
+        let Some(come) = self.updates.get(usize::from(rank)) else { return true };
+        // Tried again only while another lcore notes one of the same rank.
+        come.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |come| noted(come, psn)).is_ok()
     }
 
     /// Takes note of the `wnd_cap` of a result from above. True if it is another than before.
@@ -211,6 +239,23 @@ impl PsnWindow {
                 let _ = own.compare_exchange(noted, end, Ordering::Relaxed, Ordering::Relaxed);
             }
         }
+    }
+}
+
+/// What is known of a rank's updates after this one; `None` if it may be known already.
+#[expect(clippy::cast_possible_truncation, reason = "the parts of the word")]
+fn noted(come: u64, psn: u32) -> Option<u64> {
+    let (newest, bits) = ((come >> 32) as u32, come as u32);
+    let (ahead, behind) = (psn.wrapping_sub(newest), newest.wrapping_sub(psn));
+    let word = |newest: u32, bits: u32| u64::from(newest) << 32 | u64::from(bits);
+    if bits == 0 || (behind > LATE && ahead >= u32::BITS) {
+        Some(word(psn, 1))
+    } else if behind < u32::BITS {
+        (bits >> behind & 1 == 0).then(|| word(newest, bits | 1 << behind))
+    } else if ahead < u32::BITS {
+        Some(word(psn, bits << ahead | 1))
+    } else {
+        None
     }
 }
 

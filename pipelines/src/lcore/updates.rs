@@ -18,25 +18,29 @@ use crate::jobs::{Above, Job};
 use crate::updates::{Offer, Refused, acknowledge, answered};
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
-    /// Takes in a burst's updates. What is no number is kept out here, before it is combined with anything.
+    /// Takes in a burst's updates. What is no number is kept out here, before it is combined with anything,
+    /// and what has come before.
     pub(super) fn offer_updates(&mut self, now: u64, offers: ArrayVec<Offer<I::Buf>, BURST>) {
         let unix_ns = self.end.unix_ns(now);
         let mut sound = ArrayVec::new();
         let mut refused = None;
         for Offer { port, update, packet } in offers {
-            if let Some(job) = u16::try_from(update.cluster).ok().and_then(|id| self.table.get(id)) {
+            let job = u16::try_from(update.cluster).ok().and_then(|id| self.table.get(id));
+            if let Some(job) = job {
                 job.cells.ranks_of(self.number).heard(update.worker, update.psn, Moment::at(now));
                 job.cells.count(self.number, JobEvent::UpdateBytes, u64::from(update.len));
             }
             let values = Payload::new(update.offset.into(), update.len.into()).of(packet.bytes());
-            if (self.kernels.non_finite(update.element.dtype))(values) == 0 {
-                // As many as came.
-                let _ = sound.try_push(Offer { port, update, packet });
-            } else {
+            if (self.kernels.non_finite(update.element.dtype))(values) != 0 {
                 self.emitter.discard(packet, DropReason::UpdateNotFinite);
                 let (expected, got) = (0, 0);
                 refused =
                     Some(Refused { update, why: Objection { status: Status::NotFinite, expected, got } });
+            } else if job.is_some_and(|job| !job.window.is_first(update.worker, update.psn)) {
+                self.emitter.discard(packet, DropReason::Duplicate);
+            } else {
+                // As many as came.
+                let _ = sound.try_push(Offer { port, update, packet });
             }
         }
         match &mut self.updates {

@@ -247,11 +247,13 @@ impl JobRecord {
             }
             Some(_) => self.lacked(),
         };
-        self.window = Arc::new(match self.lcores {
+        let window = match self.lcores {
             // Nobody says which PSNs have results.
             0 => PsnWindow::unlimited(),
             lcores => PsnWindow::new(oldest, next, self.granted(), lcores),
-        });
+        };
+        let updating = if self.spec.mode == Mode::Olaf { self.spec.fan_in } else { 0 };
+        self.window = Arc::new(window.with_updates(updating));
         if self.spec.mode == Mode::Olaf && self.uplink.is_some() {
             self.aliases = Arc::new(Aliases::new(self.base()));
         }

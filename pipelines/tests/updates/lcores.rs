@@ -97,8 +97,8 @@ fn any_lcore_stamps_answers_with_the_owners_state() {
 #[test]
 fn what_finds_the_owners_inbox_full_is_dropped_and_counted() {
     let (mut appliance, workers, pool, clock) = stepped();
-    let frame = update(&workers[0], 0, &[1], 0.0, clock.now());
-    for _ in 0..INBOX + 5 {
+    for psn in 0..u32::try_from(INBOX + 5).unwrap() {
+        let frame = update(&workers[0], psn, &[1], 0.0, clock.now());
         appliance.lcores[OTHER].io().arrive(0, &frame);
     }
     while appliance.lcores[OTHER].turn() > 0 {}

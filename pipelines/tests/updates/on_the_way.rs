@@ -108,6 +108,44 @@ fn a_workers_newer_update_replaces_its_older_one() {
     rig.end();
 }
 
+/// The network may repeat any packet, however soon. (Protocol, section 11.)
+#[test]
+fn a_repeated_update_comes_in_once() {
+    let mut rig = Rig::new(queue(8));
+    let worker = rig.worker(0, 1);
+    let frame = rig.update(&worker, 7, &[1]);
+    rig.send([frame.clone()]);
+    assert_eq!(rig.served().len(), 1);
+    rig.send([frame.clone()]);
+    assert_eq!(rig.served().len(), 0, "it has left already");
+    rig.plug();
+    let (overtaken, next) = (rig.update(&worker, 8, &[2]), rig.update(&worker, 9, &[4]));
+    let mate = rig.update(&rig.worker(0, 0), 7, &[8]);
+    rig.send([mate, next.clone(), next.clone(), overtaken.clone()]);
+    rig.send([next, overtaken, frame]);
+    let served = rig.unplug();
+    assert_eq!((served.len(), served[0].brief(), &served[0].values), (1, (JOB, 0, 7, 3), &vec![14]));
+    assert_eq!(rig.bench.appliance.dropped(DropReason::Duplicate), 5);
+    rig.end();
+}
+
+/// What is damaged and comes first does not keep out the sound one.
+#[test]
+fn an_update_that_is_refused_may_come_again() {
+    let mut rig = Rig::new(queue(8));
+    let worker = rig.worker(0, 1);
+    let floats = Header { element: Element::F32_SUM, ..worker.header(Kind::Update, 7, 1) };
+    let floats = Header { flags: Flags::TRAILER, ..floats };
+    let about = Trailer { update: Some(Update { reward: 0.0, generated_ns: 0 }), ..Trailer::default() };
+    let frame = |value: f32| worker.frame(&floats, &[&value.to_le_bytes()[..], &emitted(&about)].concat());
+    rig.send([frame(f32::NAN), frame(1.0), frame(1.0)]);
+    assert_eq!(rig.served().len(), 1);
+    let dropped = |reason| rig.bench.appliance.dropped(reason);
+    assert_eq!((dropped(DropReason::UpdateNotFinite), dropped(DropReason::Duplicate)), (1, 1));
+    rig.bench.heard(0);
+    rig.end();
+}
+
 #[test]
 fn first_in_first_out_combines_nothing_and_loses_what_finds_no_segment() {
     let config = Config { segments: 2, discipline: Discipline::Fifo, ..Config::default() };

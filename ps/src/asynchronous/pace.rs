@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 
 use core::time::Duration;
 
+use pascaline_wire::header::PAUSE_UNIT;
+
 /// How much of the difference is made good with each update.
 pub const GAIN: f64 = 0.05;
 /// Averages look back over about so many updates of the cluster.
 const MEMORY: f64 = 16.0;
-/// Pauses are counted in these: 100 µs.
-pub const UNIT: Duration = Duration::from_micros(100);
 /// The longest pause, in seconds: what 16 bits of units hold.
 const LONGEST: f64 = 6.5535;
 
@@ -48,7 +48,7 @@ pub struct Pace {
 
 impl Pace {
     /// An update of a cluster has arrived at `now` (from any origin), `age` after it was generated. Returns
-    /// for how long the cluster is to pause, in [`UNIT`]s. Takes time in proportion to the number of
+    /// for how long the cluster is to pause, in [`PAUSE_UNIT`]s. Takes time in proportion to the number of
     /// clusters.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
     pub fn on_update(&mut self, cluster: u16, now: Duration, age: Duration) -> u16 {
@@ -77,7 +77,7 @@ impl Pace {
             one.pause = (one.pause - least).clamp(0.0, LONGEST);
         }
         let pause = self.clusters.get(&cluster).map_or(0.0, |one| one.pause);
-        (pause / UNIT.as_secs_f64()).round() as u16
+        (pause / PAUSE_UNIT.as_secs_f64()).round() as u16
     }
 
     /// Forgets a cluster.

@@ -16,6 +16,7 @@ const COUNT: core::ops::Range<usize> = 14..16;
 const EPOCH: usize = 21;
 const GRADIENT: u8 = 1;
 const RESULT: u8 = 2;
+const UPDATE: u8 = 4;
 const CONTROL: u8 = 8;
 /// In a control body.
 const PAYLOAD: core::ops::Range<usize> = 12..14;
@@ -44,6 +45,14 @@ fn bitmap(body: &mut [u8]) -> Option<&mut u8> {
     body.len().checked_sub(3).and_then(|at| body.get_mut(at))
 }
 
+/// A copy of an update, under the next number.
+fn renumbered(frame: &[u8]) -> Option<Vec<u8>> {
+    let mut copy = frame.to_vec();
+    let (head, _) = split(&mut copy)?;
+    head[LOW_PSN] = head[LOW_PSN].wrapping_add(1);
+    (head[KIND] == UPDATE).then_some(copy)
+}
+
 impl Saboteur {
     pub(crate) fn new(what: Sabotage) -> Self {
         Self { what, old: Vec::new() }
@@ -59,6 +68,9 @@ impl Saboteur {
     ) -> Option<(usize, Vec<u8>)> {
         if self.what == Sabotage::None {
             return None;
+        }
+        if self.what == Sabotage::RenumberUpdates {
+            return Some((from, renumbered(frame)?));
         }
         let (head, body) = split(frame)?;
         if head[KIND] != GRADIENT {

@@ -1,5 +1,6 @@
 //! What happens to the hosts of the asynchronous job.
 
+use super::network::datagram;
 use super::{EPOCH, World};
 use crate::queue::What;
 use crate::violation::Violation;
@@ -20,6 +21,12 @@ impl World<'_> {
         let Some(cluster) = &mut self.cluster else { return Ok(()) };
         cluster.deliver(host, now, unix_ns, frame)?;
         self.settle_cluster(host)
+    }
+
+    /// A frame leaves an appliance for a host.
+    pub(super) fn departs_for_cluster(&mut self, host: usize, frame: &[u8]) -> Result<(), Violation> {
+        let Some(cluster) = &mut self.cluster else { return Ok(()) };
+        datagram(frame).map_or(Ok(()), |datagram| cluster.departs(host, datagram))
     }
 
     fn settle_cluster(&mut self, host: usize) -> Result<(), Violation> {

@@ -8,6 +8,7 @@ use super::World;
 use crate::faults::Fault;
 use crate::host::Host;
 use crate::queue::What;
+use crate::violation::Violation;
 
 impl World<'_> {
     /// The network, upwards: what becomes of a frame that a worker sends.
@@ -28,26 +29,31 @@ impl World<'_> {
     }
 
     /// The network, downwards, or between two appliances.
-    pub(super) fn send_down(&mut self, node: usize, mut bytes: Vec<u8>) {
+    pub(super) fn send_down(&mut self, node: usize, mut bytes: Vec<u8>) -> Result<(), Violation> {
         self.trace.note(self.now, 6, &bytes, || format!("appliance {node} sends {}", words(&bytes)));
         if let Some(to) = self.plan.tree.as_ref().and_then(|_| Host::node_in(&bytes)) {
-            return self.send_across(node, to, bytes);
+            self.send_across(node, to, bytes);
+            return Ok(());
         }
         // What is forwarded to a host that does not exist goes nowhere.
         let Some(worker) = Host::number_in(&bytes).filter(|&number| number < self.up.len()) else {
-            return;
+            return Ok(());
         };
+        if let Some(host) = worker.checked_sub(self.workers.len()) {
+            self.departs_for_cluster(host, &bytes)?;
+        }
         if let Some((other, forged)) = self.saboteur.tamper_down(worker, &mut bytes, &self.workers) {
             let framed = self.workers.get(other).map(|other| other.host.forge(&forged)).unwrap_or_default();
             self.queue.push(self.now, What::Down { worker: other, bytes: framed });
         }
         if self.is_cut((worker, node)) {
-            return;
+            return Ok(());
         }
-        let Some(link) = self.down.get_mut(worker) else { return };
+        let Some(link) = self.down.get_mut(worker) else { return Ok(()) };
         for arrival in link.send(self.now, bytes, &mut self.random, &mut self.faults) {
             self.queue.push(arrival.at, What::Down { worker, bytes: arrival.bytes });
         }
+        Ok(())
     }
 }
 

@@ -119,16 +119,17 @@ impl World<'_> {
         self.queue.push(then, What::Turn { node: at, lcore });
     }
 
-    pub(super) fn turn(&mut self, at: usize, lcore: usize) {
+    pub(super) fn turn(&mut self, at: usize, lcore: usize) -> Result<(), Violation> {
         let (now, machine) = (self.now, self.machine(at));
-        let Some(node) = self.nodes.get_mut(at) else { return };
+        let Some(node) = self.nodes.get_mut(at) else { return Ok(()) };
         if node.turning.get_mut(lcore).and_then(|turning| turning.take_if(|at| *at == now)).is_none() {
-            return;
+            return Ok(());
         }
         if now < node.stopped.lcore(lcore) {
-            return self.push_turn((at, lcore), now);
+            self.push_turn((at, lcore), now);
+            return Ok(());
         }
-        let Some(appliance) = &mut node.appliance else { return };
+        let Some(appliance) = &mut node.appliance else { return Ok(()) };
         let mood = Mood {
             stalled: self.random.chance(self.plan.turns.stalled),
             starved: self.random.chance(self.plan.turns.starved),
@@ -150,7 +151,7 @@ impl World<'_> {
             format!("appliance {at}: lcore {lcore} turns and sends {} frames", sent.len())
         });
         for bytes in sent {
-            self.send_down(at, bytes);
+            self.send_down(at, bytes)?;
         }
         if more {
             self.arrange_turn(at, lcore);
@@ -161,6 +162,7 @@ impl World<'_> {
         if serve {
             self.arrange_service(self.now);
         }
+        Ok(())
     }
 
     /// Makes sure that a control plane turns soon after this time.

@@ -25,10 +25,6 @@ use futile::Futile;
 /// The most updates under way.
 pub const MOST_OUTSTANDING: u16 = 64;
 
-/// What `wnd_cap` of an acknowledgement counts: for so many of these the server would like the cluster to
-/// send nothing.
-pub const PAUSE_UNIT: Duration = Duration::from_micros(100);
-
 /// How often initial weights are offered until the server has answered.
 const OFFER: Duration = Duration::from_millis(100);
 

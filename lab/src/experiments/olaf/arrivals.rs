@@ -147,8 +147,9 @@ fn serialization(bits: u32, gbps: u32) -> f64 {
     f64::from(bits) * ticks_per_bit
 }
 
+/// A time in whole ticks.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times of a run of milliseconds")]
-fn ticks(time: f64) -> u64 {
+pub(crate) fn ticks(time: f64) -> u64 {
     time.round() as u64
 }
 

@@ -23,8 +23,8 @@ use pascaline_buffer::HeapPool;
 use pascaline_ps::asynchronous::{Age, Pace, jain};
 use pascaline_queue::{Config, ConfigError, Discipline, EnqueueOutcome, Shaper, Update};
 use pascaline_sim::random::{Random, mix};
+use pascaline_wire::header::PAUSE_UNIT;
 use pascaline_wire::trailer::QueueState;
-use pascaline_worker::asynchronous::session::PAUSE_UNIT;
 use pascaline_worker::asynchronous::{Control, Heard, Policy};
 
 use super::arrivals::{exponential, uniform};

@@ -96,3 +96,18 @@ fn closed_admits_nothing_and_unlimited_everything() {
         assert!(!closed.admits(psn) && unlimited.admits(psn));
     }
 }
+
+#[test]
+fn an_update_comes_in_once_in_any_order() {
+    for base in [0, u32::MAX - 20, 1 << 31] {
+        let window = PsnWindow::unlimited().with_updates(2);
+        let first = |rank, offset: i32| window.is_first(rank, base.wrapping_add_signed(offset));
+        assert!(first(0, 5) && first(0, 3) && first(0, 4) && first(0, 36) && first(0, 6));
+        assert!([3, 4, 5, 6, 36].iter().all(|&offset| !first(0, offset)));
+        assert!(!first(0, 2) && !first(0, 36 - 1024), "too late to be known");
+        assert!(first(1, 5) && !first(1, 5), "each rank has numbers of its own");
+        assert!(first(2, 5) && first(2, 5), "of no member");
+        assert!(first(0, 100_000) && first(0, 37), "a damaged number keeps out none of those that follow");
+        assert!(!first(0, 37) && first(0, 38));
+    }
+}

@@ -53,6 +53,25 @@ fn no_update_is_lost_but_on_the_wire() {
     rig.tree.end();
 }
 
+/// Every hop may repeat what it carries, combined updates included.
+#[test]
+fn what_is_repeated_between_hops_comes_in_once() {
+    let mut rig = Rig::new(THREE, &[queue(8, 0), queue(8, 0), queue(8, SLOW)]);
+    rig.tree.wire = Box::new(|heard| if heard.header.kind == Kind::Update { 2 } else { 1 });
+    let base = rig.all[0].base;
+    for psn in 0..3 {
+        (0..2).for_each(|at| rig.push(at, base + psn, &[1, 1]));
+    }
+    rig.pass(200);
+    let served = rig.updates();
+    assert!(served.iter().any(|(header, _)| header.count > 1), "{served:?}");
+    let counts: u64 = served.iter().map(|(header, _)| u64::from(header.count)).sum();
+    assert_eq!(counts, rig.stood_for(2, "departed"), "{served:?}");
+    assert_eq!((rig.stood_for(1, "accepted"), rig.stood_for(0, "accepted")), (counts, counts));
+    assert!((0..2).all(|node| rig.dropped(node, DropReason::Duplicate) == served.len() as u64));
+    rig.tree.end();
+}
+
 /// Whichever appliance is started anew, workers go on, and what belongs to the generation before comes to
 /// nothing.
 #[test]

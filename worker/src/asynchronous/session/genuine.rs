@@ -12,6 +12,15 @@ use super::AsyncSession;
 /// come furthest: with the epoch's 8 bits and those of a port, 40 are left to be guessed.
 const AHEAD: u32 = 1 << 13;
 
+/// What a genuine answer is among those to the updates of the same rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It names the latest so far.
+    Latest,
+    /// One to a later update has overtaken it, or it is a copy: its weights are older than those known.
+    Late,
+}
+
 /// The latest number of each cluster mate's updates, and of the Acks to those that came by other appliances.
 #[derive(Debug)]
 pub(super) struct Numbers {
@@ -25,15 +34,13 @@ impl Numbers {
         Self { next: vec![base; usize::from(ranks) + 1].into_boxed_slice() }
     }
 
-    /// True if the rank's updates have come as far as this number, or not much further, or not much further
-    /// than those of others and this worker's `own`: whoever is combined into others' updates for long is not
-    /// named meanwhile, and sends as many. An older one will do: answers overtake each other.
-    fn admits(&mut self, own: u32, rank: u16, psn: u32) -> bool {
+    /// Genuine if the rank's updates have come as far as this number, or not much further, or not much
+    /// further than those of others and this worker's `own`: whoever is combined into others' updates for
+    /// long is not named meanwhile, and sends as many. An older one will do: answers overtake each other.
+    fn admits(&mut self, own: u32, rank: u16, psn: u32) -> Option<Answer> {
         let ranks = self.next.len() - 1;
         let at = if rank == APPLIANCE_RANK { ranks } else { usize::from(rank) };
-        let Some(&known) = self.next.get(at).filter(|_| at < ranks || rank == APPLIANCE_RANK) else {
-            return false;
-        };
+        let &known = self.next.get(at).filter(|_| at < ranks || rank == APPLIANCE_RANK)?;
         let further = |&mate: &u32| Some(mate.wrapping_sub(known)).filter(|&further| further < 1 << 31);
         let mates = self.next.iter().take(if at < ranks { ranks } else { 0 });
         let own = (at < ranks).then_some(&own);
@@ -43,7 +50,8 @@ impl Numbers {
         if let Some(next) = self.next.get_mut(at).filter(|_| admitted) {
             *next = psn.wrapping_add(1);
         }
-        admitted || ahead >= AHEAD.wrapping_neg()
+        let late = (ahead >= AHEAD.wrapping_neg()).then_some(Answer::Late);
+        if admitted { Some(Answer::Latest) } else { late }
     }
 }
 
@@ -53,13 +61,16 @@ impl AsyncSession {
         self.membership().base.wrapping_sub(1)
     }
 
-    /// True if an answer to an update names one that this worker has sent, or one that a mate can have sent.
-    pub(super) fn is_genuine(&mut self, header: &Header) -> bool {
+    /// What an answer to an update is that names one that this worker has sent, or one that a mate can have
+    /// sent; `None` if it names no such.
+    pub(super) fn genuine(&mut self, header: &Header) -> Option<Answer> {
         let (rank, psn) = (header.rank, header.psn);
         if rank != self.membership().identity.rank {
             return self.numbers.admits(self.next_psn, rank, psn);
         }
-        self.outstanding.has(psn) || self.offer.is_some() && psn == self.initial_psn()
+        let own = self.outstanding.has(psn) || self.offer.is_some() && psn == self.initial_psn();
+        // An answer ends what was sent before: what it overtakes names nothing any more.
+        own.then_some(Answer::Latest)
     }
 
     /// True if an Ack answers a request of this session, or names an update of it and repeats what that said.

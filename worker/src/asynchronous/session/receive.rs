@@ -3,14 +3,15 @@
 use core::time::Duration;
 
 use pascaline_wire::control::{APPLIANCE_RANK, Action, Control as Request, Status};
+use pascaline_wire::header::PAUSE_UNIT;
 use pascaline_wire::{Element, Header, Kind};
 use zerocopy::IntoBytes as _;
 
 use super::super::control::Heard;
 use super::super::counters::AsyncIgnored;
 use super::super::outstanding::Acknowledged;
-use super::genuine::Numbers;
-use super::{AsyncSession, PAUSE_UNIT};
+use super::AsyncSession;
+use super::genuine::{Answer, Numbers};
 use crate::counters::Unusable;
 use crate::identity::Membership;
 use crate::membership::Left;
@@ -62,9 +63,7 @@ impl AsyncSession {
         let known = header.rank < identity.ranks || header.rank == APPLIANCE_RANK;
         let update = update.filter(|_| known).ok_or(AsyncIgnored::NoUpdate)?;
         let own = header.rank == identity.rank;
-        if !self.is_genuine(header) {
-            return Err(AsyncIgnored::Unsolicited.into());
-        }
+        let answer = self.genuine(header).ok_or(AsyncIgnored::Unsolicited)?;
         let why = u8::try_from(header.priority).ok().and_then(Status::from_code);
         let why = why.filter(|why| *why != Status::Ok);
         if !payload.is_empty() {
@@ -72,6 +71,8 @@ impl AsyncSession {
             if header.element != Element::F32_SUM || !fits {
                 return Err(AsyncIgnored::WrongModel.into());
             }
+        }
+        if !payload.is_empty() && answer == Answer::Latest {
             self.weights.as_mut_bytes().copy_from_slice(payload);
             self.version += 1;
             self.offer = None;
@@ -158,7 +159,11 @@ impl AsyncSession {
             return;
         }
         self.counters.refuse(why);
-        self.futile.refuse(why);
+        match why {
+            // A queue's filter compares, as the server's rule does: others of the cluster train.
+            Status::LowReward => self.futile.succeed(),
+            why => self.futile.refuse(why),
+        }
         self.counters.acknowledged += u64::from(self.outstanding.on_refused(header.psn));
     }
 }

@@ -149,6 +149,15 @@ fn a_worker_goes_on_where_others_have_higher_rewards_or_it_rarely_sends() {
     let counters = session.counters();
     assert_eq!((counters.acknowledged, counters.applied, counters.not_taken(Status::LowReward)), (40, 0, 40));
     assert_eq!(counters.refusals().collect::<Vec<_>>(), [(Status::LowReward, 40)]);
+    // The filter of a queue on the way says the same of all of them, and the server hears of none.
+    let mut session = at_will();
+    for step in 0..40 {
+        let Push::Sent(psn) = push(&mut session, ms(1000 * step)) else { panic!("busy") };
+        let mut filtered = control(Status::LowReward, None, EPOCH, 0);
+        filtered[8..12].copy_from_slice(&psn.to_be_bytes());
+        session.handle_datagram(ms(1000 * step), &filtered);
+    }
+    assert_eq!((session.counters().acknowledged, session.counters().not_taken(Status::LowReward)), (40, 40));
     // One in 20 s: two may get lost.
     let mut session = at_will();
     assert_eq!(push(&mut session, ms(0)), Push::Sent(0));
@@ -220,4 +229,18 @@ fn answers_to_updates_that_came_by_other_appliances_are_cluster_mates() {
     let counters = session.counters();
     assert_eq!((counters.acks_own, counters.acks_cluster), (0, 3));
     assert_eq!((session.weights(), session.outstanding()), ((&[5.0; 3][..], 3), 0));
+}
+
+/// Answers overtake each other, and may be repeated: weights never go back.
+#[test]
+fn weights_of_an_overtaken_answer_are_not_taken() {
+    let mut session = at_will();
+    for (rank, psn, weight, known) in
+        [(2, 40, 1.0, 1.0), (2, 42, 3.0, 3.0), (2, 41, 2.0, 3.0), (2, 42, 3.0, 3.0), (0, 7, 4.0, 4.0)]
+    {
+        session.handle_datagram(ms(20), &Ack { rank, psn, weights: vec![weight; 3], ..ACK }.datagram());
+        assert_eq!(session.weights().0, [known; 3], "rank {rank}, {psn}");
+    }
+    let counters = session.counters();
+    assert_eq!((session.weights().1, counters.weights, counters.acks_cluster), (3, 3, 5));
 }

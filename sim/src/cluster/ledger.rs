@@ -1,0 +1,103 @@
+//! What the workers of an asynchronous job send, and how often it leaves for the parameter server.
+//!
+//! An update is a power of four in one of its floats. Which power and which float tells whose update it is
+//! and its number, modulo as many as there is room for. So the digits of a sum say which updates are inside,
+//! and how often. No float gets so large that adding rounds.
+
+use std::collections::BTreeSet;
+
+use pascaline_wire::{Header, Kind};
+
+/// Digits to the base of four in a float.
+const DIGITS: usize = 12;
+
+/// The updates of a cluster, and the models that they have made.
+pub(super) struct Ledger {
+    floats: usize,
+    ranks: usize,
+    /// By rank and number: how many updates were sent, and how many have left for the server.
+    updates: Vec<(u32, u32)>,
+    /// The bits of all weights that the server has had.
+    models: BTreeSet<Vec<u32>>,
+}
+
+impl Ledger {
+    pub(super) fn new(floats: u16, ranks: u16) -> Self {
+        let (floats, ranks) = (usize::from(floats), usize::from(ranks).max(1));
+        Self { floats, ranks, updates: vec![(0, 0); floats * DIGITS], models: BTreeSet::new() }
+    }
+
+    /// The digit of a rank's update.
+    fn digit(&self, rank: usize, number: u32) -> usize {
+        let each = self.floats * DIGITS / self.ranks;
+        rank * each + number as usize % each
+    }
+
+    /// A rank's update of this number.
+    pub(super) fn gradient(&self, rank: usize, number: u32) -> Vec<f32> {
+        let digit = self.digit(rank, number);
+        let mut gradient = vec![0.0; self.floats];
+        if let (Some(value), Ok(power)) = (gradient.get_mut(digit / DIGITS), i32::try_from(digit % DIGITS)) {
+            *value = 4f32.powi(power);
+        }
+        gradient
+    }
+
+    /// A rank sends its update of this number.
+    pub(super) fn sent(&mut self, rank: usize, number: u32) {
+        let digit = self.digit(rank, number);
+        if let Some((sent, _)) = self.updates.get_mut(digit) {
+            *sent += 1;
+        }
+    }
+
+    /// A datagram leaves the appliance for the server: the updates in it are as many as it says, and none of
+    /// them has left before. Otherwise what is wrong with it.
+    pub(super) fn departs(&mut self, header: &Header, body: &[u8]) -> Result<(), String> {
+        if header.kind != Kind::Update {
+            return Ok(());
+        }
+        let (payload, _) = header.payload(body).map_err(|why| format!("an update is malformed: {why:?}"))?;
+        let mut inside = 0;
+        for (at, value) in
+            payload.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).enumerate()
+        {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as compared below")]
+            let digits = value as u32;
+            #[expect(clippy::cast_precision_loss, reason = "as compared here")]
+            if digits as f32 != value || digits >= 1 << (2 * DIGITS) {
+                return Err(format!("float {at} of an update is {value}, which no sum of updates is"));
+            }
+            for (place, (sent, left)) in self.updates.iter_mut().skip(at * DIGITS).take(DIGITS).enumerate() {
+                let times = digits >> (2 * place) & 3;
+                inside += times;
+                *left += times;
+                if times > 0 && left > sent {
+                    return Err(format!(
+                        "of {sent} updates with digit {place} of float {at}, {left} have left"
+                    ));
+                }
+            }
+        }
+        let count = header.count;
+        let stands = inside == u32::from(count);
+        stands.then_some(()).ok_or_else(|| format!("an update says {count}, and {inside} are inside"))
+    }
+
+    /// The server has these weights now.
+    pub(super) fn became(&mut self, weights: &[f32]) {
+        self.models.insert(bits(weights));
+    }
+
+    /// True if the server has had these weights.
+    pub(super) fn knows(&self, weights: &[f32]) -> bool {
+        self.models.contains(&bits(weights))
+    }
+}
+
+fn bits(weights: &[f32]) -> Vec<u32> {
+    weights.iter().map(|weight| weight.to_bits()).collect()
+}
+
+#[cfg(test)]
+mod tests;
