@@ -30,9 +30,9 @@ impl JobRecord {
         let at = self.rank(header)?;
         self.check_source(request, at, admission)?;
         let offer = Offer::of(control.payload);
-        let Some(offer) = offer.filter(|offer| offer.takes_less() || offer.bytes() <= self.spec.max_payload)
-        else {
-            return Err(payload_refused(self.spec.max_payload, control.payload).hidden());
+        let limit = self.spec.limit();
+        let Some(offer) = offer.filter(|offer| offer.takes_less() || offer.bytes() <= limit) else {
+            return Err(payload_refused(limit, control.payload).hidden());
         };
         check_values(control)?;
         if header.count > 0 && !self.takes_subtrees() {
@@ -227,7 +227,7 @@ impl JobRecord {
     /// What all are to send, with one more whose claim is this. What those have agreed on who want to go on
     /// with an earlier generation does not bind one that starts from nothing, with which they cannot.
     fn agree_with(&self, offer: Offer, claim: Option<Claim>) -> Result<u16, Decision> {
-        let limit = self.limit();
+        let limit = self.spec.limit();
         let before = self.offers(claim.is_none());
         let all = before.clone().chain(core::iter::once(offer));
         let payload = agreed(all.clone(), limit).unwrap_or(offer.bytes());

@@ -73,6 +73,8 @@ fn limits_change_under_members_that_go_on() {
         JobSpec { policy, ..JobSpec::new(1, 2) },
         JobSpec { window: 8, dead_after: None, ..JobSpec::new(1, 2) },
         JobSpec { threshold: Some(1), ..JobSpec::new(1, 2) },
+        // There is room for the names of ranks that results lack.
+        JobSpec { partials: true, max_payload: worker(1, 0).payload + 16, ..JobSpec::new(1, 2) },
         JobSpec { admitted: Some(addresses), ..JobSpec::new(1, 2) },
     ] {
         let needed = spec.threshold.unwrap_or(2);
@@ -88,11 +90,13 @@ fn limits_change_under_members_that_go_on() {
 fn what_under_way_could_not_survive_begins_the_next_generation() {
     let nobody = Address::from_v4([192, 0, 2, 1]);
     let region = Policy { region: Some(Region { first: 0, sets: 8 }), ..Policy::default() };
+    let payload = worker(1, 0).payload;
     for spec in [
         JobSpec::new(1, 3),
         JobSpec::new(1, 1),
         JobSpec { policy: region, ..JobSpec::new(1, 2) },
-        JobSpec { max_payload: 512, ..JobSpec::new(1, 2) },
+        JobSpec { max_payload: payload - 8, ..JobSpec::new(1, 2) },
+        JobSpec { partials: true, max_payload: payload + 8, ..JobSpec::new(1, 2) },
         JobSpec { admitted: Some(vec![nobody; 2]), ..JobSpec::new(1, 2) },
     ] {
         let mut plane = plane();
