@@ -102,7 +102,7 @@ pub(super) struct JobRecord {
     pub(super) workers: u32,
     pub(super) phase: Phase,
     /// The first PSN of a generation that has been complete.
-    base: Option<u32>,
+    pub(super) base: Option<u32>,
     pub(super) ranks: Vec<Rank>,
     pub(super) threshold: Option<u16>,
     pub(super) halted: bool,
