@@ -5,7 +5,9 @@
 mod common;
 
 use common::{Event, Known, Parcel, Recorder, Who, config, sum_of};
-use pascaline_aggregator::{Key, Order, Policy, Pool, PoolConfig, Rejection, Session, SweepAction};
+use pascaline_aggregator::{
+    Cause, ConflictPolicy, Key, Order, Policy, Pool, PoolConfig, Rejection, Session, SweepAction,
+};
 use pascaline_buffer::HeapPool;
 use pascaline_buffer::combine::Kernels;
 
@@ -140,6 +142,29 @@ fn every_field_of_a_request_survives_the_journey() {
     assert_eq!((sum.values.as_slice(), sum.overflow, sum.first), ([3].as_slice(), true, 70));
     assert_eq!(sum_of(reminded), sum);
     assert_eq!(*refused, Event::Rejected(who(key, 0), Rejection::Duplicate));
+    lcores.close();
+}
+
+/// As it is where the sender owns the set, whether it opens the slot or takes it from another.
+#[test]
+fn what_is_handed_off_contends_with_its_own_priority() {
+    let mut lcores = Lcores::of(2, 2, 1);
+    let policy = Policy { conflict: ConflictPolicy::Preempt, server: true, ..Policy::default() };
+    // Lcore 1 has a single slot, for all odd PSNs.
+    let [holder, worse, better] = [(1, 5), (3, 4), (5, 7)].map(|(psn, priority)| {
+        let parcel = Parcel::add(Key::new(1, 1, psn), 0, 2, &[1]).under(&policy).priority(priority);
+        assert_eq!(lcores.offer(0, &parcel), [Event::HandedOff]);
+        parcel.request.key
+    });
+    lcores.resume(0);
+    let said = lcores.resume(1);
+    let [opened, refused, Event::Evicted { cause, priority, sum, .. }, taken] = &said[..] else {
+        panic!("{said:?}")
+    };
+    assert_eq!([opened, taken], [&Event::Opened(who(holder, 0)), &Event::Opened(who(better, 0))]);
+    assert_eq!(*refused, Event::Rejected(who(worse, 0), Rejection::Conflict));
+    // The holder's is halved by each one that it has kept out.
+    assert_eq!((*cause, *priority, sum.key), (Cause::Preempted, 2, holder));
     lcores.close();
 }
 

@@ -54,6 +54,29 @@ fn a_set_holds_as_many_psns_as_it_has_ways() {
     }
 }
 
+/// What a set compares first has 16 bits: of so many jobs, several are alike in them, in the same set and at
+/// the same PSN.
+#[test]
+fn no_job_gets_into_the_sum_of_another() {
+    const WAITING: u16 = 7;
+    let key = |job| Key::new(job, 1, 7);
+    for fast in [false, true] {
+        let mut rig = Rig::new(8, 8).by_way(fast);
+        for job in 1..=WAITING {
+            assert_eq!(rig.one(&open(key(job), 0)), opened(key(job)));
+        }
+        for job in WAITING + 1..=u16::MAX {
+            let events = rig.offer(&Parcel::add(key(job), 0, 1, &[2]));
+            let sum = sum_of(events.last().unwrap());
+            assert_eq!((sum.key, sum.values.as_slice()), (key(job), [2].as_slice()));
+        }
+        for job in 1..=WAITING {
+            assert_eq!(sum_of(&rig.one(&Parcel::add(key(job), 1, 2, &[4]))).values, [5]);
+        }
+        rig.close();
+    }
+}
+
 #[test]
 fn a_pool_of_one_slot_is_a_pool() {
     let mut rig = Rig::new(1, 1);

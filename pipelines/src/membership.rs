@@ -186,6 +186,14 @@ impl Membership {
         self
     }
 
+    /// The same, but that the first generation of each job begins with this PSN, where no parent says so. For
+    /// tests of what happens where PSNs begin again at 0.
+    #[must_use]
+    pub fn beginning_with(mut self, psn: u32) -> Self {
+        self.jobs.values_mut().filter(|job| job.uplink.is_none()).for_each(|job| job.base = Some(psn));
+        self
+    }
+
     /// Decides on a request. `None` if it is not answered: an Ack, or one of too many.
     #[must_use]
     pub fn handle(&mut self, now: Duration, request: &ControlRequest) -> Option<Answer> {

@@ -33,6 +33,9 @@ const JOINING: Duration = Duration::from_secs(3);
 /// The same where sums go to a parent.
 const BELOW: Duration = Duration::from_millis(500);
 
+/// What a life begins with: the epoch, the secret, and the first PSN of each job, if it is not any.
+type First = (u8, Secret, Option<u32>);
+
 /// One life of the appliance.
 pub(crate) struct Appliance {
     lcores: Vec<Lcore<MemoryIo>>,
@@ -68,7 +71,7 @@ impl Appliance {
         (plan, node): (&Plan, usize),
         hosts: impl Iterator<Item = &'a Host>,
         beside: (Option<&Cluster>, Option<&Host>),
-        first: (u8, Secret),
+        (first_epoch, secret, first_psn): First,
         (clock, began): (&Clock, u64),
     ) -> Option<Self> {
         let port = |port| PortSetup {
@@ -80,8 +83,8 @@ impl Appliance {
         let own = plan.tree.as_ref().map(|_| node_address(node));
         let addresses = [OWN_V4, OWN_V6].into_iter().chain(own).collect();
         let setup = Arc::new(Setup::new(addresses, UdpPorts::single(UDP_PORT), ports));
-        let membership = membership((plan, node), hosts, beside, first);
-        let (plane, ends) = ControlPlane::new(membership, Arc::clone(&setup), plan.lcores);
+        let all = begun(membership((plan, node), hosts, beside, (first_epoch, secret)), first_psn);
+        let (plane, ends) = ControlPlane::new(all, Arc::clone(&setup), plan.lcores);
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), plan.lcores).ok()?;
         let (frames, headers) = (HeapPool::new(), HeapPool::new());
         let queues = plan.cluster.as_ref().map(|cluster| cluster.queues(plan.ports)).unwrap_or_default();
@@ -308,6 +311,10 @@ fn one_more() -> Reading {
     tally.add(Counter::Received, 1);
     counters.publish(&mut tally);
     counters.read()
+}
+
+fn begun(membership: Membership, first_psn: Option<u32>) -> Membership {
+    first_psn.into_iter().fold(membership, Membership::beginning_with)
 }
 
 fn membership<'a>(

@@ -158,4 +158,6 @@ kinds! {
     Disagreed => "disagreements", "told of disagreements";
     /// A command was carried out.
     Obeyed => "commands_obeyed", "commands carried out";
+    /// A worker finished an allreduce whose PSNs go beyond the last one and begin again at 0.
+    Wrapped => "psn_wraps", "PSNs begun again";
 }

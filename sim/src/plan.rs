@@ -28,7 +28,7 @@ pub(crate) const MILLI: u64 = 1_000_000;
 /// How many of the jobs that can have rough values do, in millionths.
 const ROUGH: u32 = 500_000;
 
-/// The seeds that tests name were found without rough values; this number keeps them without.
+/// Rough values are drawn apart, by this number, so that the rest of a schedule does not depend on them.
 const APART: u64 = 1442;
 
 /// The same for what came after those: asynchronous jobs and commands.
@@ -37,8 +37,15 @@ const EXTRA: u64 = 7;
 /// The same for a parameter server of its own.
 const OUTSIDE: u64 = 60;
 
-/// The same for what is in [`besides`]. With it, the seeds that tests name have nothing of that.
+/// The same for what is in [`besides`].
 const BESIDES: u64 = 6129;
+
+/// The same for PSNs that begin again at 0.
+const END: u64 = 32;
+
+/// How many schedules have that, in millionths, and from one of how many PSNs on.
+const WRAPS_SHARE: u32 = 100_000;
+const LAST_PSNS: u64 = 16;
 
 /// How many schedules with a parameter server have it outside of the appliance, in millionths.
 const OUTSIDE_SHARE: u32 = 250_000;
@@ -110,6 +117,9 @@ pub(crate) struct Plan {
     pub(crate) multi_segment: bool,
     pub(crate) v6: bool,
     pub(crate) first_epoch: u8,
+    /// What the first generation of each job begins with, if that is soon before PSNs begin again at 0. Only
+    /// the first: ranks of two generations are told apart by PSNs that are far from each other.
+    pub(crate) first_psn: Option<u32>,
     /// Longest pause between two operations.
     pub(crate) pause: u64,
     pub(crate) turns: Turns,
@@ -129,9 +139,9 @@ impl Plan {
 
     /// The same, with a chance of rough values.
     fn draw_with(random: &mut Random, rough: u32) -> Self {
-        // Drawn apart, so that nothing else that a seed decides depends on it.
         let other = |salt| Random::new(random.clone().next() ^ salt);
-        let [mut apart, mut extra, mut away, mut late] = [APART, EXTRA, OUTSIDE, BESIDES].map(other);
+        let [mut apart, mut extra, mut away, mut late, mut end] =
+            [APART, EXTRA, OUTSIDE, BESIDES, END].map(other);
         let mut jobs = jobs(random);
         let workers: usize = jobs.iter().map(|job| usize::from(job.ranks)).sum();
         let mut upsets = upset::draw(random, &mut jobs, workers);
@@ -154,8 +164,7 @@ impl Plan {
         besides.draw_disputes(&mut late, &mut jobs);
         upsets.extend(upset::draw_partials(&mut extra, &jobs));
         let outside = jobs.iter().any(|job| job.policy.server) && away.chance(OUTSIDE_SHARE);
-        let rough = if outside { 0 } else { rough };
-        jobs.iter_mut().for_each(|job| job.roughen(&mut apart, rough));
+        jobs.iter_mut().for_each(|job| job.roughen(&mut apart, if outside { 0 } else { rough }));
         if outside {
             upsets.extend(absences(&mut away, &mut jobs));
             links.push(link(conditions.vary(&mut away), &mut away));
@@ -180,6 +189,7 @@ impl Plan {
             multi_segment: random.chance(700_000),
             v6: random.chance(150_000),
             first_epoch: random.next().to_le_bytes()[0],
+            first_psn: first_psn(&mut end),
             pause: random.pick(&[0, 50 * MICRO, MILLI, 5 * MILLI]),
             turns,
             links,
@@ -200,6 +210,12 @@ impl Turns {
             server_held_up: often(random, 50_000),
         }
     }
+}
+
+/// One of the last PSNs, in some schedules.
+fn first_psn(random: &mut Random) -> Option<u32> {
+    let before = random.chance(WRAPS_SHARE).then(|| random.below(LAST_PSNS))?;
+    Some(u32::MAX - u32::try_from(before).unwrap_or(0))
 }
 
 /// An asynchronous job, in some schedules.

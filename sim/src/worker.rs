@@ -75,6 +75,8 @@ pub(crate) struct Worker {
     pub(crate) wake: Option<u64>,
     /// The operation, counted from where PSNs began.
     pub(crate) operation: usize,
+    /// Whether it has sent PSNs of the upper half in it, and of the lower.
+    pub(crate) halves: [bool; 2],
     /// It has finished all of them.
     pub(crate) done: bool,
     pub(crate) session: Option<Session>,
@@ -116,6 +118,7 @@ impl Worker {
             since: 0,
             wake: None,
             operation: 0,
+            halves: [false; 2],
             done: false,
             session: None,
             epochs: Vec::new(),
@@ -276,6 +279,7 @@ impl Worker {
         let who = self.who(plan.id);
         let (elements, op) = plan.call(self.rank, self.operation).filter(|_| !self.done)?;
         self.tensor.clear();
+        self.halves = [false; 2];
         for index in 0..elements {
             plan.values().contribute(who, self.operation, index, &mut self.tensor);
         }
@@ -356,6 +360,9 @@ impl Worker {
         }
         let session = self.session.as_mut()?;
         let transmit = session.poll_transmit(now)?;
+        if let Some(psn) = transmit.psn() {
+            self.halves[usize::from(psn < 1 << 31)] = true;
+        }
         self.host.aim(session.places().at());
         let (payload, trailer) = (session.payload(&transmit, &self.tensor), session.trailer(&transmit));
         Some(self.host.send(&transmit.header, &[payload, trailer].concat()))

@@ -15,36 +15,28 @@ fn no_promise_is_broken() {
     for &fault in Fault::ALL {
         assert!(report.faults.get(fault) > 20, "{}: {}", fault.text(), report.faults.get(fault));
     }
-    assert!(report.reached.get(Reach::StayedOn) > 20, "{report}");
+    for &reach in Reach::ALL {
+        assert!(report.reached.get(reach) > 20, "{}: {}", reach.text(), report.reached.get(reach));
+    }
     assert!(report.finished > 5 * report.failed && report.failed > 50, "{report}");
 }
 
-/// What earlier versions got wrong; see the corrections for why.
+/// Seeds from elsewhere than those above.
 #[test]
-fn what_was_wrong_once_is_right_now() {
-    for (seed, what) in [
-        (0x1_0000_0031, "a partial in a region that nobody waited for held the quota for ever"),
-        (0x1_0000_004a, "a job formed by Joins was unknown to an appliance that was started anew"),
-        (
-            0x1_0000_809d,
-            "what a kept result contains was forgotten, and it was given back as one of all ranks",
-        ),
-        (0x1_0000_cf1e, "the same"),
-        (
-            0x1_0001_66be,
-            "a result whose count was damaged was taken for whole although its trailer named seven of eight",
-        ),
-        (45, "who had all results left after a fixed time, although another lacked one that only it had"),
-        (257, "the same"),
-        (0x1_0000_be05, "only one rank had heard of the first of two restarts: nobody could go on"),
-        (0x1_0003_648b, "the same"),
-        (
-            9_068_960,
-            "entries of long complete PSNs kept the parameter server from taking what was waited for",
-        ),
-        (300_076_563, "an answer to a request that was never sent was taken for the one to the latest"),
+fn no_promise_is_broken_by_seeds_far_apart() {
+    for seed in [
+        0x1_0000_0031,
+        0x1_0000_004a,
+        0x1_0000_809d,
+        0x1_0000_cf1e,
+        0x1_0001_66be,
+        0x1_0000_be05,
+        0x1_0003_648b,
+        9_068_960,
+        300_076_563,
     ] {
-        assert_eq!(schedule(seed, Sabotage::None, None).violations, 0, "seed {seed}: {what}");
+        let findings = schedule(seed, Sabotage::None, None).findings;
+        assert!(findings.is_empty(), "{seed}: {:?}", findings.first().map(|one| one.violation.to_string()));
     }
 }
 

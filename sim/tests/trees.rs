@@ -13,7 +13,11 @@ fn assert_kept(levels: usize) {
     let findings: Vec<_> = report.findings.iter().map(|one| (one.seed, one.violation.to_string())).collect();
     assert_eq!((report.schedules, report.violations), (120, 0), "{findings:#?}");
     assert!(report.faults.get(Fault::ApplianceRestart) > 20, "{report}");
-    assert!(report.reached.get(Reach::Resumed) > 20, "{report}");
+    // What a job below appliances can come to; of the rest it comes to too little in so few, or to nothing.
+    for reach in [Reach::Resumed, Reach::BegunAnew, Reach::Refused] {
+        assert!(report.reached.get(reach) > 20, "{report}");
+    }
+    assert!(report.reached.get(Reach::Wrapped) > 5, "{report}");
 }
 
 #[test]
@@ -26,11 +30,9 @@ fn no_promise_is_broken_with_three_levels() {
     assert_kept(3);
 }
 
-/// Schedules that once broke a promise: an appliance that started anew was given up for lost, and those who
-/// waited below were not told; the Join of an earlier life came late; a Leave of an older generation; leaves
-/// that had come to different roots.
+/// Seeds from elsewhere than those above.
 #[test]
-fn what_was_broken_once_is_kept() {
+fn no_promise_is_broken_by_seeds_far_apart() {
     for seed in [1_026_017, 1_053_915, 1_071_973, 1_076_915] {
         let findings = run(2, seed, 1).findings;
         assert!(findings.is_empty(), "{seed}: {:?}", findings.first().map(|one| one.violation.to_string()));

@@ -9,7 +9,7 @@ use pascaline_telemetry::JobCells;
 use pascaline_wire::control::Status;
 use pascaline_wire::frame::Address;
 use pascaline_wire::header::Header;
-use pascaline_wire::trailer::{Bitmap, Operations};
+use pascaline_wire::trailer::Operations;
 
 use super::claim::{self, Claim};
 use super::cookie::Secret;
@@ -101,7 +101,7 @@ pub(super) struct JobRecord {
     pub(super) workers: u32,
     pub(super) phase: Phase,
     /// The first PSN of a generation that has been complete.
-    base: Option<u32>,
+    pub(super) base: Option<u32>,
     pub(super) ranks: Vec<Rank>,
     pub(super) threshold: Option<u16>,
     pub(super) halted: bool,
@@ -282,13 +282,6 @@ impl JobRecord {
         members.filter(move |joined| !anew || joined.claim.is_none()).map(|joined| joined.offer)
     }
 
-    /// The most that members which take less agree on. A result that lacks ranks says so behind its payload.
-    pub(super) fn limit(&self) -> u16 {
-        let names = Bitmap::new(self.spec.fan_in).filter(|_| self.spec.partials);
-        let behind = names.map_or(0, |names| names.capacity() / 8 + 4);
-        self.spec.max_payload.saturating_sub(behind).max(8)
-    }
-
     /// The window of all ranks: what each keeps is enough for the others only if it is the same for all.
     pub(super) fn granted(&self) -> u16 {
         let asked = self.ranks.iter().filter_map(|rank| rank.joined).map(|joined| joined.window);
@@ -343,7 +336,7 @@ impl JobRecord {
         }
         if self.phase == Phase::Forming {
             let anew = self.offers(true).next().is_some();
-            self.payload = agreed(self.offers(anew), self.limit());
+            self.payload = agreed(self.offers(anew), self.spec.limit());
             self.forget_parent();
         }
     }

@@ -216,7 +216,7 @@ impl JobRecord {
     /// What all are to send, with one more whose claim is this. What those have agreed on who want to go on
     /// with an earlier generation does not bind one that starts from nothing, with which they cannot.
     fn agree_with(&self, offer: Offer, claim: Option<Claim>) -> Result<u16, Decision> {
-        let limit = self.limit();
+        let limit = self.spec.limit();
         let before = self.offers(claim.is_none());
         let all = before.clone().chain(core::iter::once(offer));
         let payload = agreed(all.clone(), limit).unwrap_or(offer.bytes());

@@ -141,7 +141,7 @@ impl JobRecord {
             && old.server == spec.server
             && old.registry == spec.registry
             && self.stays_below(spec)
-            && self.payload.is_none_or(|payload| payload <= spec.max_payload)
+            && self.payload.is_none_or(|payload| payload <= spec.limit())
             && members.all(|(at, joined)| admits(at, joined.endpoint.address))
     }
 }

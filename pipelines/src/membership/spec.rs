@@ -6,7 +6,7 @@ use core::time::Duration;
 use ipnet::IpNet;
 use pascaline_aggregator::Policy;
 use pascaline_wire::frame::Address;
-use pascaline_wire::trailer::Sentence;
+use pascaline_wire::trailer::{Bitmap, Sentence};
 use pascaline_wire::{CongestionControl, MulticastGroup};
 
 use super::registration::Registry;
@@ -150,6 +150,15 @@ impl JobSpec {
             backups: Vec::new(),
             refused: None,
         }
+    }
+
+    /// The longest payload whose results fit the ports, too: one that lacks ranks, by the threshold or since
+    /// they are lost, says so behind its payload.
+    pub(super) fn limit(&self) -> u16 {
+        let lacks = self.partials || self.on_death == OnDeath::Continue;
+        let names = Bitmap::new(self.fan_in).filter(|_| lacks);
+        let behind = names.map_or(0, |names| names.capacity() / 8 + 4);
+        (self.max_payload.saturating_sub(behind) / 8 * 8).max(8)
     }
 }
 

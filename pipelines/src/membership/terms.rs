@@ -20,9 +20,9 @@ impl JobRecord {
         let at = self.rank(header)?;
         self.check_source(request, at, admission)?;
         let offer = Offer::of(control.payload);
-        let Some(offer) = offer.filter(|offer| offer.takes_less() || offer.bytes() <= self.spec.max_payload)
-        else {
-            return Err(payload_refused(self.spec.max_payload, control.payload).hidden());
+        let limit = self.spec.limit();
+        let Some(offer) = offer.filter(|offer| offer.takes_less() || offer.bytes() <= limit) else {
+            return Err(payload_refused(limit, control.payload).hidden());
         };
         check_values(control)?;
         if header.count > 0 && !self.takes_subtrees() {

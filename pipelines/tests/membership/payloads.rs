@@ -1,6 +1,6 @@
 //! Ranks whose packets hold unlike much, and what they agree on.
 
-use pascaline_pipelines::membership::JobSpec;
+use pascaline_pipelines::membership::{JobSpec, OnDeath};
 use pascaline_testkit::{JOB, Worker};
 use pascaline_wire::control::{AT_MOST, Action, Status, generation};
 
@@ -49,6 +49,24 @@ fn there_is_room_for_the_names_of_ranks_that_a_result_lacks() {
     let spec = JobSpec { partials: true, max_payload: 1448, ..JobSpec::new(JOB, 1024) };
     let (mut plane, worker) = (Plane::new(spec), Worker { payload: 1448 | AT_MOST, ..Worker::new(0, 1024) });
     assert_eq!(plane.ask(&worker, Join, 0, 0).control.payload, 1280);
+}
+
+/// Two ranks' names take 12 bytes: results of 1,448 bytes that lack one would not fit the ports, and those
+/// who wait for them would ask in vain.
+#[test]
+fn who_was_told_a_payload_leaves_room_for_them_too() {
+    let job = JobSpec { max_payload: 1448, ..JobSpec::new(JOB, 2) };
+    assert_eq!(agreed(job.clone(), [1448, 1448]), 1448);
+    for spec in
+        [JobSpec { partials: true, ..job.clone() }, JobSpec { on_death: OnDeath::Continue, ..job.clone() }]
+    {
+        let mut plane = Plane::new(spec.clone());
+        for worker in saying([1448, 1440]) {
+            let told = (PayloadMismatch, 1432, worker.payload.into());
+            plane.refuses_values(&worker, Join, (0, 0), told);
+        }
+        assert_eq!(agreed(spec, [1432, 1448 | AT_MOST]), 1432);
+    }
 }
 
 #[test]

@@ -119,7 +119,7 @@ impl Plane {
     }
 
     #[track_caller]
-    fn handle(&mut self, mut request: ControlRequest) -> Answer {
+    pub(crate) fn handle(&mut self, mut request: ControlRequest) -> Answer {
         self.now += STEP;
         let (action, worker) = (request.control.action, (request.header.job, request.header.rank));
         // Later ones have larger numbers.

@@ -1,8 +1,10 @@
 //! Other jobs than before, while members are at work.
 
-use pascaline_aggregator::{Policy, Region};
+use pascaline_aggregator::{Order, Policy, Region};
 use pascaline_pipelines::Mode;
-use pascaline_pipelines::membership::{Admission, JobSpec, Membership, Reconfigured, Secret};
+use pascaline_pipelines::membership::{
+    Admission, JobSpec, Membership, Reconfigured, Registry, Secret, ServerMode,
+};
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::Address;
 
@@ -74,6 +76,8 @@ fn limits_change_under_members_that_go_on() {
         JobSpec { policy, ..JobSpec::new(1, 2) },
         JobSpec { window: 8, dead_after: None, ..JobSpec::new(1, 2) },
         JobSpec { threshold: Some(1), ..JobSpec::new(1, 2) },
+        // There is room for the names of ranks that results lack.
+        JobSpec { partials: true, max_payload: worker(1, 0).payload + 16, ..JobSpec::new(1, 2) },
         JobSpec { admitted: Some(addresses), ..JobSpec::new(1, 2) },
     ] {
         let needed = spec.threshold.unwrap_or(2);
@@ -89,12 +93,19 @@ fn limits_change_under_members_that_go_on() {
 fn what_under_way_could_not_survive_begins_the_next_generation() {
     let nobody = Address::from_v4([192, 0, 2, 1]);
     let region = Policy { region: Some(Region { first: 0, sets: 8 }), ..Policy::default() };
+    let by_rank = Policy { order: Order::Rank, ..Policy::default() };
+    let registry = Registry { udp_port: 48_879, address: [10, 77, 0, 254], slots: 8 };
+    let payload = worker(1, 0).payload;
     for spec in [
         JobSpec::new(1, 3),
         JobSpec::new(1, 1),
         JobSpec { policy: region, ..JobSpec::new(1, 2) },
-        JobSpec { max_payload: 512, ..JobSpec::new(1, 2) },
+        JobSpec { policy: by_rank, ..JobSpec::new(1, 2) },
+        JobSpec { server: ServerMode::Embedded, ..JobSpec::new(1, 2) },
         JobSpec { mode: Mode::Olaf, ..JobSpec::new(1, 2) },
+        JobSpec { registry: Some(registry), ..JobSpec::new(1, 2) },
+        JobSpec { max_payload: payload - 8, ..JobSpec::new(1, 2) },
+        JobSpec { partials: true, max_payload: payload + 8, ..JobSpec::new(1, 2) },
         JobSpec { admitted: Some(vec![nobody; 2]), ..JobSpec::new(1, 2) },
     ] {
         let mut plane = plane();
@@ -109,6 +120,24 @@ fn what_under_way_could_not_survive_begins_the_next_generation() {
         let status = plane.membership.status();
         assert_eq!((status[0].fan_in, status[0].complete), (spec.fan_in, false));
     }
+}
+
+/// What members have said holds until the configuration says something else.
+#[test]
+fn a_threshold_that_a_member_has_set_gives_way_to_another_one_only() {
+    let partials = JobSpec { partials: true, threshold: Some(2), ..JobSpec::new(1, 2) };
+    let mut plane = plane();
+    let mut reloaded = |spec: &JobSpec| {
+        assert_eq!(reconfigure(&mut plane, &[spec.clone(), JobSpec::new(2, 2)]), [(1, Changed)], "{spec:?}");
+        let needed = plane.table().get(1).unwrap().needed;
+        assert_eq!(plane.ask(&worker(1, 0), Action::SetH, 1, 0).control.status, Status::Ok);
+        assert_eq!(plane.table().get(1).unwrap().needed, 1);
+        needed
+    };
+    assert_eq!(reloaded(&partials), 2);
+    let quota = Policy { quota: 16, ..Policy::default() };
+    assert_eq!(reloaded(&JobSpec { policy: quota, ..partials.clone() }), 1, "as it was set");
+    assert_eq!(reloaded(&JobSpec { threshold: None, ..partials }), 2, "as it is configured");
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Going on after the generation has ended under its workers.
 
-use pascaline_pipelines::membership::{Elapsed, JobSpec};
+use pascaline_pipelines::membership::{Elapsed, JobSpec, Membership, Secret};
 use pascaline_wire::control::{Action, Status, either, generation};
 
 use std::time::Duration;
 
-use crate::plane::{Plane, millis, ranks, told};
+use crate::plane::{FIRST, Plane, millis, ranks, request, secs, told};
 use Action::{Join, Leave, Reset};
 use Status::{NotMember, Ok, Pending, StaleSession, WrongEpoch};
 use pascaline_testkit::{JOB, Worker};
@@ -28,6 +28,28 @@ fn all_who_come_from_one_generation_go_on_with_it() {
     assert_eq!(told(&plane.resume(&a, 7)), (Ok, 7, generation(200), 0));
     let b = Worker { epoch: 7, ..b };
     assert_eq!(told(&plane.heartbeat(&b)), (Ok, 7, generation(200), 0));
+}
+
+/// The window spans from what the slowest of them lacks to what the fastest may be sent, also where PSNs
+/// begin again at 0 in between.
+#[test]
+fn ranks_go_on_from_psns_on_both_sides_of_the_last_one() {
+    const SLOWEST: u32 = u32::MAX - 3;
+    for lacked in [[SLOWEST, 2, 0], [2, u32::MAX, SLOWEST], [0, SLOWEST, 2]] {
+        let membership = Membership::new(vec![JobSpec::new(JOB, 3)], Secret::NONE, FIRST).counted_by(1);
+        let mut plane = Plane { membership, now: secs(1000) };
+        let mut status = Pending;
+        for (worker, psn) in survivors(3).1.iter().zip(lacked) {
+            let mut join = request(worker, Join, generation(worker.epoch), generation(7));
+            join.control.psn = psn;
+            status = plane.handle(join).control.status;
+        }
+        let (table, spread) = (plane.table(), 64);
+        let window = &table.get(JOB).unwrap().window;
+        assert_eq!((status, window.spread()), (Ok, spread), "{lacked:?}");
+        let admitted = [SLOWEST - 1, SLOWEST, 2 + spread - 1, 2 + spread].map(|psn| window.has(psn));
+        assert_eq!(admitted, [false, true, true, false], "{lacked:?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod model;
 use core::time::Duration;
 
 use pascaline_ps::asynchronous::{
-    AsyncJob, AsyncOutcome, AsyncServer, Audience, Combined, Kept, NotKept, Rule, Settings,
+    AsyncJob, AsyncOutcome, AsyncServer, Audience, Combined, Kept, NotKept, Pace, Rule, Settings,
 };
 use pascaline_wire::control::Status;
 use pascaline_wire::trailer::Update;
@@ -105,6 +105,29 @@ fn replies(server: &mut AsyncServer) -> Vec<(Header, Vec<f32>, Update)> {
         all.push((header, values.collect(), trailer.unwrap().update.unwrap()));
     }
     all
+}
+
+/// A cluster that sends three times as often as another pauses: each acknowledgement says for how long.
+#[test]
+fn acknowledgements_say_for_how_long_a_cluster_is_to_pause() {
+    let mut server = server(Rule::Olaf { rate: 0.5 });
+    server.set_job(JOB + 1, AsyncJob { fan_in: 3, epoch: 9, payload: 8 });
+    begin(&mut server, JOB + 1);
+    let (mut pace, mut longest) = (Pace::default(), [0, 0]);
+    for turn in 1..300 {
+        let now = SECOND + turn * 10_000_000;
+        for (at, every) in [1, 3].into_iter().enumerate().filter(|(_, every)| turn % every == 0) {
+            let mut packet = update(1, 1.0, &[1.0, 1.0]);
+            packet.header.job = if at == 0 { JOB } else { JOB + 1 };
+            server.handle_datagram(now, &packet.datagram());
+            let age = Duration::from_nanos(now - SECOND);
+            let pause = pace.on_update(packet.header.job, Duration::from_nanos(now), age);
+            let told: Vec<u16> = replies(&mut server).iter().map(|reply| reply.0.wnd_cap).collect();
+            assert_eq!(told, [pause], "turn {turn}, every {every}");
+            longest[at] = pause.max(longest[at]);
+        }
+    }
+    assert!(longest[0] > 0, "{longest:?}");
 }
 
 #[test]

@@ -23,30 +23,6 @@ fn rough_values_are_for_sums_of_all_ranks_over_links_that_double_nothing() {
     assert!(rough > 350 && stuck > 150, "{rough} plans with rough values, {stuck} with stuck lcores");
 }
 
-/// Those of tests/schedules.rs.
-#[test]
-fn seeds_that_are_named_have_none() {
-    for seed in [
-        0x1_0000_0031,
-        0x1_0000_004a,
-        0x1_0000_809d,
-        0x1_0000_cf1e,
-        0x1_0001_66be,
-        45,
-        257,
-        0x1_0000_be05,
-        0x1_0003_648b,
-        9_068_960,
-        300_076_563,
-    ] {
-        let plan = draw(seed, 500_000);
-        let plain = |job: &JobPlan| !job.rough && job.dispute.is_none() && !job.excuse.reset;
-        assert!(plan.cluster.is_none() && !plan.outside && plan.jobs.iter().all(plain), "seed {seed}");
-        let late = |(_, upset): &(u64, Upset)| matches!(upset, Upset::Pause { .. });
-        assert!(!plan.upsets.iter().any(late) && plan.clock.local(0) == 0, "seed {seed}");
-    }
-}
-
 #[test]
 fn without_rough_values_a_seed_decides_what_it_did() {
     let smooth = |seed: &u64| draw(*seed, 500_000).jobs.iter().all(|job| !job.rough);

@@ -185,6 +185,8 @@ impl World<'_> {
             Milestone::Completed => {
                 self.check_result(number)?;
                 self.finished += 1;
+                let wrapped = self.workers.get(number).is_some_and(|worker| worker.halves == [true; 2]);
+                self.reached.add(Reach::Wrapped, u64::from(wrapped));
                 // The operation's last packets go out before the tensor goes back to its owner.
                 self.flush(number);
                 if let Some(worker) = self.workers.get_mut(number) {

@@ -27,8 +27,9 @@ impl World<'_> {
         let epoch = node.first_epoch;
         let alike = self.saboteur.what.needs_equal_bases();
         let secret = if alike { Secret::NONE } else { Secret::new([epoch; 16]) };
+        let first_psn = self.plan.first_psn.filter(|_| !alike && (self.now, at) == (0, 0));
         let time = (&self.clock, machine);
-        node.appliance = Appliance::new((self.plan, at), hosts, beside, (epoch, secret), time);
+        node.appliance = Appliance::new((self.plan, at), hosts, beside, (epoch, secret, first_psn), time);
         if let Some(appliance) = &mut node.appliance {
             appliance.awake.sleepless = self.saboteur.what == Sabotage::SleepThrough;
         }

@@ -1,6 +1,7 @@
 //! Asynchronous workers: transmission control by its formula, a session against every kind of answer.
 
 mod endings;
+mod pauses;
 
 use std::num::NonZeroU16;
 use std::time::Duration;

@@ -99,4 +99,5 @@ fn a_slow_worker_stays_behind_and_gives_up_what_is_stale() {
     assert_eq!(slow.contributed, 0);
     // Each gradient is offered in the iterations that the bound allows, four at the most, and then given up.
     assert!(slow.stale >= CONFIG.iterations / (CONFIG.bound + 1) - 1, "{slow:?}");
+    assert_eq!(slow.most_stale, CONFIG.bound, "the last one that is allowed");
 }
