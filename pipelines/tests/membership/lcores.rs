@@ -43,6 +43,31 @@ fn packets_of_a_past_generation_are_refused_and_their_senders_told() {
     bench.end();
 }
 
+/// What a stranger guesses is answered alike, or not at all.
+#[test]
+fn the_packet_path_tells_no_stranger_the_generation() {
+    let told = |first_epoch: u8| {
+        let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 2)], first_epoch, ..Plan::one_armed() });
+        bench.join(&mut [Worker::new(0, 2)]);
+        let mut told = Vec::new();
+        for (rank, epoch) in [(0, 5), (0, 6), (1, 5), (1, 6)] {
+            let address = Address::from_v4([10, 77, 0, 200]);
+            let stranger = Worker { address, epoch, ..Worker::new(rank, 2) };
+            for frame in [stranger.gradient(1, &[1; 64]), stranger.cached_result(1, &[1; 64])] {
+                // Nothing is kept back for its sake.
+                bench.clock.advance(2_000_000_000);
+                bench.feed(0, [&frame]);
+                told.push(bench.io().sent(0));
+            }
+        }
+        bench.end();
+        told
+    };
+    let [one, other] = [5, 6].map(told);
+    assert_eq!(one, other);
+    assert!(one.iter().any(|sent| !sent.is_empty()), "whoever names a free rank is told so");
+}
+
 #[test]
 fn nobody_is_told_to_go_before_every_lcore_knows_the_members() {
     let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 1)], ..Plan::one_armed() });
