@@ -8,6 +8,7 @@ mod control;
 mod fits;
 pub(crate) mod in_line;
 mod jobs;
+mod lines;
 mod links;
 mod operator;
 mod ports;

@@ -284,14 +284,17 @@ impl Classifier<'_> {
         if header.rank >= job.fan_in {
             return Err((DropReason::RankOutOfRange, None));
         }
-        if header.epoch != job.epoch {
-            return Err(reject(DropReason::WrongEpoch, Status::WrongEpoch, job.epoch, header.epoch));
-        }
+        // Nobody but the member learns from the answer whether the epoch was right.
         let Some(member) = job.member(header.rank) else {
-            return Err(reject(DropReason::NotMember, Status::NotMember, 0u16, header.rank));
+            let past = header.epoch != job.epoch;
+            let reason = if past { DropReason::WrongEpoch } else { DropReason::NotMember };
+            return Err(reject(reason, Status::NotMember, 0u16, header.rank));
         };
         if (member.endpoint.address, member.endpoint.udp_port) != datagram.sender {
             return Err((DropReason::RankSpoofed, None));
+        }
+        if header.epoch != job.epoch {
+            return Err(reject(DropReason::WrongEpoch, Status::WrongEpoch, job.epoch, header.epoch));
         }
         if job.halted {
             return Err(reject(DropReason::Halted, Status::Halted, 0u16, 0u16));

@@ -8,7 +8,7 @@
 //! ```text
 //! lcores ─ requests ─→ membership decides ─→ job table ─→ lcores
 //!                              │               └→ list of jobs ─→ parameter server (before the table)
-//!                              └→ answers wait until every lcore has the table ─→ lcores ─→ workers
+//!                              └→ answers wait until every lcore has this table ─→ lcores ─→ workers
 //! ```
 //!
 //! A worker may send as soon as it hears that it is a member. That is why answers wait.
@@ -30,7 +30,12 @@ use crate::shared::{ControlEnd, LcoreEnd};
 use crate::switchml::Terms;
 
 /// Requests that one turn decides on. Workers ask again when they hear nothing.
-const REQUESTS: usize = 64;
+const REQUESTS: usize = 128;
+/// As many of them at the most are of those whom the job table knows, and come first.
+const KNOWN: usize = REQUESTS / 2;
+/// Answers that may wait for lcores to have their table. Beyond that requests are left where they are, and
+/// what finds no room there is counted by the lcore.
+const WAITING: usize = 1024;
 
 /// A request, and how the membership answered it.
 #[derive(Debug, Clone)]
@@ -50,8 +55,11 @@ pub struct Turn {
     pub decided: Vec<Decided>,
     /// True if it put a new table in force.
     pub published: bool,
-    /// True if every lcore uses the newest table; only then are answers given.
+    /// True if every lcore uses the newest table.
     pub settled: bool,
+    /// The number of the oldest table that an lcore uses: answers to what came before it was put in force
+    /// are given.
+    pub in_use: u64,
     /// Answers that it gave to lcores. An answer that finds its queue full is lost: the worker asks again.
     pub answers: usize,
 }
@@ -63,8 +71,9 @@ pub struct ControlPlane {
     end: ControlEnd,
     setup: Arc<Setup>,
     served: ServedJobs,
-    /// Answers that wait until every lcore has the table, each with its lcore.
-    waiting: VecDeque<(usize, Reply)>,
+    /// Answers that wait until every lcore has a table, each with that one's number and its lcore. A later
+    /// table does not hold them up, or they would wait for as long as some job changes.
+    waiting: VecDeque<(u64, usize, Reply)>,
     /// The table in force is out of date.
     changed: bool,
 }
@@ -97,27 +106,48 @@ impl ControlPlane {
             let Some(neighbour) = self.end.neighbour() else { break };
             turn.events.extend(self.membership.found(now, &neighbour));
         }
+        let before = self.waiting.len();
+        let mut known = KNOWN;
         for _ in 0..REQUESTS {
-            let Some(request) = self.end.request() else { break };
+            if self.waiting.len() >= WAITING {
+                break;
+            }
+            let request = if known > 0 { self.end.known_request() } else { None };
+            known = if request.is_some() { known - 1 } else { 0 };
+            let Some(request) = request.or_else(|| self.end.request()) else { break };
             let answer = self.membership.handle(now, &request);
             if let Some(answer) = &answer {
                 self.changed |= answer.changed;
                 let mac = self.mac(request.from.port);
                 let replies = [Some(answer.reply(&request, mac)), answer.probe(&request, mac)];
-                self.waiting.extend(replies.into_iter().flatten().map(|reply| (request.lcore, reply)));
+                let replies = replies.into_iter().flatten();
+                self.waiting.extend(replies.map(|reply| (u64::MAX, request.lcore, reply)));
             }
             turn.decided.push(Decided { request, answer });
         }
         // Before anybody is told of it.
         self.changed |= self.membership.take_changed();
         turn.published = self.publish();
-        turn.settled = self.end.settled();
-        if turn.settled {
-            let given = self.waiting.drain(..).filter(|(lcore, reply)| self.end.reply(*lcore, *reply));
-            turn.answers = given.count();
-            self.end.reap();
-        }
+        let newest = self.end.newest();
+        self.waiting.range_mut(before..).for_each(|(table, ..)| *table = newest);
+        turn.in_use = self.end.reap();
+        turn.settled = turn.in_use == newest;
+        let ready = self.waiting.iter().take_while(|(table, ..)| *table <= turn.in_use).count();
+        let given = self.waiting.drain(..ready).filter(|(_, lcore, reply)| self.end.reply(*lcore, *reply));
+        turn.answers = given.count();
         turn
+    }
+
+    /// True if another turn would decide on requests that wait already.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.waiting.len() < WAITING && self.end.has_requests()
+    }
+
+    /// The number of the table that the next turn ends with: it has all that has been changed until now.
+    #[must_use]
+    pub fn next_table(&self) -> u64 {
+        self.end.newest() + u64::from(self.changed)
     }
 
     /// True if a turn has something to do, whatever the time.
@@ -158,7 +188,8 @@ impl ControlPlane {
         }
     }
 
-    /// Takes a worker of SwitchML's in. It may be told so once a turn has [settled](Turn::settled).
+    /// Takes a worker of SwitchML's in. It may be told so once the [next table](Self::next_table) is
+    /// [in use](Turn::in_use).
     ///
     /// # Errors
     /// [`NotRegistered`]: nothing has changed.

@@ -8,24 +8,28 @@ use pascaline_aggregator::{Policy, Rules, Tenant, Terms};
 use pascaline_telemetry::{JobCells, RankCells};
 use pascaline_wire::fast_path::Expected;
 use pascaline_wire::frame::{Address, Mac, VlanTags};
-use pascaline_wire::header::{self, Element, Flags, Header, Kind};
+use pascaline_wire::header::{Element, Flags, Header, Kind};
 use pascaline_wire::template::{Path, Template};
 use pascaline_wire::{CongestionControl, Datagram, ecn};
 
 mod above;
 mod aliases;
 pub(crate) mod hearers;
+mod known;
 mod onward;
 mod pauses;
 mod served;
+mod server;
 mod table;
 mod window;
 
 pub(crate) use above::ABOVE;
 pub use above::Above;
 pub(crate) use aliases::Aliases;
+pub(crate) use known::Sessions;
 pub(crate) use onward::{Onward, origin};
 pub use served::{ServedJob, ServedJobs};
+pub use server::Server;
 pub use table::{Group, JobTable};
 pub use window::{Admitted, PsnWindow};
 
@@ -154,46 +158,6 @@ pub struct Flow {
 
 const _: () = assert!(size_of::<Flow>() == 128);
 
-/// Where a job's parameter server is.
-#[derive(Debug, Clone, Copy, Default)]
-pub enum Server {
-    /// There is none.
-    #[default]
-    None,
-    /// In the appliance itself: packets are handed over by queue.
-    Embedded,
-    /// A process of its own, which is reached like a member.
-    External {
-        /// Where it is.
-        endpoint: Endpoint,
-        /// Headers of packets towards it.
-        template: Template,
-    },
-}
-
-impl Server {
-    /// A server of its own there, reached through a port with this MAC.
-    #[must_use]
-    pub fn external(endpoint: Endpoint, local_mac: Mac) -> Self {
-        Self::External { endpoint, template: Template::new(&endpoint.path(local_mac)) }
-    }
-
-    /// Bytes of the headers in front of a payload on its way there.
-    #[must_use]
-    pub fn room(&self) -> usize {
-        match self {
-            Self::External { template, .. } => template.len(),
-            Self::None | Self::Embedded => header::LEN,
-        }
-    }
-
-    /// True if packets from this address and UDP port are the server's.
-    #[must_use]
-    pub fn is_at(&self, sender: (Address, u16)) -> bool {
-        matches!(self, Self::External { endpoint, .. } if (endpoint.address, endpoint.udp_port) == sender)
-    }
-}
-
 /// How a job's workers train together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
@@ -267,6 +231,8 @@ pub struct Job {
     pub switchml: Option<Arc<SwitchMl>>,
     /// The appliance that its sums go to: what comes back is the result.
     pub parent: Option<Box<Above>>,
+    /// By which members, server and parent are known.
+    pub(crate) sessions: Sessions,
 }
 
 impl Job {
@@ -304,6 +270,7 @@ impl Job {
             registry: None,
             switchml: None,
             parent: None,
+            sessions: Sessions::default(),
         }
     }
 

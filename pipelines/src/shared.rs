@@ -10,7 +10,7 @@ use crate::capture::Capture;
 use crate::jobs::JobTable;
 use crate::membership::{ControlRequest, Neighbour, PsnOrder, Reply};
 
-/// Control requests that may wait for the control plane.
+/// Control requests that may wait for the control plane: of those whom the job table knows, and of others.
 const REQUESTS: usize = 1024;
 /// Answers of neighbours that may wait for the control plane.
 const NEIGHBOURS: usize = 64;
@@ -26,12 +26,20 @@ struct Table {
     version: AtomicU64,
 }
 
+/// Control requests that wait. Whoever floods the appliance fills the queue of strangers: members have one of
+/// their own.
+#[derive(Debug)]
+struct Requests {
+    known: ArrayQueue<ControlRequest>,
+    strangers: ArrayQueue<ControlRequest>,
+}
+
 /// One lcore's end of what it shares with the control plane.
 #[derive(Debug)]
 pub struct LcoreEnd {
     table: Arc<Table>,
     seen: Arc<AtomicU64>,
-    requests: Arc<ArrayQueue<ControlRequest>>,
+    requests: Arc<Requests>,
     neighbours: Arc<ArrayQueue<Neighbour>>,
     replies: Arc<ArrayQueue<Reply>>,
     orders: Arc<ArrayQueue<PsnOrder>>,
@@ -66,9 +74,11 @@ impl LcoreEnd {
         self.seen.store(version, Ordering::Release);
     }
 
-    /// Hands a request to the control plane. False if there is no room.
-    pub(crate) fn request(&self, request: ControlRequest) -> bool {
-        self.requests.push(request).is_ok()
+    /// Hands a request of somebody whom the job table knows, or not, to the control plane. False if there is
+    /// no room.
+    pub(crate) fn request(&self, request: ControlRequest, known: bool) -> bool {
+        let queue = if known { &self.requests.known } else { &self.requests.strangers };
+        queue.push(request).is_ok()
     }
 
     /// Hands a neighbour's answer to the control plane. False if there is no room.
@@ -116,7 +126,7 @@ impl LcoreEnd {
 pub(crate) struct ControlEnd {
     table: Arc<Table>,
     seen: Vec<Arc<AtomicU64>>,
-    requests: Arc<ArrayQueue<ControlRequest>>,
+    requests: Arc<Requests>,
     neighbours: Arc<ArrayQueue<Neighbour>>,
     replies: Vec<Arc<ArrayQueue<Reply>>>,
     /// To the first lcore: each takes the packets of every PSN.
@@ -135,7 +145,8 @@ impl ControlEnd {
             current: ArcSwap::from_pointee(JobTable::default()),
             version: AtomicU64::new(0),
         });
-        let requests = Arc::new(ArrayQueue::new(REQUESTS));
+        let queue = || ArrayQueue::new(REQUESTS);
+        let requests = Arc::new(Requests { known: queue(), strangers: queue() });
         let neighbours = Arc::new(ArrayQueue::new(NEIGHBOURS));
         let stop = Arc::new(AtomicBool::new(false));
         let wall = Arc::new(AtomicU64::new(0));
@@ -170,7 +181,8 @@ impl ControlEnd {
 
     /// True if a request waits, or a neighbour's answer.
     pub(crate) fn has_requests(&self) -> bool {
-        !self.requests.is_empty() || !self.neighbours.is_empty()
+        let Requests { known, strangers } = &*self.requests;
+        !known.is_empty() || !strangers.is_empty() || !self.neighbours.is_empty()
     }
 
     /// The next answer of a neighbour.
@@ -178,9 +190,14 @@ impl ControlEnd {
         self.neighbours.pop()
     }
 
-    /// The next request.
+    /// The next request of somebody whom the job table knows.
+    pub(crate) fn known_request(&self) -> Option<ControlRequest> {
+        self.requests.known.pop()
+    }
+
+    /// The next request of anybody else.
     pub(crate) fn request(&self) -> Option<ControlRequest> {
-        self.requests.pop()
+        self.requests.strangers.pop()
     }
 
     /// Puts a new table in force; lcores pick it up before their next burst.
@@ -191,16 +208,17 @@ impl ControlEnd {
         self.reap();
     }
 
-    /// True if every lcore uses the newest table.
-    pub(crate) fn settled(&self) -> bool {
-        let version = self.table.version.load(Ordering::Relaxed);
-        self.seen.iter().all(|seen| seen.load(Ordering::Acquire) == version)
+    /// The number of the newest table.
+    pub(crate) fn newest(&self) -> u64 {
+        self.table.version.load(Ordering::Relaxed)
     }
 
-    /// Frees the tables that no lcore uses any more.
-    pub(crate) fn reap(&mut self) {
-        let oldest = self.seen.iter().map(|seen| seen.load(Ordering::Acquire)).min().unwrap_or(u64::MAX);
+    /// Frees the tables that no lcore uses any more. Gives the number of the oldest that one uses.
+    pub(crate) fn reap(&mut self) -> u64 {
+        let seen = self.seen.iter().map(|seen| seen.load(Ordering::Acquire));
+        let oldest = seen.min().unwrap_or_else(|| self.newest());
         self.retired.retain(|(replaced_by, _)| *replaced_by > oldest);
+        oldest
     }
 
     /// Gives an answer to the lcore whose request it answers. False if there is no room.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from dataclasses import replace
 
 import bed as beds
 import frames as f
+import sender
 from cases_noise import REFUSED, TOLD, WINDOW, gradient
 from frames import Body, Header
 from netns import APPLIANCE_ADDRESS
-from process import run
+from process import Child, Failure, run
 from scene import Case, Scene
 
 _MANY = 1000
@@ -19,6 +22,12 @@ _JOINS = ("answered", "control_full", *REFUSED)
 _SLACK_BYTES = 64_000
 _WIDE_RANKS = 1024
 _LEGITIMATE_SECONDS = 15.0
+# More than an appliance that looks for requests every millisecond, and takes a few each time, can decide on.
+_FLOOD_RATE = 100_000.0
+_FLOOD_SECONDS = 10.0
+_START_SECONDS = 5.0
+# Within which a worker joins, sums and leaves meanwhile: a second without a flood, and requests sent anew.
+_MEANWHILE_SECONDS = 5.0
 
 
 def _join(scene: Scene, rank: int, **fields: int) -> bytes:
@@ -178,6 +187,39 @@ def _note_bytes(scene: Scene) -> None:
     scene.said_before, scene.heard_before = scene.said(), scene.heard()
 
 
+def _all_at_once(scene: Scene) -> list[bytes]:
+    """Joins from everywhere, and commands in the ranks' names, in turns."""
+    commands = _control_as_ranks(scene)
+    return [frame for join in _spoofed_joins(scene) for frame in (join, scene.random.choice(commands))]
+
+
+def _is_open_during_a_flood(scene: Scene) -> list[str]:
+    """Sends without a pause; meanwhile workers of a new job join, sum and leave, one after the other."""
+    file = scene.files / "flood"
+    sender.write(file, _all_at_once(scene))
+    words = [file, file, "eth1", _FLOOD_RATE, _FLOOD_SECONDS, 1]
+    command = [sys.executable, "-B", sender.__file__, *(str(word) for word in words)]
+    child = Child("flood", command, scene.files, scene.bed.attacker)
+    times: list[float] = []
+    try:
+        if not scene.stop.wait_for(lambda: bool(child.out.read_text()), _START_SECONDS):
+            raise Failure("the flood does not begin", child.tail())
+        while child.exit_code() is None:
+            began = time.monotonic()
+            if problems := _is_open_to_others(scene):
+                return problems
+            times.append(time.monotonic() - began)
+        sent = sum(int(word) for word in child.out.read_text().split()[1:])
+    finally:
+        child.stop(1.0)
+    longest, rate = max(times, default=0.0), sent / _FLOOD_SECONDS
+    told = f"    {rate:,.0f} frames/s; {len(times)} jobs, {longest:.1f} s at most"
+    print(told, file=sys.stderr, flush=True)
+    if not times or longest > _MEANWHILE_SECONDS:
+        return [f"in a flood of {rate:.0f} frames/s a job of one worker takes {longest:.1f} s"]
+    return []
+
+
 def _is_open_to_others(scene: Scene) -> list[str]:
     """Another host gets a job of its own while the attacker has what he could get."""
     words = ["worker", "allreduce", "--appliance", APPLIANCE_ADDRESS, "--job", "1500", "--rank", "0"]
@@ -230,6 +272,14 @@ CASES = [
         (*_JOINS, *TOLD, *WINDOW),
         prepare=_note_bytes,
         judge=_is_no_amplifier,
+    ),
+    Case(
+        "flood-without-a-pause",
+        "100,000 control packets/s for 10 s, in which workers of another job come and go",
+        _all_at_once,
+        _JOINS,
+        judge=_is_open_during_a_flood,
+        long=True,
     ),
     Case(
         "jobs-of-one-host",

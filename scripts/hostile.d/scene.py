@@ -136,3 +136,5 @@ class Case:
     judge: Callable[[Scene], list[str]] | None = None
     # Frames that the appliance does not see at all (sent to a worker, or filtered) cannot be counted there.
     share: float = 0.5
+    # Its judgement takes long: not with --quick.
+    long: bool = False

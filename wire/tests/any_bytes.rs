@@ -4,6 +4,7 @@ mod common;
 
 use common::invariants;
 use pascaline_wire::arp::{Arp, Operation};
+use pascaline_wire::switchml::{self, Body, Mark, Place, Route, Size};
 use pascaline_wire::{Mac, header};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -88,6 +89,28 @@ proptest! {
             invariants::mend(&mut bytes);
         }
         invariants::frame(&bytes);
+    }
+
+    #[test]
+    fn switchml(bytes in vec(any::<u8>(), 0..80), own in vec(prop_oneof![Just(0x11), any::<u8>()], 0..300)) {
+        invariants::switchml(&bytes);
+        invariants::switchml_body(&own);
+    }
+
+    #[test]
+    fn switchml_mutated(
+        size in prop::sample::select(vec![Size::Bytes256, Size::Bytes1024]),
+        (slot, second) in (0..512u16, any::<bool>()),
+        (operation, packet) in any::<(u8, u32)>(),
+        mutations in mutations(),
+    ) {
+        let way = (Mac([2; 6]), [10, 0, 0, 1], 4000);
+        let body = Body { size, mark: Mark { operation, packet }, place: Place { slot, second } };
+        let mut bytes = switchml::headers(&Route { to: way, from: way }, body).to_vec();
+        bytes.resize(bytes.len() + usize::from(size.summed()), 0);
+        prop_assert!(invariants::switchml(&bytes));
+        mutations.iter().for_each(|mutation| mutation.apply(&mut bytes));
+        invariants::switchml(&bytes);
     }
 
     #[test]

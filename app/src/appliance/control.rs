@@ -19,6 +19,7 @@ use tracing::{error, info, warn};
 
 use super::accounting;
 use super::bring_up::{Appliance, Machine};
+use super::lines::Lines;
 use super::links::Links;
 use super::operator::{Facts, Operator, Site};
 use super::registrar::Listening;
@@ -92,12 +93,11 @@ pub(crate) fn run(
         time: OwnTime::default(),
         told: Duration::ZERO,
         links: Links::new(config, &ports),
+        lines: Lines::default(),
         collected: began,
         draining: None,
     };
-    while control.turn() {
-        std::thread::park_timeout(TURN);
-    }
+    control.serve();
     Ok(control.end(server, ports))
 }
 
@@ -116,6 +116,7 @@ struct Control {
     /// When it was last told who is waited for, in the process's time.
     told: Duration,
     links: Links,
+    lines: Lines,
     /// When histograms were last collected.
     collected: Instant,
     /// Since when, if the appliance is to end.
@@ -123,6 +124,16 @@ struct Control {
 }
 
 impl Control {
+    /// Turns until the last turn.
+    fn serve(&mut self) {
+        while self.turn() {
+            // What waits is decided at once: else whoever asks often enough keeps all others out.
+            if !self.plane.is_behind() {
+                std::thread::park_timeout(TURN);
+            }
+        }
+    }
+
     /// One turn; false if it was the last.
     fn turn(&mut self) -> bool {
         let held_up = self.watch.held_up(self.time.process());
@@ -133,14 +144,14 @@ impl Control {
             );
         }
         let (now, process) = (self.time.hearing(), self.time.process());
-        let Self { plane, operator, telemetry, shared, watch, .. } = self;
+        let Self { plane, operator, telemetry, shared, watch, lines, .. } = self;
         let stalled = watch.stalled(process);
         if operator.turn(&mut Site { now, plane, telemetry, stalled: &stalled }) {
             shared.set_config(&operator.running.config);
         }
         let turn = plane.turn(now);
         turn.events.iter().for_each(|event| tell_event(event, plane.membership(), now));
-        turn.decided.iter().for_each(tell_change);
+        turn.decided.iter().for_each(|decided| tell_change(decided, lines, process));
         if turn.published || !turn.events.is_empty() || process.saturating_sub(self.told) >= TELL {
             shared.set_jobs(plane.membership(), now);
             self.told = process;
@@ -148,9 +159,7 @@ impl Control {
         if !turn.decided.is_empty() {
             shared.set_answers(plane.membership());
         }
-        if turn.settled {
-            operator.settled();
-        }
+        operator.settled(turn.in_use);
         self.links.look();
         if self.collected.elapsed() >= COLLECT {
             // Seen by this loop only, which notices below if an lcore has ended.
@@ -267,9 +276,13 @@ fn tell_systemd(state: NotifyState<'_>) {
     let _ = sd_notify::notify(&[state]);
 }
 
-/// Tells the operator of a request that changed the membership.
-fn tell_change(Decided { request, answer }: &Decided) {
+/// Tells the operator of a request that changed the membership, unless there are too many of them.
+fn tell_change(Decided { request, answer }: &Decided, lines: &mut Lines, now: Duration) {
     let Some(answer) = answer.as_ref().filter(|answer| answer.changed) else { return };
+    let Some(untold) = lines.take(now) else { return };
+    if untold > 0 {
+        warn!(untold, "more requests changed who is a member, or where, than are told");
+    }
     if request.control.action == Action::Serve {
         let (job, address) = (request.header.job, request.from.address);
         return info!(job, %address, "the parameter server is here");

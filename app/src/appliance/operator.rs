@@ -61,8 +61,8 @@ pub(super) struct Operator {
     orders: mpsc::Receiver<Order>,
     rejected: Arc<Rejected>,
     reloads: Reloads,
-    /// Reports of changes that some lcore does not know of yet.
-    unsettled: Vec<(Reply<ReloadReport>, ReloadReport)>,
+    /// Reports of changes that some lcore does not know of yet, each with the table that it waits for.
+    unsettled: Vec<(u64, Reply<ReloadReport>, ReloadReport)>,
     registrar: Registrar,
     capture: Option<Capture>,
     /// The admin API, and what it asks of those who come.
@@ -129,12 +129,12 @@ impl Operator {
         changed
     }
 
-    /// All lcores know of all changes.
-    pub(super) fn settled(&mut self) {
-        for (reply, report) in self.unsettled.drain(..) {
+    /// All lcores use this table or a later one: what was changed before is told.
+    pub(super) fn settled(&mut self, in_use: u64) {
+        for (_, reply, report) in self.unsettled.extract_if(.., |(table, ..)| *table <= in_use) {
             reply.respond(Ok(report));
         }
-        self.registrar.settled();
+        self.registrar.settled(in_use);
     }
 
     fn reload_by_signal(&mut self, site: &mut Site<'_>) -> bool {
@@ -162,7 +162,7 @@ impl Operator {
     fn carry_out(&mut self, order: Order, site: &mut Site<'_>) -> bool {
         if let Order::Reload(reply) = order {
             let done = self.reload(site);
-            return self.conclude("reload", done, reply);
+            return self.conclude("reload", done, (site.plane.next_table(), reply));
         }
         if let Order::Command(key, command, reply) = order {
             let done = self.find(&key, site).and_then(|job| {
@@ -189,7 +189,7 @@ impl Operator {
                 return false;
             }
         };
-        self.conclude(what, done, reply)
+        self.conclude(what, done, (site.plane.next_table(), reply))
     }
 
     /// Tells what has come of a change. True if it is in force.
@@ -197,12 +197,12 @@ impl Operator {
         &mut self,
         what: &str,
         done: Result<ReloadReport, Problem>,
-        reply: Reply<ReloadReport>,
+        (table, reply): (u64, Reply<ReloadReport>),
     ) -> bool {
         self.note(what, &done);
         match done {
             Ok(report) => {
-                self.unsettled.push((reply, report));
+                self.unsettled.push((table, reply, report));
                 true
             }
             Err(problem) => {

@@ -55,7 +55,8 @@ const fn remedy(why: &NotRegistered) -> &'static str {
 
 /// The controllers, and who waits for lcores to know of him.
 pub(super) struct Registrar {
-    waiting: Vec<(Reply<Terms>, Terms)>,
+    /// Who has registered, with the table that it waits for.
+    waiting: Vec<(u64, Reply<Terms>, Terms)>,
     /// Held, for they end when it is dropped.
     _controllers: Option<Controllers>,
 }
@@ -76,13 +77,14 @@ impl Registrar {
         reply: Reply<Terms>,
     ) {
         match site.plane.register(site.now, job, who) {
-            Ok(told) => self.waiting.push((reply, told)),
+            Ok(told) => self.waiting.push((site.plane.next_table(), reply, told)),
             Err(why) => reply.respond(Err(Problem::unprocessable(why.to_string(), remedy(&why)))),
         }
     }
 
-    /// All lcores know of all who have registered.
-    pub(super) fn settled(&mut self) {
-        self.waiting.drain(..).for_each(|(reply, told)| reply.respond(Ok(told)));
+    /// All lcores use this table or a later one: those who have registered before are told.
+    pub(super) fn settled(&mut self, in_use: u64) {
+        let known = self.waiting.extract_if(.., |(table, ..)| *table <= in_use);
+        known.for_each(|(_, reply, told)| reply.respond(Ok(told)));
     }
 }

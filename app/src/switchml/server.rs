@@ -5,6 +5,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::io;
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -67,7 +68,7 @@ pub(crate) fn serve(listeners: Vec<(u16, TcpListener)>, orders: &Orders) -> io::
 
 async fn one(job: u16, listener: TcpListener, orders: Orders) {
     let incoming = listener.set_nonblocking(true).and_then(|()| tokio::net::TcpListener::from_std(listener));
-    let service = Job { job, orders, meeting: Arc::default() };
+    let service = Job { job, orders, meeting: Arc::default(), refused: Arc::default() };
     let served = match incoming {
         Ok(incoming) => {
             let server = Server::builder().max_concurrent_streams(STREAMS);
@@ -92,9 +93,17 @@ struct Job {
     job: u16,
     orders: Orders,
     meeting: Arc<Mutex<Meeting>>,
+    /// What has been refused.
+    refused: Arc<AtomicU64>,
 }
 
 impl Job {
+    /// Counts what is refused. How often that has been if it is to be told: anybody may ask for it, so only
+    /// at powers of two.
+    fn refused(&self) -> Option<u64> {
+        Some(self.refused.fetch_add(1, Ordering::Relaxed) + 1).filter(|refused| refused.is_power_of_two())
+    }
+
     /// Lets a worker wait for the others, of whom there are as many as the job has now.
     async fn wait<T>(
         &self,
@@ -107,7 +116,15 @@ impl Job {
         let wait = wait.map_err(|why| match why {
             Refused::Crowded => Status::resource_exhausted("too many workers wait already"),
             Refused::Workers { said, fan_in } => {
-                warn!(job = self.job, workers = said, fan_in, "a worker says that there are others");
+                if let Some(refused) = self.refused() {
+                    warn!(
+                        job = self.job,
+                        workers = said,
+                        fan_in,
+                        refused,
+                        "a worker says that there are others"
+                    );
+                }
                 Status::invalid_argument(format!("{said} workers, and the job has fan_in = {fan_in}"))
             }
             Refused::Rank => Status::invalid_argument("the rank or the root is none of so many workers"),
@@ -125,7 +142,10 @@ impl Job {
         };
         let told = self.orders.ask(|reply| Order::Register(self.job, who, reply)).await;
         let told = told.map_err(|problem| {
-            warn!(job = self.job, rank = who.rank, error = problem.error, "a worker cannot register");
+            if let Some(refused) = self.refused() {
+                let (job, rank, error) = (self.job, who.rank, &problem.error);
+                warn!(job, rank, error, refused, "a worker cannot register");
+            }
             Status::failed_precondition(format!("{}: {}", problem.error, problem.remedy))
         })?;
         let address = core::net::Ipv4Addr::from(who.address);

@@ -61,7 +61,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 Class::FromServer(datagram) => self.served(&classifier, &datagram, packet),
                 Class::FromAbove(datagram) => self.take_from_above(&classifier, &datagram, packet),
                 Class::Control(datagram, control, operations) => {
-                    self.pass_to_control_plane(port, &datagram, (control, operations), packet);
+                    self.pass_to_control_plane(&table, (port, &datagram), (control, operations), packet);
                 }
                 Class::Neighbour(said) => self.pass_neighbour(said, packet),
                 Class::Drop(reason) => self.emitter.discard(packet, reason),
@@ -242,8 +242,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
 
     fn pass_to_control_plane(
         &mut self,
-        port: usize,
-        datagram: &Datagram,
+        table: &JobTable,
+        (port, datagram): (usize, &Datagram),
         (control, operations): (Control, Option<Operations>),
         packet: I::Buf,
     ) {
@@ -252,7 +252,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let padding = if control.action == Action::Join { behind() } else { 0 };
         let padding = u16::try_from(padding).unwrap_or(0);
         let at_ns = self.emitter.io.now();
-        if self.end.request(ControlRequest { lcore, at_ns, from, header, control, padding, operations }) {
+        let known = table.get(header.job).is_some_and(|job| job.knows(datagram, &control));
+        let request = ControlRequest { lcore, at_ns, from, header, control, padding, operations };
+        if self.end.request(request, known) {
             self.emitter.tally.add(Counter::Answered, 1);
             self.emitter.recycle(packet);
         } else {

@@ -9,6 +9,18 @@ use pascaline_wire::trailer::{Bitmap, RankReports, RankState};
 use super::Membership;
 use super::job::{Decision, JobRecord, Names, source};
 use super::reply::{Answer, ControlRequest, answer_header};
+use super::spec::ServerMode;
+
+/// To whom an answer shows how the job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// To nobody: its sender is a stranger, or may be.
+    Never,
+    /// To members, servers, and whoever has proved to be where it says.
+    ToKnown,
+    /// To anybody: it asks for a rank that is free.
+    Always,
+}
 
 impl Membership {
     /// The answer to a request, which says no more than its sender may know.
@@ -20,7 +32,7 @@ impl Membership {
         proposed: Option<&JobRecord>,
     ) -> Answer {
         let ControlRequest { header, control, from, .. } = request;
-        let &Decision { status, expected, got, names, changed, hidden } = decision;
+        let &Decision { status, expected, got, names, changed, shown } = decision;
         let job = self.jobs.get(&header.job).or(proposed);
         let joins = control.action == Action::Join;
         // To a Join always: what comes next may be about another generation.
@@ -34,8 +46,14 @@ impl Membership {
             psn: if control.action == Action::Query { control.psn } else { 0 },
             ..Control::request(Action::Ack, control.session)
         };
+        let mut hidden = false;
         if let Some(job) = job {
             control.cookie = if proves { job.cookie(request) } else { 0 };
+            hidden = match shown {
+                Shown::Never => true,
+                Shown::ToKnown => !job.knows(request, control.cookie),
+                Shown::Always => false,
+            };
             if !hidden {
                 let (joined, granted) = job.joined_and_granted();
                 (header.count, header.epoch) = (joined, job.epoch);
@@ -57,6 +75,7 @@ impl Membership {
         }
         // A generation that is none of the sender's, and tells nothing of the job's.
         header.epoch = if hidden && !joins { request.header.epoch ^ 0x80 } else { header.epoch };
+        control.expected = if hidden && status == Status::WrongEpoch { 0 } else { expected };
         Answer {
             header,
             control,
@@ -93,6 +112,22 @@ impl JobRecord {
             rank.joined.is_some()
                 && rank.latest.is_some_and(|latest| (latest.session, latest.source) == known)
         })
+    }
+
+    /// True if the answer to a request goes to whoever has been a member of this generation or of one before,
+    /// by its session and address, or to the job's server; or if it proves by this cookie where it is.
+    fn knows(&self, request: &ControlRequest, cookie: u64) -> bool {
+        let ControlRequest { header, control, from, .. } = request;
+        if control.action == Action::Join && control.cookie == cookie {
+            return true;
+        }
+        if let (Action::Serve, ServerMode::External { address, udp_port }) =
+            (control.action, self.spec.server)
+        {
+            return source(from) == (address, udp_port);
+        }
+        let latest = self.ranks.get(usize::from(header.rank)).and_then(|rank| rank.latest);
+        latest.is_some_and(|latest| (latest.session, latest.source) == (control.session, source(from)))
     }
 
     /// What a trailer tells of ranks.

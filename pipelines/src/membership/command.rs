@@ -32,16 +32,19 @@ impl JobRecord {
     fn check_member(&self, request: &ControlRequest) -> Result<(), Decision> {
         let ControlRequest { header, control, from, .. } = request;
         let rank = &self.ranks[self.rank(header)?];
-        if header.epoch != self.epoch {
-            return Err(Decision::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(header.epoch)));
-        }
         let not_member = Err(Decision::new(Status::NotMember, 0, u32::from(header.rank)));
+        // The epoch last: only whoever is known may learn from the answer whether it was right.
         match rank.latest {
             _ if rank.retired.contains(control.session) => Err(Decision::of(Status::StaleSession)),
-            Some(latest) if control.session != latest.session || !rank.present() => not_member,
-            Some(latest) if latest.source == source(from) => Ok(()),
-            Some(_) => Err(Decision::new(Status::RankSpoofed, 0, u32::from(header.rank))),
-            None => not_member,
+            Some(latest) if control.session != latest.session => not_member,
+            Some(latest) if latest.source != source(from) => {
+                Err(Decision::new(Status::RankSpoofed, 0, u32::from(header.rank)))
+            }
+            Some(_) if header.epoch != self.epoch => {
+                Err(Decision::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(header.epoch)))
+            }
+            Some(_) if rank.present() => Ok(()),
+            Some(_) | None => not_member,
         }
     }
 

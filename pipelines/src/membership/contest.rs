@@ -58,9 +58,9 @@ impl JobRecord {
         rank.contest = Some(contest);
         let asked = now.saturating_sub(contest.since);
         let refusal = if asked >= PATIENCE { Status::RankTaken } else { Status::Pending };
-        // An appliance says that it is alive, whether anybody waits or not.
+        // An appliance says that it is alive, whether anybody waits or not; what it contributes says so, too.
         if joined.is_appliance {
-            let silent = now.saturating_sub(joined.heard.max(joined.alive));
+            let silent = now.saturating_sub(joined.seen().max(joined.alive));
             let gone = silent >= APPLIANCE_GONE;
             return if gone { Ok(()) } else { Err(Decision::of(refusal).hidden()) };
         }

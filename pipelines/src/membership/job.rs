@@ -11,6 +11,7 @@ use pascaline_wire::frame::Address;
 use pascaline_wire::header::Header;
 use pascaline_wire::trailer::Operations;
 
+use super::answer::Shown;
 use super::claim::{self, Claim};
 use super::cookie::Secret;
 use super::offer::{Offer, agreed};
@@ -46,13 +47,12 @@ pub(super) struct Decision {
     pub(super) got: u32,
     pub(super) names: Names,
     pub(super) changed: bool,
-    /// The answer says nothing about the job: its sender is a stranger, or may be.
-    pub(super) hidden: bool,
+    pub(super) shown: Shown,
 }
 
 impl Decision {
     pub(super) const fn new(status: Status, expected: u32, got: u32) -> Self {
-        Self { status, expected, got, names: Names::Nobody, changed: false, hidden: false }
+        Self { status, expected, got, names: Names::Nobody, changed: false, shown: Shown::ToKnown }
     }
 
     pub(super) const fn of(status: Status) -> Self {
@@ -60,7 +60,7 @@ impl Decision {
     }
 
     pub(super) const fn hidden(self) -> Self {
-        Self { hidden: true, ..self }
+        Self { shown: Shown::Never, ..self }
     }
 }
 

@@ -5,6 +5,7 @@ use core::time::Duration;
 use pascaline_wire::control::{self, ASK, Control, Status};
 use pascaline_wire::frame::Address;
 
+use super::answer::Shown;
 use super::claim::Claim;
 use super::job::{Decision, JobRecord, Names, Phase, source};
 use super::offer::{Offer, agreed};
@@ -51,8 +52,8 @@ impl JobRecord {
         // Nobody else knows a member's session.
         let own = same.is_some_and(|latest| latest.source == source);
         if !own && control.cookie != self.cookie(request) {
-            let free = !rank.present();
-            return Ok(Decision { hidden: !free, ..Decision::of(Status::Pending) });
+            let shown = if rank.present() { Shown::Never } else { Shown::Always };
+            return Ok(Decision { shown, ..Decision::of(Status::Pending) });
         }
         if !own {
             self.has_room_for(at, from.address)?;

@@ -89,19 +89,17 @@ fn place(address: Address) -> usize {
 }
 
 impl JobRecord {
-    /// The bucket of a source that is known to this job, by the address and port that it has joined or
-    /// registered from.
+    /// The bucket of a source that is known to this job, by its session and the address and port that it has
+    /// joined or registered from: whoever only says that it is there must not use up what a member may ask.
     pub(super) fn bucket(&mut self, request: &ControlRequest) -> Option<&mut Bucket> {
-        let from = source(&request.from);
+        let known = (request.control.session, source(&request.from));
         if request.control.action == Action::Serve {
-            // Who does not know the session does not use up what it may ask.
-            let own = (request.control.session, from);
-            let server =
-                self.server.as_mut().filter(|server| (server.session, source(&server.endpoint)) == own);
+            let server = self.server.as_mut();
+            let server = server.filter(|server| (server.session, source(&server.endpoint)) == known);
             return server.map(|server| &mut server.bucket);
         }
         let latest = self.ranks.get_mut(usize::from(request.header.rank))?.latest.as_mut();
-        latest.filter(|latest| latest.source == from).map(|latest| &mut latest.bucket)
+        latest.filter(|latest| (latest.session, latest.source) == known).map(|latest| &mut latest.bucket)
     }
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use pascaline_wire::frame::Mac;
 
 use super::job::JobRecord;
-use super::rank::Joined;
+use super::rank::{Joined, Rank};
 use super::server::ServerState;
 use super::spec::{JobSpec, ServerMode};
-use crate::jobs::{Above, Job, Member, Server};
+use super::uplink::Uplink;
+use crate::jobs::{Above, Job, Member, Server, Sessions};
 
 impl JobRecord {
     /// The job as lcores see it. `mac` gives the MAC of a port.
@@ -41,6 +42,12 @@ impl JobRecord {
         job.cells = Arc::clone(&self.cells);
         job.window = Arc::clone(&self.window);
         job.registry = self.spec.registry;
+        let session = |rank: &Rank| rank.latest.map(|latest| (latest.session, latest.source));
+        job.sessions = Sessions {
+            ranks: self.ranks.iter().map(session).collect(),
+            server: self.server.map(|server| server.session),
+            parent: self.uplink.as_ref().map(Uplink::session),
+        };
         job.switchml.clone_from(&self.switchml);
         job.server = match server {
             ServerMode::None => Server::None,

@@ -94,7 +94,8 @@ fn what_is_beyond_the_quotas_is_refused() {
     }
     // Such a worker comes from an earlier life of the appliance, and is told that this is another generation.
     plane.refuses(&worker(1000, 1, 2), Leave, NotMember, 0, 1);
-    assert_eq!(plane.ask(&worker(1000, 1, 2), Leave, 0, 0).header.epoch, 7);
+    let ghost = worker(1000, 1, 2);
+    assert_ne!(plane.ask(&ghost, Leave, 0, 0).header.epoch, ghost.epoch);
     plane.refuses(&worker(999, 0, 2), Leave, UnknownJob, 0, 999);
     plane.refuses(&worker(1000, 0, 17), Leave, Quota, 16, 17);
     for job in [1000, 1001] {
@@ -176,7 +177,8 @@ fn a_job_that_all_have_left_is_forgotten_and_begins_with_another_epoch() {
     plane.expect(&b, Leave, (Ok, 7, 0, true));
     assert!(!exists(&plane, 1000));
     // Its answer may have got lost.
-    plane.expect(&a, Leave, (Ok, 8, 0, false));
+    let told = plane.ask(&a, Leave, 0, 0);
+    assert_eq!((told.control.status, told.changed), (Ok, false));
     // Packets from before are not taken for those of the next.
     plane.refuses_values(&a, Join, (0, generation(7)), (WrongEpoch, 8, 7));
     plane.expect(&a, Join, (Pending, 8, 1, true));

@@ -62,7 +62,7 @@ fn reset_ends_the_generation_once() {
     // The answer got lost.
     plane.expect(&a, Reset, (Ok, 8, 0, false));
     plane.refuses(&b, Reset, WrongEpoch, 8, 7);
-    plane.refuses(&Worker { udp_port: 1, ..a }, Reset, WrongEpoch, 8, 7);
+    plane.refuses(&Worker { udp_port: 1, ..a }, Reset, RankSpoofed, 0, 0);
     plane.expect(&b, Join, (Pending, 8, 1, true));
     plane.expect(&a, Reset, (Ok, 8, 1, false));
     plane.expect(&a, Join, (Ok, 8, 2, true));
@@ -188,7 +188,7 @@ fn an_operators_reset_heals_a_halted_job_and_frees_its_ranks() {
     assert!(order(&mut plane, Command::Reset).unwrap().changed);
     assert_eq!((needed(&plane), plane.membership.status()[0].halted), (2, false));
     assert_eq!(plane.membership.status()[0].joined, 0);
-    plane.refuses(&workers[0], Halt, WrongEpoch, 8, 7);
+    plane.refuses(&workers[0], Halt, NotMember, 0, 0);
     // Whoever comes now has the rank, whatever its session and address are.
     for worker in &mut workers {
         worker.session = 3;

@@ -8,8 +8,9 @@ use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::frame::Address;
 
-use crate::common::appliance::{Bench, Plan, assert_results, job};
-use pascaline_testkit::{JOB, Worker};
+use crate::common::appliance::{Appliance, Bench, Plan, assert_results, job};
+use pascaline_buffer::HeapPool;
+use pascaline_testkit::{Clock, JOB, MemoryIo, Worker};
 
 #[test]
 fn a_table_knows_its_jobs_and_no_others() {
@@ -43,6 +44,31 @@ fn packets_of_a_past_generation_are_refused_and_their_senders_told() {
     bench.end();
 }
 
+/// What a stranger guesses is answered alike, or not at all.
+#[test]
+fn the_packet_path_tells_no_stranger_the_generation() {
+    let told = |first_epoch: u8| {
+        let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 2)], first_epoch, ..Plan::one_armed() });
+        bench.join(&mut [Worker::new(0, 2)]);
+        let mut told = Vec::new();
+        for (rank, epoch) in [(0, 5), (0, 6), (1, 5), (1, 6)] {
+            let address = Address::from_v4([10, 77, 0, 200]);
+            let stranger = Worker { address, epoch, ..Worker::new(rank, 2) };
+            for frame in [stranger.gradient(1, &[1; 64]), stranger.cached_result(1, &[1; 64])] {
+                // Nothing is kept back for its sake.
+                bench.clock.advance(2_000_000_000);
+                bench.feed(0, [&frame]);
+                told.push(bench.io().sent(0));
+            }
+        }
+        bench.end();
+        told
+    };
+    let [one, other] = [5, 6].map(told);
+    assert_eq!(one, other);
+    assert!(one.iter().any(|sent| !sent.is_empty()), "whoever names a free rank is told so");
+}
+
 #[test]
 fn nobody_is_told_to_go_before_every_lcore_knows_the_members() {
     let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 1)], ..Plan::one_armed() });
@@ -61,6 +87,77 @@ fn nobody_is_told_to_go_before_every_lcore_knows_the_members() {
     worker.epoch = heard[0].header.epoch;
     bench.feed(0, [&worker.gradient(0, &[3])]);
     assert_results(&mut bench, &[worker], 0, &[3]);
+    bench.end();
+}
+
+/// An answer waits for the table of its own turn, not for all that follow.
+#[test]
+fn answers_leave_while_some_job_changes_in_every_turn() {
+    let other = job(JOB + 1, 1);
+    let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 1), other], ..Plan::one_armed() });
+    let (mut restless, newcomer) = (Worker::new(0, 1), Worker { job: JOB + 1, ..Worker::new(0, 1) });
+    bench.join(core::slice::from_mut(&mut restless));
+    bench.io().arrive(0, &newcomer.control(Action::Join));
+    let mut answers = 0;
+    for dscp in 1..=10 {
+        restless.dscp = dscp;
+        bench.io().arrive(0, &restless.control(Action::Join));
+        bench.appliance.lcores[0].turn();
+        let turn = bench.appliance.control_turn();
+        assert!(turn.published && !turn.settled, "another table, and not yet picked up");
+        answers += turn.answers;
+    }
+    assert_eq!(answers, 1 + 9, "but the last");
+    bench.settle();
+    bench.end();
+}
+
+/// One lcore never picks the table up: what waits for it is bounded.
+#[test]
+fn no_more_answers_wait_than_there_is_room_for() {
+    let (pool, clock) = (HeapPool::new(), Clock::default());
+    let plan = Plan { jobs: vec![job(JOB, 1)], ..Plan::one_armed() };
+    let ios = (0..2).map(|_| MemoryIo::new(1, &pool, &clock)).collect();
+    let mut appliance = Appliance::new(&plan, ios);
+    let ask = |appliance: &mut Appliance, worker: &Worker| {
+        appliance.lcores[0].io().arrive(0, &worker.control(Action::Join));
+        appliance.lcores[0].turn();
+        appliance.control_turn()
+    };
+    assert!(ask(&mut appliance, &Worker::new(0, 1)).published);
+    let asked = |number: u16| Worker { job: 99, udp_port: number, ..Worker::new(0, 1) };
+    let decided: usize = (0..3000).map(|number| ask(&mut appliance, &asked(number)).decided.len()).sum();
+    assert!((1000..=1100).contains(&decided), "{decided}");
+    assert!(appliance.dropped(DropReason::ControlFull) > 900);
+    // What waits again leaves once it may.
+    appliance.lcores[1].turn();
+    assert!(appliance.control_turn().settled && appliance.plane.is_behind());
+    assert!(!appliance.control_turn().decided.is_empty());
+}
+
+/// Whoever floods the appliance fills the strangers' queue.
+#[test]
+fn a_flood_of_strangers_does_not_take_the_turn_of_members() {
+    let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 1)], ..Plan::one_armed() });
+    let mut member = Worker::new(0, 1);
+    bench.join(core::slice::from_mut(&mut member));
+    // Some say that they are the member, whose session they do not know.
+    for number in 0..3000 {
+        let stranger = Worker { session: 9_000 + number, ..member };
+        let elsewhere = Worker { udp_port: 9, ..stranger };
+        let frame = if number % 2 == 0 { stranger } else { elsewhere }.control(Action::Leave);
+        bench.io().arrive(0, &frame);
+    }
+    bench.io().arrive(0, &member.control(Action::Join));
+    while !bench.io().ports[0].rx.is_empty() {
+        bench.appliance.lcores[0].turn();
+    }
+    assert!(bench.appliance.dropped(DropReason::ControlFull) > 1900);
+    let turn = bench.appliance.control_turn();
+    assert_eq!(turn.decided[0].request.control.session, member.session, "the first of all");
+    assert!(turn.decided.len() > 1, "strangers have their turn as well");
+    assert!(bench.appliance.plane.is_behind());
+    bench.settle();
     bench.end();
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pascaline_pipelines::membership::JobSpec;
-use pascaline_wire::control::{Action, Status};
+use pascaline_pipelines::membership::{JobSpec, ServerMode};
+use pascaline_wire::control::{Action, SERVER_RANK, Status};
 use pascaline_wire::frame::Address;
 
 use crate::plane::{Plane, millis, request, secs};
@@ -39,7 +39,8 @@ fn a_flood_of_one_member_does_not_disturb_the_others() {
     let [decided, refused, ignored] = flood(&mut plane, 100_000, secs(1), |number| {
         (Worker { session: a.session + u64::from(number), ..a }, Action::Join)
     });
-    assert!((200..=264).contains(&decided), "{decided}");
+    // As nobody has joined with these sessions, they count as a stranger's.
+    assert!((1000..=1512).contains(&decided), "{decided}");
     assert!((9..=11).contains(&refused), "{refused}");
     assert_eq!(decided + refused + ignored, 100_000);
     assert_eq!(plane.membership.answered(Status::TooMany), u64::from(refused));
@@ -51,6 +52,30 @@ fn a_flood_of_one_member_does_not_disturb_the_others() {
     assert_ne!(plane.ask(&a, Action::Leave, 0, 0).control.status, Status::TooMany);
 }
 
+/// A leaf's and a server's port are no secret.
+#[test]
+fn whoever_sends_in_the_name_of_a_member_does_not_use_up_what_it_may_ask() {
+    let server = Worker { rank: SERVER_RANK, fan_in: 0, udp_port: 9, ..Worker::new(0, 2) };
+    let mode = ServerMode::External { address: server.address, udp_port: server.udp_port };
+    let (mut plane, workers) = Plane::complete(JobSpec { server: mode, ..JobSpec::new(JOB, 2) });
+    assert_eq!(plane.ask(&server, Action::Serve, 0, 0).control.status, Status::Ok);
+    // Before another token has come.
+    let at_once = |plane: &mut Plane, worker: &Worker, action| {
+        let answer = plane.membership.handle(plane.now, &request(worker, action, 0, 0));
+        answer.map(|answer| answer.control.status)
+    };
+    for action in [Action::Leave, Action::Query, Action::Reset] {
+        let _ = flood(&mut plane, 20_000, millis(200), |_| (Worker { session: 5, ..workers[0] }, action));
+        assert_eq!(at_once(&mut plane, &workers[0], Action::Query), Some(Status::Ok));
+    }
+    let spoofed = Worker { session: 5, ..server };
+    let _ = flood(&mut plane, 20_000, millis(200), |_| (Worker { rank: 5, ..spoofed }, Action::Serve));
+    assert_eq!(at_once(&mut plane, &server, Action::Serve), Some(Status::Ok));
+    // Its own requests are bounded.
+    let own = flood(&mut plane, 20_000, secs(1), |_| (workers[0], Action::Query));
+    assert!((200..=264).contains(&own[0]), "{own:?}");
+}
+
 #[test]
 fn too_many_requests_change_nothing() {
     let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));
@@ -59,8 +84,7 @@ fn too_many_requests_change_nothing() {
     let before = plane.status();
     // More than a tenth of a second after it was told last, but not a token later.
     let _ = flood(&mut plane, 10_000, millis(100), |_| (worker, Action::Join));
-    let newer = Worker { session: 5000, ..worker };
-    let request = request(&newer, Action::Join, 0, 0);
+    let request = request(&worker, Action::Reset, 0, 0);
     let answer = plane.membership.handle(plane.now, &request);
     assert!(answer.is_none_or(|answer| answer.control.status == Status::TooMany && !answer.changed));
     assert_eq!(plane.status(), before);

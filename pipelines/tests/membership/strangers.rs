@@ -1,14 +1,16 @@
 //! What strangers, ghosts and ranks that disagree can and cannot do.
 
 use pascaline_pipelines::Membership;
-use pascaline_pipelines::membership::{JobSpec, Secret};
+use pascaline_pipelines::membership::{JobSpec, Secret, ServerMode};
+use pascaline_telemetry::Moment;
 use pascaline_testkit::{JOB, Worker};
-use pascaline_wire::control::Action::{Join, Leave};
-use pascaline_wire::control::Status::{Ok, OperationMismatch, Pending, RankTaken};
+use pascaline_wire::control::Action::{Halt, Join, Leave, Query, Reset, Serve, SetH};
+use pascaline_wire::control::SERVER_RANK;
+use pascaline_wire::control::Status::{Ok, OperationMismatch, Pending, RankTaken, TooMany};
 use pascaline_wire::frame::Address;
 use pascaline_wire::{Call, Collective, Element};
 
-use crate::plane::{FIRST, Plane, millis, ranks, request, secs};
+use crate::plane::{FIRST, Plane, lcores, millis, ranks, request, secs};
 
 #[test]
 fn a_join_of_a_stranger_does_not_end_a_running_job() {
@@ -28,6 +30,67 @@ fn a_join_of_a_stranger_does_not_end_a_running_job() {
     assert_eq!((last, plane.status().epoch, plane.status().joined), (RankTaken, FIRST, 2));
 }
 
+/// A job of two whose members have proved where they are, in a generation that begins with this number.
+fn formed(first: u8, server: ServerMode) -> (Membership, Vec<Worker>) {
+    let (spec, mut workers) = (JobSpec { server, ..JobSpec::new(JOB, 2) }, ranks(2));
+    let mut membership = Membership::new(vec![spec], Secret::new([7; 16]), first);
+    for worker in workers.iter_mut().chain(&mut ranks(2)) {
+        let mut join = request(worker, Join, 0, 0);
+        join.control.cookie = membership.handle(secs(1), &join).unwrap().control.cookie;
+        worker.epoch = membership.handle(secs(1), &join).unwrap().header.epoch;
+    }
+    assert!(membership.status()[0].complete);
+    (membership, workers)
+}
+
+/// Whatever somebody asks who has not joined, and guesses: what is said in one generation is said in every
+/// other.
+#[test]
+fn no_answer_to_a_stranger_tells_the_generation() {
+    let host = Address::from_v4([10, 77, 0, 200]);
+    let server = || ServerMode::External { address: Address::from_v4([10, 77, 0, 9]), udp_port: 9 };
+    let [mut one, mut other] = [7, 8].map(|first| formed(first, server()).0);
+    let mut refused = 0;
+    for action in [Join, Leave, Reset, SetH, Halt, Query, Serve] {
+        for (rank, fan_in, epoch) in
+            [(0, 2, 7), (0, 2, 8), (1, 2, 7), (2, 2, 7), (0, 3, 8), (SERVER_RANK, 0, 7)]
+        {
+            for (address, session) in [(host, 5), (host, 1000), (Worker::new(0, 2).address, 5)] {
+                let stranger = Worker { address, session, rank, epoch, fan_in, ..Worker::new(1, 2) };
+                // Until it is told that it asks too often, and beyond.
+                for number in 0..30 {
+                    let mut asked = request(&stranger, action, 0, 0);
+                    asked.control.cookie = 0;
+                    let mut told = [&mut one, &mut other].map(|plane| plane.handle(secs(2), &asked));
+                    told.iter_mut().flatten().for_each(|told| told.control.cookie = 0);
+                    assert_eq!(told[0], told[1], "{action:?} {number} {stranger:?}");
+                    let answer = told[0].iter();
+                    refused += answer.filter(|told| told.control.status == TooMany).count();
+                }
+            }
+        }
+    }
+    assert!(refused > 0);
+}
+
+/// What is hidden from strangers is not from those who need it.
+#[test]
+fn members_and_servers_are_told_the_generation() {
+    let at = (Address::from_v4([10, 77, 0, 9]), 9);
+    let (mut membership, workers) = formed(7, ServerMode::External { address: at.0, udp_port: at.1 });
+    let mut epoch = |worker: &Worker, action| {
+        let mut asked = request(worker, action, 0, 0);
+        asked.control.cookie = 0;
+        membership.handle(secs(3), &asked).unwrap().header.epoch
+    };
+    let server = Worker { rank: SERVER_RANK, fan_in: 0, address: at.0, udp_port: at.1, ..workers[0] };
+    assert_eq!(epoch(&server, Serve), 7);
+    assert_eq!(epoch(&workers[0], Halt), 7);
+    assert_eq!(epoch(&workers[0], Reset), 8);
+    assert_eq!(epoch(&workers[1], Leave), 8, "no member of this generation any more");
+    assert_eq!(epoch(&workers[1], SetH), 8);
+}
+
 #[test]
 fn a_worker_that_was_killed_and_starts_again_has_its_rank_back_within_two_seconds() {
     let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));
@@ -37,6 +100,35 @@ fn a_worker_that_was_killed_and_starts_again_has_its_rank_back_within_two_second
         let _ = plane.pass(millis(100));
         assert!(plane.now - began < secs(2));
     }
+}
+
+/// Its requests may be lost, or answered to somebody else: what it contributes says that it is alive.
+#[test]
+fn an_appliance_that_contributes_does_not_lose_its_rank() {
+    let membership = Membership::new(vec![JobSpec::new(JOB, 2)], Secret::NONE, FIRST).counted_by(1);
+    let (mut plane, mut workers) = (Plane { membership, now: secs(1000) }, ranks(2));
+    let appliance = |worker: &Worker| {
+        let mut join = request(worker, Join, 0, 0);
+        join.header.count = 3;
+        join
+    };
+    let join = appliance(&workers[1]);
+    assert_eq!(plane.membership.handle(plane.now, &join).unwrap().control.status, Pending);
+    workers[0].epoch = FIRST;
+    assert_eq!(plane.join(&workers[0]).control.status, Ok);
+    let newcomer = appliance(&Worker { session: 5, udp_port: 7, ..workers[1] });
+    let cells = plane.membership.counts_of(JOB).unwrap();
+    let ask = |plane: &mut Plane, sends: bool| {
+        let moment = Moment::at(lcores(plane.now));
+        assert!(!sends || cells.ranks_of(0).heard(1, 40, moment));
+        let _ = plane.heartbeat(&workers[0]);
+        let _ = plane.pass(millis(90));
+        let before = plane.status().epoch;
+        let _ = plane.membership.handle(plane.now, &newcomer).unwrap();
+        plane.status().epoch != before
+    };
+    assert!((0..50).all(|_| !ask(&mut plane, true)), "it sends");
+    assert!((0..10).any(|_| ask(&mut plane, false)), "it is silent");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use pascaline_wire::arp::{self, Arp};
 use pascaline_wire::control::{self, Action, Control};
 use pascaline_wire::frame::{Ip, Udp, protocol};
 use pascaline_wire::icmp::{self, Icmp};
-use pascaline_wire::{Datagram, Frame, Header, Kind, Mac, Malformed, Net, Trailer, checksum};
+use pascaline_wire::{Datagram, Frame, Header, Kind, Mac, Malformed, Net, Trailer, checksum, switchml};
 
 const OWN: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
 
@@ -36,6 +36,27 @@ pub(crate) fn mend(bytes: &mut [u8]) {
         let sum = checksum::finish(pseudo + checksum::sum(message));
         message[2..4].copy_from_slice(&sum.to_be_bytes());
     }
+}
+
+/// A frame that may be of a client of SwitchML's, whatever its checksums. True if it has what one says.
+pub(crate) fn switchml(bytes: &[u8]) -> bool {
+    let Some(packet) = switchml::Packet::parse(bytes) else { return false };
+    assert_eq!((&bytes[..6], &bytes[6..12]), (&packet.dst_mac.0[..], &packet.src_mac.0[..]));
+    let end = 14 + usize::from(u16::from_be_bytes([bytes[16], bytes[17]]));
+    let own = &bytes[42..end];
+    assert_eq!(packet.body, switchml::Body::parse(own));
+    switchml_body(own)
+}
+
+/// What such a packet says. True if it is anything.
+pub(crate) fn switchml_body(bytes: &[u8]) -> bool {
+    let Some(body) = switchml::Body::parse(bytes) else { return false };
+    let [kind, rest @ ..] = body.to_bytes();
+    // One bit of the kind is not looked at.
+    assert_eq!((kind, &rest[..]), (bytes[0] & !0x08, &bytes[1..8]));
+    assert_eq!(bytes.len(), 8 + usize::from(body.size.summed()));
+    assert!(u32::from(body.place.slot) < switchml::PLACES);
+    true
 }
 
 /// A whole frame, through every layer that it has. True if it held an aggregation packet.

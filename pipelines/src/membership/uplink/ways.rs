@@ -140,6 +140,11 @@ impl Ways {
 }
 
 impl Uplink {
+    /// By what the parent knows this appliance.
+    pub(in crate::membership) const fn session(&self) -> u64 {
+        self.session
+    }
+
     /// The parents that may be in force, as senders of answers.
     pub(in crate::membership) fn senders(&self) -> impl Iterator<Item = (Address, u16)> {
         self.ways.all.iter().map(|way| source(&way.parent.endpoint))

@@ -1,0 +1,44 @@
+//! Whose control packets are not a stranger's.
+
+use pascaline_wire::control::{Action, Control};
+use pascaline_wire::datagram::Datagram;
+use pascaline_wire::frame::Address;
+
+use super::Job;
+
+/// A session, and the address and port of whoever has it.
+pub(crate) type Known = (u64, (Address, u16));
+
+/// Sessions of those whom a job knows: whoever only sends in their name does not know these.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sessions {
+    /// The latest of each rank, and where it is: a member asks to join again where its generation has ended.
+    pub(crate) ranks: Box<[Option<Known>]>,
+    /// Of its parameter server.
+    pub(crate) server: Option<u64>,
+    /// Its own at its parent.
+    pub(crate) parent: Option<u64>,
+}
+
+impl Job {
+    /// True for a control packet of whoever is or was a member, or of the server, by address, port and
+    /// session, or for one with the session that this job has at its parent.
+    pub(crate) fn knows(&self, datagram: &Datagram, control: &Control) -> bool {
+        let session = match control.action {
+            Action::Ack => self.sessions.parent,
+            Action::Serve => self.sessions.server.filter(|_| self.server.is_at(datagram.sender)),
+            Action::Join
+            | Action::Leave
+            | Action::Reset
+            | Action::SetH
+            | Action::Halt
+            | Action::FBcast
+            | Action::Help
+            | Action::Query => {
+                let latest = self.sessions.ranks.get(usize::from(datagram.header.rank)).copied().flatten();
+                latest.filter(|(_, at)| *at == datagram.sender).map(|(session, _)| session)
+            }
+        };
+        session == Some(control.session)
+    }
+}
