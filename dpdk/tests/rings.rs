@@ -1,4 +1,4 @@
-//! net_ring: packets, shared tails, and what cannot be copied.
+//! net_ring: packets, shared tails, and what is discarded or cannot be copied.
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
 mod common;
@@ -93,6 +93,31 @@ fn many_heads_share_one_tail_over_net_ring() {
     }
     assert_eq!((rx.copied(), tx.copied()), (40, 0));
     drop(got);
+    assert_full(&pool);
+}
+
+#[test]
+fn what_is_discarded_is_not_copied_and_none_of_it_leaks() {
+    let eal = eal();
+    let pool = pool(&eal, 127);
+    let Single { port, mut rx, mut tx } = start(&eal, &format!("net_ring{}", unique()), &pool);
+    let payload = packet(&pool, &frame(7, 1400)[14..]).freeze();
+    let heads = (0..40).map(|seed| {
+        let mut head = packet(&pool, &frame(seed, 14));
+        head.append_shared(payload.clone());
+        head
+    });
+    send(&mut tx, heads.collect());
+    send(&mut tx, (0..24).map(|seed| packet(&pool, &frame(seed, 60))).collect());
+    drop(payload);
+    let mut discarded = 0;
+    while pool.in_use() > 0 {
+        let got = rx.discard();
+        assert!(got > 0, "{discarded} came out of the ring");
+        discarded += got;
+    }
+    assert_eq!((discarded, rx.discard(), rx.copied()), (64, 0, 0));
+    assert_eq!(port.stats().read().unwrap().rx_packets, 64);
     assert_full(&pool);
 }
 

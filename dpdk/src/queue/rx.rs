@@ -95,6 +95,25 @@ impl RxQueue {
         kept
     }
 
+    /// Discards received packets unread, at most [`MAX_BURST`], including those that [`rx`](Self::rx) would
+    /// copy. Returns their number.
+    pub fn discard(&mut self) -> usize {
+        if let Some(reader) = &mut self.kernel {
+            return reader.rx(&mut ArrayVec::<Mbuf, MAX_BURST>::new());
+        }
+        let mut burst = [core::ptr::null_mut::<sys::rte_mbuf>(); MAX_BURST];
+        let mut odd = 0;
+        // SAFETY: as in `rx`: the port is started and the queue exclusively borrowed; there is room for
+        // MAX_BURST packets. Those received are ours, whatever they look like, and are given up.
+        unsafe {
+            #[allow(clippy::cast_possible_truncation, reason = "far fewer")]
+            let room = MAX_BURST as u16;
+            let got = sys::psc_rx_burst(self.port_id, self.queue_id, burst.as_mut_ptr(), room, &raw mut odd);
+            sys::rte_pktmbuf_free_bulk(burst.as_mut_ptr(), u32::from(got));
+            usize::from(got)
+        }
+    }
+
     /// Packets that were copied, since a driver delivered them shared or in several segments.
     #[must_use]
     pub fn copied(&self) -> u64 {

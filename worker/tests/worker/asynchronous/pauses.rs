@@ -1,6 +1,6 @@
 //! Pauses that the server asks for.
 
-use pascaline_worker::asynchronous::session::PAUSE_UNIT;
+use pascaline_wire::header::PAUSE_UNIT;
 
 use super::*;
 
