@@ -342,10 +342,11 @@ impl Reading {
     /// Slots that hold a partial.
     #[must_use]
     pub fn open_slots(&self) -> u64 {
-        // A slot stops being open by completion or eviction, also by a cached result for the same PSN.
-        (self.get(Counter::Opened))
-            .saturating_sub(self.get(Counter::Completed))
-            .saturating_sub(self.get(Counter::DisplacedPartials))
+        // A slot stops being open by completion or eviction, also by a cached result for the same PSN. A
+        // partial that is evicted goes to the parameter server, or nowhere.
+        [Counter::Completed, Counter::Evicted, Counter::DisplacedPartials]
+            .into_iter()
+            .fold(self.get(Counter::Opened), |open, end| open.saturating_sub(self.get(end)))
     }
 
     /// Slots that hold a cached result.
