@@ -274,6 +274,43 @@ fn psns_that_are_steered_by_their_udp_port_stay_where_they_came_in() {
     assert_eq!(sums[0], sums[1]);
 }
 
+/// What an lcore does for others is work as any other: its turns are busy, and take their time.
+#[test]
+fn work_that_another_lcore_has_handed_off_is_seen() {
+    let mut two = Two::new(PoolConfig { slots: 256, ways: 4, ..PoolConfig::default() });
+    two.appliance.lcores[1].io().tick = 5;
+    let before = two.appliance.counters[1].read();
+    for psn in 0..16 {
+        two.workers.iter().for_each(|worker| two.send(0, &worker.gradient(psn, &[1; 16])));
+    }
+    for _ in 0..4 {
+        two.appliance.turn();
+    }
+    assert_eq!(two.appliance.get(Counter::Completed), 16);
+    let after = two.appliance.counters[1].read();
+    let [received, turns] = [Counter::Received, Counter::BusyTurns].map(|c| after.get(c) - before.get(c));
+    assert_eq!(received, 0, "all of it came in elsewhere");
+    let busy = after.load().busy_ns - before.load().busy_ns;
+    assert!(turns > 0 && busy >= 5 * turns, "{busy} ns in {turns} turns");
+    // Turns that find nothing take none.
+    (0..16).for_each(|_| two.appliance.turn());
+    assert_eq!(two.appliance.counters[1].read().load(), after.load());
+}
+
+/// While nothing else is to be told, counts are published every few turns; but who naps has told all before.
+#[test]
+fn an_lcore_that_naps_has_said_how_often_it_has_turned() {
+    let mut two = Two::new(PoolConfig { slots: 64, ways: 4, ..PoolConfig::default() });
+    run(&mut two, IdlePolicy::Backoff { longest_nap: Duration::from_millis(5) }, |two| {
+        for counters in &two.appliance.counters {
+            wait("a turn before a nap", || {
+                let turns = counters.get(Counter::BusyTurns) + counters.get(Counter::IdleTurns);
+                (!turns.is_multiple_of(8)).then_some(())
+            });
+        }
+    });
+}
+
 /// Contributions that travel as one and find no slot are as many of which a reason is known.
 #[test]
 fn what_is_combined_and_finds_no_slot_is_counted_one_by_one() {
