@@ -155,7 +155,7 @@ impl Running {
         let text = toml::to_string(written).map_err(|error| {
             Problem::unprocessable(error.to_string(), "give numbers, texts, true or false, or lists of texts")
         })?;
-        Config::parse(&self.start.file, &text).map_err(refuse)
+        Config::parse_running(&self.start.file, &text).map_err(refuse)
     }
 
     /// Puts a configuration in force that differs from the one of the start in nothing that cannot change.
