@@ -40,6 +40,18 @@ fn plane(config: &Config) -> ControlPlane {
     ControlPlane::new(Membership::new(specs, Secret::NONE, 1), Arc::new(setup), 1).0
 }
 
+/// Whoever renames a job is told that it has another name.
+#[test]
+fn a_job_with_another_name_has_changed() {
+    let jobs = "[[jobs]]\nid = 1\nfan_in = 2\n[[jobs]]\nid = 2\nfan_in = 2\n";
+    let start = parse(&[HEAD, A, jobs]);
+    let (mut running, mut plane) = (Running::new(&start), plane(&start));
+    let next = parse(&[HEAD, A, jobs, "name = \"resnet\"\n"]);
+    let report = running.adopt(Duration::ZERO, next, &mut plane).unwrap();
+    let told: Vec<_> = report.jobs.iter().map(|job| (job.id, &*job.name, &*job.what)).collect();
+    assert_eq!(told, [(2, "resnet", "changed")]);
+}
+
 /// What the start has set up for jobs of mode "olaf" is of no use without one, but there it is.
 #[test]
 fn the_last_asynchronous_job_can_be_deleted_and_comes_again() {
