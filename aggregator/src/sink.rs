@@ -121,8 +121,8 @@ pub enum Cause {
     Superseded,
     /// The caller of a [sweep](crate::Session::sweep) wanted it to go.
     Swept,
-    /// It was combined before it was handed off, and the owner of its set had no slot.
-    NoRoom,
+    /// It was combined before it was handed off, and the owner of its set had no slot, for this reason.
+    NoRoom(Rejection),
 }
 
 /// What was evicted.

@@ -210,11 +210,11 @@ fn what_finds_no_slot_goes_to_the_parameter_server_as_a_partial() {
     two.away(&part(1, 4).under(&policy));
     two.away(&part(3, 4).under(&policy));
     let said = two.arrive();
-    let [Event::Opened(first), Event::Evicted { cause: Cause::NoRoom, ranks, sum, .. }] = said.as_slice()
-    else {
+    let [Event::Opened(first), Event::Evicted { cause, ranks, sum, .. }] = said.as_slice() else {
         panic!("{said:?}")
     };
-    assert_eq!((*first, ranks.as_slice(), sum.count), (who(1), [1, 3].as_slice(), 2));
+    assert_eq!((*first, *cause), (who(1), Cause::NoRoom(Rejection::Conflict)));
+    assert_eq!((ranks.as_slice(), sum.count), ([1, 3].as_slice(), 2));
     let mut expected = signature(1, 4);
     expected.iter_mut().zip(signature(3, 4)).for_each(|(a, b)| *a += b);
     assert_eq!(sum.values, expected);

@@ -172,12 +172,12 @@ pub(crate) struct Config {
 impl Config {
     /// Reads and checks a file.
     pub(crate) fn load(file: &Path) -> Result<Self, ConfigError> {
-        Self::accepted(file, &Self::text(file)?, true)
+        Self::accepted(file, &Self::text(file)?, (true, false))
     }
 
     /// Reads and checks a file that is for another machine: those that it names are not read.
     pub(crate) fn load_elsewhere(file: &Path) -> Result<Self, ConfigError> {
-        Self::accepted(file, &Self::text(file)?, false)
+        Self::accepted(file, &Self::text(file)?, (false, false))
     }
 
     fn text(file: &Path) -> Result<String, ConfigError> {
@@ -197,10 +197,15 @@ impl Config {
 
     /// Checks the text of a file.
     pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
-        Self::accepted(file, text, true)
+        Self::accepted(file, text, (true, false))
     }
 
-    fn accepted(file: &Path, text: &str, here: bool) -> Result<Self, ConfigError> {
+    /// Checks what runs with other jobs: what is there for jobs that are gone is no mistake.
+    pub(crate) fn parse_running(file: &Path, text: &str) -> Result<Self, ConfigError> {
+        Self::accepted(file, text, (true, true))
+    }
+
+    fn accepted(file: &Path, text: &str, (here, runs): (bool, bool)) -> Result<Self, ConfigError> {
         let raw: raw::Raw = toml::from_str(text).map_err(|error| {
             let (place, message, remedy) = reading::told(text, &error);
             ConfigError { file: file.to_owned(), place, message, remedy }
@@ -210,7 +215,7 @@ impl Config {
         // Ports that lead nowhere leave only the host itself to talk to.
         let null = |port: &raw::Port| port.device.get_ref().starts_with("net_null");
         let no_wire = raw.ports.get_ref().iter().all(|port| null(port.get_ref()));
-        accept::Accept { file, text, no_wire, here }.config(raw, written)
+        accept::Accept { file, text, no_wire, here, runs }.config(raw, written)
     }
 
     /// An error at a value of this configuration, found when it was put to use.

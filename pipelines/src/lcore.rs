@@ -187,7 +187,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             // What leaves a queue of updates is work as well: more may be about to.
             let found = self.turn() > 0 || self.departed;
             match idle.polled(found) {
-                Rest::Nap(nap) => self.emitter.io.rest(nap),
+                Rest::Nap(nap) => {
+                    // Who watches the lcore sees how often it has turned, however long it naps.
+                    self.publish();
+                    self.emitter.io.rest(nap);
+                }
                 rest => rest.take(),
             }
         }
@@ -207,12 +211,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         for port in 0..self.setup.ports.len() {
             received += self.burst(port);
         }
-        let served = self.take_served();
-        self.departed = self.update_queues();
-        self.departed |= self.with_pool(|session, sink| session.resume(sink));
-        let busy = self.replies() || served || self.departed || self.emitter.waiting() > 0;
+        let left = self.take_left();
+        let busy = self.replies() || left.is_some() || self.emitter.waiting() > 0;
         if busy {
             self.emitter.flush();
+        }
+        if let Some(began) = left {
+            self.count_left(began);
         }
         self.overload.turn(core::mem::take(&mut self.full), self.table.weights());
         self.turns += 1;
@@ -220,13 +225,49 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         if received == 0 || self.turns.is_multiple_of(HOUSEKEEPING) {
             self.housekeeping();
         }
-        self.emitter.tally.add(if received > 0 { Counter::BusyTurns } else { Counter::IdleTurns }, 1);
+        let turn = if received > 0 || left.is_some() { Counter::BusyTurns } else { Counter::IdleTurns };
+        self.emitter.tally.add(turn, 1);
         self.unpublished |= received > 0 || busy;
         if self.turns.is_multiple_of(PUBLISH) || received < BURST && self.unpublished {
-            self.counters.publish(&mut self.emitter.tally);
-            self.unpublished = false;
+            self.publish();
         }
         received
+    }
+
+    #[inline(always)]
+    fn publish(&mut self) {
+        self.counters.publish(&mut self.emitter.tally);
+        self.unpublished = false;
+    }
+
+    /// Takes up what others have left for this lcore: the parameter server, updates, and packets of sets that
+    /// are its own. Says when it began, if there was anything.
+    #[inline(always)]
+    fn take_left(&mut self) -> Option<u64> {
+        let served = self.take_served();
+        let updated = self.update_queues();
+        let resumed = self.session.waits().then(|| {
+            let began = if self.is_timed() { self.emitter.io.now() } else { 0 };
+            self.with_pool(|session, sink| session.resume(sink));
+            began
+        });
+        self.departed = updated.or(resumed).is_some();
+        served.or(updated).or(resumed)
+    }
+
+    /// Counts the time that it has taken, since then.
+    #[inline(never)]
+    fn count_left(&mut self, began: u64) {
+        if self.is_timed() {
+            let stands_for = if self.full { TIMED } else { 1 };
+            self.emitter.tally.busy(self.emitter.io.now().saturating_sub(began) * stands_for);
+        }
+    }
+
+    /// False if this turn's work is not timed: of those with a full burst, one in a few stands for all.
+    #[inline]
+    fn is_timed(&self) -> bool {
+        !self.full || self.turns.is_multiple_of(TIMED)
     }
 
     /// One burst of a port, from reception to transmission.

@@ -74,6 +74,7 @@ fn what_waits_is_taken_in_order_and_all_is_accounted_for() {
         bench.io().arrive(0, &passing(u8::try_from(at % 200).unwrap()));
     }
     let total = 2 * frames.len();
+    let alone = bench.appliance.reading().load().bursts[0];
     while bench.appliance.get(Counter::Received) < total as u64 + 2 {
         bench.appliance.turn();
         assert_eq!(bench.appliance.reading().unaccounted(), 0);
@@ -83,6 +84,9 @@ fn what_waits_is_taken_in_order_and_all_is_accounted_for() {
     let passed = told_apart(&bench.io().sent(1));
     assert_eq!(passed, (0..frames.len()).map(|at| Err((at % 200).try_into().unwrap())).collect::<Vec<_>>());
     assert_eq!(bench.appliance.get(Counter::Forwarded), frames.len() as u64);
+    let load = bench.appliance.reading().load();
+    assert_eq!(load.packets, bench.appliance.get(Counter::Received));
+    assert_eq!(load.bursts[0], alone, "a look that finds nothing to pass is no burst");
     bench.end();
 }
 

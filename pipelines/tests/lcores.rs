@@ -9,15 +9,18 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::appliance::{Appliance, Plan};
-use pascaline_aggregator::PoolConfig;
+use common::appliance::{Appliance, Plan, job};
+use crossbeam_queue::ArrayQueue;
+use pascaline_aggregator::{ConflictPolicy, Policy, PoolConfig};
 use pascaline_buffer::HeapPool;
-use pascaline_pipelines::{IdlePolicy, Lcore};
-use pascaline_telemetry::{Counter, DropReason};
-use pascaline_testkit::{Clock, Heard, MemoryIo, UDP_PORT, Worker, values};
+use pascaline_pipelines::membership::{JobSpec, ServerMode};
+use pascaline_pipelines::{IdlePolicy, Lcore, ServerEnd};
+use pascaline_telemetry::{Counter, DropReason, JobEvent};
+use pascaline_testkit::{Clock, Heard, JOB, MemoryIo, UDP_PORT, Worker, values};
 use pascaline_wire::UdpPorts;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::Kind;
@@ -269,4 +272,73 @@ fn psns_that_are_steered_by_their_udp_port_stay_where_they_came_in() {
         heard.into_iter().map(|heard| (heard.to, heard.body)).collect::<Vec<_>>()
     });
     assert_eq!(sums[0], sums[1]);
+}
+
+/// What an lcore does for others is work as any other: its turns are busy, and take their time.
+#[test]
+fn work_that_another_lcore_has_handed_off_is_seen() {
+    let mut two = Two::new(PoolConfig { slots: 256, ways: 4, ..PoolConfig::default() });
+    two.appliance.lcores[1].io().tick = 5;
+    let before = two.appliance.counters[1].read();
+    for psn in 0..16 {
+        two.workers.iter().for_each(|worker| two.send(0, &worker.gradient(psn, &[1; 16])));
+    }
+    for _ in 0..4 {
+        two.appliance.turn();
+    }
+    assert_eq!(two.appliance.get(Counter::Completed), 16);
+    let after = two.appliance.counters[1].read();
+    let [received, turns] = [Counter::Received, Counter::BusyTurns].map(|c| after.get(c) - before.get(c));
+    assert_eq!(received, 0, "all of it came in elsewhere");
+    let busy = after.load().busy_ns - before.load().busy_ns;
+    assert!(turns > 0 && busy >= 5 * turns, "{busy} ns in {turns} turns");
+    // Turns that find nothing take none.
+    (0..16).for_each(|_| two.appliance.turn());
+    assert_eq!(two.appliance.counters[1].read().load(), after.load());
+}
+
+/// While nothing else is to be told, counts are published every few turns; but who naps has told all before.
+#[test]
+fn an_lcore_that_naps_has_said_how_often_it_has_turned() {
+    let mut two = Two::new(PoolConfig { slots: 64, ways: 4, ..PoolConfig::default() });
+    run(&mut two, IdlePolicy::Backoff { longest_nap: Duration::from_millis(5) }, |two| {
+        for counters in &two.appliance.counters {
+            wait("a turn before a nap", || {
+                let turns = counters.get(Counter::BusyTurns) + counters.get(Counter::IdleTurns);
+                (!turns.is_multiple_of(8)).then_some(())
+            });
+        }
+    });
+}
+
+/// Contributions that travel as one and find no slot are as many of which a reason is known.
+#[test]
+fn what_is_combined_and_finds_no_slot_is_counted_one_by_one() {
+    for server in [true, false] {
+        let (heap, clock) = (HeapPool::new(), Clock::default());
+        let wires: Vec<_> = (0..2).map(|_| MemoryIo::new(1, &heap, &clock)).collect();
+        let pool = PoolConfig { slots: 2, ways: 1, ..PoolConfig::default() };
+        let policy = Policy { server, conflict: ConflictPolicy::FirstCome, ..Policy::default() };
+        let spec = JobSpec { policy, server: ServerMode::Embedded, ..job(JOB, RANKS) };
+        let queue = || Arc::new(ArrayQueue::new(16));
+        let ends = ServerEnd { to: queue(), from: queue() };
+        let plan = Plan { pool, jobs: vec![spec], ..Plan::one_armed() };
+        let appliance = Appliance::with_server(&plan, wires.clone(), Some(ends));
+        let workers = (0..RANKS).map(|rank| Worker::new(rank, RANKS)).collect();
+        let mut two = Two { appliance, wires, pool: heap, workers };
+        two.join();
+        // The first lcore is at home in the set of even PSNs, and the one slot is taken.
+        two.send(0, &two.workers[0].gradient(2, &[1; 16]));
+        two.workers[1..].iter().for_each(|worker| two.send(1, &worker.gradient(4, &[1; 16])));
+        two.appliance.turn();
+        let reading = two.appliance.reading();
+        let (_, cells) = two.appliance.plane.membership().counts().into_iter().next().unwrap();
+        let cells = cells.read();
+        let events = [JobEvent::Collisions, JobEvent::Spilled, JobEvent::SpilledBytes, JobEvent::Evicted];
+        let expected = if server { [3, 3, 3 * 64, 0] } else { [3, 0, 0, 0] };
+        assert_eq!(events.map(|event| cells.get(event)), expected);
+        assert_eq!([Counter::Conflicts, Counter::Spilled].map(|c| reading.get(c)), [3, expected[1]]);
+        assert_eq!(reading.dropped(DropReason::Conflict), u64::from(!server));
+        assert_eq!((reading.open_slots(), reading.unaccounted()), (1, 0));
+    }
 }

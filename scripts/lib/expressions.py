@@ -34,7 +34,7 @@ _NOT_HERE = """
 # An expression may be 0 if the first metric that it names is one of these.
 MAY_BE_ZERO = frozenset(f"pascaline_{name}" for name in _NOT_HERE.split())
 # The identity of the counters: 0 is the good answer.
-_IS_ZERO = "panel Unaccounted A"
+_IS_ZERO = ("panel Unaccounted A", "recording rule pascaline:packets_unaccounted")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def of_rule(rule: dict[str, Any]) -> Expression:
 
 def may_be_zero(expression: Expression) -> bool:
     """Whether 0 is an answer: an alert that is silent, or what does not happen here."""
-    if expression.asked_by.startswith("alerting ") or expression.asked_by == _IS_ZERO:
+    if expression.asked_by.startswith("alerting ") or expression.asked_by in _IS_ZERO:
         return True
     first = _METRIC.search(expression.text)
     return first is not None and first.group() in MAY_BE_ZERO

@@ -69,11 +69,12 @@ named! {
     Conflicts => "slot_conflicts",
     /// Cached results evicted by another PSN.
     DisplacedResults => "results_displaced",
-    /// Partials discarded: too old, of a former generation, or overtaken by a result from elsewhere.
+    /// Partials discarded: of a former generation, overtaken by a result from elsewhere, without room at the
+    /// parameter server; or too old, preempted or given back, of a job without such a server.
     DisplacedPartials => "partials_displaced",
     /// Partials evicted by another PSN.
     Preempted => "preemptions",
-    /// Partials sent to the parameter server.
+    /// Partials sent to the parameter server, for whatever reason they lost their slot.
     Evicted => "partials_evicted",
     /// Contributions sent to the parameter server because they found no slot.
     Spilled => "contributions_spilled",
@@ -99,9 +100,9 @@ named! {
     BridgeMoved => "bridge_moved",
     /// Packets of MACs that a bridge has not learned, since it had no place for them.
     BridgeFull => "bridge_full_packets",
-    /// Turns of the loop that found packets.
+    /// Turns of the loop that found packets, or what other lcores or the parameter server had left.
     BusyTurns => "busy_turns",
-    /// Turns of the loop that found none.
+    /// Turns of the loop that found nothing.
     IdleTurns => "idle_turns",
     /// Polls of a port's receive queue that found nothing.
     EmptyPolls => "empty_polls",
@@ -120,7 +121,8 @@ pub struct Load {
     pub bursts: [u64; BURST_SIZES.len()],
     /// Packets in them.
     pub packets: u64,
-    /// Time from a burst's reception to the end of the work on it, summed, in nanoseconds.
+    /// Time from a burst's reception to the end of the work on it, and of the work on what others have left
+    /// for the lcore, summed, in nanoseconds.
     pub busy_ns: u64,
 }
 
@@ -179,6 +181,12 @@ impl Tally {
         self.load.bursts[(class as usize).min(BURST_SIZES.len() - 1)] += 1;
         self.load.packets += packets as u64;
         self.load.busy_ns += busy_ns;
+    }
+
+    /// Notes the nanoseconds of work on what came with no burst: others have left it for the lcore.
+    #[inline]
+    pub fn busy(&mut self, ns: u64) {
+        self.load.busy_ns += ns;
     }
 
     /// A forwarded packet did not fit into the transmit queue: counts it as dropped instead.
@@ -244,7 +252,7 @@ impl LcoreCounters {
                 bump(published, core::mem::take(count));
             }
         }
-        if tally.load.packets != 0 {
+        if tally.load.packets != 0 || tally.load.busy_ns != 0 {
             for (published, count) in self.load.iter().zip(core::mem::take(&mut tally.load).to_array()) {
                 bump(published, count);
             }
@@ -342,10 +350,11 @@ impl Reading {
     /// Slots that hold a partial.
     #[must_use]
     pub fn open_slots(&self) -> u64 {
-        // A slot stops being open by completion or eviction, also by a cached result for the same PSN.
-        (self.get(Counter::Opened))
-            .saturating_sub(self.get(Counter::Completed))
-            .saturating_sub(self.get(Counter::DisplacedPartials))
+        // A slot stops being open by completion or eviction, also by a cached result for the same PSN. A
+        // partial that is evicted goes to the parameter server, or nowhere.
+        [Counter::Completed, Counter::Evicted, Counter::DisplacedPartials]
+            .into_iter()
+            .fold(self.get(Counter::Opened), |open, end| open.saturating_sub(self.get(end)))
     }
 
     /// Slots that hold a cached result.

@@ -314,7 +314,7 @@ impl Collector for Telemetry {
 fn encode_load(encoder: &mut DescriptorEncoder<'_>, readings: &[Reading]) -> fmt::Result {
     let mut metric = encoder.encode_descriptor(
         "lcore_busy_seconds",
-        "Time that an lcore spent on received packets.",
+        "Time that an lcore spent on packets.",
         None,
         MetricType::Counter,
     )?;

@@ -23,7 +23,7 @@ pub struct JobTotals {
     pub contributions: u64,
     /// Bytes of their payloads.
     pub bytes: u64,
-    /// Packets dropped by the pool, for whatever reason.
+    /// Packets dropped, for whatever reason.
     pub dropped: u64,
     /// Nanoseconds from the first to the last contribution of the results, summed.
     pub waited_ns: u64,

@@ -93,6 +93,8 @@ pub struct MemoryIo {
     pub meanwhile: Arc<ArrayQueue<(usize, HeapBuf)>>,
     /// The time that lcores see.
     pub clock: Clock,
+    /// What passes of it each time that the lcore looks, in nanoseconds.
+    pub tick: u64,
 }
 
 impl MemoryIo {
@@ -113,6 +115,7 @@ impl MemoryIo {
             sent: 0,
             meanwhile: Arc::new(ArrayQueue::new(MEANWHILE)),
             clock: clock.clone(),
+            tick: 0,
         }
     }
 
@@ -203,6 +206,7 @@ impl Io for MemoryIo {
     }
 
     fn now(&self) -> u64 {
+        self.clock.advance(self.tick);
         self.clock.now()
     }
 }

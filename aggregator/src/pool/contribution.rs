@@ -176,8 +176,8 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
                 self.vacate(set, way, cause, sink);
                 way
             }
-            Choice::Rejected(_) if combined && request.rules.server() => {
-                return Self::spill_combined(request, packet, sink);
+            Choice::Rejected(why) if combined && request.rules.server() => {
+                return Self::spill_combined(request, packet, why, sink);
             }
             Choice::Rejected(why) => return sink.rejected(request, packet, why),
         };
@@ -198,7 +198,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     }
 
     /// Combined contributions that find no slot leave for the parameter server at once, as a partial.
-    fn spill_combined<S: Sink<B, WORDS>>(request: &Request, packet: B, sink: &mut S) {
+    fn spill_combined<S: Sink<B, WORDS>>(request: &Request, packet: B, why: Rejection, sink: &mut S) {
         let mut slot = Slot::<B, WORDS>::new();
         slot.open(request, packet, false, false);
         sink.opened(&request.contribution());
@@ -206,7 +206,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             Contents::Partial(partial) => Evicted::Partial(partial),
             Contents::Nothing | Contents::Result | Contents::Originals(_) => Evicted::GivenUp,
         };
-        sink.evicted(request.key, what, Cause::NoRoom);
+        sink.evicted(request.key, what, Cause::NoRoom(why));
     }
 
     /// A contribution to a known PSN that the slot does not expect: finds out why.

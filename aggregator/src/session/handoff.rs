@@ -64,12 +64,17 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     /// this one, up to a budget. To be called once per turn. True if there was anything.
     #[inline]
     pub fn resume<S: Sink<B, WORDS>>(&mut self, sink: &mut S) -> bool {
-        let waits = self.to.iter().flatten().any(Lane::is_ahead)
-            || self.from.iter_mut().any(|from| from.available() > 0);
+        let waits = self.waits();
         if waits {
             self.exchange(sink);
         }
         waits
+    }
+
+    /// True if there is anything to [resume](Self::resume).
+    #[inline]
+    pub fn waits(&mut self) -> bool {
+        self.to.iter().flatten().any(Lane::is_ahead) || self.from.iter_mut().any(|from| from.available() > 0)
     }
 
     #[inline(never)]

@@ -155,7 +155,7 @@ impl Running {
         let text = toml::to_string(written).map_err(|error| {
             Problem::unprocessable(error.to_string(), "give numbers, texts, true or false, or lists of texts")
         })?;
-        Config::parse(&self.start.file, &text).map_err(refuse)
+        Config::parse_running(&self.start.file, &text).map_err(refuse)
     }
 
     /// Puts a configuration in force that differs from the one of the start in nothing that cannot change.
@@ -168,7 +168,12 @@ impl Running {
         next.settle(&self.start, &self.config)
             .map_err(|misfit| Problem::unprocessable(misfit.message, misfit.remedy))?;
         let (specs, admission) = jobs::terms(&next);
-        let done = plane.reconfigure(now, specs, admission);
+        let mut done = plane.reconfigure(now, specs, admission);
+        for old in &self.config.jobs {
+            if next.jobs.iter().any(|job| job.id == old.id && job.name != old.name) {
+                done.entry(old.id).or_insert(Reconfigured::Changed);
+            }
+        }
         let name = |id: u16| {
             let job =
                 |config: &Config| config.jobs.iter().find(|job| job.id == id).map(|job| job.name.clone());

@@ -51,6 +51,8 @@ pub(super) struct Accept<'a> {
     pub(super) no_wire: bool,
     /// The files that it names are on this machine.
     pub(super) here: bool,
+    /// All but the jobs is in force already: some of it may be for jobs that are gone.
+    pub(super) runs: bool,
 }
 
 /// What the jobs do not share is set apart for regions.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use humantime::format_duration;
-use pascaline_pipelines::{IdlePolicy, PortQueue};
+use pascaline_pipelines::{IdlePolicy, Marks, PortQueue};
 
 use pascaline_ps::asynchronous::Rule;
 
@@ -56,8 +56,10 @@ impl Config {
         all.set("dataplane.memory_mb", self.memory_mb.value);
         all.set("dataplane.drain", format_duration(self.drain));
         self.in_line_settings(&mut all);
-        all.set("dataplane.mark_from", self.marks.frames);
-        all.set("pool.mark_from", self.marks.slots);
+        let Marks { frames, slots } = self.marks;
+        all.set("dataplane.mark_from", if frames == Marks::NEVER.frames { 0 } else { frames });
+        let share = if slots == Marks::NEVER.slots { 0 } else { slots };
+        all.set("pool.mark_from", f64::from(share) / 1000.0);
         self.port_settings(&mut all);
         all.set("pool.slots", self.pool.slots);
         all.set("pool.ways", self.pool.ways);

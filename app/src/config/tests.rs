@@ -81,6 +81,7 @@ fn ports_of_one_bridge_pass_on_to_each_other_and_two_are_a_pair() {
     assert_eq!(beyond, [vec![], vec![], vec![4, 6], vec![5], vec![2, 6], vec![3], vec![2, 4]]);
     assert_eq!((config.ports[3].peer, config.ports[2].peer), (Some(5), None));
     let settings = config.settings();
+    assert_eq!(["dataplane.mark_from", "pool.mark_from"].map(|key| &*settings[key]), ["64", "0.9"]);
     assert_eq!(settings["ports.a.bridge"], "x");
     assert_eq!((&settings["ports.b.peer"][..], &settings["ports.b.bridge"][..]), ("d", "y"));
 }

@@ -1,8 +1,8 @@
 //! `/`, `/api/v1/snapshot` and `/live`.
 //!
 //! A stream carries the latest snapshot, never a queue of old ones: who reads slowly misses some. Who does
-//! not read at all is cut off by the kernel (the listener sets a time limit), and there are only so many
-//! streams.
+//! not read at all is cut off once nothing has moved for ten seconds (`http/idle.rs`), and there are only so
+//! many streams.
 
 use std::convert::Infallible;
 use std::sync::Arc;

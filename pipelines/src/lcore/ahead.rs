@@ -51,7 +51,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     #[inline(never)]
     pub(super) fn receive_ahead(&mut self, port: usize, into: &mut ArrayVec<I::Buf, BURST>) -> usize {
         let (passed, busy) = self.look(port);
-        self.emitter.tally.burst(passed, busy);
+        if passed > 0 {
+            self.emitter.tally.burst(passed, busy);
+        }
         self.ahead.take(port, into);
         passed
     }
@@ -66,7 +68,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 for each in 0..ports {
                     // The time that it takes is that of the burst whose results are sent.
                     let (passed, _) = self.look(each);
-                    self.emitter.tally.burst(passed, 0);
+                    if passed > 0 {
+                        self.emitter.tally.burst(passed, 0);
+                    }
                 }
             }
         }

@@ -308,36 +308,15 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
     }
 
     fn rejected(&mut self, request: &Request, packet: I::Buf, why: Rejection) {
-        if request.inside != 0 {
-            self.emitter.tally.add(Counter::CombinedRefused, u64::from(request.count.saturating_sub(1)));
-        }
-        let no_slot = match why {
-            Rejection::Conflict => Some(JobEvent::Collisions),
-            Rejection::Quota => Some(JobEvent::OverQuota),
-            Rejection::Share => Some(JobEvent::OverShare),
-            Rejection::Contention => Some(JobEvent::Contended),
-            Rejection::Stale
-            | Rejection::UnknownPsn
-            | Rejection::Duplicate
-            | Rejection::RankOutOfRange
-            | Rejection::FanInMismatch
-            | Rejection::FanInChanged
-            | Rejection::LengthChanged
-            | Rejection::ElementChanged
-            | Rejection::OperationChanged
-            | Rejection::ElementUnsupported
-            | Rejection::BadCount => None,
-        };
-        let packet = match no_slot {
-            Some(event) => {
-                self.count(Counter::Conflicts);
-                self.count_of(request.key, event);
-                match self.spill(request, packet) {
-                    Some(packet) => packet,
-                    None => return,
-                }
+        let contributions = if request.inside == 0 { 1 } else { u64::from(request.count.max(1)) };
+        self.emitter.tally.add(Counter::CombinedRefused, contributions - 1);
+        let packet = if self.finds_no_slot(request.key, why, contributions) {
+            match self.spill(request, packet) {
+                Some(packet) => packet,
+                None => return,
             }
-            None => packet,
+        } else {
+            packet
         };
         let reason = match why {
             Rejection::Conflict => DropReason::Conflict,

@@ -144,9 +144,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         self.with_pool(|session, sink| session.offer(request, region, packet, sink));
     }
 
-    /// Takes what the parameter server in the appliance itself has sent. True if there was anything.
-    pub(super) fn take_served(&mut self) -> bool {
-        let Some(end) = self.server.clone().filter(|end| !end.from.is_empty()) else { return false };
+    /// Takes what the parameter server in the appliance itself has sent. Says when it began, if there was
+    /// anything.
+    pub(super) fn take_served(&mut self) -> Option<u64> {
+        let end = self.server.clone().filter(|end| !end.from.is_empty())?;
         let (table, setup) = (Arc::clone(&self.table), Arc::clone(&self.setup));
         let now = self.emitter.io.now();
         let by = Classifier { setup: &setup, table: &table, port: 0, mac: Mac::default(), now };
@@ -163,7 +164,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 Err(malformed) => self.emitter.discard(packet, reason(malformed)),
             }
         }
-        true
+        Some(now)
     }
 
     /// A packet of the parameter server.

@@ -59,16 +59,16 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
-    /// This lcore's share of the queues' work in a turn. True if there was any.
+    /// This lcore's share of the queues' work in a turn. Says when it began, if there was any.
     #[inline]
-    pub(super) fn update_queues(&mut self) -> bool {
-        let Some(updates) = &mut self.updates else { return false };
+    pub(super) fn update_queues(&mut self) -> Option<u64> {
+        let updates = self.updates.as_mut()?;
         let now = self.emitter.io.now();
         let (busy, refused) = updates.turn(&mut self.emitter, &self.table, now, self.end.unix_ns(now));
         if let Some(refused) = refused {
             self.tell(now, &refused);
         }
-        busy
+        busy.then_some(now)
     }
 
     /// Tells a worker why its update was not taken.

@@ -67,6 +67,7 @@ fn a_partial_that_is_preempted_arrives_with_its_bitmap() {
     // The winner has the slot.
     bench.feed(0, [&gradient(&workers[1], 3, 0), &gradient(&workers[2], 3, 0), &gradient(&workers[3], 3, 0)]);
     assert_results(&mut bench, &workers, 3, &[1111, -4]);
+    assert_eq!(bench.appliance.reading().open_slots(), 0);
     bench.end();
 }
 
@@ -80,6 +81,7 @@ fn a_partial_that_is_too_old_is_sent_there_and_counted_apart() {
     assert_header(&got[0], &workers[0], Kind::Partial, Flags::TRAILER, 1, 1);
     assert_eq!(got[0].inside, Some(vec![3]));
     assert_eq!([Counter::Preempted, Counter::Evicted].map(|counter| bench.appliance.get(counter)), [0, 1]);
+    assert_eq!(bench.appliance.reading().open_slots(), 1, "of the PSN that took its place");
     bench.end();
 }
 
@@ -104,6 +106,7 @@ fn what_is_kept_by_rank_arrives_one_by_one() {
     }
     let counters = [Counter::Preempted, Counter::Evicted, Counter::ServerSent];
     assert_eq!((got.len(), counters.map(|counter| bench.appliance.get(counter))), (3, [1, 1, 3]));
+    assert_eq!(bench.appliance.reading().open_slots(), 1, "of the PSN that took its place");
     bench.end();
 }
 
@@ -250,5 +253,6 @@ fn the_server_gets_all_that_the_pool_could_not_keep() {
     let heard = bench.heard(0);
     assert_eq!(heard.len(), 4);
     assert!(heard.iter().all(|heard| values(&heard.body) == sum));
+    assert_eq!(bench.appliance.reading().open_slots(), 1, "of the other PSN");
     bench.end();
 }

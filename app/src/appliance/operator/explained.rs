@@ -1,5 +1,6 @@
 //! Why a job is aggregated here, or not, for the admin API.
 
+use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::JobStatus;
 use pascaline_telemetry::{DropReason, JobEvent};
 
@@ -46,8 +47,12 @@ impl Operator {
 
     fn neighbours(&self, site: &Site<'_>) -> Vec<Neighbour> {
         let config = &self.running.config;
-        let name = |id| config.jobs.iter().find(|job| job.id == id).map_or("", |job| &job.name);
         let counts = site.plane.membership().counts();
-        counts.iter().map(|(id, cells)| Neighbour::new(*id, name(*id), &cells.read())).collect()
+        let known = counts.iter().map(|(id, cells)| {
+            let job = config.jobs.iter().find(|job| job.id == *id);
+            let asynchronous = job.is_some_and(|job| job.mode == Mode::Olaf);
+            Neighbour::new(*id, job.map_or("", |job| &job.name), &cells.read(), asynchronous)
+        });
+        known.collect()
     }
 }

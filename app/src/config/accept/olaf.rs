@@ -164,7 +164,7 @@ impl Accept<'_> {
 
     /// Refuses queues that no job would send updates to.
     pub(super) fn queues_are_used(&self, ports: &[Spanned<raw::Port>], jobs: &[JobConfig]) -> Checked<()> {
-        if jobs.iter().any(|job| job.mode == Mode::Olaf) {
+        if self.runs || jobs.iter().any(|job| job.mode == Mode::Olaf) {
             return Ok(());
         }
         match ports.iter().find_map(|port| port.get_ref().queue.as_ref()) {

@@ -220,3 +220,6 @@ pub(super) const COUNTED: [Cause; 19] = [
         "start all workers of the job with the same settings",
     ),
 ];
+
+#[cfg(test)]
+mod tests;

@@ -24,8 +24,9 @@ pub(crate) struct Neighbour {
 }
 
 impl Neighbour {
-    /// What there is to know of a job with these counts.
-    pub(crate) fn new(id: u16, name: &str, counted: &CellsReading) -> Self {
+    /// What there is to know of a job with these counts. An asynchronous one has no results: its updates are
+    /// combined where they queue, which takes no slot of others.
+    pub(crate) fn new(id: u16, name: &str, counted: &CellsReading, asynchronous: bool) -> Self {
         let shares = [DropReason::PacketShare, DropReason::ServerShare];
         let cut: u64 = shares.map(|reason| counted.dropped(reason)).iter().sum();
         let packets = counted.contributions() + counted.dropped(DropReason::PacketShare);
@@ -35,7 +36,7 @@ impl Neighbour {
             id,
             name: name.to_owned(),
             packets,
-            wasted: packets.saturating_sub(finished),
+            wasted: if asynchronous { 0 } else { packets.saturating_sub(finished) },
             limited: cut + counted.get(JobEvent::OverShare) + counted.get(JobEvent::GivenBack),
             heard_ns: counted.ranks.iter().map(|rank| rank.heard_ns).max().unwrap_or(0),
         }

@@ -249,11 +249,12 @@ fn a_job_that_is_slowed_is_told_by_whom() {
         cells.read()
     };
     let neighbours = [
-        Neighbour::new(RUNNING.id, "self", &of(60_000, NOW, 0, 0)),
-        Neighbour::new(9, "greedy", &of(50_000, NOW, 10, 777)),
-        Neighbour::new(10, "fine", &of(50_000, NOW, 49_990, 0)),
-        Neighbour::new(11, "gone", &of(55_000, 1, 0, 0)),
-        Neighbour::new(12, "small", &of(500, NOW, 0, 0)),
+        Neighbour::new(RUNNING.id, "self", &of(60_000, NOW, 0, 0), false),
+        Neighbour::new(9, "greedy", &of(50_000, NOW, 10, 777), false),
+        Neighbour::new(10, "fine", &of(50_000, NOW, 49_990, 0), false),
+        Neighbour::new(11, "gone", &of(55_000, 1, 0, 0), false),
+        Neighbour::new(12, "small", &of(500, NOW, 0, 0), false),
+        Neighbour::new(13, "updates", &of(70_000, NOW, 0, 0), true),
     ];
     let counted = counted(&[(JobEvent::AggregatedBytes, 8)], &[]);
     let (status, late, terms) = (&RUNNING, &[], Terms::default());
@@ -279,7 +280,7 @@ fn a_job_that_is_slowed_is_told_by_whom() {
     let told = diagnose(&Evidence { neighbours: &neighbours[2..], ..evidence });
     assert!(
         told.reasons.is_empty(),
-        "who completes its PSNs, is small or gone, is no matter: {:?}",
+        "who completes its PSNs, sends updates, is small or gone, is no matter: {:?}",
         told.reasons
     );
 }

@@ -89,7 +89,7 @@ fn counters(jobs: &[JobInput], listed: &Listed) -> Vec<Gauge> {
             "Bytes of the payloads of a job's contributions, once it is known what became of them.",
             &|totals| float(totals.bytes),
         ),
-        gauge("job_dropped_packets", "Packets of a job that the pool refused.", &|totals| {
+        gauge("job_dropped_packets", "Packets of a job that were dropped, for whatever reason.", &|totals| {
             float(totals.dropped)
         }),
         gauge(

@@ -27,7 +27,6 @@ function show(snapshot) {
   document.title = `${snapshot.name} · Pascaline`;
   text("uptime", `up ${span(snapshot.uptime_seconds)}`);
   text("version", `Pascaline ${snapshot.version}`);
-  badge(snapshot.healthy ? "live" : "ending", snapshot.healthy ? "good" : "warn");
   tables.traffic(snapshot);
   tables.books(snapshot);
   showJobs(snapshot);
@@ -57,6 +56,8 @@ function listen() {
   source.onmessage = (event) => {
     lastHeard = Date.now();
     const snapshot = JSON.parse(event.data);
+    // Also of a page that is paused: it says whether anybody is there.
+    badge(snapshot.healthy ? "live" : "ending", snapshot.healthy ? "good" : "warn");
     plot(snapshot);
     if (!paused) show(snapshot);
   };

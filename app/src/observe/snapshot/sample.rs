@@ -55,7 +55,8 @@ impl Sampler {
         jobs.sort_by(|one, other| busy(other).total_cmp(&busy(one)).then(one.id.cmp(&other.id)));
         jobs.truncate(JOBS);
         jobs.sort_by_key(|job| job.id);
-        let neighbour = |job: &JobInput| Neighbour::new(job.status.id, &job.name, &job.reading);
+        let neighbour =
+            |job: &JobInput| Neighbour::new(job.status.id, &job.name, &job.reading, job.terms.asynchronous);
         let neighbours: Vec<Neighbour> = inputs.jobs.iter().map(neighbour).collect();
         for job in &mut jobs {
             let input = inputs.jobs.iter().find(|input| input.status.id == job.id);

@@ -1,6 +1,6 @@
 //! What leaves the pool for the parameter server.
 
-use pascaline_aggregator::{Cause, Evicted, Key, Partial, Request, Verb};
+use pascaline_aggregator::{Cause, Evicted, Key, Partial, Rejection, Request, Verb};
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{Counter, DropReason, JobEvent};
 use pascaline_wire::Element;
@@ -28,6 +28,32 @@ impl<I: Io> LcoreSink<'_, I> {
             count,
             ..Header::about(kind, Element::from_byte(element)?, key.job(), key.epoch())
         })
+    }
+
+    /// Counts contributions that are rejected for want of a slot. False if it is for something else.
+    pub(super) fn finds_no_slot(&mut self, key: Key, why: Rejection, contributions: u64) -> bool {
+        let event = match why {
+            Rejection::Conflict => JobEvent::Collisions,
+            Rejection::Quota => JobEvent::OverQuota,
+            Rejection::Share => JobEvent::OverShare,
+            Rejection::Contention => JobEvent::Contended,
+            Rejection::Stale
+            | Rejection::UnknownPsn
+            | Rejection::Duplicate
+            | Rejection::RankOutOfRange
+            | Rejection::FanInMismatch
+            | Rejection::FanInChanged
+            | Rejection::LengthChanged
+            | Rejection::ElementChanged
+            | Rejection::OperationChanged
+            | Rejection::ElementUnsupported
+            | Rejection::BadCount => return false,
+        };
+        self.emitter.tally.add(Counter::Conflicts, contributions);
+        if let Some(job) = self.job(key) {
+            job.cells.count(self.number, event, contributions);
+        }
+        true
     }
 
     /// Sends a contribution that found no slot to the parameter server; gives it back if there is none.
@@ -79,7 +105,7 @@ impl<I: Io> LcoreSink<'_, I> {
 
     /// Sends a partial, or contributions not yet added, to the parameter server. False if nothing was sent,
     /// because the generation is over or there is no room.
-    pub(super) fn evict(&mut self, key: Key, what: Evicted<I::Buf>) -> bool {
+    fn evict(&mut self, key: Key, what: Evicted<I::Buf>, cause: Cause) -> bool {
         let table = self.table;
         let Some(job) = Self::job_of(table, key) else { return false };
         let now = self.emitter.io.now();
@@ -96,7 +122,16 @@ impl<I: Io> LcoreSink<'_, I> {
                 let flags = flags(element, overflow, true).with(repeated(again));
                 let header = Header { flags, priority, ..header };
                 let sent = server::send(self.emitter, self.server, job, &header, packet);
-                self.count_eviction(job, sent, u64::from(count), u64::from(count) * u64::from(len));
+                let bytes = u64::from(count) * u64::from(len);
+                if let Cause::NoRoom(_) = cause
+                    && sent
+                {
+                    self.emitter.tally.add(Counter::Spilled, u64::from(count));
+                    job.cells.count(self.number, JobEvent::Spilled, u64::from(count));
+                    job.cells.count(self.number, JobEvent::SpilledBytes, bytes);
+                } else {
+                    self.count_eviction(job, sent, u64::from(count), bytes);
+                }
                 sent
             }
             Evicted::Originals(originals) => {
@@ -126,7 +161,7 @@ impl<I: Io> LcoreSink<'_, I> {
     }
 
     /// Counts contributions that went to the parameter server, or for which it had no room.
-    pub(super) fn count_eviction(&self, job: &Job, sent: bool, count: u64, bytes: u64) {
+    fn count_eviction(&self, job: &Job, sent: bool, count: u64, bytes: u64) {
         if sent {
             job.cells.count(self.number, JobEvent::Evicted, count);
             job.cells.count(self.number, JobEvent::EvictedBytes, bytes);
@@ -157,8 +192,8 @@ impl<I: Io> LcoreSink<'_, I> {
         if cause == Cause::Share {
             self.count_of(key, JobEvent::GivenBack);
         }
-        if cause == Cause::NoRoom {
-            self.count(Counter::Conflicts);
+        if let (Cause::NoRoom(why), Evicted::Partial(partial)) = (cause, &what) {
+            self.finds_no_slot(key, why, partial.count.into());
         }
         match what {
             Evicted::Result => self.count(Counter::DisplacedResults),
@@ -171,7 +206,7 @@ impl<I: Io> LcoreSink<'_, I> {
                 }
             }
             Evicted::Partial(_) | Evicted::Originals(_) => {
-                let sent = self.evict(key, what);
+                let sent = self.evict(key, what, cause);
                 self.count(if sent { Counter::Evicted } else { Counter::DisplacedPartials });
             }
         }
