@@ -269,7 +269,9 @@ impl JobRecord {
         let sent = self.contributions_of(number.into());
         // What has come since it was last looked at may be quite recent.
         let silent = rank.joined.filter(|joined| sent.is_none_or(|sent| sent == joined.sent.0));
-        let silent = silent.map_or(Duration::ZERO, |joined| now.saturating_sub(joined.seen()));
+        // An appliance that says that it is alive is not silent, whatever its ranks do.
+        let silent = silent.map(|joined| now.saturating_sub(joined.seen().max(joined.alive)));
+        let silent = silent.unwrap_or_default();
         let called = rank.joined.and_then(|joined| joined.called);
         let overtaken = rank.joined.is_some_and(|joined| matches!(joined.overtaken, Overtaken::Yes(_)));
         let behind = called.map_or(0, |called| {

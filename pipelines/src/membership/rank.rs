@@ -19,7 +19,7 @@ pub(super) struct Joined {
     pub(super) claim: Option<Claim>,
     /// The number of the Join that has made it a member.
     pub(super) number: u32,
-    /// Its last control packet.
+    /// Its last control packet; of an appliance the last one that some rank of its own has led to.
     pub(super) heard: Duration,
     /// Its last Query: an appliance sends them whether anybody waits or not.
     pub(super) alive: Duration,
