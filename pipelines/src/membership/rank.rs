@@ -148,11 +148,11 @@ impl Retired {
 pub(super) struct Epochs([u64; 4]);
 
 impl Epochs {
-    /// All but one.
-    pub(super) fn other_than(epoch: u8) -> Self {
-        let mut all = Self([u64::MAX; 4]);
-        all.set(epoch, false);
-        all
+    /// Those from one on that are before another.
+    pub(super) fn before(first: u8, end: u8) -> Self {
+        let mut some = Self::default();
+        (0..end.wrapping_sub(first)).for_each(|after| some.set(first.wrapping_add(after), true));
+        some
     }
 
     pub(super) fn set(&mut self, epoch: u8, member: bool) {
