@@ -205,8 +205,8 @@ impl JobRecord {
         }
         match on_death {
             OnDeath::Fail => {
-                self.phase = Phase::Broken;
                 let called = self.furthest_behind();
+                self.phase = Phase::Broken;
                 if let Some(uplink) = &mut self.uplink {
                     let _ = uplink.leave(now, called);
                 }
