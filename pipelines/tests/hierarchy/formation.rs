@@ -235,6 +235,35 @@ fn workers_wait_until_all_below_the_root_have_left() {
     tree.end();
 }
 
+/// An appliance tells its parent in 16 bits how many workers are below. Who would be too many is told so.
+#[test]
+fn more_workers_than_a_parent_can_be_told_of_are_refused() {
+    for (counts, last) in [([40_000, 25_535], Status::Ok), ([40_000, 25_536], Status::Quota)] {
+        // The two that an appliance in the middle has, and one without a parent.
+        for shape in [&[(1, None), (2, Some((0, 0)))][..], &[(2, None)]] {
+            let mut tree = Tree::new(shape, &job(JOB, 2));
+            let mut all = tree.below(shape.len() - 1);
+            tree.pass(10);
+            let mut told = Vec::new();
+            for turn in 0..20 {
+                for (below, count) in all.iter_mut().zip(counts) {
+                    below.count = count;
+                    let got = if turn == 0 { ASK } else { control::generation(below.worker.epoch) };
+                    told.push(tree.join(below, 0, got));
+                }
+            }
+            let wanted = if shape.len() > 1 { last } else { Status::Ok };
+            let said = told.last().unwrap();
+            assert_eq!(said.status, wanted, "{counts:?} below {shape:?}");
+            match wanted {
+                Status::Ok => assert_eq!(said.first, counts.map(u32::from).iter().sum::<u32>()),
+                _ => assert_eq!((said.expected, said.got), (65_535, 65_536)),
+            }
+            tree.end();
+        }
+    }
+}
+
 /// What a root cannot do for several workers behind a rank it refuses by name.
 #[test]
 fn a_subtree_is_refused_where_results_may_lack_ranks() {
