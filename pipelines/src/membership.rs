@@ -223,7 +223,7 @@ impl Membership {
                     }
                     // A stranger is no sign of life of the rank that he names.
                     if decision.is_ok() && job.is_member(request) {
-                        job.hear((now, request.at_ns), header.rank);
+                        job.hear((now, request.at_ns), header.rank, control.action);
                     }
                     decision
                 }

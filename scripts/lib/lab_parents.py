@@ -12,9 +12,10 @@ from lab_controller import JOB, Controller
 from laboratory import Case, Done, Lab
 from process import Failure
 
-# How often whichever is in force is killed, and for how long an allreduce may be held up by that, where a
-# controller has found the backup.
+# How often whichever is in force is killed, and for how long an allreduce may be held up by that, in the
+# median: by itself, on a busy machine; and where a controller has found the backup.
 _KILLS = 3
+_MOST_SECONDS_BY_ITSELF = 2.0
 _MOST_SECONDS_AWAY = 1.0
 _LEAVES = 3
 
@@ -71,6 +72,8 @@ class Parents:
         }
         case.demand(all(done.verified for done in runs), "not every worker has verified every sum")
         case.demand(all(done.resumed for done in runs), "nobody has noticed that the appliance was killed")
+        most = _MOST_SECONDS_AWAY if control else _MOST_SECONDS_BY_ITSELF
+        case.demand(case.figures["median_downtime"] <= most, "the workers were away for too long")
         lab.accounts_hold(case)
         self.come_back()
         return runs
@@ -102,8 +105,6 @@ def _killed(lab: Lab, case: Case, control: Controller) -> None:
     parents = Parents(lab, JOB, lab.fabric.spines[:2], lab.fabric.leaves[0])
     parents.killed_in_turn(case, lab.fabric.leaves, control)
     case.figures["moves"] = [move for move in control.moves() if "takes the part" in move]
-    median = case.figures["median_downtime"]
-    case.demand(median <= _MOST_SECONDS_AWAY, "the workers were away for too long")
     case.demand(len(case.figures["moves"]) >= _KILLS, "the controller has not given the part away each time")
 
 

@@ -72,7 +72,8 @@ impl Core {
     /// The jobs that an appliance has: those that lack are made, those without a place removed.
     fn looked(&mut self, at: usize, body: &Value) {
         let name = self.network.appliances[at].name.clone();
-        let ids = body["jobs"].as_array().into_iter().flatten();
+        // What workers have formed has no terms that could be changed: it is made, like what is not there.
+        let ids = body["jobs"].as_array().into_iter().flatten().filter(|job| job["origin"] != "formed");
         let there: BTreeSet<u16> =
             ids.filter_map(|job| job["id"].as_u64().and_then(|id| u16::try_from(id).ok())).collect();
         let wanted: BTreeSet<u16> =
@@ -86,14 +87,8 @@ impl Core {
             if there.contains(&job) {
                 queue.push(Ask::get(at, format!("/api/v1/jobs/{job}"), Purpose::Read(job)));
             } else if leads && let Some(body) = self.body(&name, job) {
-                let (path, body) = ("/api/v1/jobs".to_owned(), Some(body));
-                queue.push(Ask {
-                    appliance: at,
-                    method: Method::Post,
-                    path,
-                    body,
-                    purpose: Purpose::Create(job),
-                });
+                let (path, purpose) = ("/api/v1/jobs".to_owned(), Purpose::Create(job));
+                queue.push(Ask { appliance: at, method: Method::Post, path, body: Some(body), purpose });
             }
         }
         for job in over {

@@ -17,7 +17,8 @@ const OTHER_SPINE: &str = "[[appliances]]\nname = \"spine1-a\"\nat = \"spine1\"\
                            admin = \"10.82.1.254:9466\"\nrouter = \"02:50:00:00:00:03\"\n";
 const STEP: Duration = Duration::from_millis(100);
 
-/// Appliances that do what they are told, and forget it when they are killed.
+/// Appliances that do what they are told, and forget it when they are killed. A job that workers have formed
+/// by their Joins has no terms (null).
 struct World {
     core: Core,
     config: Config,
@@ -76,7 +77,9 @@ impl World {
         Ok(match (ask.method, job) {
             (Method::Get, None) if ask.path.ends_with("status") => (200, json!({"packets": {"received": 7}})),
             (Method::Get, None) => {
-                (200, json!({"jobs": jobs.keys().map(|id| json!({"id": id})).collect::<Vec<_>>()}))
+                let origin = |terms: &Value| if terms.is_null() { "formed" } else { "configured" };
+                let job = |(id, terms)| json!({"id": id, "origin": origin(terms)});
+                (200, json!({"jobs": jobs.iter().map(job).collect::<Vec<_>>()}))
             }
             (Method::Get, Some(job)) => match jobs.get(&job) {
                 Some(terms) => (200, json!({"state": "running", "joined": self.joined, "terms": terms})),
@@ -85,8 +88,11 @@ impl World {
             (Method::Post, _) => {
                 assert!(body.get("parent").is_none_or(|parent| parent["mac"].is_string()));
                 let id = u16::try_from(body["id"].as_u64().unwrap()).unwrap();
-                assert!(jobs.insert(id, body).is_none(), "made twice");
+                assert!(jobs.insert(id, body).is_none_or(|formed| formed.is_null()), "made twice");
                 (201, json!({}))
+            }
+            (Method::Patch | Method::Delete, Some(job)) if jobs.get(&job).is_some_and(Value::is_null) => {
+                (404, json!({"error": "no configured job", "remedy": "none"}))
             }
             (Method::Patch, Some(job)) => {
                 changes::merge(jobs.get_mut(&job).expect("changed, and not there"), body);
@@ -233,6 +239,26 @@ fn a_restart_tells_nobody_anything_new() {
     world.run(Duration::from_secs(2));
     world.check();
     assert!(world.jobs.iter().all(|jobs| !jobs.contains_key(&2)));
+}
+
+/// Workers are there before the controller is, where an appliance admits their job by itself.
+#[test]
+fn a_job_that_workers_have_formed_gets_the_terms_of_its_tree() {
+    let mut world = World::new();
+    world.run(Duration::from_secs(2));
+    for told in [true, false] {
+        let at = world.config.network.appliance("leaf0-a").unwrap();
+        world.jobs[at] = BTreeMap::from([(1, Value::Null), (77, Value::Null)]);
+        if !told {
+            world.stored.pushed.clear();
+            world.restart();
+        }
+        world.run(Duration::from_secs(2));
+        // What has no place in a tree is left alone.
+        assert_eq!(world.jobs[at].remove(&77), Some(Value::Null));
+        world.check();
+        assert!(world.core.view(world.now).jobs.iter().all(|job| job.in_force));
+    }
 }
 
 #[test]

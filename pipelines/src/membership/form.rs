@@ -45,8 +45,9 @@ impl Membership {
         let mut job = make(spec, self.secret, epoch, true, now);
         let known = self.next_epochs.contains_key(&id);
         if known {
-            // Whoever was a member has left or was lost, and the others have gone on without it.
-            job.unresumable = Epochs::other_than(epoch);
+            // Whoever was a member here has left or was lost, and the others have gone on without it. One
+            // that was a member elsewhere may go on here: its appliance is gone.
+            job.unresumable = Epochs::before(self.first_epoch, epoch);
         }
         let decision = match (joins, known) {
             (true, _) if proven => job.join(now, request, Some(admission)),

@@ -158,6 +158,7 @@ impl JobRecord {
             let changed = sent_off.changed || renewed || before != self.joined();
             return Ok(Decision { changed, ..sent_off });
         }
+        self.has_room_below(header.count.max(1))?;
         self.payload = Some(self.agree_with(offer, claim)?);
         let from = *from;
         let member = Joined {

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use pascaline_wire::control::Action;
 use pascaline_wire::frame::{Address, Mac};
 
 use super::job::{JobRecord, Phase};
@@ -78,12 +79,13 @@ pub enum Event {
 }
 
 impl JobRecord {
-    /// Takes note that a rank is alive: at this time, which is that one by the lcores' clock.
-    pub(super) fn hear(&mut self, clocks: (Duration, u64), rank: u16) {
+    /// Takes note that a rank is alive, as this action of it says: at this time, which is that one by the
+    /// lcores' clock. An appliance's Queries say nothing of its ranks, which may all be dead.
+    pub(super) fn hear(&mut self, clocks: (Duration, u64), rank: u16, action: Action) {
         let now = clocks.0;
         (self.heard, self.clocks) = (self.heard.max(now), clocks);
         let joined = self.ranks.get_mut(usize::from(rank)).and_then(|rank| rank.joined.as_mut());
-        if let Some(joined) = joined {
+        if let Some(joined) = joined.filter(|joined| !joined.is_appliance || action != Action::Query) {
             joined.heard = joined.heard.max(now);
         }
         if self.looked.saturating_add(LOOKS) <= now {
@@ -203,8 +205,8 @@ impl JobRecord {
         }
         match on_death {
             OnDeath::Fail => {
-                self.phase = Phase::Broken;
                 let called = self.furthest_behind();
+                self.phase = Phase::Broken;
                 if let Some(uplink) = &mut self.uplink {
                     let _ = uplink.leave(now, called);
                 }

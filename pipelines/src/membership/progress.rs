@@ -40,6 +40,11 @@ impl Called {
         Self { una, element, first, call, bytes }
     }
 
+    /// Nothing is under way, and nothing before a PSN is lacked.
+    const fn at(psn: u32) -> Self {
+        Self { una: psn, element: None, first: psn, call: Call::ALLREDUCE, bytes: 0 }
+    }
+
     /// How many PSNs the operation has.
     fn psns(&self, payload: u16) -> u32 {
         let dtype = self.element.map_or(DType::F32, |element| element.dtype);
@@ -88,6 +93,11 @@ impl Called {
 
 fn oldest(all: impl Iterator<Item = Called>) -> Option<Called> {
     all.reduce(|oldest, called| if after(oldest.una, called.una) { called } else { oldest })
+}
+
+/// The oldest that names a PSN: who has only joined has named none, and is where the generation begins.
+fn furthest(all: impl Iterator<Item = Called>, begin: u32) -> Called {
+    oldest(all.filter(|called| *called != Called::at(0))).unwrap_or(Called::at(begin))
 }
 
 /// True if a PSN comes after another (RFC 1982).
@@ -197,8 +207,10 @@ impl JobRecord {
     }
 
     /// What the rank has said that is furthest behind of all, also those that have left.
-    pub(super) fn furthest_behind(&self) -> Option<Called> {
-        oldest(self.ranks.iter().filter_map(|rank| rank.joined?.called))
+    pub(super) fn furthest_behind(&self) -> Called {
+        let resumed = matches!(self.phase, Phase::Complete { resumed: Some(_) });
+        let begin = if resumed { self.lacked().0 } else { self.base() };
+        furthest(self.ranks.iter().filter_map(|rank| rank.joined?.called), begin)
     }
 
     /// True if a PSN cannot be complete because a rank has left before it.
@@ -269,7 +281,9 @@ impl JobRecord {
         let sent = self.contributions_of(number.into());
         // What has come since it was last looked at may be quite recent.
         let silent = rank.joined.filter(|joined| sent.is_none_or(|sent| sent == joined.sent.0));
-        let silent = silent.map_or(Duration::ZERO, |joined| now.saturating_sub(joined.seen()));
+        // An appliance that says that it is alive is not silent, whatever its ranks do.
+        let silent = silent.map(|joined| now.saturating_sub(joined.seen().max(joined.alive)));
+        let silent = silent.unwrap_or_default();
         let called = rank.joined.and_then(|joined| joined.called);
         let overtaken = rank.joined.is_some_and(|joined| matches!(joined.overtaken, Overtaken::Yes(_)));
         let behind = called.map_or(0, |called| {
@@ -311,3 +325,6 @@ pub(super) fn has_left(rank: &Rank, psn: u32) -> bool {
     let una = rank.joined.filter(|_| rank.left).and_then(|joined| joined.called).map(|called| called.una);
     una.is_some_and(|una| !after(una, psn))
 }
+
+#[cfg(test)]
+mod tests;

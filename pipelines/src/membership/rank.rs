@@ -19,7 +19,7 @@ pub(super) struct Joined {
     pub(super) claim: Option<Claim>,
     /// The number of the Join that has made it a member.
     pub(super) number: u32,
-    /// Its last control packet.
+    /// Its last control packet; of an appliance the last one that some rank of its own has led to.
     pub(super) heard: Duration,
     /// Its last Query: an appliance sends them whether anybody waits or not.
     pub(super) alive: Duration,
@@ -148,11 +148,11 @@ impl Retired {
 pub(super) struct Epochs([u64; 4]);
 
 impl Epochs {
-    /// All but one.
-    pub(super) fn other_than(epoch: u8) -> Self {
-        let mut all = Self([u64::MAX; 4]);
-        all.set(epoch, false);
-        all
+    /// Those from one on that are before another.
+    pub(super) fn before(first: u8, end: u8) -> Self {
+        let mut some = Self::default();
+        (0..end.wrapping_sub(first)).for_each(|after| some.set(first.wrapping_add(after), true));
+        some
     }
 
     pub(super) fn set(&mut self, epoch: u8, member: bool) {

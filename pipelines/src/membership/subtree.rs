@@ -73,7 +73,8 @@ impl JobRecord {
     pub(super) fn ascend(&mut self, now: Duration) {
         let resume = self.shared_claim();
         let una = self.lacked().0;
-        let Ok(workers) = u16::try_from(self.below()) else { return };
+        // No more are taken in here.
+        let workers = u16::try_from(self.below()).unwrap_or(u16::MAX);
         let takes_less = resume == 0 && self.offers(false).all(Offer::takes_less);
         let payload = Offer::said(self.payload.unwrap_or(0), takes_less);
         let wish = Wish { resume, payload, window: self.granted(), una, workers };
@@ -97,6 +98,13 @@ impl JobRecord {
             (Some(epoch), None) => control::generation(epoch),
             (Some(epoch), Some(before)) => control::either(epoch, before),
         }
+    }
+
+    /// Whether so many more workers may be below, of whom a parent is to be told in 16 bits.
+    pub(super) fn has_room_below(&self, more: u16) -> Result<(), Decision> {
+        let (all, most) = (self.below() + u32::from(more), u32::from(u16::MAX));
+        let fits = self.uplink.is_none() || all <= most;
+        if fits { Ok(()) } else { Err(Decision::new(Status::Quota, most, all)) }
     }
 
     /// Workers that its ranks stand for.

@@ -292,13 +292,13 @@ impl Uplink {
 
     /// All have left here, having come as far as `called`. Gives how many wait at the parent, as long as that
     /// has not said that all have left there.
-    pub(super) fn leave(&mut self, now: Duration, called: Option<Called>) -> Option<u16> {
+    pub(super) fn leave(&mut self, now: Duration, called: Called) -> Option<u16> {
         let until = now.saturating_add(LINGER);
         match &mut self.state {
             State::Member(granted) => {
                 let epoch = granted.epoch;
                 (self.state, self.outdated, self.waiting) = (State::Leaving { epoch, until }, self.number, 0);
-                (self.refused, self.objection, self.called) = (None, None, called);
+                (self.refused, self.objection, self.called) = (None, None, Some(called));
                 self.ways.hold(false);
                 self.at_once(now);
             }

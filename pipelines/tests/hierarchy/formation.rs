@@ -183,6 +183,38 @@ fn what_the_root_has_given_up_nobody_below_waits_for() {
     tree.end();
 }
 
+/// Nobody waits at a leaf all of whose ranks are dead, and that appliance is alive: the root misses them.
+#[test]
+fn all_ranks_of_a_leaf_are_missed_at_the_root() {
+    let like = JobSpec { dead_after: Some(Duration::from_secs(1)), ..job(JOB, 2) };
+    for (dead, told) in [(true, Status::RankLeft), (false, Status::Ok)] {
+        let mut tree = Tree::new(&[(2, None), (2, Some((0, 0))), (2, Some((0, 1)))], &like);
+        let mut all = [tree.below(1), tree.below(2)].concat();
+        tree.form(&mut all, 0);
+        let epoch = all[0].worker.epoch;
+        let mut last = Status::Ok;
+        for turn in 0..40 {
+            for below in &mut all[..2] {
+                last = if last == Status::Ok {
+                    tree.heartbeat(below, epoch).status
+                } else {
+                    let got = control::generation(below.worker.epoch);
+                    tree.join(below, control::generation(epoch), got).status
+                };
+            }
+            // Those of the other leaf wait for nothing, but may say that they are alive.
+            if !dead && turn % 6 == 0 {
+                let got = control::generation(epoch);
+                assert_eq!(tree.join(&mut all[2], 0, got).status, Status::Ok);
+                assert_eq!(tree.heartbeat(&mut all[3], epoch).status, Status::Ok);
+            }
+            tree.pass(8);
+        }
+        assert_eq!(last, told, "dead: {dead}");
+        tree.end();
+    }
+}
+
 #[test]
 fn workers_wait_until_all_below_the_root_have_left() {
     let (mut tree, all) = formed();
@@ -201,6 +233,35 @@ fn workers_wait_until_all_below_the_root_have_left() {
         assert_eq!(leave(&mut tree, at), Status::Ok, "rank {at}");
     }
     tree.end();
+}
+
+/// An appliance tells its parent in 16 bits how many workers are below. Who would be too many is told so.
+#[test]
+fn more_workers_than_a_parent_can_be_told_of_are_refused() {
+    for (counts, last) in [([40_000, 25_535], Status::Ok), ([40_000, 25_536], Status::Quota)] {
+        // The two that an appliance in the middle has, and one without a parent.
+        for shape in [&[(1, None), (2, Some((0, 0)))][..], &[(2, None)]] {
+            let mut tree = Tree::new(shape, &job(JOB, 2));
+            let mut all = tree.below(shape.len() - 1);
+            tree.pass(10);
+            let mut told = Vec::new();
+            for turn in 0..20 {
+                for (below, count) in all.iter_mut().zip(counts) {
+                    below.count = count;
+                    let got = if turn == 0 { ASK } else { control::generation(below.worker.epoch) };
+                    told.push(tree.join(below, 0, got));
+                }
+            }
+            let wanted = if shape.len() > 1 { last } else { Status::Ok };
+            let said = told.last().unwrap();
+            assert_eq!(said.status, wanted, "{counts:?} below {shape:?}");
+            match wanted {
+                Status::Ok => assert_eq!(said.first, counts.map(u32::from).iter().sum::<u32>()),
+                _ => assert_eq!((said.expected, said.got), (65_535, 65_536)),
+            }
+            tree.end();
+        }
+    }
 }
 
 /// What a root cannot do for several workers behind a rank it refuses by name.

@@ -50,6 +50,8 @@ pub(crate) struct Below {
     pub(crate) worker: Worker,
     pub(crate) base: u32,
     pub(crate) workers: u32,
+    /// The workers that it stands for, if it is an appliance, which it says it is.
+    pub(crate) count: u16,
 }
 
 impl Below {
@@ -172,9 +174,8 @@ impl Tree {
     /// The workers below a leaf, who know of no generation.
     pub(crate) fn below(&self, leaf: usize) -> Vec<Below> {
         let fan_in = self.fan_in[leaf];
-        let all =
-            (0..fan_in).map(|rank| Below { leaf, worker: Worker::new(rank, fan_in), base: 0, workers: 0 });
-        all.collect()
+        let below = |rank| Below { leaf, worker: Worker::new(rank, fan_in), base: 0, workers: 0, count: 0 };
+        (0..fan_in).map(below).collect()
     }
 
     pub(crate) fn send(&mut self, below: &Below, frame: &[u8]) {
@@ -254,7 +255,8 @@ impl Tree {
 
     fn asked(&mut self, below: &mut Below, control: Control) -> Control {
         let worker = below.worker;
-        let about = Header { epoch: 0, element: Element::F32_SUM, ..worker.header(Kind::Control, 0, 0) };
+        let about = worker.header(Kind::Control, 0, 0);
+        let about = Header { epoch: 0, element: Element::F32_SUM, count: below.count, ..about };
         let frame = worker.frame(&about, &control.to_bytes());
         self.send(below, &frame);
         self.pass(1);

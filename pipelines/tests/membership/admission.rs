@@ -267,6 +267,25 @@ fn who_was_left_behind_does_not_resume_a_job_that_was_forgotten() {
     assert_eq!(told(&plane.resume(&b, 9)), (Ok, 9, 0, 0), "from nothing");
 }
 
+/// Where another appliance is gone, its job goes on here: also if it has done so before, and has ended.
+#[test]
+fn who_comes_from_another_appliance_goes_on_however_often() {
+    let mut plane = plane();
+    for (elsewhere, here) in [(100, 7), (101, 8), (7, 9)] {
+        let [a, b] = [0, 1].map(|rank| Worker { epoch: elsewhere, ..worker(1000, rank, 2) });
+        let [a, b] = [a, b].map(|worker| Worker { session: u64::from(here) * 10, ..worker });
+        // A number that this appliance has given is one of its own.
+        let status = if elsewhere == 7 { Ok } else { Pending };
+        assert_eq!(told(&plane.resume(&a, here)), (status, here, 0, 0));
+        if elsewhere == 7 {
+            return;
+        }
+        assert_eq!(told(&plane.resume(&b, here)), (Ok, here, generation(elsewhere), 0));
+        let _ = [a, b].map(|worker| plane.ask(&Worker { epoch: here, ..worker }, Leave, 0, 0));
+        assert!(!exists(&plane, 1000));
+    }
+}
+
 #[test]
 fn a_reset_keeps_the_job() {
     let mut plane = plane();

@@ -6,7 +6,7 @@ use pascaline_pipelines::Membership;
 use pascaline_pipelines::membership::{JobSpec, OnDeath, Parent, Secret};
 
 use super::job::{JobPlan, narrow};
-use super::upset::FOR_GOOD;
+use super::upset::{FOR_GOOD, draw_resets};
 use super::{LinkPlan, MICRO, MILLI, Part, Plan, Upset, link, longest_dark, pool};
 use crate::clock::Drift;
 use crate::host::{Host, parent_of};
@@ -172,7 +172,7 @@ impl Plan {
             job.travel_as(pascaline_wire::DType::F32);
         }
         let workers = tree.leaves.len();
-        let (upsets, longer) = upsets(random, &mut job, &tree);
+        let (mut upsets, longer) = upsets(random, &mut job, &tree);
         let mut jobs = vec![job];
         plan.pool = pool(random, &mut jobs);
         let conditions = Conditions::draw(random);
@@ -181,11 +181,15 @@ impl Plan {
         let dark = longest_dark(&plan.links).max(longest_dark(&tree.links));
         // From a worker to the root, and to another one.
         let hops = u32::try_from(2 * levels - 1).unwrap_or(1);
-        for job in &mut jobs {
-            job.settle(random, conditions.news(plan.turns.starved, dark) * hops);
+        let news = conditions.news(plan.turns.starved, dark) * hops;
+        let settle = |random: &mut Random, job: &mut JobPlan| {
+            job.settle(random, news);
             job.endure(longer);
             // Where each hop loses an eighth, the slowest of some packets takes about a second for each.
             job.deadline += Duration::from_secs(u64::from(hops));
+        };
+        for job in &mut jobs {
+            settle(random, job);
             if !tree.spares.is_empty() {
                 // Who does not come to a spare appliance may be below the other one.
                 job.dead_after = None;
@@ -196,6 +200,11 @@ impl Plan {
         (plan.clock, plan.clocks) = (clock(), (0..workers).map(|_| clock()).collect());
         tree.clocks = tree.places.iter().map(|_| clock()).collect();
         (plan.cluster, plan.server, plan.outside, plan.ports) = (None, None, false, 1);
+        // Drawn last, so that other schedules stay what they are.
+        if upsets.is_empty() {
+            upsets = ends(random, &mut jobs, &tree);
+            jobs.iter_mut().filter(|_| !upsets.is_empty()).for_each(|job| settle(random, job));
+        }
         (plan.jobs, plan.upsets, plan.tree) = (jobs, upsets, Some(tree));
         plan
     }
@@ -237,6 +246,20 @@ impl Plan {
         let below = |&worker: &usize| tree.rank_at(worker, node).is_some_and(|rank| ranks.contains(&rank));
         (0..tree.leaves.len()).filter(below).map(|worker| narrow(worker as u64)).collect()
     }
+}
+
+/// What ends the job where nothing else goes wrong: ranks die, one or all below a leaf, or a member commands.
+fn ends(random: &mut Random, jobs: &mut [JobPlan], tree: &Tree) -> Vec<(u64, Upset)> {
+    if random.chance(500_000) {
+        let draws = core::iter::repeat_with(|| draw_resets(random, jobs));
+        return draws.take(5).find(|commands| !commands.is_empty()).unwrap_or_default();
+    }
+    jobs.iter_mut().for_each(|job| job.excuse.kill = true);
+    let first = random.index(tree.leaves.len());
+    let (whole, at) = (random.chance(500_000), random.below(80 * MILLI));
+    let leaf = |worker: usize| tree.leaves.get(worker).map(|(leaf, _)| *leaf);
+    let dies = |&worker: &usize| worker == first || whole && leaf(worker) == leaf(first);
+    (0..tree.leaves.len()).filter(dies).map(|worker| (at, Upset::Kill { worker })).collect()
 }
 
 /// What goes wrong, and how much longer everything may take for it.

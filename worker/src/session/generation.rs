@@ -315,6 +315,12 @@ impl Session {
             let differs = identity.rejection(Reason::Payload, ack.payload.into(), identity.payload.into());
             return self.rejected(now, differs);
         }
+        if resumed && !anew && ack.first != self.membership.workers {
+            // It has the job without its parent, or below another one: others are in its results.
+            let all = |workers| if workers == 0 { identity.ranks.into() } else { workers };
+            let (there, before) = (all(ack.first), all(self.membership.workers));
+            return self.rejected(now, identity.rejection(Reason::RankCount, there, before));
+        }
         let mut event = None;
         if anew {
             self.previous = Some((epoch, now.saturating_add(LATE)));
@@ -328,7 +334,6 @@ impl Session {
         } else if resumed && ack.window >= spread {
             self.previous = Some((epoch, now.saturating_add(LATE)));
             self.base = agreed;
-            self.membership.workers = ack.first;
             self.resume(now, header.epoch, ack.psn);
         } else if self.leaving.is_some() {
             // Nobody can need what it has kept, and it is no member that others wait for.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Element, Header, Kind};
-use pascaline_worker::{Event, Session};
+use pascaline_worker::{Event, Membership, Session};
 
 use crate::aggregator::packet;
 use crate::datagrams::{BYTES, EPOCH, FIRST, MEMBERSHIP, PAYLOAD, RESULT};
@@ -45,7 +45,11 @@ impl DerefMut for Asking {
 /// A session that has sent a heartbeat, its first request, and whose first allreduce has four packets in
 /// flight.
 pub(crate) fn running() -> (Asking, Vec<u8>) {
-    let mut session = Asking::new(Session::new(MEMBERSHIP, 4));
+    running_as(MEMBERSHIP)
+}
+
+fn running_as(membership: Membership) -> (Asking, Vec<u8>) {
+    let mut session = Asking::new(Session::new(membership, 4));
     assert_eq!(request(&mut session, ms(0)).0.psn, 1);
     assert_eq!(session.start(ms(0), BYTES, Element::I32_SUM, Duration::from_secs(9)), Ok(true));
     assert_eq!(sent(&mut session, ms(0)).len(), 4);
@@ -71,9 +75,18 @@ pub(crate) fn ack(answers: Action, status: Status, epoch: u8, expected: u32) -> 
 }
 
 /// The same, of a generation that begins with this PSN.
-pub(crate) fn beginning(base: u32, mut ack: Vec<u8>) -> Vec<u8> {
+pub(crate) fn beginning(base: u32, ack: Vec<u8>) -> Vec<u8> {
+    saying(ack, |control| Control { psn: base, ..control })
+}
+
+/// The same, of a generation whose results are of so many workers.
+pub(crate) fn of_workers(workers: u32, ack: Vec<u8>) -> Vec<u8> {
+    saying(ack, |control| Control { first: workers, ..control })
+}
+
+fn saying(mut ack: Vec<u8>, what: impl Fn(Control) -> Control) -> Vec<u8> {
     let (_, body) = Header::parse(&ack).unwrap();
-    let body = Control { psn: base, ..Control::parse(body).unwrap() }.to_bytes();
+    let body = what(Control::parse(body).unwrap()).to_bytes();
     let at = ack.len() - body.len();
     ack[at..].copy_from_slice(&body);
     ack
@@ -114,7 +127,11 @@ pub(crate) fn handle(session: &mut Asking, now: Duration, datagram: &[u8]) -> Op
 
 /// A session that has heard that its generation is over, and has asked to go on.
 pub(crate) fn rejoining() -> Asking {
-    let (mut session, _) = running();
+    rejoining_as(MEMBERSHIP)
+}
+
+pub(crate) fn rejoining_as(membership: Membership) -> Asking {
+    let (mut session, _) = running_as(membership);
     assert_eq!(handle(&mut session, ms(1), &ack(Action::Join, Status::WrongEpoch, NEXT, 0)), None);
     let (_, join) = request(&mut session, ms(1));
     assert_eq!((join.expected, join.got), (control::generation(EPOCH), control::generation(NEXT)));

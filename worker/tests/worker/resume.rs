@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use pascaline_wire::DType;
-use pascaline_worker::{Failure, Left, Op, RankSet, Reason, Rejection};
+use pascaline_wire::control::{self, Action, Status};
+use pascaline_wire::{DType, Element};
+use pascaline_worker::{Event, Failure, Left, Membership, Op, RankSet, Reason, Rejection};
 
 use crate::adversary::{Conditions, up_to};
+use crate::asking::{NEXT, ack, handle, of_workers, rejoining_as};
+use crate::datagrams::{BYTES, EPOCH, MEMBERSHIP};
 use crate::job::OnDeath;
 use crate::rank::Outcome;
 use crate::simulation::gigabit;
@@ -241,4 +244,27 @@ fn restarts_at_any_time_end_well() {
         }
     }
     assert!(resumed > 200, "{resumed}");
+}
+
+/// An appliance that was started anew may have the job without its parent: what it adds up is of its own
+/// ranks alone.
+#[test]
+fn it_does_not_go_on_where_results_are_of_other_workers() {
+    let resumed = ack(Action::Join, Status::Ok, NEXT, control::generation(EPOCH));
+    for (before, there, told) in [(0, 9, (9, 4)), (9, 0, (4, 9)), (9, 8, (8, 9))] {
+        let member = Membership { workers: before, ..MEMBERSHIP };
+        let mut session = rejoining_as(member);
+        let Some(Event::Failed(Failure::Rejected { rejection, .. })) =
+            handle(&mut session, ms(2), &of_workers(there, resumed.clone()))
+        else {
+            panic!("{before} before, {there} there")
+        };
+        assert_eq!((rejection.reason, (rejection.expected, rejection.got)), (Reason::RankCount, told));
+        assert_eq!((session.counters().resumed, session.membership().workers), (0, before));
+        assert!(session.start(ms(3), BYTES, Element::I32_SUM, ms(900)).is_err(), "nor anew");
+        // The same number as before is that of the same tree.
+        let mut session = rejoining_as(member);
+        assert_eq!(handle(&mut session, ms(2), &of_workers(before, resumed.clone())), None);
+        assert_eq!(session.counters().resumed, 1);
+    }
 }

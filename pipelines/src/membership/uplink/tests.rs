@@ -4,7 +4,11 @@ use super::*;
 use crate::jobs::Endpoint;
 
 fn uplink(session: u64) -> Uplink {
-    let address = Address::from_v4([10, 79, 0, 254]);
+    Uplink::new(1, parent(254), &[], session)
+}
+
+fn parent(host: u8) -> Parent {
+    let address = Address::from_v4([10, 79, 0, host]);
     let endpoint = Endpoint {
         port: 0,
         mac: Mac([2; 6]),
@@ -15,7 +19,7 @@ fn uplink(session: u64) -> Uplink {
         local_udp_port: 16420,
         dscp: 0,
     };
-    Uplink::new(1, Parent { endpoint, rank: 0, ranks: 2, next_hop: None }, &[], session)
+    Parent { endpoint, rank: 0, ranks: 2, next_hop: None }
 }
 
 /// Ranks that have not noticed are still in the one that was complete, whatever has begun to form since.
@@ -57,4 +61,64 @@ fn what_is_under_way_is_said_after_a_rejection_and_no_more_when_nobody_waits() {
     }
     uplink.waits(Duration::ZERO, None);
     assert_eq!(said(&mut uplink), (105, 0));
+}
+
+const WISH: Wish = Wish { resume: 0, payload: 1024, window: 64, una: 0, workers: 2 };
+
+/// An answer to the latest Join.
+fn answer(uplink: &Uplink, status: Status, expected: u32) -> (Header, Control) {
+    let header = Header { psn: uplink.number, ..Header::about(Kind::Control, Element::F32_SUM, 1, 0) };
+    let ack = Control::request(Action::Ack, uplink.session);
+    (header, Control { status, answers: Some(Action::Join), window: 64, expected, ..ack })
+}
+
+#[test]
+fn a_parent_that_has_refused_and_died_is_silent() {
+    let mut uplink = uplink(1);
+    uplink.join(Duration::ZERO, WISH, |number| number);
+    uplink.poll(Duration::ZERO).unwrap();
+    let (header, ack) = answer(&uplink, Status::FanInMismatch, 3);
+    uplink.answered(Duration::ZERO, (&header, &ack), None);
+    let mut now = Duration::ZERO;
+    let mut state = |uplink: &mut Uplink, wait| {
+        now += wait;
+        uplink.poll(now);
+        uplink.status(now).state
+    };
+    let refused = UplinkState::Refused(Status::FanInMismatch);
+    assert_eq!(state(&mut uplink, LAST_INTERVAL), refused);
+    assert_eq!(state(&mut uplink, told::SILENT / 2), refused);
+    assert_eq!(state(&mut uplink, told::SILENT / 2), UplinkState::NoAnswer);
+}
+
+/// A backup that has the job is not left for the first one while the others may come, whatever is said of
+/// further ones meanwhile.
+#[test]
+fn other_backups_change_nothing_about_how_long_one_is_held() {
+    for told in [false, true] {
+        let mut uplink = Uplink::new(1, parent(254), &[parent(253)], 1);
+        uplink.join(Duration::ZERO, WISH, |number| number);
+        let mut now = Duration::ZERO;
+        while uplink.ways.place() == 0 {
+            let (_, whole) = answer(&uplink, Status::Pending, 1);
+            uplink.overheard(now, (parent(253).endpoint.address, 16420), &whole);
+            uplink.poll(now);
+            uplink.look_round(now);
+            now += LAST_INTERVAL;
+        }
+        if told {
+            uplink.replace(parent(254), &[parent(253), parent(252)]);
+        }
+        let begun = now;
+        while uplink.ways.place() == 1 {
+            let (header, pending) = answer(&uplink, Status::Pending, 0);
+            uplink.overheard(now, (parent(254).endpoint.address, 16420), &pending);
+            uplink.poll(now);
+            uplink.answered(now, (&Header { psn: uplink.number, ..header }, &pending), None);
+            uplink.look_round(now);
+            now += LAST_INTERVAL;
+        }
+        let held = now - begun;
+        assert!(held > Duration::from_millis(1700) && held < Duration::from_millis(2300), "{told}: {held:?}");
+    }
 }

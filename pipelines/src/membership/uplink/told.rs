@@ -98,8 +98,9 @@ impl Uplink {
             (State::Idle | State::Resetting { next: None, .. }, _) if self.known.is_some() => {
                 UplinkState::Idle
             }
-            (_, Some((status, _))) => UplinkState::Refused(status),
+            // Also one that has refused, and has died since.
             _ if silent >= SILENT => UplinkState::NoAnswer,
+            (_, Some((status, _))) => UplinkState::Refused(status),
             (State::Idle | State::Joining(_) | State::Resetting { .. }, None) => UplinkState::Pending,
             (State::Member(_), None) => UplinkState::Joined,
             (State::Leaving { .. }, None) => UplinkState::Leaving,

@@ -159,13 +159,13 @@ impl Uplink {
     pub(in crate::membership) fn replace(&mut self, first: Parent, others: &[Parent]) {
         let in_force = self.parent().written();
         let at = core::iter::once(&first).chain(others).position(|parent| *parent == in_force);
-        let questions = self.ways.questions;
-        let new = Ways { at: at.unwrap_or(0), questions, ..Ways::new(first, others) };
-        let old = core::mem::replace(&mut self.ways, new);
+        let Ways { all, .. } = Ways::new(first, others);
+        let mut old = core::mem::replace(&mut self.ways.all, all);
+        self.ways.at = at.unwrap_or(0);
         for way in &mut self.ways.all {
-            // The MACs that are known.
-            if let Some(old) = old.all.iter().find(|old| old.parent.written() == way.parent) {
-                (way.parent, way.hop) = (old.parent, old.hop);
+            // What is known of those that stay, and their MACs.
+            if let Some(at) = old.iter().position(|old| old.parent.written() == way.parent) {
+                *way = old.swap_remove(at);
             }
         }
     }
