@@ -242,9 +242,8 @@ impl Classifier<'_> {
 
     /// A packet that only a parameter server sends.
     fn only_from_server(&self, bytes: &[u8], datagram: &mut Datagram) -> Result<Class, Untaken> {
-        let job = datagram.header.job;
-        match self.table.get(job) {
-            None => Err(reject(DropReason::UnknownJob, Status::UnknownJob, 0u16, job)),
+        match self.table.get(datagram.header.job) {
+            None => Err(reject(DropReason::UnknownJob, Status::UnknownJob, 0u16, datagram.header.job)),
             Some(job) if !job.server.is_at(datagram.sender) => Err((DropReason::RankSpoofed, None)),
             Some(_) => {
                 datagram.split(bytes).map_err(untaken)?;
@@ -270,8 +269,7 @@ impl Classifier<'_> {
         }
         let verb = if action == Action::FBcast { Verb::Release } else { Verb::Remind };
         let payload = Payload::new(datagram.payload.offset.into(), 0);
-        let request = self.to_pool(verb, job, &Datagram { payload, ..*datagram });
-        Ok(Class::Pool(request, payload))
+        Ok(Class::Pool(self.to_pool(verb, job, &Datagram { payload, ..*datagram }), payload))
     }
 
     /// The job, once the sender has proved to be the member that it says it is.
@@ -286,8 +284,8 @@ impl Classifier<'_> {
         }
         // Nobody but the member learns from the answer whether the epoch was right.
         let Some(member) = job.member(header.rank) else {
-            let past = header.epoch != job.epoch;
-            let reason = if past { DropReason::WrongEpoch } else { DropReason::NotMember };
+            let reason =
+                if header.epoch == job.epoch { DropReason::NotMember } else { DropReason::WrongEpoch };
             return Err(reject(reason, Status::NotMember, 0u16, header.rank));
         };
         if (member.endpoint.address, member.endpoint.udp_port) != datagram.sender {
@@ -375,8 +373,7 @@ fn not_to_pool(job: &Job, datagram: Datagram, bypass: bool) -> Result<(), Class>
     let why = match job.mode {
         Mode::Sync if !job.window.has(datagram.header.psn) => (DropReason::OutsideWindow, None),
         Mode::Sync | Mode::Olaf if bypass && job.reaches_server() => return Err(Class::ToServer(datagram)),
-        // Ranks answer what a server has asked, which may have gone since; the others go on without it.
-        Mode::Sync if bypass => (DropReason::NoServer, None),
+        Mode::Sync if bypass => (DropReason::NoServer, None), // Gone since it asked: ranks go on without it.
         Mode::Olaf if bypass => reject(DropReason::NoServer, Status::NoServer, 0u16, 0u16),
         Mode::Olaf => (DropReason::UnhandledKind, None),
         Mode::Sync => return Ok(()),

@@ -139,7 +139,7 @@ reasons! {
     NoRoom => "no_room", "Lower the worker's payload to half of what fits.";
     /// The lcore that owns the queue of updates took no more.
     HandoffFull => "handoff_full", "Use fewer lcores for updates, or let workers send less often.";
-    /// The job's parameter server has not registered, or has gone.
+    /// The job has no parameter server, or it has not registered, or has gone.
     NoServer => "no_server", "Start `pascaline ps` with the appliance's configuration.";
     /// The control plane had no room for the request.
     ControlFull => "control_full", "Normal when many workers join at once: they ask again.";

@@ -49,11 +49,7 @@ impl Membership {
         let mut hidden = false;
         if let Some(job) = job {
             control.cookie = if proves { job.cookie(request) } else { 0 };
-            hidden = match shown {
-                Shown::Never => true,
-                Shown::ToKnown => !job.knows(request, control.cookie),
-                Shown::Always => false,
-            };
+            hidden = !job.shows(shown, request, control.cookie);
             if !hidden {
                 let (joined, granted) = job.joined_and_granted();
                 (header.count, header.epoch) = (joined, job.epoch);
@@ -112,6 +108,10 @@ impl JobRecord {
             rank.joined.is_some()
                 && rank.latest.is_some_and(|latest| (latest.session, latest.source) == known)
         })
+    }
+
+    fn shows(&self, to: Shown, request: &ControlRequest, cookie: u64) -> bool {
+        to == Shown::Always || to == Shown::ToKnown && self.knows(request, cookie)
     }
 
     /// True if the answer to a request goes to whoever has been a member of this generation or of one before,

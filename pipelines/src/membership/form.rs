@@ -6,6 +6,7 @@ use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::Address;
 
 use super::Membership;
+use super::answer::Shown;
 use super::job::{Decision, JobRecord};
 use super::rank::Epochs;
 use super::reply::ControlRequest;
@@ -51,7 +52,10 @@ impl Membership {
         }
         let decision = match (joins, known) {
             (true, _) if proven => job.join(now, request, Some(admission)),
-            (true, _) => job.admits(request, Some(admission)).map(|_| Decision::of(Status::Pending)),
+            (true, _) => job.admits(request, Some(admission)).map(|_| {
+                // As of a free rank of a job that there is.
+                Decision { shown: Shown::Always, ..Decision::of(Status::Pending) }
+            }),
             (false, true) => Ok(Decision::of(Status::Ok)),
             (false, false) => Err(Decision::new(Status::NotMember, 0, u32::from(header.rank))),
         };
