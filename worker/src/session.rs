@@ -138,6 +138,8 @@ pub struct Session {
     way: Way,
     /// The datagram that is being handled was marked on its way.
     marked: bool,
+    /// Whether results are sums over all ranks; else how many ranks they are of means nothing to it.
+    sums: bool,
     /// A packet was too long for the path, which takes so much if that is known.
     too_long: Option<Option<usize>>,
     report: Report,
@@ -184,6 +186,7 @@ impl Session {
             appliance: None,
             way: Way::default(),
             marked: false,
+            sums: true,
             too_long: None,
             report: Report::default(),
             counters: Counters::default(),
@@ -195,6 +198,11 @@ impl Session {
     pub fn accept_partial(mut self) -> Self {
         self.partials = Some(Partials::new(self.membership.identity.ranks, self.membership.spread));
         self
+    }
+
+    /// Of a member of a job whose updates are not summed.
+    pub(crate) fn without_sums(self) -> Self {
+        Self { sums: false, ..self }
     }
 
     /// Follows this congestion control, whatever the appliance has named.

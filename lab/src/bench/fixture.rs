@@ -221,7 +221,8 @@ fn join_all(load: &Load, counting: usize) -> anyhow::Result<Membership> {
     let spec = |id| JobSpec {
         // What a load has under way, however much that is.
         window: u16::MAX,
-        max_payload: load.shape.payload,
+        // Where results may lack ranks there is to be room for their names.
+        max_payload: load.shape.payload + if load.partials { NAMES } else { 0 },
         policy: load.policy,
         partials: load.partials,
         dead_after: None,
@@ -263,6 +264,9 @@ fn join(membership: &mut Membership, shape: &Shape, now: Duration, job: u16, ran
     let request = ControlRequest { lcore: 0, at_ns: 0, from, header, control, padding: 0, operations: None };
     membership.handle(now, &request).map(|answer| answer.control.status)
 }
+
+/// What names as many ranks as there may be, behind a payload, and a whole number of elements.
+const NAMES: u16 = 136;
 
 const _: () = assert!(HEADERS == 14 + 20 + 8 + header::LEN);
 

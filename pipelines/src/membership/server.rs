@@ -80,7 +80,8 @@ impl JobRecord {
         if other && control.cookie != self.cookie(request) {
             return Err(Decision::of(Status::Pending).hidden());
         }
-        let changed = here.is_none_or(|known| known.endpoint != *from);
+        // Lcores know whose requests go first by their session, too.
+        let changed = other || here.is_none_or(|known| known.endpoint != *from);
         let bucket = self.server.map_or_else(Bucket::default, |known| known.bucket);
         self.server = Some(Serving { session: control.session, endpoint: *from, bucket });
         self.presence = Presence { heard: now, lacking: false };

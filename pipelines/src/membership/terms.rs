@@ -20,7 +20,9 @@ impl JobRecord {
         let at = self.rank(header)?;
         self.check_source(request, at, admission)?;
         let offer = Offer::of(control.payload);
-        let limit = self.spec.limit();
+        // Whoever wants to go on cannot send anything else, and is told so where it may begin anew.
+        let claims = Claim::of(control.expected).is_some();
+        let limit = if claims { self.spec.max_payload } else { self.spec.limit() };
         let Some(offer) = offer.filter(|offer| offer.takes_less() || offer.bytes() <= limit) else {
             return Err(payload_refused(limit, control.payload).hidden());
         };

@@ -108,7 +108,7 @@ fn the_place_of_a_server_that_is_here_takes_a_proof_of_the_address() {
     let (status, proof, _) = serves(&mut membership, 40, anew, 0);
     assert!(status == Pending && proof != cookie);
     assert_eq!(serves(&mut membership, 50, foreign, proof).0, Pending, "it is another session's");
-    assert_eq!(serves(&mut membership, 60, anew, proof), (Ok, 0, false));
+    assert_eq!(serves(&mut membership, 60, anew, proof), (Ok, 0, true));
     assert_eq!(serves(&mut membership, 70, own, 0).0, Pending, "late, of the life before");
     assert_eq!(serves(&mut membership, 80, anew, 0).0, Ok);
 }

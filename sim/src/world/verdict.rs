@@ -213,8 +213,8 @@ impl World<'_> {
         match milestone {
             Milestone::Failed(Failure::Rejected { rejection, .. }) => match &rejection.reason {
                 Reason::Generation => {
-                    let same = |epoch: u32| u8::try_from(epoch).ok();
-                    let epochs = same(rejection.got).zip(same(rejection.expected));
+                    let [got, expected] = [rejection.got, rejection.expected].map(u8::try_from);
+                    let epochs = got.ok().zip(expected.ok());
                     let early = self.is_disturbed(worker.job);
                     reset || dead || early || epochs.is_some_and(|(from, to)| self.is_new(number, from, to))
                 }
@@ -234,7 +234,8 @@ impl World<'_> {
                 _ => false,
             },
             Milestone::Failed(Failure::Deadline(_)) => {
-                threshold && gone || kill && plan.dead_after.is_none() || (stranded || dead) && gone
+                let held = threshold && plan.policy.quota > 0; // for ever, by younger PSNs (policies.md)
+                held || threshold && gone || kill && plan.dead_after.is_none() || (stranded || dead) && gone
             }
             Milestone::JoinFailed(failure) => match failure {
                 JoinFailure::Incomplete { .. } => kill || stranded,

@@ -161,7 +161,7 @@ impl AsyncSession {
             }
         };
         Self {
-            member: Session::new(membership, 1),
+            member: Session::new(membership, 1).without_sums(),
             epoch: membership.epoch,
             settings,
             control: Control::new(settings.policy, settings.seed),

@@ -315,7 +315,7 @@ impl Session {
             let differs = identity.rejection(Reason::Payload, ack.payload.into(), identity.payload.into());
             return self.rejected(now, differs);
         }
-        if resumed && !anew && ack.first != self.membership.workers {
+        if self.sums && resumed && !anew && ack.first != self.membership.workers {
             // It has the job without its parent, or below another one: others are in its results.
             let all = |workers| if workers == 0 { identity.ranks.into() } else { workers };
             let (there, before) = (all(ack.first), all(self.membership.workers));
