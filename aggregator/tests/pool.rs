@@ -54,8 +54,8 @@ fn a_set_holds_as_many_psns_as_it_has_ways() {
     }
 }
 
-/// What a set compares first has 16 bits: of so many jobs, several are alike in them, in the same set and at
-/// the same PSN.
+/// A set first compares a tag of 16 bits. All job numbers are tried at one PSN, so that jobs of equal tags
+/// meet in one set.
 #[test]
 fn no_job_gets_into_the_sum_of_another() {
     const WAITING: u16 = 7;

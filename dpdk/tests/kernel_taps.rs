@@ -69,7 +69,7 @@ fn ends(in_line: bool, test: impl FnOnce(Tap, [u8; 6], &mut dyn FnMut(usize) -> 
     let StartedPort { port, mut rx, mut tx } = started.unwrap_or_else(|failure| panic!("{failure}"));
     let mut single = Single { port, rx: rx.remove(0), tx: tx.remove(0) };
     let mac = single.port.mac().unwrap();
-    // Polls until so many frames have come, or been lost.
+    // Polls until `count` frames have come, or have been lost.
     test(tap, mac, &mut |count| {
         let mut got = Vec::new();
         let mut stats = Stats::default();

@@ -49,17 +49,24 @@ class Appliance:
         ranks: int = 0,
         device: str = DEVICE,
         group: str = "",
+        dataplane: str = "",
     ) -> None:
         """Slots for the window, and a rank for each worker of the network, unless told otherwise.
 
-        `group`: the multicast group that results go to.
+        `group`: the multicast group that results go to. `dataplane`: further keys of that table.
         """
         self._binary = binary
         self._network = network
         self._files = files
         self._stop = stop
         self._text = configuration(
-            network, ranks or len(network.workers), window, slots or 2 * window, memory_mb, device, group
+            network,
+            ranks or len(network.workers),
+            window,
+            slots or 2 * window,
+            f"memory_mb = {memory_mb}\n{dataplane}",
+            device,
+            group,
         )
         self.config = files / "appliance.toml"
         self._child: Child | None = None
@@ -110,14 +117,14 @@ def configuration(
     ranks: int,
     window: int,
     slots: int,
-    memory_mb: int,
+    dataplane: str,
     device: str = DEVICE,
     group: str = "",
 ) -> str:
     """Its TOML. A region of the job's own takes twice the window."""
     members = ", ".join(f'"{shaped.address(rank)}"' for rank in range(ranks))
     multicast = f'multicast = "{group}"\n' if group else ""
-    whole = tables(network.appliance, shaped.APPLIANCE, f'longest_nap = "50us"\nmemory_mb = {memory_mb}')
+    whole = tables(network.appliance, shaped.APPLIANCE, f'longest_nap = "50us"\n{dataplane}')
     return f"""\
 {whole}
 [[ports]]

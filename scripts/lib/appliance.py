@@ -317,6 +317,7 @@ def tables(name: str, address: str, more: str, udp_ports: int = 1, lcores: int =
     main, *dataplane = places = _cores(lcores)
     floats = "" if len(set(places)) == len(places) else "float = true\n"
     memory = "" if "memory_mb" in more else _MEMORY
+    pages = "" if "hugepages" in more else 'hugepages = "auto"\n'
     return f"""\
 [appliance]
 name = "{name}"
@@ -328,8 +329,7 @@ udp_ports = {udp_ports}
 main_core = {main}
 cores = {dataplane}
 {floats}idle = "backoff"
-hugepages = "auto"
-{memory}{more}
+{pages}{memory}{more}
 """
 
 

@@ -210,9 +210,9 @@ fn finished(sum: u64) -> u16 {
     }
 }
 
-/// Whether a frame that begins so, with so much behind its headers, is a UDP datagram over IPv4 that can be
-/// joined with others: one without a checksum, as the appliance's own are. Where it is cut again each piece
-/// gets one of what is there by then, and what has been damaged on its way here would seem good.
+/// Whether a frame with this beginning and this many bytes behind its headers can be joined with others: a
+/// UDP datagram over IPv4 without a checksum, as the appliance's own are. Whoever cuts a joined one makes new
+/// checksums, so a datagram with one, if it came damaged, would leave with one that is right.
 pub(super) fn can_join(head: &[u8], payload: usize) -> bool {
     head.len() >= HEADERS
         && word(head, ETHERNET + IPV4 + 4).is_some_and(|length| usize::from(length) == UDP + payload)

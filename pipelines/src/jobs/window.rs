@@ -18,8 +18,8 @@ use pascaline_aggregator::Key;
 
 /// The parts of a window by which the shared words may lag behind an lcore's own results.
 const STEPS: u32 = 8;
-/// So many numbers before a rank's newest update may have come already without being known. What is further
-/// off is no late copy: a number was damaged on its way, and counting begins anew.
+/// How far behind a rank's newest update a number is still taken for a late copy of one that has come. If it
+/// is further off, one of the two was damaged on its way, and counting begins anew.
 const LATE: u32 = 1024;
 
 /// The PSNs that one generation of a job may have under way.
@@ -118,7 +118,7 @@ impl PsnWindow {
         }
     }
 
-    /// The same, where so many ranks send updates.
+    /// The same window, which also tells which updates of each of `ranks` ranks have come.
     #[must_use]
     pub fn with_updates(self, ranks: u16) -> Self {
         Self { updates: (0..ranks).map(|_| AtomicU64::new(0)).collect(), ..self }

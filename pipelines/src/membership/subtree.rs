@@ -100,7 +100,7 @@ impl JobRecord {
         }
     }
 
-    /// Whether so many more workers may be below, of whom a parent is to be told in 16 bits.
+    /// Whether there is room for `more` workers below. A parent is told how many there are in 16 bits.
     pub(super) fn has_room_below(&self, more: u16) -> Result<(), Decision> {
         let (all, most) = (self.below() + u32::from(more), u32::from(u16::MAX));
         let fits = self.uplink.is_none() || all <= most;
