@@ -23,16 +23,18 @@ _PROMISE = re.compile(
     r"(\d+) packet buffers of (\d+) bytes, at least (\d+)(?: \((\d+) without hugepages\))? of \d+ MB"
 )
 
+_NOTE = (
+    "The same appliance with few and many slots, on a real port, ready and idle. `pascaline check` "
+    "says what packet buffers take, and the appliance what its pool does; the rest is the program, DPDK "
+    f"and the port ({_DEVICE}). Resident: the kernel's VmRSS of the process. Without "
+    "hugepages, as here, each buffer of 2 KiB takes a page of 4 KiB, as DPDK lets none reach across a "
+    "page's end."
+)
+
 
 def measure(context: Context, section: Section) -> None:
     """Two appliances that differ in their slots alone; what differs in memory is the slots'."""
-    section.notes.append(
-        "The same appliance with few and many slots, on a real port, ready and idle. `pascaline check` "
-        "says what packet buffers take, and the appliance what its pool does; the rest is the program, DPDK "
-        f"and the port ({_DEVICE}). Resident: the kernel's VmRSS of the process. Without "
-        "hugepages, as here, each buffer of 2 KiB takes a page of 4 KiB, as DPDK lets none reach across a "
-        "page's end."
-    )
+    section.notes.append(_NOTE)
     used = {}
     for slots in _SLOTS:
         context.stop.check()
