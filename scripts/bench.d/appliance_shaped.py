@@ -64,9 +64,10 @@ class Appliance:
             ranks or len(network.workers),
             window,
             slots or 2 * window,
-            f"memory_mb = {memory_mb}\n{dataplane}",
+            memory_mb,
             device,
             group,
+            dataplane,
         )
         self.config = files / "appliance.toml"
         self._child: Child | None = None
@@ -117,14 +118,16 @@ def configuration(
     ranks: int,
     window: int,
     slots: int,
-    dataplane: str,
+    memory_mb: int,
     device: str = DEVICE,
     group: str = "",
+    dataplane: str = "",
 ) -> str:
-    """Its TOML. A region of the job's own takes twice the window."""
+    """Its TOML. A region of the job's own takes twice the window. `dataplane`: further keys of that table."""
     members = ", ".join(f'"{shaped.address(rank)}"' for rank in range(ranks))
     multicast = f'multicast = "{group}"\n' if group else ""
-    whole = tables(network.appliance, shaped.APPLIANCE, f'longest_nap = "50us"\n{dataplane}')
+    keys = f'longest_nap = "50us"\nmemory_mb = {memory_mb}\n{dataplane}'
+    whole = tables(network.appliance, shaped.APPLIANCE, keys)
     return f"""\
 {whole}
 [[ports]]

@@ -11,7 +11,7 @@ import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from metrics import Accounting, Metrics
 from netns import Network, in_namespace
@@ -62,25 +62,34 @@ class Settings:
     group: str = ""
 
 
+class Site(Protocol):
+    """Where an appliance runs."""
+
+    # Its namespace.
+    appliance: str
+
+
 class Appliance:
     """One `pascaline run`, and what comes after it if it is killed."""
 
     def __init__(
         self,
         binary: Path,
-        network: Network,
+        network: Site,
         settings: Settings | str,
         files: Path,
         *,
         realtime: bool = False,
     ) -> None:
-        """With settings, or with a whole configuration. `realtime` as for a Child."""
+        """With settings, of a Network, or with a whole configuration. `realtime` as for a Child."""
         self._network = network
         self._realtime = realtime
         self._config = files / "appliance.toml"
         self.socket = files / "admin.sock"
-        whole = settings if isinstance(settings, str) else configuration(network, settings, self.socket)
-        self._config.write_text(whole)
+        if not isinstance(settings, str):
+            assert isinstance(network, Network), "its addresses are the configuration's"
+            settings = configuration(network, settings, self.socket)
+        self._config.write_text(settings)
         self._find_room(binary)
         self._command = [str(binary), "run", "-c", str(self._config)]
         self._files = files
