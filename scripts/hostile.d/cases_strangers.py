@@ -209,6 +209,8 @@ def _is_open_during_a_flood(scene: Scene) -> list[str]:
             if problems := _is_open_to_others(scene):
                 return problems
             times.append(time.monotonic() - began)
+        if child.exit_code():
+            raise Failure("the attacker cannot send", child.tail())
         sent = sum(int(word) for word in child.out.read_text().split()[1:])
     finally:
         child.stop(1.0)

@@ -65,6 +65,13 @@ def _are_not_believed(scene: Scene) -> list[str]:
     return [*(["forged weights are passed on"] if believed else []), *cluster.judged(scene)]
 
 
+def _keeps_its_place(scene: Scene) -> list[str]:
+    """The server's packets go to it while somebody claims to be the server."""
+    assert isinstance(scene.cluster, Cluster)
+    strayed = scene.cluster.heard(_forged_serves(scene), f.UPDATE)
+    return [*(["updates go to who claims to be the server"] if strayed else []), *cluster.judged(scene)]
+
+
 CASES = [
     _by_rank("update-huge-reward", "a rank's rewards are as high as can be", 0.001, _LARGE),
     _by_rank("update-huge-values", "a rank's values would make the model infinite", 3e38, 1.0),
@@ -94,6 +101,6 @@ CASES = [
         _forged_serves,
         ("answered", "control_full", *REFUSED),
         prepare=cluster.prepared,
-        judge=cluster.judged,
+        judge=_keeps_its_place,
     ),
 ]

@@ -27,7 +27,6 @@ _STOP_SECONDS = 3.0
 _ADVANCE_SECONDS = 3.0
 _LISTEN_SECONDS = 0.3
 _LARGEST = 1e6
-_ACK_TO_UPDATES = 5
 _HEADERS = 42
 
 
@@ -91,16 +90,14 @@ class Cluster:
 
     def weights(self) -> list[float]:
         """What the appliance tells the attacker of the model, as it tells everybody."""
+        told = self.heard([], f.ACK)
+        return [value for datagram in told for value in struct.unpack_from(f"<{FLOATS}f", datagram, 22)]
 
-        def listen() -> list[float]:
-            found: list[float] = []
-            for frame in exchange([], "eth1", _LISTEN_SECONDS):
-                datagram = frame[_HEADERS:]
-                if len(datagram) > 22 + 4 * FLOATS and datagram[1] == _ACK_TO_UPDATES:
-                    found += struct.unpack_from(f"<{FLOATS}f", datagram, 22)
-            return found
-
-        return in_namespace(self.scene.bed.attacker, listen)
+    def heard(self, frames: list[bytes], kind: int) -> list[bytes]:
+        """Sends frames as the attacker; returns the datagrams of a kind, with a model, that come to him."""
+        raw = in_namespace(self.scene.bed.attacker, lambda: exchange(frames, "eth1", _LISTEN_SECONDS))
+        whole = [frame[_HEADERS:] for frame in raw if len(frame) > _HEADERS + 22 + 4 * FLOATS]
+        return [datagram for datagram in whole if datagram[1] == kind]
 
     def goes_on(self, before: int) -> list[str]:
         """Whether updates have been applied since there were so many, and the model is one."""

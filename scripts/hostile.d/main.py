@@ -78,7 +78,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--list", action="store_true", help="print the cases, and attack nobody")
     add("--case", action="append", default=[], metavar="WORD", help="only cases whose names contain it")
-    add("--quick", action="store_true", help="one short turn of each case but the long; no times judged")
+    quick = "one short turn of each case, of a long one only by name; no times judged"
+    add("--quick", action="store_true", help=quick)
     add("--json", action="store_true", help="one JSON object as the last line of standard output")
     add("--seed", type=int, default=1, metavar="N", help="of random bytes and addresses (default 1)")
     add("--binary", type=Path, metavar="FILE", help="a built pascaline, instead of building it")
@@ -87,9 +88,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def _is_wanted(case: Case, options: argparse.Namespace) -> bool:
-    if case.long and options.quick:
-        return False
-    return not options.case or any(word in case.name for word in options.case)
+    if options.case:
+        return any(word in case.name for word in options.case)
+    return not (case.long and options.quick)
 
 
 def _run(binary: Path, wanted: list[Case], options: argparse.Namespace, found: list[Found]) -> None:

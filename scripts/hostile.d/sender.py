@@ -58,7 +58,7 @@ def send(files: list[list[bytes]], interface: str, rate: float, slot: float, slo
             for number in range(due, wanted if frames else due):
                 with contextlib.suppress(OSError):
                     raw.send(frames[number % len(frames)])
-                sent[attack] += 1
+                    sent[attack] += 1
             due = max(due, wanted)
             time.sleep(_BURST_SECONDS)
     return sent

@@ -19,16 +19,12 @@ _MEMORY_MB = 1024
 # and the port's rings. 51 and 60 MB were seen over net_kernel, which every Linux has.
 _BASE_MB = 64
 _DEVICE = "net_kernel0,iface=pas0"
-_PROMISE = re.compile(
-    r"(\d+) packet buffers of (\d+) bytes, at least (\d+)(?: \((\d+) without hugepages\))? of \d+ MB"
-)
+_PROMISE = re.compile(r"(\d+) packet buffers of (\d+) bytes, at least (\d+) of \d+ MB")
 
 _NOTE = (
     "The same appliance with few and many slots, on a real port, ready and idle. `pascaline check` "
     "says what packet buffers take, and the appliance what its pool does; the rest is the program, DPDK "
-    f"and the port ({_DEVICE}). Resident: the kernel's VmRSS of the process. Without "
-    "hugepages, as here, each buffer of 2 KiB takes a page of 4 KiB, as DPDK lets none reach across a "
-    "page's end."
+    f"and the port ({_DEVICE}). Without hugepages. Resident: the kernel's VmRSS of the process."
 )
 
 
@@ -96,9 +92,8 @@ def _promise(binary: Path, config: Path) -> dict[str, int]:
     found = _PROMISE.search(said)
     if not found:
         raise Failure("`pascaline check` does not say how many packet buffers there are", said)
-    count, room, least_mb, ordinary_mb = found.groups()
-    promised = ordinary_mb or least_mb
-    return {"buffers": int(count), "buffer_room": int(room), "buffers_bytes": int(promised) * 2**20}
+    count, room, least_mb = map(int, found.groups())
+    return {"buffers": count, "buffer_room": room, "buffers_bytes": least_mb * 2**20}
 
 
 def _resident(pid: int) -> int:
