@@ -1,7 +1,8 @@
 """The rules of the house that no compiler knows: `house.py [RULE...]` prints every place that breaks one.
 
 Sizes of files, functions and lines, the number of lines of Rust outside tests, the form of modules, which
-room may use which (docs/architecture.md has the table), and who writes which field of a slot.
+room may use which (docs/architecture.md has the table), who writes which field of a slot, and what takes the
+time as an argument.
 
 The number of lines has a ratchet: what there is today. What is above the target is printed.
 """
@@ -35,6 +36,14 @@ _RUST_TOKENS = re.compile(
     r"""//[^\n]*|/\*.*?\*/|b?r(?P<hashes>\#*)".*?"(?P=hashes)|[bc]?"(?:\\.|[^"\\])*"|b?'(?:\\.[^']*|[^\\'])'""",
     re.DOTALL,
 )
+# What docs/architecture.md calls sans-I/O, and what of it is not.
+_SANS_IO = (
+    *(f"{room}/src/" for room in ("wire", "aggregator", "queue", "ps", "worker")),
+    "pipelines/src/membership",
+    "pipelines/src/control_plane",
+)
+_DRIVERS = ("worker/src/udp", "worker/src/pipeline.rs", "worker/src/narrow.rs")
+_WORLD = re.compile(r"\b(?:Instant|SystemTime|(?:Udp|Tcp)(?:Socket|Stream|Listener)|thread::\w+)")
 _RUST_FUNCTION = re.compile(r"\bfn\s+(\w+)")
 
 
@@ -246,6 +255,14 @@ def _writers(text: str, field: str) -> Iterator[str]:
         yield _RUST_FUNCTION.findall(code, 0, change.start())[-1]
 
 
+def sans_io() -> Iterator[str]:
+    """State machines get the time and their bytes from whoever drives them."""
+    for name, text in _texts((".rs",)):
+        if name.startswith(_SANS_IO) and not name.startswith(_DRIVERS) and not _is_test(name):
+            for found in _WORLD.finditer(_RUST_TOKENS.sub("", text)):
+                yield f"{name}: {found.group()}: no clock, thread or socket belongs here"
+
+
 RULES: dict[str, Callable[[], Iterator[str]]] = {
     "file-sizes": file_sizes,
     "function-sizes": function_sizes,
@@ -254,6 +271,7 @@ RULES: dict[str, Callable[[], Iterator[str]]] = {
     "module-form": module_form,
     "dependencies": dependencies,
     "slot-fields": slot_fields,
+    "sans-io": sans_io,
 }
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@
 //!
 //! **Layers.** The core is a pure state machine: datagrams and times in, datagrams and events out; no socket,
 //! no clock, no thread. The driver in [`udp`] runs it over a kernel UDP socket. A simulator, or a driver that
-//! bypasses the kernel, runs the same core.
+//! bypasses the kernel, runs the same core. [`pipeline`] has threads, and [`narrow`] looks at the clock.
 //!
 //! | module | idea |
 //! |---|---|
