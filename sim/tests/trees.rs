@@ -8,7 +8,7 @@ fn run(levels: usize, seed: u64, runs: u64) -> Report {
     campaign.run(&|_, _| {})
 }
 
-fn assert_kept(levels: usize) {
+fn assert_kept(levels: usize) -> Report {
     let report = run(levels, 1, 120);
     let findings: Vec<_> = report.findings.iter().map(|one| (one.seed, one.violation.to_string())).collect();
     assert_eq!((report.schedules, report.violations), (120, 0), "{findings:#?}");
@@ -18,11 +18,14 @@ fn assert_kept(levels: usize) {
         assert!(report.reached.get(reach) > 20, "{report}");
     }
     assert!(report.reached.get(Reach::Wrapped) > 5, "{report}");
+    assert!(report.faults.get(Fault::WorkerKilled) > 2, "{report}");
+    report
 }
 
 #[test]
 fn no_promise_is_broken_with_two_levels() {
-    assert_kept(2);
+    let report = assert_kept(2);
+    assert!(report.faults.get(Fault::Commanded) > 2, "{report}");
 }
 
 #[test]

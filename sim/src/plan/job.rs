@@ -244,6 +244,8 @@ impl JobPlan {
             self.threshold = Some(narrow(random.between(1, u64::from(self.ranks))));
             self.policy.partial_after = random.pick(&[0, 1_000_000, 20_000_000]);
             self.policy.order = Order::Arrival;
+            // As configured: such a job has none.
+            self.policy.quota = 0;
             (self.deadline, self.linger) = (2 * SECOND, 4 * SECOND);
         }
         self.accept_partial = self.excuse.threshold || self.on_death == OnDeath::Continue;

@@ -134,7 +134,7 @@ pub(super) fn draw_resets(random: &mut Random, jobs: &mut [JobPlan]) -> Vec<(u64
         if !random.chance(100_000) {
             continue;
         }
-        job.excuse.reset = true;
+        let before = commands.len();
         let command = |action| Upset::Command { worker, action, value: 0 };
         let at = random.below(80 * MILLI);
         if random.chance(500_000) {
@@ -144,6 +144,7 @@ pub(super) fn draw_resets(random: &mut Random, jobs: &mut [JobPlan]) -> Vec<(u64
         for _ in 0..random.pick(&[0, 1, 3_u64]) {
             commands.push((at + random.below(100 * MILLI), command(Action::Reset)));
         }
+        job.excuse.reset = commands.len() > before;
     }
     commands
 }

@@ -234,8 +234,7 @@ impl World<'_> {
                 _ => false,
             },
             Milestone::Failed(Failure::Deadline(_)) => {
-                let held = threshold && plan.policy.quota > 0; // for ever, by younger PSNs (policies.md)
-                held || threshold && gone || kill && plan.dead_after.is_none() || (stranded || dead) && gone
+                threshold && gone || kill && plan.dead_after.is_none() || (stranded || dead) && gone
             }
             Milestone::JoinFailed(failure) => match failure {
                 JoinFailure::Incomplete { .. } => kill || stranded,

@@ -187,16 +187,11 @@ impl Accept<'_> {
         let (most, fitting) = if spills { (MOST_WINDOW, MOST_WINDOW) } else { widest(job, place, slots) };
         let default = default_window(fan_in).min(fitting);
         let window = self.within(job.window.as_ref(), default, 1, most, "window")?;
-        // A partial in the order of ranks keeps all its packets: there is no such job without a bound.
-        let (least, bound) = match chosen.order {
-            Order::Arrival => (0, 0),
-            Order::Rank => (1, u32::from(window)),
-        };
         let policy = Policy {
             conflict: chosen.conflict,
             order: chosen.order,
             region: place.map(|place| place.region),
-            quota: self.within(job.quota.as_ref(), bound, least, slots, "quota")?,
+            quota: self.quota(job, chosen, window, slots)?,
             partial_after: chosen.partial_after.map_or(0, nanos),
             server: chosen.server,
         };
@@ -223,6 +218,24 @@ impl Accept<'_> {
             parent: None,
             backups: Vec::new(),
         })
+    }
+
+    fn quota(&self, job: &raw::Job, chosen: &Chosen, window: u16, slots: u32) -> Checked<u32> {
+        // A partial in the order of ranks keeps all its packets: there is no such job without a bound.
+        let (least, bound) = match chosen.order {
+            Order::Arrival => (0, 0),
+            Order::Rank => (1, u32::from(window)),
+        };
+        let quota = self.within(job.quota.as_ref(), bound, least, slots, "quota")?;
+        match &job.quota {
+            Some(written) if chosen.partials && quota > 0 => {
+                let message = "quota and results that may lack ranks exclude each other: younger PSNs, which \
+                    nothing empties, would use it up for ever";
+                let remedy = "leave quota out: the job takes no more than its region, see region_slots";
+                Err(self.error(written, message, remedy))
+            }
+            _ => Ok(quota),
+        }
     }
 
     /// The most ranks that one address may have: all, unless it is written.

@@ -224,6 +224,8 @@ fn every_mistake_in_a_policy_names_its_place() {
         (&format!("{region}server = true\nthreshold = 1"), "1", "exclude each other"),
         (&format!("{region}order = \"rank\"\nthreshold = 1"), "1", "exclude each other"),
         (&format!("{region}order = \"rank\"\npartial_after = \"1ms\""), "\"1ms\"", "exclude each other"),
+        (&format!("{region}threshold = 1\nquota = 8"), "8", "exclude each other"),
+        ("profile = \"iswitch\"\nquota = 9", "9", "exclude each other"),
         (&format!("{region}threshold = 0"), "0", "out of range"),
         (&format!("{region}threshold = 3"), "3", "out of range"),
         (&format!("{region}threshold = -1"), "-1", "out of range"),
