@@ -57,6 +57,9 @@ static void read_url(const char *url)
         if (!strncmp(pair, "rank=", 5) || !strncmp(pair, "ranks=", 6)) {
             snprintf(settings.wrong, TEXT,
                      "PASCALINE_URL=%.200s names rank or ranks, which MPI knows: leave them out", url);
+        } else if (pair_length == 9 && !strncmp(pair, "partial=1", 9)) {
+            snprintf(settings.wrong, TEXT,
+                     "PASCALINE_URL=%.200s: MPI could not tell what a sum lacks: leave partial out", url);
         } else if (!strncmp(pair, "job=", 4)) {
             if (settings.world_job >= 0)
                 snprintf(settings.wrong, TEXT, "PASCALINE_URL=%.200s names the job twice", url);
