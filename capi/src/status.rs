@@ -108,7 +108,7 @@ impl Fault {
 
 const fn of_reason(reason: &Reason) -> Status {
     match reason {
-        Reason::RankCount | Reason::Payload | Reason::Element | Reason::Operations(_) => {
+        Reason::RankCount | Reason::Workers | Reason::Payload | Reason::Element | Reason::Operations(_) => {
             Status::PASCALINE_ERR_MISMATCH
         }
         Reason::Generation => Status::PASCALINE_ERR_GENERATION,

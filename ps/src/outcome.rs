@@ -47,7 +47,7 @@ pub enum RejectReason {
     RankOutOfRange,
     /// The payload is longer than the job's longest, or its length differs from the other contributions'.
     PayloadMismatch,
-    /// The element type or operation is not the job's or differs from the other contributions'.
+    /// The element type or operation differs from the other contributions'.
     ElementMismatch,
     /// The last PSN of the sender's operation and not of the other contributions', or the other way round.
     OperationMismatch,

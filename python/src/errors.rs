@@ -149,7 +149,7 @@ fn absent(reports: &RankReports) -> Vec<u16> {
 
 fn of_reason(reason: &Reason) -> (&'static str, Vec<u16>) {
     match reason {
-        Reason::RankCount | Reason::Payload | Reason::Element | Reason::Operations(_) => {
+        Reason::RankCount | Reason::Workers | Reason::Payload | Reason::Element | Reason::Operations(_) => {
             ("MismatchError", Vec::new())
         }
         Reason::Generation => ("GenerationError", Vec::new()),

@@ -89,9 +89,10 @@ reasons! {
         "Let all ranks make the same calls, in the same order: the workers' error says which differ.";
     /// The count field is not what the kind of packet demands.
     BadCount => "bad_count", "The worker speaks another version of the protocol.";
-    /// The rank's contribution is inside already.
+    /// The rank's contribution is inside already; an update has come before.
     Duplicate => "duplicate",
-        "Normal with losses: a retransmission came too early. Many: look at loss and round-trip time.";
+        "Normal with losses: a retransmission came too early. Many: look at loss and round-trip time. \
+         Updates are never sent again: the network repeats packets.";
     /// All slots of the set hold other PSNs; the sender retransmits.
     Conflict => "conflict", "Add slots, lower the job's window, or configure a parameter server.";
     /// The job holds all the slots of its quota; the sender retransmits.

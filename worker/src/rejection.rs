@@ -33,6 +33,8 @@ pub enum Reason {
     RankOutOfRange,
     /// The job has another number of ranks.
     RankCount,
+    /// Results there are of another number of workers than before.
+    Workers,
     /// The job's configuration does not admit this source address.
     Source,
     /// Another process has joined as the same rank since.
@@ -160,6 +162,7 @@ impl fmt::Display for Text<'_> {
             Reason::RankCount => {
                 write!(f, "{its_job} has {expected} ranks, this worker was started with {got}")
             }
+            Reason::Workers => write!(f, "{its_job} sums {expected} workers now, {got} before: {ABOVE}"),
             Reason::Source => write!(f, "{its_job} does not admit rank {rank} from this source address"),
             Reason::StaleSession | Reason::Generation | Reason::Taken | Reason::TakenForDead => {
                 self.replaced(f)
@@ -273,6 +276,7 @@ impl fmt::Display for Named {
     }
 }
 
+const ABOVE: &str = "it has lost its parent, or has another one (`pascaline job list` there)";
 const HALTED: &str = "by a Halt of one of its members or of an operator: it goes on after";
 const PER_HOST: &str = "at a time are the most that one may form: end one of them, or raise \
                         `max_jobs_per_host` in [admission] of the appliance's configuration";

@@ -115,9 +115,9 @@ pub struct Config {
     /// Whom to tell, from inside a call that waits, why it does not get on; nobody by default. Told about a
     /// second after it has stopped, once each time.
     pub notice: Option<Notice>,
-    /// Whom to ask, several times a second while joining, whether to give up; nobody by default. Joining then
-    /// ends with an error of the system's, of the kind `Interrupted` (over a DPDK port: of its own, of that
-    /// name), and the rank is free.
+    /// Whom to ask, several times a second while joining (over a DPDK port, at each turn), whether to give
+    /// up; nobody by default. Joining then ends with an error of the system's, of the kind `Interrupted`
+    /// (over a DPDK port: of its own, of that name), and the rank is free.
     pub interrupt: Option<Interrupt>,
 }
 

@@ -5,7 +5,7 @@
 //! written waits until it can, or until a later model of the job takes its place. A model of another length
 //! does not take the place of the one before, which gets another name.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ impl Queue {
                 }
                 // All that there are. There may be room again later.
                 *failed = 0;
-                let waited = self.changed.wait_timeout(waiting, INTERVAL);
+                let waited = self.changed.wait_timeout_while(waiting, INTERVAL, |waiting| !waiting.over);
                 waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
             match waiting.models.pop_front() {
@@ -212,21 +212,21 @@ fn read(file: &Path, job: u16) -> anyhow::Result<Option<Kept>> {
 }
 
 fn write_all(directory: &Path, queue: &Queue, counts: &Counts) {
-    let (mut failed, mut told) = (0, false);
+    let (mut failed, mut told) = (0, BTreeSet::new());
     while let Some(kept) = queue.next(&mut failed) {
         let job = kept.job;
         match write(directory, &kept) {
             Ok(()) => {
                 counts.written.fetch_add(1, Ordering::Relaxed);
                 failed = 0;
-                if core::mem::replace(&mut told, false) {
+                if told.remove(&job) {
                     info!(job, directory = %directory.display(), "a model is kept again");
                 }
             }
             Err(error) => {
                 counts.failed.fetch_add(1, Ordering::Relaxed);
                 failed += 1;
-                if !core::mem::replace(&mut told, true) {
+                if told.insert(job) {
                     warn!(job, directory = %directory.display(), %error, "a model is not kept yet");
                 }
                 let mut waiting = queue.lock();

@@ -36,7 +36,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 let (expected, got) = (0, 0);
                 refused =
                     Some(Refused { update, why: Objection { status: Status::NotFinite, expected, got } });
-            } else if job.is_some_and(|job| !job.window.is_first(update.worker, update.psn)) {
+            } else if let Some(job) = job.filter(|job| !job.window.is_first(update.worker, update.psn)) {
+                job.cells.dropped(self.number, DropReason::Duplicate);
                 self.emitter.discard(packet, DropReason::Duplicate);
             } else {
                 // As many as came.

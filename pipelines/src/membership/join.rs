@@ -150,7 +150,8 @@ impl JobRecord {
         } else if renewed {
             self.next_generation();
         }
-        let claim = self.claim_now(now, at, wanted);
+        // Nor can it go on with packets that this appliance takes from nobody any more.
+        let claim = self.claim_now(now, at, wanted).filter(|_| offer.bytes() <= self.spec.limit());
         if wanted.is_some() && claim.is_none() {
             self.note_session(at, control.session, source(from));
             let sent_off = self.send_off(at);

@@ -69,6 +69,18 @@ fn who_was_told_a_payload_leaves_room_for_them_too() {
     }
 }
 
+/// Ranks come from an appliance that took longer packets. With these they would be refused later on, as soon
+/// as they say that they are there.
+#[test]
+fn nobody_goes_on_with_packets_that_are_too_long() {
+    let job = JobSpec { max_payload: 1448, ..JobSpec::new(JOB, 2) };
+    for (on_death, resumed) in [(OnDeath::Fail, true), (OnDeath::Continue, false)] {
+        let (mut plane, workers) = (Plane::new(JobSpec { on_death, ..job.clone() }), saying([1448; 2]));
+        let told = plane.ask(&workers[0], Join, generation(7), 0).control;
+        assert_eq!((told.status, told.payload), if resumed { (Pending, 1448) } else { (Ok, 0) });
+    }
+}
+
 #[test]
 fn who_was_told_otherwise_is_refused_by_name() {
     let mut plane = Plane::new(jumbo(3));

@@ -319,7 +319,7 @@ impl Session {
             // It has the job without its parent, or below another one: others are in its results.
             let all = |workers| if workers == 0 { identity.ranks.into() } else { workers };
             let (there, before) = (all(ack.first), all(self.membership.workers));
-            return self.rejected(now, identity.rejection(Reason::RankCount, there, before));
+            return self.rejected(now, identity.rejection(Reason::Workers, there, before));
         }
         let mut event = None;
         if anew {

@@ -259,7 +259,7 @@ fn it_does_not_go_on_where_results_are_of_other_workers() {
         else {
             panic!("{before} before, {there} there")
         };
-        assert_eq!((rejection.reason, (rejection.expected, rejection.got)), (Reason::RankCount, told));
+        assert_eq!((rejection.reason, (rejection.expected, rejection.got)), (Reason::Workers, told));
         assert_eq!((session.counters().resumed, session.membership().workers), (0, before));
         assert!(session.start(ms(3), BYTES, Element::I32_SUM, ms(900)).is_err(), "nor anew");
         // The same number as before is that of the same tree.
