@@ -256,7 +256,7 @@ impl Classifier<'_> {
     fn about_a_psn(&self, action: Action, datagram: &Datagram) -> Result<Class, Untaken> {
         let (job, header) = (self.member_of(datagram)?, &datagram.header);
         if header.fan_in != job.fan_in {
-            return Err(reject(DropReason::Control, Status::FanInMismatch, job.fan_in, header.fan_in));
+            return Err(reject(DropReason::FanInMismatch, Status::FanInMismatch, job.fan_in, header.fan_in));
         }
         if job.mode == Mode::Olaf || action == Action::FBcast && !job.partials {
             return Err(reject(DropReason::Control, Status::Unsupported, 0u16, action as u16));

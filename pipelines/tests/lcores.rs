@@ -303,9 +303,12 @@ fn an_lcore_that_naps_has_said_how_often_it_has_turned() {
     let mut two = Two::new(PoolConfig { slots: 64, ways: 4, ..PoolConfig::default() });
     run(&mut two, IdlePolicy::Backoff { longest_nap: Duration::from_millis(5) }, |two| {
         for counters in &two.appliance.counters {
+            let turns = || counters.get(Counter::BusyTurns) + counters.get(Counter::IdleTurns);
+            // Not one that was told before it ran here.
+            let begun = turns();
             wait("a turn before a nap", || {
-                let turns = counters.get(Counter::BusyTurns) + counters.get(Counter::IdleTurns);
-                (!turns.is_multiple_of(8)).then_some(())
+                let turns = turns();
+                (turns > begun + 8 && !turns.is_multiple_of(8)).then_some(())
             });
         }
     });

@@ -23,7 +23,7 @@ pub struct JobTotals {
     pub contributions: u64,
     /// Bytes of their payloads.
     pub bytes: u64,
-    /// Packets dropped, for whatever reason.
+    /// Packets dropped, for reasons that say something of the job.
     pub dropped: u64,
     /// Nanoseconds from the first to the last contribution of the results, summed.
     pub waited_ns: u64,

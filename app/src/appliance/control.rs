@@ -232,7 +232,7 @@ impl Control {
     }
 }
 
-/// How often an lcore has turned, as far as it has said so: it does every eighth time.
+/// How often an lcore has turned, as far as it has said so: at least every eighth time.
 fn turns(reading: &Reading) -> u64 {
     reading.get(Counter::BusyTurns) + reading.get(Counter::IdleTurns)
 }

@@ -14,8 +14,8 @@ pub(crate) type Known = (u64, (Address, u16));
 pub(crate) struct Sessions {
     /// The latest of each rank, and where it is: a member asks to join again where its generation has ended.
     pub(crate) ranks: Box<[Option<Known>]>,
-    /// Of its parameter server.
-    pub(crate) server: Option<u64>,
+    /// Of its parameter server, also while that is gone: it may come back.
+    pub(crate) server: Option<Known>,
     /// Its own at its parent.
     pub(crate) parent: Option<u64>,
 }
@@ -24,9 +24,9 @@ impl Job {
     /// True for a control packet of whoever is or was a member, or of the server, by address, port and
     /// session, or for one with the session that this job has at its parent.
     pub(crate) fn knows(&self, datagram: &Datagram, control: &Control) -> bool {
-        let session = match control.action {
-            Action::Ack => self.sessions.parent,
-            Action::Serve => self.sessions.server.filter(|_| self.server.is_at(datagram.sender)),
+        let known = match control.action {
+            Action::Ack => return self.sessions.parent == Some(control.session),
+            Action::Serve => self.sessions.server,
             Action::Join
             | Action::Leave
             | Action::Reset
@@ -34,11 +34,8 @@ impl Job {
             | Action::Halt
             | Action::FBcast
             | Action::Help
-            | Action::Query => {
-                let latest = self.sessions.ranks.get(usize::from(datagram.header.rank)).copied().flatten();
-                latest.filter(|(_, at)| *at == datagram.sender).map(|(session, _)| session)
-            }
+            | Action::Query => self.sessions.ranks.get(usize::from(datagram.header.rank)).copied().flatten(),
         };
-        session == Some(control.session)
+        known == Some((control.session, datagram.sender))
     }
 }

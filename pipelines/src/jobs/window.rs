@@ -19,8 +19,7 @@ use pascaline_aggregator::Key;
 /// The parts of a window by which the shared words may lag behind an lcore's own results.
 const STEPS: u32 = 8;
 /// How far behind a rank's newest update a number is still taken for a late copy of one that has come. If it
-/// is further off, one of the two was damaged on its way, and counting begins anew. So it does where none of
-/// those just before the newest has come.
+/// is further off, one of the two was damaged on its way, and counting begins anew.
 const LATE: u32 = 1024;
 
 /// The PSNs that one generation of a job may have under way.
@@ -132,9 +131,9 @@ impl PsnWindow {
         come.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |come| noted(come, psn)).is_ok()
     }
 
-    /// Takes note of the `wnd_cap` of a result from above. True if it is another than before.
-    pub(crate) fn note_room_above(&self, packets: u16) -> bool {
-        self.room_above.swap(packets, Ordering::Relaxed) != packets
+    /// Takes note of the `wnd_cap` of a result from above.
+    pub(crate) fn note_room_above(&self, packets: u16) {
+        self.room_above.store(packets, Ordering::Relaxed);
     }
 
     /// The last one noted.
@@ -249,8 +248,7 @@ fn noted(come: u64, psn: u32) -> Option<u64> {
     let (newest, bits) = ((come >> 32) as u32, come as u32);
     let (ahead, behind) = (psn.wrapping_sub(newest), newest.wrapping_sub(psn));
     let word = |newest: u32, bits: u32| u64::from(newest) << 32 | u64::from(bits);
-    let apart = behind.min(ahead) >= u32::BITS;
-    if bits == 0 || apart && (bits == 1 || behind > LATE) {
+    if bits == 0 || (behind > LATE && ahead >= u32::BITS) {
         Some(word(psn, 1))
     } else if behind < u32::BITS {
         (bits >> behind & 1 == 0).then(|| word(newest, bits | 1 << behind))

@@ -44,8 +44,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             job.cells.dropped(self.number, reason);
             return self.emitter.discard(packet, reason);
         }
-        if header.kind == Kind::Result && job.window.note_room_above(header.wnd_cap) {
-            self.emitter.forget();
+        if header.kind == Kind::Result {
+            job.window.note_room_above(header.wnd_cap);
         }
         self.emitter.tally.add(Counter::FromAbove, 1);
         job.cells.count(self.number, JobEvent::FromAbove, 1);

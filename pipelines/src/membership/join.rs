@@ -120,9 +120,10 @@ impl JobRecord {
         // got its window yet. To count all ranks for each heartbeat would take a job of many ranks most of
         // its turn.
         let forming = self.phase == Phase::Forming && wanted.is_some();
-        let before = forming.then(|| (self.phase, self.joined()));
+        let before = forming.then(|| (self.phase, self.joined(), self.session_above()));
         let decision = self.repeated(now, at, wanted, request);
-        let otherwise = before.is_some_and(|before| before != (self.phase, self.joined()));
+        let after = || (self.phase, self.joined(), self.session_above());
+        let otherwise = before.is_some_and(|before| before != after());
         Decision { changed: decision.changed || moved || otherwise, ..decision }
     }
 

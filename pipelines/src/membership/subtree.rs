@@ -114,6 +114,7 @@ impl JobRecord {
 
     /// An answer of the parent. True if lcores need a new table.
     fn acknowledged(&mut self, now: Duration, request: &ControlRequest) -> bool {
+        let before = self.session_above();
         let Some(uplink) = &mut self.uplink else { return false };
         self.due = Some(now);
         let (header, control) = (&request.header, &request.control);
@@ -121,7 +122,12 @@ impl JobRecord {
             return false;
         }
         let news = uplink.answered(now, (header, control), request.operations);
-        self.heed(now, news)
+        self.heed(now, news) || self.session_above() != before
+    }
+
+    /// Its session at its parent, by which lcores know that one's answers.
+    pub(super) fn session_above(&self) -> Option<u64> {
+        self.uplink.as_ref().map(Uplink::session)
     }
 
     /// Looks round for another parent, where there are several. True if lcores need a new table.

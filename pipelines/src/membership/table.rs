@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use pascaline_wire::frame::Mac;
 
-use super::job::JobRecord;
+use super::job::{JobRecord, source};
 use super::rank::{Joined, Rank};
 use super::server::ServerState;
 use super::spec::{JobSpec, ServerMode};
-use super::uplink::Uplink;
 use crate::jobs::{Above, Job, Member, Server, Sessions};
 
 impl JobRecord {
@@ -45,8 +44,8 @@ impl JobRecord {
         let session = |rank: &Rank| rank.latest.map(|latest| (latest.session, latest.source));
         job.sessions = Sessions {
             ranks: self.ranks.iter().map(session).collect(),
-            server: self.server.map(|server| server.session),
-            parent: self.uplink.as_ref().map(Uplink::session),
+            server: self.server.map(|server| (server.session, source(&server.endpoint))),
+            parent: self.session_above(),
         };
         job.switchml.clone_from(&self.switchml);
         job.server = match server {

@@ -266,6 +266,28 @@ fn when_it_is_gone_nothing_goes_there_and_ranks_take_any_result() {
     bench.end();
 }
 
+/// It is known by session and place also while it is gone.
+#[test]
+fn a_flood_of_strangers_does_not_keep_it_away() {
+    let (mut bench, workers, server) = registered(first_come(), host());
+    bench.appliance.now += SILENCE;
+    bench.appliance.control_turn();
+    for number in 0..3000 {
+        let stranger = Worker { session: 9_000 + number, udp_port: 9, ..workers[0] };
+        bench.io().arrive(0, &stranger.control(Action::Leave));
+    }
+    while !bench.io().ports[0].rx.is_empty() {
+        bench.appliance.lcores[0].turn();
+    }
+    assert!(bench.appliance.dropped(DropReason::ControlFull) > 1900);
+    bench.io().arrive(1, &Worker { rank: SERVER_RANK, fan_in: 0, ..server }.control(Action::Serve));
+    bench.appliance.lcores[0].turn();
+    let turn = bench.appliance.control_turn();
+    assert_eq!(turn.decided[0].request.control.session, server.session, "the first of all");
+    bench.settle();
+    bench.end();
+}
+
 #[test]
 fn what_its_port_does_not_take_is_accounted_for() {
     let (mut bench, workers, server) = registered(first_come(), host());

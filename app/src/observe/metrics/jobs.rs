@@ -89,9 +89,11 @@ fn counters(jobs: &[JobInput], listed: &Listed) -> Vec<Gauge> {
             "Bytes of the payloads of a job's contributions, once it is known what became of them.",
             &|totals| float(totals.bytes),
         ),
-        gauge("job_dropped_packets", "Packets of a job that were dropped, for whatever reason.", &|totals| {
-            float(totals.dropped)
-        }),
+        gauge(
+            "job_dropped_packets",
+            "Packets of a job that were dropped, for reasons that say something of it.",
+            &|totals| float(totals.dropped),
+        ),
         gauge(
             "job_waited_seconds",
             "Time from the first to the last contribution of a job's results, summed over the results.",

@@ -109,7 +109,5 @@ fn an_update_comes_in_once_in_any_order() {
         assert!(first(2, 5) && first(2, 5), "of no member");
         assert!(first(0, 100_000) && first(0, 37), "a damaged number keeps out none of those that follow");
         assert!(!first(0, 37) && first(0, 38));
-        assert!(first(0, 38 + 600) && first(0, 39), "nor one that is less far off");
-        assert!(!first(0, 39) && first(0, 40));
     }
 }
