@@ -21,6 +21,8 @@ const QUESTION: Duration = Duration::from_millis(100);
 /// After so long without a datagram from the appliance, whoever is the next hop may have another Ethernet
 /// address than it had.
 const SILENCE: Duration = Duration::from_secs(1);
+/// How often it is asked for where all is well: the way there may have changed, and the way back not.
+const REFRESH: Duration = Duration::from_secs(10);
 
 /// A frame about who is where.
 pub type Said = ArrayVec<u8, { neighbour::LEN }>;
@@ -102,11 +104,12 @@ impl Host {
         frame[..len].iter().copied().collect()
     }
 
-    /// The question, if it is time for it: as long as the next hop is not known, and while nothing comes from
-    /// the appliance, which may be another machine's since it was started again.
+    /// The question, if it is time for it: often as long as the next hop is not known, or while nothing
+    /// comes from the appliance, which may be another machine since it was started again; else now and then.
     pub fn question_by(&mut self, now: Duration) -> Option<Said> {
         let in_doubt = !self.is_reachable() || now >= self.heard + SILENCE;
-        let due = in_doubt && self.asked.is_none_or(|asked| now >= asked + QUESTION);
+        let pace = if in_doubt { QUESTION } else { REFRESH };
+        let due = self.asked.map_or(in_doubt, |asked| now >= asked + pace);
         due.then(|| {
             self.asked = Some(now);
             self.question()

@@ -134,6 +134,8 @@ fn the_next_hop_is_asked_for_again_when_nothing_comes() {
         assert_eq!(destination(&host), moved);
         assert!(matches!(host.hear(at(1302), &datagram, false), Heard::Datagram(_)));
         assert!(!asks(&mut host, 2301), "it is there");
+        assert!(matches!(host.hear(at(11_000), &datagram, false), Heard::Datagram(_)));
+        assert_eq!([11_299, 11_300, 11_400].map(|ms| asks(&mut host, ms)), [false, true, false], "still");
     }
 }
 
