@@ -271,20 +271,6 @@ def test_futures_end_in_order(groups: Groups) -> None:
     groups(act)
 
 
-def test_coalesced(groups: Groups) -> None:
-    """Several tensors in one sum."""
-
-    def act(group: Group) -> None:
-        tensors = [torch.ones(3), torch.ones(2, 2)]
-        made = c10d.AllreduceCoalescedOptions()
-        made.reduceOp = dist.ReduceOp.SUM
-        group.allreduce_coalesced(tensors, made).wait()
-        assert all((tensor == RANKS).all() for tensor in tensors)
-        assert group.calls["appliance"] == 1
-
-    groups(act)
-
-
 def test_shapes_that_differ_are_an_exception(groups: Groups) -> None:
     """At every rank, within the time."""
 

@@ -19,11 +19,11 @@ from .._worker import Handle, Wish, Worker
 from . import _ring, _staging
 from ._gloo import OverGloo, gloo
 from ._meeting import meet
-from ._operations import Line, Operation
+from ._operations import Line, Operation, Works
 from ._recovery import Recovery
 from ._settings import Settings, current
 from ._tensors import OPS, flat, named, plain, seconds, type_of
-from ._works import install
+from ._works import install, made
 
 # What lies in the host's memory, and where it belongs.
 Pairs = list[tuple[Any, Any]]
@@ -262,14 +262,14 @@ class Group(OverGloo):
         return self._begin([output], wish, room, again, lambda: [(part, output)], ready=ready)
 
     def all_gather_single_coalesced(self, outputs: list[Any], tensors: list[Any], options: Any) -> Any:
-        """Several; all have ended when the last one has."""
+        """Several, each of which may go another way."""
         works = [self.all_gather_single(*pair, options) for pair in zip(outputs, tensors, strict=True)]
-        return works[-1]
+        return made(Works(works, outputs))
 
     def reduce_scatter_single_coalesced(self, outputs: list[Any], tensors: list[Any], options: Any) -> Any:
-        """Several; all have ended when the last one has."""
+        """Several, each of which may go another way."""
         works = [self.reduce_scatter_single(*pair, options) for pair in zip(outputs, tensors, strict=True)]
-        return works[-1]
+        return made(Works(works, outputs))
 
     def _takes(self, tensor: Any, op: str) -> bool:
         """Whether the appliance can do it: a mean of integers is for nobody."""
