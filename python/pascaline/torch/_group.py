@@ -138,7 +138,7 @@ class Group(OverGloo):
         options.reduceOp = dist.ReduceOp.SUM if op == "AVG" else getattr(dist.ReduceOp, op)
         group.allreduce([tensor], options).wait()
         if op == "AVG":
-            tensor.div_(self._size)
+            tensor.detach().div_(self._size)
 
     def allreduce_coalesced(self, tensors: list[Any], options: Any) -> Any:
         """Several tensors in one operation."""
