@@ -21,6 +21,8 @@ from ._tensors import is_here, seconds
 from ._works import made
 
 _KEPT = 256
+# What an operation can fail with: that of the appliance's, and that of Gloo's and PyTorch's.
+_FAILURES = (PascalineError, RuntimeError, ValueError)
 # So many results are to be had of a Work alone. Of those before, whoever wants them holds the tensors.
 _WHOLE = 8
 
@@ -57,14 +59,16 @@ class Operation:
         self._over, self._tensors = True, _seen(self._tensors)
 
     def end(self) -> None:
-        """Ends it, well or not. Ctrl-C in the middle leaves it as it is."""
+        """Ends it, well or not. What the handler of a signal raises in the middle leaves it as it is."""
         if self.ended:
             return
         try:
             self.arrival = self._finish() if self._finish else None
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            # Handlers run in the main thread.
+            handles = threading.current_thread() is threading.main_thread()
+            if handles and not isinstance(error, _FAILURES):
+                raise
             self.error = error
         self._finish = None
         self.ended = True
@@ -299,7 +303,7 @@ class Works(_Work):
                 # No time at all would be all the time in the world.
                 left = () if end is None else (timedelta(seconds=max(end - time.monotonic(), 0.001)),)
                 work.wait(*left)
-            except (PascalineError, RuntimeError) as error:
+            except _FAILURES as error:
                 failures.append(error)
         if failures:
             raise failures[0]
