@@ -48,6 +48,8 @@ class Operation:
         self._tensors: Any = tensors
         self._over = False
         self._finish: Callable[[], Arrival | None] | None = finish
+        # Its tensors may be of that mode, outside which nobody may write to them.
+        self._inference = torch.is_inference_mode_enabled()
 
     @property
     def tensors(self) -> list[Any]:
@@ -63,7 +65,8 @@ class Operation:
         if self.ended:
             return
         try:
-            self.arrival = self._finish() if self._finish else None
+            with torch.inference_mode(self._inference):
+                self.arrival = self._finish() if self._finish else None
         except BaseException as error:
             # Handlers run in the main thread.
             handles = threading.current_thread() is threading.main_thread()
