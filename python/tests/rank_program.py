@@ -50,6 +50,7 @@ def collectives(rank: int, ranks: int) -> None:
     gradient = next(model.parameters()).grad
     assert gradient is not None
     assert (gradient == (ranks - 1) / 2).all(), gradient
+    sparse_gradients(rank, ranks)
     other = dist.new_group()
     found = pascaline.torch.group_of(other)
     assert found.job == 1000, found.job
@@ -64,6 +65,16 @@ def collectives(rank: int, ranks: int) -> None:
     dist.all_reduce(tensor, group=last)
     assert (tensor == ranks * ranks).all()
     assert pascaline.torch.group_of(last).worker is None
+
+
+def sparse_gradients(rank: int, ranks: int) -> None:
+    """The appliance sums none of them: their mean is made over Gloo."""
+    table = torch.nn.Embedding(8, 2, sparse=True)
+    model = torch.nn.parallel.DistributedDataParallel(table)
+    model.register_comm_hook(None, pascaline.torch.hooks.bf16)
+    model(torch.tensor([rank])).sum().backward()
+    assert table.weight.grad is not None
+    assert table.weight.grad.to_dense()[:, 0].tolist() == [1 / ranks] * ranks + [0] * (8 - ranks)
 
 
 def death(rank: int, ranks: int) -> None:

@@ -106,6 +106,8 @@ class Group(OverGloo):
 
     def mean_of_bucket(self, buffer: Any, *, layer: int, layers: int, **narrow: Any) -> Any:
         """For hooks: the mean. The first layers have a stream of their own. narrow: `wire` and `feedback`."""
+        if self._worker is not None and not self._takes(buffer, "AVG"):
+            return self._mean_over_gloo(buffer)
         more = {"layer": layer, "layers": layers} | (narrow if buffer.dtype == torch.float32 else {})
         if layer != 1 or self._urgent is None:
             return self._allreduce(buffer, "AVG", None, **more)
@@ -119,6 +121,17 @@ class Group(OverGloo):
             return _staging.bring([(host, buffer)])
 
         return self._ahead.join(Operation([buffer], finish))
+
+    def _mean_over_gloo(self, buffer: Any) -> Any:
+        """Gloo itself has no means."""
+        self._count(gloo=1)
+        work = self._gloo.allreduce([buffer], c10d.AllreduceOptions())
+
+        def finish() -> None:
+            work.wait()
+            buffer.div_(self._size)
+
+        return self._round.join(Operation([buffer], finish))
 
     def _allreduce(self, tensor: Any, op: str, timeout: timedelta | None, **more: Any) -> Any:
         return self._allreduce_of([tensor], tensor, op, timeout, lambda host: [(host, tensor)], **more)
