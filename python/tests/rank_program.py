@@ -52,6 +52,8 @@ def collectives(rank: int, ranks: int) -> None:
     assert (gradient == (ranks - 1) / 2).all(), gradient
     sparse_gradients(rank, ranks)
     feedback_of_buckets()
+    # The job is for those that have somebody to sum with.
+    assert [dist.get_world_size(dist.new_group([alone])) for alone in range(ranks)].count(1) == 1
     other = dist.new_group()
     found = pascaline.torch.group_of(other)
     assert found.job == 1000, found.job

@@ -369,7 +369,9 @@ def _create(options: Any, _: Any) -> Group:
 
 
 def _next_job(settings: Settings, options: Any) -> int:
-    """A job for a further group: its first rank takes the next number, and tells the others."""
+    """A job for a further group: its first rank takes the next number, and tells the others, if any."""
+    if options.group_size == 1:
+        return 0
     store = options.store
     if options.group_rank == 0:
         job = 0
@@ -381,7 +383,7 @@ def _next_job(settings: Settings, options: Any) -> int:
             counter = _WORLD[0] if _WORLD else dist.distributed_c10d._get_default_store()
             job = first + trees * (taken + counter.add("pascaline/jobs", 1) - 1)
             job = job if job + trees - 1 <= last else 0
-        if not job and options.group_size > 1:
+        if not job:
             warnings.warn(_NO_JOB, RuntimeWarning, stacklevel=2)
         store.set("pascaline/job", str(job))
     return int(store.get("pascaline/job"))
