@@ -222,7 +222,7 @@ impl Pending {
     /// Waits for the end and says what the operation was like, or raises what went wrong. With a timeout, in
     /// seconds, raises TimeoutError if it has not ended by then; the operation goes on.
     #[pyo3(signature = (timeout=None))]
-    pub(crate) fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Report> {
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Report> {
         let patience = timeout.map(|value| seconds("timeout", value)).transpose()?;
         let begun = Instant::now();
         loop {

@@ -13,7 +13,7 @@ use crate::errors::{Fault, wrong};
 use crate::memory::Memory;
 use crate::operation::{Operation, Pending, Wish, lock, seconds};
 use crate::process::{Home, INTERRUPT, apart, joined};
-use crate::report::{Report, counted};
+use crate::report::counted;
 
 /// One rank of a job.
 #[pyclass(frozen, module = "pascaline")]
@@ -136,11 +136,6 @@ impl Core {
             Life::Gone => None,
         };
         Ok(Pending::new(self.home, submitted))
-    }
-
-    /// The same, waiting for the end.
-    fn run(&self, py: Python<'_>, wish: Wish, array: Option<&Bound<'_, PyAny>>) -> PyResult<Report> {
-        self.start(py, wish, array)?.wait(py, None)
     }
 
     /// First element and number of elements of this rank's part of so many.

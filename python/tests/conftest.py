@@ -18,7 +18,7 @@ from pascaline.torch import Group, Settings
 
 Groups = Callable[..., list[Any]]
 RANKS = 3
-JOBS = tuple(range(1, 61))
+JOBS = tuple(range(1, 81))
 _counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 

@@ -50,6 +50,10 @@ def collectives(rank: int, ranks: int) -> None:
     gradient = next(model.parameters()).grad
     assert gradient is not None
     assert (gradient == (ranks - 1) / 2).all(), gradient
+    sparse_gradients(rank, ranks)
+    feedback_of_buckets()
+    # The job is for those that have somebody to sum with.
+    assert [dist.get_world_size(dist.new_group([alone])) for alone in range(ranks)].count(1) == 1
     other = dist.new_group()
     found = pascaline.torch.group_of(other)
     assert found.job == 1000, found.job
@@ -64,6 +68,33 @@ def collectives(rank: int, ranks: int) -> None:
     dist.all_reduce(tensor, group=last)
     assert (tensor == ranks * ranks).all()
     assert pascaline.torch.group_of(last).worker is None
+
+
+def sparse_gradients(rank: int, ranks: int) -> None:
+    """The appliance sums none of them: their mean is made over Gloo."""
+    table = torch.nn.Embedding(8, 2, sparse=True)
+    model = torch.nn.parallel.DistributedDataParallel(table)
+    model.register_comm_hook(None, pascaline.torch.hooks.bf16)
+    model(torch.tensor([rank])).sum().backward()
+    assert table.weight.grad is not None
+    assert table.weight.grad.to_dense()[:, 0].tolist() == [1 / ranks] * ranks + [0] * (8 - ranks)
+
+
+def feedback_of_buckets() -> None:
+    """What is left of one layer goes to no other, when a bucket of the same size is filled anew."""
+    layers = torch.nn.Sequential(*(torch.nn.Linear(16, 16, bias=False) for _ in range(2)))
+    # After the first step DistributedDataParallel has the last layer first.
+    model = torch.nn.parallel.DistributedDataParallel(layers)
+    state = pascaline.torch.hooks.Buckets(feedback=True)
+    model.register_comm_hook(state, pascaline.torch.hooks.mxint8)
+    found = []
+    for _ in range(3):
+        model(torch.rand(4, 16)).sum().backward()
+        ((_, feedback),) = state._kept.values()
+        assert len(feedback) == 512
+        found.append(feedback)
+    assert found[0] is not found[1]
+    assert found[1] is found[2]
 
 
 def death(rank: int, ranks: int) -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import socket
 import threading
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import pascaline
-from conftest import RANKS, together
+from conftest import RANKS, Groups, options, together
 from pascaline import errors
 
 
@@ -105,3 +108,43 @@ def test_a_fork_has_no_part_in_the_workers_of_its_parent(appliance: pascaline.Ap
         threading.Timer(0.5, forked.set).start()
         together(act)
     assert appliance.explain(job)["bytes"]["aggregated"] > 0
+
+
+class _Alarm(Exception):
+    """What a program's handler of a signal raises."""
+
+
+@pytest.mark.parametrize("kind", [SystemExit, TimeoutError, _Alarm])
+def test_what_a_handler_raises_is_none_of_the_operations(groups: Groups, kind: type[BaseException]) -> None:
+    """It comes out of wait(); the operation goes on, and ends well."""
+    works: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    raised, ended = threading.Event(), threading.Event()
+    tensor = torch.ones(8)
+
+    def handler(*_: Any) -> None:
+        raise kind("enough")
+
+    def act(group: Any) -> None:
+        if group.rank() == 0:
+            works.put(group.allreduce([tensor], options()))
+            ended.wait(10)
+        else:
+            raised.wait(10)
+            group.allreduce([torch.ones(8)], options()).wait()
+
+    usual = signal.signal(signal.SIGALRM, handler)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            others = pool.submit(groups, act)
+            work = works.get(timeout=10)
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(kind, match="enough"):
+                work.wait()
+            assert work.exception() is None
+            raised.set()
+            assert work.wait()
+            assert tensor.tolist() == [RANKS] * 8
+            ended.set()
+            others.result()
+    finally:
+        signal.signal(signal.SIGALRM, usual)

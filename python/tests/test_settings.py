@@ -13,6 +13,8 @@ from pascaline.torch._settings import parse
     ("url", "jobs", "says"),
     [
         ("http://x", "", "it is like pascaline://"),
+        ("pascaline://?job=1", "", "it is like pascaline://"),
+        ("pascaline://x/y?job=1", "", "it is like pascaline://"),
         ("pascaline://x?work=1", "", "work is no key"),
         ("pascaline://x?job=one", "", "job=one"),
         ("pascaline://x?job=0", "", "job=0: a whole number from 1 to 65535"),
@@ -34,7 +36,9 @@ def test_settings_that_are_right() -> None:
     found = parse(url, "1000-1003", "gloo")
     keys = {"timeout": 0.5, "payload": 512, "dscp": 46, "bind": "127.0.0.1"}
     assert found == Settings("h:9", 3, (1000, 1003), True, keys)
-    assert parse("pascaline://h", "1000", "").job == 0
+    assert parse("pascaline://h/", "1000", "") == Settings("h", 0, (1000, 1000))
+    several = "[fd00::1]:9,[fd00::2];[fd00::3]"
+    assert parse(f"pascaline://{several}?job=3", "", "") == Settings(several, 3)
     assert parse("pascaline://h?streams=2", "", "").streams == 2
     assert parse("pascaline://h;h?threads=1", "", "").worker == {"threads": True}
     with pytest.raises(errors.ConfigurationError, match="has one stream"):

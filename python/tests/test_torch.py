@@ -60,6 +60,18 @@ def test_other_types_and_operations_are_gloos(groups: Groups, dtype: Any, op: An
     groups(act)
 
 
+def test_a_mean_of_what_the_appliance_does_not_sum_is_gloos(groups: Groups) -> None:
+    """Divided after it: Gloo has sums alone."""
+
+    def act(group: Group) -> None:
+        tensor = torch.full((5,), 1j * (group.rank() + 1))
+        group.mean_of_bucket(tensor, layer=1, layers=1, wire="bfloat16", feedback=None).wait()
+        assert (tensor == 1j * SUM / RANKS).all()
+        assert group.calls == {"appliance": 0, "gloo": 1}
+
+    groups(act)
+
+
 def test_broadcast_reduce_barrier(groups: Groups) -> None:
     """Any type is broadcast; a reduction is the root's alone."""
 
@@ -267,20 +279,6 @@ def test_futures_end_in_order(groups: Groups) -> None:
         sums = [work.get_future().then(lambda done: float(done.value()[0].sum())) for work in works]
         assert [future.wait() for future in sums] == [1000.0 * RANKS * number for number in range(5)]
         assert all(work.is_success() for work in works)
-
-    groups(act)
-
-
-def test_coalesced(groups: Groups) -> None:
-    """Several tensors in one sum."""
-
-    def act(group: Group) -> None:
-        tensors = [torch.ones(3), torch.ones(2, 2)]
-        made = c10d.AllreduceCoalescedOptions()
-        made.reduceOp = dist.ReduceOp.SUM
-        group.allreduce_coalesced(tensors, made).wait()
-        assert all((tensor == RANKS).all() for tensor in tensors)
-        assert group.calls["appliance"] == 1
 
     groups(act)
 

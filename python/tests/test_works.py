@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from conftest import RANKS, Groups, options, together
 from pascaline import errors
-from pascaline.torch import Group, Settings
+from pascaline.torch import Group, Settings, _ring
 from pascaline.torch._recovery import Recovery
 
 SUM = RANKS * (RANKS + 1) // 2
@@ -151,6 +151,23 @@ def test_a_work_that_has_ended_keeps_no_memory(groups: Groups) -> None:
         gc.collect()
         assert seen() is None
         assert works[0].result()[0] is kept
+
+    groups(act)
+
+
+def test_what_inference_mode_has_made_is_written_to(groups: Groups) -> None:
+    """By the thread that ends what has a future, which is in no such mode itself."""
+
+    def act(group: Group) -> None:
+        with torch.inference_mode():
+            for elements in (3, 2 * _ring.STEP):
+                own = torch.full((elements,), group.rank())
+                parts = [torch.zeros(elements, 2, dtype=own.dtype)[:, 0] for _ in range(RANKS)]
+                group.allgather([parts], [own], options("Allgather")).get_future().wait()
+                assert torch.cat(parts).tolist() == [rank for rank in range(RANKS) for _ in range(elements)]
+                total = torch.ones(elements, 2)[:, 0]
+                group.allreduce([total], options()).get_future().wait()
+                assert (total == RANKS).all()
 
     groups(act)
 

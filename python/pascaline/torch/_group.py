@@ -19,11 +19,11 @@ from .._worker import Handle, Wish, Worker
 from . import _ring, _staging
 from ._gloo import OverGloo, gloo
 from ._meeting import meet
-from ._operations import Line, Operation
+from ._operations import Line, Operation, Works
 from ._recovery import Recovery
 from ._settings import Settings, current
 from ._tensors import OPS, flat, named, plain, seconds, type_of
-from ._works import install
+from ._works import install, made
 
 # What lies in the host's memory, and where it belongs.
 Pairs = list[tuple[Any, Any]]
@@ -106,6 +106,8 @@ class Group(OverGloo):
 
     def mean_of_bucket(self, buffer: Any, *, layer: int, layers: int, **narrow: Any) -> Any:
         """For hooks: the mean. The first layers have a stream of their own. narrow: `wire` and `feedback`."""
+        if self._worker is not None and not self._takes(buffer, "AVG"):
+            return self._mean_over_gloo(buffer)
         more = {"layer": layer, "layers": layers} | (narrow if buffer.dtype == torch.float32 else {})
         if layer != 1 or self._urgent is None:
             return self._allreduce(buffer, "AVG", None, **more)
@@ -119,6 +121,17 @@ class Group(OverGloo):
             return _staging.bring([(host, buffer)])
 
         return self._ahead.join(Operation([buffer], finish))
+
+    def _mean_over_gloo(self, buffer: Any) -> Any:
+        """Gloo itself has no means."""
+        self._count(gloo=1)
+        work = self._gloo.allreduce([buffer], c10d.AllreduceOptions())
+
+        def finish() -> None:
+            work.wait()
+            buffer.div_(self._size)
+
+        return self._round.join(Operation([buffer], finish))
 
     def _allreduce(self, tensor: Any, op: str, timeout: timedelta | None, **more: Any) -> Any:
         return self._allreduce_of([tensor], tensor, op, timeout, lambda host: [(host, tensor)], **more)
@@ -138,7 +151,7 @@ class Group(OverGloo):
         options.reduceOp = dist.ReduceOp.SUM if op == "AVG" else getattr(dist.ReduceOp, op)
         group.allreduce([tensor], options).wait()
         if op == "AVG":
-            tensor.div_(self._size)
+            tensor.detach().div_(self._size)
 
     def allreduce_coalesced(self, tensors: list[Any], options: Any) -> Any:
         """Several tensors in one operation."""
@@ -262,14 +275,14 @@ class Group(OverGloo):
         return self._begin([output], wish, room, again, lambda: [(part, output)], ready=ready)
 
     def all_gather_single_coalesced(self, outputs: list[Any], tensors: list[Any], options: Any) -> Any:
-        """Several; all have ended when the last one has."""
+        """Several, each of which may go another way."""
         works = [self.all_gather_single(*pair, options) for pair in zip(outputs, tensors, strict=True)]
-        return works[-1]
+        return made(Works(works, outputs))
 
     def reduce_scatter_single_coalesced(self, outputs: list[Any], tensors: list[Any], options: Any) -> Any:
-        """Several; all have ended when the last one has."""
+        """Several, each of which may go another way."""
         works = [self.reduce_scatter_single(*pair, options) for pair in zip(outputs, tensors, strict=True)]
-        return works[-1]
+        return made(Works(works, outputs))
 
     def _takes(self, tensor: Any, op: str) -> bool:
         """Whether the appliance can do it: a mean of integers is for nobody."""
@@ -356,7 +369,9 @@ def _create(options: Any, _: Any) -> Group:
 
 
 def _next_job(settings: Settings, options: Any) -> int:
-    """A job for a further group: its first rank takes the next number, and tells the others."""
+    """A job for a further group: its first rank takes the next number, and tells the others, if any."""
+    if options.group_size == 1:
+        return 0
     store = options.store
     if options.group_rank == 0:
         job = 0
@@ -368,7 +383,7 @@ def _next_job(settings: Settings, options: Any) -> int:
             counter = _WORLD[0] if _WORLD else dist.distributed_c10d._get_default_store()
             job = first + trees * (taken + counter.add("pascaline/jobs", 1) - 1)
             job = job if job + trees - 1 <= last else 0
-        if not job and options.group_size > 1:
+        if not job:
             warnings.warn(_NO_JOB, RuntimeWarning, stacklevel=2)
         store.set("pascaline/job", str(job))
     return int(store.get("pascaline/job"))

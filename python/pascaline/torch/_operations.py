@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
@@ -14,11 +15,14 @@ from typing import Any
 import torch
 from torch._C._distributed_c10d import Work as _Work
 
+from ..errors import PascalineError
 from ._staging import Arrival
 from ._tensors import is_here, seconds
 from ._works import made
 
 _KEPT = 256
+# What an operation can fail with: that of the appliance's, and that of Gloo's and PyTorch's.
+_FAILURES = (PascalineError, RuntimeError, ValueError)
 # So many results are to be had of a Work alone. Of those before, whoever wants them holds the tensors.
 _WHOLE = 8
 
@@ -44,6 +48,8 @@ class Operation:
         self._tensors: Any = tensors
         self._over = False
         self._finish: Callable[[], Arrival | None] | None = finish
+        # Its tensors may be of that mode, outside which nobody may write to them.
+        self._inference = torch.is_inference_mode_enabled()
 
     @property
     def tensors(self) -> list[Any]:
@@ -55,14 +61,17 @@ class Operation:
         self._over, self._tensors = True, _seen(self._tensors)
 
     def end(self) -> None:
-        """Ends it, well or not. Ctrl-C in the middle leaves it as it is."""
+        """Ends it, well or not. What the handler of a signal raises in the middle leaves it as it is."""
         if self.ended:
             return
         try:
-            self.arrival = self._finish() if self._finish else None
-        except KeyboardInterrupt:
-            raise
+            with torch.inference_mode(self._inference):
+                self.arrival = self._finish() if self._finish else None
         except BaseException as error:
+            # Handlers run in the main thread.
+            handles = threading.current_thread() is threading.main_thread()
+            if handles and not isinstance(error, _FAILURES):
+                raise
             self.error = error
         self._finish = None
         self.ended = True
@@ -276,4 +285,63 @@ class Work(_Work):
 
     def block_current_stream(self) -> None:
         """As wait: the host, too, waits until the sum is there."""
+        self.wait()
+
+
+class Works(_Work):
+    """Several Works as one, whichever way each of them goes: it ends with the last, and fails with any."""
+
+    def __init__(self, works: Sequence[Any], tensors: list[Any]) -> None:
+        super().__init__()
+        self._works = works
+        self._tensors = tensors
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Waits for all of them. Raises what went wrong first."""
+        limit = seconds(timeout)
+        end = None if limit is None else time.monotonic() + limit
+        failures = []
+        for work in self._works:
+            try:
+                # No time at all would be all the time in the world.
+                left = () if end is None else (timedelta(seconds=max(end - time.monotonic(), 0.001)),)
+                work.wait(*left)
+            except _FAILURES as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether all have ended, well or not."""
+        return all(work.is_completed() for work in self._works)
+
+    def is_success(self) -> bool:
+        """Whether all have ended well."""
+        return all(work.is_success() for work in self._works)
+
+    def exception(self) -> BaseException | None:
+        """What went wrong first."""
+        return next((error for work in self._works if (error := work.exception())), None)
+
+    def result(self) -> list[Any]:
+        """The tensors."""
+        return self._tensors
+
+    def get_future(self) -> Any:
+        """A future of the tensors."""
+
+        def value(done: Any) -> Any:
+            for each in done.value():
+                each.value()
+            return self._tensors
+
+        return torch.futures.collect_all([work.get_future() for work in self._works]).then(value)
+
+    def synchronize(self) -> None:
+        """As wait."""
+        self.wait()
+
+    def block_current_stream(self) -> None:
+        """As wait."""
         self.wait()

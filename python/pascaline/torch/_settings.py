@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from .._numbers import MOST
 from ..errors import ConfigurationError
 
+_SCHEME = "pascaline://"
 _EXAMPLE = "pascaline://10.77.0.254:16420?job=1"
 _NUMBERS = ("payload", "in_flight", "spread", "udp_ports", "dscp")
 _SECONDS = ("timeout", "join_timeout", "linger")
@@ -62,14 +63,16 @@ def current() -> Settings:
 
 def parse(url: str, jobs: str, fallback: str) -> Settings:
     """From the texts of the environment."""
-    parts = urlsplit(url)
-    if parts.scheme != "pascaline" or not parts.netloc:
+    # By hand: to urllib, there is one host at most that is an IPv6 address in brackets.
+    place, _, query = url.removeprefix(_SCHEME).partition("?")
+    place = place.removesuffix("/")
+    if not url.startswith(_SCHEME) or not place or "/" in place:
         raise ConfigurationError(f"PASCALINE_URL={url}: it is like {_EXAMPLE}")
     if fallback not in ("", "gloo"):
         raise ConfigurationError(f"PASCALINE_FALLBACK={fallback}: it is gloo, or not set")
-    settings = Settings(parts.netloc, jobs=_range(jobs), fallback=bool(fallback))
+    settings = Settings(place, jobs=_range(jobs), fallback=bool(fallback))
     named_job = False
-    for key, value in parse_qsl(parts.query, keep_blank_values=True):
+    for key, value in parse_qsl(query, keep_blank_values=True):
         try:
             if key == "job":
                 settings, named_job = replace(settings, job=_number(key, value, 1)), True

@@ -76,11 +76,14 @@ class Device:
 def fetch(tensor: Any, *, read: bool = True, copy: bool = False) -> tuple[Any, Event | None]:
     """A tensor of the host to send and receive in its place, and what to wait for before it is used.
 
-    The tensor itself, if it lies in the host's memory, unless a `copy` is wanted. read: what it holds counts.
+    The tensor itself, if it lies in the host's memory in one piece, unless a `copy` is wanted. read: what it
+    holds counts.
     """
     device = _device_of(tensor)
     if device is None:
-        return (tensor.clone() if copy else tensor), None
+        # Gloo, which may have to do it again, sees where memory begins, and no strides.
+        same = tensor.is_contiguous() and not copy
+        return (tensor if same else tensor.detach().clone(memory_format=torch.contiguous_format)), None
     return device.fetch(tensor, read=read)
 
 

@@ -21,8 +21,8 @@ from ._group import group_of
 class Buckets:
     """A hook's state: one for each model.
 
-    group: of which the mean is, if not of all ranks. feedback: what rounding leaves of a bucket is kept, four
-    bytes for each element, and added to its next gradients.
+    group: of which the mean is, if not of all ranks. feedback: what rounding leaves of a bucket is kept,
+    eight bytes for each element, and added to its next gradients.
     """
 
     def __init__(self, group: Any = None, *, feedback: bool = False) -> None:
@@ -30,13 +30,17 @@ class Buckets:
         # As the hooks learn it.
         self.count = 1
         self._keeps = feedback
-        self._kept: dict[tuple[int, int], Feedback] = {}
+        # By bucket, with the parameters that are in it.
+        self._kept: dict[int, tuple[list[int], Feedback]] = {}
 
-    def kept(self, index: int, elements: int) -> Feedback | None:
+    def kept(self, bucket: Any) -> Feedback | None:
         """What is left of this bucket: of one that DistributedDataParallel has filled anew, nothing."""
         if not self._keeps:
             return None
-        return self._kept.setdefault((index, elements), Feedback())
+        index, inside = bucket.index(), [id(parameter) for parameter in bucket.parameters()]
+        if index not in self._kept or self._kept[index][0] != inside:
+            self._kept[index] = inside, Feedback()
+        return self._kept[index][1]
 
 
 _USUAL = Buckets()
@@ -86,7 +90,7 @@ def _reduce(state: Buckets | None, bucket: Any, wire: str | None) -> Any:
     # The last one knows how many there are, in this model and from this step on.
     state.count = count if bucket.is_last() else max(state.count, count)
     buffer = bucket.buffer()
-    narrow = {"wire": wire, "feedback": state.kept(bucket.index(), buffer.numel())} if wire else {}
+    narrow = {"wire": wire, "feedback": state.kept(bucket)} if wire else {}
     work = group_of(group, buffer.device).mean_of_bucket(
         buffer, layer=state.count - bucket.index(), layers=state.count, **narrow
     )
