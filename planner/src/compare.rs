@@ -163,8 +163,11 @@ fn grid(instance: &Instance, random: &mut fastrand::Rng, started: Instant) -> Re
                 Some(_) if !adds && number > 0 => instance.tasks[task].workers.iter().filter(here).count(),
                 _ => number as usize,
             };
-            let candidates = if adds || adding.is_empty() { &plain } else { &adding };
-            let candidates = if candidates.is_empty() { &adding } else { candidates };
+            let linked = |of: &[usize]| -> Vec<usize> {
+                of.iter().copied().filter(|&spine| view.link(leaf, spine).is_some()).collect()
+            };
+            let (adding, plain) = (linked(&adding), linked(&plain));
+            let candidates = if plain.is_empty() || !adds && !adding.is_empty() { adding } else { plain };
             for _ in 0..number {
                 let spine = candidates[random.usize(..candidates.len())];
                 if let Some((link, _)) = view.link(leaf, spine) {

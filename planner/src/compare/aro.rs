@@ -69,14 +69,21 @@ pub(super) fn accelerated(view: &View<'_>, options: &Options, started: Instant) 
                 && used.as_ref().is_none_or(|used| used.contains(&(spine, view.enters(leaf, spine)))))
     });
     let found = search(&second).or_else(|| search(&first));
-    let found = found.ok_or(PlanError::Time { limit: options.time_limit, bound: f64::INFINITY })?;
+    let timed_out = Instant::now() >= deadline;
+    let found = found.ok_or_else(|| {
+        if timed_out {
+            return PlanError::Time { limit: options.time_limit, bound: f64::INFINITY };
+        }
+        let why = "the spines that it keeps do not reach every leaf";
+        PlanError::input("--solver aro-acc", why, "use another solver")
+    })?;
     let answer = Answer {
         solver: "aro-acc",
         rates: vec![step(instance, found.rate); instance.tasks.len()],
         flows: found.flows,
         bound: f64::INFINITY,
         binding: found.binding,
-        timed_out: false,
+        timed_out,
     };
     in_steps(&answer)?;
     finish(instance, answer, started).map(|plan| Plan { proof: Proof::None, ..plan })

@@ -40,6 +40,11 @@ fn a_job_comes_and_the_other_keeps_its_way() {
     // There is another spine: nobody is in anybody's way.
     assert_eq!((after.k, after.proof), (1, crate::Proof::Optimal));
 
+    let by = |solver| extend(&two, &former, 0, &Options { solver, ..Options::default() });
+    assert!(
+        by(crate::Solver::Milp).is_ok() && matches!(by(crate::Solver::Random), Err(PlanError::Input { .. }))
+    );
+
     // And goes: the other has it all to itself.
     let (alone, kept) = extend(&one, &former, 0, &Options::default()).unwrap();
     assert_eq!((routes_of(&alone, 0), alone.objective), (routes_of(&before, 0), before.objective));

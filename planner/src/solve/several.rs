@@ -40,6 +40,8 @@ pub(super) fn answer(
             best.timed_out |= timed_out;
         }
     }
+    // What is left open then may have been left for want of time: better rates, or a lower bound.
+    best.timed_out |= best.objective(instance) < bound * (1.0 - 1e-9) && Instant::now() >= deadline;
     best.bound = bound;
     if best.objective(instance) < bound * (1.0 - 1e-6) && best.binding.kind != "unknown" {
         best.binding.why.push_str("; the bound is that of workers' links and of each task alone");
