@@ -81,11 +81,8 @@ impl Accept<'_> {
         let at: SocketAddr = self.parsed(listen, "unix:/PATH, or an address and a port")?;
         if !at.ip().is_loopback() && !token {
             let remedy = "set token_file, or listen on 127.0.0.1 or \"unix:/run/pascaline/controller.sock\"";
-            return Err(self.error(
-                listen,
-                format_args!("{at} can be reached from elsewhere without a token"),
-                remedy,
-            ));
+            let message = format!("{at} can be reached from elsewhere without a token");
+            return Err(self.error(listen, message, remedy));
         }
         Ok(())
     }
@@ -101,11 +98,8 @@ impl Accept<'_> {
 
     fn parsed<T: core::str::FromStr>(&self, written: &Spanned<String>, what: &str) -> Checked<T> {
         written.get_ref().parse().map_err(|_| {
-            self.error(
-                written,
-                format_args!("{:?} is not {what}", written.get_ref()),
-                format!("write {what}"),
-            )
+            let message = format!("{:?} is not {what}", written.get_ref());
+            self.error(written, message, format!("write {what}"))
         })
     }
 
@@ -116,7 +110,7 @@ impl Accept<'_> {
                 return Err(self.error(name, format_args!("a {kind} without a name"), "give it one"));
             }
             if names.insert(name.get_ref().clone(), place).is_some() {
-                let message = format_args!("the {kind} {:?} is there twice", name.get_ref()).to_string();
+                let message = format!("the {kind} {:?} is there twice", name.get_ref());
                 return Err(self.error(name, message, "give each a name of its own"));
             }
         }
@@ -191,30 +185,22 @@ impl Accept<'_> {
     fn job(&self, network: &Network, hosts: &Names, raw: &RawJob) -> Checked<Job> {
         let written = raw.ranks.get_ref();
         if !(1..=MOST_RANKS).contains(&written.len()) {
-            let message = format_args!("{} ranks", written.len()).to_string();
+            let message = format!("{} ranks", written.len());
             return Err(self.error(&raw.ranks, message, format!("name from 1 to {MOST_RANKS} hosts")));
         }
         let mut ranks = Vec::new();
         for (rank, name) in written.iter().enumerate() {
             let host = self.find("host", hosts, name)?;
             if let Some(other) = ranks.iter().position(|&other| other == host) {
-                let message =
-                    format_args!("rank {rank} is host {:?}, as rank {other} is", name.get_ref()).to_string();
-                return Err(self.error(
-                    name,
-                    message,
-                    "name each host of a job once; a second rank on it is a host too",
-                ));
+                let message = format!("rank {rank} is host {:?}, as rank {other} is", name.get_ref());
+                let remedy = "name each host of a job once; a second rank on it is a host too";
+                return Err(self.error(name, message, remedy));
             }
             ranks.push(host);
         }
         if let Some(key) = raw.terms.keys().find(|key| DECIDED.contains(&key.as_str())) {
-            let remedy = "leave it out of terms";
-            return Err(self.error(
-                &raw.name,
-                format_args!("terms has {key}, which the tree decides"),
-                remedy,
-            ));
+            let message = format!("terms has {key}, which the tree decides");
+            return Err(self.error(&raw.name, message, "leave it out of terms"));
         }
         let (backups, trees) = (self.backups(raw)?, self.trees(raw)?);
         let shape = self.shape(network, raw)?;
@@ -242,7 +228,7 @@ impl Accept<'_> {
                 let directory = self.file.parent().unwrap_or(Path::new("."));
                 let text = std::fs::read_to_string(directory.join(plan.get_ref()));
                 let text = text.map_err(|error| {
-                    let message = format_args!("{}: {error}", plan.get_ref().display()).to_string();
+                    let message = format!("{}: {error}", plan.get_ref().display());
                     self.error(plan, message, "write it: pascaline plan FILE --json > PLAN")
                 })?;
                 let read = Plan::read(&text);
@@ -262,16 +248,13 @@ impl Accept<'_> {
             let to = self.find("appliance", &names, parent)?;
             for (at, written) in [(below, appliance), (to, parent)] {
                 if network.appliances[at].spare {
-                    let message = format_args!("appliance {:?} is spare", written.get_ref()).to_string();
-                    return Err(self.error(
-                        written,
-                        message,
-                        "a tree has none: they stand in when another fails",
-                    ));
+                    let message = format!("appliance {:?} is spare", written.get_ref());
+                    let remedy = "a tree has none: they stand in when another fails";
+                    return Err(self.error(written, message, remedy));
                 }
             }
             if above.insert(below, to).is_some() {
-                let message = format_args!("appliance {:?} has two parents", appliance.get_ref()).to_string();
+                let message = format!("appliance {:?} has two parents", appliance.get_ref());
                 return Err(self.error(parent, message, "name one parent for each appliance"));
             }
             let mut at = to;

@@ -14,7 +14,7 @@ impl Accept<'_> {
         let Some(written) = &raw.trees else { return Ok(1) };
         let (trees, id) = (*written.get_ref(), *raw.id.get_ref());
         if !(1..=MOST).contains(&trees) {
-            let message = format_args!("{trees} trees").to_string();
+            let message = format!("{trees} trees");
             return Err(self.error(written, message, format!("write from 1 to {MOST}, or leave trees out")));
         }
         if trees > 1
