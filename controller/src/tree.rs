@@ -89,6 +89,11 @@ impl Tree {
         node.ranks.len() + self.children(&node.appliance).count()
     }
 
+    /// How many ranks the job has.
+    pub fn workers(&self) -> usize {
+        self.nodes.iter().map(|node| node.ranks.len()).sum()
+    }
+
     /// An appliance's rank at the one above it.
     pub fn rank_above(&self, node: &Node) -> Option<usize> {
         let parent = self.node(node.parent.as_deref()?)?;

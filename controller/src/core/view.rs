@@ -149,7 +149,7 @@ impl Core {
             return refuse(format!("no job {job}"), "GET /api/v1/status lists the jobs", false);
         };
         let Some((node, local_rank)) = tree.place(rank) else {
-            let remedy = format!("it has {}, from 0 on", known.ranks.len());
+            let remedy = format!("it has {}, from 0 on", tree.workers());
             return refuse(format!("job {job} has no rank {rank}"), &remedy, false);
         };
         let ways: Result<Vec<Way>, String> = known.numbers().map(|number| self.way(number, rank)).collect();
@@ -160,7 +160,7 @@ impl Core {
         Ok(Placement {
             job,
             rank,
-            workers: known.ranks.len(),
+            workers: tree.workers(),
             way: ways.next().unwrap_or_default(),
             local_rank,
             local_ranks: tree.fan_in(node),
