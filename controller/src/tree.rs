@@ -132,12 +132,9 @@ impl Tree {
 
     /// Whether every appliance can be told how to reach the one above it.
     pub(crate) fn check_links(&self, network: &Network) -> Result<(), Refusal> {
-        let find = |name: &str| network.appliance(name).map(|at| &network.appliances[at]);
         for node in &self.nodes {
-            let (Some(below), Some(above)) = (find(&node.appliance), node.parent.as_deref().and_then(find))
-            else {
-                continue;
-            };
+            let above = node.parent.as_deref().and_then(|parent| network.named(parent));
+            let (Some(below), Some(above)) = (network.named(&node.appliance), above) else { continue };
             if !below.reaches(above) {
                 let message =
                     format!("nothing says how appliance {:?} reaches {:?} above it", below.name, above.name);
@@ -167,12 +164,8 @@ impl Tree {
         let mut above = BTreeMap::new();
         for &(below, to) in edges {
             if let Some(other) = above.insert(below, to) {
-                let message = format!(
-                    "appliance {:?} has two parents, {:?} and {:?}",
-                    name(below),
-                    name(other),
-                    name(to)
-                );
+                let [below, one, other] = [below, other, to].map(name);
+                let message = format!("appliance {below:?} has two parents, {one:?} and {other:?}");
                 return Err(Refusal::new(message, "name one parent for each appliance"));
             }
         }

@@ -13,10 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 use toml::Spanned;
 
-use super::{
-    Config, ConfigError, Job, Raw, RawAppliance, RawController, RawEdge, RawHost, RawJob, RawSwitch, Shape,
-    place,
-};
+use super::{Config, ConfigError, Job, Raw, RawController, RawEdge, RawJob, RawSwitch, Shape, place};
 use crate::network::{Host, Network, Switch};
 use crate::plan::Plan;
 use crate::tree::{Refusal, Written};
@@ -34,18 +31,15 @@ pub(super) struct Accept<'a> {
 }
 
 impl Accept<'_> {
-    fn error<T>(
-        &self,
-        at: &Spanned<T>,
-        message: impl fmt::Display,
-        remedy: impl Into<String>,
-    ) -> ConfigError {
+    fn error<T>(&self, at: &Spanned<T>, what: impl fmt::Display, remedy: impl Into<String>) -> ConfigError {
         let place = place(self.text, at.span().start);
-        ConfigError::new(self.file, Some(place), message.to_string(), &remedy.into())
+        ConfigError::new(self.file, Some(place), what.to_string(), &remedy.into())
     }
 
     pub(super) fn config(&self, raw: Raw) -> Checked<Config> {
         let store = self.store(&raw.controller, raw.etcd.as_ref())?;
+        let network = self.network(&raw)?;
+        let jobs = self.jobs(&network, &raw.jobs)?;
         let controller = raw.controller.into_inner();
         let RawController { name, listen, token_file, page, store: _, interval, down_after } = controller;
         let interval = self.time(interval.as_ref(), Duration::from_secs(1))?;
@@ -57,8 +51,6 @@ impl Accept<'_> {
         let page =
             page.as_ref().map(|page| self.parsed::<SocketAddr>(page, "an address and a port")).transpose()?;
         self.listen(&listen, token_file.is_some())?;
-        let network = self.network(&raw.switches, &raw.appliances, &raw.hosts)?;
-        let jobs = self.jobs(&network, &raw.jobs)?;
         Ok(Config {
             file: self.file.to_owned(),
             name,
@@ -129,12 +121,8 @@ impl Accept<'_> {
         })
     }
 
-    fn network(
-        &self,
-        switches: &[RawSwitch],
-        appliances: &[RawAppliance],
-        hosts: &[RawHost],
-    ) -> Checked<Network> {
+    fn network(&self, raw: &Raw) -> Checked<Network> {
+        let Raw { switches, appliances, hosts, .. } = raw;
         let names = self.names("switch", switches.iter().map(|switch| &switch.name))?;
         self.names("appliance", appliances.iter().map(|appliance| &appliance.name))?;
         self.names("host", hosts.iter().map(|host| &host.name))?;

@@ -196,8 +196,7 @@ impl Core {
     /// The one above a part, as an appliance that has it is told; with those that stand by for that one.
     fn parent(&self, tree: &Tree, node: &Node, appliance: &str) -> Option<Value> {
         let above = tree.node(node.parent.as_deref()?)?;
-        let find = |name: &str| self.network.appliance(name).map(|at| &self.network.appliances[at]);
-        let (own, up) = (find(appliance)?, find(&above.appliance)?);
+        let (own, up) = (self.network.named(appliance)?, self.network.named(&above.appliance)?);
         let way = |to: &Appliance| own.router.as_ref().or(to.mac.as_ref()).cloned();
         let mut parent = Map::new();
         parent.insert("address".to_owned(), json!(up.address.to_string()));
@@ -209,7 +208,7 @@ impl Core {
             parent.insert("port".to_owned(), json!(port));
         }
         let backup = |name: &String| {
-            let backup = find(name)?;
+            let backup = self.network.named(name)?;
             Some(json!({ "address": backup.address.to_string(), "mac": way(backup)? }))
         };
         let backups: Vec<Value> = above.backups.iter().filter_map(backup).collect();

@@ -185,7 +185,7 @@ impl Core {
     }
 
     fn address(&self, appliance: &str) -> Option<String> {
-        self.network.appliance(appliance).map(|at| self.network.appliances[at].address.to_string())
+        self.network.named(appliance).map(|it| it.address.to_string())
     }
 
     /// How everything is.

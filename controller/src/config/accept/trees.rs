@@ -64,17 +64,15 @@ impl Accept<'_> {
         if found.len() == trees.len() {
             return Ok(());
         }
-        roots.truncate(found.len());
+        let found = found.len();
         let message = format!(
-            "{} trees, and appliances for {}: with {} as roots",
+            "{} trees, and appliances for {found}: with {} as roots",
             job.trees,
-            found.len(),
-            roots.join(", ")
+            roots[..found].join(", ")
         );
         let remedy = format!(
             "add an appliance that no tree of the job has below its root, at another spine for instance, or \
-             write trees = {}",
-            found.len()
+             write trees = {found}"
         );
         Err(self.error(written, message, remedy))
     }
