@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Core, Health, Note};
+use super::{Core, HELD_UP, Health, Note};
 use crate::tree::Tree;
 
 impl Core {
     /// Finds appliances that have been silent for too long, and somebody for their parts.
     pub(super) fn watch(&mut self, now: Duration) {
+        self.wakes(now);
         let leads = self.leads(now);
         for at in 0..self.seen.len() {
             let seen = &mut self.seen[at];
@@ -34,6 +35,15 @@ impl Core {
             }
         }
         self.back_up(now);
+    }
+
+    /// Who was held up has heard nobody meanwhile: that is no silence of the appliances.
+    pub(super) fn wakes(&mut self, now: Duration) {
+        let gap = now.saturating_sub(self.awake);
+        self.awake = self.awake.max(now);
+        for seen in self.seen.iter_mut().filter(|_| gap > HELD_UP) {
+            seen.heard = now.min(seen.heard + gap);
+        }
     }
 
     /// Every job's part of an appliance goes to another one, or the tree is planned anew without it.

@@ -96,6 +96,8 @@ impl Core {
 
     /// Hears how it stands. Whether it has to read what is remembered, and [`Core::lead`], to lead on.
     pub fn stand(&mut self, standing: Standing, now: Duration) -> bool {
+        // All others may be waiting for appliances that are silent.
+        self.wakes(now);
         let same = standing.term == self.leadership.standing.term;
         let until = standing.leads_until.filter(|&until| now < until);
         self.leadership.standing = standing;

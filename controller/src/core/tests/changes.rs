@@ -103,3 +103,31 @@ fn one_that_follows_with_a_newer_file_answers_what_is_in_force() {
         world.check();
     }
 }
+
+#[test]
+fn one_that_was_held_up_does_not_take_that_for_the_silence_of_appliances() {
+    let mut world = World::new();
+    world.run(Duration::from_secs(2));
+    let trees = world.core.trees.clone();
+    world.writes = 0;
+    for held_up in [Duration::from_millis(2900), Duration::from_secs(60)] {
+        world.now += held_up;
+        world.run(Duration::from_secs(2));
+        assert_eq!((world.writes, &world.core.trees), (0, &trees), "{:?}", world.stored.moves);
+        assert!(world.core.seen.iter().all(|seen| seen.health == Health::Up));
+    }
+    // Waiting for answers, however long, is being awake: who keeps the store looks in.
+    let alone = Standing { leads_until: Some(Duration::MAX), ..Standing::default() };
+    let asks: Vec<Ask> = (0..world.up.len())
+        .filter_map(|at| match world.core.next(at, world.now) {
+            Next::Ask(ask) => Some(ask),
+            Next::Wait(_) => None,
+        })
+        .collect();
+    for _ in 0..40 {
+        world.now += STEP;
+        assert!(!world.core.stand(alone.clone(), world.now));
+    }
+    world.core.answered(&asks[0], Err("no answer".to_owned()), world.now);
+    assert!(world.core.seen.iter().all(|seen| seen.health == Health::Down));
+}
