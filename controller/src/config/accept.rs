@@ -37,7 +37,7 @@ impl Accept<'_> {
     }
 
     pub(super) fn config(&self, raw: Raw) -> Checked<Config> {
-        let store = self.store(&raw.controller, raw.etcd.as_ref())?;
+        let store = self.store(&raw)?;
         let network = self.network(&raw)?;
         let jobs = self.jobs(&network, &raw.jobs)?;
         let controller = raw.controller.into_inner();
