@@ -32,6 +32,8 @@ const TOGETHER: usize = 100;
 struct Term {
     key: Vec<u8>,
     revision: i64,
+    /// Why the last attempt to write in it has failed.
+    unwritten: Option<String>,
 }
 
 /// What the session with etcd and the store share.
@@ -42,8 +44,6 @@ struct State {
     until: Duration,
     leader: Option<String>,
     problem: Option<String>,
-    /// Why the last attempt to write has failed.
-    unwritten: Option<String>,
     /// None until they have been read.
     records: Option<Records>,
     news: bool,
@@ -154,7 +154,7 @@ impl Store for Etcd {
             leads_until: term.map(|_| state.until),
             term: term.map_or(0, |term| term.revision),
             leader: state.leader.clone(),
-            problem: state.problem.clone().or_else(|| state.unwritten.clone()),
+            problem: state.problem.clone().or_else(|| state.term.as_ref()?.unwritten.clone()),
         }
     }
 
@@ -178,7 +178,9 @@ impl Store for Etcd {
         let (Some(won), Some(puts)) = (won, puts) else { return Ok(false) };
         for some in puts.chunks(TOGETHER) {
             let done = self.commit(&won, some);
-            self.common.state().unwritten = done.as_ref().err().map(|why| format!("etcd: {why}"));
+            if let Some(now) = self.common.state().term.as_mut().filter(|now| now.revision == term) {
+                now.unwritten = done.as_ref().err().map(|why| format!("etcd: {why}"));
+            }
             if !matches!(done, Ok(true)) {
                 return Ok(false);
             }

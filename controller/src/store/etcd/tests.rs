@@ -113,6 +113,25 @@ fn hold_up(store: &Etcd) -> mpsc::Sender<()> {
     hold
 }
 
+/// Whoever follows writes nothing: what has ailed it while it led says nothing of now.
+#[test]
+fn what_was_not_written_in_a_term_is_no_problem_after_it() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoints = vec![format!("http://{}", silent.local_addr().unwrap())];
+    let at = EtcdAt { endpoints, member: "a".into(), lease: 4 * LEASE, ca: None, identity: None };
+    let mut store = Etcd::open(&at, "one", Clock::since(Instant::now())).unwrap();
+    let term = |revision| Some(Term { key: b"leader".to_vec(), revision, unwritten: None });
+    let note = [Note::Tree(1, "w0".into(), tree())];
+    store.common.state().records = Some(Records::default());
+    for next in [None, term(8)] {
+        store.common.state().term = term(7);
+        assert!(!store.write(&note, 7).unwrap());
+        assert_eq!(store.standing().problem.as_deref(), Some("etcd: etcd does not answer"));
+        store.common.state().term = next;
+        assert_eq!(store.standing().problem, None);
+    }
+}
+
 /// One test: three members take a second to find each other.
 #[test]
 fn etcd_remembers_elects_and_takes_nothing_from_who_leads_no_more() {
