@@ -190,6 +190,10 @@ impl Accept<'_> {
             let message = format!("terms has {key}, which the tree decides");
             return Err(self.error(&raw.name, message, "leave it out of terms"));
         }
+        if let Some((key, _)) = raw.terms.iter().find(|(_, value)| !is_finite(value)) {
+            let message = format!("terms has {key}, with a number that is not finite");
+            return Err(self.error(&raw.name, message, "write a finite number, or leave it out"));
+        }
         let (backups, trees) = (self.backups(raw)?, self.trees(raw)?);
         let shape = self.shape(network, raw)?;
         let (id, name) = (*raw.id.get_ref(), raw.name.get_ref().clone());
@@ -256,6 +260,15 @@ impl Accept<'_> {
             }
         }
         Ok(Written(above.into_iter().collect()))
+    }
+}
+
+/// Whether all numbers are: JSON has no other ones, and null in their place.
+fn is_finite(value: &Value) -> bool {
+    match value {
+        Value::Array(all) => all.iter().all(is_finite),
+        Value::Object(keys) => keys.values().all(is_finite),
+        other => !other.is_null(),
     }
 }
 

@@ -57,6 +57,9 @@ fn mistakes_are_told_with_their_place() {
     );
     mistake("order = \"rank\"", "server = true", "backups, and terms with server = true");
     mistake("order = \"rank\"", "fan_in = 3", "terms has fan_in, which the tree decides");
+    for never in ["learning_rate = nan", "after = [1.0, inf]", "queue = { threshold = -inf }"] {
+        mistake("order = \"rank\"", never, "with a number that is not finite");
+    }
     let (mac, router) = ("mac = \"02:00:00:00:82:fe\"", "router = \"02:50:00:00:00:01\"");
     let error = parsed(&EXAMPLE.replacen(mac, "", 1).replacen(router, "", 1)).unwrap_err();
     assert!(error.contains("nothing says how appliance \"leaf1-a\" reaches \"spine0-a\""), "{error}");
