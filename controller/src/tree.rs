@@ -141,6 +141,12 @@ impl Tree {
                 let remedy = "give the lower one `router`, or the upper one `mac`, if they share a segment";
                 return Err(Refusal::new(message, remedy));
             }
+            if below.address.is_ipv4() != above.address.is_ipv4() {
+                let (one, other) = (&below.name, &above.name);
+                let message =
+                    format!("one of appliance {one:?} and {other:?} above it is at an IPv6 address");
+                return Err(Refusal::new(message, "give both an IPv4 address, or both an IPv6 one"));
+            }
             if network.distances(below.at)[above.at] == usize::MAX {
                 let message =
                     format!("no links lead from appliance {:?} to {:?} above it", below.name, above.name);

@@ -152,19 +152,19 @@ impl Accept<'_> {
     }
 
     fn jobs(&self, network: &Network, written: &[RawJob]) -> Checked<Vec<Job>> {
-        self.names("job", written.iter().map(|job| &job.name))?;
+        let names = self.names("job", written.iter().map(|job| &job.name))?;
         let hosts: Names = network.hosts.iter().map(|host| host.name.clone()).zip(0..).collect();
         let mut ids = BTreeSet::new();
         let mut jobs = Vec::new();
         for raw in written {
             let job = self.job(network, &hosts, raw)?;
             self.numbers(raw, &job, &mut ids)?;
-            // Whether there is a tree at all does not depend on which appliances are up.
-            let may = |at: usize| !network.appliances[at].spare;
-            let refuse = |Refusal { message, remedy }| self.error(&raw.name, message, remedy);
-            let tree = job.tree(network, &may).map_err(refuse)?;
-            tree.check_links(network).map_err(refuse)?;
-            self.roots(network, raw, &job, &may)?;
+            let mut further = job.numbers().skip(1).map(|number| job.tree_name(number));
+            if let Some(name) = further.find(|name| names.contains_key(name)) {
+                let message = format!("a tree of job {} is called {name:?}, and so is a job", job.id);
+                return Err(self.error(&raw.name, message, "give one of these jobs another name"));
+            }
+            self.roots(network, raw, &job)?;
             jobs.push(job);
         }
         Ok(jobs)

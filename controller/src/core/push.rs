@@ -169,12 +169,7 @@ impl Core {
             }
         }
         body.insert("id".to_owned(), json!(number));
-        // Each tree is a job of its own, and no two have one name.
-        let name = match number - job.id {
-            0 => job.name.clone(),
-            further => format!("{} tree {}", job.name, further + 1),
-        };
-        body.insert("name".to_owned(), json!(name));
+        body.insert("name".to_owned(), json!(job.tree_name(number)));
         body.insert("fan_in".to_owned(), json!(tree.fan_in(node)));
         // Whoever does not come to a backup may be alive where the part was before.
         if !foreign && (appliance != node.appliance || node.gathering) {

@@ -46,17 +46,14 @@ impl Accept<'_> {
         Err(self.error(&raw.id, message, remedy))
     }
 
-    /// Whether each tree of a job has a root of its own.
-    pub(super) fn roots(
-        &self,
-        network: &Network,
-        raw: &RawJob,
-        job: &Job,
-        may: &dyn Fn(usize) -> bool,
-    ) -> Checked<()> {
-        let Some(written) = &raw.trees else { return Ok(()) };
+    /// Whether a job has its trees, and each a root of its own.
+    pub(super) fn roots(&self, network: &Network, raw: &RawJob, job: &Job) -> Checked<()> {
+        // Whether there is a tree at all does not depend on which appliances are up.
+        let may = |at: usize| !network.appliances[at].spare;
         let refuse = |Refusal { message, remedy }| self.error(&raw.name, message, remedy);
-        let trees = job.all_trees(network, may).map_err(refuse)?;
+        let trees = job.all_trees(network, &may).map_err(refuse)?;
+        trees.iter().try_for_each(|tree| tree.check_links(network)).map_err(refuse)?;
+        let Some(written) = &raw.trees else { return Ok(()) };
         let mut roots: Vec<&str> =
             trees.iter().filter_map(|tree| tree.root()).map(|root| &*root.appliance).collect();
         roots.dedup();
