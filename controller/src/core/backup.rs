@@ -28,7 +28,8 @@ impl Core {
                     // All others are down: the first is the one that has been for longest.
                     node.backups.remove(0);
                 }
-                self.changed(job, now, text);
+                self.moved(now, text);
+                self.changed(job, now);
             }
         }
     }

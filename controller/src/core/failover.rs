@@ -58,15 +58,15 @@ impl Core {
             }
             if let Some(by) = self.standing_by(&name, job).or_else(|| self.stand_in(failed, job)) {
                 let by = self.network.appliances[by].name.clone();
-                let text = format!("job {job}: {by} takes the part of {name}, every rank as it was");
                 self.take_part(job, &name, &by);
-                self.changed(job, now, text);
+                self.moved(now, format!("job {job}: {by} takes the part of {name}, every rank as it was"));
+                self.changed(job, now);
             } else if let Some(trees) = self.without(job) {
                 let over = trees.values().map(|tree| tree.nodes.len()).max().unwrap_or(0);
                 self.moved(now, format!("job {job}: planned anew without {name}, over {over} appliances"));
                 for (number, tree) in trees {
                     self.trees.insert(number, tree);
-                    self.looks_at_all(number, now);
+                    self.changed(number, now);
                 }
             } else if self.waiting.insert((job, name.clone())) {
                 self.moved(now, format!("job {job}: nobody can take the part of {name}: it waits for it"));
@@ -101,12 +101,7 @@ impl Core {
     }
 
     /// A job has another tree, or the same one with other backups: everybody is looked at, and told.
-    pub(super) fn changed(&mut self, job: u16, now: Duration, text: String) {
-        self.moved(now, text);
-        self.looks_at_all(job, now);
-    }
-
-    fn looks_at_all(&mut self, job: u16, now: Duration) {
+    pub(super) fn changed(&mut self, job: u16, now: Duration) {
         self.unsettled = true;
         self.waiting.retain(|(waiting, _)| *waiting != job);
         for at in 0..self.seen.len() {

@@ -172,11 +172,9 @@ impl Core {
     fn way(&self, number: u16, rank: u16) -> Result<Way, String> {
         let place = self.trees.get(&number).and_then(|tree| tree.place(rank));
         let (node, _) = place.ok_or_else(|| format!("rank {rank} has no place in job {number} yet"))?;
-        let at = self.network.appliance(&node.appliance);
         let has = |&at: &usize| self.seen[at].in_force.contains_key(&number);
-        let at = at
-            .filter(has)
-            .ok_or_else(|| format!("appliance {} does not have job {number} yet", node.appliance))?;
+        let at = self.network.appliance(&node.appliance).filter(has);
+        let at = at.ok_or_else(|| format!("appliance {} does not have job {number} yet", node.appliance))?;
         Ok(Way {
             appliance: node.appliance.clone(),
             address: self.network.appliances[at].address.to_string(),

@@ -24,9 +24,6 @@ use super::{Clock, Store, StoreError};
 use crate::config::EtcdAt;
 use crate::core::{Note, Standing, Stored};
 
-/// Operations of one transaction: etcd refuses more than 128 unless it is told otherwise.
-const TOGETHER: usize = 100;
-
 /// A key that was won, and etcd's revision then: no other term has both.
 #[derive(Debug, Clone)]
 struct Term {
@@ -176,7 +173,7 @@ impl Store for Etcd {
             (won, puts)
         };
         let (Some(won), Some(puts)) = (won, puts) else { return Ok(false) };
-        for some in puts.chunks(TOGETHER) {
+        for some in records::together(&puts) {
             let done = self.commit(&won, some);
             if let Some(now) = self.common.state().term.as_mut().filter(|now| now.revision == term) {
                 now.unwritten = done.as_ref().err().map(|why| format!("etcd: {why}"));

@@ -113,6 +113,18 @@ fn hold_up(store: &Etcd) -> mpsc::Sender<()> {
     hold
 }
 
+#[test]
+fn what_is_too_much_for_one_transaction_goes_into_several() {
+    let put = |at: usize, long| (format!("trees/{at}"), Some("x".repeat(long)));
+    let lengths = |puts: &[records::Put]| records::together(puts).map(<[_]>::len).collect::<Vec<_>>();
+    assert!(lengths(&[]).is_empty());
+    assert_eq!(lengths(&(0..250).map(|at| put(at, 9)).collect::<Vec<_>>()), [100, 100, 50]);
+    let large = [600_000, 300_000, 300_000, 700_000, 3_000_000, 5].into_iter().enumerate();
+    let large: Vec<_> = large.map(|(at, long)| put(at, long)).collect();
+    assert_eq!(lengths(&large), [2, 2, 1, 1]);
+    assert_eq!(records::together(&large).flatten().count(), large.len());
+}
+
 /// Whoever follows writes nothing: what has ailed it while it led says nothing of now.
 #[test]
 fn what_was_not_written_in_a_term_is_no_problem_after_it() {
