@@ -150,6 +150,10 @@ impl Core {
             // All trees or none: a worker has the same rank in each.
             let kept: Option<Vec<Tree>> = job.numbers().map(known).collect();
             let is_new = kept.is_none() && leads;
+            if kept.is_none() && !leads {
+                // What appliances were told is not of the tree that is planned here.
+                self.pushed.retain(|(_, number), _| job.numbers().all(|own| own != *number));
+            }
             for (number, mut tree) in job.numbers().zip(kept.unwrap_or(planned)) {
                 for node in tree.nodes.iter_mut().filter(|_| leads) {
                     // The file may have changed.

@@ -62,11 +62,8 @@ impl Accept<'_> {
             return Ok(());
         }
         let found = found.len();
-        let message = format!(
-            "{} trees, and appliances for {found}: with {} as roots",
-            job.trees,
-            roots[..found].join(", ")
-        );
+        let (trees, roots) = (job.trees, roots[..found].join(", "));
+        let message = format!("{trees} trees, and appliances for {found}: with {roots} as roots");
         let remedy = format!(
             "add an appliance that no tree of the job has below its root, at another spine for instance, or \
              write trees = {found}"

@@ -105,6 +105,24 @@ fn one_that_follows_with_a_newer_file_answers_what_is_in_force() {
 }
 
 #[test]
+fn one_that_follows_answers_nothing_where_it_does_not_know_an_appliance() {
+    let mut world = World::new();
+    world.run(Duration::from_secs(2));
+    for up in [false, true] {
+        world.set("leaf0-a", up);
+        world.run(Duration::from_secs(6));
+    }
+    assert_eq!(world.core.placement(1, 0).unwrap().way.appliance, "spare");
+    let (before, rest) = EXAMPLE.split_once("[[appliances]]\nname = \"spare\"").unwrap();
+    let text = before.to_owned() + &rest[rest.find("[[hosts]]").unwrap()..];
+    world.core = Core::following(&World::of(&text).config, Some("b"), world.now);
+    world.core.learn(world.stored.clone(), world.now);
+    world.jobs.pop();
+    world.run(Duration::from_secs(3));
+    assert!(world.core.placement(1, 0).is_err_and(|refused| refused.2));
+}
+
+#[test]
 fn one_that_was_held_up_does_not_take_that_for_the_silence_of_appliances() {
     let mut world = World::new();
     world.run(Duration::from_secs(2));
