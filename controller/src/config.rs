@@ -147,6 +147,14 @@ impl Job {
         (0..self.trees).map(move |tree| first.saturating_add(tree))
     }
 
+    /// The name of one of these, which is a job of its own for appliances: no two have one name.
+    pub(crate) fn tree_name(&self, number: u16) -> String {
+        match number - self.id {
+            0 => self.name.clone(),
+            further => format!("{} tree {}", self.name, further + 1),
+        }
+    }
+
     /// Its trees over appliances that `may` have a part, one for each of its [numbers](Self::numbers).
     ///
     /// # Errors

@@ -28,6 +28,8 @@ pub use self::view::{NodeView, Placement, View, Way};
 pub(crate) const MOVES: usize = 200;
 /// Until it is worth asking whether the store has confirmed a tree.
 const SOON: Duration = Duration::from_millis(10);
+/// Somebody comes here several times as often, unless the whole program is held up.
+const HELD_UP: Duration = Duration::from_millis(250);
 
 /// A request to an appliance's admin API.
 #[derive(Debug, Clone, PartialEq)]
@@ -151,6 +153,8 @@ pub struct Core {
     moves: VecDeque<Move>,
     notes: Vec<Note>,
     leadership: Leadership,
+    /// When somebody was here last.
+    awake: Duration,
     /// Whether an appliance's health or a tree has changed since parts and backups were last looked for.
     unsettled: bool,
 }
@@ -189,6 +193,7 @@ impl Core {
             moves: VecDeque::new(),
             notes: Vec::new(),
             leadership: Leadership::of(member),
+            awake: now,
             unsettled: true,
         }
     }

@@ -1,6 +1,6 @@
 //! Takes to the core what its store says of who leads, and to the store what the core wants remembered.
 
-use crate::core::Note;
+use crate::core::{Note, Standing};
 use crate::routes::Shared;
 use crate::store::{Store, StoreError};
 
@@ -66,6 +66,11 @@ impl Keeper {
         }
         shared.core().remembered();
         Ok(core::mem::take(&mut self.pending))
+    }
+
+    /// Gives the lead up: the core tells nobody anything any more, and the store says so to the others.
+    pub fn hand_over(self, shared: &Shared) {
+        shared.core().stand(Standing::default(), shared.now());
     }
 }
 

@@ -73,6 +73,11 @@ impl Network {
         self.appliances.iter().position(|appliance| appliance.name == name)
     }
 
+    /// An appliance by its name.
+    pub fn named(&self, name: &str) -> Option<&Appliance> {
+        self.appliances.iter().find(|appliance| appliance.name == name)
+    }
+
     /// Links from a switch to each other one; `usize::MAX` where there is no way.
     pub fn distances(&self, from: usize) -> Vec<usize> {
         let mut far = vec![usize::MAX; self.switches.len()];

@@ -1,5 +1,6 @@
 //! The network as a picture: switches, appliances, hosts, trees, loads, moves.
 
+// Writing to a string cannot fail: what it returns is left alone below.
 use core::fmt::Write as _;
 use std::time::Duration;
 
@@ -105,7 +106,7 @@ pub(crate) fn svg(core: &Core, now: Duration) -> String {
     let mut y = layout.bottom + 40.0;
     let mut line = |out: &mut String, text: &str, colour: &str| {
         let text = escaped(text);
-        put(out, format_args!("<text x=\"12\" y=\"{y:.0}\" style=\"fill:{colour}\">{text}</text>\n"));
+        let _ = writeln!(out, "<text x=\"12\" y=\"{y:.0}\" style=\"fill:{colour}\">{text}</text>");
         y += LINE;
     };
     for (text, colour) in standing {
@@ -185,11 +186,9 @@ fn trees(out: &mut String, core: &Core, view: &View, layout: &Layout) {
 
 fn cables(out: &mut String, network: &Network, layout: &Layout) {
     let mut cable = |(x1, y1): (f64, f64), (x2, y2): (f64, f64)| {
-        put(
+        let _ = writeln!(
             out,
-            format_args!(
-                "<line class=\"cable\" x1=\"{x1:.0}\" y1=\"{y1:.0}\" x2=\"{x2:.0}\" y2=\"{y2:.0}\"/>\n"
-            ),
+            "<line class=\"cable\" x1=\"{x1:.0}\" y1=\"{y1:.0}\" x2=\"{x2:.0}\" y2=\"{y2:.0}\"/>"
         );
     };
     for (at, switch) in network.switches.iter().enumerate() {
@@ -218,35 +217,25 @@ fn curve(out: &mut String, (x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &
         Line::Untold => " stroke-dasharray=\"5 4\"",
         Line::Ready => " stroke-dasharray=\"1 5\"",
     };
-    put(
+    let _ = writeln!(
         out,
-        format_args!(
-            "<path class=\"tree\" stroke=\"{colour}\"{dash} d=\"M{x1:.0} {y1:.0}C{x1:.0} {middle:.0} \
-             {x2:.0} {middle:.0} \
-         {x2:.0} {y2:.0}\"/>\n"
-        ),
+        "<path class=\"tree\" stroke=\"{colour}\"{dash} d=\"M{x1:.0} {y1:.0}C{x1:.0} {middle:.0} \
+         {x2:.0} {middle:.0} {x2:.0} {y2:.0}\"/>"
     );
 }
 
 fn boxed(out: &mut String, (x, y): (f64, f64), (width, height): (f64, f64), class: &str, lines: &[&str]) {
     let (left, top) = (x - width / 2.0, y - height / 2.0);
-    put(
+    let _ = writeln!(
         out,
-        format_args!(
-            "<rect class=\"{class}\" x=\"{left:.0}\" y=\"{top:.0}\" width=\"{width}\" height=\"{height}\" \
-             rx=\"4\"/>\n"
-        ),
+        "<rect class=\"{class}\" x=\"{left:.0}\" y=\"{top:.0}\" width=\"{width}\" height=\"{height}\" \
+         rx=\"4\"/>"
     );
     for (place, text) in lines.iter().enumerate() {
         let y = y + 4.0 + LINE * (place as f64 - (lines.len() - 1) as f64 / 2.0);
         let (text, dim) = (escaped(text), if place > 0 { " class=\"dim\"" } else { "" });
-        put(out, format_args!("<text{dim} x=\"{x:.0}\" y=\"{y:.0}\" text-anchor=\"middle\">{text}</text>\n"));
+        let _ = writeln!(out, "<text{dim} x=\"{x:.0}\" y=\"{y:.0}\" text-anchor=\"middle\">{text}</text>");
     }
-}
-
-fn put(out: &mut String, what: core::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _ = out.write_fmt(what);
 }
 
 fn escaped(text: &str) -> String {

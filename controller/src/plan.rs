@@ -72,10 +72,8 @@ impl Planner for Plan {
         let ways = self.ways(network, job)?;
         if let Some(&down) = ways.iter().flatten().find(|&&at| !may(at)) {
             let message = format!("appliance {:?} of the plan is not there", network.appliances[down].name);
-            return Err(Refusal::new(
-                message,
-                "start it, add one with spare = true, or plan anew without it",
-            ));
+            let remedy = "start it, add one with spare = true, or plan anew without it";
+            return Err(Refusal::new(message, remedy));
         }
         let edges: BTreeSet<(usize, usize)> =
             ways.iter().flat_map(|way| way.windows(2).map(|pair| (pair[0], pair[1]))).collect();

@@ -89,6 +89,11 @@ impl Tree {
         node.ranks.len() + self.children(&node.appliance).count()
     }
 
+    /// How many ranks the job has.
+    pub fn workers(&self) -> usize {
+        self.nodes.iter().map(|node| node.ranks.len()).sum()
+    }
+
     /// An appliance's rank at the one above it.
     pub fn rank_above(&self, node: &Node) -> Option<usize> {
         let parent = self.node(node.parent.as_deref()?)?;
@@ -127,17 +132,20 @@ impl Tree {
 
     /// Whether every appliance can be told how to reach the one above it.
     pub(crate) fn check_links(&self, network: &Network) -> Result<(), Refusal> {
-        let find = |name: &str| network.appliance(name).map(|at| &network.appliances[at]);
         for node in &self.nodes {
-            let (Some(below), Some(above)) = (find(&node.appliance), node.parent.as_deref().and_then(find))
-            else {
-                continue;
-            };
+            let above = node.parent.as_deref().and_then(|parent| network.named(parent));
+            let (Some(below), Some(above)) = (network.named(&node.appliance), above) else { continue };
             if !below.reaches(above) {
                 let message =
                     format!("nothing says how appliance {:?} reaches {:?} above it", below.name, above.name);
                 let remedy = "give the lower one `router`, or the upper one `mac`, if they share a segment";
                 return Err(Refusal::new(message, remedy));
+            }
+            if below.address.is_ipv4() != above.address.is_ipv4() {
+                let (one, other) = (&below.name, &above.name);
+                let message =
+                    format!("one of appliance {one:?} and {other:?} above it is at an IPv6 address");
+                return Err(Refusal::new(message, "give both an IPv4 address, or both an IPv6 one"));
             }
             if network.distances(below.at)[above.at] == usize::MAX {
                 let message =
@@ -162,12 +170,8 @@ impl Tree {
         let mut above = BTreeMap::new();
         for &(below, to) in edges {
             if let Some(other) = above.insert(below, to) {
-                let message = format!(
-                    "appliance {:?} has two parents, {:?} and {:?}",
-                    name(below),
-                    name(other),
-                    name(to)
-                );
+                let [below, one, other] = [below, other, to].map(name);
+                let message = format!("appliance {below:?} has two parents, {one:?} and {other:?}");
                 return Err(Refusal::new(message, "name one parent for each appliance"));
             }
         }

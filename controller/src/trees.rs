@@ -35,7 +35,7 @@ fn next(network: &Network, job: &Job, trees: &[Tree], may: &dyn Fn(usize) -> boo
     roots.sort_by_key(cost);
     let mut tree = roots.into_iter().find_map(|by| exchanged(network, first, old, by))?;
     for node in first.nodes.iter().filter(|node| node.parent.is_some()) {
-        let switch = network.appliances[network.appliance(&node.appliance)?].at;
+        let switch = network.named(&node.appliance)?.at;
         let unused = |name: &str| trees.iter().chain([&tree]).all(|tree| tree.node(name).is_none());
         let here = |at: &usize| {
             let other = &network.appliances[*at];
@@ -56,22 +56,20 @@ fn cost(network: &Network, job: &Job, trees: &[Tree], by: usize) -> Option<(usiz
     if first.node(&appliance.name).is_some() || trees.iter().any(is_root) {
         return None;
     }
-    let below = first.children(&root.appliance).filter_map(|node| network.appliance(&node.appliance));
-    let below = below.map(|at| network.appliances[at].at);
+    let below = first.children(&root.appliance).filter_map(|node| network.named(&node.appliance));
+    let below = below.map(|it| it.at);
     let hosts = root.ranks.iter().map(|&rank| network.hosts[job.ranks[usize::from(rank)]].at);
     let far = network.distances(appliance.at);
     let way = below.chain(hosts).try_fold(0, |sum: usize, switch| sum.checked_add(far[switch]));
     let mut others = trees.iter().flat_map(|tree| &tree.nodes);
-    let beside = others.any(|node| {
-        network.appliance(&node.appliance).is_some_and(|at| network.appliances[at].at == appliance.at)
-    });
+    let beside = others.any(|node| network.named(&node.appliance).is_some_and(|it| it.at == appliance.at));
     let links = network.switches[appliance.at].links.len();
     way.filter(|&way| way < usize::MAX).map(|way| (way, beside, usize::MAX - links))
 }
 
 /// A tree with another appliance in one's place, if all that are below and above reach each other.
 fn exchanged(network: &Network, tree: &Tree, old: &str, by: usize) -> Option<Tree> {
-    let (before, after) = (&network.appliances[network.appliance(old)?], &network.appliances[by]);
+    let (before, after) = (network.named(old)?, &network.appliances[by]);
     let mut tree = tree.clone();
     tree.replace(old, &after.name);
     let fits = before.address.is_ipv4() == after.address.is_ipv4() && tree.check_links(network).is_ok();

@@ -87,6 +87,8 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<ExitCode> {
         let written = remember(&shared, &mut keeper, &stop);
         // Without a memory it must not go on.
         stop.store(true, Ordering::Relaxed);
+        // Before the last answer has come: a dead appliance keeps its thread waiting for long.
+        keeper.hand_over(&shared);
         written
     })?;
     Ok(ExitCode::SUCCESS)

@@ -13,10 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 use toml::Spanned;
 
-use super::{
-    Config, ConfigError, Job, Raw, RawAppliance, RawController, RawEdge, RawHost, RawJob, RawSwitch, Shape,
-    place,
-};
+use super::{Config, ConfigError, Job, Raw, RawController, RawEdge, RawJob, RawSwitch, Shape, place};
 use crate::network::{Host, Network, Switch};
 use crate::plan::Plan;
 use crate::tree::{Refusal, Written};
@@ -34,18 +31,15 @@ pub(super) struct Accept<'a> {
 }
 
 impl Accept<'_> {
-    fn error<T>(
-        &self,
-        at: &Spanned<T>,
-        message: impl fmt::Display,
-        remedy: impl Into<String>,
-    ) -> ConfigError {
+    fn error<T>(&self, at: &Spanned<T>, what: impl fmt::Display, remedy: impl Into<String>) -> ConfigError {
         let place = place(self.text, at.span().start);
-        ConfigError::new(self.file, Some(place), message.to_string(), &remedy.into())
+        ConfigError::new(self.file, Some(place), what.to_string(), &remedy.into())
     }
 
     pub(super) fn config(&self, raw: Raw) -> Checked<Config> {
-        let store = self.store(&raw.controller, raw.etcd.as_ref())?;
+        let store = self.store(&raw)?;
+        let network = self.network(&raw)?;
+        let jobs = self.jobs(&network, &raw.jobs)?;
         let controller = raw.controller.into_inner();
         let RawController { name, listen, token_file, page, store: _, interval, down_after } = controller;
         let interval = self.time(interval.as_ref(), Duration::from_secs(1))?;
@@ -57,8 +51,6 @@ impl Accept<'_> {
         let page =
             page.as_ref().map(|page| self.parsed::<SocketAddr>(page, "an address and a port")).transpose()?;
         self.listen(&listen, token_file.is_some())?;
-        let network = self.network(&raw.switches, &raw.appliances, &raw.hosts)?;
-        let jobs = self.jobs(&network, &raw.jobs)?;
         Ok(Config {
             file: self.file.to_owned(),
             name,
@@ -81,11 +73,8 @@ impl Accept<'_> {
         let at: SocketAddr = self.parsed(listen, "unix:/PATH, or an address and a port")?;
         if !at.ip().is_loopback() && !token {
             let remedy = "set token_file, or listen on 127.0.0.1 or \"unix:/run/pascaline/controller.sock\"";
-            return Err(self.error(
-                listen,
-                format_args!("{at} can be reached from elsewhere without a token"),
-                remedy,
-            ));
+            let message = format!("{at} can be reached from elsewhere without a token");
+            return Err(self.error(listen, message, remedy));
         }
         Ok(())
     }
@@ -101,11 +90,8 @@ impl Accept<'_> {
 
     fn parsed<T: core::str::FromStr>(&self, written: &Spanned<String>, what: &str) -> Checked<T> {
         written.get_ref().parse().map_err(|_| {
-            self.error(
-                written,
-                format_args!("{:?} is not {what}", written.get_ref()),
-                format!("write {what}"),
-            )
+            let message = format!("{:?} is not {what}", written.get_ref());
+            self.error(written, message, format!("write {what}"))
         })
     }
 
@@ -116,7 +102,7 @@ impl Accept<'_> {
                 return Err(self.error(name, format_args!("a {kind} without a name"), "give it one"));
             }
             if names.insert(name.get_ref().clone(), place).is_some() {
-                let message = format_args!("the {kind} {:?} is there twice", name.get_ref()).to_string();
+                let message = format!("the {kind} {:?} is there twice", name.get_ref());
                 return Err(self.error(name, message, "give each a name of its own"));
             }
         }
@@ -135,12 +121,8 @@ impl Accept<'_> {
         })
     }
 
-    fn network(
-        &self,
-        switches: &[RawSwitch],
-        appliances: &[RawAppliance],
-        hosts: &[RawHost],
-    ) -> Checked<Network> {
+    fn network(&self, raw: &Raw) -> Checked<Network> {
+        let Raw { switches, appliances, hosts, .. } = raw;
         let names = self.names("switch", switches.iter().map(|switch| &switch.name))?;
         self.names("appliance", appliances.iter().map(|appliance| &appliance.name))?;
         self.names("host", hosts.iter().map(|host| &host.name))?;
@@ -170,19 +152,19 @@ impl Accept<'_> {
     }
 
     fn jobs(&self, network: &Network, written: &[RawJob]) -> Checked<Vec<Job>> {
-        self.names("job", written.iter().map(|job| &job.name))?;
+        let names = self.names("job", written.iter().map(|job| &job.name))?;
         let hosts: Names = network.hosts.iter().map(|host| host.name.clone()).zip(0..).collect();
         let mut ids = BTreeSet::new();
         let mut jobs = Vec::new();
         for raw in written {
             let job = self.job(network, &hosts, raw)?;
             self.numbers(raw, &job, &mut ids)?;
-            // Whether there is a tree at all does not depend on which appliances are up.
-            let may = |at: usize| !network.appliances[at].spare;
-            let refuse = |Refusal { message, remedy }| self.error(&raw.name, message, remedy);
-            let tree = job.tree(network, &may).map_err(refuse)?;
-            tree.check_links(network).map_err(refuse)?;
-            self.roots(network, raw, &job, &may)?;
+            let mut further = job.numbers().skip(1).map(|number| job.tree_name(number));
+            if let Some(name) = further.find(|name| names.contains_key(name)) {
+                let message = format!("a tree of job {} is called {name:?}, and so is a job", job.id);
+                return Err(self.error(&raw.name, message, "give one of these jobs another name"));
+            }
+            self.roots(network, raw, &job)?;
             jobs.push(job);
         }
         Ok(jobs)
@@ -191,30 +173,26 @@ impl Accept<'_> {
     fn job(&self, network: &Network, hosts: &Names, raw: &RawJob) -> Checked<Job> {
         let written = raw.ranks.get_ref();
         if !(1..=MOST_RANKS).contains(&written.len()) {
-            let message = format_args!("{} ranks", written.len()).to_string();
+            let message = format!("{} ranks", written.len());
             return Err(self.error(&raw.ranks, message, format!("name from 1 to {MOST_RANKS} hosts")));
         }
         let mut ranks = Vec::new();
         for (rank, name) in written.iter().enumerate() {
             let host = self.find("host", hosts, name)?;
             if let Some(other) = ranks.iter().position(|&other| other == host) {
-                let message =
-                    format_args!("rank {rank} is host {:?}, as rank {other} is", name.get_ref()).to_string();
-                return Err(self.error(
-                    name,
-                    message,
-                    "name each host of a job once; a second rank on it is a host too",
-                ));
+                let message = format!("rank {rank} is host {:?}, as rank {other} is", name.get_ref());
+                let remedy = "name each host of a job once; a second rank on it is a host too";
+                return Err(self.error(name, message, remedy));
             }
             ranks.push(host);
         }
         if let Some(key) = raw.terms.keys().find(|key| DECIDED.contains(&key.as_str())) {
-            let remedy = "leave it out of terms";
-            return Err(self.error(
-                &raw.name,
-                format_args!("terms has {key}, which the tree decides"),
-                remedy,
-            ));
+            let message = format!("terms has {key}, which the tree decides");
+            return Err(self.error(&raw.name, message, "leave it out of terms"));
+        }
+        if let Some((key, _)) = raw.terms.iter().find(|(_, value)| !is_finite(value)) {
+            let message = format!("terms has {key}, with a number that is not finite");
+            return Err(self.error(&raw.name, message, "write a finite number, or leave it out"));
         }
         let (backups, trees) = (self.backups(raw)?, self.trees(raw)?);
         let shape = self.shape(network, raw)?;
@@ -242,7 +220,7 @@ impl Accept<'_> {
                 let directory = self.file.parent().unwrap_or(Path::new("."));
                 let text = std::fs::read_to_string(directory.join(plan.get_ref()));
                 let text = text.map_err(|error| {
-                    let message = format_args!("{}: {error}", plan.get_ref().display()).to_string();
+                    let message = format!("{}: {error}", plan.get_ref().display());
                     self.error(plan, message, "write it: pascaline plan FILE --json > PLAN")
                 })?;
                 let read = Plan::read(&text);
@@ -262,16 +240,13 @@ impl Accept<'_> {
             let to = self.find("appliance", &names, parent)?;
             for (at, written) in [(below, appliance), (to, parent)] {
                 if network.appliances[at].spare {
-                    let message = format_args!("appliance {:?} is spare", written.get_ref()).to_string();
-                    return Err(self.error(
-                        written,
-                        message,
-                        "a tree has none: they stand in when another fails",
-                    ));
+                    let message = format!("appliance {:?} is spare", written.get_ref());
+                    let remedy = "a tree has none: they stand in when another fails";
+                    return Err(self.error(written, message, remedy));
                 }
             }
             if above.insert(below, to).is_some() {
-                let message = format_args!("appliance {:?} has two parents", appliance.get_ref()).to_string();
+                let message = format!("appliance {:?} has two parents", appliance.get_ref());
                 return Err(self.error(parent, message, "name one parent for each appliance"));
             }
             let mut at = to;
@@ -285,6 +260,15 @@ impl Accept<'_> {
             }
         }
         Ok(Written(above.into_iter().collect()))
+    }
+}
+
+/// Whether all numbers are: JSON has no other ones, and null in their place.
+fn is_finite(value: &Value) -> bool {
+    match value {
+        Value::Array(all) => all.iter().all(is_finite),
+        Value::Object(keys) => keys.values().all(is_finite),
+        other => !other.is_null(),
     }
 }
 

@@ -57,6 +57,9 @@ fn mistakes_are_told_with_their_place() {
     );
     mistake("order = \"rank\"", "server = true", "backups, and terms with server = true");
     mistake("order = \"rank\"", "fan_in = 3", "terms has fan_in, which the tree decides");
+    for never in ["learning_rate = nan", "after = [1.0, inf]", "queue = { threshold = -inf }"] {
+        mistake("order = \"rank\"", never, "with a number that is not finite");
+    }
     let (mac, router) = ("mac = \"02:00:00:00:82:fe\"", "router = \"02:50:00:00:00:01\"");
     let error = parsed(&EXAMPLE.replacen(mac, "", 1).replacen(router, "", 1)).unwrap_err();
     assert!(error.contains("nothing says how appliance \"leaf1-a\" reaches \"spine0-a\""), "{error}");
@@ -71,6 +74,8 @@ fn mistakes_are_told_with_their_place() {
     mistake("ca = \"/etc/pascaline/ca.pem\"", "", "there is no ca to know the appliance by");
     mistake("mac = \"02:00:00:00:82:fe\"", "mac = \"02:00:00:82:fe\"", "is not a MAC address");
     mistake("router = \"02:50:00:00:00:01\"", "router = \"here\"", "is not a MAC address");
+    let six = "one of appliance \"leaf0-a\" and \"spine0-a\" above it is at an IPv6 address";
+    mistake("address = \"10.82.0.254\"", "address = \"fd00::254\"", six);
     let leaf1 = "name = \"leaf1\"\nlinks = [\"spine0\", \"spine1\"]";
     mistake(leaf1, "name = \"leaf1\"", "no links lead from appliance");
     mistake("spare = true", "spair = true", "unknown field");
@@ -109,7 +114,12 @@ fn trees_are_as_many_as_there_are_roots_and_numbers_for() {
                 admin = \"10.82.1.254:9466\"\nmac = \"02:00:00:00:82:ff\"\n";
     let two = parsed(&(EXAMPLE.replacen(one, "\ntrees = 2 ", 1) + more)).unwrap_err();
     assert!(two.contains("there are two jobs 2"), "{two}");
-    let two = parsed(&(apart.replacen(one, "\ntrees = 2 ", 1) + more)).unwrap();
+    let apart = apart.replacen(one, "\ntrees = 2 ", 1) + more;
+    let called = parsed(&apart.replacen("\"bert\"", "\"resnet tree 2\"", 1)).unwrap_err();
+    assert!(
+        called.contains("a tree of job 1 is called \"resnet tree 2\"") && called.contains("remedy: give")
+    );
+    let two = parsed(&apart).unwrap();
     assert_eq!(two.jobs[0].numbers().collect::<Vec<_>>(), [1, 2]);
     let trees = two.jobs[0].all_trees(&two.network, &|at| !two.network.appliances[at].spare).unwrap();
     assert_eq!(

@@ -28,7 +28,8 @@ impl Core {
                     // All others are down: the first is the one that has been for longest.
                     node.backups.remove(0);
                 }
-                self.changed(job, now, text);
+                self.moved(now, text);
+                self.changed(job, now);
             }
         }
     }
@@ -53,7 +54,7 @@ impl Core {
         let far: Vec<Vec<usize>> =
             free.iter().map(|&(_, at)| network.distances(network.appliances[at].at)).collect();
         let pairs = tree.nodes.iter().enumerate().filter(bare).flat_map(|(place, node)| {
-            let own = network.appliance(&node.appliance).map(|at| network.appliances[at].at);
+            let own = network.named(&node.appliance).map(|it| it.at);
             let near = own.map(|own| network.distances(own)).unwrap_or_default();
             let far = &far;
             free.iter().zip(far).filter_map(move |(&(parts, at), far)| {
@@ -70,8 +71,8 @@ impl Core {
     /// that is so `far` from the switches in place of one that is so `near`.
     fn longer(&self, tree: &Tree, node: &Node, near: &[usize], far: &[usize]) -> usize {
         let below = tree.children(&node.appliance).map(|child| &*child.appliance);
-        let others = below.chain(node.parent.as_deref()).filter_map(|name| self.network.appliance(name));
-        let switches = others.map(|other| self.network.appliances[other].at);
+        let others = below.chain(node.parent.as_deref()).filter_map(|name| self.network.named(name));
+        let switches = others.map(|other| other.at);
         switches.map(|at| far[at].saturating_sub(near[at])).fold(0, usize::saturating_add)
     }
 
@@ -82,12 +83,15 @@ impl Core {
 
     /// Whether those below a part reach another appliance in its place, and that one those above.
     pub(super) fn can_take(&self, tree: &Tree, node: &Node, by: usize) -> bool {
-        let find = |name: &str| self.network.appliance(name).map(|at| &self.network.appliances[at]);
-        let (Some(own), Some(by)) = (find(&node.appliance), self.network.appliances.get(by)) else {
+        let network = &self.network;
+        let (Some(own), Some(by)) = (network.named(&node.appliance), network.appliances.get(by)) else {
             return false;
         };
         let all = |of: &Node, fits: &dyn Fn(&crate::Appliance) -> bool| {
-            core::iter::once(&of.appliance).chain(&of.backups).filter_map(|name| find(name)).all(fits)
+            core::iter::once(&of.appliance)
+                .chain(&of.backups)
+                .filter_map(|name| network.named(name))
+                .all(fits)
         };
         let above = node.parent.as_deref().and_then(|parent| tree.node(parent));
         own.address.is_ipv4() == by.address.is_ipv4()

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Core, Health, Note};
+use super::{Core, HELD_UP, Health, Note};
 use crate::tree::Tree;
 
 impl Core {
     /// Finds appliances that have been silent for too long, and somebody for their parts.
     pub(super) fn watch(&mut self, now: Duration) {
+        self.wakes(now);
         let leads = self.leads(now);
         for at in 0..self.seen.len() {
             let seen = &mut self.seen[at];
@@ -36,6 +37,15 @@ impl Core {
         self.back_up(now);
     }
 
+    /// Who was held up has heard nobody meanwhile: that is no silence of the appliances.
+    pub(super) fn wakes(&mut self, now: Duration) {
+        let gap = now.saturating_sub(self.awake);
+        self.awake = self.awake.max(now);
+        for seen in self.seen.iter_mut().filter(|_| gap > HELD_UP) {
+            seen.heard = now.min(seen.heard + gap);
+        }
+    }
+
     /// Every job's part of an appliance goes to another one, or the tree is planned anew without it.
     fn give_away(&mut self, failed: usize, now: Duration) {
         let name = self.network.appliances[failed].name.clone();
@@ -48,15 +58,15 @@ impl Core {
             }
             if let Some(by) = self.standing_by(&name, job).or_else(|| self.stand_in(failed, job)) {
                 let by = self.network.appliances[by].name.clone();
-                let text = format!("job {job}: {by} takes the part of {name}, every rank as it was");
                 self.take_part(job, &name, &by);
-                self.changed(job, now, text);
+                self.moved(now, format!("job {job}: {by} takes the part of {name}, every rank as it was"));
+                self.changed(job, now);
             } else if let Some(trees) = self.without(job) {
                 let over = trees.values().map(|tree| tree.nodes.len()).max().unwrap_or(0);
                 self.moved(now, format!("job {job}: planned anew without {name}, over {over} appliances"));
                 for (number, tree) in trees {
                     self.trees.insert(number, tree);
-                    self.looks_at_all(number, now);
+                    self.changed(number, now);
                 }
             } else if self.waiting.insert((job, name.clone())) {
                 self.moved(now, format!("job {job}: nobody can take the part of {name}: it waits for it"));
@@ -91,12 +101,7 @@ impl Core {
     }
 
     /// A job has another tree, or the same one with other backups: everybody is looked at, and told.
-    pub(super) fn changed(&mut self, job: u16, now: Duration, text: String) {
-        self.moved(now, text);
-        self.looks_at_all(job, now);
-    }
-
-    fn looks_at_all(&mut self, job: u16, now: Duration) {
+    pub(super) fn changed(&mut self, job: u16, now: Duration) {
         self.unsettled = true;
         self.waiting.retain(|(waiting, _)| *waiting != job);
         for at in 0..self.seen.len() {

@@ -3,11 +3,9 @@
 //! Whoever leads may until a time that its store names. Then it stops by itself, whether or not it has heard
 //! that another one leads by now: a controller that was held up and goes on looks at the clock first.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::{Core, Method, Note, Stored};
@@ -96,6 +94,8 @@ impl Core {
 
     /// Hears how it stands. Whether it has to read what is remembered, and [`Core::lead`], to lead on.
     pub fn stand(&mut self, standing: Standing, now: Duration) -> bool {
+        // All others may be waiting for appliances that are silent.
+        self.wakes(now);
         let same = standing.term == self.leadership.standing.term;
         let until = standing.leads_until.filter(|&until| now < until);
         self.leadership.standing = standing;
@@ -116,37 +116,30 @@ impl Core {
         self.follow();
         self.leadership.until = Some(until);
         self.waiting.clear();
-        self.moves = stored.moves.into();
-        if let Some(member) = &self.leadership.member {
-            self.moved(now, format!("controller {member} leads"));
-        }
-        self.settle(stored.trees, stored.pushed, now);
+        self.settle(stored, now);
     }
 
     /// Knows, without leading, what another one has remembered.
     pub fn learn(&mut self, stored: Stored, now: Duration) {
         if !self.leadership.leads() {
-            self.moves = stored.moves.into();
-            self.settle(stored.trees, stored.pushed, now);
+            self.settle(stored, now);
         }
     }
 
     /// Takes over what is remembered, and plans what is not.
-    fn settle(
-        &mut self,
-        trees: BTreeMap<u16, (String, Tree)>,
-        pushed: BTreeMap<(String, u16), Value>,
-        now: Duration,
-    ) {
+    fn settle(&mut self, Stored { trees, pushed, moves }: Stored, now: Duration) {
+        let leads = self.leadership.leads();
         self.leadership.read = true;
         self.unsettled = true;
-        self.pushed = pushed;
+        (self.pushed, self.moves) = (pushed, moves.into());
+        if let Some(member) = self.leadership.member.as_ref().filter(|_| leads) {
+            self.moved(now, format!("controller {member} leads"));
+        }
         for job in self.jobs.clone() {
             let may = |at: usize| !self.network.appliances[at].spare;
             // The file has been checked with the same appliances.
             let Ok(planned) = job.all_trees(&self.network, &may) else { continue };
             let made_for = self.made_for(&job, &planned);
-            let leads = self.leadership.leads();
             let known = |number: u16| {
                 let (known, tree) = trees.get(&number)?;
                 // One that follows may have a newer file: what is in force is what the leader has made.
@@ -157,6 +150,10 @@ impl Core {
             // All trees or none: a worker has the same rank in each.
             let kept: Option<Vec<Tree>> = job.numbers().map(known).collect();
             let is_new = kept.is_none() && leads;
+            if kept.is_none() && !leads {
+                // What appliances were told is not of the tree that is planned here.
+                self.pushed.retain(|(_, number), _| job.numbers().all(|own| own != *number));
+            }
             for (number, mut tree) in job.numbers().zip(kept.unwrap_or(planned)) {
                 for node in tree.nodes.iter_mut().filter(|_| leads) {
                     // The file may have changed.
@@ -176,7 +173,7 @@ impl Core {
         for at in 0..self.seen.len() {
             self.again(at, now);
         }
-        if self.leadership.leads() {
+        if leads {
             self.back_up(now);
         }
     }

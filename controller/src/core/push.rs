@@ -119,22 +119,24 @@ impl Core {
     /// A job as an appliance has it.
     fn read(&mut self, at: usize, job: u16, found: &Value, now: Duration) {
         let name = self.network.appliances[at].name.clone();
-        let Some(wanted) = self.body(&name, job) else { return };
         let told = self.pushed.get(&(name.clone(), job)).map(without_null);
-        if differs(&wanted, &found["terms"]) || told.as_ref().is_some_and(|told| *told != wanted) {
+        let leads = self.leadership.leads();
+        let wanted = if leads { self.body(&name, job) } else { self.as_told(&name, job, told.as_ref()) };
+        let as_it_was_told = |wanted| !leads || told.as_ref().is_none_or(|told| told == wanted);
+        let fits = |wanted| !differs(wanted, &found["terms"]) && as_it_was_told(wanted);
+        if !wanted.as_ref().is_some_and(fits) {
             self.seen[at].in_force.remove(&job);
-            if !self.leadership.leads() {
-                return;
+            if let Some(wanted) = wanted.filter(|_| leads) {
+                let body = change(wanted, told.as_ref());
+                let (method, path, body) = (Method::Patch, format!("/api/v1/jobs/{job}"), Some(body));
+                let purpose = Purpose::Change(job);
+                self.seen[at].queue.push_back(Ask { appliance: at, method, path, body, purpose });
             }
-            let body = change(wanted, told.as_ref());
-            let (method, path, body) = (Method::Patch, format!("/api/v1/jobs/{job}"), Some(body));
-            let purpose = Purpose::Change(job);
-            self.seen[at].queue.push_back(Ask { appliance: at, method, path, body, purpose });
             return;
         }
         if told.is_none() {
             // As it should be, though nobody remembers why.
-            self.remember(&name, job, Some(wanted));
+            self.remember(&name, job, wanted);
         }
         let state = found["state"].as_str().unwrap_or("?").to_owned();
         let joined = found["joined"].as_u64().unwrap_or(0);
@@ -142,7 +144,17 @@ impl Core {
         self.gathered(&name, job, joined, now);
     }
 
-    /// What an appliance is to be told of a job.
+    /// What an appliance has if it is as it was told, and as the tree is now. Who follows knows it so: its
+    /// own file may have other ranks and terms than the one that the tree was made for.
+    fn as_told(&self, appliance: &str, number: u16, told: Option<&Value>) -> Option<Value> {
+        let (tree, mut told) = (self.trees.get(&number)?, told?.as_object()?.clone());
+        let node = tree.part(appliance)?;
+        told.insert("fan_in".to_owned(), json!(tree.fan_in(node)));
+        told.insert("parent".to_owned(), self.parent(tree, node, appliance).unwrap_or_default());
+        Some(Value::Object(told))
+    }
+
+    /// What an appliance is to be told of a job, by who leads.
     pub(super) fn body(&self, appliance: &str, number: u16) -> Option<Value> {
         let (job, tree) = (self.job(number)?, self.trees.get(&number)?);
         let node = tree.part(appliance)?;
@@ -157,12 +169,7 @@ impl Core {
             }
         }
         body.insert("id".to_owned(), json!(number));
-        // Each tree is a job of its own, and no two have one name.
-        let name = match number - job.id {
-            0 => job.name.clone(),
-            further => format!("{} tree {}", job.name, further + 1),
-        };
-        body.insert("name".to_owned(), json!(name));
+        body.insert("name".to_owned(), json!(job.tree_name(number)));
         body.insert("fan_in".to_owned(), json!(tree.fan_in(node)));
         // Whoever does not come to a backup may be alive where the part was before.
         if !foreign && (appliance != node.appliance || node.gathering) {
@@ -171,8 +178,9 @@ impl Core {
         // Not of those that appliances join as well: who takes another one's part comes from elsewhere, and a
         // parent whose job changes ends what runs.
         if !foreign && tree.children(&node.appliance).next().is_none() {
-            let host = |rank: &u16| self.network.hosts[job.ranks[usize::from(*rank)]].address.to_string();
-            body.insert("members".to_owned(), node.ranks.iter().map(host).collect());
+            let hosts = node.ranks.iter().filter_map(|&rank| self.host_of(number, rank));
+            let members = hosts.map(|host| self.network.hosts[host].address.to_string());
+            body.insert("members".to_owned(), members.collect());
         }
         if let Some(parent) = self.parent(tree, node, appliance) {
             body.insert("parent".to_owned(), parent);
@@ -183,8 +191,7 @@ impl Core {
     /// The one above a part, as an appliance that has it is told; with those that stand by for that one.
     fn parent(&self, tree: &Tree, node: &Node, appliance: &str) -> Option<Value> {
         let above = tree.node(node.parent.as_deref()?)?;
-        let find = |name: &str| self.network.appliance(name).map(|at| &self.network.appliances[at]);
-        let (own, up) = (find(appliance)?, find(&above.appliance)?);
+        let (own, up) = (self.network.named(appliance)?, self.network.named(&above.appliance)?);
         let way = |to: &Appliance| own.router.as_ref().or(to.mac.as_ref()).cloned();
         let mut parent = Map::new();
         parent.insert("address".to_owned(), json!(up.address.to_string()));
@@ -196,7 +203,7 @@ impl Core {
             parent.insert("port".to_owned(), json!(port));
         }
         let backup = |name: &String| {
-            let backup = find(name)?;
+            let backup = self.network.named(name)?;
             Some(json!({ "address": backup.address.to_string(), "mac": way(backup)? }))
         };
         let backups: Vec<Value> = above.backups.iter().filter_map(backup).collect();

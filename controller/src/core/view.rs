@@ -149,7 +149,7 @@ impl Core {
             return refuse(format!("no job {job}"), "GET /api/v1/status lists the jobs", false);
         };
         let Some((node, local_rank)) = tree.place(rank) else {
-            let remedy = format!("it has {}, from 0 on", known.ranks.len());
+            let remedy = format!("it has {}, from 0 on", tree.workers());
             return refuse(format!("job {job} has no rank {rank}"), &remedy, false);
         };
         let ways: Result<Vec<Way>, String> = known.numbers().map(|number| self.way(number, rank)).collect();
@@ -160,7 +160,7 @@ impl Core {
         Ok(Placement {
             job,
             rank,
-            workers: known.ranks.len(),
+            workers: tree.workers(),
             way: ways.next().unwrap_or_default(),
             local_rank,
             local_ranks: tree.fan_in(node),
@@ -172,11 +172,9 @@ impl Core {
     fn way(&self, number: u16, rank: u16) -> Result<Way, String> {
         let place = self.trees.get(&number).and_then(|tree| tree.place(rank));
         let (node, _) = place.ok_or_else(|| format!("rank {rank} has no place in job {number} yet"))?;
-        let at = self.network.appliance(&node.appliance);
         let has = |&at: &usize| self.seen[at].in_force.contains_key(&number);
-        let at = at
-            .filter(has)
-            .ok_or_else(|| format!("appliance {} does not have job {number} yet", node.appliance))?;
+        let at = self.network.appliance(&node.appliance).filter(has);
+        let at = at.ok_or_else(|| format!("appliance {} does not have job {number} yet", node.appliance))?;
         Ok(Way {
             appliance: node.appliance.clone(),
             address: self.network.appliances[at].address.to_string(),
@@ -185,7 +183,7 @@ impl Core {
     }
 
     fn address(&self, appliance: &str) -> Option<String> {
-        self.network.appliance(appliance).map(|at| self.network.appliances[at].address.to_string())
+        self.network.named(appliance).map(|it| it.address.to_string())
     }
 
     /// How everything is.

@@ -77,5 +77,10 @@ fn what_a_store_does_not_take_is_written_again_in_its_own_term_only() {
     // A term that is over by the clock, whatever the store thinks.
     set(Some(Duration::ZERO), 2, true);
     assert!(keeper.turn(&shared).unwrap().is_empty() && !shared.core().leads(shared.now()));
-    assert!(set(None, 0, true).is_empty());
+    assert!(set(Some(Duration::MAX), 3, true).is_empty());
+    // Its end is the end of the store, which says so to the others, and of what is told to appliances.
+    assert!(!keeper.turn(&shared).unwrap().is_empty() && shared.core().leads(shared.now()));
+    keeper.hand_over(&shared);
+    assert!(!shared.core().leads(shared.now()) && shared.core().take_notes().is_empty());
+    assert_eq!(Arc::strong_count(&script), 1, "the store is still there");
 }

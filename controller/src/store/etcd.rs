@@ -24,14 +24,13 @@ use super::{Clock, Store, StoreError};
 use crate::config::EtcdAt;
 use crate::core::{Note, Standing, Stored};
 
-/// Operations of one transaction: etcd refuses more than 128 unless it is told otherwise.
-const TOGETHER: usize = 100;
-
 /// A key that was won, and etcd's revision then: no other term has both.
 #[derive(Debug, Clone)]
 struct Term {
     key: Vec<u8>,
     revision: i64,
+    /// Why the last attempt to write in it has failed.
+    unwritten: Option<String>,
 }
 
 /// What the session with etcd and the store share.
@@ -42,8 +41,6 @@ struct State {
     until: Duration,
     leader: Option<String>,
     problem: Option<String>,
-    /// Why the last attempt to write has failed.
-    unwritten: Option<String>,
     /// None until they have been read.
     records: Option<Records>,
     news: bool,
@@ -154,7 +151,7 @@ impl Store for Etcd {
             leads_until: term.map(|_| state.until),
             term: term.map_or(0, |term| term.revision),
             leader: state.leader.clone(),
-            problem: state.problem.clone().or_else(|| state.unwritten.clone()),
+            problem: state.problem.clone().or_else(|| state.term.as_ref()?.unwritten.clone()),
         }
     }
 
@@ -176,9 +173,11 @@ impl Store for Etcd {
             (won, puts)
         };
         let (Some(won), Some(puts)) = (won, puts) else { return Ok(false) };
-        for some in puts.chunks(TOGETHER) {
+        for some in records::together(&puts) {
             let done = self.commit(&won, some);
-            self.common.state().unwritten = done.as_ref().err().map(|why| format!("etcd: {why}"));
+            if let Some(now) = self.common.state().term.as_mut().filter(|now| now.revision == term) {
+                now.unwritten = done.as_ref().err().map(|why| format!("etcd: {why}"));
+            }
             if !matches!(done, Ok(true)) {
                 return Ok(false);
             }

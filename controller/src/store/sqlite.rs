@@ -84,10 +84,8 @@ impl Sqlite {
                 Note::Tree(job, made_for, tree) => {
                     // Texts and numbers only: it cannot fail.
                     let tree = serde_json::to_string(tree).unwrap_or_default();
-                    all.execute(
-                        "INSERT OR REPLACE INTO trees VALUES (?, ?, ?)",
-                        params![job, made_for, tree],
-                    )?
+                    let row = params![job, made_for, tree];
+                    all.execute("INSERT OR REPLACE INTO trees VALUES (?, ?, ?)", row)?
                 }
                 Note::Pushed(appliance, job, Some(body)) => {
                     let row = params![appliance, job, body.to_string()];

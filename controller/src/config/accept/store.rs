@@ -6,34 +6,28 @@ use std::time::Duration;
 use toml::Spanned;
 
 use super::{Accept, Checked};
-use crate::config::{EtcdAt, RawController, RawEtcd, StoreAt};
+use crate::config::{EtcdAt, Raw, RawEtcd, StoreAt};
 
 const LEASE: Duration = Duration::from_secs(4);
 /// etcd grants none for less, with its own defaults.
 const LEAST: Duration = Duration::from_secs(2);
 
 impl Accept<'_> {
-    pub(super) fn store(
-        &self,
-        controller: &Spanned<RawController>,
-        etcd: Option<&Spanned<RawEtcd>>,
-    ) -> Checked<StoreAt> {
-        match (&controller.get_ref().store, etcd) {
+    pub(super) fn store(&self, raw: &Raw) -> Checked<StoreAt> {
+        match (&raw.controller.get_ref().store, &raw.etcd) {
             (Some(file), None) if file.get_ref().as_os_str().is_empty() => {
                 Err(self.error(file, "an empty path", "name the file of the database"))
             }
             (Some(file), None) => Ok(StoreAt::Sqlite(file.get_ref().clone())),
             (None, Some(etcd)) => Ok(StoreAt::Etcd(self.etcd(etcd.get_ref())?)),
-            (Some(file), Some(_)) => Err(self.error(
-                file,
-                "both a store and an [etcd]",
-                "leave store out for several controllers, or [etcd] for one",
-            )),
-            (None, None) => Err(self.error(
-                controller,
-                "nothing says where to remember",
-                "write store = FILE for one controller, or [etcd] for several",
-            )),
+            (Some(file), Some(_)) => {
+                let remedy = "leave store out for several controllers, or [etcd] for one";
+                Err(self.error(file, "both a store and an [etcd]", remedy))
+            }
+            (None, None) => {
+                let remedy = "write store = FILE for one controller, or [etcd] for several";
+                Err(self.error(&raw.controller, "nothing says where to remember", remedy))
+            }
         }
     }
 

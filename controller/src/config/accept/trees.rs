@@ -14,7 +14,7 @@ impl Accept<'_> {
         let Some(written) = &raw.trees else { return Ok(1) };
         let (trees, id) = (*written.get_ref(), *raw.id.get_ref());
         if !(1..=MOST).contains(&trees) {
-            let message = format_args!("{trees} trees").to_string();
+            let message = format!("{trees} trees");
             return Err(self.error(written, message, format!("write from 1 to {MOST}, or leave trees out")));
         }
         if trees > 1
@@ -46,17 +46,14 @@ impl Accept<'_> {
         Err(self.error(&raw.id, message, remedy))
     }
 
-    /// Whether each tree of a job has a root of its own.
-    pub(super) fn roots(
-        &self,
-        network: &Network,
-        raw: &RawJob,
-        job: &Job,
-        may: &dyn Fn(usize) -> bool,
-    ) -> Checked<()> {
-        let Some(written) = &raw.trees else { return Ok(()) };
+    /// Whether a job has its trees, and each a root of its own.
+    pub(super) fn roots(&self, network: &Network, raw: &RawJob, job: &Job) -> Checked<()> {
+        // Whether there is a tree at all does not depend on which appliances are up.
+        let may = |at: usize| !network.appliances[at].spare;
         let refuse = |Refusal { message, remedy }| self.error(&raw.name, message, remedy);
-        let trees = job.all_trees(network, may).map_err(refuse)?;
+        let trees = job.all_trees(network, &may).map_err(refuse)?;
+        trees.iter().try_for_each(|tree| tree.check_links(network)).map_err(refuse)?;
+        let Some(written) = &raw.trees else { return Ok(()) };
         let mut roots: Vec<&str> =
             trees.iter().filter_map(|tree| tree.root()).map(|root| &*root.appliance).collect();
         roots.dedup();
@@ -64,17 +61,12 @@ impl Accept<'_> {
         if found.len() == trees.len() {
             return Ok(());
         }
-        roots.truncate(found.len());
-        let message = format!(
-            "{} trees, and appliances for {}: with {} as roots",
-            job.trees,
-            found.len(),
-            roots.join(", ")
-        );
+        let found = found.len();
+        let (trees, roots) = (job.trees, roots[..found].join(", "));
+        let message = format!("{trees} trees, and appliances for {found}: with {roots} as roots");
         let remedy = format!(
             "add an appliance that no tree of the job has below its root, at another spine for instance, or \
-             write trees = {}",
-            found.len()
+             write trees = {found}"
         );
         Err(self.error(written, message, remedy))
     }

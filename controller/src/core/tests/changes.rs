@@ -64,3 +64,88 @@ fn what_is_taken_out_of_the_file_is_withdrawn() {
     world.run(Duration::from_secs(2));
     assert_eq!(world.writes, 0);
 }
+
+/// A new file comes to those that follow first.
+#[test]
+fn one_that_follows_with_a_newer_file_answers_what_is_in_force() {
+    let ranks = "ranks = [\"w0\", \"w1\", \"w2\"]";
+    for (from, to) in [
+        (ranks, "ranks = [\"w0\", \"w1\"]"),
+        (ranks, "ranks = [\"w2\"]"),
+        (ranks, "ranks = [\"w2\", \"w1\", \"w0\"]"),
+        ("window = 512", "window = 256"),
+        ("name = \"resnet\"", "name = \"vgg\""),
+    ] {
+        let mut world = World::new();
+        world.run(Duration::from_secs(2));
+        let newer = World::of(&EXAMPLE.replacen(from, to, 1)).config;
+        let leader = core::mem::replace(&mut world.core, Core::following(&newer, Some("b"), world.now));
+        world.core.learn(world.stored.clone(), world.now);
+        world.writes = 0;
+        world.run(Duration::from_secs(3));
+        assert_eq!(world.writes, 0);
+        for rank in 0..4 {
+            assert_eq!(world.core.placement(1, rank), leader.placement(1, rank), "{to}: rank {rank}");
+        }
+        assert!(world.core.view(world.now).jobs.iter().all(|job| job.in_force), "{to}");
+        // What somebody has changed is not in force, whoever asks, until the leader has changed it back.
+        let leaf = world.config.network.appliance("leaf0-a").unwrap();
+        for (fan_in, right) in [(9, false), (2, true)] {
+            world.jobs[leaf].get_mut(&1).unwrap()["fan_in"] = json!(fan_in);
+            world.run(Duration::from_secs(2));
+            assert_eq!(world.core.placement(1, 0).is_ok(), right);
+        }
+        // Once it leads its own file counts.
+        world.config = newer;
+        let until = world.now + Duration::from_secs(9);
+        lead(&mut world.core, &world.stored, 2, until, world.now);
+        world.run(Duration::from_secs(3));
+        world.check();
+    }
+}
+
+#[test]
+fn one_that_follows_answers_nothing_where_it_does_not_know_an_appliance() {
+    let mut world = World::new();
+    world.run(Duration::from_secs(2));
+    for up in [false, true] {
+        world.set("leaf0-a", up);
+        world.run(Duration::from_secs(6));
+    }
+    assert_eq!(world.core.placement(1, 0).unwrap().way.appliance, "spare");
+    let (before, rest) = EXAMPLE.split_once("[[appliances]]\nname = \"spare\"").unwrap();
+    let text = before.to_owned() + &rest[rest.find("[[hosts]]").unwrap()..];
+    world.core = Core::following(&World::of(&text).config, Some("b"), world.now);
+    world.core.learn(world.stored.clone(), world.now);
+    world.jobs.pop();
+    world.run(Duration::from_secs(3));
+    assert!(world.core.placement(1, 0).is_err_and(|refused| refused.2));
+}
+
+#[test]
+fn one_that_was_held_up_does_not_take_that_for_the_silence_of_appliances() {
+    let mut world = World::new();
+    world.run(Duration::from_secs(2));
+    let trees = world.core.trees.clone();
+    world.writes = 0;
+    for held_up in [Duration::from_millis(2900), Duration::from_secs(60)] {
+        world.now += held_up;
+        world.run(Duration::from_secs(2));
+        assert_eq!((world.writes, &world.core.trees), (0, &trees), "{:?}", world.stored.moves);
+        assert!(world.core.seen.iter().all(|seen| seen.health == Health::Up));
+    }
+    // Waiting for answers, however long, is being awake: who keeps the store looks in.
+    let alone = Standing { leads_until: Some(Duration::MAX), ..Standing::default() };
+    let asks: Vec<Ask> = (0..world.up.len())
+        .filter_map(|at| match world.core.next(at, world.now) {
+            Next::Ask(ask) => Some(ask),
+            Next::Wait(_) => None,
+        })
+        .collect();
+    for _ in 0..40 {
+        world.now += STEP;
+        assert!(!world.core.stand(alone.clone(), world.now));
+    }
+    world.core.answered(&asks[0], Err("no answer".to_owned()), world.now);
+    assert!(world.core.seen.iter().all(|seen| seen.health == Health::Down));
+}

@@ -13,6 +13,21 @@ use crate::tree::Tree;
 pub(super) type Put = (String, Option<String>);
 
 const MOVED: &str = "moves";
+/// Operations, and bytes of keys and values, of one transaction: etcd refuses more than 128, and a request of
+/// more than 1.5 MiB, unless it is told otherwise.
+const TOGETHER: (usize, usize) = (100, 1 << 20);
+
+/// What is written in one transaction each. One that is alone may be longer.
+pub(super) fn together(puts: &[Put]) -> impl Iterator<Item = &[Put]> {
+    let size = |(key, value): &Put| key.len() + value.as_ref().map_or(0, String::len);
+    let (mut many, mut bytes) = (1, puts.first().map_or(0, size));
+    puts.chunk_by(move |_, next| {
+        let more = (many + 1, bytes + size(next));
+        let fits = more.0 <= TOGETHER.0 && more.1 <= TOGETHER.1;
+        (many, bytes) = if fits { more } else { (1, size(next)) };
+        fits
+    })
+}
 
 /// Below `trees/`.
 #[derive(Serialize, Deserialize)]

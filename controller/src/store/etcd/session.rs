@@ -225,14 +225,14 @@ impl Session {
         Box::pin(async move {
             let won = client.campaign(election, member, lease).await.map_err(said)?;
             let leader = won.leader().ok_or("it has elected nobody")?;
-            Ok(Term { key: leader.key().to_vec(), revision: leader.rev() })
+            Ok(Term { key: leader.key().to_vec(), revision: leader.rev(), unwritten: None })
         })
     }
 
     /// Hands the lead over.
     async fn leave(&self, client: &mut Client, lease: i64) {
         let won = self.common.state().term.take();
-        if let Some(Term { key, revision }) = won {
+        if let Some(Term { key, revision, .. }) = won {
             let leader = etcd_client::LeaderKey::new()
                 .with_name(self.election())
                 .with_key(key)

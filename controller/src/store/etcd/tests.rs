@@ -113,6 +113,37 @@ fn hold_up(store: &Etcd) -> mpsc::Sender<()> {
     hold
 }
 
+#[test]
+fn what_is_too_much_for_one_transaction_goes_into_several() {
+    let put = |at: usize, long| (format!("trees/{at}"), Some("x".repeat(long)));
+    let lengths = |puts: &[records::Put]| records::together(puts).map(<[_]>::len).collect::<Vec<_>>();
+    assert!(lengths(&[]).is_empty());
+    assert_eq!(lengths(&(0..250).map(|at| put(at, 9)).collect::<Vec<_>>()), [100, 100, 50]);
+    let large = [600_000, 300_000, 300_000, 700_000, 3_000_000, 5].into_iter().enumerate();
+    let large: Vec<_> = large.map(|(at, long)| put(at, long)).collect();
+    assert_eq!(lengths(&large), [2, 2, 1, 1]);
+    assert_eq!(records::together(&large).flatten().count(), large.len());
+}
+
+/// Whoever follows writes nothing: what has ailed it while it led says nothing of now.
+#[test]
+fn what_was_not_written_in_a_term_is_no_problem_after_it() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoints = vec![format!("http://{}", silent.local_addr().unwrap())];
+    let at = EtcdAt { endpoints, member: "a".into(), lease: 4 * LEASE, ca: None, identity: None };
+    let mut store = Etcd::open(&at, "one", Clock::since(Instant::now())).unwrap();
+    let term = |revision| Some(Term { key: b"leader".to_vec(), revision, unwritten: None });
+    let note = [Note::Tree(1, "w0".into(), tree())];
+    store.common.state().records = Some(Records::default());
+    for next in [None, term(8)] {
+        store.common.state().term = term(7);
+        assert!(!store.write(&note, 7).unwrap());
+        assert_eq!(store.standing().problem.as_deref(), Some("etcd: etcd does not answer"));
+        store.common.state().term = next;
+        assert_eq!(store.standing().problem, None);
+    }
+}
+
 /// One test: three members take a second to find each other.
 #[test]
 fn etcd_remembers_elects_and_takes_nothing_from_who_leads_no_more() {
