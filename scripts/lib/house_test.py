@@ -39,5 +39,21 @@ class Dependencies(unittest.TestCase):
         assert len(_dependencies({"dependencies": {"pascaline-testkit": {}}}, "testkit")) == 1
 
 
+class SansIo(unittest.TestCase):
+    """State machines beside their drivers."""
+
+    def test_who_may_look_at_the_clock(self) -> None:
+        """Drivers, tests and comments."""
+        for name, text, places in (
+            ("ps/src/job.rs", "let now = Instant::now();", 1),
+            ("pipelines/src/membership/join.rs", "thread::sleep(PAUSE);", 1),
+            ("ps/src/job.rs", "// Instant", 0),
+            ("ps/src/job/tests.rs", "let now = Instant::now();", 0),
+            ("worker/src/udp/socket.rs", "UdpSocket::bind(at)", 0),
+        ):
+            with mock.patch.object(house, "_texts", return_value=[(name, text)]):
+                assert len(list(house.sans_io())) == places, name
+
+
 if __name__ == "__main__":
     unittest.main()

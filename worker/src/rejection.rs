@@ -162,7 +162,7 @@ impl fmt::Display for Text<'_> {
             Reason::RankCount => {
                 write!(f, "{its_job} has {expected} ranks, this worker was started with {got}")
             }
-            Reason::Workers => write!(f, "{its_job} sums {expected} workers now, {got} before: {ABOVE}"),
+            Reason::Workers => write!(f, "{its_job} sums {expected} workers now, {got} before: {PARENT}"),
             Reason::Source => write!(f, "{its_job} does not admit rank {rank} from this source address"),
             Reason::StaleSession | Reason::Generation | Reason::Taken | Reason::TakenForDead => {
                 self.replaced(f)
@@ -276,7 +276,7 @@ impl fmt::Display for Named {
     }
 }
 
-const ABOVE: &str = "it has lost its parent, or has another one (`pascaline job list` there)";
+const PARENT: &str = "it has lost its parent, or has another one";
 const HALTED: &str = "by a Halt of one of its members or of an operator: it goes on after";
 const PER_HOST: &str = "at a time are the most that one may form: end one of them, or raise \
                         `max_jobs_per_host` in [admission] of the appliance's configuration";

@@ -78,7 +78,7 @@ fn what_a_store_does_not_take_is_written_again_in_its_own_term_only() {
     set(Some(Duration::ZERO), 2, true);
     assert!(keeper.turn(&shared).unwrap().is_empty() && !shared.core().leads(shared.now()));
     assert!(set(Some(Duration::MAX), 3, true).is_empty());
-    // Its end is the end of the store, which says so to the others, and of what is told to appliances.
+    // Who hands over leads no more, and gives up the store: so the others learn that they may lead.
     assert!(!keeper.turn(&shared).unwrap().is_empty() && shared.core().leads(shared.now()));
     keeper.hand_over(&shared);
     assert!(!shared.core().leads(shared.now()) && shared.core().take_notes().is_empty());

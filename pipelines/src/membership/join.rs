@@ -120,10 +120,10 @@ impl JobRecord {
         // got its window yet. To count all ranks for each heartbeat would take a job of many ranks most of
         // its turn.
         let forming = self.phase == Phase::Forming && wanted.is_some();
-        let before = forming.then(|| (self.phase, self.joined(), self.session_above()));
+        let state = |job: &Self| (job.phase, job.joined(), job.session_above());
+        let before = forming.then(|| state(self));
         let decision = self.repeated(now, at, wanted, request);
-        let after = || (self.phase, self.joined(), self.session_above());
-        let otherwise = before.is_some_and(|before| before != after());
+        let otherwise = before.is_some_and(|before| before != state(self));
         Decision { changed: decision.changed || moved || otherwise, ..decision }
     }
 

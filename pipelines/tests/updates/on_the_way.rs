@@ -126,6 +126,8 @@ fn a_repeated_update_comes_in_once() {
     let served = rig.unplug();
     assert_eq!((served.len(), served[0].brief(), &served[0].values), (1, (JOB, 0, 7, 3), &vec![14]));
     assert_eq!(rig.bench.appliance.dropped(DropReason::Duplicate), 5);
+    let of_job = rig.bench.appliance.plane.membership().counts_of(JOB).unwrap().read();
+    assert_eq!(of_job.dropped(DropReason::Duplicate), 5);
     rig.end();
 }
 

@@ -99,5 +99,7 @@ def _promise(binary: Path, config: Path) -> dict[str, int]:
 def _resident(pid: int) -> int:
     """Bytes that a process has in memory."""
     status = Path(f"/proc/{pid}/status").read_text()
-    found = re.findall(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
-    return sum(int(kib) for kib in found) * 1024
+    found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
+    if not found:
+        raise Failure("the kernel does not say how much memory the appliance has", status)
+    return int(found.group(1)) * 1024
