@@ -5,7 +5,7 @@ use pascaline_aggregator::{ConflictPolicy, Order, Policy};
 use pascaline_buffer::combine::Kernels;
 use pascaline_wire::{DType, Element, Op};
 
-#[path = "../../../wire/tests/common/reference.rs"]
+#[path = "../../../packet/wire/tests/common/reference.rs"]
 #[allow(dead_code, reason = "each test file uses its part")]
 mod reference;
 

@@ -7,7 +7,7 @@ use pascaline_worker::{
 use crate::adversary::Conditions;
 use crate::driver::{Appliance, RANKS, on_every_rank};
 
-#[path = "../../../wire/tests/common/reference.rs"]
+#[path = "../../../packet/wire/tests/common/reference.rs"]
 #[allow(dead_code, reason = "each test file uses its part")]
 mod reference;
 

@@ -19,7 +19,7 @@ use pascaline_wire::template::Path;
 use pascaline_wire::trailer::{Operation, Operations, RankReport};
 use pascaline_wire::{Call, Element, Flags, Frame, Header, Kind, Malformed, Net, Op, Trailer};
 
-const DOCUMENT: &str = include_str!("../../docs/protocol.md");
+const DOCUMENT: &str = include_str!("../../../docs/protocol.md");
 
 /// As many as the document has: a vector that is lost to a slip of the pen is missed.
 const VECTORS: usize = 66;
