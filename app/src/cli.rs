@@ -30,7 +30,7 @@ pub use worker::parse::{controls, duration, size};
   pascaline run -c conf/appliance.toml
   pascaline ps -c conf/appliance.toml
   pascaline top
-  pascaline plan examples/plans/appliances.json
+  pascaline plan clients/examples/plans/appliances.json
   pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 --bytes 16MiB
 
 Benches, plots, experiments, impair and fuzz-protocol are commands of pascaline-lab.

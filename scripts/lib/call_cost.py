@@ -1,8 +1,8 @@
 """What a 4 KiB allreduce costs through libpascaline above one in Rust, and through MPI above one in C.
 
 Prints a JSON object: c_call_us and mpi_call_us, medians of turns in microseconds. Two ranks in namespaces, on
-one appliance. The programs are capi/examples/call_cost.rs and mpi/bench/call_cost.c. With an interpreter that
-has the package `pascaline`, python_call_us and python_16mib_pct, too, by python/bench/call_cost.py: what a
+one appliance. The programs are clients/capi/examples/call_cost.rs and clients/mpi/bench/call_cost.c. With an interpreter that
+has the package `pascaline`, python_call_us and python_16mib_pct, too, by clients/python/bench/call_cost.py: what a
 call of 4 KiB from Python costs above one in C, and what one of 16 MiB does, in per cent.
 """
 
@@ -65,11 +65,11 @@ def measure(binary: Path, parts: Built, stop: Stop, python: Path | None = None) 
         found = _run("c", [str(example), place, str(first)], network.workers[0], files, cleanup, stop)
         if python:
             words = [str(libraries / "lib/libpascaline.so"), place, str(first)]
-            command = [str(python), "-B", str(build.ROOT / "python/bench/call_cost.py"), *words]
+            command = [str(python), "-B", str(build.ROOT / "clients/python/bench/call_cost.py"), *words]
             found |= _run("python", command, network.workers[0], files, cleanup, stop)
         program = files / "call_cost"
         includes = (f"-I{libraries / 'include'}", f"-L{libraries / 'lib'}")
-        source = str(build.ROOT / "mpi/bench/call_cost.c")
+        source = str(build.ROOT / "clients/mpi/bench/call_cost.c")
         run("mpicc", "-O2", source, *includes, "-lpascaline", "-o", str(program), timeout=60)
         variables = {
             "LD_LIBRARY_PATH": str(libraries / "lib"),

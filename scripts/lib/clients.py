@@ -1,6 +1,6 @@
 """scripts/demo --client c, c-streams, mpi: programs in C and unmodified ones of MPI, through the appliance.
 
-The libraries are built by scripts/clients, the programs are those below examples/. Every rank checks every
+The libraries are built by scripts/clients, the programs are those below clients/examples/. Every rank checks every
 sum, and a run is good if all of them are right, the appliance has made at least as many results as the sums
 take, and its accounts add up.
 
@@ -238,7 +238,7 @@ def demonstrate(options: Options, binary: Path, libraries: Path, stop: Stop) -> 
 def _start_c(options: Options, network: Network, libraries: Path, files: Path) -> list[Child]:
     """One program in each worker's namespace; those of odd ranks are built with sanitizers."""
     name = "streams" if options.client == "c-streams" else "allreduce"
-    source = f"examples/c/{name}.c"
+    source = f"clients/examples/c/{name}.c"
     plain = compiled(source, libraries, files / name)
     checked = compiled(source, libraries, files / f"{name}_checked", "-fsanitize=address,undefined")
     keys = _keys(options)
@@ -263,7 +263,7 @@ def _keys(options: Options) -> str:
 def _start_mpi(options: Options, network: Network, libraries: Path, files: Path) -> list[Child]:
     """mpirun, which starts the others."""
     program = files / "mpi_allreduce"
-    source = ROOT / "examples/mpi/allreduce.c"
+    source = ROOT / "clients/examples/mpi/allreduce.c"
     flags = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O1")
     run("mpicc", *flags, str(source), "-o", str(program), timeout=60)
     size = [str(options.bytes // 4), str(options.allreduces)]

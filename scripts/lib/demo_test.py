@@ -159,7 +159,7 @@ class Blanks(unittest.TestCase):
 
     def test_a_program_is_compiled_in_a_path_with_blanks(self) -> None:
         """By what the libraries' own file says of where they are."""
-        template = (ROOT / "capi/pascaline.pc.in").read_text()
+        template = (ROOT / "clients/capi/pascaline.pc.in").read_text()
         with tempfile.TemporaryDirectory() as place:
             libraries = Path(place) / "a clone"
             (libraries / "lib/pkgconfig").mkdir(parents=True)

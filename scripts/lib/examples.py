@@ -29,7 +29,7 @@ _BUILD_SECONDS = 1800.0
 _RUN_SECONDS = 60.0
 _WINDOW = 512
 _WANTED = "all sums are right"
-_PYTHON = build.ROOT / "examples/python/allreduce.py"
+_PYTHON = build.ROOT / "clients/examples/python/allreduce.py"
 _ELEMENTS, _ITERATIONS = 16384, 3
 
 

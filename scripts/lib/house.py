@@ -38,11 +38,11 @@ _RUST_TOKENS = re.compile(
 )
 # What docs/architecture.md calls sans-I/O, and what of it is not.
 _SANS_IO = (
-    *(f"{room}/src/" for room in ("wire", "aggregator", "queue", "ps", "worker")),
+    *(f"{room}/src/" for room in ("packet/wire", "aggregator", "queue", "ps", "clients/worker")),
     "pipelines/src/membership",
     "pipelines/src/control_plane",
 )
-_DRIVERS = ("worker/src/udp", "worker/src/pipeline.rs", "worker/src/narrow.rs")
+_DRIVERS = ("clients/worker/src/udp", "clients/worker/src/pipeline.rs", "clients/worker/src/narrow.rs")
 _WORLD = re.compile(r"\b(?:Instant|SystemTime|(?:Udp|Tcp)(?:Socket|Stream|Listener)|thread::\w+)")
 _RUST_FUNCTION = re.compile(r"\bfn\s+(\w+)")
 

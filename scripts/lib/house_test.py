@@ -49,7 +49,7 @@ class SansIo(unittest.TestCase):
             ("pipelines/src/membership/join.rs", "thread::sleep(PAUSE);", 1),
             ("ps/src/job.rs", "// Instant", 0),
             ("ps/src/job/tests.rs", "let now = Instant::now();", 0),
-            ("worker/src/udp/socket.rs", "UdpSocket::bind(at)", 0),
+            ("clients/worker/src/udp/socket.rs", "UdpSocket::bind(at)", 0),
         ):
             with mock.patch.object(house, "_texts", return_value=[(name, text)]):
                 assert len(list(house.sans_io())) == places, name

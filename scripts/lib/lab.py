@@ -171,7 +171,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         type=lambda text: DEFAULT if text == "default" else Path(text).resolve(),
         metavar="FILE",
         help="in place of the cases: plan this instance, push it, and hold the links' loads against it; "
-        "`default` is examples/plans/lab.json",
+        "`default` is clients/examples/plans/lab.json",
     )
     add("--spines", type=between(1, 4), default=2, metavar="N", help="spines (2)")
     add("--leaves", type=between(2, 8), default=3, metavar="N", help="leaves (3)")

@@ -10,7 +10,7 @@ from lab_controller import JOB, Controller
 from laboratory import Case, Lab
 from process import Failure, run
 
-DEFAULT = Path(__file__).resolve().parents[2] / "examples/plans/lab.json"
+DEFAULT = Path(__file__).resolve().parents[2] / "clients/examples/plans/lab.json"
 _NAME = "planned"
 _PLAN_SECONDS = 60.0
 # How far the bytes on a link may be from the plan's.

@@ -2,7 +2,7 @@
 
     cluster c: eth0 ── pas{c} :appliance: pas{C} ── eth0 :server
 
-The clusters, the queue and the line are those of examples/verify/lab.toml, with the workers' phases as chance
+The clusters, the queue and the line are those of clients/examples/verify/lab.toml, with the workers' phases as chance
 has them. The file's queries have to be proven, and the ages that the server's log tells have to keep to them,
 in each stretch as long as the file's horizon. With a FIFO in place of Olaf's queue they must not: otherwise
 the bounds would say nothing.
@@ -29,7 +29,7 @@ from olaf_parts import DISCIPLINES, EXIT_SECONDS, FLOATS, FRAME_BITS, JOIN_SECON
 from olaf_parts import SERVER_TELEMETRY as SERVER
 from process import Child, Failure
 
-FILE = build.ROOT / "examples/verify/lab.toml"
+FILE = build.ROOT / "clients/examples/verify/lab.toml"
 _VERIFY_SECONDS = 50.0
 # For the queue to fill, and then so many times the horizon.
 _LEAD_SECONDS, _HORIZONS = 2.0, 4

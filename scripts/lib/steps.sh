@@ -55,8 +55,8 @@ documentation() { RUSTDOCFLAGS="-D warnings" bounded 600 cargo doc --workspace -
 
 python_lints() {
     scripts/setup --tools &&
-        "$tools/ruff" check --config scripts/ruff.toml scripts python examples/train &&
-        "$tools/ruff" format --config scripts/ruff.toml --check scripts python examples/train &&
+        "$tools/ruff" check --config scripts/ruff.toml scripts clients/python clients/examples/train &&
+        "$tools/ruff" format --config scripts/ruff.toml --check scripts clients/python clients/examples/train &&
         scripts/lib/types
 }
 
@@ -95,19 +95,19 @@ verified() {
 
 verifications() {
     local bad=$logs/verify-bad.toml
-    verified 0 examples/verify/fairness.toml &&
-        verified 1 examples/verify/starved.toml --picture "$logs/starved.svg" --json &&
+    verified 0 clients/examples/verify/fairness.toml &&
+        verified 1 clients/examples/verify/starved.toml --picture "$logs/starved.svg" --json &&
         grep -q '</svg>' "$logs/starved.svg" &&
-        sed 's/^period = .*/period = "0ms"/' examples/verify/fairness.toml >"$bad" &&
+        sed 's/^period = .*/period = "0ms"/' clients/examples/verify/fairness.toml >"$bad" &&
         verified 2 "$bad" 2>"$logs/verify-bad.txt" &&
         grep -q ':[0-9]*:[0-9]*: a period' "$logs/verify-bad.txt" &&
-        verified 1 examples/verify/phases.toml --json >"$logs/phases.json" &&
+        verified 1 clients/examples/verify/phases.toml --json >"$logs/phases.json" &&
         expect "$logs/phases.json" 'method == "z3"' 'queries[0]["verdict"] == "fails"' \
             'queries[0]["example"]["value"] > 100' 'queries[1]["verdict"] == "holds"' &&
-        verified 1 examples/verify/phases.toml --model paper >"$logs/verify-paper.txt" &&
+        verified 1 clients/examples/verify/phases.toml --model paper >"$logs/verify-paper.txt" &&
         grep -q '^vacuous:' "$logs/verify-paper.txt" &&
-        verified 3 examples/verify/phases.toml --time-limit 0s &&
-        PASCALINE_Z3=/nowhere/z3 verified 2 examples/verify/phases.toml 2>"$logs/verify-no-z3.txt" &&
+        verified 3 clients/examples/verify/phases.toml --time-limit 0s &&
+        PASCALINE_Z3=/nowhere/z3 verified 2 clients/examples/verify/phases.toml 2>"$logs/verify-no-z3.txt" &&
         grep -q 'apt-get install z3' "$logs/verify-no-z3.txt"
 }
 
@@ -149,18 +149,18 @@ routes_planned() {
         expect "$output" "k == $known" 'proof == "optimal"' 'bound == throughput_gbps' 'seconds < 0.1' ||
             return 1
     done
-    pascaline plan examples/plans/appliances.json --place 2 --json >"$output" || { cat "$output"; return 1; }
+    pascaline plan clients/examples/plans/appliances.json --place 2 --json >"$output" || { cat "$output"; return 1; }
     expect "$output" 'placement["proof"] == "optimal"' 'placement["tried"] == 3' || return 1
-    pascaline plan examples/plans/fat-tree.json --json >"$logs/before.json" || return 1
-    pascaline plan examples/plans/fat-tree.json --keep "$logs/before.json" --json >"$output" ||
+    pascaline plan clients/examples/plans/fat-tree.json --json >"$logs/before.json" || return 1
+    pascaline plan clients/examples/plans/fat-tree.json --keep "$logs/before.json" --json >"$output" ||
         { cat "$output"; return 1; }
     expect "$output" 'routes["kept"][1] == "language.0"' 'not routes["moved"]' || return 1
     lab paper aro-fig-11 --quick --seeds 2 --json >"$output" || { cat "$output"; return 1; }
     expect "$output" 'rows[0]["mean"] > 10' 'rows[1]["mean"] < 5000' 'rows[2]["mean"] < 2' || return 1
     code=0
-    pascaline plan examples/plans/fat-tree.json --time-limit 0s || code=$?
+    pascaline plan clients/examples/plans/fat-tree.json --time-limit 0s || code=$?
     ((code == 3)) || { say "a time limit of nothing: exit code $code"; return 1; }
-    grep -v '"lower": "leaf-a"' examples/plans/appliances.json >"$cut"
+    grep -v '"lower": "leaf-a"' clients/examples/plans/appliances.json >"$cut"
     code=0
     pascaline plan "$cut" || code=$?
     ((code == 2)) || { say "a cut network: exit code $code"; return 1; }

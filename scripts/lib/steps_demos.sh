@@ -134,7 +134,7 @@ demo_client() {
 # Without an appliance, or with a key that MPI cannot obey, a program runs as ever, and one line says why.
 mpi_falls_back() {
     local output=$logs/mpi-fallback.txt built key
-    built=$(scripts/clients) && mpicc -O1 examples/mpi/allreduce.c -o "$logs/mpi_allreduce" || return 1
+    built=$(scripts/clients) && mpicc -O1 clients/examples/mpi/allreduce.c -o "$logs/mpi_allreduce" || return 1
     for key in timeout=500ms partial=1; do
         bounded 60 mpirun --allow-run-as-root --oversubscribe -np 4 --mca btl self,vader \
             --mca mpi_yield_when_idle 1 -x LD_PRELOAD="$built/lib/libpascaline-mpi.so" \

@@ -51,7 +51,7 @@ def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
     words: list[object] = []
     for name in ("steps", "turns", "layers", "bucket-mb", "seed"):
         words += [f"--{name}", getattr(options, name.replace("-", "_"))]
-    children = bed.ranks(network, ROOT / "examples/train/arrival.py", words, KEYS)
+    children = bed.ranks(network, ROOT / "clients/examples/train/arrival.py", words, KEYS)
     watch(children, options.turns, stop)
     runs = [[said for said in programs.objects(child) if said.get("done")] for child in children]
     slowest = [

@@ -66,7 +66,7 @@ def _start(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -> lis
     if options.trace:
         options.trace.parent.mkdir(parents=True, exist_ok=True)
         words += ["--trace", str(options.trace.resolve())]
-    return bed.ranks(network, ROOT / "examples/train/ddp.py", words, KEYS)
+    return bed.ranks(network, ROOT / "clients/examples/train/ddp.py", words, KEYS)
 
 
 def _watch(options: argparse.Namespace, appliance: Appliance, children: list[Child], stop: Stop) -> int:

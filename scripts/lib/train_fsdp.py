@@ -44,7 +44,7 @@ def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
     words: list[object] = ["--backends", *("pascaline", "gloo") * options.turns]
     for name in ("steps", "hidden", "seed"):
         words += [f"--{name}", getattr(options, name)]
-    children = bed.ranks(network, ROOT / "examples/train/fsdp.py", words, KEYS)
+    children = bed.ranks(network, ROOT / "clients/examples/train/fsdp.py", words, KEYS)
     watch(children, 2 * options.turns, stop)
     return _judge(options, bed, children)
 

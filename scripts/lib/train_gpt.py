@@ -53,7 +53,7 @@ def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
     words += ["--feedback"] * options.feedback
     if options.tensorboard:
         words += ["--tensorboard", options.tensorboard.resolve()]
-    children = bed.ranks(network, ROOT / "examples/train/gpt.py", words, KEYS)
+    children = bed.ranks(network, ROOT / "clients/examples/train/gpt.py", words, KEYS)
     watch(children, len(_BACKENDS), stop)
     return _judge(options, bed, children)
 

@@ -52,7 +52,7 @@ def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
         f"RAY_TMPDIR={bed.files}",
         bed.python,
         "-B",
-        ROOT / "examples/train/ray_train.py",
+        ROOT / "clients/examples/train/ray_train.py",
     ]
     for name in ("workers", "steps", "seed"):
         words += [f"--{name}", getattr(options, name)]

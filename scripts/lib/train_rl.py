@@ -256,7 +256,7 @@ def _ranks(options: argparse.Namespace, bed: Bed, network: shaped.Shaped, name: 
     words = ["--appliance", f"{shaped.APPLIANCE}:{UDP_PORT}", "--ranks", options.workers]
     for option in ("algorithm", "mode", "seeds", "seed", "iterations", "rate", "wait"):
         words += [f"--{option}", getattr(options, option)]
-    python = ["env", "OMP_NUM_THREADS=1", bed.python, "-B", ROOT / "examples/train/rl.py"]
+    python = ["env", "OMP_NUM_THREADS=1", bed.python, "-B", ROOT / "clients/examples/train/rl.py"]
     return [
         bed.child(f"{name}-{rank}", [*python, *words, "--rank", rank], network.workers[rank])
         for rank in range(options.workers)

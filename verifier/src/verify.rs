@@ -43,7 +43,7 @@ impl Default for Options {
 
 /// The most updates that the solver is asked about: its texts grow with their square.
 const MOST_ASKED: u64 = 3_000;
-/// The longest text: hundreds of times as long as those of examples/verify.
+/// The longest text: hundreds of times as long as those of clients/examples/verify.
 const LONGEST_TEXT: usize = 32 << 20;
 
 /// Answers every query of a scenario.

@@ -12,12 +12,12 @@ use pascaline_planner::{Former, Instance, Kept, Options, Placement, Plan, PlanEr
 
 const EXAMPLES: &str = "\
 Examples:
-  pascaline plan examples/plans/appliances.json
-  pascaline plan examples/plans/fat-tree.json --json
-  pascaline plan examples/plans/fat-tree.json --solver milp --time-limit 10s --picture plan.svg
+  pascaline plan clients/examples/plans/appliances.json
+  pascaline plan clients/examples/plans/fat-tree.json --json
+  pascaline plan clients/examples/plans/fat-tree.json --solver milp --time-limit 10s --picture plan.svg
   pascaline plan planner/tests/instances/01_default_block_cap.json --solver aggtree --seed 7
-  pascaline plan examples/plans/appliances.json --place 2
-  pascaline plan examples/plans/fat-tree.json --keep before.json --moves 1
+  pascaline plan clients/examples/plans/appliances.json --place 2
+  pascaline plan clients/examples/plans/fat-tree.json --keep before.json --moves 1
 
 docs/planning.md describes files, algorithms and output; docs/plan.schema.json is the schema of files.
 

@@ -12,7 +12,7 @@ use pascaline_verifier::{
 /// Verify objectives on the age of the models of clusters that share a queue
 ///
 /// The file says which clusters there are, how often they send, what the queue is like, and what has to hold
-/// of the ages of their models: docs/verification.md has the format, examples/verify/ has examples. What is
+/// of the ages of their models: docs/verification.md has the format, clients/examples/verify/ has examples. What is
 /// determined is evaluated event by event with the shipping queue, without rounding. Where phases, periods or
 /// the coins of transmission control are open, Z3 (the program `z3`, or that of PASCALINE_Z3) proves the
 /// objective or finds a counterexample. Exit code 0: every query holds; 1: one fails, or the model is
@@ -20,9 +20,9 @@ use pascaline_verifier::{
 /// within the time limit.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  pascaline verify examples/verify/fairness.toml
-  pascaline verify examples/verify/starved.toml --json --picture starved.svg
-  pascaline verify examples/verify/fairness.toml --model paper")]
+  pascaline verify clients/examples/verify/fairness.toml
+  pascaline verify clients/examples/verify/starved.toml --json --picture starved.svg
+  pascaline verify clients/examples/verify/fairness.toml --model paper")]
 pub(super) struct VerifyArgs {
     /// The file
     file: PathBuf,
