@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const EXAMPLE: &str = include_str!("../../../conf/controller.toml");
+const EXAMPLE: &str = include_str!("../../../../conf/controller.toml");
 /// One more appliance, at the other spine.
 const OTHER_SPINE: &str = "[[appliances]]\nname = \"spine1-a\"\nat = \"spine1\"\naddress = \"10.82.1.254\"\n\
                            admin = \"10.82.1.254:9466\"\nrouter = \"02:50:00:00:00:03\"\n";

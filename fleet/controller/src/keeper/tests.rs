@@ -49,7 +49,7 @@ fn leads(notes: &[Note]) -> usize {
 
 #[test]
 fn what_a_store_does_not_take_is_written_again_in_its_own_term_only() {
-    let text = include_str!("../../../conf/controller.toml");
+    let text = include_str!("../../../../conf/controller.toml");
     let config = Config::parse(Path::new("controller.toml"), text).unwrap();
     let script = Arc::new(Mutex::new(Script::default()));
     let mut keeper = Keeper::new(Box::new(Scripted(Arc::clone(&script))));

@@ -14,7 +14,7 @@ fn the_document_lists_the_routes_and_the_picture_everything() {
         assert!(schema["properties"].get("further_trees").is_some(), "{schemas}");
     }
     assert!(schemas["Way"].is_object() && schemas["TreeView"].is_object());
-    let text = include_str!("../../../conf/controller.toml");
+    let text = include_str!("../../../../conf/controller.toml");
     let config = Config::parse(std::path::Path::new("controller.toml"), text).unwrap();
     let core = Core::new(&config, Stored::default(), Duration::ZERO);
     let picture = picture::svg(&core, Duration::from_secs(1));

@@ -6,8 +6,8 @@ use crate::{Options, plan, read};
 fn what_carries_flows_is_drawn() {
     for text in [
         include_str!("../../tests/instances/20_small_rand.json"),
-        include_str!("../../../clients/examples/plans/fat-tree.json"),
-        include_str!("../../../clients/examples/plans/appliances.json"),
+        include_str!("../../../../clients/examples/plans/fat-tree.json"),
+        include_str!("../../../../clients/examples/plans/appliances.json"),
     ] {
         let instance = read(text).unwrap();
         let plan = plan(&instance, &Options::default()).unwrap();

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::*;
 
-const EXAMPLE: &str = include_str!("../../../conf/controller.toml");
+const EXAMPLE: &str = include_str!("../../../../conf/controller.toml");
 
 fn parsed(text: &str) -> Result<Config, String> {
     Config::parse(Path::new("c.toml"), text).map_err(|error| error.to_string())

@@ -4,7 +4,7 @@ use crate::{Options, PlanError, Proof, Solver, plan, read};
 
 #[test]
 fn no_time_says_so_with_the_bound() {
-    let instance = read(include_str!("../../../clients/examples/plans/fat-tree.json")).unwrap();
+    let instance = read(include_str!("../../../../clients/examples/plans/fat-tree.json")).unwrap();
     let none = Options { time_limit: Duration::ZERO, solver: Solver::Milp, ..Options::default() };
     match plan(&instance, &none) {
         Err(error @ PlanError::Time { bound, .. }) => {
@@ -18,8 +18,8 @@ fn no_time_says_so_with_the_bound() {
 #[test]
 fn examples_are_planned_to_the_end() {
     for (text, gbps) in [
-        (include_str!("../../../clients/examples/plans/fat-tree.json"), 0.0),
-        (include_str!("../../../clients/examples/plans/appliances.json"), 0.0),
+        (include_str!("../../../../clients/examples/plans/fat-tree.json"), 0.0),
+        (include_str!("../../../../clients/examples/plans/appliances.json"), 0.0),
     ] {
         let instance = read(text).unwrap();
         let plan = plan(&instance, &Options::default()).unwrap();

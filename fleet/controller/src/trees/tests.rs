@@ -1,6 +1,6 @@
 use crate::Config;
 
-const EXAMPLE: &str = include_str!("../../../conf/controller.toml");
+const EXAMPLE: &str = include_str!("../../../../conf/controller.toml");
 /// One more appliance, as TOML.
 const MORE: &str = "\n[[appliances]]\nname = \"NAME\"\nat = \"AT\"\naddress = \"ADDRESS\"\n\
                     admin = \"NAME:1\"\n\

@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 use super::{SCHEMA, read};
 use crate::PlanError;
 
-const FAT_TREE: &str = include_str!("../../../clients/examples/plans/fat-tree.json");
-const APPLIANCES: &str = include_str!("../../../clients/examples/plans/appliances.json");
+const FAT_TREE: &str = include_str!("../../../../clients/examples/plans/fat-tree.json");
+const APPLIANCES: &str = include_str!("../../../../clients/examples/plans/appliances.json");
 const SJST: &str = include_str!("../../tests/instances/20_small_rand.json");
 
 /// The file with one value changed, by its JSON pointer; the value may be new.

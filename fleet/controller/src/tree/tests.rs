@@ -4,7 +4,7 @@ use super::*;
 use crate::Config;
 
 fn config() -> Config {
-    let text = include_str!("../../../conf/controller.toml");
+    let text = include_str!("../../../../conf/controller.toml");
     Config::parse(std::path::Path::new("controller.toml"), text).unwrap()
 }
 

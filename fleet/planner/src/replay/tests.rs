@@ -3,8 +3,8 @@ use crate::{Instance, Options, Plan, plan, read};
 
 const FILES: [&str; 3] = [
     include_str!("../../tests/instances/20_small_rand.json"),
-    include_str!("../../../clients/examples/plans/fat-tree.json"),
-    include_str!("../../../clients/examples/plans/appliances.json"),
+    include_str!("../../../../clients/examples/plans/fat-tree.json"),
+    include_str!("../../../../clients/examples/plans/appliances.json"),
 ];
 
 fn refused(instance: &Instance, plan: &Plan, change: impl FnOnce(&mut Plan)) -> String {

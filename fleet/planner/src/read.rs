@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::{Instance, PlanError};
 
 /// The JSON schema of the general format.
-pub const SCHEMA: &str = include_str!("../../docs/plan.schema.json");
+pub const SCHEMA: &str = include_str!("../../../docs/plan.schema.json");
 
 #[derive(Deserialize)]
 struct Header {
