@@ -27,7 +27,12 @@ _COLUMNS = 110
 _RUST_LINES = 58_000  # the target
 _RUST_LINES_TODAY = 98_600  # the ratchet: what there is, rounded up to the next 100
 # Rooms beside the data path have a number each, which does not count above.
-_ROOMS_APART = {"planner": 5_000, "verifier": 4_000, "python": 3_000, "controller": 4_000}
+_ROOMS_APART = {
+    "fleet/planner": 5_000,
+    "fleet/verifier": 4_000,
+    "clients/python": 3_000,
+    "fleet/controller": 4_000,
+}
 _PREFIX = "pascaline-"
 _SIZED = (".rs", ".py", ".sh", ".c", ".h", ".cpp", "")
 _PROSE = (".rs", ".md", ".py", ".sh", ".toml", ".c", ".h", ".cpp", "")
@@ -160,8 +165,8 @@ def rust_lines() -> Iterator[str]:
     """The workspace does not grow without somebody deciding it."""
     sizes: dict[str, int] = {}
     for name, text in _texts((".rs",)):
-        room, _, rest = name.partition("/")
-        if rest.startswith("src/") and not _is_test(name):
+        room, source, _ = name.partition("/src/")
+        if source and not _is_test(name):
             sizes[room] = sizes.get(room, 0) + text.count("\n")
     print(
         ", ".join(f"{room} {lines}" for room, lines in sizes.items()),

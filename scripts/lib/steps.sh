@@ -62,7 +62,7 @@ python_lints() {
 
 shell_lints() {
     local files
-    mapfile -t files < <(git grep -lE '^#!.*\b(ba)?sh$' -- scripts .ci fuzz conf worker examples)
+    mapfile -t files < <(git grep -lE '^#!.*\b(ba)?sh$' -- scripts .ci lab/fuzz conf clients)
     files+=(scripts/lib/*.sh)
     scripts/setup --tools && "$tools/shellcheck" --external-sources "${files[@]}"
 }
@@ -255,7 +255,7 @@ tool() { cargo "$1" --version || bounded 900 cargo install "cargo-$1" --debug --
 
 licences() { tool deny 0.20.2 && bounded 300 cargo deny check licenses bans sources; }
 
-fuzzers() { tool fuzz 0.13.2 && bounded 600 fuzz/run 5; }
+fuzzers() { tool fuzz 0.13.2 && bounded 600 lab/fuzz/run 5; }
 
 all_steps() {
     step "setup" scripts/setup
