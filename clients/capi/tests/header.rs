@@ -37,5 +37,9 @@ fn the_header_is_up_to_date() {
         made.lines().filter(|line| line.contains("pascaline_") && line.contains('(')).collect();
     let functions: Vec<_> =
         named(&declared).into_iter().filter(|name| made.contains(&format!("{name}("))).collect();
-    assert_eq!(functions, named(&map), "clients/capi/libpascaline.map does not name what the header declares");
+    assert_eq!(
+        functions,
+        named(&map),
+        "clients/capi/libpascaline.map does not name what the header declares"
+    );
 }
