@@ -3,6 +3,7 @@
 mod controller;
 pub(crate) mod doctor;
 mod init;
+pub(crate) mod left_out;
 pub mod manual;
 pub mod pipe;
 mod plan;
@@ -105,7 +106,11 @@ enum WorkerCommand {
     Command(worker::CommandArgs),
     Iswitch(worker::IswitchArgs),
     Olaf(worker::OlafArgs),
+    #[cfg(feature = "switchml")]
     Switchml(worker::SwitchmlArgs),
+    /// Not in this build: allreduce by SwitchML's UDP protocol
+    #[cfg(not(feature = "switchml"))]
+    Switchml(left_out::Ignored),
 }
 
 /// Parses the command line and carries it out.
@@ -124,7 +129,10 @@ pub fn main() -> ExitCode {
             WorkerCommand::Command(args) => worker::command(args),
             WorkerCommand::Iswitch(args) => worker::iswitch(args),
             WorkerCommand::Olaf(args) => worker::olaf(args),
+            #[cfg(feature = "switchml")]
             WorkerCommand::Switchml(args) => worker::switchml(args),
+            #[cfg(not(feature = "switchml"))]
+            WorkerCommand::Switchml(_) => Err(left_out::error(left_out::SWITCHML)),
         },
         Command::Explain(args) => explain::explain(args),
         Command::Job(args) => command::job(args),

@@ -70,8 +70,10 @@ pub(crate) enum Order {
     Config(Reply<EffectiveConfig>),
     Command(JobKey, JobCommand, Reply<Commanded>),
     Capture(JobKey, CaptureRequest, Reply<Captured>),
+    #[cfg_attr(not(feature = "switchml"), expect(dead_code, reason = "no such client has a door"))]
     /// A client of SwitchML's wants to know of how many workers this job is.
     Workers(u16, Reply<u16>),
+    #[cfg_attr(not(feature = "switchml"), expect(dead_code, reason = "no such client has a door"))]
     /// A client of SwitchML's wants to send to this job.
     Register(u16, Registration, Reply<Terms>),
 }

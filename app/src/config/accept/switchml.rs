@@ -11,6 +11,7 @@ use toml::Spanned;
 use super::listens::overlap;
 use super::values::{get, word};
 use super::{Accept, Checked};
+use crate::cli::left_out;
 use crate::config::job::SwitchMlConfig;
 use crate::config::profile::Profile;
 use crate::config::words::Protocol;
@@ -32,6 +33,9 @@ impl Accept<'_> {
         let Some(protocol) = job.protocol.as_ref().filter(|_| is_switchml(job)) else {
             return self.no_switchml(job);
         };
+        if self.here && cfg!(not(feature = "switchml")) {
+            return Err(self.error(protocol, left_out::SWITCHML, left_out::REMEDY));
+        }
         if let Some(error) = self.useless(job) {
             return Err(error);
         }
