@@ -2,7 +2,6 @@
 
 mod accept;
 pub(crate) mod admin;
-pub(crate) mod file;
 pub(crate) mod job;
 pub(crate) mod lane;
 mod layout;

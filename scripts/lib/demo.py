@@ -55,7 +55,13 @@ def main(arguments: list[str]) -> int:
         # Updates are plotted by it, frames may be lost by it.
         plotted = options.mode == "olaf" and options.topology == "one"
         with_lab = plotted or options.loss > 0 or options.duplicate > 0 or options.reorder > 0
-        binary = build.ready(stop, options.binary, with_lab=with_lab)
+        wanted = build.Wanted(
+            demo=True,
+            features=("switchml",) * (options.protocol == "switchml"),
+            programs=("pascaline-lab",) * with_lab,
+            tests=options.inline or options.client == "mpi",
+        )
+        binary = build.ready(stop, options.binary, wanted)
         libraries = _libraries(options, binary, stop)
         more = ["--libraries", str(libraries)] if libraries else []
         # Another process knows of no signal that came before it.
@@ -69,7 +75,7 @@ def main(arguments: list[str]) -> int:
         say(f"demo: {failure.whole}")
         if options.json:
             print(report.dump({"ok": False, "error": str(failure)}), flush=True)
-        return 1
+        return failure.exit_code
     print(outcome.text(), file=sys.stderr if options.json else sys.stdout, flush=True)
     for problem in outcome.problems:
         say(f"demo: {problem}")

@@ -21,12 +21,12 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_PROGRAMS = ("pascaline", "pascaline-lab")
+_PROGRAMS = ("pascaline", "pascaline-fleet", "pascaline-lab")
 _FENCE = re.compile(r"^ *(```+|~~~+)(\w*)[^\n]*\n(.*?)^ *\1 *$", re.MULTILINE | re.DOTALL)
 _SHELL = {"", "sh", "bash", "console", "shell", "text"}
 _INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
-_COMMAND = re.compile(r"(?:\./)?(?:target/release/)?(pascaline(?:-lab)?|scripts/[\w/.-]+)")
+_COMMAND = re.compile(r"(?:\./)?(?:target/release/)?(pascaline(?:-fleet|-lab)?|scripts/[\w/.-]+)")
 _BEFORE = re.compile(r"^(?:\$ |# |sudo |(?:[A-Z_]+=\S+ ))+")
 _EXAMPLES = re.compile(r"^examples?:\s*\n((?:[ \t]+\S.*\n|\n)+)", re.MULTILINE | re.IGNORECASE)
 _SUBCOMMANDS = re.compile(r"^Commands:\n((?:  .*\n)+)", re.MULTILINE)
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
     binaries = parser.parse_args(arguments).binaries
     missing = [name for name in _PROGRAMS if not (binaries / name).is_file()]
     if missing:
-        print(f"{binaries}: no {' and no '.join(missing)}: cargo build --release")
+        print(f"{binaries}: no {' and no '.join(missing)}: cargo build --release -p pascaline -p pascaline-fleet -p pascaline-lab")
         return 1
     pages = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")], key=str)
     pages = list(dict.fromkeys(pages))

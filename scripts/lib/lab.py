@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     options = _parse(arguments)
     stop = Stop(_BUILD_SECONDS)
     try:
-        binary = build.ready(stop, options.binary, with_lab=_has_tcp(options))
+        binary = build.ready(stop, options.binary, build.Wanted(tests=True, programs=_programs(options)))
         build.become_root(Path(__file__).resolve(), arguments, binary)
         netns.remove_leftovers()
         cases = _run(options, binary, Stop(_timeout(options), "--timeout"))
@@ -131,6 +131,11 @@ def _table(cases: list[Case]) -> str:
 
 def _short(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else json.dumps(value)
+
+
+def _programs(options: argparse.Namespace) -> tuple[str, ...]:
+    """What is needed beside the operator's program."""
+    return ("pascaline-fleet", *(["pascaline-lab"] if _has_tcp(options) else []))
 
 
 def _has_tcp(options: argparse.Namespace) -> bool:

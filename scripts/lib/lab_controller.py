@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import build
 from appliance import fetch_unix
 from fabric import Fabric, Site
 from process import Child, Failure, Stop
@@ -31,7 +32,7 @@ class Shared:
 
 
 class Controller:
-    """One `pascaline controller`, and what comes after it if it is killed."""
+    """One `pascaline-fleet controller`, and what comes after it if it is killed."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class Controller:
         own = [f'listen = "unix:{self._socket}"', f'page = "{self._page}"', *_store(files, shared)]
         job = job or _job(fabric, trees, keys)
         file.write_text(_configuration(fabric, files, own, job, fabric.spines[: max(trees, roots)]))
-        self._command = [str(binary), "controller", "-c", str(file)]
+        self._command = [str(build.fleet(binary)), "controller", "-c", str(file)]
         # Each lab case begins with a controller that remembers nothing.
         for old in files.glob("controller.sqlite*"):
             old.unlink()

@@ -1,4 +1,4 @@
-"""From a plan to the lab: `pascaline plan` plans, the controller pushes, and links carry what was planned."""
+"""From a plan to the lab: `pascaline-fleet plan` plans, the controller pushes, and links carry what was planned."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import build
 from lab_controller import JOB, Controller
 from laboratory import Case, Lab
 from process import Failure, run
@@ -20,7 +21,7 @@ _BESIDE = "'s appliance"
 
 def planned(lab: Lab, case: Case, instance: Path) -> None:
     """One job of the instance, over the tree that the planner has found for it."""
-    done = run(str(lab.binary), "plan", str(instance), "--json", timeout=_PLAN_SECONDS)
+    done = run(str(build.fleet(lab.binary)), "plan", str(instance), "--json", timeout=_PLAN_SECONDS)
     plan = json.loads(done.stdout)
     tasks = plan["tasks"]
     workers = sum(len(leaf.workers) for leaf in lab.fabric.leaves)

@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--binary", type=Path, help="use this pascaline instead of building it")
     options = _Options(**vars(parser.parse_args(arguments)))
     try:
-        binary = build.ready(Stop(_BUILD_SECONDS), options.binary)
+        binary = build.ready(Stop(_BUILD_SECONDS), options.binary, build.RELEASE)
         build.become_root(Path(__file__).resolve(), arguments, binary)
         return soak(options, binary, Stop(options.seconds + _SLACK_SECONDS, "--seconds"))
     except Interrupted as interrupted:

@@ -79,18 +79,19 @@ documents() { bounded 300 python3 -B scripts/lib/doc_commands.py --binaries "$ta
 pascaline() { "$target/release/pascaline" "$@"; }
 
 lab() { bounded 600 "$target/release/pascaline-lab" "$@"; }
+fleet() { bounded 600 "$target/release/pascaline-fleet" "$@"; }
 
 # expect FILE EXPRESSION...: of the JSON object in the file's last line.
 expect() { python3 -B scripts/lib/expect.py "$@"; }
 
 config_is_accepted() { pascaline check conf/appliance.toml; }
 
-# verified CODE FILE OPTION...: the exit code of `pascaline verify`.
+# verified CODE FILE OPTION...: the exit code of `pascaline-fleet verify`.
 verified() {
     local code=0 wanted=$1
     shift
-    pascaline verify "$@" || code=$?
-    ((code == wanted)) || { say "exit code $code, not $wanted: pascaline verify $*" && return 1; }
+    fleet verify "$@" || code=$?
+    ((code == wanted)) || { say "exit code $code, not $wanted: pascaline-fleet verify $*" && return 1; }
 }
 
 verifications() {
@@ -144,25 +145,25 @@ routes_planned() {
     local file known output=$logs/plan.json cut=$logs/cut.json code
     for file in fleet/planner/tests/instances/*.json; do
         known=$(grep -o '"max_flows_k":[0-9]*' "$file" | cut -d: -f2)
-        pascaline plan "$file" --json >"$output" || { cat "$output"; return 1; }
+        fleet plan "$file" --json >"$output" || { cat "$output"; return 1; }
         say "$file: $(head -c 160 "$output")"
         expect "$output" "k == $known" 'proof == "optimal"' 'bound == throughput_gbps' 'seconds < 0.1' ||
             return 1
     done
-    pascaline plan clients/examples/plans/appliances.json --place 2 --json >"$output" || { cat "$output"; return 1; }
+    fleet plan clients/examples/plans/appliances.json --place 2 --json >"$output" || { cat "$output"; return 1; }
     expect "$output" 'placement["proof"] == "optimal"' 'placement["tried"] == 3' || return 1
-    pascaline plan clients/examples/plans/fat-tree.json --json >"$logs/before.json" || return 1
-    pascaline plan clients/examples/plans/fat-tree.json --keep "$logs/before.json" --json >"$output" ||
+    fleet plan clients/examples/plans/fat-tree.json --json >"$logs/before.json" || return 1
+    fleet plan clients/examples/plans/fat-tree.json --keep "$logs/before.json" --json >"$output" ||
         { cat "$output"; return 1; }
     expect "$output" 'routes["kept"][1] == "language.0"' 'not routes["moved"]' || return 1
     lab paper aro-fig-11 --quick --seeds 2 --json >"$output" || { cat "$output"; return 1; }
     expect "$output" 'rows[0]["mean"] > 10' 'rows[1]["mean"] < 5000' 'rows[2]["mean"] < 2' || return 1
     code=0
-    pascaline plan clients/examples/plans/fat-tree.json --time-limit 0s || code=$?
+    fleet plan clients/examples/plans/fat-tree.json --time-limit 0s || code=$?
     ((code == 3)) || { say "a time limit of nothing: exit code $code"; return 1; }
     grep -v '"lower": "leaf-a"' clients/examples/plans/appliances.json >"$cut"
     code=0
-    pascaline plan "$cut" || code=$?
+    fleet plan "$cut" || code=$?
     ((code == 2)) || { say "a cut network: exit code $code"; return 1; }
 }
 
@@ -258,7 +259,7 @@ licences() { tool deny 0.20.2 && bounded 300 cargo deny check licenses bans sour
 fuzzers() { tool fuzz 0.13.2 && bounded 600 lab/fuzz/run 5; }
 
 all_steps() {
-    step "setup" scripts/setup
+    step "setup" scripts/setup --tests
     step "format" cargo fmt --all --check
     step "python: ruff and mypy" python_lints
     step "shell: shellcheck" shell_lints
@@ -273,7 +274,8 @@ all_steps() {
     cases=true step "address sanitizer" bounded 900 scripts/asan
     step "licences and sources" licences
     if "$quick"; then skip "fuzzers" "--quick"; else step "fuzzers" fuzzers; fi
-    step "release build" bounded 900 cargo build --release --locked -p pascaline -p pascaline-lab
+    step "release build" bounded 900 cargo build --release --locked -p pascaline -p pascaline-fleet \
+        -p pascaline-lab
     step "documents: commands and links" documents
     step "protocol under faults" protocol_under_faults
     step "trees under faults" trees_under_faults

@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     try:
         checks = _offline()
         if not options.offline:
-            binary = build.ready(Stop(_BUILD_SECONDS), options.binary)
+            binary = build.ready(Stop(_BUILD_SECONDS), options.binary, build.RELEASE)
             build.become_root(Path(__file__).resolve(), arguments, binary)
             checks += _online(binary, Stop(options.timeout, "--timeout"))
         report = sys.stderr if options.json else sys.stdout

@@ -10,9 +10,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use pascaline_shared::http::client::Address;
 
 use self::fetch::Source;
-use crate::http::client::Address;
+#[cfg(not(feature = "top"))]
+use crate::left_out::LeftOut;
 
 /// Between two looks, unless told otherwise; the appliance samples as often.
 const INTERVAL: &str = "500ms";
@@ -59,7 +61,10 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
         return print_json(args, &source);
     }
     #[cfg(not(feature = "top"))]
-    return Err(crate::cli::left_out::error(crate::cli::left_out::TOP));
+    return Err(LeftOut(
+        "this program was built without its screen, for which --json is (Cargo feature `top`)",
+    )
+    .into());
     #[cfg(feature = "top")]
     screen::show(&source, args)
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::net::TcpListener;
 
 use crate::admin::server::Orders;
-use crate::cli::left_out::SWITCHML;
+use crate::left_out::SWITCHML;
 
 /// There are none.
 pub(crate) type Controllers = Infallible;

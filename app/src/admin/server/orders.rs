@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use pascaline_pipelines::membership::Registration;
 use pascaline_pipelines::switchml::Terms;
+use pascaline_shared::guarded::Problem;
 use tokio::sync::{mpsc, oneshot};
 
 use super::answers::{
@@ -10,7 +11,6 @@ use super::answers::{
 };
 use super::command::{Commanded, JobCommand};
 use super::patch::Patch;
-use super::problem::Problem;
 
 /// Orders that may wait: the control plane takes some every millisecond.
 const WAITING: usize = 64;

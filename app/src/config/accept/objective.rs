@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pascaline_pipelines::Mode;
+use pascaline_shared::file;
 use pascaline_verifier::{Options, Report, Scenario, Verdict, VerifyError, verify};
 use pascaline_wire::trailer::Sentence;
 use toml::Spanned;
@@ -12,7 +13,7 @@ use toml::Spanned;
 use super::{Accept, Checked};
 use crate::config::job::JobConfig;
 use crate::config::words::Word as _;
-use crate::config::{Config, file, raw};
+use crate::config::{Config, raw};
 
 /// The longest that all queries of a file may take: a reload waits for them.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
@@ -42,7 +43,7 @@ impl Accept<'_> {
     fn objectives(&self, config: &mut Config, written: &Spanned<String>) -> Checked<()> {
         let path = Path::new(written.get_ref());
         let unusable = |error: VerifyError| {
-            let remedy = "mend it until `pascaline verify` takes it, or leave `verify` out";
+            let remedy = "mend it until `pascaline-fleet verify` takes it, or leave `verify` out";
             self.error(written, error, remedy)
         };
         let bytes = file::read(path, LONGEST).map_err(|error| {
@@ -111,7 +112,7 @@ impl Accept<'_> {
     }
 }
 
-/// Why there is no verdict: the first line, without the remedy for those who run `pascaline verify`.
+/// Why there is no verdict: the first line, without the remedy for those who run `pascaline-fleet verify`.
 fn missing(path: &Path, error: &VerifyError) -> Option<Sentence> {
     let told = error.to_string();
     let line = told.lines().next().unwrap_or_default();

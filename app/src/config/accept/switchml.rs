@@ -11,11 +11,11 @@ use toml::Spanned;
 use super::listens::overlap;
 use super::values::{get, word};
 use super::{Accept, Checked};
-use crate::cli::left_out;
 use crate::config::job::SwitchMlConfig;
 use crate::config::profile::Profile;
 use crate::config::words::Protocol;
 use crate::config::{AdminConfig, AdminListen, ConfigError, raw};
+use crate::left_out;
 
 /// True if the job's workers are clients of SwitchML's.
 pub(super) fn is_switchml(job: &raw::Job) -> bool {

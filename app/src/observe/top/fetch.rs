@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
+use pascaline_shared::http::client::{Address, Client};
 
-use crate::http::client::{Address, Client};
 use crate::observe::snapshot::Snapshot;
 
 const PATH: &str = "/api/v1/snapshot";

@@ -1,4 +1,4 @@
-//! `pascaline verify`: objectives on the age of models, proven or refuted before anything runs.
+//! `pascaline-fleet verify`: objectives on the age of models, proven or refuted before anything runs.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,10 +20,10 @@ use pascaline_verifier::{
 /// within the time limit.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  pascaline verify clients/examples/verify/fairness.toml
-  pascaline verify clients/examples/verify/starved.toml --json --picture starved.svg
-  pascaline verify clients/examples/verify/fairness.toml --model paper")]
-pub(super) struct VerifyArgs {
+  pascaline-fleet verify clients/examples/verify/fairness.toml
+  pascaline-fleet verify clients/examples/verify/starved.toml --json --picture starved.svg
+  pascaline-fleet verify clients/examples/verify/fairness.toml --model paper")]
+pub(crate) struct VerifyArgs {
     /// The file
     file: PathBuf,
     /// Print one JSON object
@@ -50,7 +50,7 @@ enum Constraints {
 }
 
 /// Carries it out.
-pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let model = match args.model {
         Constraints::Olaf => Model::Olaf,
         Constraints::Paper => Model::Paper,
@@ -72,7 +72,7 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
             u8::from(report.verdict != Verdict::Holds)
         }
         Err(error) => {
-            eprintln!("pascaline: {error}");
+            eprintln!("pascaline-fleet: {error}");
             error.exit_code()
         }
     };
@@ -87,7 +87,7 @@ fn drawn(path: &Path, verified: &Result<Report, VerifyError>) -> bool {
     if let Some(svg) = picture(report) {
         return written(path, &svg);
     }
-    eprintln!("pascaline: no query has an example that could be drawn");
+    eprintln!("pascaline-fleet: no query has an example that could be drawn");
     true
 }
 
@@ -95,7 +95,7 @@ fn drawn(path: &Path, verified: &Result<Report, VerifyError>) -> bool {
 fn written(path: &Path, text: &str) -> bool {
     let result = std::fs::write(path, text);
     if let Err(error) = &result {
-        eprintln!("pascaline: cannot write {}: {error}", path.display());
+        eprintln!("pascaline-fleet: cannot write {}: {error}", path.display());
     }
     result.is_ok()
 }
