@@ -28,8 +28,8 @@ _ROOTS_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 class Wanted:
     """What a script needs built.
 
-    Of the operator's program, `demo` leaves out what demonstrations do without. `release` is the build that is
-    packaged and measured; otherwise it is the profile `demo`, which is there much sooner.
+    Of the operator's program, `demo` leaves out what demonstrations do without. `release` is the build that
+    is packaged and measured; otherwise it is the profile `demo`, which is there much sooner.
     """
 
     demo: bool = False
@@ -43,7 +43,9 @@ class Wanted:
         """The arguments of cargo."""
         profile = ["--release"] if self.release else ["--profile", "demo"]
         features = ["--no-default-features"] if self.demo else []
-        features += ["--features", ",".join(f"pascaline/{name}" for name in self.features)] * bool(self.features)
+        features += ["--features", ",".join(f"pascaline/{name}" for name in self.features)] * bool(
+            self.features
+        )
         packages = [word for name in ("pascaline", *self.programs) for word in ("-p", name)]
         return [cargo(), "build", *profile, "--locked", *features, *packages]
 
@@ -58,7 +60,7 @@ RELEASE = Wanted(release=True, tests=True)
 
 
 def ready(stop: Stop, binary: Path | None, wanted: Wanted = EVERYTHING) -> Path:
-    """Runs scripts/setup and builds; returns the program. With `binary` it builds nothing, and needs no Rust."""
+    """Runs scripts/setup and builds; returns the program. With `binary` nothing is built, without Rust."""
     root_is_possible()
     if binary:
         _setup(["--no-rust", *(["--tests"] if wanted.tests else [])], stop)
@@ -90,9 +92,11 @@ def _why(wanted: Wanted) -> str:
         free = shutil.disk_usage(there).free
         if free < _LEAST_FREE:
             remedy = "make room, or let CARGO_TARGET_DIR name a folder on another disk"
-            return f"the build failed: {free >> 20} MB are free at {there}, a build takes about 1000: {remedy}"
+            return (
+                f"the build failed: {free >> 20} MB are free at {there}, a build takes about 1000: {remedy}"
+            )
     needed = [word if word != "build" else "tree" for word in wanted.command() if word not in _OF_BUILD]
-    if subprocess.run([*needed, "--offline"], cwd=ROOT, capture_output=True).returncode != 0:
+    if subprocess.run([*needed, "--offline"], cwd=ROOT, capture_output=True, check=False).returncode != 0:
         return (
             "the build failed: crates are missing and could not be downloaded: is there a network? "
             "After cargo fetch --locked, with a network, builds need none"
@@ -163,7 +167,7 @@ def root_is_possible() -> None:
     """Fails at once where a script could not become root later, with nothing made yet."""
     if os.geteuid() != 0:
         # Asks for a password here, not after a build of minutes.
-        if subprocess.run([_sudo(), "--", "true"]).returncode != 0:
+        if subprocess.run([_sudo(), "--", "true"], check=False).returncode != 0:
             raise Unable("network namespaces and raw ports need root, and sudo refuses: run it as root")
         return
     status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines())
@@ -171,7 +175,9 @@ def root_is_possible() -> None:
     lacks = [name for name, bit in _NEEDED.items() if not has >> bit & 1]
     if lacks:
         remedy = "run it on the host, or in a container with --privileged"
-        raise Unable(f"root lacks {', '.join(lacks)} here, which network namespaces and raw ports need: {remedy}")
+        raise Unable(
+            f"root lacks {', '.join(lacks)} here, which network namespaces and raw ports need: {remedy}"
+        )
 
 
 def _sudo() -> str:

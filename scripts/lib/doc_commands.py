@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
     binaries = parser.parse_args(arguments).binaries
     missing = [name for name in _PROGRAMS if not (binaries / name).is_file()]
     if missing:
-        print(f"{binaries}: no {' and no '.join(missing)}: cargo build --release -p pascaline -p pascaline-fleet -p pascaline-lab")
+        print(f"{binaries}: no {' and no '.join(missing)}: cargo build --release -p {' -p '.join(missing)}")
         return 1
     pages = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")], key=str)
     pages = list(dict.fromkeys(pages))

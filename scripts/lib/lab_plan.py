@@ -1,4 +1,4 @@
-"""From a plan to the lab: `pascaline-fleet plan` plans, the controller pushes, and links carry what was planned."""
+"""From a plan to the lab: `pascaline-fleet plan` plans, the controller pushes, links carry what was planned."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""scripts/lab --case verified: what `pascaline-fleet verify` proves of a queue, and what an appliance does with it.
+"""scripts/lab --case verified: what `pascaline-fleet verify` proves of a queue, and what an appliance does.
 
     cluster c: eth0 ── pas{c} :appliance: pas{C} ── eth0 :server
 
-The clusters, the queue and the line are those of clients/examples/verify/lab.toml, with the workers' phases as chance
-has them. The file's queries have to be proven, and the ages that the server's log tells have to keep to them,
+The clusters, the queue and the line are those of clients/examples/verify/lab.toml, with the workers' phases as
+chance has them. The file's queries have to be proven, and the ages that the server's log tells have to keep to them,
 in each stretch as long as the file's horizon. With a FIFO in place of Olaf's queue they must not: otherwise
 the bounds would say nothing.
 """
@@ -99,7 +99,14 @@ def _keeps(query: dict[str, Any], stretch: list[list[float]]) -> bool:
 def verified(lab: Lab, case: Case) -> None:
     """The file's queries are proven; ages behind Olaf's queue keep to them, behind a FIFO they do not."""
     scenario = Scenario.read()
-    command = [str(build.fleet(lab.binary)), "verify", str(FILE), "--json", "--time-limit", f"{_VERIFY_SECONDS:.0f}s"]
+    command = [
+        str(build.fleet(lab.binary)),
+        "verify",
+        str(FILE),
+        "--json",
+        "--time-limit",
+        f"{_VERIFY_SECONDS:.0f}s",
+    ]
     proof = subprocess.run(command, capture_output=True, text=True, timeout=2 * _VERIFY_SECONDS, check=False)
     case.demand(proof.returncode == 0, f"{FILE.name} is not proven: {proof.stderr or proof.stdout}")
     if not case.good:

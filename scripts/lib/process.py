@@ -34,7 +34,7 @@ class Failure(Exception):
 
 
 class Unable(Failure):
-    """This machine or this user cannot run the script. Nothing was made."""
+    """Neither this machine nor this user can run the script as it is. Nothing was made."""
 
     exit_code = 2
 

@@ -76,6 +76,26 @@ fn a_verdict_is_told_even_if_its_picture_cannot_be_written() {
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
 }
 
+/// An appliance reads it for `verify` of its [admission].
+#[test]
+fn a_verification_says_in_json_what_the_file_describes() {
+    let file = "clients/examples/verify/fairness.toml";
+    let told: serde_json::Value = serde_json::from_str(&out(&fleet(&["verify", "--json", file]))).unwrap();
+    assert_eq!((&told["verdict"], &told["queue"]["discipline"]), (&"holds".into(), &"olaf".into()), "{told}");
+    let (clusters, about) = (told["clusters"].as_array().unwrap(), &told["queries"][0]["clusters"]);
+    assert!(
+        clusters.iter().any(|cluster| cluster["name"] == about[0] && cluster["workers"].is_u64()),
+        "{told}"
+    );
+    for (more, wrong) in [(&["--updates", "1", file][..], false), (&["Cargo.toml"], true)] {
+        let ended = fleet(&[&["verify", "--json"], more].concat());
+        assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+        let told: serde_json::Value = serde_json::from_str(&out(&ended)).unwrap();
+        assert_eq!(told["file_is_wrong"], wrong, "{told}");
+        assert!(err(&ended).contains(told["error"].as_str().unwrap()), "{ended:?}");
+    }
+}
+
 #[test]
 fn examples_are_planned_and_accepted() {
     let ended = fleet(&["plan", "clients/examples/plans/appliances.json", "--json"]);
