@@ -8,7 +8,9 @@ use std::path::Path;
 /// Why a file was not read, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
+    /// What is wrong, without the path.
     pub message: String,
+    /// What to do.
     pub remedy: &'static str,
 }
 

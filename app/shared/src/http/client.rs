@@ -30,8 +30,17 @@ const LONGEST: usize = 16 << 20;
 /// Where a server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
+    /// A Unix socket.
     Unix(PathBuf),
-    Tcp { host: String, port: u16, tls: bool },
+    /// A port.
+    Tcp {
+        /// A name or an address.
+        host: String,
+        /// The port.
+        port: u16,
+        /// Whether TLS is spoken.
+        tls: bool,
+    },
 }
 
 impl FromStr for Address {

@@ -84,10 +84,15 @@ pub type Background = Pin<Box<dyn Future<Output = Infallible> + Send>>;
 pub struct Plan {
     /// Of its thread.
     pub name: &'static str,
+    /// Where clients connect.
     pub listener: Listener,
+    /// How TLS is spoken, if it is.
     pub tls: Option<Arc<ServerConfig>>,
+    /// What clients may take.
     pub limits: Limits,
+    /// What is served.
     pub router: Router,
+    /// What ends with the server.
     pub background: Option<Background>,
     /// Counts connections that are closed because there are too many.
     pub rejected: Arc<AtomicU64>,
