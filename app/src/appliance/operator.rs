@@ -10,7 +10,7 @@ use pascaline_dpdk::Clock;
 use pascaline_dpdk::port::PortStats;
 use pascaline_pipelines::ControlPlane;
 use pascaline_pipelines::membership::{JobStatus, Role};
-use pascaline_shared::guarded::{Credentials, InForce, Problem, Rejected};
+use pascaline_shared::guarded::{InForce, Problem, Rejected};
 use pascaline_shared::http::server::Server;
 use pascaline_telemetry::{Counter, Telemetry};
 use tokio::sync::mpsc;
