@@ -1,13 +1,11 @@
 //! Each rule of Olaf's queue by itself: Algorithm 1 by its lines, the appendix, the reward filter of section
 //! 3.
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on stops")]
-
-mod common;
 
 use core::time::Duration;
 
-use common::{NOW, Rig, update};
 use pascaline_queue::{Config, Discipline, EnqueueOutcome, Update};
+
+use crate::common::{NOW, Rig, update};
 
 fn olaf(segments: u16) -> Rig {
     Rig::new(Config { segments, clusters: 9, ..Config::default() })

@@ -1,13 +1,11 @@
 //! Sums and means of every element type, exact with respect to `count`.
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
-mod common;
-
-use common::{Rig, update};
 use pascaline_buffer::PacketBuf;
 use pascaline_queue::{Combine, Config, EnqueueOutcome, Update, UpdateRejection};
 use pascaline_wire::{DType, Element, Op};
 use proptest::prelude::*;
+
+use crate::common::{self, Rig, update};
 
 fn sums(dtype: DType) -> Element {
     Element { dtype, op: Op::Sum }

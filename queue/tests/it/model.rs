@@ -2,17 +2,15 @@
 //!
 //! The model keeps, for each update that waits, everything that it was made of; it looks for clusters by
 //! going through the list, and works out sums, means and rewards from the parts each time, in whole numbers.
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
-mod common;
-
-use common::{HEADERS, NOW, Rig, update};
 use pascaline_buffer::PacketBuf;
 use pascaline_queue::{
     Combine, Config, Counters, Discipline, EnqueueOutcome, Update, UpdateCount, UpdateRejection,
 };
 use pascaline_wire::Element;
 use proptest::prelude::*;
+
+use crate::common::{HEADERS, NOW, Rig, update};
 
 /// An update as a trace has it: all whole numbers.
 #[derive(Debug, Clone, Copy)]

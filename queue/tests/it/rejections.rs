@@ -1,13 +1,11 @@
 //! Every rejection has the smallest change to a good update that earns it, and disturbs nothing.
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on stops")]
-
-mod common;
 
 use core::time::Duration;
 
-use common::{NOW, Rig, update};
 use pascaline_queue::{Combine, Config, ConfigError, EnqueueOutcome, Update, UpdateRejection};
 use pascaline_wire::{DType, Element, Op};
+
+use crate::common::{NOW, Rig, update};
 
 fn config() -> Config {
     Config {

@@ -1,5 +1,4 @@
 //! The token bucket: its promise over any time, and its exactness.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 use core::num::NonZeroU64;
 use core::time::Duration;

@@ -1,5 +1,4 @@
 //! Updates for tests.
-#![allow(dead_code, reason = "each test uses some of it")]
 
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool};
