@@ -1,16 +1,16 @@
 //! Ports with a kernel behind them, each test in a network namespace of its own: net_af_packet, net_af_xdp,
 //! net_tap.
 
-mod common;
-
-use common::netns::{RawSocket, in_namespace, ip, veth};
-use common::{
-    Single, assert_full, burst, eal, frame, packet, pool, receive, send, start, tagged, unique, wait_for,
-};
 use pascaline_buffer::PacketBuf;
 use pascaline_dpdk::port::{Steer, Steering};
 use pascaline_dpdk::{Device, Mbuf, Mempool, OpenError, PoolConfig, Port, PortConfig};
 use pascaline_testkit::skipped;
+
+use crate::common::netns::{RawSocket, in_namespace, ip, veth};
+use crate::common::{
+    self, Single, assert_full, burst, eal, frame, packet, pool, receive, send, start, tagged, unique,
+    wait_for,
+};
 
 /// Frames of several lengths, one of them tagged.
 fn frames() -> Vec<Vec<u8>> {

@@ -1,20 +1,20 @@
 //! Ports over packet sockets of our own, each test in a network namespace of its own: what the kernel has in
 //! one piece arrives cut, and what goes one way leaves in one piece.
 #![allow(unsafe_code, reason = "options of sockets that the standard library does not have")]
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
-mod common;
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
 
 use arrayvec::ArrayVec;
-use common::netns::{in_namespace, ip, veth};
-use common::{assert_full, burst, eal, frame, packet, pool, receive, send, start, tagged, unique, wait_for};
 use pascaline_buffer::PacketBuf as _;
 use pascaline_dpdk::kernel::Waiting;
 use pascaline_dpdk::{Mbuf, OpenError, Port, PortConfig, RxQueue, TxQueue};
+
+use crate::common::netns::{in_namespace, ip, veth};
+use crate::common::{
+    self, assert_full, burst, eal, frame, packet, pool, receive, send, start, tagged, unique, wait_for,
+};
 
 /// The appliance's address, which only its frames say.
 const PEER: &str = "10.79.0.254:16420";

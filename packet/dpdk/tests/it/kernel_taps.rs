@@ -1,20 +1,18 @@
 //! Ports over packet sockets, on interfaces whose other end is the test: frames that are too long, that the
 //! kernel cannot describe, and what a card has joined.
 #![allow(unsafe_code, reason = "system calls that the standard library does not have")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "test code outside of #[test] functions")]
-
-mod common;
 
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 
 use arrayvec::ArrayVec;
-use common::netns::{in_namespace, ip};
-use common::{Single, eal, open, pool, unique, wait_for};
 use pascaline_buffer::PacketBuf as _;
 use pascaline_dpdk::port::Stats;
 use pascaline_dpdk::{Mbuf, PortConfig, StartedPort};
+
+use crate::common::netns::{in_namespace, ip};
+use crate::common::{Single, eal, open, pool, unique, wait_for};
 
 const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 7];
 /// A long datagram to be cut into fragments: packet sockets have no word for it.

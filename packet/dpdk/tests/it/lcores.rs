@@ -1,15 +1,14 @@
 //! Jobs on lcores, and the clock.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use common::{eal, wait_for};
 use pascaline_dpdk::clock::cycles;
 use pascaline_dpdk::lcore::{self, LaunchError};
 use pascaline_dpdk::{Clock, Eal, EalError};
+
+use crate::common::{self, eal, wait_for};
 
 #[test]
 fn a_job_runs_on_its_lcore_and_returns_its_result() {

@@ -1,15 +1,14 @@
 //! Pools and packets: exclusive, shared, and all of them back in the end.
 #![allow(unsafe_code, reason = "packets as raw pointers")]
 
-mod common;
-
 use std::thread;
 
 use arrayvec::ArrayVec;
-use common::{assert_full, eal, packet, pool};
 use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_dpdk::mempool::HEADROOM;
 use pascaline_dpdk::{Mbuf, Mempool, PoolConfig, PoolError, SharedMbuf};
+
+use crate::common::{self, assert_full, eal, packet, pool};
 
 #[test]
 fn an_empty_pool_says_so_and_recovers() {

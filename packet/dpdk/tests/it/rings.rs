@@ -1,12 +1,12 @@
 //! net_ring: packets, shared tails, and what is discarded or cannot be copied.
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
-mod common;
 
 use arrayvec::ArrayVec;
-use common::{Single, assert_full, burst, eal, frame, packet, pool, receive, send, start, unique, wait_for};
 use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_dpdk::{Mbuf, Mempool, PoolConfig, RxQueue};
+
+use crate::common::{
+    Single, assert_full, burst, eal, frame, packet, pool, receive, send, start, unique, wait_for,
+};
 
 #[test]
 fn net_ring_carries_bytes_exactly() {

@@ -1,14 +1,17 @@
-//! What remains when handles go, on the main lcore. One test, as the environment ends with it.
-
-mod common;
+//! What remains when handles are dropped, on the main lcore. The EAL ends with it.
 
 use arrayvec::ArrayVec;
-use common::{Single, packet, start, test_config};
 use pascaline_buffer::PacketBuf;
 use pascaline_dpdk::{Eal, EalError, Mbuf, Mempool, PoolConfig, lcore};
 
+use crate::common::{Single, in_own_process, packet, start, test_config};
+
 #[test]
 fn memory_goes_when_it_is_out_of_use_and_not_before() {
+    in_own_process("teardown::memory_goes_when_it_is_out_of_use_and_not_before", outlive_the_eal);
+}
+
+fn outlive_the_eal() {
     let eal = Eal::init(&test_config()).unwrap();
     assert_eq!(lcore::current(), Some(0));
 

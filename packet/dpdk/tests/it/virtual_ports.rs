@@ -1,19 +1,17 @@
 //! Ports without a kernel behind them: net_null, net_ring, net_pcap, net_memif.
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
-mod common;
 
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrayvec::ArrayVec;
-use common::{
-    Single, assert_full, burst, eal, frame, open, packet, pool, receive, send, start, unique, wait_for,
-};
 use pascaline_buffer::PacketBuf;
 use pascaline_dpdk::port::{StartedPort, Steer, Steering};
 use pascaline_dpdk::{Device, Mbuf, Mempool, OpenError, Port, PortConfig, RxQueue, StartError};
+
+use crate::common::{
+    self, Single, assert_full, burst, eal, frame, open, packet, pool, receive, send, start, unique, wait_for,
+};
 
 #[test]
 fn net_null_accounts_for_every_packet_and_leaks_none() {

@@ -10,7 +10,7 @@ use pascaline_testkit::skipped;
 
 /// Runs `body` in a thread that has a network namespace for itself; the kernel removes that with everything
 /// in it when the thread has ended. Without the right to do so, the test counts as skipped.
-pub fn in_namespace(body: impl FnOnce() + Send + 'static) {
+pub(crate) fn in_namespace(body: impl FnOnce() + Send + 'static) {
     let name = thread::current().name().unwrap_or("unnamed").to_owned();
     let thread = thread::Builder::new().name(name).spawn(move || {
         // SAFETY: changes the namespace of this thread only.
@@ -31,23 +31,23 @@ pub fn in_namespace(body: impl FnOnce() + Send + 'static) {
 }
 
 /// Runs `ip` in the namespace of the calling thread.
-pub fn ip(arguments: &str) {
+pub(crate) fn ip(arguments: &str) {
     let output = Command::new("ip").args(arguments.split(' ')).output().expect("iproute2 is installed");
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Two connected interfaces that are up.
-pub fn veth(left: &str, right: &str) {
+pub(crate) fn veth(left: &str, right: &str) {
     ip(&format!("link add {left} type veth peer name {right}"));
     ip(&format!("link set {left} up"));
     ip(&format!("link set {right} up"));
 }
 
 /// A raw socket on an interface of the calling thread's namespace: the kernel's side of a device.
-pub struct RawSocket(OwnedFd);
+pub(crate) struct RawSocket(OwnedFd);
 
 impl RawSocket {
-    pub fn on(interface: &str) -> Self {
+    pub(crate) fn on(interface: &str) -> Self {
         let name = std::ffi::CString::new(interface).unwrap();
         let all = u16::try_from(libc::ETH_P_ALL).unwrap().to_be();
         // SAFETY: plain system calls; the address is a live, zeroed structure of the size given.
@@ -66,14 +66,14 @@ impl RawSocket {
         }
     }
 
-    pub fn send(&self, bytes: &[u8]) {
+    pub(crate) fn send(&self, bytes: &[u8]) {
         // SAFETY: the buffer is live.
         let sent = unsafe { libc::send(self.0.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
         assert_eq!(usize::try_from(sent), Ok(bytes.len()), "send: {}", io::Error::last_os_error());
     }
 
     /// The next frame, if there is one.
-    pub fn receive(&self) -> Option<Vec<u8>> {
+    pub(crate) fn receive(&self) -> Option<Vec<u8>> {
         let mut bytes = vec![0; 4096];
         // SAFETY: the buffer is live and of this length.
         let got = unsafe { libc::recv(self.0.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) };
