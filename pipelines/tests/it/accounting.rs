@@ -1,14 +1,5 @@
 //! Every packet is accounted for, whatever arrives and whatever runs out.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
 
-mod common;
-
-use common::appliance::{Bench, Plan, job, single_slot};
 use pascaline_aggregator::PoolConfig;
 use pascaline_pipelines::IdlePolicy;
 use pascaline_telemetry::{Counter, DropReason};
@@ -17,6 +8,8 @@ use pascaline_wire::arp::{Arp, Operation};
 use pascaline_wire::control::Action;
 use pascaline_wire::frame::Mac;
 use proptest::prelude::*;
+
+use crate::common::appliance::{Bench, Plan, job, single_slot};
 
 #[derive(Debug, Clone)]
 enum Step {

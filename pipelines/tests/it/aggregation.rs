@@ -1,16 +1,7 @@
 //! Sums, from the ranks' contributions to each member's result.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
-
-mod common;
 
 use std::collections::BTreeSet;
 
-use common::appliance::{Bench, Plan, assert_results, four, single_slot};
 use pascaline_aggregator::Order;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{Heard, UDP_PORT, Worker};
@@ -19,6 +10,8 @@ use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::{Frame, Net};
 use pascaline_wire::header::{Element, Flags, Kind};
 use proptest::prelude::*;
+
+use crate::common::appliance::{Bench, Plan, assert_results, four, single_slot};
 
 /// One rank of each kind: IPv4, IPv6, a tag, two tags; behind two ports.
 fn mixed() -> Vec<Worker> {

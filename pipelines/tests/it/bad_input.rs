@@ -1,17 +1,8 @@
 //! Every reason to drop a packet has its case: the smallest change to a good frame gives exactly that reason,
 //! and the sum in progress comes out right all the same.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
 
-mod common;
-#[path = "bad_input/full.rs"]
 mod full;
 
-use common::appliance::{Bench, Plan, assert_results, four, job, single_slot};
 use pascaline_buffer::HeapBuf;
 use pascaline_pipelines::Passing;
 use pascaline_pipelines::classify::Objection;
@@ -19,6 +10,8 @@ use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{JOB, Worker, bytes};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::header::{Element, Flags, Kind};
+
+use crate::common::appliance::{Bench, Plan, assert_results, four, job, single_slot};
 
 /// Offsets in an untagged IPv4 frame.
 const IP: usize = 14;

@@ -1,17 +1,10 @@
 //! A bridge between three ports, and the appliance's own work beside it.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
 
-mod common;
-
-use common::appliance::{Bench, Plan, assert_results};
 use pascaline_pipelines::Passing;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{Worker, port_mac};
+
+use crate::common::appliance::{Bench, Plan, assert_results};
 
 const SECOND: u64 = 1_000_000_000;
 const ALL: [u8; 6] = [0xff; 6];

@@ -1,17 +1,10 @@
 //! Two ports in line: what passes waits for nothing that the appliance does for itself.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
 
-mod common;
-
-use common::appliance::{Bench, Plan, job};
 use pascaline_pipelines::{AHEAD, BURST, IdlePolicy, Passing};
 use pascaline_telemetry::Counter;
 use pascaline_testkit::{Heard, JOB, Worker, received};
+
+use crate::common::appliance::{Bench, Plan, job};
 
 /// To a host that is not the appliance, and told apart by a number.
 fn passing(number: u8) -> Vec<u8> {

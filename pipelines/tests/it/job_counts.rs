@@ -1,12 +1,10 @@
 //! What lcores count of a job, and how busy they are.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "that is how tests fail")]
 
-mod common;
-
-use common::appliance::{Bench, Plan};
 use pascaline_telemetry::{CellsReading, Counter, DropReason, JobEvent, RankReading};
 use pascaline_testkit::{JOB, Worker};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
+
+use crate::common::appliance::{Bench, Plan};
 
 fn joined() -> (Bench, Vec<Worker>) {
     let mut bench = Bench::new(&Plan::one_armed());

@@ -1,19 +1,10 @@
 //! Two lcores on two threads share one pool: ranks arrive on either, sums are exact, and everything is
 //! accounted for.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
-
-mod common;
 
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::appliance::{Appliance, Plan, job};
 use crossbeam_queue::ArrayQueue;
 use pascaline_aggregator::{ConflictPolicy, Policy, PoolConfig};
 use pascaline_buffer::HeapPool;
@@ -24,6 +15,8 @@ use pascaline_testkit::{Clock, Heard, JOB, MemoryIo, UDP_PORT, Worker, values};
 use pascaline_wire::UdpPorts;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::Kind;
+
+use crate::common::appliance::{Appliance, Plan, job};
 
 /// Which lcore the NIC would send a packet to.
 fn rss(rank: u16, psn: u32) -> usize {

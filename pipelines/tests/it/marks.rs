@@ -1,19 +1,12 @@
 //! Marks of congestion, and how much room there is: from contributions into results, and the appliance's own
 //! (PANAMA, section 4.2.2).
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
 
-mod common;
-
-use common::appliance::{Bench, Plan, four, job};
 use pascaline_pipelines::Marks;
 use pascaline_testkit::{Heard, JOB, Worker};
 use pascaline_wire::header::{Flags, Kind};
 use pascaline_wire::{CongestionControl, checksum, ecn};
+
+use crate::common::appliance::{Bench, Plan, four, job};
 
 /// The frame as a congested queue leaves it, untagged or with one tag.
 fn marked(worker: &Worker, mut frame: Vec<u8>) -> Vec<u8> {

@@ -1,13 +1,4 @@
 //! Who belongs to which job: the control plane's decisions, and how they reach the lcores.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
-
-#[path = "../common/mod.rs"]
-mod common;
 
 mod admission;
 mod commands;

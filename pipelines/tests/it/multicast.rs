@@ -1,19 +1,15 @@
 //! Results to a job's multicast group: who gets them so, and that everybody else gets them as ever.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
 
-mod common;
-
-use common::appliance::{Bench, Plan};
 use pascaline_telemetry::Counter;
 use pascaline_testkit::{Heard, JOB, OWN_V6, UDP_PORT, Worker, port_mac};
 use pascaline_wire::control::{Action, Control};
 use pascaline_wire::multicast::{GROUP_RANK, HEARS, LISTENS};
 use pascaline_wire::{CongestionControl, Element, Header, Kind, MulticastGroup, ecn};
+
+use crate::common::{
+    self,
+    appliance::{Bench, Plan},
+};
 
 fn group(address: &str) -> MulticastGroup {
     MulticastGroup::new(address.parse().unwrap()).unwrap()

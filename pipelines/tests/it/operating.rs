@@ -1,22 +1,15 @@
 //! What operators ask of lcores: why a job is aggregated or not, copies of its packets, and other terms while
 //! it is at work.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
-
-mod common;
 
 use std::sync::Arc;
 
-use common::appliance::{Bench, Plan, assert_results, four, job, single_slot};
 use pascaline_aggregator::{ConflictPolicy, Policy};
 use pascaline_pipelines::membership::{JobSpec, Reconfigured, ServerMode};
 use pascaline_telemetry::{CellsReading, DropReason, JobCells, JobEvent};
 use pascaline_testkit::{JOB, Worker};
 use pascaline_wire::header::Kind;
+
+use crate::common::appliance::{Bench, Plan, assert_results, four, job, single_slot};
 
 const MS: u64 = 1_000_000;
 /// Bytes of the payloads below.

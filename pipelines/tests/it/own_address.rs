@@ -1,19 +1,12 @@
 //! What the appliance answers in its own name, and what only passes through it.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
 
-mod common;
-
-use common::appliance::{Bench, Plan};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{OWN_V4, OWN_V6, UDP_PORT, Worker, port_mac};
 use pascaline_wire::arp::{Arp, Operation};
 use pascaline_wire::checksum;
 use pascaline_wire::frame::{Address, Frame, Mac, Net, protocol};
+
+use crate::common::appliance::{Bench, Plan};
 
 const ASKER: Mac = Mac([2, 0, 0, 0, 0, 9]);
 const ASKER_V4: Address = Address::from_v4([10, 77, 0, 9]);

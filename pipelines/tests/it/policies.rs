@@ -1,19 +1,9 @@
 //! What a job's policy makes of its packets, through real frames. Jobs with a parameter server are in
 //! `server`.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
 
-#[path = "policies/arithmetic.rs"]
 mod arithmetic;
-mod common;
-#[path = "policies/threshold.rs"]
 mod threshold;
 
-use common::appliance::{Bench, Plan, assert_results, four, job};
 use pascaline_aggregator::{Policy, PoolConfig, Region};
 use pascaline_pipelines::classify::Objection;
 use pascaline_pipelines::membership::JobSpec;
@@ -21,6 +11,8 @@ use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{Heard, JOB, Worker, bytes, trailer, values};
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::{Flags, Header, Kind};
+
+use crate::common::appliance::{Bench, Plan, assert_results, four, job};
 
 const MS: u64 = 1_000_000;
 

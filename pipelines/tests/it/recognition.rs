@@ -1,18 +1,11 @@
 //! Which packets are the appliance's: by UDP port, and by DSCP where that is configured.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
 
-mod common;
-
-use common::appliance::{Bench, Plan, job};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{JOB, Worker};
 use pascaline_wire::frame::{Frame, Net};
 use pascaline_wire::header::Kind;
+
+use crate::common::appliance::{Bench, Plan, job};
 
 const OURS: u8 = 46;
 

@@ -1,23 +1,15 @@
 //! Between the packet path and a job's parameter server.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
-
-#[path = "../common/mod.rs"]
-mod common;
 
 mod embedded;
 mod external;
 mod from_server;
 
-use common::appliance::{Bench, Plan, ToServer, four, job, single_slot};
 use pascaline_aggregator::{ConflictPolicy, Policy};
 use pascaline_pipelines::membership::{JobSpec, ServerMode};
 use pascaline_testkit::{JOB, Worker};
 use pascaline_wire::header::{Flags, Header, Kind};
+
+use crate::common::appliance::{Bench, Plan, ToServer, four, job, single_slot};
 
 /// One job of four ranks with a server, and one slot.
 fn plan(policy: Policy, server: ServerMode) -> Plan {

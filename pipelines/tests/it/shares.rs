@@ -1,16 +1,7 @@
 //! What a job gets does not depend on what another one does.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
-
-mod common;
 
 use std::collections::BTreeMap;
 
-use common::appliance::{Appliance, Bench, Plan, job};
 use pascaline_aggregator::{ConflictPolicy, Policy, PoolConfig};
 use pascaline_buffer::HeapPool;
 use pascaline_pipelines::membership::{JobSpec, ServerMode};
@@ -18,6 +9,8 @@ use pascaline_telemetry::{Counter, DropReason, JobEvent};
 use pascaline_testkit::{Clock, Heard, JOB, MemoryIo, Worker};
 use pascaline_wire::control::Action;
 use pascaline_wire::header::Kind;
+
+use crate::common::appliance::{Appliance, Bench, Plan, job};
 
 const NEIGHBOUR: u16 = JOB + 1;
 

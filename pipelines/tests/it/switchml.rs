@@ -1,19 +1,10 @@
 //! Clients of SwitchML's around one appliance: whatever order their packets come in, however often they are
 //! sent and whichever results are lost, the sums are exact.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
-
-mod common;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::appliance::{Bench, Plan, job};
 use fastrand::Rng;
 use pascaline_aggregator::{Policy, PoolConfig, Region};
 use pascaline_pipelines::membership::{JobSpec, Registration, Registry};
@@ -23,6 +14,8 @@ use pascaline_wire::frame::Mac;
 use pascaline_wire::switchml::{Body, HEADERS, Route, Size, headers};
 use pascaline_worker::switchml::{Client, Terms};
 use proptest::prelude::*;
+
+use crate::common::appliance::{Bench, Plan, job};
 
 const OWN: [u8; 4] = [10, 77, 0, 254];
 const UDP_PORT: u16 = 48864;

@@ -1,13 +1,4 @@
 //! Updates on their way to a cluster's server, and its answers on their way back.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
-
-#[path = "../common/mod.rs"]
-mod common;
 
 mod acks;
 mod bad_input;
@@ -18,7 +9,6 @@ mod on_the_way;
 mod rate;
 mod traces;
 
-use common::appliance::{Bench, Plan, job};
 use pascaline_pipelines::membership::{JobSpec, ServerMode};
 use pascaline_pipelines::updates::{Fate, QueueReading};
 use pascaline_pipelines::{Mode, PortQueue};
@@ -28,6 +18,8 @@ use pascaline_wire::control::{Action, SERVER_RANK, Status};
 use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::trailer::{Trailer, Update};
+
+use crate::common::appliance::{Bench, Plan, job};
 
 /// The other clusters have the next numbers.
 const CLUSTERS: u16 = 3;

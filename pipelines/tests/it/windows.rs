@@ -1,18 +1,11 @@
 //! What a member's address can send that is not under way, and what becomes of it.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail by panicking"
-)]
 
-mod common;
-
-use common::appliance::{Bench, Plan, assert_results, four, job};
 use pascaline_aggregator::{Policy, PoolConfig, Region};
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{JOB, Worker};
+
+use crate::common::appliance::{Bench, Plan, assert_results, four, job};
 
 const WINDOW: u16 = 16;
 

@@ -6,9 +6,9 @@ use pascaline_pipelines::membership::{Command, JobSpec};
 use pascaline_testkit::JOB;
 use pascaline_wire::control::{self, ASK, Status};
 
+use super::sums::{SUM, assert_sum, contribute};
+use super::tree::{Below, Tree, down};
 use crate::common::appliance::job;
-use crate::sums::{SUM, assert_sum, contribute};
-use crate::tree::{Below, Tree, down};
 
 /// A root, one that may take its place, and two leaves.
 fn two_roots() -> (Tree, Vec<Below>) {

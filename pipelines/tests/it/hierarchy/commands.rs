@@ -6,9 +6,9 @@ use pascaline_testkit::JOB;
 use pascaline_wire::control::{self, ASK, Action, Control, Status};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 
+use super::sums::{SUM, assert_sum, contribute, contribution};
+use super::tree::{Below, Tree, formed};
 use crate::common::appliance::job;
-use crate::sums::{SUM, assert_sum, contribute, contribution};
-use crate::tree::{Below, Tree, formed};
 
 /// A root, two in the middle, and two leaves of two workers each.
 fn three_levels() -> (Tree, Vec<Below>) {

@@ -6,8 +6,8 @@ use pascaline_pipelines::membership::{JobSpec, OnDeath, UplinkState};
 use pascaline_testkit::JOB;
 use pascaline_wire::control::{self, ASK, Status};
 
+use super::tree::{Tree, formed};
 use crate::common::appliance::job;
-use crate::tree::{Tree, formed};
 
 #[test]
 fn workers_go_when_the_whole_tree_is_there_and_hear_how_many_they_are() {

@@ -16,8 +16,8 @@ use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::trailer::{QueueState, Trailer, Update};
 
+use super::tree::{Below, Tree};
 use crate::common::appliance::job;
-use crate::tree::{Below, Tree};
 
 /// Two leaves of two workers each, and three levels with a leaf of one rank at each end.
 const TWO: &[(u16, Option<(usize, u16)>)] = &[(2, None), (2, Some((0, 0))), (2, Some((0, 1)))];

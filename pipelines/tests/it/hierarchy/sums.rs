@@ -8,8 +8,8 @@ use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{Heard, JOB, values};
 use pascaline_wire::header::{Flags, Kind};
 
+use super::tree::{Below, Tree, formed};
 use crate::common::appliance::job;
-use crate::tree::{Below, Tree, formed};
 
 pub(crate) fn contribution(below: &Below, psn: u32, flags: Flags) -> Vec<u8> {
     let value = i32::from(below.worker.rank) + 10 * i32::try_from(below.leaf).unwrap();

@@ -9,7 +9,7 @@ use pascaline_wire::control::{ASK, Action, Status, generation};
 use pascaline_wire::frame::Address;
 use pascaline_wire::trailer::Sentence;
 
-use crate::plane::{Plane, lcores, millis, secs, told};
+use super::plane::{Plane, lcores, millis, secs, told};
 use Action::{Join, Leave};
 use Status::{
     FanInMismatch, JobsOfHost, NotMember, Objective, Ok, Pending, Quota, RanksOfHost, SourceRefused,

@@ -3,7 +3,7 @@
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_wire::control::{Action, Status};
 
-use crate::plane::{Plane, ranks, told};
+use super::plane::{Plane, ranks, told};
 use Action::{FBcast, Halt, Help, Join, Leave, Reset, SetH};
 use Status::{FanInMismatch, Halted, NotMember, Ok, Pending, RankSpoofed, Unsupported, WrongEpoch};
 use pascaline_testkit::{JOB, Worker};

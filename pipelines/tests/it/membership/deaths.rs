@@ -7,7 +7,7 @@ use pascaline_wire::control::{self, Action, Control, Status, generation};
 use pascaline_wire::frame::{Frame, Net};
 use pascaline_wire::{Flags, Header};
 
-use crate::plane::{Plane, millis, named, request, secs, told};
+use super::plane::{Plane, millis, named, request, secs, told};
 use Action::{Join, Leave};
 use Status::{NotMember, Ok, Pending, RankLost, WrongEpoch};
 use pascaline_testkit::{JOB, Worker, port_mac};

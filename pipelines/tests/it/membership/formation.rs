@@ -3,7 +3,7 @@
 use pascaline_pipelines::membership::{APPLIANCE, Entry, JobSpec, Role};
 use pascaline_wire::control::{ASK, Action, Status};
 
-use crate::plane::{Plane, ranks, request};
+use super::plane::{Plane, ranks, request};
 use Action::{Join, Leave};
 use Status::{NotMember, Ok, Pending, StaleSession};
 use pascaline_testkit::{JOB, OWN_V4, UDP_PORT, Worker};

@@ -3,7 +3,7 @@
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_wire::control::{ASK, Action, Status, generation};
 
-use crate::plane::{Plane, told};
+use super::plane::{Plane, told};
 use Action::Join;
 use Status::{Ok, PayloadMismatch, Pending, WrongEpoch};
 use pascaline_testkit::{JOB, Worker};

@@ -9,7 +9,7 @@ use pascaline_pipelines::membership::{
 use pascaline_wire::control::{ASK, Action, SERVER_RANK, Status, generation, named_generation};
 use proptest::prelude::*;
 
-use crate::plane::{FIRST, Plane, millis, request, secs};
+use super::plane::{FIRST, Plane, millis, request, secs};
 use pascaline_testkit::{JOB, Worker};
 
 proptest! {

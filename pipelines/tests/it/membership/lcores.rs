@@ -8,9 +8,10 @@ use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::frame::Address;
 
-use crate::common::appliance::{Appliance, Bench, Plan, assert_results, job};
 use pascaline_buffer::HeapPool;
 use pascaline_testkit::{Clock, JOB, MemoryIo, Worker};
+
+use crate::common::appliance::{Appliance, Bench, Plan, assert_results, job};
 
 #[test]
 fn a_table_knows_its_jobs_and_no_others() {

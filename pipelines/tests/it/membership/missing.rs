@@ -10,7 +10,7 @@ use pascaline_wire::control::{Action, Control, Status, generation};
 use pascaline_wire::element::Element;
 use pascaline_wire::trailer::{RankReport, RankState};
 
-use crate::plane::{FIRST, Plane, lcores, millis, ranks, request, secs};
+use super::plane::{FIRST, Plane, lcores, millis, ranks, request, secs};
 
 /// The first PSN of the operation that all call.
 const PSN: u32 = 40;

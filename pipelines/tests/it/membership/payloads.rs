@@ -4,7 +4,7 @@ use pascaline_pipelines::membership::{JobSpec, OnDeath};
 use pascaline_testkit::{JOB, Worker};
 use pascaline_wire::control::{AT_MOST, Action, Status, generation};
 
-use crate::plane::{Plane, ranks};
+use super::plane::{Plane, ranks};
 use Action::{Join, Leave};
 use Status::{Ok, PayloadMismatch, Pending};
 

@@ -6,7 +6,7 @@ use pascaline_pipelines::membership::{JobSpec, ServerMode};
 use pascaline_wire::control::{Action, SERVER_RANK, Status};
 use pascaline_wire::frame::Address;
 
-use crate::plane::{Plane, millis, request, secs};
+use super::plane::{Plane, millis, request, secs};
 use pascaline_testkit::{JOB, Worker};
 
 /// What becomes of as many requests in this time: decided on, refused as too many, not answered.

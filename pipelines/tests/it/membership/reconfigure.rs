@@ -8,7 +8,7 @@ use pascaline_pipelines::membership::{
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::Address;
 
-use crate::plane::{FIRST, Plane, secs, told};
+use super::plane::{FIRST, Plane, secs, told};
 use Reconfigured::{Added, Changed, Reformed, Removed};
 use pascaline_testkit::Worker;
 

@@ -5,7 +5,7 @@ use pascaline_wire::control::{Action, Status, either, generation};
 
 use std::time::Duration;
 
-use crate::plane::{FIRST, Plane, millis, ranks, request, secs, told};
+use super::plane::{FIRST, Plane, millis, ranks, request, secs, told};
 use Action::{Join, Leave, Reset};
 use Status::{NotMember, Ok, Pending, StaleSession, WrongEpoch};
 use pascaline_testkit::{JOB, Worker};

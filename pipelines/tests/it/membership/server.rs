@@ -9,7 +9,7 @@ use pascaline_pipelines::membership::{
 use pascaline_wire::control::{Action, SERVER_RANK, Status};
 use pascaline_wire::frame::Address;
 
-use crate::plane::{Plane, millis, request};
+use super::plane::{Plane, millis, request};
 use Action::{Join, Serve};
 use Status::{Ok, Pending, SourceRefused, Unsupported};
 use pascaline_testkit::{JOB, OWN_V4, UDP_PORT, Worker, port_mac};

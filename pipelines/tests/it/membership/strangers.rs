@@ -10,7 +10,7 @@ use pascaline_wire::control::Status::{Ok, OperationMismatch, Pending, RankTaken,
 use pascaline_wire::frame::Address;
 use pascaline_wire::{Call, Collective, Element};
 
-use crate::plane::{FIRST, Plane, lcores, millis, ranks, request, secs};
+use super::plane::{FIRST, Plane, lcores, millis, ranks, request, secs};
 
 #[test]
 fn a_join_of_a_stranger_does_not_end_a_running_job() {

@@ -4,8 +4,8 @@ use pascaline_aggregator::{Order, Policy};
 use pascaline_testkit::Worker;
 use pascaline_wire::header::{DType, Element, Kind, Op};
 
-use super::common::appliance::{Plan, four};
 use super::plan;
+use crate::common::appliance::{Plan, four};
 
 #[test]
 fn by_rank_the_same_values_give_the_same_bits_in_any_order() {

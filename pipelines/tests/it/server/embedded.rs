@@ -6,8 +6,8 @@ use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::Action;
 use pascaline_wire::header::{Flags, Header, Kind};
 
+use super::{assert_header, embedded, first_come, gradient, part, plan};
 use crate::common::appliance::{Bench, Plan, assert_results, single_slot};
-use crate::{assert_header, embedded, first_come, gradient, part, plan};
 use pascaline_testkit::{Worker, bytes, values};
 
 #[test]

@@ -8,8 +8,8 @@ use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::round;
 
+use super::{first_come, gradient, part, plan};
 use crate::common::appliance::{Bench, Plan, assert_results};
-use crate::{first_come, gradient, part, plan};
 use pascaline_testkit::{Heard, Worker, bytes, trailer};
 
 const UDP_PORT: u16 = 16421;

@@ -7,8 +7,8 @@ use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 use pascaline_wire::round;
 
+use super::{assert_header, embedded, first_come, gradient, part, plan};
 use crate::common::appliance::{Bench, assert_results, four};
-use crate::{assert_header, embedded, first_come, gradient, part, plan};
 use pascaline_testkit::{Worker, bytes, trailer};
 
 /// A packet about this PSN, from nobody in particular.

@@ -5,7 +5,7 @@ use pascaline_wire::frame::Address;
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::trailer::{QueueState, Trailer, Update};
 
-use crate::{RANKS, Rig, SERVER_PORT, emitted, queue};
+use super::{RANKS, Rig, SERVER_PORT, emitted, queue};
 use pascaline_testkit::{Heard, Worker, bytes, values};
 
 const ABOUT: Update = Update { reward: -1.5, generated_ns: 123_456_789 };

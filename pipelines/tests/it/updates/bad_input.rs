@@ -12,7 +12,7 @@ use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::{DType, Element, Flags, Header, Kind, Op};
 use pascaline_wire::trailer::{Trailer, Update};
 
-use crate::{RANKS, Rig, emitted, update};
+use super::{RANKS, Rig, emitted, update};
 use pascaline_testkit::{JOB, Worker, bytes, received};
 
 const F16: Element = Element { dtype: DType::F16, op: Op::Sum };

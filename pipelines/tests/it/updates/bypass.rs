@@ -4,8 +4,8 @@ use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_telemetry::{Counter, DropReason};
 
+use super::{RANKS, plan, queue, update, with_server, worker};
 use crate::common::appliance::{Bench, Plan, job};
-use crate::{RANKS, plan, queue, update, with_server, worker};
 use pascaline_testkit::{JOB, Worker};
 
 /// An update of no cluster, one of a synchronous job, one of somebody who has not joined, one in a member's

@@ -4,7 +4,7 @@ use pascaline_pipelines::updates::Fate;
 use pascaline_telemetry::DropReason;
 use pascaline_wire::control::Status;
 
-use crate::{Rig, SERVER_PORT, plan, queue};
+use super::{Rig, SERVER_PORT, plan, queue};
 use pascaline_testkit::{JOB, Worker};
 
 /// Lets a cluster's workers join anew.

@@ -10,8 +10,8 @@ use pascaline_pipelines::{BURST, IdlePolicy, Io, Lcore};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::Action;
 
+use super::{FromQueue, RANKS, SERVER_PORT, host, plan, queue, update, worker};
 use crate::common::appliance::Appliance;
-use crate::{FromQueue, RANKS, SERVER_PORT, host, plan, queue, update, worker};
 use pascaline_testkit::{Clock, Heard, MemoryIo, Worker, received};
 
 /// The queue of the server's port belongs to this one.

@@ -7,7 +7,7 @@ use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 use pascaline_wire::trailer::{Trailer, Update};
 
-use crate::{Rig, SERVER_PORT, emitted, queue, update};
+use super::{Rig, SERVER_PORT, emitted, queue, update};
 use pascaline_buffer::PacketBuf;
 use pascaline_testkit::{JOB, bytes, received};
 
@@ -159,7 +159,7 @@ fn first_in_first_out_combines_nothing_and_loses_what_finds_no_segment() {
         rig.send([frame]);
     }
     assert_eq!(rig.bench.appliance.dropped(DropReason::UpdateQueueFull), 3);
-    let served: Vec<_> = rig.unplug().iter().map(crate::FromQueue::brief).collect();
+    let served: Vec<_> = rig.unplug().iter().map(super::FromQueue::brief).collect();
     assert_eq!(served, [(JOB, 1, 0, 1), (JOB, 1, 1, 1)]);
     rig.end();
 }

@@ -6,7 +6,7 @@ use pascaline_pipelines::PortQueue;
 use pascaline_pipelines::updates::Fate;
 use pascaline_queue::{Config, Discipline};
 
-use crate::{Rig, SERVER_PORT, queue};
+use super::{Rig, SERVER_PORT, queue};
 use pascaline_testkit::JOB;
 
 /// Bits of an update of so many elements on the wire: headers, payload, trailer, and what Ethernet adds.

@@ -11,8 +11,8 @@ use pascaline_wire::control::Action;
 use pascaline_wire::header::{Flags, Header, Kind};
 use proptest::prelude::*;
 
+use super::{CLUSTERS, FromQueue, RANKS, SERVER_PORT, host, plan, update, worker};
 use crate::common::appliance::Appliance;
-use crate::{CLUSTERS, FromQueue, RANKS, SERVER_PORT, host, plan, update, worker};
 use pascaline_testkit::{Clock, Heard, MemoryIo, Worker};
 
 #[derive(Debug, Clone)]
