@@ -1,5 +1,4 @@
 //! The paper's default setting over 30 seeds, and networks of its largest sizes and above.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 use pascaline_planner::model::PortMap;
 use pascaline_planner::{Options, Plan, Proof, Setting, Solver, plan};

@@ -1,5 +1,4 @@
 //! The five instances whose optima are known: `optimal` in the files is read here, and by nothing else.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 use pascaline_planner::{Options, Plan, Proof, Solver, plan, read, replay, to_json};
 use serde_json::Value;

@@ -1,5 +1,4 @@
 //! On small random networks the fast way, the exact program and trying everything say the same.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! Congestion control over links with queues, under a virtual clock.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use core::time::Duration;
 

@@ -1,5 +1,4 @@
 //! Faults that the harness has found, each as small as it can be: they must not come back.
-#![allow(clippy::unwrap_used, reason = "that is how tests fail")]
 
 use core::time::Duration;
 

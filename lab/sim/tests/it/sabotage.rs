@@ -1,7 +1,5 @@
 //! The oracle can fail: every deliberate defect is found, as what it is.
 
-#![allow(clippy::panic, reason = "that is how tests fail")]
-
 use pascaline_sim::{Sabotage, Violation, schedule};
 
 /// Schedules among which a defect must show: some show only with a death, two lives or a result without all
