@@ -1,9 +1,5 @@
 //! The admin API of a running appliance. Its port receives nothing, so that this needs no privileges; but for
 //! what is about traffic, which takes network namespaces.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-#[path = "../common/mod.rs"]
-mod common;
 
 mod abuse;
 mod api;

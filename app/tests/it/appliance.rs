@@ -1,11 +1,8 @@
 //! An appliance on real DPDK ports and real workers, each in a network namespace of its own.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
-use common::appliance::{Appliance, DRAIN, MARGIN, SOON, Wanted};
-use common::net::{Network, possible};
-use common::until;
+use crate::common::appliance::{Appliance, DRAIN, MARGIN, SOON, Wanted};
+use crate::common::net::{Network, possible};
+use crate::common::until;
 
 /// Enough iterations that nobody is done before the test interferes.
 const LONG: [&str; 6] = ["--iterations", "100000", "--bytes", "256Ki", "--progress", "lines"];

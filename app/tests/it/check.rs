@@ -1,9 +1,6 @@
 //! `pascaline check`: what a configuration amounts to. Needs no privileges.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
-use common::{Files, pascaline};
+use crate::common::{Files, pascaline};
 
 const BASE: &str = "[appliance]
 addresses = [\"10.77.0.254\"]

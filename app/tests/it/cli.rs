@@ -1,12 +1,9 @@
 //! The command line: what is wrong is said clearly, with its place and a remedy, and the exit status tells
 //! whose mistake it was. Needs no privileges.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::net::TcpListener;
 
-use common::{Ended, Files, pascaline};
+use crate::common::{self, Ended, Files, pascaline};
 
 /// The annotated example.
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../conf/appliance.toml");

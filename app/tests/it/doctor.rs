@@ -1,15 +1,11 @@
 //! `pascaline doctor`: each thing that can be wrong with a machine is found, as bad as it is, with a remedy.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod defects;
-#[path = "../common/tree.rs"]
-mod tree;
 
-use common::{Ended, pascaline};
 use serde_json::Value;
-use tree::Tree;
+
+use crate::common::tree::Tree;
+use crate::common::{Ended, pascaline};
 
 /// Fits the server of [`Tree::server`].
 const CONFIG: &str = r#"

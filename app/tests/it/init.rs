@@ -1,13 +1,8 @@
 //! `pascaline init`: what it writes for a machine is accepted, fits the machine, and never costs anybody a
 //! file.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
-mod common;
-#[path = "common/tree.rs"]
-mod tree;
-
-use common::{Ended, pascaline};
-use tree::Tree;
+use crate::common::tree::Tree;
+use crate::common::{Ended, pascaline};
 
 /// Shows what it would write for a machine; it must be accepted.
 #[track_caller]

@@ -1,15 +1,13 @@
 //! An appliance in the path between two hosts, and one with two lcores.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
-use common::appliance::{Appliance, Metrics, SOON, UDP_PORT, Wanted, cores};
-use common::net::{Network, possible, worker_mac};
-use common::raw::Raw;
 use pascaline_testkit::skipped;
+
+use crate::common::appliance::{Appliance, Metrics, SOON, UDP_PORT, Wanted, cores};
+use crate::common::net::{Network, possible, worker_mac};
+use crate::common::raw::Raw;
 
 /// Bytes that are all different for a while.
 fn pattern(length: u32) -> Vec<u8> {

@@ -1,12 +1,9 @@
 //! Completions and manual pages: one for everything that the command can do.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 
-use common::{BINARY, Files, pascaline};
+use crate::common::{BINARY, Files, pascaline};
 
 /// The subcommands that the help lists.
 fn subcommands() -> Vec<String> {

@@ -1,18 +1,16 @@
 //! Updates through an appliance on real DPDK ports: workers and a server on sockets of the kernel, each in a
 //! network namespace of its own.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::net::UdpSocket;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::appliance::{Appliance, OLAF_JOB, SERVER_PORT, SOON, UDP_PORT, Wanted};
-use common::net::{Network, possible};
-use common::until;
 use pascaline_wire::control::{Action, Control, SERVER_RANK, Status};
 use pascaline_wire::trailer::{QueueState, Update};
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer};
+
+use crate::common::appliance::{Appliance, OLAF_JOB, SERVER_PORT, SOON, UDP_PORT, Wanted};
+use crate::common::net::{Network, possible};
+use crate::common::until;
 
 const RANKS: u16 = 2;
 const FLOATS: usize = 256;

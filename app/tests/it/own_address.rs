@@ -1,13 +1,11 @@
 //! The appliance's own address, as its neighbours in a VLAN see it.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
-use common::appliance::{Appliance, Metrics, SOON, Wanted};
-use common::net::{APPLIANCE, Network, port_mac, possible, worker_mac};
-use common::raw::{Raw, sum_ip};
 use pascaline_wire::arp::{self, Arp, Operation};
 use pascaline_wire::{Mac, checksum};
+
+use crate::common::appliance::{Appliance, Metrics, SOON, Wanted};
+use crate::common::net::{APPLIANCE, Network, port_mac, possible, worker_mac};
+use crate::common::raw::{Raw, sum_ip};
 
 #[test]
 fn echo_and_address_requests_with_tags_are_answered_with_tags() {

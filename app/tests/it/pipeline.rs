@@ -1,12 +1,10 @@
 //! Asynchronous training without a server (iSwitch) through an appliance on real DPDK ports.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
-use common::appliance::{Appliance, EARLY_JOB, UDP_PORT, Wanted};
-use common::net::{Network, possible};
 use pascaline_worker::pipeline::{PipelineConfig, PipelineReport, train};
 use pascaline_worker::{Config, Worker};
+
+use crate::common::appliance::{Appliance, EARLY_JOB, UDP_PORT, Wanted};
+use crate::common::net::{Network, possible};
 
 const RANKS: u16 = 3;
 const FLOATS: usize = 256;

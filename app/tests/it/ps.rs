@@ -1,20 +1,18 @@
 //! `pascaline ps` as a process, and beside it a double of the appliance, both on loopback addresses of their
 //! own. Needs no privileges.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod pair;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use common::{Files, Process, pascaline, until};
 use nix::sys::signal::Signal;
 use pair::{Hosts, Pair, RANKS, SOON, configuration, gradient, partial};
 use pascaline_wire::control::Status;
 use pascaline_wire::{Flags, Header, Kind};
+
+use crate::common::{Files, Process, pascaline, until};
 
 #[test]
 fn a_partial_and_an_original_become_the_result() {

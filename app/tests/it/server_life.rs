@@ -1,15 +1,13 @@
 //! A parameter server of its own that is not there: never started, killed, started again.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use common::appliance::{Appliance, OLAF_JOB, SERVED_JOB, SOON, Wanted};
-use common::net::{Network, possible};
-use common::{Ended, Files, Process, until};
 use nix::sys::signal::Signal;
+
+use crate::common::appliance::{Appliance, OLAF_JOB, SERVED_JOB, SOON, Wanted};
+use crate::common::net::{Network, possible};
+use crate::common::{Ended, Files, Process, until};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -1,13 +1,13 @@
 //! Bad input on a real port: each frame is dropped, counted under its own reason, and disturbs nothing.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
-use common::appliance::{Appliance, Wanted};
-use common::net::{Network, port_mac, possible, worker_mac};
-use common::ranks::{BODY, EMPTY_JOB, ETHERTYPE, IP, JOB, PAYLOAD, Ranks, UDP, dropped, frame, join, resize};
-use common::raw::sum_ip;
 use pascaline_wire::{Element, Flags, Header, control};
+
+use crate::common::appliance::{Appliance, Wanted};
+use crate::common::net::{Network, port_mac, possible, worker_mac};
+use crate::common::ranks::{
+    BODY, EMPTY_JOB, ETHERTYPE, IP, JOB, PAYLOAD, Ranks, UDP, dropped, frame, join, resize,
+};
+use crate::common::raw::sum_ip;
 
 /// What is wrong with a frame, the reason under which it is counted, and how it is spoilt.
 type Case = (&'static str, &'static str, fn(&mut Vec<u8>));

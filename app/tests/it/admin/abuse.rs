@@ -3,8 +3,8 @@
 use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
 
+use super::site::{Site, exchange, free_port, request, tcp};
 use crate::common::until;
-use crate::site::{Site, exchange, free_port, request, tcp};
 
 /// The API gives a head as long as this, and a body twice as long.
 const HEAD: Duration = Duration::from_secs(5);

@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
+use super::site::Site;
 use crate::common::{Files, pascaline};
-use crate::site::Site;
 
 #[test]
 fn jobs_are_created_changed_and_deleted() {
@@ -205,7 +205,7 @@ fn a_capture_of_nothing_is_an_empty_file_and_there_is_one_at_a_time() {
     }
     assert_eq!(site.call("POST", "/api/v1/jobs/99/capture", "").status, 404);
     // Whoever goes away ends the capture.
-    let long = crate::site::request("POST", "/api/v1/jobs/1/capture", "", r#"{"seconds": 60}"#);
+    let long = super::site::request("POST", "/api/v1/jobs/1/capture", "", r#"{"seconds": 60}"#);
     let mut stream = site.connect();
     stream.write_all(long.as_bytes()).unwrap();
     site.status_when("a long capture", |status| status["capturing"] == true);

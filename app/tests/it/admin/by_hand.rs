@@ -1,7 +1,7 @@
 //! `pascaline job`: what an operator orders of a job.
 
+use super::site::Site;
 use crate::common::{Ended, pascaline};
-use crate::site::Site;
 
 fn job(site: &Site, arguments: &[&str]) -> Ended {
     let at = format!("unix:{}", site.socket().display());

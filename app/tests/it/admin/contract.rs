@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::site::{Response, Site};
+use super::site::{Response, Site};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 

@@ -4,8 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use super::site::{Site, exchange, free_port, tcp};
 use crate::common::Files;
-use crate::site::{Site, exchange, free_port, tcp};
 
 /// A half-sent request is given so long, and a machine that has other work some more.
 const HEAD: Duration = Duration::from_secs(5 + 5);

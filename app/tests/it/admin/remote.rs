@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 
+use super::site::{Site, exchange, free_port, request, tcp};
 use crate::common::{Files, pascaline};
-use crate::site::{Site, exchange, free_port, request, tcp};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::site::ask;
 use crate::common::appliance::{Appliance, SOON, Wanted};
 use crate::common::net::{Network, possible};
 use crate::common::until;
-use crate::site::ask;
 
 /// Enough iterations that nobody is done before the test interferes.
 const LONG: [&str; 6] = ["--iterations", "100000", "--bytes", "256Ki", "--progress", "lines"];

@@ -1,11 +1,10 @@
 //! What the tests of the command share: files, processes with deadlines, and the small networks they run in.
-#![allow(dead_code, reason = "each test program uses a part of this")]
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 pub(crate) mod appliance;
 pub(crate) mod net;
 pub(crate) mod ranks;
 pub(crate) mod raw;
+pub(crate) mod tree;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

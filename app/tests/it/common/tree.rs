@@ -1,11 +1,10 @@
 //! A machine made of files: what `doctor` and `init` look at, below a directory of the test's own.
-#![allow(dead_code, reason = "each test program uses a part of this")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 
-use super::common::Files;
+use super::Files;
 
 /// The root directory of a machine. It is gone afterwards.
 #[derive(Debug)]

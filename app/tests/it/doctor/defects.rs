@@ -1,7 +1,7 @@
 //! One defect at a time in a machine that is good otherwise.
 
-use crate::tree::Tree;
-use crate::{CONFIG, doctor, finding};
+use super::{CONFIG, doctor, finding};
+use crate::common::tree::Tree;
 
 mod network;
 

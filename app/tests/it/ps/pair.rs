@@ -9,7 +9,7 @@ use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::trailer::{Bitmap, Trailer};
 use pascaline_wire::{Element, Flags, Header, Kind};
 
-use super::common::{Files, Process};
+use crate::common::{Files, Process};
 
 /// For what takes milliseconds on an idle machine.
 pub(crate) const SOON: Duration = Duration::from_secs(8);
