@@ -141,7 +141,7 @@ policies_compared() {
 # codes of a time limit and of a network that is cut.
 routes_planned() {
     local file known output=$logs/plan.json cut=$logs/cut.json code
-    for file in fleet/planner/tests/instances/*.json; do
+    for file in fleet/planner/tests/it/instances/*.json; do
         known=$(grep -o '"max_flows_k":[0-9]*' "$file" | cut -d: -f2)
         pascaline plan "$file" --json >"$output" || { cat "$output"; return 1; }
         say "$file: $(head -c 160 "$output")"

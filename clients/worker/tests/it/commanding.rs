@@ -99,7 +99,7 @@ fn who_asks_for_a_result_that_goes_to_others_does_not_wait_for_it() {
     let (mut session, ..) = commanding(Command::FBcast(9));
     assert_eq!(session.handle_timeout(ms(251)), None);
     let Some(Event::Commanded(Err(failure))) = session.handle_timeout(ms(5_001)) else { panic!() };
-    let why = "PSN 9 is not one that the job may have under way, or its result got lost";
+    let why = "PSN 9 is outside the job's window, or its result was lost";
     assert_eq!(failure.to_string(), format!("fbcast=9: no answer in 5.0s: {why}"));
 }
 

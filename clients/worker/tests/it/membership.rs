@@ -224,11 +224,11 @@ fn each_refusal_gives_its_error() {
              rank the same payload",
         ),
         (Status::ElementMismatch, "the other ranks of job 1 call sum of bf16, rank 2 calls sum of f16"),
-        (Status::Unsupported, "the appliance does not support what job 1 asks of it"),
+        (Status::Unsupported, "the appliance does not support this request of job 1"),
         (
             Status::RankLost,
             "4 ranks of job 1 have died, the first of them rank 0: silent for longer than the job's \
-             `dead_after`, or taken for gone by an operator",
+             `dead_after`, or removed by an operator",
         ),
         (Status::Quota, "the appliance's quotas leave no room for job 1: 3 wanted, 4 left"),
         (
@@ -238,7 +238,7 @@ fn each_refusal_gives_its_error() {
         ),
         (
             Status::Halted,
-            "job 1 is suspended, by a Halt of one of its members or of an operator: it goes on after \
+            "job 1 is suspended, by a Halt of one of its members or of an operator: it resumes after \
              `pascaline job reset 1` at the appliance",
         ),
         (
@@ -247,12 +247,12 @@ fn each_refusal_gives_its_error() {
         ),
         (
             Status::Overtaken,
-            "the others have gone on without rank 2, further than job 1 keeps results: a larger `window` \
+            "the others have continued without rank 2, further than job 1 keeps results: a larger `window` \
              keeps more of them, a higher `threshold` or a longer `partial_after` keeps ranks together",
         ),
         (Status::RankLeft, "job 1 cannot complete this operation: a rank has left before it was complete"),
         (Status::OperationMismatch, "the ranks of job 1 call different operations"),
-        (Status::UnknownPsn, "the appliance knows nothing of the PSN that was named in job 1"),
+        (Status::UnknownPsn, "the appliance does not hold the requested PSN of job 1"),
         (
             Status::RankSpoofed,
             "packets of rank 2 in job 1 do not come from the address with which that rank joined",
@@ -266,7 +266,7 @@ fn a_host_that_has_too_many_is_told_so() {
     each_gives(&[
         (
             Status::JobsOfHost,
-            "this host has formed 3 jobs, 4 at a time are the most that one may form: end one of them, or \
+            "this host has formed 3 jobs, 4 at a time are allowed: end one of them, or \
              raise `max_jobs_per_host` in [admission] of the appliance's configuration",
         ),
         (
@@ -317,12 +317,12 @@ fn all_ranks_that_have_died_are_named() {
     assert_eq!((&both.reason, both.expected), (&Reason::RanksLost(ranks), 2));
     assert_eq!(
         both.to_string(),
-        "ranks 0, 1 of job 1 have died: silent for longer than the job's `dead_after`, or taken for gone by \
+        "ranks 0, 1 of job 1 have died: silent for longer than the job's `dead_after`, or removed by \
          an operator"
     );
     assert_eq!(
         lost(&[1]).to_string(),
-        "rank 1 of job 1 has died: silent for longer than the job's `dead_after`, or taken for gone by an \
+        "rank 1 of job 1 has died: silent for longer than the job's `dead_after`, or removed by an \
          operator"
     );
     assert_eq!((lost(&[2]).reason, lost(&[2]).rank), (Reason::TakenForDead, 2));

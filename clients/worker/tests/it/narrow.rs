@@ -205,14 +205,14 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
             }
         };
         let min = Collective::Allreduce(Op::Min);
-        let compared = "mxint8 comes in blocks of 32 elements, which can be added and not compared";
+        let compared = "mxint8 comes in blocks of 32 elements, which can only be added, not compared";
         assert_eq!(refused(&min, None), compared);
         let uneven = [Parts::Even, Parts::Counts(&[32, 32, 36])];
         for call in uneven.map(|parts| Collective::Allgather { parts }) {
             assert_eq!(refused(&call, None), compared.replace("compared", "parted"));
         }
         let sums =
-            "error feedback goes with sums and means; nothing else makes good later what rounding has left";
+            "error feedback works with sums and means only";
         let mut feedback = Feedback::default();
         for call in [Collective::Allreduce(Op::Max), Collective::Broadcast { root: 0 }] {
             assert_eq!(refused(&call, Some(&mut feedback)), sums);
@@ -228,7 +228,7 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
                 .unwrap_err()
         };
         let error = refused(&mut [1.0; 8]);
-        let text = "the feedback is that of a tensor of 7 elements, and this one has 8";
+        let text = "the feedback belongs to a tensor of 7 elements, and this one has 8";
         assert!(error.to_string().ends_with(text), "{error}");
         let ragged = worker.collective(&SUM, pascaline_wire::DType::MxFp8, &mut [0; 40], Hints::default());
         let size = StartError::Ragged { bytes: 40, size: 33 };
