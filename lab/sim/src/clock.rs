@@ -6,6 +6,7 @@ use pascaline_pipelines::OwnTime;
 
 use crate::plan::{MICRO, MILLI};
 use crate::random::Random;
+use crate::wheel::nanos;
 
 /// How far ahead a clock may be: updates say when they were made, and half a second is forgiven there.
 const AHEAD: u64 = 400 * MILLI;
@@ -107,7 +108,7 @@ impl Awake {
         let held_up = self.held_up.iter().any(|&(from, to)| from <= self.until && self.until < to);
         self.own.turn(Duration::from_nanos(local.saturating_sub(self.began)), held_up);
         self.until = local;
-        self.shows = self.began + u64::try_from(self.own.hearing().as_nanos()).unwrap_or(0);
+        self.shows = self.began + nanos(self.own.hearing());
     }
 
     /// What the machine's clock shows at a time that the control plane is told.

@@ -9,11 +9,11 @@ mod clos;
 mod dctcp;
 #[cfg(test)]
 mod tests;
-mod wheel;
 
 pub use clos::Clos;
 pub use dctcp::{Cuts, Dctcp};
-pub use wheel::Wheel;
+
+use crate::wheel::Wheel;
 
 /// What travels: whatever an experiment needs, as long as a link can mark it.
 pub trait Frame {
@@ -80,7 +80,7 @@ impl<F: Frame> Fabric<F> {
     /// Bytes of memory for what is under way.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.wheel.room() * size_of::<(u64, F)>()
+        self.wheel.capacity() * size_of::<(u64, F)>()
     }
 
     /// Sends a frame of so many bytes over a link. It comes out of [`next`](Self::next) at the other end. A
@@ -111,7 +111,7 @@ impl<F: Frame> Fabric<F> {
     #[expect(clippy::should_implement_trait, reason = "an agenda that grows while it is read")]
     pub fn next(&mut self) -> Option<F> {
         self.most = self.most.max(self.wheel.len());
-        let frame = self.wheel.pop()?;
+        let (_, frame) = self.wheel.pop()?;
         self.events += 1;
         Some(frame)
     }

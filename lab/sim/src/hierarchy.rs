@@ -27,7 +27,8 @@ use crate::fabric::{Fabric, Frame, Link};
 use crate::host::Host;
 use crate::random::Random;
 use crate::rank::Rank;
-use crate::world::{datagram, nanos};
+use crate::wheel::{Timer, nanos};
+use crate::world::datagram;
 use build::{nodes, rank};
 
 /// Ranks of one appliance at most: those of the one word that its pool has for them here.
@@ -150,7 +151,7 @@ struct Node {
     level: usize,
     /// The number of the first worker below, where workers are.
     first: usize,
-    control_at: Option<u64>,
+    control: Timer,
     load: Level,
     /// Packets received in the present millisecond, and which that is.
     recent: (u64, u64),
@@ -230,8 +231,7 @@ impl<'a> World<'a> {
             }
             What::Wake(worker) => self.tend(worker),
             What::Control(node) => {
-                if self.nodes[node].control_at == Some(now) {
-                    self.nodes[node].control_at = None;
+                if self.nodes[node].control.expire(now) {
                     let sent = self.nodes[node].centre.control(now);
                     self.send(node, sent);
                 }
@@ -284,8 +284,7 @@ impl<'a> World<'a> {
         } else {
             node.centre.poll_timeout().map(|due| nanos(due).max(now + CONTROL))
         };
-        if let Some(due) = due.filter(|due| node.control_at.is_none_or(|at| *due < at)) {
-            node.control_at = Some(due);
+        if let Some(due) = due.filter(|&due| node.control.set_earlier(due)) {
             self.fabric.after(due - now, What::Control(at));
         }
         let first = node.first;

@@ -63,13 +63,13 @@ mod link;
 mod oracle;
 mod outside;
 mod plan;
-mod queue;
 pub mod random;
 mod rank;
 mod sabotage;
 mod server;
 mod trace;
 mod violation;
+pub mod wheel;
 mod worker;
 mod world;
 

@@ -14,6 +14,7 @@ use crate::plan::{MILLI, Plan, ServerPlan};
 use crate::sabotage::Sabotage;
 use crate::server::Server;
 use crate::violation::Violation;
+use crate::wheel::{Timer, nanos};
 
 /// Between two Serves of a job; ...
 const SERVE_EVERY: u64 = 200 * MILLI;
@@ -69,7 +70,7 @@ pub(crate) struct Outside {
     inbox: Vec<Vec<u8>>,
     frames: HeapPool,
     /// When it is going to be woken.
-    pub(crate) wake: Option<u64>,
+    pub(crate) wake: Timer,
 }
 
 impl Outside {
@@ -90,7 +91,7 @@ impl Outside {
             session: 1,
             inbox: Vec::new(),
             frames,
-            wake: None,
+            wake: Timer::default(),
         }
     }
 
@@ -211,7 +212,6 @@ impl Outside {
 
     /// When it has something to do by itself.
     pub(crate) fn due(&self, now: u64, sabotage: Sabotage) -> u64 {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let serve = self.jobs.values().map(|job| job.due).min().unwrap_or(u64::MAX);
         if self.away.is_some() {
             return if sabotage == Sabotage::ServeForTheDead { serve } else { u64::MAX };

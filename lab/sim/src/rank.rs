@@ -8,7 +8,7 @@ use pascaline_worker::{CongestionControl, Event, Identity, Join, Session};
 
 use crate::bottleneck::Sharer;
 use crate::host::Host;
-use crate::world::nanos;
+use crate::wheel::nanos;
 
 /// Longer than any simulation.
 const PATIENCE: Duration = Duration::from_secs(3600);

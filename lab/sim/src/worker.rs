@@ -10,6 +10,7 @@ use pascaline_worker::{
 use crate::host::Host;
 use crate::oracle::Contributor;
 use crate::plan::JobPlan;
+use crate::wheel::Timer;
 
 mod ending;
 pub(crate) use ending::Ending;
@@ -72,7 +73,7 @@ pub(crate) struct Worker {
     pub(crate) stage: u64,
     /// When this stage began.
     pub(crate) since: u64,
-    pub(crate) wake: Option<u64>,
+    pub(crate) wake: Timer,
     /// The operation, counted from where PSNs began.
     pub(crate) operation: usize,
     /// Whether it has sent PSNs of the upper half in it, and of the lower.
@@ -116,7 +117,7 @@ impl Worker {
             phase: Phase::Away,
             stage: 0,
             since: 0,
-            wake: None,
+            wake: Timer::default(),
             operation: 0,
             halves: [false; 2],
             done: false,
@@ -172,7 +173,7 @@ impl Worker {
         self.resumed = 0;
         self.done = false;
         self.inbox.clear();
-        self.wake = None;
+        self.wake.cancel();
         let (rank, ranks) = self.place;
         let identity = Identity { job: plan.id, rank, ranks, payload: plan.payload };
         let number = 1000 * u64::from(self.life) + u64::from(self.rank);

@@ -7,7 +7,7 @@ use pascaline_wire::{checksum, ecn};
 
 use super::Setting;
 use crate::random::Random;
-use crate::world::nanos;
+use crate::wheel::nanos;
 
 #[derive(Debug)]
 pub(super) struct Link {

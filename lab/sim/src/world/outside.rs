@@ -1,9 +1,9 @@
 //! What happens to the parameter server of its own.
 
 use super::World;
+use super::event::What;
 use crate::faults::Fault;
 use crate::outside::{Away, Outside};
-use crate::queue::What;
 use crate::violation::Violation;
 
 impl World<'_> {
@@ -11,8 +11,8 @@ impl World<'_> {
     pub(super) fn outside_turn(&mut self) -> Result<(), Violation> {
         // Another turn has come before this one.
         let now = self.now;
-        let due = self.outside.as_mut().and_then(|outside| outside.wake.take_if(|at| *at == now));
-        if due.is_some() { self.settle_outside() } else { Ok(()) }
+        let due = self.outside.as_mut().is_some_and(|outside| outside.wake.expire(now));
+        if due { self.settle_outside() } else { Ok(()) }
     }
 
     /// A frame reaches its host.
@@ -28,7 +28,7 @@ impl World<'_> {
         let Some(outside) = &mut self.outside else { return };
         self.faults.count(Fault::ServerAway);
         outside.go_away(how);
-        self.queue.push(self.now + down, What::OutsideBack);
+        self.wheel.push(self.now + down, What::OutsideBack);
     }
 
     pub(super) fn outside_back(&mut self) -> Result<(), Violation> {
@@ -47,9 +47,8 @@ impl World<'_> {
         let Some(outside) = &mut self.outside else { return Ok(()) };
         let frames = outside.turn(now, sabotage)?;
         let due = clock.global(outside.due(now, sabotage)).max(self.now + 1);
-        if outside.wake.is_none_or(|wake| due < wake) {
-            outside.wake = Some(due);
-            self.queue.push(due, What::Outside);
+        if outside.wake.set_earlier(due) {
+            self.wheel.push(due, What::Outside);
         }
         let number = self.up.len() - 1;
         for frame in frames {

@@ -1,10 +1,10 @@
 //! Parts that are stopped for a while and go on, as by SIGSTOP: what comes meanwhile waits for them.
 
+use super::event::What;
 use super::{Node, World};
 use crate::clock::Drift;
 use crate::faults::Fault;
 use crate::plan::Part;
-use crate::queue::What;
 use crate::violation::Violation;
 
 /// Until when parts of the appliance stand still.
@@ -41,7 +41,7 @@ impl World<'_> {
             Part::Worker(number) => match self.workers.get_mut(number) {
                 Some(worker) if !worker.is_away() => {
                     worker.stopped = worker.stopped.max(Some(until));
-                    self.queue.push(until, What::Resume { worker: number });
+                    self.wheel.push(until, What::Resume { worker: number });
                 }
                 _ => return,
             },

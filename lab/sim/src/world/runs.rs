@@ -3,11 +3,11 @@
 use core::time::Duration;
 
 use super::World;
-use super::lives::nanos;
 use crate::oracle::Generations;
 use crate::plan::MILLI;
 use crate::trace::Words;
 use crate::violation::Violation;
+use crate::wheel::nanos;
 use crate::worker::{Ending, Phase, Worker};
 
 /// A worker that was killed keeps its rank for up to 1.5 s, one that was killed while joining for 3 s. For so

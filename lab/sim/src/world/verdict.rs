@@ -5,12 +5,12 @@ use core::time::Duration;
 use pascaline_worker::{Failure, JoinFailure, Left, RankSet, Reason, Rejection};
 
 use super::World;
-use super::lives::nanos;
 use crate::clock::DRIFT;
 use crate::faults::Reach;
 use crate::oracle::{Contributor, decode};
 use crate::plan::{Dispute, Excuse, JobPlan, MILLI};
 use crate::violation::Violation;
+use crate::wheel::nanos;
 use crate::worker::{Ending, Milestone, Phase, Worker};
 
 impl World<'_> {
