@@ -8,7 +8,6 @@
 //! modelled size. The bytes are integers whose sum shows each rank's contribution: every result that a worker
 //! receives is checked to hold each rank exactly once.
 
-mod agenda;
 mod experiment;
 mod ledger;
 mod line;

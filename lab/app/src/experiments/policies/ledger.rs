@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use pascaline_wire::Kind;
 
-use super::line::Fate;
 use super::outcome::Datagram;
 use super::worker::Up;
 
@@ -175,9 +174,9 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// A packet was sent. True if it is the only one of its line, as [`Fate::First`] says.
-    pub(super) fn sent(&mut self, now: u64, role: Role, psn: (u16, u32), fate: Fate) -> bool {
-        if fate == Fate::Lost {
+    /// A packet was sent, and arrives then; `None` if it is lost.
+    pub(super) fn sent(&mut self, now: u64, role: Role, psn: (u16, u32), arrives: Option<u64>) {
+        if arrives.is_none() {
             let case = self.cases.entry(psn).or_insert_with(|| Case {
                 lost: Vec::new(),
                 repair: Repair::Nothing,
@@ -194,7 +193,6 @@ impl Ledger {
             case.repair = case.repair.max(repair);
             case.packets += 1;
         }
-        fate == Fate::First
     }
 
     /// A rank has got its result.
