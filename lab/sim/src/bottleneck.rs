@@ -30,7 +30,7 @@ use link::Link;
 
 /// Preamble, frame check sequence and gap of Ethernet, in bytes.
 pub const FRAMING: u64 = 24;
-/// What goes before the payload.
+/// Bytes of headers before the payload.
 const HEADERS: u64 = 64;
 
 /// A job on the links.
@@ -44,7 +44,7 @@ pub struct Sharer {
     pub begins: Duration,
 }
 
-/// What is simulated.
+/// The simulated setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// Decides which packets are lost.
@@ -55,7 +55,7 @@ pub struct Setting {
     pub jobs: Vec<Sharer>,
     /// Bits per second of each link, each way.
     pub rate: u64,
-    /// Bytes that a link takes for each frame beside those from the Ethernet header on: [`FRAMING`] on a
+    /// Bytes of a link for each frame, in addition to those from the Ethernet header on: [`FRAMING`] on a
     /// wire, none where software shapes it.
     pub framing: u64,
     /// Bytes that pass a link at once after it was idle; 0 on a wire.
@@ -119,7 +119,7 @@ impl Setting {
     }
 }
 
-/// What a job has got.
+/// A job's share.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Share {
     /// Its control.
@@ -136,7 +136,7 @@ pub struct Share {
     pub marked: u64,
 }
 
-/// What has happened.
+/// The outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// By job.
@@ -166,7 +166,7 @@ impl Outcome {
     }
 }
 
-/// Something that is going to happen.
+/// An event.
 #[derive(Debug)]
 enum What {
     /// A frame reaches the appliance.
@@ -206,7 +206,7 @@ pub fn run(setting: &Setting) -> Option<Outcome> {
         if now > ends || world.is_done() {
             break;
         }
-        world.happen(now, what);
+        world.handle(now, what);
     }
     Some(world.outcome())
 }
@@ -247,7 +247,7 @@ fn rank(setting: &Setting, number: usize) -> Rank {
     Rank::new(Host::new(number, 1, false), doing)
 }
 
-/// What a job's ranks have got, of which the first one is asked.
+/// The outcome of a job, by its ranks; operations and results are the first one's.
 fn share(ranks: &[Rank]) -> Share {
     let counts = ranks.iter().map(Rank::counts);
     let (wrong, resent, marked) =
@@ -287,7 +287,7 @@ impl<'a> World<'a> {
         first.all(|rank| rank.operations().len() >= self.setting.operations)
     }
 
-    fn happen(&mut self, now: u64, what: What) {
+    fn handle(&mut self, now: u64, what: What) {
         let sent = match what {
             What::Up(frame) => self.centre.receive(now, &frame),
             What::Control => {

@@ -29,7 +29,7 @@ const SERVE_EVERY: u64 = 20 * MILLI;
 /// Between two looks at the clock while there is nothing to wait for.
 const IDLE: u64 = 10 * MILLI;
 
-/// Where a worker of a cluster is in its life.
+/// The stage of a cluster's worker.
 #[allow(clippy::large_enum_variant, reason = "there are few of them")]
 enum Stage {
     Joining(Join),

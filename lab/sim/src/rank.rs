@@ -19,7 +19,7 @@ enum Stage {
     Running(Session),
 }
 
-/// What a rank is and does.
+/// A rank's identity and work.
 pub(crate) struct Doing {
     pub(crate) identity: Identity,
     pub(crate) session: u64,

@@ -1,8 +1,9 @@
 //! The one engine of virtual time: events come out in the order of their times.
 //!
-//! Time is a `u64` of ticks, and each simulation says what a tick is: a nanosecond where real parts take times
-//! as [`Duration`], a picosecond where a byte takes less than a nanosecond. The wheel only compares ticks, and
-//! a simulation converts where it calls such a part ([`nanos`]). Even picoseconds last for 213 days.
+//! Time is a `u64` of ticks, and each simulation says what a tick is: a nanosecond where real parts take
+//! times as [`Duration`], a picosecond where a byte takes less than a nanosecond. The wheel only compares
+//! ticks, and a simulation converts where it calls such a part ([`nanos`]). Even picoseconds last for 213
+//! days.
 //!
 //! ```
 //! use pascaline_sim::wheel::{Timer, Wheel};

@@ -45,7 +45,7 @@ const EPOCH: u64 = 1_000_000_000;
 /// Events after which a schedule is taken to have no end. The usual one has a few thousand.
 const MOST_EVENTS: u64 = 3_000_000;
 
-/// What came of a schedule.
+/// The outcome of a schedule.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     pub(crate) faults: Faults,
@@ -59,7 +59,7 @@ pub(crate) struct Outcome {
     pub(crate) violation: Option<Violation>,
 }
 
-/// What has happened to a job.
+/// A job's history.
 #[derive(Debug, Default)]
 struct JobStory {
     /// When the first life of each rank had joined.
@@ -115,7 +115,7 @@ pub(crate) struct World<'a> {
     jobs: Vec<JobStory>,
     /// The asynchronous job. Its hosts come after the workers' in number.
     cluster: Option<Cluster>,
-    /// The parameter server of its own. Its host comes last.
+    /// The separate parameter server. Its host comes last.
     outside: Option<Outside>,
     up: Vec<Link>,
     down: Vec<Link>,
@@ -131,13 +131,12 @@ pub(crate) struct World<'a> {
     reached: Reached,
     finished: u64,
     failed: u64,
-    /// Of many runs in a row: what has come of them.
+    /// The outcomes of many runs in a row.
     runs: Runs,
     saboteur: Saboteur,
 }
 
-/// Runs the schedule of a seed. A panic is the caller's to catch.
-///
+/// Runs the schedule of a seed. The caller catches panics.
 pub(crate) fn run(shape: Shape, seed: u64, sabotage: Sabotage, words: Words) -> Outcome {
     let mut random = Random::new(seed);
     let mut plan = match shape {
@@ -233,7 +232,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What the clock of an appliance's machine shows.
+    /// The time on the clock of an appliance's machine.
     fn machine(&self, node: usize) -> u64 {
         self.plan.clock_of(node).local(self.now)
     }
@@ -269,7 +268,7 @@ impl<'a> World<'a> {
         if self.outside.is_some() {
             self.wheel.push(0, What::OutsideBack);
         }
-        // Nothing matters to anybody once all workers have come to their end.
+        // The schedule is over once all workers have ended.
         while !(acts == 0
             && self.workers.iter().all(over)
             && self.cluster.as_ref().is_none_or(Cluster::is_over))
@@ -277,7 +276,7 @@ impl<'a> World<'a> {
         {
             self.now = at;
             let runs = self.runs.runs;
-            self.happen(what)?;
+            self.handle(what)?;
             acts -= usize::from(self.runs.runs > runs);
             if self.trace.events() > MOST_EVENTS * (1 + self.runs.runs) {
                 return Err(Violation::Endless { events: self.trace.events() });
@@ -286,7 +285,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn happen(&mut self, what: What) -> Result<(), Violation> {
+    fn handle(&mut self, what: What) -> Result<(), Violation> {
         match what {
             What::Up { worker, bytes, bad_checksum } => self.arrive(worker, &bytes, bad_checksum),
             What::Down { worker, bytes } => return self.deliver(worker, &bytes),
@@ -360,7 +359,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// What must hold once everything has come to rest.
+    /// Checks what must hold at the end.
     fn end(&mut self) -> Result<(), Violation> {
         for worker in 0..self.workers.len() {
             self.check_end(worker)?;

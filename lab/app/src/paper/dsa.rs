@@ -7,18 +7,22 @@ use crate::experiments::policies::{Lossy, Measure, Mix, Run, SIDES, Setting, Sid
 
 type Made = anyhow::Result<Figure>;
 
-/// What can be made.
+/// The figures of this paper.
 pub(super) const FIGURES: [Entry; 10] = [
-    Entry::seeded("dsa-fig-1", "DSA: for how long a slot is taken", figure_1),
+    Entry::seeded("dsa-fig-1", "DSA: how long a slot is occupied", figure_1),
     Entry::seeded("dsa-fig-5", "DSA: time to the same accuracy, two jobs", figure_5),
     Entry::seeded("dsa-fig-6", "DSA: training speed of eight models, two jobs", figure_6),
     Entry::seeded("dsa-fig-7", "DSA: throughput of allreduces", figure_7),
     Entry::seeded("dsa-fig-8", "DSA: completion time by the number of jobs", figure_8),
     Entry::seeded("dsa-fig-9", "DSA: completion time by the number of workers", figure_9),
     Entry::seeded("dsa-fig-10", "DSA: use of the pool's memory", figure_10),
-    Entry::seeded("dsa-fig-11", "DSA: its priorities beside always and by a coin", figure_11),
+    Entry::seeded(
+        "dsa-fig-11",
+        "DSA: its priorities compared with always preempting and with a coin",
+        figure_11,
+    ),
     Entry::seeded("dsa-fig-12", "DSA: training speed when packets are lost", figure_12),
-    Entry::seeded("dsa-losses", "DSA: what is lost, and what repairs it", losses::figure),
+    Entry::seeded("dsa-losses", "DSA: which packets are lost, and what repairs the loss", losses::figure),
 ];
 
 /// The systems, as places in [`SIDES`].
@@ -103,7 +107,7 @@ fn contest(
     Ok(())
 }
 
-/// What the text does not state.
+/// Parameters that the text does not state.
 fn knobs(base: Setting) -> Vec<Point> {
     let narrow = |in_flight, spread| Setting { in_flight, spread, ..base };
     vec![
@@ -199,7 +203,7 @@ fn figure_11(scope: &Scope) -> Made {
 fn figure_1(scope: &Scope) -> Made {
     const WHY: &str = "a slot is taken until the last rank's packet is there, so this is how unevenly \
                        hosts send, which the text does not measure. Knob: hosts that pause for \
-                       milliseconds give the printed 3 to 20 ms, in the simulation's own setting it is a \
+                       milliseconds give the printed 3 to 20 ms; in the simulation's own setting it is a \
                        round trip";
     let mut figure = Figure { seeds: scope.seeds(2, 1), ..Figure::default() };
     let mut lines = Vec::new();
@@ -225,7 +229,7 @@ fn figure_1(scope: &Scope) -> Made {
     Ok(figure)
 }
 
-/// A model of so many megabytes whose iteration computes `computes` times as long as it communicates at 100
+/// A model of this many megabytes whose iteration computes `computes` times as long as it communicates at 100
 /// Gbit/s, at most 16 MB of it: what is alike in all of it need not be sent to the end.
 fn model(scope: &Scope, megabytes: f64, computes: f64) -> Mix {
     let partition = megabytes.min(if scope.quick { 2.0 } else { 16.0 }) * 1000.0 / 4.0;

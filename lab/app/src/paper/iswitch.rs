@@ -10,7 +10,7 @@ use crate::experiments::cluster::{Job, PACKET, Scheme, Setting, run};
 
 type Made = anyhow::Result<Figure>;
 
-/// What can be made.
+/// The figures of this paper.
 pub(super) const FIGURES: [Entry; 4] = [
     Entry::one_run("iswitch-fig-12", "iSwitch: time of a synchronous iteration", figure_12),
     Entry::one_run("iswitch-table-3", "iSwitch: speedups of synchronous training", table_3),
@@ -92,7 +92,7 @@ impl Model {
         Ok([combining(self.bytes, 0, 4)?, combining(self.bytes, 1, 4)?, combining(self.bytes, 2, 4)?])
     }
 
-    /// What an iteration takes beside combining: what iSwitch's prints, without what combining takes here.
+    /// An iteration without combining: iSwitch's printed time, less what combining takes here.
     fn local(&self, combining: &[f64; 3]) -> f64 {
         self.printed(2) - combining[2]
     }

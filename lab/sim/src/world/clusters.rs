@@ -1,4 +1,4 @@
-//! What happens to the hosts of the asynchronous job.
+//! Events of the asynchronous job's hosts.
 
 use super::event::What;
 use super::network::datagram;

@@ -1,6 +1,6 @@
 //! The events of a schedule.
 
-/// Something that is going to happen.
+/// An event.
 #[derive(Debug)]
 pub(super) enum What {
     /// A frame from a worker reaches the appliance's port.
@@ -15,17 +15,17 @@ pub(super) enum What {
     Control { node: usize },
     /// The parameter server takes its turn.
     Serve,
-    /// A worker that was stopped goes on.
+    /// A worker that was stopped resumes.
     Resume { worker: usize },
     /// A worker's timer is due.
     Wake { worker: usize },
     /// A worker ends its pause.
     Begin { worker: usize, stage: u64 },
-    /// A worker must have left this stage by now.
+    /// The deadline of a worker's stage.
     Audit { worker: usize, stage: u64 },
     /// A host of the asynchronous job has something to do.
     Cluster { host: usize },
-    /// The parameter server of its own has something to do.
+    /// The separate parameter server has something to do.
     Outside,
     /// One of the plan's upsets.
     Upset { number: usize },
@@ -33,7 +33,7 @@ pub(super) enum What {
     ApplianceBack { node: usize },
     /// The parameter server is back.
     ServerBack,
-    /// The parameter server of its own is back.
+    /// The separate parameter server is back.
     OutsideBack,
     /// A worker is back.
     WorkerBack { worker: usize },

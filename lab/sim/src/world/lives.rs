@@ -1,4 +1,4 @@
-//! What happens to workers.
+//! Events of workers.
 
 use pascaline_worker::{Failure, Reason};
 
@@ -193,7 +193,7 @@ impl World<'_> {
                 self.rest(number);
             }
             Milestone::JoinFailed(_) => {
-                // Twice: nobody asks for an answer.
+                // Twice: this message is never answered.
                 let farewells: Vec<_> = (0..2).filter_map(|_| worker.farewell()).collect();
                 worker.end(Phase::Over(Ending::JoinFailed), now);
                 farewells.into_iter().for_each(|frame| self.send_up(number, frame));
@@ -227,7 +227,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// What its user can do after a failure.
+    /// The user's next step after a failure.
     fn again(&mut self, number: usize, failure: &Failure) -> Again {
         let again = match failure {
             Failure::Rejected { rejection, .. } => Again::after(&rejection.reason),
@@ -263,7 +263,7 @@ impl World<'_> {
         self.wheel.push(at, What::Begin { worker: number, stage: worker.stage });
     }
 
-    /// Sees to it that a stage that goes on beyond its deadline is noticed.
+    /// Schedules the check that a stage ends by its deadline.
     fn arrange_audit(&mut self, number: usize) {
         let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return };
         if let Some((_, limit)) = worker.stage(plan) {
@@ -288,7 +288,7 @@ impl World<'_> {
     }
 }
 
-/// What a user can do after an error.
+/// A user's next step after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Again {
     /// Begin with the first operation, in the session that there is.

@@ -1,4 +1,4 @@
-//! What happens to frames.
+//! Events of frames.
 
 use pascaline_wire::control::Control;
 use pascaline_wire::frame::{Frame, Net};

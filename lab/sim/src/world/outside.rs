@@ -1,4 +1,4 @@
-//! What happens to the parameter server of its own.
+//! Events of the separate parameter server.
 
 use super::World;
 use super::event::What;
@@ -9,7 +9,6 @@ use crate::violation::Violation;
 impl World<'_> {
     /// It does what is due, and is woken again.
     pub(super) fn outside_turn(&mut self) -> Result<(), Violation> {
-        // Another turn has come before this one.
         let now = self.now;
         let due = self.outside.as_mut().is_some_and(|outside| outside.wake.expire(now));
         if due { self.settle_outside() } else { Ok(()) }
@@ -33,7 +32,7 @@ impl World<'_> {
 
     pub(super) fn outside_back(&mut self) -> Result<(), Violation> {
         let now = self.now;
-        self.trace.note(now, 13, &[], || "the parameter server of its own is back".to_owned());
+        self.trace.note(now, 13, &[], || "the separate parameter server is back".to_owned());
         let now = self.clock_of(self.up.len() - 1).local(now);
         if let Some(outside) = &mut self.outside {
             outside.come_back(now);
@@ -57,7 +56,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The host of a server of its own, and its number.
+    /// The separate server with its host, if this is its number.
     pub(super) fn outside(&self, number: usize) -> Option<&Outside> {
         self.outside.as_ref().filter(|_| number + 1 == self.up.len())
     }

@@ -19,7 +19,7 @@ use crate::wheel::nanos;
 impl World<'_> {
     pub(super) fn start_appliance(&mut self, at: usize) {
         let hosts = self.workers.iter().map(|worker| &worker.host);
-        let beside = (self.cluster.as_ref(), self.outside.as_ref().map(|outside| &outside.host));
+        let others = (self.cluster.as_ref(), self.outside.as_ref().map(|outside| &outside.host));
         let machine = self.machine(at);
         self.clock.set(EPOCH + machine);
         let Some(node) = self.nodes.get_mut(at) else { return };
@@ -29,7 +29,7 @@ impl World<'_> {
         let secret = if alike { Secret::NONE } else { Secret::new([epoch; 16]) };
         let first_psn = self.plan.first_psn.filter(|_| !alike && (self.now, at) == (0, 0));
         let time = (&self.clock, machine);
-        node.appliance = Appliance::new((self.plan, at), hosts, beside, (epoch, secret, first_psn), time);
+        node.appliance = Appliance::new((self.plan, at), hosts, others, (epoch, secret, first_psn), time);
         if let Some(appliance) = &mut node.appliance {
             appliance.awake.sleepless = self.saboteur.what == Sabotage::SleepThrough;
         }

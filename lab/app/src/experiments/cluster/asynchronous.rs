@@ -1,5 +1,5 @@
-//! Training in which nobody waits, gradient by gradient: how long from one change of the weights to the next,
-//! and how stale gradients are (iSwitch, sections 4.1 and 6.2, Table 5).
+//! Training without barriers, gradient by gradient: the time from one change of the weights to the next, and
+//! how stale gradients are (iSwitch, sections 4.1 and 6.2, Table 5).
 //!
 //! The real pool says when an iteration has enough gradients, and which are inside; the real asynchronous
 //! server applies updates. What a gradient's way takes is given, as [`run`](super::run) has found it.
@@ -18,7 +18,7 @@ use pascaline_wire::{Element, Flags, Header, Kind, Trailer, trailer};
 
 use super::adder::Adder;
 
-/// What is trained, in nanoseconds.
+/// The training, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Training {
     pub(crate) workers: u16,
@@ -32,13 +32,13 @@ pub(crate) struct Training {
     pub(crate) there: u64,
     /// The way back from the server.
     pub(crate) back: u64,
-    /// What the server takes for an update, one after the other.
+    /// The server's time for an update; it serves one after the other.
     pub(crate) serves: u64,
     pub(crate) iterations: u64,
     pub(crate) seed: u64,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trained {
     /// Nanoseconds between two changes of the weights.
@@ -58,7 +58,7 @@ impl Training {
     }
 }
 
-/// What has counted so far.
+/// Counts so far.
 #[derive(Default)]
 struct Tally {
     counted: u64,
@@ -166,7 +166,7 @@ impl Switched<'_> {
         self.results.len() as u64 >= self.training.iterations
     }
 
-    fn happen(&mut self, now: u64, event: Event) {
+    fn handle(&mut self, now: u64, event: Event) {
         match event {
             Event::Computed { worker, from } => {
                 let stages = &mut self.stages[worker];
@@ -215,7 +215,7 @@ pub(crate) fn switched(training: &Training) -> Result<Trained, PoolConfigError> 
     let mut last = 0;
     while let Some((now, event)) = run.wheel.pop() {
         last = now;
-        run.happen(now, event);
+        run.handle(now, event);
         if run.is_done() {
             break;
         }
@@ -224,8 +224,8 @@ pub(crate) fn switched(training: &Training) -> Result<Trained, PoolConfigError> 
     Ok(run.tally.trained(last, run.results.len() as u64))
 }
 
-/// Trains with a server, to which each worker sends its gradient, and which answers with weights. Whatever is
-/// on the server's link, or at the server, waits for what came before.
+/// Trains with a server, to which each worker sends its gradient, and which answers with weights. The server
+/// and its link serve one message after the other.
 ///
 /// # Errors
 /// The server does not take an update.

@@ -1,7 +1,7 @@
 //! The time until the server has 200 updates of each worker (Olaf, section 8.2, Figure 7).
 //!
-//! 100 clusters of 3 workers before a queue of 8, who all send until the server has 200 updates of each. What
-//! was combined counts for each worker inside, and what was replaced for nobody. The paper's traces are not
+//! 100 clusters of 3 workers before a queue of 8, who all send until the server has 200 updates of each. A
+//! combined update counts for each worker inside, a replaced one for none. The paper's traces are not
 //! published: workers send at random times, with rates that differ by up to `spread`.
 
 use std::collections::VecDeque;
@@ -75,13 +75,13 @@ impl Reward {
     }
 }
 
-/// Whose updates the server has.
+/// The workers whose updates the server has.
 struct Tally {
     /// By cluster, in the order of departure: whose updates are in the queue or on the line.
     inside: Vec<VecDeque<u16>>,
     /// By worker: how many the server lacks.
     wanted: Vec<u32>,
-    /// Workers of whom it lacks any.
+    /// Workers of which it lacks any.
     lacking: usize,
 }
 

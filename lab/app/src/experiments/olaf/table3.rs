@@ -46,7 +46,7 @@ const REPLY: u64 = MS;
 pub(crate) enum Senders {
     /// At equal intervals, all at the same times, in the order of their numbers.
     Locked,
-    /// Each interval is longer or shorter by up to so many millionths. The first update leaves at a random
+    /// Each interval is longer or shorter by up to this many millionths. The first update leaves at a random
     /// time within the first interval.
     Jittered(u32),
     /// Each trainer is a Poisson process.
@@ -250,12 +250,12 @@ impl World {
 
     fn run(mut self) -> Outcome {
         while let Some((now, event)) = self.wheel.pop().filter(|&(now, _)| now <= self.lasts) {
-            self.happen(now, event);
+            self.handle(now, event);
         }
         self.outcome()
     }
 
-    fn happen(&mut self, now: u64, event: Event) {
+    fn handle(&mut self, now: u64, event: Event) {
         match event {
             Event::Sent { line } => self.depart(now, line),
             Event::Ack { cluster, pause, state: (clusters, capacity, waiting) } => {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use pascaline_sim::random::Random;
 
-/// The time of what is not going to happen.
+/// The time of an event that will not come.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// Properties of a line.

@@ -20,7 +20,7 @@ use super::{Run, Violation};
 /// The deadline: ten thousand times the length of an iteration.
 const DEADLINE: u64 = 20_000_000 * MICRO;
 
-/// What happens next.
+/// The events.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     /// A worker's packet reaches the appliance.
@@ -146,8 +146,8 @@ impl World {
         Ok(())
     }
 
-    /// Waits until nothing is under way. A contribution that was sent again in vain may have opened its PSN
-    /// anew; servers ask for the rest in vain until they give it up.
+    /// Waits until nothing is under way. A contribution that was needlessly sent again may have reopened its
+    /// PSN; servers then ask for the rest until they give up.
     fn settle(&mut self) -> Result<(), Violation> {
         let until = DEADLINE + 2 * clock(Host::patience());
         while let Some((now, event)) = self.next() {
@@ -340,7 +340,7 @@ pub(crate) fn run(setting: &Setting) -> Result<Run, Violation> {
     Ok(watched(setting, false)?.run)
 }
 
-/// What a run shows to those who want more.
+/// A run with more details.
 #[derive(Debug)]
 pub(crate) struct Seen {
     /// Its figures.

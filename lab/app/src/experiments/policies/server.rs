@@ -1,4 +1,4 @@
-//! The parameter server of one job: the real state machine on a host of its own.
+//! The parameter server of one job: the real state machine on a separate host.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is lost, and what repairs it (sections IV.B, IV.C and VII.C).
+//! Lost packets, and what repairs the loss (sections IV.B, IV.C and VII.C).
 
 use super::{Curves, DSA, Figure, Made, Row, Scope, model, on, testbed};
 use crate::experiments::policies::{Case, Lossy, Repair, ResultsAt, Role, Setting, Task, watched};
@@ -22,7 +22,7 @@ const FIRST: [(Role, &str); 3] = [
     ),
 ];
 
-/// What is lost while a loss is repaired.
+/// Losses during a repair.
 const SECOND: [Role; 8] = [
     Role::Served,
     Role::Again,

@@ -1,5 +1,5 @@
 //! Figure 8: jobs and flows of others share a Clos network: flow by flow with the paper's 1,024 servers and
-//! sizes, and packet by packet with 64 servers and small ones, beside the flow-level model of the same.
+//! sizes, and packet by packet with 64 servers and small ones, next to the flow-level model of the same.
 
 use pascaline_sim::fabric::Clos;
 use pascaline_wire::CongestionControl::{Fixed, Panama};
@@ -11,7 +11,7 @@ use crate::paper::figure::quantile;
 /// The paper's SwitchML*: the same trees, and a window that stays.
 const SWITCHML: Scheme = Scheme::Trees(4, Fixed, 64);
 
-/// Name, scheme, and what a tree takes beside a flow, where flows are all that there is: what Figure 10 shows
+/// Name, scheme, and a tree's weight against a flow, where there are only flows: what Figure 10 shows
 /// of four trees, and of windows that leave a flow next to nothing.
 type Way = (&'static str, Option<Scheme>, f64);
 const WAYS: [Way; 4] = [

@@ -1,4 +1,4 @@
-//! What a run has shown.
+//! The figures of a run.
 
 use super::super::Run;
 use super::super::line::NEVER;
