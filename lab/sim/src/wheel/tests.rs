@@ -45,8 +45,6 @@ fn next(wheel: &mut Wheel<usize>, timer: &mut Timer) -> Option<(u64, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
-
     /// The list is sorted by time alone; an event of the timer counts if that is set to its time.
     #[test]
     fn a_wheel_is_a_sorted_list(steps in prop::collection::vec(step(), 1..200)) {
