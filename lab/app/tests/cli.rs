@@ -1,5 +1,10 @@
 //! The command line: help, completions and manual pages of everything that the laboratory can do.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue fails")]
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot continue fails"
+)]
 
 use std::process::{Command, Output};
 

@@ -192,9 +192,9 @@ fn large(scope: &Scope) -> Made {
 
 /// The times of section IV.C: of 30 scenarios, and what SRO and APP save.
 fn times(scope: &Scope) -> Made {
-    const WHY: &str = "the paper gives a quadratic program to Gurobi; with u = 1/r it is linear, and where \
-                       all links are alike a search over whole numbers of flows needs no program: the rows \
-                       below";
+    const WHY: &str = "the paper gives a quadratic program to Gurobi. With u = 1/r it is linear, and where \
+                       all links are equal a search over whole numbers of flows needs no program: see the \
+                       rows below";
     let mut figure = empty(scope);
     let (mut full, default) = (0.0, Setting::default());
     for (solver, name) in [(Solver::Aro, "ARO (QSR)"), (Solver::AroAcc, "ARO-ACC")] {

@@ -98,10 +98,10 @@ impl Model {
     }
 }
 
-const STEPS: &str = "links explain the least of it: 40 KB cross one in 0.03 ms, and the printed iterations \
-                     differ by 8 ms. Knob: what hosts' software takes for each message that a worker waits \
-                     for, which the text does not state; \"needs\" is what gives the printed number, more \
-                     for larger messages and for the server, which adds up four";
+const STEPS: &str = "links explain only a small part: 40 KB cross one in 0.03 ms, and the printed iterations \
+                     differ by 8 ms. Knob: the time of hosts' software for each message that a worker waits \
+                     for, which the text does not state; \"needs\" is the time that gives the printed \
+                     number, more for larger messages and for the server, which adds up four";
 
 fn all(scope: &Scope) -> anyhow::Result<Vec<[f64; 3]>> {
     scope.map(&[0, 1, 2, 3], |&at| MODELS[at].combining())

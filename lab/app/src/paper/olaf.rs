@@ -38,9 +38,9 @@ fn at(tables: &[Vec<experiments::Row>], number: usize, of: impl Fn(&experiments:
     tables.iter().filter_map(|rows| rows.get(number)).map(of).collect()
 }
 
-const POISSON: &str = "the paper's traces are not published; with Poisson senders of 60 Gbit/s in all FIFO \
+const POISSON: &str = "the paper's traces are not published; with Poisson senders of 60 Gbit/s in all, FIFO \
                        must lose (60 − out) / 60 and more. Knob below: trains of 128 updates at the ports' \
-                       rate give FIFO's rows, senders in step Olaf's 11 %";
+                       rate give FIFO's rows, senders in step give Olaf's 11 %";
 
 fn table_1(scope: &Scope) -> Made {
     let seeds = scope.seeds(30, 5);
@@ -164,10 +164,11 @@ type Printed = (&'static str, f64, [f64; 2], f64);
 
 const RATE: &str = "the lines' rates are not in the text. Knob: no rate gives both columns: about 1 Mbit/s \
                     behind SW3 gives the losses, 0.2 Mbit/s Olaf's ages, and about 0.4 Mbit/s FIFO's ages, \
-                    if they are of a worker's own updates instead of a cluster's. Knob: intervals that \
+                    if those are ages of a worker's own updates instead of a cluster's. Knob: intervals that \
                     differ by half a percent give FIFO's row of Table 2, by workers";
-const JAIN: &str = "not from the ages in the same row: for two groups of clusters with the printed ages \
-                    Jain's index is in the last rows; here it is of the ages above";
+const JAIN: &str = "the printed index does not follow from the ages in the same row: the last rows have \
+                    Jain's index for two groups of clusters with the printed ages; here it is the index of \
+                    the ages above";
 
 fn multihop_table(scope: &Scope, slow: u64, printed: &[Printed]) -> Made {
     let seeds = scope.seeds(10, 2);
@@ -280,8 +281,8 @@ fn figure_7(scope: &Scope) -> Made {
 
 /// Figure 10: SW1 gets narrower while SW2 stays as it is; all send every 100 ms.
 fn figure_10(scope: &Scope) -> Made {
-    const WHY: &str = "the text says only that FIFO's exceeds this when SW1 is narrowest, and gives no \
-                       rates. Knob: the age grows as the rate shrinks; of a worker's own updates it is \
+    const WHY: &str = "the text only says that FIFO's age exceeds this when SW1 is narrowest, and gives no \
+                       rates. Knob: the age grows as the rate shrinks; the age of a worker's own updates is \
                        tenfold";
     let seeds = scope.seeds(10, 2);
     let mut figure = Figure { seeds, ..Figure::default() };

@@ -48,9 +48,9 @@ const INTERVAL: [&str; 2] = [
     "with the text's default, H of all four, an iteration takes as long as a computation, of which no split \
      is stated. Knob: H; with 3 of 4 all four models are within a tenth of the printed number",
 ];
-const SPEEDUP: &str = "of the printed iterations and the intervals here; a server that takes nothing changes \
-                       weights as fast as four workers send. Knobs: \"needs\" of both intervals give the \
-                       printed number";
+const SPEEDUP: &str = "from the printed iterations and the intervals here; a server that takes no time \
+                       changes weights as fast as four workers send. Knobs: \"needs\" of both intervals give \
+                       the printed number";
 
 /// The outcomes of each seed, both ways.
 fn made(

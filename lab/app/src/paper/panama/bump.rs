@@ -12,9 +12,9 @@ use crate::experiments::olaf::exponential;
 const SAMPLES: usize = 40;
 const FINE: usize = 100;
 
-const WHY: &str = "the sender's clock is exact here, and the receiver counts what is on the wire: more \
-                   than the link's 10 Gbit/s is a receiver that reads late. Knob: pauses between its \
-                   reads, in parts of a sample";
+const WHY: &str = "the sender's clock is exact here, and the receiver counts bytes on the wire: a value \
+                   above the link's 10 Gbit/s comes from a receiver that reads late. Knob: pauses between \
+                   its reads, in parts of a sample";
 
 /// Gbit/s of each sample, as a receiver sees it that pauses between its reads: exponentially distributed
 /// times with a mean of `pause` fine samples.

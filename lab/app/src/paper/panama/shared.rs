@@ -105,11 +105,11 @@ fn shared(load: &Load, how: How) -> anyhow::Result<Vec<Shown>> {
     each.collect()
 }
 
-const WHY: &str = "the models' shares, the number of jobs, where they run, SwitchML*'s window and how flows \
-                   divide between Websearch and Datamining are not in the text, and this model knows no \
+const WHY: &str = "the models' shares, the number of jobs, their places, SwitchML*'s window and the division \
+                   of flows between Websearch and Datamining are not in the text, and this model has no \
                    queues. Knobs: weight of PANAMA's trees, computation, load; with 64 servers packet by \
-                   packet what jobs bring, how few packets a tree keeps in flight, how many rings a job \
-                   has, and Websearch alone, which together pass the printed 4.5, as none does alone";
+                   packet: the jobs' load, packets in flight per tree, rings per job, and Websearch alone. \
+                   Together they exceed the printed 4.5; none does alone";
 
 /// The points: what is 1,024 servers, flow by flow, and what is 64, both ways.
 fn points(quick: bool) -> Vec<(String, Load, How)> {
