@@ -241,7 +241,7 @@ impl Core {
                     seen.problem = Some(why);
                 }
             }
-            Ok((status, body)) => self.heard(ask, status, &body, now),
+            Ok((status, body)) => self.note_answer(ask, status, &body, now),
         }
         self.watch(now);
     }

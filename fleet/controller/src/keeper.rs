@@ -41,7 +41,7 @@ impl Keeper {
         }
         let until = standing.leads_until;
         let begins = shared.core().stand(standing, shared.now());
-        if begins || self.store.is_news() {
+        if begins || self.store.has_changes() {
             let stored = self.store.load()?;
             let (mut core, now) = (shared.core(), shared.now());
             match (stored, until) {

@@ -48,7 +48,7 @@ pub trait Store: Send {
     fn standing(&self) -> Standing;
 
     /// Whether somebody else has written since the last [`Store::load`].
-    fn is_news(&self) -> bool;
+    fn has_changes(&self) -> bool;
 
     /// What was remembered; nothing while it is not known. What cannot be read any more is as if it had
     /// never been.

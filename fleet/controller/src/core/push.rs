@@ -14,7 +14,7 @@ const TOLD: [&str; 3] = ["name", "fan_in", "members"];
 
 impl Core {
     /// An appliance has answered.
-    pub(super) fn heard(&mut self, ask: &Ask, status: u16, body: &Value, now: Duration) {
+    pub(super) fn note_answer(&mut self, ask: &Ask, status: u16, body: &Value, now: Duration) {
         let at = ask.appliance;
         let name = self.network.appliances[at].name.clone();
         let seen = &mut self.seen[at];
@@ -121,7 +121,7 @@ impl Core {
         let name = self.network.appliances[at].name.clone();
         let told = self.pushed.get(&(name.clone(), job)).map(without_null);
         let leads = self.leadership.leads();
-        let wanted = if leads { self.body(&name, job) } else { self.as_told(&name, job, told.as_ref()) };
+        let wanted = if leads { self.body(&name, job) } else { self.as_pushed(&name, job, told.as_ref()) };
         let as_it_was_told = |wanted| !leads || told.as_ref().is_none_or(|told| told == wanted);
         let fits = |wanted| !differs(wanted, &found["terms"]) && as_it_was_told(wanted);
         if !wanted.as_ref().is_some_and(fits) {
@@ -146,7 +146,7 @@ impl Core {
 
     /// What an appliance has if it is as it was told, and as the tree is now. Who follows knows it so: its
     /// own file may have other ranks and terms than the one that the tree was made for.
-    fn as_told(&self, appliance: &str, number: u16, told: Option<&Value>) -> Option<Value> {
+    fn as_pushed(&self, appliance: &str, number: u16, told: Option<&Value>) -> Option<Value> {
         let (tree, mut told) = (self.trees.get(&number)?, told?.as_object()?.clone());
         let node = tree.part(appliance)?;
         told.insert("fan_in".to_owned(), json!(tree.fan_in(node)));

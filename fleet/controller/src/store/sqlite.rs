@@ -125,7 +125,7 @@ impl Store for Sqlite {
         Standing { leads_until: Some(Duration::MAX), term: TERM, ..Standing::default() }
     }
 
-    fn is_news(&self) -> bool {
+    fn has_changes(&self) -> bool {
         false
     }
 

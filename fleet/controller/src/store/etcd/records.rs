@@ -60,7 +60,7 @@ impl Records {
     }
 
     /// Something is said about a key. What is older than what is known says nothing.
-    pub(super) fn hear(&mut self, key: &str, value: Option<String>, revision: i64) {
+    pub(super) fn apply(&mut self, key: &str, value: Option<String>, revision: i64) {
         if revision <= self.read_at {
             return;
         }
@@ -73,7 +73,7 @@ impl Records {
     /// What was written just now.
     pub(super) fn take(&mut self, puts: &[Put], revision: i64) {
         for (key, value) in puts {
-            self.hear(key, value.clone(), revision);
+            self.apply(key, value.clone(), revision);
         }
     }
 

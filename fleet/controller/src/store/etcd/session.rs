@@ -81,10 +81,10 @@ impl Session {
                         return Err("the lease is not kept".to_owned());
                     }
                     asked = Some(self.clock.now());
-                    keeper.keep_alive().await.map_err(said)?;
+                    keeper.keep_alive().await.map_err(describe)?;
                 }
                 answer = kept.message() => {
-                    let answer = answer.map_err(said)?.ok_or("it hangs up")?;
+                    let answer = answer.map_err(describe)?.ok_or("it hangs up")?;
                     let left = u64::try_from(answer.ttl()).unwrap_or(0);
                     if left == 0 {
                         *lease = None;
@@ -96,8 +96,8 @@ impl Session {
                     }
                 }
                 events = watch.message() => {
-                    let events = events.map_err(said)?.ok_or("it hangs up")?;
-                    if self.hear(&events)? {
+                    let events = events.map_err(describe)?.ok_or("it hangs up")?;
+                    if self.apply(&events)? {
                         self.see_leader(&mut client).await;
                     }
                 }
@@ -124,7 +124,7 @@ impl Session {
 
     fn in_time<T>(&self, done: Result<Result<T, Error>, Elapsed>) -> Result<T, String> {
         let late = format!("no answer in {}", humantime::format_duration(self.patience));
-        done.map_or(Err(late), |done| done.map_err(said))
+        done.map_or(Err(late), |done| done.map_err(describe))
     }
 
     /// The lease that there is, or a new one.
@@ -180,7 +180,7 @@ impl Session {
     }
 
     /// What has been written. Whether the election has changed.
-    fn hear(&self, events: &WatchResponse) -> Result<bool, String> {
+    fn apply(&self, events: &WatchResponse) -> Result<bool, String> {
         if events.canceled() {
             return Err(format!("it stops the watch: {}", events.cancel_reason()));
         }
@@ -198,7 +198,7 @@ impl Session {
                 }
             } else if let Some(records) = &mut state.records {
                 let value = pair.value_str().ok().filter(|_| !gone).map(str::to_owned);
-                records.hear(key, value, pair.mod_revision());
+                records.apply(key, value, pair.mod_revision());
                 state.news = true;
             }
         }
@@ -223,7 +223,7 @@ impl Session {
         }
         let (mut client, election, member) = (client.clone(), self.election(), self.member.clone());
         Box::pin(async move {
-            let won = client.campaign(election, member, lease).await.map_err(said)?;
+            let won = client.campaign(election, member, lease).await.map_err(describe)?;
             let leader = won.leader().ok_or("it has elected nobody")?;
             Ok(Term { key: leader.key().to_vec(), revision: leader.rev(), unwritten: None })
         })
@@ -246,7 +246,7 @@ impl Session {
 }
 
 /// Without what lies below: the words of a status are enough.
-pub(super) fn said(error: Error) -> String {
+pub(super) fn describe(error: Error) -> String {
     match error {
         Error::GRpcStatus(status) => status.message().to_owned(),
         other => other.to_string(),
