@@ -153,9 +153,11 @@ impl Job {
         Ok(())
     }
 
-    /// Gives up the entry of the latest PSN, if it is later than this one. A rank that lacks an early result
-    /// sends nothing much later (the spread rule), so the entries of later PSNs may be incomplete for want of
-    /// the very result that finds no room. What they hold will be sent again.
+    /// Gives up the entry of the latest PSN, if it is later than this one.
+    ///
+    /// A rank that lacks an early result sends nothing much later (the spread rule), so the entries of later
+    /// PSNs may be incomplete for want of the very result that finds no room. Their contributions will be
+    /// sent again.
     fn give_way(&mut self, psn: u32, counters: &mut Counters) -> Result<(), Rejection> {
         const HALF: u32 = 1 << 31;
         // PSNs are serial numbers: the half of them that comes after this one may wrap.

@@ -29,7 +29,7 @@ pub struct pascaline_handle {
     pub(crate) rank: u16,
     pub(crate) ranks: u16,
     shared: Arc<Shared>,
-    /// Whoever has it is in a call.
+    /// Held by the thread that is in a call.
     call: Mutex<Call>,
 }
 
@@ -65,7 +65,7 @@ struct Queue {
     waiting: VecDeque<(u64, Operation, Manner)>,
     running: Option<u64>,
     done: BTreeMap<u64, Result<Report, Fault>>,
-    /// How many of those have met the end of a generation, and nobody has asked for them yet.
+    /// How many of those have met the end of a generation, and have not been waited for yet.
     unreported: usize,
     latest: u64,
     closing: bool,
@@ -214,7 +214,7 @@ impl Queue {
         self.done.insert(number, outcome);
     }
 
-    /// Nor does anything begin until the user has been told all of that.
+    /// Nothing begins before all of that has been reported to the user.
     fn check_ends_reported(&self) -> Result<(), Fault> {
         if self.unreported == 0 { Ok(()) } else { Err(outdated()) }
     }
@@ -237,7 +237,7 @@ impl Shared {
             if let Some((number, operation, manner)) = queue.waiting.pop_front() {
                 queue.running = Some(number);
                 drop(queue);
-                // SAFETY: whoever submitted it promised so until the request is done, which it is not yet.
+                // SAFETY: the submitter promised so until the request is done, which it is not yet.
                 let outcome = unsafe { self.run(&operation, manner) };
                 queue = lock(&self.queue);
                 queue.end(number, outcome);

@@ -3,13 +3,14 @@
 //! The list is the same at all ranks of a job, and so are its rules (protocol, section 9, "Backup
 //! appliances"):
 //!
-//! 1. Where nothing at all is heard for [`SILENCE`] while there is something to ask, or what is sent is
-//!    [refused](crate::way::CLOSED) on the way, the next one has its turn.
-//! 2. Who waits at a backup to be told to go looks after the others each [`STAY`]: they may be where it came
-//!    from, and that one may only have been slow.
-//! 3. Who is back among the others, or has been told to go somewhere else, may have been told to go where it
-//!    was as well, without having heard so. If it does not get on, it asks there. No rule takes a rank back
-//!    to a generation that it has left: so the job continues in one place.
+//! 1. If it is silent for [`SILENCE`] while an answer is due, or packets are [refused](crate::way::CLOSED) on
+//!    the way, the worker turns to the next one.
+//! 2. A rank that waits for `ok` at a backup searches for the others each [`STAY`]: they may be where it came
+//!    from, and that appliance may only have been slow.
+//! 3. A rank that is back among the others, or has got `ok` somewhere else, may have got `ok` where it was as
+//!    well, without receiving it. If it is stalled, it asks there.
+//!
+//! No rule takes a rank back to a generation that it has left: so the job continues in one place.
 
 use core::time::Duration;
 

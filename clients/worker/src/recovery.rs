@@ -1,5 +1,7 @@
-//! When a packet counts as lost. A missing result is no sign of loss in itself: while one rank is late, no
-//! rank gets results. Hence four rules, the first three from the surest evidence to the weakest:
+//! When a packet counts as lost.
+//!
+//! A missing result is no sign of loss in itself: while one rank is late, no rank gets results. Hence four
+//! rules, the first three from the surest evidence to the weakest:
 //!
 //! 1. *Early*, after RACK (RFC 8985): the result of a packet sent later than this one by more than the
 //!    reordering window has come; or of one sent later at all, and a round trip and the reordering window

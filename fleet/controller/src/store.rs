@@ -47,7 +47,7 @@ pub trait Store: Send {
     /// How it stands.
     fn standing(&self) -> Standing;
 
-    /// Whether somebody else has written since the last [`Store::load`].
+    /// Whether another controller has written since the last [`Store::load`].
     fn has_changes(&self) -> bool;
 
     /// What was remembered; nothing while it is not known. What cannot be read any more is as if it had

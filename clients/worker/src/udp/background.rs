@@ -81,9 +81,10 @@ impl Background {
         Handle { outcome: self.submit(work), finished: None }
     }
 
-    /// Has the thread do something with the worker, after what has been started before. If a generation has
-    /// ended by then and its end has not been reported yet, operations fail with that: they would be taken
-    /// for the first ones of the next generation, and others may have failed at another.
+    /// Has the thread do something with the worker, after the operations started before.
+    ///
+    /// If a generation has ended by then and its end has not been reported yet, operations fail with that:
+    /// they would be taken for the first ones of the next generation, and others may have failed at another.
     pub fn submit<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Worker) -> R + Send + 'static,

@@ -105,7 +105,7 @@ impl Etcd {
         Ok(Self { member: at.member.clone(), prefix, patience, clock, common, runtime, task })
     }
 
-    /// Writes some of what there is to write; not if another controller leads by now.
+    /// Writes some of the pending changes; not if another controller leads by now.
     fn commit(&self, term: &Term, some: &[records::Put]) -> Result<bool, String> {
         let client = self.common.client().clone();
         let mut client = client.ok_or("etcd does not answer")?;

@@ -38,7 +38,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Talks until it is told to stop.
+    /// Runs until it is stopped.
     pub(super) async fn run(self) {
         let mut lease = None;
         for endpoint in self.endpoints.iter().cycle() {
@@ -60,7 +60,7 @@ impl Session {
         }
     }
 
-    /// With one member. Returns when it is told to stop, or with why the member is of no use.
+    /// With one member. Returns when it is stopped, or with the reason why the member is of no use.
     async fn with(&self, endpoint: &str, lease: &mut Option<i64>) -> Result<(), String> {
         let mut client = self.bounded(Client::connect([endpoint], Some(self.options.clone()))).await?;
         let id = self.take_lease(&mut client, lease).await?;
@@ -102,7 +102,7 @@ impl Session {
                     }
                 }
                 won = &mut campaign => {
-                    // What whoever led before has written last has to be known.
+                    // The last writes of the former leader have to be known.
                     let won = won?;
                     self.read(&mut client).await?;
                     self.common.state().term = Some(won);
@@ -174,7 +174,7 @@ impl Session {
         Ok(revision)
     }
 
-    /// A key without the prefix; none if it is not UTF-8, and so nobody's here.
+    /// A key without the prefix; none if it is not UTF-8, and so no controller's.
     fn key<'k>(&self, key: &'k [u8]) -> Option<&'k str> {
         core::str::from_utf8(key).ok()?.strip_prefix(&self.prefix)
     }
