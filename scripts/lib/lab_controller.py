@@ -101,7 +101,7 @@ class Controller:
 
     def told(self) -> int:
         """How often the one that runs now has told an appliance its part."""
-        return self._child.err.read_text().count("was told its part")
+        return self._child.err.read_text().count("got its part")
 
     def status(self) -> dict[str, Any]:
         """Everything that it says; nothing while it does not answer."""
