@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Sequence
 from pathlib import Path
 
 import build
 import examples_dpdk
-import netns
-from appliance import UDP_PORT, Appliance, Settings
+from configuration import UDP_PORT, Settings
 from netns import APPLIANCE_ADDRESS, Network
 from process import Child, Failure, Interrupted, Stop
+from stage import Stage
 
 _RANKS = 4
 _BUILD_SECONDS = 1800.0
@@ -80,61 +78,35 @@ def _build() -> Path:
 
 def _run(binary: Path, example: Path, stop: Stop) -> list[str]:
     """Runs the ranks until they end; returns what each said last."""
-    netns.remove_leftovers()
     network = Network(_RANKS, 1500, middle=False)
-    files = netns.work_directory(os.getpid())
-    with ExitStack() as cleanup:
-        # Registered before it exists: whatever happens from here on, it is removed.
-        cleanup.callback(shutil.rmtree, files, ignore_errors=True)
-        cleanup.callback(network.destroy)
-        files.mkdir(mode=0o700)
-        network.create()
-        appliance = Appliance(binary, network, Settings("af_packet", 1024, _WINDOW, name="examples"), files)
-        cleanup.callback(appliance.stop)
-        appliance.wait_ready(stop)
-        address = f"{APPLIANCE_ADDRESS}:{UDP_PORT}"
-        rust = [[str(example), address, str(rank), str(_RANKS)] for rank in range(_RANKS)]
-        said = [_judge(child) for child in _ended(rust, "example", network, files, cleanup, stop)]
-        mixed = [_python(rank) if rank % 2 else _worker(binary, rank) for rank in range(_RANKS)]
-        return said + [_judge_mixed(child) for child in _ended(mixed, "mixed", network, files, cleanup, stop)]
+    with Stage(binary, stop, network) as stage:
+        stage.appliance(network, Settings("af_packet", 1024, _WINDOW, name="examples"))
+        rust = [[example, f"{APPLIANCE_ADDRESS}:{UDP_PORT}", rank, _RANKS] for rank in range(_RANKS)]
+        said = [_judge(child) for child in _ended(rust, "example", network, stage)]
+        mixed = [_mixed(binary, rank) for rank in range(_RANKS)]
+        return said + [_judge_mixed(child) for child in _ended(mixed, "mixed", network, stage)]
 
 
-def _ended(
-    commands: list[list[str]], name: str, network: Network, files: Path, cleanup: ExitStack, stop: Stop
-) -> list[Child]:
+def _ended(commands: Sequence[list[object]], name: str, network: Network, stage: Stage) -> list[Child]:
     """Runs a command in each worker's namespace until all have ended."""
-    ranks = []
-    for rank, (command, namespace) in enumerate(zip(commands, network.workers, strict=True)):
-        ranks.append(Child(f"{name}{rank}", command, files, namespace))
-        cleanup.callback(ranks[-1].kill)
-    if not stop.wait_for(lambda: all(child.exit_code() is not None for child in ranks), _RUN_SECONDS):
-        raise Failure(f"the ranks are not done after {_RUN_SECONDS:.0f} s", ranks[0].tail())
+    each = enumerate(zip(commands, network.workers, strict=True))
+    ranks = [stage.child(f"{name}{rank}", words, where, seconds=0.0) for rank, (words, where) in each]
+    stage.wait(ranks, _RUN_SECONDS, "the ranks")
     return ranks
 
 
-def _python(rank: int) -> list[str]:
-    options = {"--appliance": APPLIANCE_ADDRESS, "--job": 1, "--rank": rank, "--ranks": _RANKS}
-    options |= {"--elements": _ELEMENTS, "--iterations": _ITERATIONS}
-    return [sys.executable, "-B", str(_PYTHON), *(str(word) for pair in options.items() for word in pair)]
-
-
-def _worker(binary: Path, rank: int) -> list[str]:
-    options = {
-        "--appliance": APPLIANCE_ADDRESS,
-        "--job": 1,
-        "--rank": rank,
-        "--ranks": _RANKS,
-        "--dtype": "i32",
-    }
-    options |= {"--elements": _ELEMENTS, "--iterations": _ITERATIONS}
-    words = [str(word) for pair in options.items() for word in pair]
-    return [str(binary), "worker", "allreduce", *words, "--json"]
+def _mixed(binary: Path, rank: int) -> list[object]:
+    """Every other rank is the client in plain Python."""
+    job = f"--appliance {APPLIANCE_ADDRESS} --job 1 --rank {rank} --ranks {_RANKS}".split()
+    job += f"--elements {_ELEMENTS} --iterations {_ITERATIONS}".split()
+    if rank % 2:
+        return [sys.executable, "-B", _PYTHON, *job]
+    return [binary, "worker", "allreduce", "--dtype", "i32", *job, "--json"]
 
 
 def _judge_mixed(child: Child) -> str:
     """Both programs say how many sums they found right."""
-    lines = child.out.read_text().splitlines()
-    found = json.loads(lines[-1]) if child.exit_code() == 0 and lines else {}
+    found = child.said() if child.exit_code() == 0 else {}
     if found.get("verified") != _ITERATIONS:
         raise Failure(f"{child.name} of Python's client among workers failed", child.tail() or "no output")
     return (
