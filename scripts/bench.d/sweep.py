@@ -21,19 +21,11 @@ def measure(
     for part in parts:
         context.stop.check()
         context.say(f"{section.name}: {part}")
-        command = [
-            str(context.lab),
-            "bench",
-            "pool",
-            "--sweep",
-            "--only",
-            part,
-            "--rounds",
-            str(rounds),
-            "--json",
-        ]
+        words = f"bench pool --sweep --only {part} --rounds {rounds} --json".split()
         try:
-            found = programs.json_of(f"sweep-{part}", command, context.files, context.stop, _SECONDS)
+            found = programs.json_of(
+                f"sweep-{part}", [str(context.lab), *words], context.files, context.stop, _SECONDS
+            )
         except Failure as failure:
             section.failures.append(f"{part}: {failure}")
             context.say(f"{part}: {failure.whole}")
@@ -50,11 +42,6 @@ def _case(part: str, case: dict[str, Any], names: Sequence[str]) -> Figure:
     told = ", ".join(f"{name.replace('_', '-')} {case[name]}" for name in names if case.get(name) is not None)
     where = str(case["pool_in"]).replace("_", " ")
     return Figure(
-        f"{part}, {where}: {told}",
-        case["pool_ns"],
-        "ns/packet",
-        Beside("bare add", case["bare_add_ns"]),
-        group=f"{part}, {where}",
-        label=told,
-        of_turns=case["ratio"],
-    )
+        f"{part}, {where}: {told}", case["pool_ns"], "ns/packet", Beside("bare add", case["bare_add_ns"]),
+        group=f"{part}, {where}", label=told, of_turns=case["ratio"],
+    )  # fmt: skip

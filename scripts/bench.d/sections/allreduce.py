@@ -90,27 +90,25 @@ def _peers(context: Context, section: Section) -> dict[str, Reducer]:
     if context.alone:
         section.notes.append("Without peers: --no-peers.")
         return peers
-    try:
+
+    def mpi() -> str:
         program = install.openmpi(context.peers, context.stop)
         peers[RING] = lambda network, sizes: reducers.openmpi(context, network, program, sizes, reducers.RING)
         peers[DEFAULT] = lambda network, sizes: reducers.openmpi(context, network, program, sizes)
-        section.notes.append(
-            programs.version("mpirun", "--version") + ", over TCP; ranks yield while they wait."
-        )
-    except Failure as failure:
-        section.failures.append(f"Open MPI: {failure}")
-        context.say(f"Open MPI: {failure.whole}")
-    try:
+        return f"{programs.version('mpirun', '--version')}, over TCP; ranks yield while they wait."
+
+    def gloo() -> str:
         python = install.gloo(context.peers, context.stop)
         peers[GLOO] = lambda network, sizes: reducers.gloo(context, network, python, sizes)
-        section.notes.append(
-            "Gloo of PyTorch "
-            + programs.version(str(python), "-c", "import torch; print(torch.__version__)")
-            + "."
-        )
-    except Failure as failure:
-        section.failures.append(f"Gloo: {failure}")
-        context.say(f"Gloo: {failure.whole}")
+        version = programs.version(str(python), "-c", "import torch; print(torch.__version__)")
+        return f"Gloo of PyTorch {version}."
+
+    for name, prepare in (("Open MPI", mpi), ("Gloo", gloo)):
+        try:
+            section.notes.append(prepare())
+        except Failure as failure:
+            section.failures.append(f"{name}: {failure}")
+            context.say(f"{name}: {failure.whole}")
     return peers
 
 
@@ -147,16 +145,10 @@ def _judge(section: Section, count: int, mbit: int, size: int, times: Times) -> 
     goal = Goal(at_least=_SHARE) if size >= 4 * MIB else None
     section.add(
         Figure(
-            f"{case}: Pascaline",
-            ours,
-            "ms",
-            Beside("S/B with headers", limit),
-            inverse=True,
-            goal=goal,
-            group=case,
-            label="Pascaline",
+            f"{case}: Pascaline", ours, "ms", Beside("S/B with headers", limit), inverse=True, goal=goal,
+            group=case, label="Pascaline",
         )
-    )
+    )  # fmt: skip
     for name in (GLOO, RING, DEFAULT):
         theirs = times.get(name, {}).get(size, [None] * len(mine))
         pairs = [(its, own) for its, own in zip(theirs, mine, strict=True) if its and own]
@@ -169,14 +161,8 @@ def _judge(section: Section, count: int, mbit: int, size: int, times: Times) -> 
             least = 1.45
         section.add(
             Figure(
-                f"{case}: against {name}",
-                ours,
-                "ms",
-                Beside(name, _median(theirs)),
-                inverse=True,
-                goal=Goal(at_least=least) if least else None,
-                group=case,
-                label="Pascaline",
+                f"{case}: against {name}", ours, "ms", Beside(name, _median(theirs)), inverse=True,
+                goal=Goal(at_least=least) if least else None, group=case, label="Pascaline",
                 of_turns=statistics.median(its / own for its, own in pairs),
             )
-        )
+        )  # fmt: skip

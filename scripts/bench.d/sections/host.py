@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import drivers
@@ -19,7 +16,6 @@ from process import Child, Failure
 
 TITLE = "Host: the worker's drivers, against iperf3 and bare sockets on the same veth pairs"
 
-_HERE = Path(__file__).resolve().parents[1]
 _PORT = 5201
 # What fills the same frames as the worker's packets: Pascaline's header is part of the others' data.
 _DATAGRAM = shaped.PAYLOAD + 22
@@ -63,33 +59,21 @@ def measure(context: Context, section: Section) -> None:
 
 
 def _compare(
-    section: Section,
-    name: str,
-    found: dict[str, float],
-    labels: tuple[str, str],
-    other: dict[str, float],
-    beside: tuple[str, str],
-) -> None:
+    section: Section, name: str,
+    found: dict[str, float], labels: tuple[str, str], other: dict[str, float], beside: tuple[str, str],
+) -> None:  # fmt: skip
     """Payload and processor time of a driver, beside those of another; each has its label."""
+    gbps, cost = Beside(beside[0], other["gbps"]), Beside(beside[1], other["ms_per_gbit"])
     section.add(
         Figure(
-            f"{name}: payload, each way at the same time",
-            found["gbps"],
-            "Gbit/s",
-            Beside(beside[0], other["gbps"]),
-            group="payload",
+            f"{name}: payload, each way at the same time", found["gbps"], "Gbit/s", gbps, group="payload",
             label=labels[0],
         ),
         Figure(
-            f"{name}: CPU time",
-            found["ms_per_gbit"],
-            "ms per Gbit moved",
-            Beside(beside[1], other["ms_per_gbit"]),
-            inverse=True,
-            group="CPU time",
-            label=labels[1],
+            f"{name}: CPU time", found["ms_per_gbit"], "ms per Gbit moved", cost, inverse=True,
+            group="CPU time", label=labels[1],
         ),
-    )
+    )  # fmt: skip
 
 
 def _driver(
@@ -97,39 +81,18 @@ def _driver(
 ) -> dict[str, float]:
     """Goodput and processor time of a driver."""
     with shaped.Shaped(2, 0) as network:
-        report = run(context, network)
-    if report["verified"] != len(report["seconds"]):
-        raise Failure(f"worker, {name}: sums are wrong")
-    section.raw[f"worker, {name}"] = report
-    bits = 8 * report["bytes"]
-    return {
-        "gbps": bits / statistics.median(report["seconds"]) / 1e9,
-        "ms_per_gbit": 1e3 * report["cpu_seconds"] / (2 * bits * len(report["seconds"]) / 1e9),
-    }
+        section.raw[f"worker, {name}"] = report = run(context, network)
+    return drivers.costs(report)
 
 
 def _bare(context: Context, section: Section) -> dict[str, float]:
     """The least that UDP costs in this kernel."""
-    command = [sys.executable, str(_HERE / "peers/udp_gso.py")]
     with shaped.Shaped(2, 0) as network:
-        to = (shaped.address(1), str(_PORT), str(drivers.BYTES))
-        receiver = programs.start(
-            "gso-receiver", [*command, "receive", *to], context.files, network.workers[1]
-        )
-        try:
-            context.stop.sleep(0.5)
-            words = ["send", *to, str(_DATAGRAM), str(context.pick(5, 2))]
-            sender = programs.start("gso-sender", [*command, *words], context.files, network.workers[0])
-            programs.wait([sender, receiver], context.stop, 60)
-        finally:
-            receiver.stop(2.0)
-    sent, received = programs.objects(sender)[-1], programs.objects(receiver)[-1]
+        sent, received = drivers.bare(context, network, _DATAGRAM, context.pick(5, 2))
     section.raw["bare sockets"] = {"sent": sent, "received": received}
     return {
         "gbps": 8 * received["bytes"] / received["seconds"] / 1e9,
-        "ms_per_gbit": 1e3
-        * (sent["cpu_seconds"] + received["cpu_seconds"])
-        / (8 * (sent["bytes"] + received["bytes"]) / 1e9),
+        "ms_per_gbit": drivers.bare_ms_per_gbit(sent, received),
         "received_pct": 100 * received["bytes"] / sent["bytes"],
     }
 
@@ -167,19 +130,9 @@ def _run_iperf3(context: Context, network: shaped.Shaped, program: str, *, gso: 
         listen = [program, "--server", "--one-off", "--port", str(_PORT), "--json"]
         server = programs.start("iperf3-server", listen, context.files, network.workers[1])
         context.stop.sleep(0.5)
-        command = [
-            program,
-            "--client",
-            shaped.address(1),
-            "--port",
-            str(_PORT),
-            "--udp",
-            "--bitrate",
-            "0",
-            "--length",
-            str(_DATAGRAM),
-        ]
-        command += ["--time", str(context.pick(5, 2)), "--json", *(["--gso"] if gso else [])]
+        words = f"--client {shaped.address(1)} --port {_PORT} --udp --bitrate 0 --length {_DATAGRAM} --json"
+        words += f" --time {context.pick(5, 2)}{' --gso' if gso else ''}"
+        command = [program, *words.split()]
         client = programs.start("iperf3-client", command, context.files, network.workers[0])
         programs.wait([client], context.stop, 60)
     finally:

@@ -56,11 +56,7 @@ def measure(context: Context, section: Section) -> None:
 
 
 def _add_port(
-    section: Section,
-    fan_in: int,
-    port: tuple[str, str, Goal | None],
-    found: dict[str, Any],
-    beside: _Peers,
+    section: Section, fan_in: int, port: tuple[str, str, Goal | None], found: dict[str, Any], beside: _Peers
 ) -> None:
     """The figures of one kind of port: the pipeline beside its limit, and beside the open peer."""
     key, where, goal = port
@@ -76,40 +72,16 @@ def _add_port(
     theirs = "" if "macswap_mpps" in values else group
     section.add(
         Figure(
-            group,
-            values["mpps"],
-            "Mpps",
-            Beside("limit", limit),
-            goal=goal,
-            group=group,
-            label="pipeline",
+            group, values["mpps"], "Mpps", Beside("limit", limit), goal=goal, group=group, label="pipeline",
             of_turns=values["ratio"],
-        ),
-        Figure(
-            f"{group}: dpdk-testpmd macswap",
-            values["testpmd_mpps"],
-            "Mpps",
-            group=theirs,
-            label="testpmd macswap",
-        ),
-        Figure(
-            f"{group}: dpdk-testpmd io",
-            values["testpmd_io_mpps"],
-            "Mpps",
-            group=theirs,
-            label="testpmd io",
-        ),
-    )
-    if "macswap_mpps" in values:
-        section.add(
-            Figure(
-                f"{group}: macswap",
-                values["macswap_mpps"],
-                "Mpps",
-                group=group,
-                label="macswap, same source",
-            ),
         )
+    )  # fmt: skip
+    for kind, key_of in (("macswap", "testpmd_mpps"), ("io", "testpmd_io_mpps")):
+        name, label = f"{group}: dpdk-testpmd {kind}", f"testpmd {kind}"
+        section.add(Figure(name, values[key_of], "Mpps", group=theirs, label=label))
+    if "macswap_mpps" in values:
+        label = "macswap, same source"
+        section.add(Figure(f"{group}: macswap", values["macswap_mpps"], "Mpps", group=group, label=label))
     if key in beside:
         open_peer, of_turns = beside[key]
         name, goal = f"{group}, and the open peer", None if of_turns is None else _PEER_GOALS[key]
@@ -145,25 +117,23 @@ def _in_turns(
             try:
                 for key, mpps in theirs.items():
                     context.stop.check()
+                    name = f"omnireduce-{key}-{turn}"
                     command = [str(peer), key, str(fan_in), "256", str(seconds), "1", "0"]
-                    mpps.append(
-                        programs.json_of(
-                            f"omnireduce-{key}-{turn}", command, context.files, context.stop, 60 + seconds
-                        )["mpps"]
-                    )
+                    said = programs.json_of(name, command, context.files, context.stop, 60 + seconds)
+                    mpps.append(said["mpps"])
             except Failure as failure:
                 _peer_failed(context, section, failure)
                 peer = None
         context.stop.check()
-        command = [str(context.lab), "bench", "pipeline", "--json", "--fan-in", str(fan_in)]
-        command += ["--seconds", str(seconds), "--repeat", str(each)]
-        ours.append(
-            programs.json_of(
-                f"pipeline-{fan_in}-{turn}", command, context.files, context.stop, 60 + 40 * seconds * each
-            )
-        )
+        words = f"--fan-in {fan_in} --seconds {seconds} --repeat {each}"
+        ours.append(_bench(context, f"pipeline-{fan_in}-{turn}", words, 60 + 40 * seconds * each))
     beside = _beside(section, ours, theirs if peer else None) if fan_in == _PEER_FAN_IN else {}
     return _medians(ours), beside
+
+
+def _bench(context: Context, name: str, words: str, seconds: float) -> dict[str, Any]:
+    command = [str(context.lab), "bench", "pipeline", "--json", *words.split()]
+    return programs.json_of(name, command, context.files, context.stop, seconds)
 
 
 def _beside(section: Section, ours: list[dict[str, Any]], theirs: dict[str, list[float]] | None) -> _Peers:
@@ -223,11 +193,8 @@ def _apart(found: dict[str, Any]) -> str:
 def _two_lcores(context: Context, section: Section, seconds: int, repeat: int) -> None:
     """`pascaline-lab bench pipeline --lcores 1,2`: PSNs of both, and every packet for one of them to sum."""
     context.stop.check()
-    command = [str(context.lab), "bench", "pipeline", "--json", "--lcores", "1,2"]
-    command += ["--seconds", str(seconds), "--repeat", str(repeat)]
-    found = programs.json_of(
-        "pipeline-lcores", command, context.files, context.stop, 60 + 20 * seconds * repeat
-    )
+    words = f"--lcores 1,2 --seconds {seconds} --repeat {repeat}"
+    found = _bench(context, "pipeline-lcores", words, 60 + 20 * seconds * repeat)
     section.raw["two lcores"] = found
     section.notes.append(
         "Two lcores take both cores. Their ratios are medians of those of neighbouring turns."
@@ -246,13 +213,7 @@ def _two_lcores(context: Context, section: Section, seconds: int, repeat: int) -
         goal = Goal(at_least=least)
         section.add(
             Figure(
-                group,
-                values["two_mpps"],
-                "Mpps",
-                beside,
-                goal=goal,
-                group=group,
-                label="two lcores",
+                group, values["two_mpps"], "Mpps", beside, goal=goal, group=group, label="two lcores",
                 of_turns=values["ratio"],
             )
-        )
+        )  # fmt: skip

@@ -69,12 +69,8 @@ def _compare(
 
 
 def _predicted(context: Context, ranks: int, mbit: int, size: int, round_trip: float) -> float:
-    options = {
-        "--ranks": ranks, "--mbit": mbit, "--bytes": size, "--payload": shaped.PAYLOAD,
-        "--bucket": shaped.burst(mbit), "--round-trip": f"{round(round_trip)}us",
-        "--in-flight": reducers.IN_FLIGHT,
-    }  # fmt: skip
-    words = [str(word) for option in options.items() for word in option]
-    command = [str(context.lab), "predict", *words, "--json"]
+    words = f"predict --json --ranks {ranks} --mbit {mbit} --bytes {size} --payload {shaped.PAYLOAD}"
+    words += f" --bucket {shaped.burst(mbit)} --round-trip {round(round_trip)}us"
+    command = [str(context.lab), *words.split(), "--in-flight", str(reducers.IN_FLIGHT)]
     said = programs.json_of("predict", command, context.files, context.stop, 300.0)
     return float(said["median_seconds"])
