@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-from process import Failure, Stop, run
+from process import Failure, Stop, run, run_long
 
 _HERE = Path(__file__).resolve().parent
 _SECONDS = 1800.0
@@ -59,50 +58,32 @@ def omnireduce(checkout: Path, peers: Path, stop: Stop) -> Path:
     try:
         text = source.read_text()
     except OSError as error:
-        raise Failure(
-            f"{source}: {error.strerror}; --omnireduce wants a checkout of sands-lab/omnireduce"
-        ) from error
+        wants = "--omnireduce wants a checkout of sands-lab/omnireduce"
+        raise Failure(f"{source}: {error.strerror}; {wants}") from error
+    unknown = f"{source} is not the aggregator that is known here"
     for function in (r"void ps_msg_setup\([^{]*\{", r"bool ps_aggregate_message\([^{]*\{"):
-        text, found = re.subn(
-            function, lambda match: match[0] + " const uint32_t elements = num_updates;", text
-        )
+        text, found = re.subn(function, r"\g<0> const uint32_t elements = num_updates;", text)
         if found != 1:
-            raise Failure(
-                f"{source} is not the aggregator that is known here: its functions have other names"
-            )
+            raise Failure(f"{unknown}: its functions have other names")
     text, loops = re.subn(r"i < num_updates; i\+\+, entry\+\+", "i < elements; i++, entry++", text)
     text, swaps = re.subn(
         r"rte_(?:be_to_cpu|cpu_to_be)_32\((entry->upd|base_ptr\[i\])\)", r"__builtin_bswap32(\1)", text
     )
     if not loops or not swaps:
-        raise Failure(f"{source} is not the aggregator that is known here: its loops are others")
+        raise Failure(f"{unknown}: its loops are others")
     build = peers / "omnireduce"
     (build / "boost").mkdir(parents=True, exist_ok=True)
     (build / "boost/thread.hpp").write_text("#include <mutex>\nnamespace boost { using std::mutex; }\n")
     (build / "ps.cpp").write_text(text)
-    flags = [
-        "-O3",
-        "-std=c++17",
-        "-w",
-        *run("pkg-config", "--cflags", "libdpdk").stdout.split(),
-        "-march=native",
-    ]
-    flags += ["-DNOSCALING", "-DALGO2", "-DTIMERS", f"-I{build}", f"-I{source.parent}", f"-I{daiet / 'src'}"]
+    flags = ["-O3", "-std=c++17", "-w", *run("pkg-config", "--cflags", "libdpdk").stdout.split()]
+    flags += ["-march=native", "-DNOSCALING", "-DALGO2", "-DTIMERS"]
+    flags += [f"-I{build}", f"-I{source.parent}", f"-I{daiet / 'src'}"]
     # Written for a DPDK from before the addresses of a frame got other names.
     renamed = ["-Ds_addr=src_addr", "-Dd_addr=dst_addr"]
-    program = build / "omnireduce"
-    _run(stop, "g++", *flags, *renamed, "-c", str(build / "ps.cpp"), "-o", str(build / "ps.o"))
+    program, made = build / "omnireduce", str(build / "ps.o")
+    _run(stop, "g++", *flags, *renamed, "-c", str(build / "ps.cpp"), "-o", made)
     libraries = [*run("pkg-config", "--libs", "libdpdk").stdout.split(), "-lrte_net_ring"]
-    _run(
-        stop,
-        "g++",
-        *flags,
-        str(_HERE / "peers/omnireduce.cpp"),
-        str(build / "ps.o"),
-        *libraries,
-        "-o",
-        str(program),
-    )
+    _run(stop, "g++", *flags, str(_HERE / "peers/omnireduce.cpp"), made, *libraries, "-o", str(program))
     return program
 
 
@@ -112,11 +93,8 @@ def gloo(peers: Path, stop: Stop) -> Path:
     if _has_torch(python):
         return python
     peers.mkdir(parents=True, exist_ok=True)
-    print(
-        f"bench: installing PyTorch into {peers / 'venv'}: minutes, and gigabytes unless pip finds a +cpu "
-        f"wheel",
-        file=sys.stderr,
-    )
+    takes = "minutes, and gigabytes unless pip finds a +cpu wheel"
+    print(f"bench: installing PyTorch into {peers / 'venv'}: {takes}", file=sys.stderr)
     try:
         _run(stop, sys.executable, "-m", "venv", str(peers / "venv"))
     except Failure:
@@ -161,33 +139,8 @@ def _apt(stop: Stop, *packages: str) -> None:
 
 def _run(stop: Stop, *command: str) -> None:
     """Runs something that takes minutes; a signal ends it too."""
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    try:
-        child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-        )
-    except FileNotFoundError as error:
-        raise Failure(
-            f"there is no {command[0]}: install by hand what `scripts/bench --help` names"
-        ) from error
-    try:
-        while True:
-            stop.check()
-            try:
-                output, _ = child.communicate(timeout=0.2)
-                break
-            except subprocess.TimeoutExpired:
-                continue
-    finally:
-        if child.poll() is None:
-            child.terminate()
-            child.wait(10)
-    if child.returncode != 0:
-        raise Failure(
-            f"failed ({child.returncode}): {' '.join(command)}", "\n".join(output.splitlines()[-15:])
-        )
+    if not shutil.which(command[0]):
+        raise Failure(f"there is no {command[0]}: install by hand what `scripts/bench --help` names")
+    # Its chatter is kept for the case of a failure.
+    whole = ["env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", 'exec "$@" 2>&1', "-", *command]
+    run_long(whole, stop, f"failed: {' '.join(command)}")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from build import ROOT
-from process import Failure
+from process import Failure, run
 
-_CLONE_NEWNET = 0x40000000
 # Their numbers in the kernel: for links and addresses, raw sockets, namespaces.
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
 # What a build from nothing leaves below the target directory, what a later one adds, and a run's files.
@@ -35,7 +32,7 @@ def check(*, build: bool) -> None:
         target = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
         needed = _AGAIN_MB if (target / "CACHEDIR.TAG").exists() else _BUILD_MB
         _check_disk(target, needed, "the build", "CARGO_TARGET_DIR puts it elsewhere")
-    _check_disk(Path(tempfile.gettempdir()), _RUN_MB, "logs", "TMPDIR puts them elsewhere")
+    _check_disk(Path(tempfile.gettempdir()), _RUN_MB, "a run", "TMPDIR puts its files elsewhere")
 
 
 def _check_sudo() -> None:
@@ -59,23 +56,30 @@ def _check_capabilities() -> None:
     status = dict(line.split(":\t", 1) for line in _status().splitlines() if ":\t" in line)
     effective = int(status.get("CapEff", "-1"), 16)
     missing = [name for name, bit in _CAPABILITIES.items() if not effective >> bit & 1]
-    if missing or not _can_unshare():
-        what = f"lacks {', '.join(missing)}" if missing else "may not make network namespaces"
-        raise Unfit(f"root {what} here: start the container with these rights (--privileged)")
+    if missing:
+        rights = ", ".join(missing)
+        raise Unfit(f"root lacks {rights} here: start the container with these rights (--privileged)")
+    if refused := _namespace_refused():
+        raise Unfit(f"root may not make network namespaces here: {refused}")
 
 
 def _status() -> str:
     return Path("/proc/self/status").read_text()
 
 
-def _can_unshare() -> bool:
-    """Whether a thread may move to a new network namespace, which ends with the thread."""
-    with ThreadPoolExecutor(max_workers=1) as one_thread:
-        return one_thread.submit(lambda: ctypes.CDLL(None).unshare(_CLONE_NEWNET) == 0).result()
+def _namespace_refused() -> str:
+    """Why no network namespace can be made, which user namespaces and profiles of containers forbid."""
+    name = f"pas-{os.getpid()}-try"
+    if not shutil.which("ip"):
+        # scripts/setup installs it.
+        return ""
+    done = run("ip", "netns", "add", name, check=False)
+    run("ip", "netns", "del", name, check=False)
+    return done.stderr.strip() if done.returncode else ""
 
 
 def _check_disk(place: Path, needed_mb: int, what: str, otherwise: str) -> None:
     there = next(path for path in (place, *place.absolute().parents) if path.exists())
     free = shutil.disk_usage(there).free // 10**6
     if free < needed_mb:
-        raise Unfit(f"{what} takes up to {needed_mb} MB, and {place} has {free} MB free: {otherwise}")
+        raise Unfit(f"{what} needs up to {needed_mb} MB, and {place} has {free} MB free: {otherwise}")

@@ -53,9 +53,9 @@ def _judge(options: argparse.Namespace, bed: Bed, children: list[Child]) -> dict
         bed.draw(options.picture, "step", "loss at rank 0", lines)
     ratios = [theirs / ours for ours, theirs in zip(own, gloo, strict=True)]
     differs = max(abs(ours[-1] - theirs[-1]) for ours, theirs in losses)
-    middle = (statistics.median(times) for times in (own, gloo, ratios))
+    mine, theirs, ratio = (statistics.median(times) for times in (own, gloo, ratios))
     found = {
-        **train_bed.speeds(options, *middle, "hidden"),
+        **train_bed.speeds(options, mine, theirs, ratio, "hidden"),
         "ratios": [round(ratio, 3) for ratio in ratios],
         "loss_diff_vs_gloo": differs,
         "losses": [round(losses[0][0][at], 4) for at in (0, -1)],

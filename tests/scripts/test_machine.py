@@ -53,8 +53,8 @@ def test_in_a_container_without_rights(
     assert "lacks CAP_NET_ADMIN, CAP_SYS_ADMIN" in said
     assert "--privileged" in said
     monkeypatch.setattr(machine, "_status", lambda: "CapEff:\t000001ffffffffff\n")
-    monkeypatch.setattr(machine, "_can_unshare", lambda: False)
-    assert "may not make network namespaces" in _told(capsys)
+    monkeypatch.setattr(machine, "_namespace_refused", lambda: "mount failed")
+    assert "may not make network namespaces here: mount failed" in _told(capsys)
 
 
 @pytest.mark.parametrize(

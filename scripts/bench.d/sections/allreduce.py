@@ -14,7 +14,6 @@ import shaped
 from appliance_shaped import DEVICE
 from context import Context
 from figure import Beside, Figure, Goal, Section
-from process import Failure
 
 TITLE = "Allreduce over shaped links: Pascaline, Gloo and Open MPI, against size / bandwidth"
 
@@ -31,22 +30,20 @@ def measure(context: Context, section: Section) -> None:
     counts = context.workers or ((4,) if context.quick else (2, 4, 8))
     runs = context.pick(3, 1)
     section.notes += [
-        "float32, one namespace per worker, each link shaped with tbf in both directions, 1,500-byte "
-        "frames; the appliance's own link is"
-        " not shaped, since it stands for the switch. Time: of the slowest rank, after a barrier; the "
-        "median over the sums, and"
-        f" {'of one run' if runs == 1 else f'the median of {runs} runs, the systems in turns'}. Every sum "
-        f"is checked.",
+        "float32, one namespace per worker, each link shaped with tbf in both directions, 1,500-byte frames; "
+        "the appliance's own link is not shaped, since it stands for the switch. Time: of the slowest rank, "
+        "after a barrier; the median over the sums, and "
+        f"{'of one run' if runs == 1 else f'the median of {runs} runs, the systems in turns'}. Every sum is "
+        "checked.",
         "S/B: the bytes that a worker must send (and receive), Ethernet, IP, UDP and Pascaline headers "
-        "included, over the link's rate: no"
-        " aggregation in the network can be faster. A ring sends 2(N − 1)/N times the tensor.",
+        "included, over the link's rate: no aggregation in the network can be faster. A ring sends "
+        "2(N − 1)/N times the tensor.",
         "The bucket of each shaper holds 6 KiB: so much of a message passes at the speed of memory, which "
         "is 15 % of 40 KiB, for all alike.",
-        f"Each rank's link has {ALL_LINKS} Mbit/s ÷ N unless --mbit says otherwise: all hops of all links "
-        f"are worked off by the cores of this"
-        " one machine, which are to be no bottleneck.",
+        f"Each rank's link has {ALL_LINKS} Mbit/s ÷ N unless --mbit says otherwise: the cores of this one "
+        "machine carry all hops of all links, and are to be no bottleneck.",
+        f"The appliance's port: {DEVICE}.",
     ]
-    section.notes.append(f"The appliance's port: {DEVICE}.")
     peers = _peers(context, section)
     for count in counts:
         mbit = context.mbit or max(1, ALL_LINKS // count)
@@ -56,17 +53,10 @@ def measure(context: Context, section: Section) -> None:
         for turn in range(runs):
             ways: dict[str, Any] = {OURS: partial(_ours, context, section, turn), **peers}
             for name, reduce in ways.items():
-                context.stop.check()
-                context.say(f"allreduce: {count} workers at {mbit} Mbit/s, run {turn + 1} of {runs}: {name}")
-                try:
-                    with shaped.Shaped(count, mbit) as network:
-                        found = reduce(network, sizes)
-                except Failure as failure:
-                    section.failures.append(f"{name} with {count} workers: {failure}")
-                    context.say(f"{name}: {failure.whole}")
-                    continue
-                for size, seconds in found.items():
-                    times.setdefault(name, {}).setdefault(size, [None] * runs)[turn] = seconds
+                what = f"{name}, {count} workers at {mbit} Mbit/s, run {turn + 1} of {runs}"
+                with context.attempt(section, what), shaped.Shaped(count, mbit) as network:
+                    for size, seconds in reduce(network, sizes).items():
+                        times.setdefault(name, {}).setdefault(size, [None] * runs)[turn] = seconds
         section.raw[f"{count} workers"] = {"mbit": mbit, "runs_seconds": times}
         for size in sizes:
             _judge(section, count, mbit, size, times)
@@ -104,11 +94,8 @@ def _peers(context: Context, section: Section) -> dict[str, Reducer]:
         return f"Gloo of PyTorch {version}."
 
     for name, prepare in (("Open MPI", mpi), ("Gloo", gloo)):
-        try:
+        with context.attempt(section, name):
             section.notes.append(prepare())
-        except Failure as failure:
-            section.failures.append(f"{name}: {failure}")
-            context.say(f"{name}: {failure.whole}")
     return peers
 
 

@@ -62,47 +62,33 @@ def measure(context: Context, section: Section) -> None:
     ]
     found: dict[str, float] = {}
     turns = context.pick(3, 1)
-    _attempt(context, section, "kernel driver", lambda: _driver(context, section, turns, found))
-    _attempt(context, section, "blocks of 8 bits", lambda: _blocks(context, section, turns, found))
-    for kind in ("memif", "af_xdp"):
-        if kind == "memif" or has_af_xdp():
-            _attempt(context, section, kind, partial(_port, context, section, kind, turns, found))
+    with context.attempt(section, "kernel driver"):
+        _driver(context, section, turns, found)
+    with context.attempt(section, "blocks of 8 bits"):
+        _blocks(context, section, turns, found)
+    for kind in ("memif", "af_xdp") if has_af_xdp() else ("memif",):
+        with context.attempt(section, kind):
+            _port(context, section, kind, turns, found)
     if context.calls:
-        _attempt(context, section, "calls", partial(_calls, context, section, context.calls, found))
+        with context.attempt(section, "calls"):
+            _calls(context, section, context.calls, found)
     gloo: Path | None = None
     if context.alone:
         section.notes.append("Without Gloo: --no-peers.")
     else:
-        try:
+        with context.attempt(section, "Gloo"):
             gloo = install.gloo(context.peers, context.stop)
-        except Failure as failure:
-            section.failures.append(f"Gloo: {failure}")
-    cases = (("1500", False), ("1500_offloads", True), ("9000", True))
-    for name, offloads in cases:
-        mtu = int(name.partition("_")[0])
-        act = partial(_unshaped, context, section, gloo, mtu, offloads, turns, found)
-        _attempt(context, section, f"unshaped, MTU {mtu}", act)
-    values: dict[str, float | None] = {}
+    for mtu, offloads in ((1500, False), (1500, True), (9000, True)):
+        with context.attempt(section, f"unshaped, MTU {mtu}"):
+            _unshaped(context, section, gloo, mtu, offloads, turns, found)
+    section.raw["last line"] = {key: round(found[key], 3) if key in found else None for key in KEYS}
     for key in KEYS:
-        values[key] = round(found[key], 3) if key in found else None
-        if key not in found:
-            why = "it failed"
-            if "gloo" in key and gloo is None:
-                why = "without Gloo there is nothing to compare with"
-            elif context.quick and key.endswith("_call_us"):
-                why = "left out by --quick"
-            section.notes.append(f"{key} was not measured: {why}.")
-    section.raw["last line"] = values
-
-
-def _attempt(context: Context, section: Section, name: str, act: Callable[[], None]) -> None:
-    context.stop.check()
-    context.say(f"ends: {name}")
-    try:
-        act()
-    except Failure as failure:
-        section.failures.append(f"{name}: {failure}")
-        context.say(f"{name}: {failure.whole}")
+        why = "it failed"
+        if "gloo" in key and gloo is None:
+            why = "without Gloo there is nothing to compare with"
+        elif context.quick and key.endswith("_call_us"):
+            why = "left out by --quick"
+        section.notes += [] if key in found else [f"{key} was not measured: {why}."]
 
 
 def payload(mtu: int) -> int:

@@ -12,7 +12,7 @@ import shaped
 from appliance_shaped import has_af_xdp
 from context import Context
 from figure import Beside, Figure, Section
-from process import Child, Failure
+from process import Child
 
 TITLE = "Host: the worker's drivers, against iperf3 and bare sockets on the same veth pairs"
 
@@ -26,13 +26,11 @@ _KERNEL = ("worker, kernel UDP, each way", "worker, kernel UDP")
 def measure(context: Context, section: Section) -> None:
     """A job of one rank, whose every packet comes back at once; and others with frames as long."""
     section.notes.append(
-        "One worker and its appliance over unshaped veth pairs and a bridge, 1,500-byte frames; a job of "
-        "one rank, so that each packet is"
-        " answered at once and nobody else is waited for. CPU time is that of the worker's thread during "
-        "the allreduces, system calls and"
-        " what of the kernel's network runs inside them included, per Gbit of payload that is sent or "
-        "received. The others send one way,"
-        " as fast as they can: their CPU time is that of sender and receiver, per Gbit that either moves."
+        "One worker and its appliance over unshaped veth pairs and a bridge, 1,500-byte frames; a job of one "
+        "rank, so that each packet is answered at once and no other is waited for. CPU time is that of the "
+        "worker's thread during the allreduces, system calls and what of the kernel's network runs inside "
+        "them included, per Gbit of payload that is sent or received. The others send one way, as fast as "
+        "they can: their CPU time is that of sender and receiver, per Gbit that either moves."
     )
     kernel = _driver(context, section, "kernel", drivers.kernel)
     others = {"bare sockets with GSO and GRO, one way": _bare(context, section)}
@@ -99,29 +97,23 @@ def _bare(context: Context, section: Section) -> dict[str, float]:
 
 def _iperf3(context: Context, section: Section) -> dict[str, float]:
     """Nothing where it cannot be had."""
-    try:
+    with context.attempt(section, "iperf3"):
         program = install.iperf3(context.stop)
         gso = "--gso" in programs.version(program, "--help", whole=True)
-        said = (
-            ", with --gso."
-            if gso
-            else ", which has no --gso (3.18 and later have): a system call for each datagram."
-        )
-        section.notes.append(programs.version(program, "--version") + said)
+        without = ", which has no --gso (3.18 and later have): a system call for each datagram."
+        section.notes.append(programs.version(program, "--version") + (", with --gso." if gso else without))
         with shaped.Shaped(2, 0) as network:
             report = _run_iperf3(context, network, program, gso=gso)
-    except Failure as failure:
-        section.failures.append(f"iperf3: {failure}")
-        return {}
-    section.raw["iperf3"] = report
-    end = report["end"]
-    sent, received, cpu = end["sum_sent"], end["sum_received"], end["cpu_utilization_percent"]
-    busy = (cpu["host_total"] + cpu["remote_total"]) / 100 * sent["seconds"]
-    return {
-        "gbps": received["bits_per_second"] / 1e9,
-        "ms_per_gbit": 1e3 * busy / (8 * (sent["bytes"] + received["bytes"]) / 1e9),
-        "received_pct": 100 * received["bytes"] / sent["bytes"],
-    }
+        section.raw["iperf3"] = report
+        end = report["end"]
+        sent, received, cpu = end["sum_sent"], end["sum_received"], end["cpu_utilization_percent"]
+        busy = (cpu["host_total"] + cpu["remote_total"]) / 100 * sent["seconds"]
+        return {
+            "gbps": received["bits_per_second"] / 1e9,
+            "ms_per_gbit": 1e3 * busy / (8 * (sent["bytes"] + received["bytes"]) / 1e9),
+            "received_pct": 100 * received["bytes"] / sent["bytes"],
+        }
+    return {}
 
 
 def _run_iperf3(context: Context, network: shaped.Shaped, program: str, *, gso: bool) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import programs
 from context import Context
 from figure import Beside, Figure, Goal, Section
 
@@ -18,10 +17,7 @@ def measure(context: Context, section: Section) -> None:
         "them is the FIFO queue with the"
         " same arrivals; docs/olaf.md compares with the paper, whose arrivals are not published."
     )
-    found = programs.json_of(
-        "olaf", [str(context.lab), "bench", "olaf", "--json"], context.files, context.stop, 120
-    )
-    section.raw["olaf"] = found
+    section.raw["olaf"] = found = context.ask_lab("olaf", "bench olaf", 120)
     for row in found["table1"]:
         bursts = f" in bursts of {row['burst']}" if row["burst"] else ""
         case = f"{row['arrivals']} arrivals{bursts}, {row['out_gbps']} Gbit/s"

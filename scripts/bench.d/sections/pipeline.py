@@ -10,7 +10,6 @@ import install
 import programs
 from context import Context
 from figure import Beside, Figure, Goal, Section
-from process import Failure
 
 TITLE = "Pipeline: one lcore over DPDK ports, against dpdk-testpmd plus the bare add; two lcores beside one"
 
@@ -21,6 +20,7 @@ TITLE = "Pipeline: one lcore over DPDK ports, against dpdk-testpmd plus the bare
 _PEER_MPPS = {"hot": 15.4, "ring": 6.0}
 _PEER_GOALS = {"hot": Goal(at_least=1.3), "ring": Goal(at_least=1.0)}
 _PEER_FAN_IN = 4
+_PEER = "OmniReduce"
 # What the open peer makes over a kind of port, and the median of the ratios of neighbouring turns, if there
 # were any.
 _Peers = dict[str, tuple[Beside, float | None]]
@@ -35,14 +35,11 @@ def measure(context: Context, section: Section) -> None:
     """`pascaline-lab bench pipeline` with both fan-ins of the goals."""
     section.notes += [
         "1 KiB of f32 per packet, results fanned out to all ranks. The limit is the time of dpdk-testpmd "
-        "macswap per packet on the same"
-        " ports plus the bare add of the same payloads; the ratio is limit ÷ time, that is packets/s ÷ "
-        "those of the limit: the median of those"
-        " of neighbouring turns.",
-        "Over net_ring dpdk-testpmd can only forward to itself what it has sent; the limit is that of a "
-        "loop that exchanges the addresses of"
-        " each packet of the same source, which is on the other core in the same process and gives up "
-        "results unread, but for some.",
+        "macswap per packet on the same ports plus the bare add of the same payloads; the ratio is limit ÷ "
+        "time, that is packets/s ÷ those of the limit: the median of those of neighbouring turns.",
+        "Over net_ring dpdk-testpmd can only forward to itself what it has sent; the limit is that of a loop "
+        "that exchanges the addresses of each packet of the same source, which is on the other core in the "
+        "same process and gives up results unread, but for some.",
     ]
     seconds, repeat = context.pick(2, 1), context.pick(5, 1)
     for fan_in in (4, 8):
@@ -90,18 +87,10 @@ def _add_port(
 
 def _peer(context: Context, section: Section) -> Path | None:
     """The open software aggregator, if there is a checkout of it."""
-    if context.omnireduce is None:
-        return None
-    try:
-        return install.omnireduce(context.omnireduce.resolve(), context.peers, context.stop)
-    except Failure as failure:
-        _peer_failed(context, section, failure)
-        return None
-
-
-def _peer_failed(context: Context, section: Section, failure: Failure) -> None:
-    section.failures.append(f"OmniReduce: {failure}")
-    context.say(f"OmniReduce: {failure.whole}")
+    if context.omnireduce:
+        with context.attempt(section, _PEER):
+            return install.omnireduce(context.omnireduce.resolve(), context.peers, context.stop)
+    return None
 
 
 def _in_turns(
@@ -114,41 +103,30 @@ def _in_turns(
     theirs: dict[str, list[float]] = {key: [] for key in _PEER_MPPS}
     for turn in range(turns):
         if peer:
-            try:
+            failed = len(section.failures)
+            with context.attempt(section, _PEER):
                 for key, mpps in theirs.items():
-                    context.stop.check()
                     name = f"omnireduce-{key}-{turn}"
                     command = [str(peer), key, str(fan_in), "256", str(seconds), "1", "0"]
                     said = programs.json_of(name, command, context.files, context.stop, 60 + seconds)
                     mpps.append(said["mpps"])
-            except Failure as failure:
-                _peer_failed(context, section, failure)
-                peer = None
-        context.stop.check()
-        words = f"--fan-in {fan_in} --seconds {seconds} --repeat {each}"
-        ours.append(_bench(context, f"pipeline-{fan_in}-{turn}", words, 60 + 40 * seconds * each))
+            peer = peer if len(section.failures) == failed else None
+        words = f"bench pipeline --fan-in {fan_in} --seconds {seconds} --repeat {each}"
+        ours.append(context.ask_lab(f"pipeline-{fan_in}-{turn}", words, 60 + 40 * seconds * each))
     beside = _beside(section, ours, theirs if peer else None) if fan_in == _PEER_FAN_IN else {}
     return _medians(ours), beside
-
-
-def _bench(context: Context, name: str, words: str, seconds: float) -> dict[str, Any]:
-    command = [str(context.lab), "bench", "pipeline", "--json", *words.split()]
-    return programs.json_of(name, command, context.files, context.stop, seconds)
 
 
 def _beside(section: Section, ours: list[dict[str, Any]], theirs: dict[str, list[float]] | None) -> _Peers:
     """What the open peer makes, by kind of port, and the median of the turns' ratios to it, if measured."""
     what = (
         "The open software aggregator OmniReduce/DAIET `ps`, its loops made vectorisable, safe against "
-        "losses, "
-        "of 1 KiB packets at fan-in 4"
+        "losses, of 1 KiB packets at fan-in 4"
     )
     if theirs:
         section.raw["OmniReduce"] = theirs
-        section.notes.append(
-            f"{what}, was measured in turns with the pipeline, with the same PSNs in the same order; its "
-            f"sums were checked."
-        )
+        turns = "was measured in turns with the pipeline, with the same PSNs in the same order"
+        section.notes.append(f"{what}, {turns}; its sums were checked.")
         return {
             key: (
                 Beside("OmniReduce, vectorised", statistics.median(mpps)),
@@ -158,10 +136,9 @@ def _beside(section: Section, ours: list[dict[str, Any]], theirs: dict[str, list
         }
     section.notes.append(
         f"{what}: {_PEER_MPPS['hot']} Mpps with packets in cache, {_PEER_MPPS['ring']} from another core. "
-        f"It cannot be had as a package: these figures"
-        " are from another run on another machine, and machines differ by more than 2 here, so that no goal "
-        "is judged by them. With --omnireduce"
-        " it is measured in this run."
+        "There is no package of it: these figures are from another run on another machine, and machines "
+        "differ by more than 2 here, so that no goal is judged by them. With --omnireduce it is measured in "
+        "this run."
     )
     return {
         key: (Beside("OmniReduce, vectorised (another machine)", mpps), None)
@@ -192,25 +169,19 @@ def _apart(found: dict[str, Any]) -> str:
 
 def _two_lcores(context: Context, section: Section, seconds: int, repeat: int) -> None:
     """`pascaline-lab bench pipeline --lcores 1,2`: PSNs of both, and every packet for one of them to sum."""
-    context.stop.check()
-    words = f"--lcores 1,2 --seconds {seconds} --repeat {repeat}"
-    found = _bench(context, "pipeline-lcores", words, 60 + 20 * seconds * repeat)
+    words = f"bench pipeline --lcores 1,2 --seconds {seconds} --repeat {repeat}"
+    found = context.ask_lab("pipeline-lcores", words, 60 + 20 * seconds * repeat)
     section.raw["two lcores"] = found
     section.notes.append(
         "Two lcores take both cores. Their ratios are medians of those of neighbouring turns."
         f" The bare add alone makes {found['bare_add_ratio']:.2f} × on both at once."
         f" With every packet on one set of slots, {100 * found['one_slot']['handed_off']:.0f} % of the "
-        f"packets went from lcore to lcore, the others were"
-        f" combined before. {_apart(found)}"
+        f"packets went from lcore to lcore, the others were combined before. {_apart(found)}"
     )
-    for key, what, least in (
-        ("spread", "PSNs spread, steered", 1.8),
-        ("one_slot", "every packet on one set of slots", 1.0),
-    ):
-        values = found[key]
-        group = f"two lcores, {what}"
+    cases = (("spread", "PSNs spread, steered", 1.8), ("one_slot", "every packet on one set of slots", 1.0))
+    for key, what, least in cases:
+        values, group, goal = found[key], f"two lcores, {what}", Goal(at_least=least)
         beside = Beside("one lcore", values["one_mpps"])
-        goal = Goal(at_least=least)
         section.add(
             Figure(
                 group, values["two_mpps"], "Mpps", beside, goal=goal, group=group, label="two lcores",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import programs
 import sweep
 from context import Context
 from figure import Beside, Figure, Goal, Section
@@ -27,11 +26,9 @@ def measure(context: Context, section: Section) -> None:
         "packets beyond L2."
     )
     for payload, fan_in, most in _CASES:
-        context.stop.check()
         case = f"{payload} B, fan-in {fan_in}"
-        words = f"bench pool --json --payload {payload} --fan-in {fan_in} --rounds {_ROUNDS}".split()
-        name, command = f"pool-{payload}-{fan_in}", [str(context.lab), *words]
-        found = programs.json_of(name, command, context.files, context.stop, _SECONDS)
+        words = f"bench pool --payload {payload} --fan-in {fan_in} --rounds {_ROUNDS}"
+        found = context.ask_lab(f"pool-{payload}-{fan_in}", words, _SECONDS)
         section.raw[case] = found
         for where, values, goal in (("cache", found, most), ("last level", found["last_level"], None)):
             group, least = f"{case}, {where}", Goal(at_most=goal) if goal else None
