@@ -39,14 +39,13 @@ doc_tests() { bounded 600 cargo test --doc --workspace --locked --no-fail-fast; 
 loom_models() {
     # Loom replaces the atomics at compile time: its build must not overwrite the ordinary one.
     RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$target/loom \
-        bounded 900 cargo test -p pascaline-aggregator --release --locked --test 'loom*'
+        bounded 900 cargo test -p pascaline-aggregator --release --locked --test loom
 }
 
 # Each fault that tests can put into the pool must break an invariant, or a job's share: one that is not found
 # fails the step.
 pool_sabotages() {
-    bounded 600 cargo test -p pascaline-aggregator --features sabotage --locked --test invariants \
-        --test policies -- sabotages found_out
+    bounded 600 cargo test -p pascaline-aggregator --features sabotage --locked --test it -- sabotages found_out
 }
 
 documentation() { RUSTDOCFLAGS="-D warnings" bounded 600 cargo doc --workspace --no-deps --locked; }
@@ -142,7 +141,7 @@ policies_compared() {
 # codes of a time limit and of a network that is cut.
 routes_planned() {
     local file known output=$logs/plan.json cut=$logs/cut.json code
-    for file in fleet/planner/tests/instances/*.json; do
+    for file in fleet/planner/tests/it/instances/*.json; do
         known=$(grep -o '"max_flows_k":[0-9]*' "$file" | cut -d: -f2)
         pascaline plan "$file" --json >"$output" || { cat "$output"; return 1; }
         say "$file: $(head -c 160 "$output")"
