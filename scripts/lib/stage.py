@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,12 +14,14 @@ import netns
 from appliance import Appliance
 from configuration import Settings, Tables
 from netns import Network
-from process import Child, Failure, Stop, say
+from process import Child, Failure, Stop, Unable, run, say
 from verdict import Verdict
 from workers import Workers
 
 _EXIT_SECONDS = 6.0
 PING_TRIES = 10
+# For logs and what appliances capture.
+_RUN_MB = 64
 _V = TypeVar("_V", bound=Verdict)
 
 
@@ -36,6 +39,7 @@ class Stage:
     def __enter__(self) -> Self:
         if self._is_part:
             return self
+        _check_machine(self.files.parent)
         for name in netns.remove_leftovers():
             say(f"removed {name}, which an earlier run left behind")
         # Registered before anything exists: whatever happens from here on, it is removed.
@@ -149,3 +153,15 @@ class Stage:
                 self.stop.check()
                 pings.append(network.ping(rank, PING_TRIES))
         return pings
+
+
+def _check_machine(place: Path) -> None:
+    """Raises `Unable` where nothing can be made: user namespaces and profiles of containers forbid it."""
+    name = f"pas-{os.getpid()}-try"
+    done = run("ip", "netns", "add", name, check=False)
+    run("ip", "netns", "del", name, check=False)
+    if done.returncode:
+        raise Unable(f"root may not make network namespaces here: {done.stderr.strip()}")
+    free = shutil.disk_usage(place).free // 10**6
+    if free < _RUN_MB:
+        raise Unable(f"a run needs {_RUN_MB} MB, and {place} has {free} MB free: TMPDIR puts it elsewhere")

@@ -82,13 +82,13 @@ def _peers(context: Context, section: Section) -> dict[str, Reducer]:
         return peers
 
     def mpi() -> str:
-        program = install.openmpi(context.peers, context.stop)
+        program = install.openmpi(context.peers)
         peers[RING] = lambda network, sizes: reducers.openmpi(context, network, program, sizes, reducers.RING)
         peers[DEFAULT] = lambda network, sizes: reducers.openmpi(context, network, program, sizes)
         return f"{programs.version('mpirun', '--version')}, over TCP; ranks yield while they wait."
 
     def gloo() -> str:
-        python = install.gloo(context.peers, context.stop)
+        python = install.gloo(context.stop)
         peers[GLOO] = lambda network, sizes: reducers.gloo(context, network, python, sizes)
         version = programs.version(str(python), "-c", "import torch; print(torch.__version__)")
         return f"Gloo of PyTorch {version}."

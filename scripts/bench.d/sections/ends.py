@@ -77,7 +77,7 @@ def measure(context: Context, section: Section) -> None:
         section.notes.append("Without Gloo: --no-peers.")
     else:
         with context.attempt(section, "Gloo"):
-            gloo = install.gloo(context.peers, context.stop)
+            gloo = install.gloo(context.stop)
     for mtu, offloads in ((1500, False), (1500, True), (9000, True)):
         with context.attempt(section, f"unshaped, MTU {mtu}"):
             _unshaped(context, section, gloo, mtu, offloads, turns, found)

@@ -98,7 +98,7 @@ def _bare(context: Context, section: Section) -> dict[str, float]:
 def _iperf3(context: Context, section: Section) -> dict[str, float]:
     """Nothing where it cannot be had."""
     with context.attempt(section, "iperf3"):
-        program = install.iperf3(context.stop)
+        program = install.iperf3()
         gso = "--gso" in programs.version(program, "--help", whole=True)
         without = ", which has no --gso (3.18 and later have): a system call for each datagram."
         section.notes.append(programs.version(program, "--version") + (", with --gso." if gso else without))
