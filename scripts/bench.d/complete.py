@@ -29,7 +29,7 @@ _ARRIVALS = (
 )
 # Shares and differences may be nothing.
 _MAY_BE_NOTHING = (": lost", ": on top of the add")
-# Nobody is faster than the links; a shaper's bucket lets a sixth of 40 KiB pass at once.
+# Nothing is faster than the links; a shaper's bucket lets a sixth of 40 KiB pass at once.
 _MOST_OF_LINKS = 1.5
 WITH_AF_XDP = {
     "host": ("DPDK, net_af_xdp: payload, each way at the same time", "DPDK, net_af_xdp: CPU time"),

@@ -132,7 +132,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
             bad.check()
             restarts += _meanwhile(options, appliance, workers, reloads, stop, restarts=restarts)
 
-        _watch(workers, options, stop, check)
+        stage.watch(workers, options.allreduces * options.workers * options.jobs, check)
         results = workers.results()
         if reloads:
             reloads.count()
@@ -163,14 +163,6 @@ def _meanwhile(
     say("the appliance is killed and started again")
     appliance.kill_and_restart(stop)
     return 1
-
-
-def _watch(workers: Workers, options: Options, stop: Stop, check: Callable[[], None]) -> None:
-    progress = report.Progress(options.allreduces * options.workers * options.jobs)
-    try:
-        workers.wait(stop, check, progress.show)
-    finally:
-        progress.close()
 
 
 def _far(network: Network) -> str:

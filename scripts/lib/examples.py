@@ -1,9 +1,9 @@
 """scripts/examples: builds all examples, and runs those that sum against an appliance.
 
 Four ranks of the synchronous example in Rust; two ranks of the client in plain Python among two of
-`pascaline worker`; two ranks of one process over DPDK ports, over IPv4 and IPv6. All check every sum. The
-appliance and each rank have a network namespace of their own, but for the last two. Exit code 0 only if all
-ranks say that all sums are right. Needs root.
+`pascaline worker`; two ranks of one process over DPDK ports, over IPv4 and IPv6; one over a port with jumbo
+frames. All check every sum. The appliance and each rank have a network namespace of their own, but for those
+of one process. Exit code 0 only if all ranks say that all sums are right. Needs root.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import build
-import examples_dpdk
-from configuration import UDP_PORT, Settings
+from configuration import UDP_PORT, Settings, device
 from netns import APPLIANCE_ADDRESS, Network
 from process import Child, Failure, Interrupted, Stop
 from stage import Stage
 
 _RANKS = 4
+# Ranks of one process over DPDK ports, and of one with jumbo frames.
+_PORTS, _JUMBO, _SUMS = 2, 9000, 4
 _BUILD_SECONDS = 1800.0
 _RUN_SECONDS = 60.0
 _WINDOW = 512
@@ -45,9 +46,9 @@ def main(arguments: list[str]) -> int:
         build.become_root(Path(__file__).resolve(), ["--examples", str(examples)], binary)
         for line in _run(binary, examples / "allreduce", Stop(_RUN_SECONDS)):
             print(line)
-        for line in examples_dpdk.both_families(binary, examples / "allreduce_dpdk", Stop(_RUN_SECONDS)):
-            print(line)
-        print(examples_dpdk.jumbo(binary, Stop(_RUN_SECONDS)))
+        for ip6 in (False, True):
+            print(*_dpdk(binary, examples / "allreduce_dpdk", Stop(_RUN_SECONDS), ip6=ip6), sep="\n")
+        print(_jumbo(binary, Stop(_RUN_SECONDS)))
     except Interrupted as interrupted:
         return interrupted.exit_code
     except Failure as failure:
@@ -120,6 +121,43 @@ def _judge(child: Child) -> str:
     if child.exit_code() != 0 or not lines or _WANTED not in lines[-1]:
         raise Failure(f"{child.name} of the example allreduce failed", child.tail())
     return lines[-1]
+
+
+def _jumbo(binary: Path, stop: Stop) -> str:
+    """`pascaline worker allreduce` over a DPDK port, told no payload; says which one it took."""
+    network = Network(1, _JUMBO, middle=False)
+    with Stage(binary, stop, network) as stage:
+        stage.appliance(network, Settings("af_packet", 1024, 256, fan_in=1, name="jumbo"))
+        words = (
+            f"worker allreduce --appliance {network.appliance_address}:{UDP_PORT} --job 1 --rank 0 --ranks 1"
+        )
+        words += f" --bytes 1MiB --iterations {_SUMS} --address {network.address(0)} --mtu {_JUMBO}"
+        words += f" --driver dpdk --port {device('af_packet', 0, _JUMBO).replace('pas0', 'eth0')} --json"
+        child = stage.pascaline("jumbo-dpdk", words, network.workers[0])
+        stage.wait([child], _RUN_SECONDS, "the ranks with jumbo frames")
+        said = child.said()
+        if said.get("verified") != _SUMS or said["payload"] <= _JUMBO - 200:
+            what = "the sums over a DPDK port with jumbo frames are not right, or not in jumbo frames"
+            raise Failure(what, child.tail())
+        return f"over a DPDK port, MTU {_JUMBO}: {_SUMS} sums right, {said['payload']} bytes to a packet"
+
+
+def _dpdk(binary: Path, example: Path, stop: Stop, *, ip6: bool) -> list[str]:
+    """Two ranks in one process, over DPDK ports."""
+    network = Network(_PORTS, 1500, middle=False, ip6=ip6)
+    with Stage(binary, stop, network) as stage:
+        stage.appliance(network, Settings("af_packet", 1024, 256, fan_in=_PORTS, name="examples"))
+        at = f"[{network.appliance_address}]" if ip6 else network.appliance_address
+        # An interface for each: the driver's ports of one process on one interface share what arrives.
+        network.lend(1, 0, "eth1")
+        ports = [(f"net_af_packet{rank},iface=eth{rank}", network.address(rank)) for rank in range(_PORTS)]
+        command = [example, f"{at}:{UDP_PORT}", _PORTS, 0, *(word for port in ports for word in port)]
+        child = stage.child("example-dpdk", command, network.workers[0], seconds=0.0)
+        stage.wait([child], _RUN_SECONDS, "the ranks over DPDK")
+        said = [line for line in child.out.read_text().splitlines() if _WANTED in line]
+        if child.exit_code() != 0 or len(said) != _PORTS:
+            raise Failure("the example allreduce_dpdk failed", child.tail())
+        return [f"over DPDK ports, {'IPv6' if ip6 else 'IPv4'}: {line}" for line in said]
 
 
 if __name__ == "__main__":

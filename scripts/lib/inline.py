@@ -158,7 +158,7 @@ class Wire(Network):
         self.offloads("off")
 
     def shape(self, mbit: float) -> None:
-        """Gives each worker's link so many Mbit/s each way. The neighbour's stays as it is."""
+        """Limits each worker's link to this rate each way. The neighbour's stays as it is."""
         # What is longer than a burst does not pass at all.
         burst = max(6 << 10, 2 * (self.mtu + _ETHERNET))
         for rank, worker in enumerate(self.workers):
@@ -286,9 +286,8 @@ class _Running:
     pings: Pings
 
     def work(self, load: Load, name: str, until: float, then: Callable[[], None]) -> Echoes:
-        """Allreduces to their end, and echoes from when each rank has done one until so many are done."""
+        """Allreduces to their end, and echoes from when each rank has done one until `until` are done."""
         ranks = len(self.wire.workers)
-        progress = report.Progress(load.allreduces * ranks)
         waited: list[Echoes] = []
         self.workers.start(load)
 
@@ -301,10 +300,7 @@ class _Running:
                 waited.append(self.pings.end())
                 then()
 
-        try:
-            self.workers.wait(self.stage.stop, check, progress.show)
-        finally:
-            progress.close()
+        self.stage.watch(self.workers, load.allreduces * ranks, check)
         left = self.pings.end()
         return (waited or [left])[0]
 
@@ -324,7 +320,7 @@ def _fill_processors(options: Options, running: _Running) -> tuple[float | None,
 
 
 def filling(size: int) -> int:
-    """How many allreduces of so many bytes fill a link for a few seconds, or can be done meanwhile."""
+    """How many allreduces of this size fill a link for a few seconds, or can be done meanwhile."""
     fitting = round(_FULL_LINK_SECONDS * _LINK_MBIT * 1e6 / (size * 8))
     return min(max(4, fitting), _MOST_ALLREDUCES)
 

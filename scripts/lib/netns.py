@@ -166,7 +166,7 @@ class Network:
         )
 
     def limit_rate(self, name: str, interface: str, mbit: float, burst: str, queue: str) -> None:
-        """Limits what an interface sends to so many Mbit/s; `queue` bytes wait for it, the rest is lost."""
+        """Limits the rate at which an interface sends; `queue` bytes wait for it, the rest is lost."""
         shape = ("rate", f"{mbit:g}mbit", "burst", burst, "limit", queue)
         run("tc", "-n", name, "qdisc", "replace", "dev", interface, "root", "tbf", *shape)
 

@@ -155,7 +155,7 @@ class Run(Generic[F]):
         return {**tables, "ports": ports, "jobs": jobs, "telemetry": telemetry()}
 
     def queue(self, line: float, places: int) -> Tables:
-        """That of a port whose line takes so many updates per second."""
+        """That of a port; `line` is in updates per second."""
         return {"discipline": self.discipline, "length": places, "rate": round(line * FRAME_BITS)}
 
 

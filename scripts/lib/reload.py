@@ -20,7 +20,7 @@ from netns import Network
 from process import Failure, Stop
 
 LEAST = 5
-"""So many reloads are each kind once."""
+"""Reloads until each kind was done once."""
 _BETWEEN_SECONDS = 0.1
 _IN_FORCE_SECONDS = 10.0
 _SETTLE_SECONDS = 5.0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,10 +12,6 @@ import metrics as m
 from options import Options
 from reload import LEAST
 from verdict import Verdict
-
-_BAR = 32
-# Without a terminal a bar is only noise: say something now and then.
-_QUIET_SECONDS = 5.0
 
 
 @dataclass
@@ -145,32 +139,6 @@ class Outcome(Verdict):
         if self.impairment["by"] != "none":
             parts.insert(2, _impairment(self.impairment))
         return "\n\n".join(parts)
-
-
-class Progress:
-    """A bar on stderr; on anything but a terminal a line every few seconds."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._start = time.monotonic()
-        self._last_line = self._start
-        self._tty = sys.stderr.isatty()
-
-    def show(self, done: int) -> None:
-        """Draws it anew."""
-        passed = time.monotonic() - self._start
-        text = f"{done}/{self._total} allreduces × ranks, {passed:.1f} s"
-        if self._tty:
-            filled = _BAR * done // self._total
-            print(f"\r  [{'█' * filled}{'·' * (_BAR - filled)}] {text} ", end="", file=sys.stderr, flush=True)
-        elif time.monotonic() - self._last_line > _QUIET_SECONDS:
-            self._last_line = time.monotonic()
-            print(f"  {text}", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        """Leaves the line."""
-        if self._tty:
-            print(file=sys.stderr, flush=True)
 
 
 def _workers(outcome: Outcome) -> str:

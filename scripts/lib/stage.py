@@ -15,6 +15,7 @@ from appliance import Appliance
 from configuration import Settings, Tables
 from netns import Network
 from process import Child, Failure, Stop, Unable, run, say
+from progress import Progress
 from verdict import Verdict
 from workers import Workers
 
@@ -40,8 +41,7 @@ class Stage:
         if self._is_part:
             return self
         _check_machine(self.files.parent)
-        for name in netns.remove_leftovers():
-            say(f"removed {name}, which an earlier run left behind")
+        self.remove_leftovers()
         # Registered before anything exists: whatever happens from here on, it is removed.
         self._cleanup.callback(netns.remove, self.networks, self.files, keep=self._keep)
         try:
@@ -53,6 +53,11 @@ class Stage:
             self._cleanup.close()
             raise
         return self
+
+    def remove_leftovers(self) -> None:
+        """What earlier runs left that were killed outright."""
+        for name in netns.remove_leftovers():
+            say(f"removed {name}, which an earlier run left behind")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -112,7 +117,7 @@ class Stage:
         *,
         seconds: float = _EXIT_SECONDS,
     ) -> Child:
-        """Starts a program, which has so many seconds to end when it is asked to."""
+        """Starts a program, which has `seconds` to end when it is asked to."""
         child = Child(name, [str(word) for word in command], files or self.files, namespace)
         self.on_leaving(child.stop, seconds)
         return child
@@ -126,6 +131,14 @@ class Stage:
         workers = Workers(self.binary, network, files or self.files)
         self.on_leaving(workers.stop)
         return workers
+
+    def watch(self, workers: Workers, wanted: int, check: Callable[[], None]) -> None:
+        """Waits for the workers' ends, and shows how many of all allreduces of all ranks are done."""
+        progress = Progress(wanted)
+        try:
+            workers.wait(self.stop, check, progress.show)
+        finally:
+            progress.close()
 
     def wait(self, children: Sequence[Child], seconds: float, what: str) -> None:
         """Returns once all have ended, however."""

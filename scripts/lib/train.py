@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
         python = train_bed.environment(install=options.install)
         become_root(Path(__file__), arguments, binary)
         stop.restart_clock()
-        with train_bed.Bed(binary, python) as bed:
+        with train_bed.Bed(binary, python, stop) as bed:
             found = kind.train(options, bed, stop)
     except Interrupted as interrupted:
         return interrupted.exit_code

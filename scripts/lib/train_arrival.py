@@ -39,7 +39,7 @@ def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
     # Sums in the order of ranks: two trainings differ by nothing.
     tables = train_bed.tables(network, options.workers, order="rank")
     tables["jobs"].append({**tables["jobs"][0], "id": 2, "name": "urgent"})
-    bed.appliance(network, tables, stop)
+    bed.appliance(network, tables)
     words = train_bed.words(options, "steps", "turns", "layers", "bucket-mb", "seed")
     children = bed.ranks(network, ROOT / "clients/examples/train/arrival.py", words, KEYS)
     watch(children, options.turns, stop)

@@ -9,24 +9,21 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import appliance_shaped
 import private
 import programs
 import shaped
-from appliance import Appliance
 from build import ROOT
 from configuration import UDP_PORT, Tables
 from process import Child, Failure, Stop
 from quantities import between, real
+from stage import Stage
 
 PREFIX = "pastrain"
 PORT = 29600
@@ -139,42 +136,23 @@ def judge(found: dict[str, Any], conditions: Mapping[str, bool]) -> dict[str, An
     return {**found, "failed": failed, "ok": not failed}
 
 
-class Bed:
-    """A context manager: what it has started and made is ended and removed when it is left."""
+class Bed(Stage):
+    """A stage under names of its own, with the Python that trains."""
 
-    def __init__(self, binary: Path, python: Path) -> None:
-        self.binary = binary
-        self.python = python
-        self.files = private.directory(PREFIX)
-        self._cleanup = ExitStack()
+    def __init__(self, binary: Path, python: Path, stop: Stop) -> None:
+        super().__init__(binary, stop)
+        self.python, self.files = python, private.directory(PREFIX)
 
-    def __enter__(self) -> Self:
+    def remove_leftovers(self) -> None:
+        """What a training left that was killed outright."""
         private.remove_leftovers(PREFIX, "train.py")
-        self._cleanup.callback(shutil.rmtree, self.files, ignore_errors=True)
-        self.files.mkdir(mode=0o700)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._cleanup.close()
 
     def network(self, workers: int, mbit: int, mtu: int = shaped.MTU) -> shaped.Shaped:
         """Namespaces under this script's own names."""
-        return self._cleanup.enter_context(shaped.Shaped(workers, mbit, mtu=mtu, prefix=PREFIX))
-
-    def appliance(self, network: shaped.Shaped, found: Tables, stop: Stop) -> Appliance:
-        """One that is ready."""
-        appliance = Appliance(self.binary, network, found, self.files)
-        self._cleanup.callback(appliance.stop)
-        appliance.wait_ready(stop)
-        return appliance
-
-    def child(self, name: str, words: Sequence[object], namespace: str) -> Child:
-        """A process in a namespace."""
-        child = Child(name, [str(word) for word in words], self.files, namespace)
-        self._cleanup.callback(child.stop, 5.0)
-        return child
+        network = shaped.Shaped(workers, mbit, mtu=mtu, prefix=PREFIX)
+        self.on_leaving(network.destroy)
+        network.create()
+        return network
 
     def ranks(
         self, network: shaped.Shaped, program: Path, words: Sequence[object], keys: str, **more: object

@@ -45,7 +45,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
     """Three trainings in the same processes."""
     network = bed.network(options.workers, options.mbit)
-    appliance = bed.appliance(network, train_bed.tables(network, options.workers, order="rank"), stop)
+    appliance = bed.appliance(network, train_bed.tables(network, options.workers, order="rank"))
     children = _start(options, bed, network)
     restarts = _watch(options, appliance, children, stop)
     return _judge(options, bed, children, restarts)

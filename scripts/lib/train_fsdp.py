@@ -35,7 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
     """Trainings in turns, in the same processes."""
     network = bed.network(options.workers, options.mbit)
-    bed.appliance(network, train_bed.tables(network, options.workers), stop)
+    bed.appliance(network, train_bed.tables(network, options.workers))
     words: list[object] = ["--backends", *("pascaline", "gloo") * options.turns]
     words += train_bed.words(options, "steps", "hidden", "seed")
     children = bed.ranks(network, ROOT / "clients/examples/train/fsdp.py", words, KEYS)

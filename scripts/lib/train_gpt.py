@@ -41,7 +41,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
     """Two trainings in the same processes."""
     network = bed.network(options.workers, options.mbit)
-    bed.appliance(network, train_bed.tables(network, options.workers), stop)
+    bed.appliance(network, train_bed.tables(network, options.workers))
     words: list[object] = ["--backends", *_BACKENDS]
     words += train_bed.words(options, "steps", "wide", "layers", "seed", "hook", "feedback")
     if options.tensorboard:

@@ -41,7 +41,7 @@ def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
     network = bed.network(1, 0)
     tables = train_bed.tables(network, options.workers)
     del tables["jobs"][0]["members"]
-    bed.appliance(network, tables, stop)
+    bed.appliance(network, tables)
     url = f"pascaline://{shaped.APPLIANCE}:{UDP_PORT}?job=1&payload={shaped.PAYLOAD}"
     words: list[object] = [
         "env",

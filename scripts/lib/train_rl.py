@@ -26,7 +26,7 @@ _FRAME_BITS = (14 + 24 + 20 + 8 + 22 + 4 * _FLOATS + 16) * 8
 _OTHERS = 8
 _PLACES = 8
 _FIRST_OTHER = 1001
-# So many iterations have to be as good in the mean until a reward counts as reached.
+# Iterations that have to be as good in the mean for a reward to count as reached.
 _STEADY = 10
 _GAMES = {"ppo": "LunarLander-v3", "a2c": "CartPole-v1", "dqn": "CartPole-v1", "ddpg": "Pendulum-v1"}
 _MODES = {"async": "asynchronous", "periodic": "periodic aggregation", "sync": "synchronous"}
@@ -185,7 +185,7 @@ def _conditions(name: str, found: dict[str, Any]) -> list[tuple[str, bool]]:
 def _asynchronous(
     options: argparse.Namespace, bed: Bed, network: shaped.Shaped, queue: str, stop: Stop
 ) -> Run:
-    appliance = bed.appliance(network, _tables(options, network, queue), stop)
+    appliance = bed.appliance(network, _tables(options, network, queue))
     command = [bed.binary, "ps", "-c", bed.files / "appliance.toml"]
     server = bed.child(f"ps-{queue}", command, network.workers[-2])
     others = _others(options, bed, network) if options.load else []
@@ -213,7 +213,7 @@ def _collective(options: argparse.Namespace, bed: Bed, network: shaped.Shaped, s
         job |= {"profile": "iswitch", "threshold": max(1, options.workers - 1)}
     seeds = range(options.seeds)
     tables["jobs"] = [{**job, "id": 1 + number, "name": f"seed {number}"} for number in seeds]
-    appliance = bed.appliance(network, tables, stop)
+    appliance = bed.appliance(network, tables)
     ranks = _ranks(options, bed, network, options.mode)
     _wait(options, appliance, [], ranks, stop)
     appliance.stop()

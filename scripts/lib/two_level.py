@@ -19,7 +19,6 @@ from typing import Any
 import configuration
 import metrics as m
 import report
-from appliance import Appliance
 from configuration import Settings, Tables, device
 from metrics import Accounting
 from netns import Network
@@ -36,7 +35,6 @@ _ABOVE = {False: "10.79.0.", True: "fd79::"}
 _ROOT = {False: "254", True: "fe"}
 # Beyond what each worker sends: a busy machine is late now and then, and something is sent again.
 _MOST_STREAMS = 1.25
-_AFTER_FAILURE = 2.0
 
 
 @dataclass
@@ -144,7 +142,22 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
             appliance.wait_ready(stop)
         pings = stage.ping()
         before = [rack.counted() for rack in racks]
-        results, restarts = _work(options, stage, racks, leaves[0])
+        workers, begin, restarts = stage.workers(root), 0, 0
+        for rack in racks:
+            workers.add(Load.of(options, rack, first=begin, workers=options.workers), rack)
+            begin += len(rack.workers)
+        wanted = options.allreduces * options.workers
+
+        def check() -> None:
+            nonlocal restarts
+            stage.check()
+            if options.restart_appliance and not restarts and workers.finished() >= wanted // 2:
+                say("the first leaf is killed and started again")
+                leaves[0].kill_and_restart(stop)
+                restarts += 1
+
+        stage.watch(workers, wanted, check)
+        results = workers.results()
         settled = {name: one.settled(stop) for name, one in stage.appliances.items()}
         links = [rack.carried(counted) for rack, counted in zip(racks, before, strict=True)]
         exits = {name: one.stop() for name, one in stage.appliances.items()}
@@ -155,39 +168,6 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         accounts = {name: Accounting.of(found) for name, found in settled.items()}
         again = sum(found.total(m.SENT_UP_AGAIN) for found in settled.values() if found is not above)
         return stage.judged(Outcome(whole, links, accounts, exits, again))
-
-
-def _work(
-    options: Options, stage: Stage, racks: list[Rack], first: Appliance
-) -> tuple[list[dict[str, Any]], int]:
-    """The workers' allreduces, and what happens to the first leaf meanwhile."""
-    groups, begin = [], 0
-    for rack in racks:
-        group = stage.workers(rack, stage.place(f"leaf{rack.number}"))
-        group.start(Load.of(options, rack, first=begin, workers=options.workers))
-        groups.append((begin, group))
-        begin += len(rack.workers)
-    wanted, restarts = options.allreduces * options.workers, 0
-    progress = report.Progress(wanted)
-    failing = 0.0
-    while not all(group.ended() for _, group in groups):
-        done = sum(group.done() for _, group in groups)
-        progress.show(done)
-        stage.check()
-        if options.restart_appliance and not restarts and done >= wanted // 2:
-            say("the first leaf is killed and started again")
-            first.kill_and_restart(stage.stop)
-            restarts += 1
-        if any(group.failed() for _, group in groups):
-            failing += 0.05
-            if failing > _AFTER_FAILURE:
-                break
-        stage.stop.sleep()
-    progress.close()
-    found = [
-        {**worker, "rank": worker["rank"] + begin} for begin, group in groups for worker in group.results()
-    ]
-    return found, restarts
 
 
 def _settings(options: Options, fan_in: int = 0) -> Settings:

@@ -64,6 +64,7 @@ class Load:
 @dataclass
 class _Worker:
     job: int
+    # Of all workers, wherever the appliance is that it is a rank of.
     rank: int
     child: Child
     finished: int = 0
@@ -96,14 +97,19 @@ class Workers:
         `stop` ends those that were started, even if a later one could not be.
         """
         self._workers, self._first_job = [], load.job
-        ranks = len(self._network.workers)
+        self.add(load, self._network)
+
+    def add(self, load: Load, network: Network) -> None:
+        """Starts more of them, below another appliance."""
+        ranks = len(network.workers)
         places = [(job, rank) for job in range(load.jobs) for rank in range(ranks)]
         random.SystemRandom().shuffle(places)
         for job, rank in places:
+            whole = load.first + rank
             command = [str(self._binary), *_arguments(load, job, rank, ranks)]
-            name = f"worker{rank}" if load.jobs == 1 else f"worker{job}-{rank}"
-            child = Child(name, command, self._files, self._network.workers[rank])
-            self._workers.append(_Worker(job, rank, child))
+            name = f"worker{whole}" if load.jobs == 1 else f"worker{job}-{whole}"
+            child = Child(name, command, self._files, network.workers[rank])
+            self._workers.append(_Worker(job, whole, child))
         self._workers.sort(key=lambda worker: (worker.job, worker.rank))
 
     def wait(self, stop: Stop, check: Callable[[], None], progress: Callable[[int], None]) -> None:
@@ -138,7 +144,7 @@ class Workers:
         return any(worker.child.exit_code() for worker in self._workers)
 
     def all_have_done(self, allreduces: int) -> bool:
-        """Whether every one has reported so many."""
+        """Whether every worker has reported as many."""
         for worker in self._workers:
             worker.advance()
         return all(worker.finished >= allreduces for worker in self._workers)
@@ -170,7 +176,8 @@ class Workers:
             names = ", ".join(f"{_name(w)} ended with exit code {w.child.exit_code()}" for w in failed)
             log = "\n".join(f"[{_name(w)}]\n{_without_progress(w.child.tail())}" for w in failed)
             raise Failure(names, log)
-        return [{"job": self._first_job + worker.job, **worker.child.said()} for worker in self._workers]
+        first = self._first_job
+        return [{"job": first + w.job, **w.child.said(), "rank": w.rank} for w in self._workers]
 
 
 def _name(worker: _Worker) -> str:

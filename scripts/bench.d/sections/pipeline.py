@@ -1,4 +1,4 @@
-"""The whole pipeline over DPDK ports, against what nobody can save."""
+"""The whole pipeline over DPDK ports, against what no pipeline can save."""
 
 from __future__ import annotations
 
