@@ -52,7 +52,9 @@ def main(arguments: list[str]) -> int:
     try:
         if options.cleanup:
             return _cleanup(arguments)
-        binary = build.ready(stop, options.binary, with_lab=options.with_lab)
+        # Updates are plotted by it, frames may be lost by it.
+        with_lab = options.kind == Kind.OLAF or options.bad_network
+        binary = build.ready(stop, options.binary, with_lab=with_lab)
         libraries = _libraries(options, binary, stop)
         more = ["--libraries", str(libraries)] if libraries else []
         # Another process does not know of a signal that came before it.

@@ -1,5 +1,7 @@
 """The command line of scripts/demo: one table of options, each with the kinds of runs that obey it."""
 
+# ruff: noqa: RUF009
+
 from __future__ import annotations
 
 import argparse
@@ -193,7 +195,7 @@ class Options:
     neighbour_rounds: int = _option(Kind.NEIGHBOUR, 3, between(1, 100), "rounds", "N")
     seconds: int = _option(_UPDATES, 6, between(2, 600), "each run is measured", "S")
     loads: tuple[float, ...] = _option(_UPDATES, (1.5, 3.0, 12.0), loads, "times the line's rate", "X,Y")
-    picture: Path = _option(Kind.OLAF, _ROOT / "target/olaf-aom.svg", Path, "of the ages", "FILE")  # noqa: RUF009
+    picture: Path = _option(Kind.OLAF, _ROOT / "target/olaf-aom.svg", Path, "of the ages", "FILE")
     staleness: int = _option(
         Kind.ISWITCH, 3, between(0, 100), "by how many iterations a gradient may be too old", "S"
     )
@@ -213,8 +215,8 @@ class Options:
         _POLICIES | Kind.SWITCHML, 1, between(1, 2), "that the packets are spread over", "N"
     )
     timeout: float = _option(_ALL, 300.0, between(1, 86400), "seconds after which it gives up", "S")
-    binary: Path | None = _option(_ALL, None, Path, "use this pascaline instead of building it", "FILE")  # noqa: RUF009
-    libraries: Path | None = _option(  # noqa: RUF009
+    binary: Path | None = _option(_ALL, None, Path, "use this pascaline instead of building it", "FILE")
+    libraries: Path | None = _option(
         Kind.CLIENTS, None, Path, "where scripts/clients has put its libraries", "DIR"
     )
     keep: bool = _option(_ALL, False, bool, "leave namespaces and files for inspection")
@@ -240,11 +242,6 @@ class Options:
     def bad_network(self) -> bool:
         """Whether frames are lost, sent twice or overtaken."""
         return bool(self.loss or self.duplicate or self.reorder)
-
-    @property
-    def with_lab(self) -> bool:
-        """Whether the run needs pascaline-lab: it plots the ages, and it can lose frames."""
-        return self.kind == Kind.OLAF or self.bad_network
 
 
 # Where a group of options begins in the help, with its title and what is said of all of them.

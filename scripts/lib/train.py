@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
         become_root(Path(__file__), arguments, binary)
         stop.restart_clock()
         with train_bed.Bed(binary, python, stop) as bed:
-            found = kind.train(options, bed, stop)
+            found = kind.train(options, bed)
     except Interrupted as interrupted:
         return interrupted.exit_code
     except Failure as failure:

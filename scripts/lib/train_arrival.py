@@ -7,9 +7,8 @@ import statistics
 from typing import Any
 
 import train_bed
-from build import ROOT
-from process import Failure, Stop
-from train_bed import KEYS, Bed, watch
+from process import Failure
+from train_bed import Bed
 
 DESCRIPTION = """\
 Times when the mean of the first layers' gradients is there. DistributedDataParallel reduces them last and the
@@ -31,19 +30,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     train_bed.add_links(parser)
 
 
-def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
+def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
     """Trainings in turns, in the same processes."""
     if options.picture:
         raise Failure("scripts/train arrival draws nothing: no --picture")
-    network = bed.network(options.workers, options.mbit)
-    # Sums in the order of ranks: two trainings differ by nothing.
-    tables = train_bed.tables(network, options.workers, order="rank")
-    tables["jobs"].append({**tables["jobs"][0], "id": 2, "name": "urgent"})
-    bed.appliance(network, tables)
     words = train_bed.words(options, "steps", "turns", "layers", "bucket-mb", "seed")
-    children = bed.ranks(network, ROOT / "clients/examples/train/arrival.py", words, KEYS)
-    watch(children, options.turns, stop)
-    runs = train_bed.done(children)
+    # Sums in the order of ranks: two trainings differ by nothing.
+    job = {"id": 2, "name": "urgent"}
+    runs = train_bed.run(options, bed, "arrival", options.turns, words, order="rank", job=job)
     first, steps = (train_bed.slowest(runs, key) for key in ("first_layers_ms", "step_ms"))
     weights = {run["weights"] for rank in runs for run in rank}
     arrivals = [own / line for own, line in zip(first[1::2], first[::2], strict=True)]

@@ -102,8 +102,27 @@ def words(options: argparse.Namespace, *names: str) -> list[object]:
     return found
 
 
-def done(children: Sequence[Child]) -> list[list[dict[str, Any]]]:
-    """What each rank has said at the end of each training."""
+def run(
+    options: argparse.Namespace,
+    bed: Bed,
+    program: str,
+    trainings: int,
+    line: Sequence[object],
+    *,
+    order: str = "arrival",
+    job: Tables | None = None,
+    each: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> list[list[dict[str, Any]]]:
+    """What each rank of a program of clients/examples/train has said at the end of each training.
+
+    `line` are its words, `job` what a second job has otherwise than the first; `each` gets what rank 0 said.
+    """
+    network = bed.network(options.workers, options.mbit)
+    found = tables(network, options.workers, order=order)
+    found["jobs"] += [{**found["jobs"][0], **job}] if job else []
+    bed.appliance(network, found)
+    children = bed.ranks(network, ROOT / f"clients/examples/train/{program}.py", line, KEYS)
+    watch(children, trainings, bed.stop, each)
     return [[said for said in programs.objects(child) if said.get("done")] for child in children]
 
 

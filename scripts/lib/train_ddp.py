@@ -8,12 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import shaped
 import train_bed
-from appliance import Appliance
-from build import ROOT
-from process import Child, Stop
-from train_bed import KEYS, ROUNDING, Bed, watch
+from train_bed import ROUNDING, Bed
 
 DESCRIPTION = """\
 Trains with PyTorch's DistributedDataParallel: twice through an appliance that adds in the order of ranks, the
@@ -42,37 +38,24 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-restart", action="store_true", help="leave the appliance alone")
 
 
-def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
-    """Three trainings in the same processes."""
-    network = bed.network(options.workers, options.mbit)
-    appliance = bed.appliance(network, train_bed.tables(network, options.workers, order="rank"))
-    children = _start(options, bed, network)
-    restarts = _watch(options, appliance, children, stop)
-    return _judge(options, bed, children, restarts)
-
-
-def _start(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -> list[Child]:
+def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
+    """Three trainings; in the middle of the second one the appliance is killed and started again."""
     words: list[object] = ["--backends", "pascaline", "pascaline", "gloo", "--save", bed.files / "weights"]
     words += train_bed.words(options, "steps", "hidden", "seed", "hook", "bucket-mb", "feedback")
     if options.trace:
         options.trace.parent.mkdir(parents=True, exist_ok=True)
         words += ["--trace", options.trace.resolve()]
-    return bed.ranks(network, ROOT / "clients/examples/train/ddp.py", words, KEYS)
-
-
-def _watch(options: argparse.Namespace, appliance: Appliance, children: list[Child], stop: Stop) -> int:
-    """Waits for the end; in the middle of the second training the appliance is killed and started again."""
     restarts = 0
 
     def middle(latest: dict[str, Any]) -> None:
         nonlocal restarts
         second = latest["run"] == 1 and latest.get("step", 0) > options.steps // 3
         if second and not restarts and not options.no_restart:
-            appliance.kill_and_restart(stop)
+            bed.appliances["appliance"].kill_and_restart(bed.stop)
             restarts += 1
 
-    watch(children, 3, stop, middle)
-    return restarts
+    runs = train_bed.run(options, bed, "ddp", 3, words, order="rank", each=middle)
+    return _judge(options, bed, runs, restarts)
 
 
 _COMPARE = """
@@ -85,8 +68,9 @@ print(json.dumps({"differs": differs, "equal": equal, "largest": largest}))
 """
 
 
-def _judge(options: argparse.Namespace, bed: Bed, children: list[Child], restarts: int) -> dict[str, Any]:
-    runs = train_bed.done(children)
+def _judge(
+    options: argparse.Namespace, bed: Bed, runs: list[list[dict[str, Any]]], restarts: int
+) -> dict[str, Any]:
     compare = (str(bed.python), "-c", _COMPARE, str(bed.files / "weights"))
     weights = json.loads(subprocess.run(compare, capture_output=True, text=True, check=True).stdout)
     seconds = train_bed.slowest(runs)

@@ -7,9 +7,7 @@ import statistics
 from typing import Any
 
 import train_bed
-from build import ROOT
-from process import Child, Stop
-from train_bed import KEYS, Bed, watch
+from train_bed import Bed
 
 DESCRIPTION = """\
 Trains with PyTorch's FSDP2 (`fully_shard`) through an appliance and over Gloo, in turns, from the same seed.
@@ -32,19 +30,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     train_bed.add_links(parser)
 
 
-def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
+def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
     """Trainings in turns, in the same processes."""
-    network = bed.network(options.workers, options.mbit)
-    bed.appliance(network, train_bed.tables(network, options.workers))
     words: list[object] = ["--backends", *("pascaline", "gloo") * options.turns]
     words += train_bed.words(options, "steps", "hidden", "seed")
-    children = bed.ranks(network, ROOT / "clients/examples/train/fsdp.py", words, KEYS)
-    watch(children, 2 * options.turns, stop)
-    return _judge(options, bed, children)
-
-
-def _judge(options: argparse.Namespace, bed: Bed, children: list[Child]) -> dict[str, Any]:
-    runs = train_bed.done(children)
+    runs = train_bed.run(options, bed, "fsdp", 2 * options.turns, words)
     seconds = train_bed.slowest(runs)
     own, gloo = seconds[::2], seconds[1::2]
     losses = [[run["losses"] for run in rank[:2]] for rank in runs]

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import train_bed
-from build import ROOT
-from process import Child, Stop
-from train_bed import KEYS, Bed, watch
+from train_bed import Bed
 
 DESCRIPTION = """\
 Trains a small GPT on the text of docs/ with DistributedDataParallel: through an appliance, and over Gloo.
@@ -38,21 +36,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
+def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
     """Two trainings in the same processes."""
-    network = bed.network(options.workers, options.mbit)
-    bed.appliance(network, train_bed.tables(network, options.workers))
     words: list[object] = ["--backends", *_BACKENDS]
     words += train_bed.words(options, "steps", "wide", "layers", "seed", "hook", "feedback")
     if options.tensorboard:
         words += ["--tensorboard", options.tensorboard.resolve()]
-    children = bed.ranks(network, ROOT / "clients/examples/train/gpt.py", words, KEYS)
-    watch(children, len(_BACKENDS), stop)
-    return _judge(options, bed, children)
-
-
-def _judge(options: argparse.Namespace, bed: Bed, children: list[Child]) -> dict[str, Any]:
-    runs = train_bed.done(children)
+    runs = train_bed.run(options, bed, "gpt", len(_BACKENDS), words)
     own, gloo = train_bed.slowest(runs)
     # A loss is the mean of what all ranks have read.
     losses = [

@@ -12,7 +12,7 @@ import shaped
 import train_bed
 from build import ROOT
 from configuration import UDP_PORT
-from process import Failure, Stop
+from process import Failure
 from train_bed import Bed
 
 _RAY = "ray[train]==2.60.0"
@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     train_bed.add_sizes(parser, 50, workers=2)
 
 
-def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
+def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
     """The cluster lives in one namespace, as on one machine; the appliance has its own."""
     if options.picture:
         raise Failure("ray draws no picture: leave --picture out")
@@ -54,7 +54,7 @@ def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
     words += train_bed.words(options, "workers", "steps", "seed")
     child = bed.child("ray", words, network.workers[0])
     while child.exit_code() is None:
-        stop.sleep(0.2)
+        bed.stop.sleep(0.2)
     said = programs.objects(child)
     if child.exit_code() or not said:
         raise Failure(f"Ray's program ended with exit code {child.exit_code()}", child.tail())

@@ -152,14 +152,14 @@ class Run:
         }
 
 
-def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
+def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
     """One run, or one with each queue."""
     network = bed.network(options.workers + 2, 0, _MTU)
     queues = ("fifo", "olaf") if options.queue == "both" else (options.queue,)
     if options.mode == "async":
-        runs = [_asynchronous(options, bed, network, queue, stop) for queue in queues]
+        runs = [_asynchronous(options, bed, network, queue) for queue in queues]
     else:
-        runs = [_collective(options, bed, network, stop)]
+        runs = [_collective(options, bed, network)]
     if options.picture:
         what = f"{options.algorithm} on {_GAMES[options.algorithm]}"
         title = f"{what}, {options.workers} workers, {options.seeds} seeds: mean and deviation"
@@ -182,15 +182,13 @@ def _conditions(name: str, found: dict[str, Any]) -> list[tuple[str, bool]]:
     ]
 
 
-def _asynchronous(
-    options: argparse.Namespace, bed: Bed, network: shaped.Shaped, queue: str, stop: Stop
-) -> Run:
+def _asynchronous(options: argparse.Namespace, bed: Bed, network: shaped.Shaped, queue: str) -> Run:
     appliance = bed.appliance(network, _tables(options, network, queue))
     command = [bed.binary, "ps", "-c", bed.files / "appliance.toml"]
     server = bed.child(f"ps-{queue}", command, network.workers[-2])
     others = _others(options, bed, network) if options.load else []
     ranks = _ranks(options, bed, network, queue)
-    _wait(options, appliance, [server, *others], ranks, stop)
+    _wait(options, appliance, [server, *others], ranks, bed.stop)
     metrics = appliance.scrape()
     received = metrics.total("pascaline_olaf_received_total")
     dropped = metrics.by_label("pascaline_olaf_dropped_total", "cause").get("full", 0)
@@ -206,7 +204,7 @@ def _asynchronous(
     return run
 
 
-def _collective(options: argparse.Namespace, bed: Bed, network: shaped.Shaped, stop: Stop) -> Run:
+def _collective(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -> Run:
     tables = train_bed.tables(network, options.workers, window=64, slots=1024)
     (job,) = tables["jobs"]
     if options.mode == "periodic":
@@ -215,7 +213,7 @@ def _collective(options: argparse.Namespace, bed: Bed, network: shaped.Shaped, s
     tables["jobs"] = [{**job, "id": 1 + number, "name": f"seed {number}"} for number in seeds]
     appliance = bed.appliance(network, tables)
     ranks = _ranks(options, bed, network, options.mode)
-    _wait(options, appliance, [], ranks, stop)
+    _wait(options, appliance, [], ranks, bed.stop)
     appliance.stop()
     return _read(options, _MODES[options.mode], ranks)
 
