@@ -1,9 +1,1 @@
-"""Tests of what the scripts decide before, beside and after their runs: no namespace is made here."""
-
-import sys
-from pathlib import Path
-
-_SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-for folder in ("lib", "bench.d"):
-    if str(_SCRIPTS / folder) not in sys.path:
-        sys.path.append(str(_SCRIPTS / folder))
+"""What scripts judge and choose by themselves, without ports."""
