@@ -12,7 +12,6 @@ accounted for: at each hop, and between them.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,12 @@ import report
 from appliance import Appliance
 from configuration import Tables, device, port
 from metrics import Accounting, Metrics
-from netns import APPLIANCE_ADDRESS, Network, shown, worker_address
+from netns import APPLIANCE_ADDRESS, Network, worker_address
 from olaf_parts import CONGESTED_PCT, DISCIPLINES, Loads, Run, combined, job, measure_all, server
 from options import Options
 from process import Stop
 from stage import Stage
+from two_level import Rack, root_address
 
 CLUSTERS = 6
 # Of each cluster below each leaf.
@@ -34,7 +34,6 @@ LEAVES = 2
 PLACES = 5
 # Updates per second that the root's port lets through, and each leaf's.
 _ROOT_LINE, _LEAF_LINE = 40.0, 30.0
-_ROOT_ADDRESS = "10.79.0.254"
 _DRAIN_SECONDS = 10.0
 _FATES = ("departed", "full", "low_reward", "displaced", "superseded", "lapsed")
 
@@ -143,31 +142,10 @@ class Outcome(Loads[Figures]):
         return {"ok": self.good, "topology": "two-level", **told[max(told)], **more}
 
 
-class _Rack(Network):
-    """A leaf with a namespace for each cluster, and a link to the root."""
-
-    def __init__(self, leaf: int, root: Network) -> None:
-        super().__init__(CLUSTERS, root.mtu, middle=False)
-        prefix = f"pas-{os.getpid()}-l{leaf}"
-        self.leaf, self.root, self.appliance = leaf, root, prefix
-        self.workers = [f"{prefix}w{cluster}" for cluster in range(CLUSTERS)]
-        # With which the leaf speaks to the root.
-        self.above = f"10.79.0.{1 + leaf}"
-
-    def create(self) -> None:
-        """Builds the rack and its link to the root."""
-        super().create()
-        self.root.pair(self.appliance, f"pas{CLUSTERS}", self.root.appliance, f"pas{1 + self.leaf}")
-
-    def mac(self) -> str:
-        """Of the root's port towards it."""
-        return str(shown(self.root.appliance, f"pas{1 + self.leaf}")["address"])
-
-
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
     """All runs, from nothing to nothing."""
     root = Network(1, options.mtu, middle=False)
-    racks = [_Rack(leaf, root) for leaf in range(LEAVES)]
+    racks = [Rack(leaf, CLUSTERS, root, first=1) for leaf in range(LEAVES)]
     with Stage(binary, stop, root, *racks, keep=options.keep) as stage:
         loads, problems = measure_all(stage, options, lambda *each: _Run(root, racks, *each))
         return stage.judged(Outcome(loads, problems=problems))
@@ -179,7 +157,7 @@ class _Run(Run[Figures]):
     clusters = CLUSTERS
 
     def __init__(
-        self, root: Network, racks: list[_Rack], stage: Stage, options: Options, load: float, discipline: str
+        self, root: Network, racks: list[Rack], stage: Stage, options: Options, load: float, discipline: str
     ) -> None:
         super().__init__(stage, options, load, discipline)
         self._root, self._racks, self.server_namespace = root, racks, root.workers[0]
@@ -189,8 +167,8 @@ class _Run(Run[Figures]):
         files = self.stage.place("root")
         self.stage.appliance(self._root, self._root_tables(), "root", files, ready=False)
         for rack in self._racks:
-            place = self.stage.place(f"leaf{rack.leaf}")
-            self.stage.appliance(rack, self._leaf_tables(rack), f"leaf {rack.leaf}", place, ready=False)
+            place = self.stage.place(f"leaf{rack.number}")
+            self.stage.appliance(rack, self._leaf_tables(rack), f"leaf {rack.number}", place, ready=False)
         for appliance in self.stage.appliances.values():
             appliance.wait_ready(self.stage.stop)
         command = [self.stage.binary, "ps", "-c", files / "appliance.toml"]
@@ -199,7 +177,7 @@ class _Run(Run[Figures]):
         for rack in self._racks:
             for cluster, namespace in enumerate(rack.workers):
                 for rank in range(WORKERS):
-                    name = f"worker{rack.leaf}-{cluster}-{rank}"
+                    name = f"worker{rack.number}-{cluster}-{rank}"
                     self.worker(name, namespace, cluster, rank, WORKERS, interval)
 
     def read(self) -> Figures:
@@ -232,13 +210,18 @@ class _Run(Run[Figures]):
         ports = [self._port(0, "server", _ROOT_LINE)]
         ports += [self._port(1 + leaf, f"leaf{leaf}") for leaf in range(LEAVES)]
         jobs = [job(c, LEAVES, members=[rack.above for rack in self._racks]) for c in range(CLUSTERS)]
-        tables = self.tables([APPLIANCE_ADDRESS, _ROOT_ADDRESS], ports, jobs)
+        tables = self.tables([APPLIANCE_ADDRESS, root_address(ip6=False)], ports, jobs)
         return tables | {"ps": server(worker_address(0))}
 
-    def _leaf_tables(self, rack: _Rack) -> Tables:
+    def _leaf_tables(self, rack: Rack) -> Tables:
         ports = [self._port(cluster, f"p{cluster}") for cluster in range(CLUSTERS)]
         ports.append(self._port(CLUSTERS, "up", _LEAF_LINE))
-        place = {"address": _ROOT_ADDRESS, "rank": rack.leaf, "ranks": LEAVES, "mac": rack.mac()}
+        place = {
+            "address": root_address(ip6=False),
+            "rank": rack.number,
+            "ranks": LEAVES,
+            "mac": rack.shown()["address"],
+        }
         parent = {**place, "port": "up", "from": rack.above}
         jobs = [job(cluster, WORKERS, parent=parent) for cluster in range(CLUSTERS)]
         return self.tables([APPLIANCE_ADDRESS, rack.above], ports, jobs)

@@ -393,4 +393,6 @@ def _usual(default: Any, read: Any) -> str:
         return f"{default >> 20}MiB"
     if isinstance(default, tuple):
         return ",".join(f"{value:g}" for value in default)
+    if isinstance(default, float):
+        return f"{default:g}"
     return str(default.relative_to(_ROOT)) if isinstance(default, Path) else str(default)

@@ -21,7 +21,7 @@ import metrics as m
 import report
 from configuration import Settings, Tables, device
 from metrics import Accounting
-from netns import Network
+from netns import Network, shown
 from options import Options
 from process import Stop, say
 from stage import Stage
@@ -91,12 +91,12 @@ class Outcome(Verdict):
 
 
 class Rack(Network):
-    """A leaf with its workers, and a link from it to the root."""
+    """A leaf with its workers, and a link from it to the root, whose ports from `first` on lead to leaves."""
 
-    def __init__(self, number: int, workers: int, root: Network) -> None:
+    def __init__(self, number: int, workers: int, root: Network, first: int = 0) -> None:
         super().__init__(workers, root.mtu, middle=False, ip6=root.ip6)
         prefix = f"pas-{os.getpid()}-l{number}"
-        self.number, self.root, self.appliance = number, root, prefix
+        self.number, self.appliance, self._root, self._port = number, prefix, root, f"pas{first + number}"
         self.workers = [f"{prefix}w{rank}" for rank in range(workers)]
         # With which the leaf speaks to the root.
         self.above = f"{_ABOVE[root.ip6]}{number + 1}"
@@ -105,21 +105,22 @@ class Rack(Network):
         """Builds the rack and its link to the root."""
         super().create()
         # The leaf's ports are numbered: the one that leads up is the one behind those of the workers.
-        self.root.pair(self.appliance, f"pas{len(self.workers)}", self.root.appliance, f"pas{self.number}")
+        self._root.pair(self.appliance, f"pas{len(self.workers)}", self._root.appliance, self._port)
 
-    def counted(self) -> dict[str, Any]:
-        """What the kernel has counted at the root's end."""
-        return self.root.link(self.root.appliance, f"pas{self.number}")
+    def shown(self) -> dict[str, Any]:
+        """What the kernel says of the root's end."""
+        return shown(self._root.appliance, self._port)
 
     def carried(self, before: dict[str, Any]) -> dict[str, Any]:
-        """What the link to the root has carried."""
-        now, link = self.counted(), {"leaf": self.number, "workers": len(self.workers)}
+        """What the link to the root has carried since its end was shown."""
+        now, link = self.shown()["stats64"], {"leaf": self.number, "workers": len(self.workers)}
         for way, end in (("up", "rx"), ("down", "tx")):
-            link |= {f"{way}_{what}": now[end][what] - before[end][what] for what in ("packets", "bytes")}
+            counted = {what: now[end][what] - before["stats64"][end][what] for what in ("packets", "bytes")}
+            link |= {f"{way}_{what}": count for what, count in counted.items()}
         return link
 
 
-def root_address(ip6: bool) -> str:
+def root_address(*, ip6: bool) -> str:
     """Where leaves find the root."""
     return _ABOVE[ip6] + _ROOT[ip6]
 
@@ -141,7 +142,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         for appliance in (top, *leaves):
             appliance.wait_ready(stop)
         pings = stage.ping()
-        before = [rack.counted() for rack in racks]
+        before = [rack.shown() for rack in racks]
         workers, begin, restarts = stage.workers(root), 0, 0
         for rack in racks:
             workers.add(Load.of(options, rack, first=begin, workers=options.workers), rack)
@@ -185,7 +186,7 @@ def _leaf(options: Options, rack: Rack, files: Path) -> Tables:
     tables["appliance"]["addresses"] = [rack.appliance_address, rack.above]
     # The root's MAC is asked for: by ARP, or by neighbour discovery.
     tables["jobs"][0]["parent"] = {
-        "address": root_address(options.ip6),
+        "address": root_address(ip6=options.ip6),
         "rank": rack.number,
         "ranks": options.leaves,
         "port": "up",
@@ -203,6 +204,6 @@ def _root(options: Options, root: Network, racks: list[Rack], files: Path) -> Ta
         )
         for rack in racks
     ]
-    tables["appliance"]["addresses"] = [root_address(options.ip6)]
+    tables["appliance"]["addresses"] = [root_address(ip6=options.ip6)]
     tables["jobs"][0]["members"] = [rack.above for rack in racks]
     return tables
