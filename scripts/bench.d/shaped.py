@@ -107,7 +107,7 @@ class Shaped(Network):
                 self._shape(worker, "eth0")
                 self._shape(self.switch, f"w{rank}")
         self.pair(self.appliance, "pas0", self.switch, "a0", more=more, offloads=way or "off")
-        self.bridge(self.switch, *(f"w{rank}" for rank in range(len(self.workers))), "a0")
+        self.join(self.switch, *(f"w{rank}" for rank in range(len(self.workers))), "a0")
 
     def _shape(self, namespace: str, interface: str) -> None:
         queue = max(256 * 1024, self.mbit * 1000 * _QUEUE_MS // 8)

@@ -83,7 +83,7 @@ class Managed(Network):
         for rank, worker in enumerate(self.workers):
             self.pair(worker, _MANAGEMENT, self.management, f"m{rank}")
             self.own(worker, management_address(rank), _MANAGEMENT)
-        self.bridge(self.management, *(f"m{rank}" for rank in range(len(self.workers))))
+        self.join(self.management, *(f"m{rank}" for rank in range(len(self.workers))))
 
 
 def management_address(rank: int) -> str:

@@ -100,7 +100,7 @@ class Netem(NoImpairment):
         words += [f"duplicate {rates.duplicate}%"] if rates.duplicate else []
         for rank in range(len(self._network.workers)):
             ports = (f"w{rank}", f"a{rank}")
-            self._network.bridge(self._middle, *ports, bridge=f"br{rank}")
+            self._network.join(self._middle, *ports, bridge=f"br{rank}")
             for port in ports:
                 _tc(self._middle, f"add dev {port} root netem {' '.join(words)}")
 

@@ -120,7 +120,7 @@ class Network:
             self.add(name)
         for port, rack in enumerate(self.racks):
             self.pair(rack, "uplink", self.appliance, f"pas{port}")
-            self.bridge(rack, "uplink")
+            self.join(rack, "uplink")
             in_namespace(rack, forward_only)
         for rank, worker in enumerate(self.workers):
             own = self.racks[rank // RACK] if self.racks else None
@@ -138,7 +138,7 @@ class Network:
             if self.routers:
                 ip(f"-n {worker} route add default via {self.address(rank).removesuffix('2')}1")
 
-    def bridge(self, name: str, *ports: str, bridge: str = _BRIDGE) -> None:
+    def join(self, name: str, *ports: str, bridge: str = _BRIDGE) -> None:
         """Joins interfaces of a namespace by a bridge, which is there then, and up."""
         ip(f"-n {name} link add name {bridge} mtu {self.mtu} type bridge")
         for port in ports:

@@ -143,5 +143,5 @@ def _manage(network: Network) -> None:
     for rank, worker in enumerate(network.workers):
         network.pair(worker, "mgmt0", name, f"mgmt{rank}")
         network.own(worker, f"10.88.0.{rank + 1}", "mgmt0")
-    network.bridge(name, *(f"mgmt{rank}" for rank in range(len(network.workers))), bridge=_BRIDGE)
+    network.join(name, *(f"mgmt{rank}" for rank in range(len(network.workers))), bridge=_BRIDGE)
     network.own(name, _CONTROLLER, _BRIDGE)
