@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
+import shutil
 import statistics
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import build
+import netns
 import report
 from appliance import Appliance, Settings
 from metrics import Accounting
 from netns import Network
 from process import Failure, Interrupted, Stop
-from stage import Stage
 from workers import Load, Workers
 
 # Threads touch their stacks and the allocator its arenas for a while: a third of the soak, at least.
@@ -75,10 +78,20 @@ def main(arguments: list[str]) -> int:
 
 def soak(options: _Options, binary: Path, stop: Stop) -> int:
     """One soak from nothing to nothing."""
+    netns.remove_leftovers()
     network = Network(options.workers, 1500, middle=False)
-    with Stage(binary, stop, network) as stage:
-        appliance = stage.appliance(network, Settings("af_packet", pool_slots=4096, window=512))
-        watch, workers = _Memory(appliance.pid), stage.workers(network)
+    files = netns.work_directory(os.getpid())
+    with ExitStack() as cleanup:
+        cleanup.callback(shutil.rmtree, files, ignore_errors=True)
+        cleanup.callback(network.destroy)
+        files.mkdir(mode=0o700)
+        network.create()
+        appliance = Appliance(binary, network, Settings("af_packet", pool_slots=4096, window=512), files)
+        cleanup.callback(appliance.stop)
+        appliance.wait_ready(stop)
+        watch = _Memory(appliance.pid)
+        workers = Workers(binary, network, files)
+        cleanup.callback(workers.stop)
         wrong, allreduces, buffers = _allreduce(workers, appliance, watch, stop, options.seconds)
         accounting = Accounting.of(appliance.settled(stop))
         code = appliance.stop()
