@@ -24,12 +24,12 @@ from typing import Any
 import configuration
 import report
 from configuration import Settings, Tables, cores, device, ring_slot
-from inline_frames import offloaded_tcp, pass_untouched
 from inline_pings import Echoes, Pings
 from netns import Network, ip, shown, switch
 from options import Options
 from process import Failure, Stop, run, say
 from stage import Stage
+from untouched import offloaded_tcp, pass_untouched
 from verdict import Verdict
 from workers import Load, Workers
 

@@ -18,13 +18,13 @@ from appliance import last_error, with_room
 from build import ROOT
 from configuration import Settings, configuration, dumps
 from inline import filling
-from inline_frames import frames_to_pass
 from metrics import Metrics
 from netns import Network
 from olaf_parts import compare
 from options import parse
 from process import Interrupted, Stop, run, run_long
 from report import Outcome
+from untouched import frames_to_pass
 
 _TEXT = "[dataplane]\nmemory_mb = 512\n\n[pool]\nslots = 4096\n"
 
