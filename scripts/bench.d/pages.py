@@ -19,50 +19,33 @@ _MARKS = {True: "✓", False: "✗", None: ""}
 
 def machine() -> dict[str, Any]:
     """What it was measured on."""
-    model = next(
-        (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
-        platform.processor(),
-    )
     return {
-        "cpu": model,
+        "cpu": _value("/proc/cpuinfo", "model name") or platform.processor(),
         "vectors": vectors(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "kernel": platform.release(),
-        "system": next(
-            (
-                line.partition("=")[2].strip('"')
-                for line in _lines("/etc/os-release")
-                if line.startswith("PRETTY_NAME=")
-            ),
-            "",
-        ),
+        "system": platform.freedesktop_os_release().get("PRETTY_NAME", ""),
     }
 
 
 def vectors() -> str:
     """The widest vector instructions that Pascaline has kernels for and the processor offers, if any."""
-    flags = {
-        flag
-        for line in _lines("/proc/cpuinfo")
-        if line.startswith(("flags", "Features"))
-        for flag in line.split()
-    }
-    return next(
-        (
-            name
-            for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("asimd", "NEON"))
-            if flag in flags
-        ),
-        "",
-    )
+    flags = (_value("/proc/cpuinfo", "flags") or _value("/proc/cpuinfo", "Features")).split()
+    names = {"avx512f": "AVX-512", "avx2": "AVX2", "asimd": "NEON"}
+    return next((name for flag, name in names.items() if flag in flags), "")
+
+
+def _value(path: str, key: str) -> str:
+    """What stands behind the first such key."""
+    lines = (line.partition(":") for line in Path(path).read_text().splitlines())
+    return next((value.strip() for name, _, value in lines if name.strip() == key), "")
 
 
 def commit(root: Path) -> str:
     """The state of the tree that was measured, as git names it; empty outside of one."""
-    done = run(
-        "git", "-C", str(root), "-c", "safe.directory=*", "describe", "--always", "--dirty", check=False
-    )
+    words = ("-C", str(root), "-c", "safe.directory=*", "describe", "--always", "--dirty")
+    done = run("git", *words, check=False)
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
@@ -105,9 +88,8 @@ def markdown(said: dict[str, Any], sections: Sequence[Section]) -> str:
         f"GiB, {where['system']}, Linux {where['kernel']}",
         "",
         "Each figure stands beside its limit or a peer from this same run: a ratio of both says something "
-        "even where absolute times"
-        " swing with what else the machine does. Where there are two ways to form a ratio it is the one "
-        "that the goal is about.",
+        "even where absolute times swing with what else the machine does. Where there are two ways to form a "
+        "ratio it is the one that the goal is about.",
         "",
         f"**{said['goals_met']} goals reached, {said['goals_missed']} missed.**",
         "",
@@ -139,49 +121,35 @@ def _section(section: Section) -> list[str]:
 
 
 def _row(figure: Figure) -> str:
-    beside = (
-        f"{figure.beside.name}: {picture.number(figure.beside.value)} {figure.unit}" if figure.beside else ""
-    )
-    value = f"{picture.number(figure.value)} {figure.unit}"
-    cells = (figure.name, value, beside, _ratio(figure), str(figure.goal or ""), _MARKS[figure.met])
+    beside = f"{figure.beside.name}: {_measured(figure, figure.beside.value)}" if figure.beside else ""
+    goal = str(figure.goal or "")
+    cells = (figure.name, _measured(figure, figure.value), beside, _ratio(figure), goal, _MARKS[figure.met])
     return f"| {' | '.join(cells)} |"
 
 
+def _measured(figure: Figure, value: float) -> str:
+    return f"{picture.number(value)} {figure.unit}"
+
+
 def _ratio(figure: Figure) -> str:
-    return (
-        "" if figure.ratio is None else f"{figure.ratio:.3f}" if figure.ratio < 10 else f"{figure.ratio:.1f}"
-    )
+    if figure.ratio is None:
+        return ""
+    return f"{figure.ratio:.3f}" if figure.ratio < 10 else f"{figure.ratio:.1f}"
 
 
 def text(sections: Sequence[Section], said: dict[str, Any]) -> str:
     """The figures with a goal, for a terminal."""
-    rows = [
-        (
-            _MARKS[figure.met],
-            f"{section.name}: {figure.name}",
-            f"{picture.number(figure.value)} {figure.unit}",
-            _ratio(figure),
-            str(figure.goal),
-        )
+    judged = [
+        (f"{section.name}: {figure.name}", figure)
         for section in sections
         for figure in section.figures
         if figure.met is not None
     ]
-    width = max((len(row[1]) for row in rows), default=0)
+    width = max((len(name) for name, _ in judged), default=0)
     lines = [
-        f"{mark} {name:<{width}}  {value:>14}  {ratio:>7}  goal {goal}"
-        for mark, name, value, ratio, goal in rows
+        f"{_MARKS[it.met]} {name:<{width}}  {_measured(it, it.value):>14}  {_ratio(it):>7}  goal {it.goal}"
+        for name, it in judged
     ]
     lines += [f"- not measured: {failure}" for failure in said["failures"]]
-    lines.append(
-        f"{said['goals_met']} goals reached, {said['goals_missed']} missed, {len(said['failures'])} not "
-        f"measured"
-    )
-    return "\n".join(lines)
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text().splitlines()
-    except OSError:
-        return []
+    met, missed, failed = said["goals_met"], said["goals_missed"], len(said["failures"])
+    return "\n".join([*lines, f"{met} goals reached, {missed} missed, {failed} not measured"])
