@@ -11,16 +11,21 @@ looks at them.
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import signal
+import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import FrameType
 
-import sender
-from process import Failure
-from sender import Sender
+sys.path.append(str(Path(__file__).resolve().parents[2] / "clients/examples/python"))
+
+import allreduce as client
+from netns import APPLIANCE_ADDRESS
 
 KINDS = ("gradients", "past", "refused")
 _RANKS = 2
@@ -28,16 +33,22 @@ _HEARTBEAT_SECONDS = 0.1
 _BURST_SECONDS = 0.001
 # What it is late by more than this is given up: others hold the processor.
 _LATE_SECONDS = 0.02
-_MORE_MASK = 0xFFFF_FFFF
+_JOIN_SECONDS = 10.0
 # Datagrams of one length that the kernel takes in one piece and cuts (UDP_SEGMENT): a call each is slow.
 _PIECE, _LONGEST_PIECE = 32, 65_000
+# linux/udp.h; Python has no name for it.
+_UDP_SEGMENT = 103
 
 
 class Flood:
     """Both ranks."""
 
-    def __init__(self, port: int, job: int, payload: int) -> None:
-        self._ranks = [Sender("", port, job, rank, _RANKS, payload) for rank in range(_RANKS)]
+    def __init__(self, job: int, payload: int) -> None:
+        terms = {"appliance": APPLIANCE_ADDRESS, "job": job, "ranks": _RANKS, "payload": payload}
+        self._ranks = [
+            client.Worker(argparse.Namespace(rank=rank, deadline=_JOIN_SECONDS, **terms))
+            for rank in range(_RANKS)
+        ]
         self._payload = bytes(payload)
         self.stopped = False
         signal.signal(signal.SIGTERM, self._stop)
@@ -48,24 +59,22 @@ class Flood:
     def join(self) -> None:
         """Joins with both: neither is told to go before the other has joined."""
         with ThreadPoolExecutor() as threads:
-            answers = list(threads.map(Sender.join, self._ranks))
-        if any(answers):
-            raise Failure(f"the appliance answers with the status {max(answers)}")
+            list(threads.map(client.Worker.join, self._ranks))
 
     def packets(self, window: int, kind: str) -> list[bytes]:
         """What it sends over and over."""
-        flags = sender.BYPASS if kind == "past" else 0
-        first = self._ranks[0]
+        flags, first = client.BYPASS if kind == "past" else 0, self._ranks[0]
+        terms = (1, flags, client.F32_SUM, first.epoch)
         made = [
-            first.header(sender.GRADIENT, (first.base + n) & _MORE_MASK, flags=flags, count=1) + self._payload
-            for n in range(window)
+            first.header(client.GRADIENT, first.una + number, *terms) + self._payload
+            for number in range(window)
         ]
         return [b"\x01" + packet[1:] for packet in made] if kind == "refused" else made
 
     def send(self, packets: list[bytes], rate: float) -> int:
         """Sends at a rate, and heartbeats, until it is ended. Returns how many."""
-        send, sent, due = self._ranks[0].send_cut, 0, 0
-        length = len(packets[0])
+        sent, due, length, out = 0, 0, len(packets[0]), self._ranks[0].socket
+        cut = [(socket.IPPROTO_UDP, _UDP_SEGMENT, length.to_bytes(2, sys.byteorder))]
         piece = min(_PIECE, _LONGEST_PIECE // length)
         # From any place on there is a whole piece.
         pieces = b"".join([*packets, *packets[:piece]])
@@ -77,7 +86,7 @@ class Flood:
             for number in range(due, wanted, piece):
                 count, at = min(piece, wanted - number), number % len(packets) * length
                 try:
-                    send(pieces[at : at + count * length], length)
+                    out.sendmsg([pieces[at : at + count * length]], cut)
                     sent += count
                 except OSError:
                     break
@@ -85,15 +94,17 @@ class Flood:
             if now >= beat:
                 beat = now + _HEARTBEAT_SECONDS
                 for rank in self._ranks:
-                    rank.ask_to_join()
-                    rank.forget()
+                    rank.request(client.JOIN)
+                    with contextlib.suppress(OSError):
+                        while rank.socket.recv(65535):
+                            pass
             time.sleep(_BURST_SECONDS)
         return int(sent / max(time.monotonic() - start, 1e-9))
 
 
 if __name__ == "__main__":
-    own_port, number, per_second, length, psns, what = sys.argv[1:]
-    flood = Flood(int(own_port), int(number), int(length))
+    number, per_second, length, psns, what = sys.argv[2:]
+    flood = Flood(int(number), int(length))
     flood.join()
     print(json.dumps({"joined": True}), flush=True)
     print(
