@@ -9,9 +9,18 @@ from pathlib import Path
 
 import psutil
 
-from process import POLL_SECONDS, Child, Failure
+from process import POLL_SECONDS, Child, Failure, Stop
 
 _GRACE_SECONDS = 5.0
+
+
+class Deadline(Stop):
+    """The end of the time, for what takes a `Stop`; signals are left to pytest."""
+
+    def __init__(self, seconds: float) -> None:
+        self._option = ""
+        self._timeout = seconds
+        self._deadline = time.monotonic() + seconds
 
 
 class Process(Child):

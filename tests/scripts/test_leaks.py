@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-import unittest
 from collections.abc import Sequence
 
-from soak import kib_per_hour, leaks, loses_buffers
+from tests.bed.leaks import kib_per_hour, leaks, loses_buffers
 
 _START_KIB = 60_000
 _SECONDS = 90
@@ -25,7 +24,7 @@ def _memory(kib_per_second: float, seed: int) -> list[tuple[float, int]]:
     ]
 
 
-class Judgement(unittest.TestCase):
+class Judgement:
     """Slopes of made-up soaks."""
 
     def _leaks(self, samples: Sequence[tuple[float, int]]) -> bool:
@@ -74,7 +73,3 @@ class Judgement(unittest.TestCase):
         for seed in range(50):
             waiting = random.Random(seed)
             assert not loses_buffers([1024 + waiting.randint(1, 22) for _ in range(12)]), seed
-
-
-if __name__ == "__main__":
-    unittest.main()

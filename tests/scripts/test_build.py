@@ -6,7 +6,6 @@ import contextlib
 import io
 import os
 import tempfile
-import unittest
 from pathlib import Path
 from unittest import mock
 
@@ -25,7 +24,7 @@ print(os.environ["PATH"], os.environ["CARGO_TARGET_DIR"], *sys.argv[1:], sep="\\
 """
 
 
-class AsRoot(unittest.TestCase):
+class AsRoot:
     """A user without root, and a sudo that forgets everything."""
 
     def _root_sees(self, variables: dict[str, str]) -> list[str]:
@@ -92,7 +91,3 @@ class AsRoot(unittest.TestCase):
         ):
             assert examples.main([]) == 1
         assert order == ["ready", "built"]
-
-
-if __name__ == "__main__":
-    unittest.main()

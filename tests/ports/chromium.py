@@ -5,23 +5,27 @@ from __future__ import annotations
 import base64
 import re
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import httpx
 from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.chrome.remote_connection import ChromeRemoteConnection
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.client_config import ClientConfig
 
-from appliance import fetch
 from netns import enter
-from process import LOG_TAIL_LINES, Child, Failure, Stop
+from process import LOG_TAIL_LINES
+from tests.bed import api
+from tests.bed.process import Failure, Processes, wait_for
 
-_ADDRESS = ("127.0.0.1", 9515)
+_PORT = 9515
+_URL = f"http://127.0.0.1:{_PORT}"
 _READY_SECONDS = 20.0
 _ANSWER_SECONDS = 30
 _EXIT_SECONDS = 5.0
@@ -41,16 +45,16 @@ class Browser:
         home = files / "home"
         home.mkdir()
         # ChromeDriver passes on what Chromium writes, and so why it would not start, only if it is verbose.
-        command = ["env", f"HOME={home}", "chromedriver", f"--port={_ADDRESS[1]}", "--verbose"]
-        self._child = Child("chromedriver", command, files, namespace)
+        command = ("env", f"HOME={home}", "chromedriver", f"--port={_PORT}", "--verbose")
+        self._processes = Processes(files)
+        self._child = self._processes.start("chromedriver", command, namespace)
         # Selenium's connections belong to the namespace of the thread that makes them.
         self._inside = ThreadPoolExecutor(1, initializer=enter, initargs=(namespace,))
         self._driver: webdriver.Remote | None = None
 
-    def open(self, stop: Stop) -> None:
+    def open(self) -> None:
         """Returns once there is a window."""
-        if not stop.wait_for(self._ready, _READY_SECONDS):
-            raise Failure(f"ChromeDriver is not ready after {_READY_SECONDS:.0f} s", self._child.tail())
+        wait_for(self._ready, _READY_SECONDS, "ChromeDriver is not ready", self._child.tail())
         for start in range(1, _STARTS + 1):
             profile = self._files / f"profile-{start}"
             try:
@@ -60,13 +64,13 @@ class Browser:
                 if start == _STARTS:
                     raise Failure(f"Chromium does not start: {failure}", self._said()) from failure
                 print(f"start {start} of {_STARTS} of Chromium: {failure}\n{self._said()}", file=sys.stderr)
-            stop.sleep(_PAUSE_SECONDS)
+            time.sleep(_PAUSE_SECONDS)
 
     def stop(self) -> None:
         """Ends browser and driver."""
         self._inside.shutdown(wait=False, cancel_futures=True)
         # ChromeDriver ends its browser when it is asked to end.
-        self._child.stop(_EXIT_SECONDS)
+        self._processes.close(_EXIT_SECONDS)
 
     def go(self, url: str) -> None:
         """Opens a page."""
@@ -121,8 +125,8 @@ class Browser:
         if self._child.exit_code() is not None:
             raise Failure("ChromeDriver ended by itself", self._child.tail())
         try:
-            return '"ready":true' in fetch(self._namespace, _ADDRESS, "/status")[1]
-        except OSError:
+            return '"ready":true' in api.inside(self._namespace, f"{_URL}/status").text
+        except httpx.TransportError:
             return False
 
     def _call(self, action: Callable[[], _T]) -> _T:
@@ -147,7 +151,6 @@ def _start(profile: Path) -> webdriver.Remote:
         options.add_argument(f"--{switch}")
     options.add_experimental_option("excludeSwitches", ["enable-logging"])
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    url = f"http://{_ADDRESS[0]}:{_ADDRESS[1]}"
-    config = ClientConfig(remote_server_addr=url, timeout=_ANSWER_SECONDS)
-    executor = ChromeRemoteConnection(remote_server_addr=url, ignore_proxy=True, client_config=config)
+    config = ClientConfig(remote_server_addr=_URL, timeout=_ANSWER_SECONDS)
+    executor = ChromeRemoteConnection(remote_server_addr=_URL, ignore_proxy=True, client_config=config)
     return webdriver.Remote(command_executor=executor, options=options)
