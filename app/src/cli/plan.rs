@@ -15,7 +15,7 @@ Examples:
   pascaline plan clients/examples/plans/appliances.json
   pascaline plan clients/examples/plans/fat-tree.json --json
   pascaline plan clients/examples/plans/fat-tree.json --solver milp --time-limit 10s --picture plan.svg
-  pascaline plan fleet/planner/tests/instances/01_default_block_cap.json --solver aggtree --seed 7
+  pascaline plan fleet/planner/tests/it/instances/01_default_block_cap.json --solver aggtree --seed 7
   pascaline plan clients/examples/plans/appliances.json --place 2
   pascaline plan clients/examples/plans/fat-tree.json --keep before.json --moves 1
 

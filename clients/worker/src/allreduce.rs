@@ -263,7 +263,7 @@ impl fmt::Display for Progress {
             let check = Check::new(self.appliance, self.unreachable);
             match silent {
                 true => write!(f, " has not answered for {:.1?}: {check} ", self.silent)?,
-                false => write!(f, " is heard and not reached: {check}. ")?,
+                false => write!(f, " answers, but does not receive this worker's packets: {check}. ")?,
             }
         }
         match (&self.passage, &self.missing) {

@@ -290,7 +290,7 @@ pub enum ConfigError {
         appliance: SocketAddr,
     },
     /// Nobody can answer in no time.
-    #[error("a silence of 0 s: every appliance would be given up before it can answer")]
+    #[error("a silence of 0 s: no appliance could answer in time")]
     Silence,
     /// No appliance has such ports.
     #[error(transparent)]

@@ -83,7 +83,7 @@ pub enum PushError {
     #[error("the appliance rejects this worker: {0}")]
     Rejected(#[from] Rejection),
     /// Nothing has come of what was sent.
-    #[error("nothing that this worker has sent for {:.1} s was applied: {why}", after.as_secs_f64())]
+    #[error("no update that this worker has sent for {:.1} s was applied: {why}", after.as_secs_f64())]
     Futile {
         /// For so long.
         after: Duration,
@@ -99,10 +99,10 @@ pub enum Why {
     #[error("the appliance does not answer: is it running, and reachable from here?")]
     ApplianceSilent,
     /// The appliance answers, and says nothing about updates.
-    #[error("the appliance answers, and the job's parameter server does not: is `pascaline ps` running?")]
+    #[error("the appliance answers, but the job's parameter server does not: is `pascaline ps` running?")]
     ServerSilent,
     /// The appliance knows of no server.
-    #[error("the appliance says that the job's parameter server is not here: start `pascaline ps`")]
+    #[error("the appliance reports that the job has no parameter server: start `pascaline ps`")]
     NoServer,
     /// What was said of the last update.
     #[error("the last update was refused: {0}")]

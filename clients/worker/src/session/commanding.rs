@@ -130,7 +130,7 @@ impl fmt::Display for Silence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Command::FBcast(psn) if self.2.is_none() => {
-                write!(f, ": PSN {psn} is not one that the job may have under way, or its result got lost")
+                write!(f, ": PSN {psn} is outside the job's window, or its result was lost")
             }
             _ => write!(f, ": {}", Check::new(self.1, self.2)),
         }

@@ -21,7 +21,7 @@ pub enum StartError {
     /// A rank has started anew since the last operation, so the job has a generation in which nothing goes
     /// on. Said once: the next operation is the first one of the new generation.
     #[error(
-        "the job has gone from generation {got} to {expected} and a rank has started anew: \
+        "the job has gone from generation {got} to {expected} and a rank has restarted: \
          the next operation is the first one of all ranks"
     )]
     Ended {
@@ -85,7 +85,7 @@ pub enum StartError {
         elements: usize,
     },
     /// Elements that share a scale cannot be compared, and their blocks cannot be parted.
-    #[error("{dtype} comes in blocks of 32 elements, which can be added and not {what}")]
+    #[error("{dtype} comes in blocks of 32 elements, which can only be added, not {what}")]
     Blocks {
         /// What cannot be done.
         what: &'static str,
@@ -93,10 +93,10 @@ pub enum StartError {
         dtype: DType,
     },
     /// What rounding has left is kept for sums only.
-    #[error("error feedback goes with sums and means; nothing else makes good later what rounding has left")]
+    #[error("error feedback works with sums and means only")]
     Feedback,
     /// What rounding has left belongs to another tensor.
-    #[error("the feedback is that of a tensor of {kept} elements, and this one has {elements}")]
+    #[error("the feedback belongs to a tensor of {kept} elements, and this one has {elements}")]
     FeedbackLength {
         /// Elements of which there is feedback.
         kept: usize,

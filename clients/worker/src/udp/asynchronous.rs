@@ -130,13 +130,13 @@ pub enum AsyncJoinError {
         jumbo: usize,
     },
     /// More updates under way than can be kept in mind.
-    #[error("{outstanding} updates under way: at most {MOST_OUTSTANDING}")]
+    #[error("{outstanding} updates in flight: at most {MOST_OUTSTANDING}")]
     Outstanding {
         /// What was asked for.
         outstanding: u16,
     },
     /// With it everything would be sent.
-    #[error("a threshold of 0 s switches transmission control off: choose one above 0")]
+    #[error("a threshold of 0 s disables transmission control: choose one above 0")]
     Threshold,
 }
 
