@@ -28,7 +28,7 @@ _BUILD_SECONDS = 3600.0
 # Under plain pytest, whose own limits apply.
 _PLAIN_SECONDS = 3600.0
 # Of an item and its reports: what came of the case.
-_FOUND = "found"
+FOUND = "found"
 
 
 def say(text: str) -> None:
@@ -83,11 +83,17 @@ class Run:
         self._pytest("--collect-only")
         return self.items
 
-    def __call__(self, arguments: Sequence[str], *, with_lab: bool = False) -> int | None:
-        """Builds, becomes root, runs. Returns the exit code if that is already certain."""
+    def __call__(
+        self, arguments: Sequence[str], *, with_lab: bool = False, offline: bool = False
+    ) -> int | None:
+        """Builds, becomes root, runs. Returns the exit code if that is already certain.
+
+        `offline`: the cases need neither the program nor root.
+        """
         try:
-            self.binary = build.ready(Stop(_BUILD_SECONDS), self.options.binary, with_lab=with_lab)
-            self._become_root(arguments)
+            if not offline:
+                self.binary = build.ready(Stop(_BUILD_SECONDS), self.options.binary, with_lab=with_lab)
+                self._become_root(arguments)
             self._pytest()
         except Interrupted as interrupted:
             say(f"{self.name}: {interrupted}; everything is cleaned up")
@@ -146,7 +152,7 @@ class Run:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keeps what came of a case."""
         if report.when == "call":
-            for found in (value for key, value in report.user_properties if key == _FOUND):
+            for found in (value for key, value in report.user_properties if key == FOUND):
                 self.found.append(found)
                 self._tell(found)
 
@@ -158,7 +164,7 @@ def of(config: pytest.Config) -> Run | None:
 
 def note(item: pytest.Item, found: object) -> None:
     """Keeps what came of a case with its test."""
-    item.user_properties.append((_FOUND, found))
+    item.user_properties.append((FOUND, found))
 
 
 def divided(items: list[pytest.Item], folder: Path) -> tuple[list[pytest.Item], list[pytest.Item]]:

@@ -16,21 +16,6 @@ from pascaline_layers import CONTROL_BODY, PascalineControl, PascalineTrailer, T
 from pascaline_layers import HEADER as HEADER
 from pascaline_layers import PORT as PORT
 from pascaline_layers import Pascaline as Pascaline
-from scapy.layers.inet import ICMP, IP, UDP
-from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import ARP, Ether
-from scapy.packet import Packet as Packet
-from scapy.packet import Raw
-
-from pascaline_layers import (
-    CONTROL_BODY,
-    HEADER,
-    PORT,
-    Pascaline,
-    PascalineControl,
-    PascalineTrailer,
-    TrailerUpdate,
-)
 
 # No service listens there: the appliance refuses such a frame at the parse.
 CLOSED_PORT = 16999
@@ -68,9 +53,10 @@ class Way:
     def ip(self, **fields: Any) -> Packet:
         """Up to IP; of version 4, not to be fragmented unless told otherwise."""
         if ":" in self.target:
-            layer = IPv6(src=self.source, dst=self.target, **({"hlim": 64} | fields))
+            layer: Packet = IPv6(src=self.source, dst=self.target, **({"hlim": 64} | fields))
         else:
-            layer = IP(src=self.source, dst=self.target, **({"id": 0, "flags": "DF"} | fields))
+            usual: dict[str, Any] = {"id": 0, "flags": "DF"}
+            layer = IP(src=self.source, dst=self.target, **(usual | fields))
         return self.ethernet() / layer
 
     def udp(self, datagram: bytes, **fields: Any) -> Packet:
@@ -87,7 +73,7 @@ class Way:
 
     def arp(self, sender: str, wanted: str, *, reply: bool) -> bytes:
         """An ARP packet that puts `sender` at the source's MAC address."""
-        ends = {"hwsrc": self.source_mac, "psrc": sender, "pdst": wanted}
+        ends: dict[str, Any] = {"hwsrc": self.source_mac, "psrc": sender, "pdst": wanted}
         target = self.target_mac if reply else "00:00:00:00:00:00"
         return bytes(self.ethernet() / ARP(op=2 if reply else 1, hwdst=target, **ends))
 
@@ -135,5 +121,6 @@ def parse_control(datagram: bytes) -> Packet | None:
 def update(job: int, rank: int, values: bytes, reward: float, generated_ns: int, **fields: Any) -> bytes:
     """An asynchronous update, or what has its form."""
     trailer = PascalineTrailer(elements=[TrailerUpdate(reward=reward, generated_ns=generated_ns)])
-    above = Pascaline(**({"kind": "update", "job": job, "rank": rank, "fan_in": RANKS} | fields))
+    usual: dict[str, Any] = {"kind": "update", "job": job, "rank": rank, "fan_in": RANKS}
+    above = Pascaline(**(usual | fields))
     return bytes(above / Raw(values) / trailer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
@@ -32,7 +33,7 @@ def name_of(item: pytest.Item) -> str:
 def pytest_configure(config: pytest.Config) -> None:
     """Makes the marker known."""
     config.addinivalue_line(
-        "markers", "lab(allreduces, workers): how large a case is, unless a command says it"
+        "markers", "lab(allreduces, workers, needs): how large a case is, and what it needs"
     )
 
 
@@ -117,6 +118,8 @@ def lab(request: pytest.FixtureRequest, labs: Labs) -> Lab:
         return found
     mark = request.node.get_closest_marker("lab")
     given: dict[str, Any] = mark.kwargs if mark else {}
+    if not shutil.which(needed := given.get("needs", "ip")):
+        pytest.skip(f"{needed} is not installed: run scripts/setup")
     found = labs.lab(Shape(2, 3, given.get("workers", _WORKERS), 100))
     found.allreduces = given.get("allreduces", _ALLREDUCES)
     return found

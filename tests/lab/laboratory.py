@@ -20,8 +20,8 @@ from ..bed.appliance import Appliance
 from .fabric import Fabric, Site
 
 
-def given(**options: int) -> pytest.MarkDecorator:
-    """How large a case is where no command says it: `allreduces`, `workers`."""
+def given(**options: int | str) -> pytest.MarkDecorator:
+    """How large a case is where no command says it: `allreduces`, `workers`; which program it `needs`."""
     return pytest.mark.lab(**options)
 
 
@@ -189,7 +189,7 @@ class Lab:
             files = self.files / f"workers{self._groups}"
             files.mkdir()
             self._groups += 1
-            group = Workers(self.binary, at, files)
+            group = Workers(self.binary, at, files)  # type: ignore[arg-type]
             self.cleanup.callback(group.stop)
             lists = [[at, *backups], *([tree] for tree in trees)]
             group.start(self._load(lists, first, everybody, job, controller))

@@ -250,7 +250,7 @@ class Bed:
             seconds = str(_LATEST * self._sharing.seconds * _LONGER[flow] + _OUTLASTS)
             client = Process("sender", [*_SEND, flow, "--time", seconds], files, self._network.sender.name)
             cleanup.callback(client.stop, _STOP_SECONDS)
-            workers = Workers(self._lab.binary, self._network, files)
+            workers = Workers(self._lab.binary, self._network, files)  # type: ignore[arg-type]
             cleanup.callback(workers.stop)
             samples: list[Sample] = []
             self._watch(samples, lambda: samples[-1].at - samples[0].at >= _LEAD_SECONDS, client)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from . import levels
 from .controller import JOB, Controller, in_force
 from .etcd import Killing, several
-from .laboratory import Case, Done, Lab
+from .laboratory import Case, Done, Lab, given
 from .levels import MOST_STREAMS
 
 # A controller looks at its appliances this long after an allreduce at the latest, on a busy machine, too.
@@ -73,6 +73,7 @@ def test_leaf_replaced(lab: Lab, case: Case) -> None:
     levels.clear(lab)
 
 
+@given(needs="etcd")
 def test_etcd(lab: Lab, case: Case) -> None:
     """Two controllers with one etcd: the one that leads is killed, then etcd's leader, and a leaf at last."""
     levels.whole(lab)

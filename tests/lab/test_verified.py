@@ -31,7 +31,7 @@ from ..bed.appliance import Appliance
 from ..bed.network import Star
 from ..bed.process import Process
 from .controller import fleet
-from .laboratory import Case, Lab
+from .laboratory import Case, Lab, given
 
 FILE = build.ROOT / "clients/examples/verify/lab.toml"
 _VERIFY_SECONDS = 50.0
@@ -100,6 +100,7 @@ def _keeps(query: dict[str, Any], stretch: list[list[float]]) -> bool:
     return max(values) - min(values) <= _seconds(query["difference"])
 
 
+@given(needs="z3")
 def test_verified(lab: Lab, case: Case) -> None:
     """The file's queries are proven; ages behind Olaf's queue keep to them, behind a FIFO they do not."""
     scenario = Scenario.read()

@@ -6,6 +6,7 @@ import array
 import socket
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from scapy.packet import Packet, Raw
 
@@ -49,7 +50,7 @@ class Member:
     def __init__(self, at: socket.socket, job: int, rank: int, ranks: int, payload: int = 1024) -> None:
         self._socket, self._payload = at, payload
         self.rank = rank
-        self._place = {"job": job, "rank": rank, "fan_in": ranks}
+        self._place: dict[str, Any] = {"job": job, "rank": rank, "fan_in": ranks}
         # Larger in each later life, as workers' are.
         self._session = time.time_ns()
         self._epoch = self._number = self._base = self._cookie = 0
@@ -67,8 +68,8 @@ class Member:
         except TimeoutError:
             return None
 
-    def _send(self, *layers: Packet, **fields: object) -> None:
-        packet = Pascaline(**({"count": 0, "epoch": self._epoch} | self._place | fields))
+    def _send(self, *layers: Packet, **fields: Any) -> None:
+        packet: Packet = Pascaline(**({"count": 0, "epoch": self._epoch} | self._place | fields))
         for layer in layers:
             packet /= layer
         self._socket.send(bytes(packet))

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import build
 import pytest
+
+import build
 from process import Failure, Stop
 
 from .. import command
@@ -19,7 +20,9 @@ _GOOD = Outcome("size", "One rank calls with more.", 2.0)
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
+def said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., dict[str, Any]]:
     """What scripts/mistakes prints after some outcomes, if it fails then: no bed, it is all made up."""
 
     def run(*outcomes: Outcome) -> dict[str, Any]:

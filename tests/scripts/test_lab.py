@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+
 from appliance import configuration
 from process import Interrupted, Stop
 

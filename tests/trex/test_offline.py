@@ -14,19 +14,26 @@ from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
 
+import pytest
+
 import pascaline_malformed
 import pascaline_trex
 import stl_control
 import stl_gradients
 import stl_malformed
 import stl_updates
-import vectors
 from generators import TRex
 from pascaline_loads import Load, gradients_per_job, updates
 from pascaline_streams import IP_AT, StreamError, frames
 from pascaline_trex import Profile
-from pascaline_verdict import verdict
-from process import Skipped
+
+from ..bed import ROOT
+from . import vectors
+from .conftest import Told
+from .verdict import verdict
+
+_DOCUMENT = ROOT / "docs/protocol.md"
+_TREX = ROOT / "scripts/trex"
 
 _PROFILES: list[tuple[Profile, list[str]]] = [
     (stl_gradients.register(), ["--ranks", "5", "--jobs", "3-4", "--psns", "40", "--epochs", "3=9,4=8"]),
@@ -41,29 +48,24 @@ _PROFILES: list[tuple[Profile, list[str]]] = [
 ]
 
 
-def _need(holds: bool, message: str) -> None:
-    if not holds:
-        raise AssertionError(message)
-
-
-def vectors_agree(document: Path) -> str:
+def test_vectors_agree(told: Told) -> None:
     """Every vector, both ways."""
-    found = vectors.read(document)
+    found = vectors.read(_DOCUMENT)
     # One regular expression finds them: a document whose grammar has changed must not pass as one without
     # vectors.
-    _need(
-        document.read_text().count("```vector") == len(found) > 0, f"only {len(found)} vectors could be read"
+    assert _DOCUMENT.read_text().count("```vector") == len(found) > 0, (
+        f"only {len(found)} vectors could be read"
     )
     wrong = [f"{vector.name}: {line}" for vector in found for line in vectors.differences(vector)]
-    _need(not wrong, "\n".join(wrong))
+    assert not wrong, "\n".join(wrong)
     malformed = sum(vector.malformed is not None for vector in found)
-    return f"{len(found)} vectors, {malformed} of them malformed"
+    told(f"{len(found)} vectors, {malformed} of them malformed")
 
 
-def flipped_bits_are_noticed(document: Path) -> str:
+def test_flipped_bits_are_noticed(told: Told) -> None:
     """The comparison itself: no change of a frame may pass."""
     flips = 0
-    for vector in vectors.read(document):
+    for vector in vectors.read(_DOCUMENT):
         if vector.malformed:
             continue
         for byte in range(len(vector.frame)):
@@ -73,29 +75,29 @@ def flipped_bits_are_noticed(document: Path) -> str:
                 noticed = bool(vectors.differences(replace(vector, frame=bytes(frame))))
             except (KeyError, IndexError, AttributeError):
                 noticed = True
-            _need(noticed, f"{vector.name}: a flipped bit in byte {byte} passes")
+            assert noticed, f"{vector.name}: a flipped bit in byte {byte} passes"
             flips += 1
-    return f"{flips} flips"
+    told(f"{flips} flips")
 
 
-def malformed_are_the_documents(document: Path) -> str:
+def test_malformed_are_the_documents(told: Told) -> None:
     """The malformed mix is made of the layers, and is what the document prints."""
-    printed = {vector.name: vector for vector in vectors.read(document) if vector.malformed}
+    printed = {vector.name: vector for vector in vectors.read(_DOCUMENT) if vector.malformed}
     made = {case.name: case for case in pascaline_malformed.VECTORS}
-    _need(printed.keys() == made.keys(), f"not in both: {sorted(printed.keys() ^ made.keys())}")
+    assert printed.keys() == made.keys(), f"not in both: {sorted(printed.keys() ^ made.keys())}"
     for name, vector in printed.items():
         case = made[name]
         frame = case.make(Load(), 1)
-        _need(frame == vector.frame, f"{name}: made {frame.hex()}, printed {vector.frame.hex()}")
-        _need(case.reason == vector.malformed, f"{name}: {case.reason}, printed {vector.malformed}")
+        assert frame == vector.frame, f"{name}: made {frame.hex()}, printed {vector.frame.hex()}"
+        assert case.reason == vector.malformed, f"{name}: {case.reason}, printed {vector.malformed}"
     for case in pascaline_malformed.MALFORMED:
-        _need(verdict(case.make(Load(), 1)) == case.reason, f"{case.name} is not {case.reason}")
+        assert verdict(case.make(Load(), 1)) == case.reason, f"{case.name} is not {case.reason}"
     for case in pascaline_malformed.REFUSED:
-        _need(verdict(case.make(Load(), 1)) is None, f"{case.name} is malformed")
-    return f"{len(made)} cases"
+        assert verdict(case.make(Load(), 1)) is None, f"{case.name} is malformed"
+    told(f"{len(made)} cases")
 
 
-def profiles_without_trex() -> str:
+def test_profiles_without_trex(told: Told) -> None:
     """Importing a profile needs no TRex; asking it for streams says what is missing."""
     program = (
         "import sys; sys.modules.update(dict.fromkeys(('trex', 'trex_stl_lib')))\n"
@@ -105,17 +107,25 @@ def profiles_without_trex() -> str:
     )
     for profile in ("stl_gradients", "stl_updates", "stl_malformed", "stl_control"):
         command = [sys.executable, "-B", "-c", program.format(name=profile)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        _need(done.returncode == 0 and "PYTHONPATH" in done.stdout, f"{profile}: {done.stdout}{done.stderr}")
-    return "4 profiles"
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env=os.environ | {"PYTHONPATH": str(_TREX)},
+        )
+        assert done.returncode == 0, f"{profile}: {done.stdout}{done.stderr}"
+        assert "PYTHONPATH" in done.stdout, f"{profile}: {done.stdout}{done.stderr}"
+    told("4 profiles")
 
 
 def _need_client() -> None:
     if not all(importlib.util.find_spec(name) for name in ("imp", "trex_stl_lib")):
-        raise Skipped("the client library trex-stl-lib 0.3 needs Python 3.11")
+        pytest.skip("the client library trex-stl-lib 0.3 needs Python 3.11")
 
 
-def compiled_profiles_agree() -> str:
+def test_compiled_profiles_agree(told: Told) -> None:
     """The client library compiles each profile to instructions that make the frames that we replay."""
     _need_client()
     streams, compared = 0, 0
@@ -124,21 +134,21 @@ def compiled_profiles_agree() -> str:
         theirs = [
             stream.to_json() for stream in profile.get_streams(direction=0, tunables=tunables, port_id=0)
         ]
-        _need(len(ours) == len(theirs), f"{profile}: {len(theirs)} streams of {len(ours)}")
+        assert len(ours) == len(theirs), f"{profile}: {len(theirs)} streams of {len(ours)}"
         for stream, compiled in zip(ours, theirs, strict=True):
             mode = compiled["mode"]
-            _need(
-                (mode["type"], mode["total_pkts"]) == ("single_burst", stream.count), f"{stream.name}: {mode}"
+            assert (mode["type"], mode["total_pkts"]) == ("single_burst", stream.count), (
+                f"{stream.name}: {mode}"
             )
             own = stream.own_source_mac | stream.own_destination_mac << 1
-            _need(compiled["flags"] == own, f"{stream.name}: MAC flags {compiled['flags']}")
+            assert compiled["flags"] == own, f"{stream.name}: MAC flags {compiled['flags']}"
             for packet in range(stream.count or 0):
                 frame = _carried_out(compiled, packet)
-                _need(frame == stream.frame(packet), f"{stream.name}, packet {packet}: {frame.hex()}")
+                assert frame == stream.frame(packet), f"{stream.name}, packet {packet}: {frame.hex()}"
                 compared += 1
             streams += 1
-        _need(profile.get_streams(direction=1, tunables=tunables) == [], f"{profile}: odd ports send, too")
-    return f"{streams} streams, {compared} frames"
+        assert profile.get_streams(direction=1, tunables=tunables) == [], f"{profile}: odd ports send, too"
+    told(f"{streams} streams, {compared} frames")
 
 
 def _carried_out(compiled: dict[str, Any], packet: int) -> bytes:
@@ -173,7 +183,7 @@ def _carried_out(compiled: dict[str, Any], packet: int) -> bytes:
 
 
 def _sum_ipv4(frame: bytearray, at: int) -> None:
-    _need(at == IP_AT, f"a checksum at byte {at}")
+    assert at == IP_AT, f"a checksum at byte {at}"
     frame[at + 10 : at + 12] = b"\0\0"
     total = sum(int.from_bytes(frame[word : word + 2], "big") for word in range(at, at + 20, 2))
     total = (total & 0xFFFF) + (total >> 16)
@@ -181,7 +191,7 @@ def _sum_ipv4(frame: bytearray, at: int) -> None:
     frame[at + 10 : at + 12] = (0xFFFF - total).to_bytes(2, "big")
 
 
-def impossible_streams_are_refused() -> str:
+def test_impossible_streams_are_refused(told: Told) -> None:
     """TRex's limits are ours to check: its client does not, and its server may end by it."""
     load = Load(payload=1024, psns=10)
     attempts: dict[str, Callable[[], object]] = {
@@ -198,10 +208,10 @@ def impossible_streams_are_refused() -> str:
         except StreamError:
             continue
         raise AssertionError(f"accepted: {what}")
-    return f"{len(attempts)} attempts"
+    told(f"{len(attempts)} attempts")
 
 
-def runner_fits_the_client() -> str:
+def test_runner_fits_the_client(told: Told) -> None:
     """The runner against TRex's client without a server: every call fits the client's own signatures."""
     _need_client()
     streams = stl_gradients.register().streams(
@@ -217,20 +227,21 @@ def runner_fits_the_client() -> str:
         sent = trex.send(streams, None)
         heard = trex.ask(streams)
         trex.close()
-    _need(heard == [b"answer"], f"captured: {heard}")
-    _need((sent.offered, sent.heard, sent.errors) == (40, 44, 0), f"{sent}")
+    assert heard == [b"answer"], f"captured: {heard}"
+    assert (sent.offered, sent.heard, sent.errors) == (40, 44, 0), f"{sent}"
     added = server.add_streams.call_args.args[0]
-    _need(all(isinstance(stream, stl.STLStream) for stream in added) and len(added) == 4, f"{added}")
-    _need(
-        server.start.call_args.kwargs["core_mask"] == [1], "more than one core would cut the PSNs in pieces"
+    assert all(isinstance(stream, stl.STLStream) for stream in added), f"{added}"
+    assert len(added) == 4, f"{added}"
+    assert server.start.call_args.kwargs["core_mask"] == [1], (
+        "more than one core would cut the PSNs in pieces"
     )
-    _need(server.disconnect.called, "the client stays connected")
-    return f"{len(server.method_calls)} calls"
+    assert server.disconnect.called, "the client stays connected"
+    told(f"{len(server.method_calls)} calls")
 
 
-def no_rate_is_refused() -> str:
+def test_no_rate_is_refused(told: Told) -> None:
     """Rates and times of nothing end the runner with exit code 2 before it sends or asks anybody."""
-    begin = [sys.executable, "-B", str(Path(__file__).with_name("run")), "--interface", "lo"]
+    begin = [sys.executable, "-B", str(_TREX / "run"), "--interface", "lo"]
     attempts = (
         ("gradients", "--pps", "0"),
         ("--ndr", "--trial-seconds", "0", "gradients"),
@@ -240,11 +251,12 @@ def no_rate_is_refused() -> str:
     )
     for words in attempts:
         done = subprocess.run([*begin, *words], capture_output=True, text=True, timeout=60, check=False)
-        _need(done.returncode == 2 and "is not a number above 0" in done.stderr, f"{words}: {done.stderr}")
-    return f"{len(attempts)} attempts"
+        assert done.returncode == 2, f"{words}: {done.stderr}"
+        assert "is not a number above 0" in done.stderr, f"{words}: {done.stderr}"
+    told(f"{len(attempts)} attempts")
 
 
-def scapy_of_trex_goes_first() -> str:
+def test_scapy_of_trex_goes_first(told: Told) -> None:
     """In a folder laid out as TRex's, with PYTHONPATH as docs/trex.md says."""
     with tempfile.TemporaryDirectory() as folder:
         trex = Path(folder)
@@ -254,7 +266,7 @@ def scapy_of_trex_goes_first() -> str:
             path.mkdir(parents=True)
         (bundled / "__init__.py").write_text("")
         program = "import libraries, scapy; print(scapy.__file__)"
-        environment = os.environ | {"PYTHONPATH": f"{interactive}{os.pathsep}{Path(__file__).parent}"}
+        environment = os.environ | {"PYTHONPATH": f"{interactive}{os.pathsep}{_TREX}"}
         done = subprocess.run(
             [sys.executable, "-B", "-c", program],
             capture_output=True,
@@ -263,5 +275,5 @@ def scapy_of_trex_goes_first() -> str:
             check=False,
             env=environment,
         )
-        _need(done.stdout.strip() == str(bundled / "__init__.py"), done.stdout + done.stderr)
-    return "2.4.3 before this one's"
+        assert done.stdout.strip() == str(bundled / "__init__.py"), done.stdout + done.stderr
+    told("2.4.3 before this one's")

@@ -11,18 +11,23 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 import pascaline_malformed
-import replay_bench
 from metrics import Accounting
-from netns import in_namespace
 from pascaline_layers import HEADER
 from pascaline_loads import Load, again, gradients_per_job, gradients_per_rank, updates
 from pascaline_malformed import counter
 from pascaline_streams import HEADER_AT, Stream
 from process import Failure, Stop, run
-from replay_bench import APPLIANCE, APPLIANCE_IPV6, METRICS, RANKS, Bench, Replay, write_pcap
 from runner import Appliance, Report, join, leave
 from runner import run as run_load
+
+from ..bed import ROOT
+from .bench import APPLIANCE, APPLIANCE_IPV6, METRICS, RANKS, Bench, Replay, running, write_pcap
+from .conftest import Told
+
+pytestmark = [pytest.mark.all, pytest.mark.root]
 
 # DPDK gives the first pcap port this MAC address.
 _PCAP_MAC = "02:70:63:61:70:00"
@@ -32,7 +37,7 @@ _LATER_US = 10_000.0
 _UPDATES_ARE = "unhandled_kind"
 
 
-def pcap_port(binary: Path, stop: Stop) -> str:
+def test_pcap_port(binary: Path, stop: Stop, told: Told) -> None:
     """All that needs no member, from a pcap file that DPDK itself reads, as fast as it can."""
     load = Load(
         destination_mac=_PCAP_MAC,
@@ -48,7 +53,7 @@ def pcap_port(binary: Path, stop: Stop) -> str:
     wanted = Counter({counter(case.reason): 0 for case in cases})
     for case in cases:
         wanted[counter(case.reason)] += _EACH
-    with replay_bench.bench(binary, stop) as (bench, files):
+    with running(binary, stop) as (bench, files):
         count = write_pcap(pascaline_malformed.streams(load, cases, 1), files / "in.pcap")
         bench.start(f"net_pcap0,rx_pcap={files / 'in.pcap'},tx_pcap={files / 'out.pcap'}")
         if bench.mac() != _PCAP_MAC:
@@ -66,16 +71,16 @@ def pcap_port(binary: Path, stop: Stop) -> str:
         (accounting.absorbed, accounting.answered, accounting.forwarded),
         (0, 0, 0),
     )
-    return f"{count} frames, {len(wanted)} reasons, every one counted"
+    told(f"{count} frames, {len(wanted)} reasons, every one counted")
 
 
-def veth_port(binary: Path, stop: Stop) -> str:
+def test_veth_port(binary: Path, stop: Stop, told: Told) -> None:
     """Joined ranks, gradients of both layouts, repetitions, updates and all that is rejected, over veth."""
-    with replay_bench.bench(binary, stop) as (bench, files):
+    with running(binary, stop) as (bench, files):
         bench.start("net_af_packet0,iface=pas0")
         load = Load(appliance=APPLIANCE, appliance_ipv6=APPLIANCE_IPV6, ranks=RANKS, payload=256, pps=1e6)
         load = replace(load, destination_mac=bench.mac(), jobs=range(1, 3), session=os.getpid() + 1)
-        replay = in_namespace(bench.network.workers[0], lambda: Replay(bench, files / "streams.pcap"))
+        replay = bench.sender.inside(lambda: Replay(bench, files / "streams.pcap"))
         with contextlib.closing(replay):
             appliance = bench.appliance()
             load = join(appliance, replay, load)
@@ -83,12 +88,12 @@ def veth_port(binary: Path, stop: Stop) -> str:
             leave(replay, load)
             members = appliance.scrape().by_label("pascaline_job_members", "job")
             _same("ranks that are still members", members, {})
-    return f"{counted} frames, every one counted"
+    told(f"{counted} frames, every one counted")
 
 
-def runner_over_an_interface(binary: Path, stop: Stop) -> str:
+def test_runner_over_an_interface(binary: Path, stop: Stop, told: Told) -> None:
     """The command as an operator types it: its JSON, its table, and its error for a job that is not there."""
-    with replay_bench.bench(binary, stop) as (bench, _):
+    with running(binary, stop) as (bench, _):
         url = f"http://{bench.reachable()}:{METRICS[1]}/metrics"
         bench.start("net_af_packet0,iface=pas0")
         wanted = {"offered": 200, "received": 200, "aggregated": 200, "results": 50, "results_sent": 200}
@@ -104,12 +109,12 @@ def runner_over_an_interface(binary: Path, stop: Stop) -> str:
         search = json.loads(next(line for line in said if line.startswith("{")))
         answer = search["answers"][0]
         _same("a search that nothing limits", (answer["lower_pps"], answer["upper_pps"]), (400.0, None))
-    return "4 runs"
+    told("4 runs")
 
 
 def _run_command(bench: Bench, *arguments: str, code: int) -> str:
-    inside = ("ip", "netns", "exec", bench.network.workers[0], sys.executable, "-B")
-    command = (str(Path(__file__).with_name("run")), "--interface", "eth0", *arguments)
+    inside = ("ip", "netns", "exec", bench.sender.name, sys.executable, "-B")
+    command = (str(ROOT / "scripts/trex/run"), "--interface", "eth0", *arguments)
     done = run(*inside, *command, check=False, timeout=60)
     if done.returncode != code:
         raise Failure(

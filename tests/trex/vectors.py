@@ -25,7 +25,8 @@ from pascaline_layers import (
     TrailerSentence,
     TrailerUpdate,
 )
-from pascaline_verdict import verdict
+
+from .verdict import verdict
 
 _BLOCK = re.compile(r"^```vector\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _NUMBERS = ("session", "window", "expected", "got", "cookie", "psn", "first")

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 from scapy.utils import RawPcapReader, RawPcapWriter
 
-import private
 from generators import Interface, Sent
 from metrics import RECEIVED
-from netns import Network, in_namespace
 from pascaline_streams import Stream, frames
-from process import Child, Failure, Stop, run
+from process import Failure, Stop
 from runner import Appliance
+
+from ..bed import api
+from ..bed.network import Network
+from ..bed.process import Process
 
 _PREFIX = "pastrex"
 METRICS = ("127.0.0.1", 9464)
@@ -35,43 +38,28 @@ APPLIANCE_IPV6 = "2001:db8::fe"
 class Bench:
     """An appliance with one port in a namespace of its own, and a namespace for the sender."""
 
-    def __init__(self, binary: Path, stop: Stop, files: Path) -> None:
+    def __init__(self, binary: Path, stop: Stop, files: Path, network: Network) -> None:
         self._binary, self._stop, self._files = binary, stop, files
-        self.network = Network(1, 1500, middle=False)
-        private.rename(self.network, _PREFIX)
-        self._child: Child | None = None
+        self._network = network
+        self.host, self.sender = network.host("app"), network.host("w0")
+        network.pair(self.sender, "eth0", self.host, "pas0")
+        self.sender.address("eth0", "10.77.0.1/24")
+        self._child: Process | None = None
 
     def start(self, device: str) -> None:
         """Starts the appliance on a DPDK device and waits until it is ready."""
         config = self._files / "appliance.toml"
         config.write_text(_configuration(device))
         command = [str(self._binary), "run", "-c", str(config)]
-        self._child = Child("appliance", command, self._files, self.network.appliance)
+        self._child = Process("appliance", command, self._files, self.host.name)
         if not self._stop.wait_for(self._healthy, _READY_SECONDS):
             raise Failure(f"the appliance is not ready after {_READY_SECONDS:.0f} s", self.log())
 
     def reachable(self) -> str:
         """Gives the sender a link to the appliance's metrics, apart from the port; returns the address."""
-        app, sender = self.network.appliance, self.network.workers[0]
-        run(
-            "ip",
-            "link",
-            "add",
-            "name",
-            "m0",
-            "netns",
-            app,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "m0",
-            "netns",
-            sender,
-        )
-        for name, address in ((app, "192.0.2.1"), (sender, "192.0.2.2")):
-            run("ip", "-n", name, "addr", "add", f"{address}/30", "dev", "m0")
-            run("ip", "-n", name, "link", "set", "m0", "up")
+        self._network.pair(self.host, "m0", self.sender, "m0")
+        for host, address in ((self.host, "192.0.2.1/30"), (self.sender, "192.0.2.2/30")):
+            host.address("m0", address)
         return "192.0.2.1"
 
     def end(self) -> None:
@@ -86,7 +74,6 @@ class Bench:
         """Whatever happened, nothing stays behind."""
         if self._child:
             self._child.stop(_EXIT_SECONDS)
-        self.network.destroy()
 
     def log(self) -> str:
         """The end of the appliance's log."""
@@ -103,7 +90,7 @@ class Bench:
         def fetch() -> str:
             # Whoever waits for something looks here: also for a signal.
             self._stop.check()
-            return self._get("/metrics")[1]
+            return self._get("/metrics").text
 
         return Appliance(fetch)
 
@@ -120,33 +107,23 @@ class Bench:
         if self._child and self._child.exit_code() is not None:
             raise Failure("the appliance ended by itself", self.log())
         try:
-            return self._get("/healthz")[0] == 200
-        except OSError:
+            return self._get("/healthz").status_code == 200
+        except httpx.HTTPError:
             return False
 
-    def _get(self, path: str) -> tuple[int, str]:
-        def request() -> tuple[int, str]:
-            connection = http.client.HTTPConnection(*METRICS, timeout=5)
-            with contextlib.closing(connection):
-                connection.request("GET", path)
-                answer = connection.getresponse()
-                return answer.status, answer.read().decode()
-
-        return in_namespace(self.network.appliance, request)
+    def _get(self, path: str) -> httpx.Response:
+        host, port = METRICS
+        return api.inside(self.host.name, f"http://{host}:{port}{path}")
 
 
 @contextlib.contextmanager
-def bench(binary: Path, stop: Stop) -> Iterator[tuple[Bench, Path]]:
+def running(binary: Path, stop: Stop) -> Iterator[tuple[Bench, Path]]:
     """A bench and a directory for files; both are gone afterwards."""
-    private.remove_leftovers(_PREFIX, "check.py")
-    files = private.directory(_PREFIX)
     with contextlib.ExitStack() as cleanup:
-        started = Bench(binary, stop, files)
-        # Before they exist: whatever happens from here on, they are removed.
+        files = Path(tempfile.mkdtemp(prefix=_PREFIX))
         cleanup.callback(shutil.rmtree, files, ignore_errors=True)
+        started = Bench(binary, stop, files, cleanup.enter_context(Network(_PREFIX)))
         cleanup.callback(started.kill)
-        files.mkdir(mode=0o700)
-        started.network.create()
         yield started, files
         started.end()
 
