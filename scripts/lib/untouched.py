@@ -55,9 +55,7 @@ def frames_to_pass(driver: str, mtu: int) -> dict[str, bytes]:
     long = f"{_ENDS}{_IP4}4500{mtu:04x}12340000402f{_CHECKED - mtu:04x}{_HOSTS}"
     kinds = _FRAMES | {"IPv4, as long as the MTU": (long, 0, mtu - 20)}
     kinds |= _KERNEL_FRAMES if driver == "kernel" else {}
-    return {
-        what: bytes.fromhex(header) + _PATTERN[begin:end] for what, (header, begin, end) in kinds.items()
-    }
+    return {what: bytes.fromhex(header) + _PATTERN[begin:end] for what, (header, begin, end) in kinds.items()}
 
 
 def pass_untouched(wire: Wire, driver: str) -> tuple[list[str], int]:

@@ -40,11 +40,7 @@ _UPDATES_ARE = "unhandled_kind"
 def test_pcap_port(binary: Path, stop: Stop, told: Told) -> None:
     """All that needs no member, from a pcap file that DPDK itself reads, as fast as it can."""
     load = Load(
-        destination_mac=_PCAP_MAC,
-        appliance=APPLIANCE,
-        appliance_ipv6=APPLIANCE_IPV6,
-        ranks=RANKS,
-        psns=_EACH,
+        destination_mac=_PCAP_MAC, appliance=APPLIANCE, appliance_ipv6=APPLIANCE_IPV6, ranks=RANKS, psns=_EACH
     )
     memberless = {"unknown-job", "rank-out-of-range", "no-service", "not-for-us"}
     cases = pascaline_malformed.MALFORMED + tuple(

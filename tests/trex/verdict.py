@@ -29,15 +29,7 @@ _FRAGMENT = 44
 _MAPPED = ipaddress.ip_network("::ffff:0:0/96")
 _GRADIENT, _ACK, _CONTROL = 1, 5, 8
 _EMPTY_KINDS = (6, 7)
-_SIZES = {
-    1: range(8, 129, 8),
-    2: (12,),
-    3: (7,),
-    4: (8,),
-    5: (32,),
-    6: range(32, 225, 32),
-    7: range(1, 225),
-}
+_SIZES = {1: range(8, 129, 8), 2: (12,), 3: (7,), 4: (8,), 5: (32,), 6: range(32, 225, 32), 7: range(1, 225)}
 _MOST_ELEMENTS = len(_SIZES)
 
 
