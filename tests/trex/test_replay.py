@@ -24,7 +24,7 @@ from runner import Appliance, Report, join, leave
 from runner import run as run_load
 
 from ..bed import ROOT
-from .bench import APPLIANCE, APPLIANCE_IPV6, METRICS, RANKS, Bench, Replay, running, write_pcap
+from .bench import APPLIANCE, APPLIANCE_IPV6, RANKS, Bench, Replay, running, write_pcap
 from .conftest import Told
 
 pytestmark = [pytest.mark.all, pytest.mark.root]
@@ -49,15 +49,13 @@ def test_pcap_port(binary: Path, stop: Stop, told: Told) -> None:
     wanted = Counter({counter(case.reason): 0 for case in cases})
     for case in cases:
         wanted[counter(case.reason)] += _EACH
-    with running(binary, stop) as (bench, files):
-        count = write_pcap(pascaline_malformed.streams(load, cases, 1), files / "in.pcap")
-        bench.start(f"net_pcap0,rx_pcap={files / 'in.pcap'},tx_pcap={files / 'out.pcap'}")
+    with running(binary, stop) as bench:
+        count = write_pcap(pascaline_malformed.streams(load, cases, 1), bench.files / "in.pcap")
+        bench.start(f"net_pcap0,rx_pcap={bench.files / 'in.pcap'},tx_pcap={bench.files / 'out.pcap'}")
         if bench.mac() != _PCAP_MAC:
-            raise Failure(
-                f"the port's MAC address is {bench.mac()}, the file is for {_PCAP_MAC}", bench.log()
-            )
+            raise Failure(f"the port's MAC address is {bench.mac()}, the file is for {_PCAP_MAC}")
         bench.catch_up(count)
-        metrics = bench.appliance().settled()
+        metrics = bench.seen().settled()
         accounting = Accounting.of(metrics)
         dropped = metrics.by_label("pascaline_dropped_packets_total", "reason")
     _same("received", accounting.received, count)
@@ -72,13 +70,13 @@ def test_pcap_port(binary: Path, stop: Stop, told: Told) -> None:
 
 def test_veth_port(binary: Path, stop: Stop, told: Told) -> None:
     """Joined ranks, gradients of both layouts, repetitions, updates and all that is rejected, over veth."""
-    with running(binary, stop) as (bench, files):
+    with running(binary, stop) as bench:
         bench.start("net_af_packet0,iface=pas0")
         load = Load(appliance=APPLIANCE, appliance_ipv6=APPLIANCE_IPV6, ranks=RANKS, payload=256, pps=1e6)
         load = replace(load, destination_mac=bench.mac(), jobs=range(1, 3), session=os.getpid() + 1)
-        replay = bench.sender.inside(lambda: Replay(bench, files / "streams.pcap"))
+        replay = bench.sender.inside(lambda: Replay(bench, bench.files / "streams.pcap"))
         with contextlib.closing(replay):
-            appliance = bench.appliance()
+            appliance = bench.seen()
             load = join(appliance, replay, load)
             counted = _loads(appliance, replay, load)
             leave(replay, load)
@@ -89,8 +87,8 @@ def test_veth_port(binary: Path, stop: Stop, told: Told) -> None:
 
 def test_runner_over_an_interface(binary: Path, stop: Stop, told: Told) -> None:
     """The command as an operator types it: its JSON, its table, and its error for a job that is not there."""
-    with running(binary, stop) as (bench, _):
-        url = f"http://{bench.reachable()}:{METRICS[1]}/metrics"
+    with running(binary, stop) as bench:
+        url = bench.reachable()
         bench.start("net_af_packet0,iface=pas0")
         wanted = {"offered": 200, "received": 200, "aggregated": 200, "results": 50, "results_sent": 200}
         gradients = ("gradients", "--psns", "50", "--destination-mac", bench.mac())
