@@ -92,8 +92,10 @@ class Run:
         """
         try:
             if not offline:
+                sudo = self._sudo()
                 self.binary = build.ready(Stop(_BUILD_SECONDS), self.options.binary, with_lab=with_lab)
-                self._become_root(arguments)
+                if sudo:
+                    self._become_root(sudo, arguments)
             self._pytest()
         except Interrupted as interrupted:
             say(f"{self.name}: {interrupted}; everything is cleaned up")
@@ -115,14 +117,17 @@ class Run:
         if self._interrupted:
             raise self._interrupted
 
-    def _become_root(self, arguments: Sequence[str]) -> None:
-        """Starts the command again as root unless it is already; what it needs has been built before."""
+    def _sudo(self) -> str:
+        """The program that makes this user root; none if it is root."""
         if os.geteuid() == 0:
-            return
-        sudo = shutil.which("sudo")
-        if not sudo:
+            return ""
+        if not (sudo := shutil.which("sudo")):
             say(f"{self.name}: network namespaces need root, and there is no sudo: run it as root")
             raise SystemExit(2)
+        return sudo
+
+    def _become_root(self, sudo: str, arguments: Sequence[str]) -> None:
+        """Starts the command again as root; what it needs has been built before."""
         kept = [
             f"{key}={os.environ[key]}"
             for key in ("PATH", "PYTHONPATH", "CARGO_TARGET_DIR")
@@ -138,13 +143,15 @@ class Run:
         """Leaves those that are asked for."""
         self.items = items[:] = [item for item in items if self._chosen(item)]
 
-    def pytest_exception_interact(self, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    def pytest_exception_interact(
+        self, call: pytest.CallInfo[None], report: pytest.TestReport | pytest.CollectReport
+    ) -> None:
         """A signal, or the end of the time, ends all; so does a bed that cannot be made."""
         error = call.excinfo.value if call.excinfo else None
         if isinstance(error, Interrupted):
             self._interrupted = error
             pytest.exit(str(error))
-        if report.when != "call":
+        if getattr(report, "when", None) != "call":
             self.error = str(error)
             say(f"{self.name}: {error.whole if isinstance(error, Failure) else report.longreprtext}")
             pytest.exit(self.error)
