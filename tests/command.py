@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
     """The options that all of these commands have."""
 
     def __init__(self, name: str, about: str | None, examples: str, seconds: float | None) -> None:
-        """Of the script of this name; it gives up after so many seconds."""
+        """Of the script of this name; it gives up after this time."""
         shape = argparse.RawDescriptionHelpFormatter
         super().__init__(
             prog=f"scripts/{name}",

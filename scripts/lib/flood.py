@@ -1,6 +1,6 @@
 """A job that never completes anything: `flood.py APPLIANCE_PORT JOB RATE PAYLOAD WINDOW KIND`.
 
-Joins as both ranks of a job of two, says so, and sends gradients of rank 0 as fast as it is told, until it
+Joins as both ranks of a job of two, says so, and sends gradients of rank 0 at the given rate until it
 is ended: rank 1 never sends one. Runs inside the namespace of its host, in a process of its own: it must not
 share a thread with what measures. Says at its end how many it has sent.
 
@@ -25,6 +25,7 @@ from types import FrameType
 sys.path.append(str(Path(__file__).resolve().parents[2] / "clients/examples/python"))
 
 import allreduce as client
+
 from netns import APPLIANCE_ADDRESS
 
 KINDS = ("gradients", "past", "refused")
@@ -57,7 +58,7 @@ class Flood:
         self.stopped = True
 
     def join(self) -> None:
-        """Joins with both: neither is told to go before the other has joined."""
+        """Joins with both: neither may start before the other has joined."""
         with ThreadPoolExecutor() as threads:
             list(threads.map(client.Worker.join, self._ranks))
 

@@ -26,7 +26,7 @@ APPLIANCE_IPV6 = "2001:db8::fe"
 ATTACKER_ADDRESS = "10.77.0.66"
 SERVER_ADDRESS = "10.77.0.9"
 # An address that no host has.
-NOBODY = "10.77.0.99"
+UNUSED = "10.77.0.99"
 FIRST_PORT = 41000
 SERVER_PORT = 16421
 SERVER_TELEMETRY = ("127.0.0.1", 9465)
@@ -37,7 +37,7 @@ MTU = 1500
 
 
 def worker_port(job: int, rank: int) -> int:
-    """The UDP port that a worker sends from: the attacker is told, which a stranger would have to guess."""
+    """The UDP port that a worker sends from: a stranger would have to guess it."""
     return FIRST_PORT + 10 * job + rank
 
 

@@ -95,7 +95,7 @@ class Cluster:
         return [packet for packet in packets if packet.sprintf("%Pascaline.kind%") == kind]
 
     def advances(self, before: int) -> list[str]:
-        """Whether updates have been applied beyond so many, and the model is one."""
+        """Whether updates have been applied beyond this number, and the model is one."""
         problems = []
         with contextlib.suppress(httpx.HTTPError):
             self.scene.stop.wait_for(lambda: self.applied() > before, _ADVANCE_SECONDS)

@@ -28,10 +28,10 @@ _LOOKS, _BETWEEN_LOOKS = 4, 0.05
 _ALLOWED_KIB = 2048
 # The least length of an Ethernet frame.
 _LEAST_FRAME = 60
-# Of what is sent, the part that has to be counted under the reasons that name the attack.
+# The part of the frames that has to be counted under the reasons that name the attack.
 _SHARE = 0.5
 _SENDER_SECONDS = 5.0
-# Where the ratio is above the bound, up to so many times the rounds: noise must not decide, and all count.
+# Where the ratio is above the bound, up to this many times the rounds: noise must not decide, and all count.
 _ROUNDS_MORE = 3
 
 
@@ -110,7 +110,7 @@ def _attack(case: Case, scene: Scene, victims: Victims, form: Form, found: Found
 
 
 def _distinct(problems: list[str]) -> list[str]:
-    """The same set after set is told once."""
+    """Each problem once."""
     return [f"{text} ({count} times)" if count > 1 else text for text, count in Counter(problems).items()]
 
 
@@ -150,7 +150,7 @@ def _round(
 
 
 def control(scene: Scene, wire: str, length: int) -> bytes:
-    """As many bytes, to a port of the appliance where nobody listens."""
+    """As many bytes, to a port of the appliance without a service."""
     datagram = bytes(max(_LEAST_FRAME, length) - f.HEADERS)
     return scene.way(wire).to_closed_port().frame(datagram)
 

@@ -1,6 +1,6 @@
 """Drop reasons, and what else is counted, that may name an attack."""
 
-# Of what is malformed, by layer; then of what is well-formed, perhaps by chance, and refused.
+# Malformed frames by layer; then frames that are well-formed, perhaps by chance, and refused.
 LAYERS = (
     "truncated",
     "vlan_depth",

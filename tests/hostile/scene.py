@@ -147,7 +147,7 @@ class Case:
     """One attack.
 
     `make` returns the frames that are sent over and over. `named` are the drop reasons, or metrics, of which
-    one has to grow by at least half of what is sent: none of them where a case itself says what names it, or
+    one has to grow by at least half of the frames: none of them where a case itself says what names it, or
     where the appliance never sees the frames. `prepare` comes before the first turn; `judge` after the last
     one returns what did not hold.
     """

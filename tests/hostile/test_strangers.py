@@ -153,7 +153,7 @@ def _strange_kinds(scene: Scene) -> list[bytes]:
 
 def _wide_joins(scene: Scene) -> list[bytes]:
     """A job of 1,024 ranks in the name of a host that has asked for nothing; then Reminders and Results."""
-    way, sessions = scene.way(source=beds.NOBODY), range(1, 1 + _WIDE_RANKS)
+    way, sessions = scene.way(source=beds.UNUSED), range(1, 1 + _WIDE_RANKS)
     joins = [f.control("join", beds.WIDE, at - 1, fan_in=_WIDE_RANKS, session=at) for at in sessions]
     asking = [datagram for epoch in range(256) for datagram in _asking(epoch)]
     return [way.frame(datagram) for datagram in joins + asking]

@@ -127,7 +127,7 @@ def lab(request: pytest.FixtureRequest, labs: Labs) -> Lab:
 
 @pytest.fixture
 def instance(request: pytest.FixtureRequest) -> Path:
-    """What is to be planned."""
+    """The instance for the planner."""
     run = command.of(request.config)
     return run.options.plan if run else PLAN
 

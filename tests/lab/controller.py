@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -50,9 +51,9 @@ class Controller:
         roots: int = 0,
         keys: str = "",
     ) -> None:
-        """With the lab's job over so many trees, or with this one as TOML; alone, or one of several.
+        """With the lab's job over this many trees, or with this one as TOML; alone, or one of several.
 
-        So many spines have appliances, one for each tree at least; `keys` are further ones of the lab's job.
+        `roots` spines have appliances, at least one for each tree; `keys` are further ones of the lab's job.
         """
         self._files = files
         self._lives = 0
@@ -106,7 +107,7 @@ class Controller:
 
     def told(self) -> int:
         """How often the one that runs now has told an appliance its part."""
-        return self._child.err.read_text().count("was told its part")
+        return len(re.findall(r"appliance \S+ .*\bits part\b", self._child.err.read_text()))
 
     def status(self) -> dict[str, Any]:
         """Everything that it says; nothing while it does not answer."""

@@ -131,10 +131,10 @@ def several(binary: Path, fabric: Fabric, files: Path, stop: Stop) -> Iterator[t
 
 
 class Killing:
-    """Ends something half way through an allreduce, and says how long nobody led."""
+    """Ends something half way through an allreduce, and measures how long there was no leader."""
 
     def __init__(self, what: Callable[[], None]) -> None:
-        """Of what is called."""
+        """`what` ends it."""
         self._what = what
         self._at = 0.0
 

@@ -120,7 +120,7 @@ class Lab:
         return self.appliances[site.name]
 
     def clear(self, site: Site) -> None:
-        """Its appliance is nobody's: the next case begins with another."""
+        """Ends its appliance: the next case begins with another."""
         if site.name in self.appliances:
             self.appliances.pop(site.name).kill()
         if (at := self.files / site.name).exists():

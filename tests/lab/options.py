@@ -54,7 +54,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--flow", action="append", choices=FLOWS, help="in `tcp`: only beside this kind of TCP")
     seconds = "in `tcp`: for how long a job and a flow share the link, BBR four times as long (12)"
     add("--seconds", type=between(2, 600), default=12, metavar="S", help=seconds)
-    runs = "in `tcp`: each pair so many times; the run in the middle, by the job's part, counts (1)"
+    runs = "in `tcp`: each pair N times; the run in the middle, by the job's part, counts (1)"
     add("--runs", type=between(1, 99), default=1, metavar="N", help=runs)
     add("--shares", type=Path, metavar="FILE", help="in `tcp`: what both got over time, as SVG")
     add("--keep", action="store_true", help="let everything run after the cases, until Ctrl-C")

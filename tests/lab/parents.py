@@ -70,7 +70,7 @@ class Parents:
             "median_downtime": statistics.median(downtimes),
         }
         case.demand(all(done.verified for done in runs), "not every worker has verified every sum")
-        case.demand(all(done.resumed for done in runs), "nobody has noticed that the appliance was killed")
+        case.demand(all(done.resumed for done in runs), "no worker has noticed that the appliance was killed")
         most = MOST_SECONDS_AWAY if control else _MOST_SECONDS_BY_ITSELF
         case.demand(case.figures["median_downtime"] <= most, "the workers were away for too long")
         lab.accounts_hold(case)

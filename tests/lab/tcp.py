@@ -219,7 +219,7 @@ class Bed:
         options |= {"--ecn-threshold": _MARKS[0], "--ecn-full": _MARKS[1]}
         words = [str(word) for pair in options.items() for word in pair]
         command = [str(build.lab(lab.binary)), "impair", *words]
-        # A link is on time, whoever else wants the processors.
+        # A link is on time, whatever else wants the processors.
         self._link = Process("impair", command, self._files, network.middle.name, realtime=True)
         cleanup.callback(self._end)
         if not lab.stop.wait_for(lambda: "ready" in self._link.err.read_text(), _READY_SECONDS):

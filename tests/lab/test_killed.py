@@ -50,7 +50,7 @@ def test_backup(lab: Lab, case: Case) -> None:
         "median_seconds_away": statistics.median(away),
     }
     case.demand(all(done.verified for done in runs), "not every worker has verified every sum")
-    case.demand(all(done.resumed for done in runs), "nobody has gone on at the backup")
+    case.demand(all(done.resumed for done in runs), "no worker has resumed at the backup")
     case.demand(statistics.median(away) <= MOST_SECONDS_AWAY, "the workers were away for too long")
 
 
@@ -65,7 +65,7 @@ def test_root_killed(lab: Lab, case: Case) -> None:
     parents = Parents(lab, TREE, [root, backups[0]], lab.fabric.leaves[0])
     runs = parents.killed_in_turn(case, lab.fabric.leaves)
     told = min(done.resumed for done in runs)
-    case.demand(told >= lab.fabric.shape.workers, "somebody has not noticed that the root was killed")
+    case.demand(told >= lab.fabric.shape.workers, "a worker has not noticed that the root was killed")
 
 
 @given(allreduces=24)

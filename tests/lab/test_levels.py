@@ -11,7 +11,7 @@ from . import levels
 from .laboratory import Case, Lab, given
 from .levels import MOST_STREAMS, STAR, TREE
 
-# What is halted is told at once.
+# Workers of a halted job end at once.
 _TOLD_SECONDS = 20.0
 
 
@@ -46,13 +46,13 @@ def test_leaf_killed(lab: Lab, case: Case) -> None:
     done = lab.allreduce(lab.fabric.leaves, job=TREE, half_way=lambda: leaf.kill_and_restart(lab.stop))
     case.figures = levels.figures(lab, done) | {"resumed": done.resumed, "longest_seconds": max(done.seconds)}
     case.demand(done.verified, "not every worker has verified every sum")
-    case.demand(done.resumed > 0, "nobody has noticed that the leaf was killed")
+    case.demand(done.resumed > 0, "no worker has noticed that the leaf was killed")
     lab.accounts_hold(case)
 
 
 @given(allreduces=24)
 def test_halted(lab: Lab, case: Case) -> None:
-    """The job is halted at a leaf and reset at the root: all workers are told, and begin again."""
+    """The job is halted at a leaf and reset at the root: all workers learn of it, and begin again."""
     levels.start(lab)
     first, root = (lab.appliances[site.name] for site in (lab.fabric.leaves[0], lab.fabric.spines[0]))
     groups = lab.start(lab.fabric.leaves, job=TREE)

@@ -65,7 +65,7 @@ def _counted(lab: Lab, site: Site) -> list[float]:
 
 
 def _filter(switch: Host, ranks: int, *, filtered: bool) -> None:
-    """Whether the rack's bridge keeps all groups from its workers, as one that snoops on nobody's joining."""
+    """Whether the rack's bridge keeps all groups from its workers, as a switch without snooping."""
     switch.set(BRIDGE, kind="bridge", br_mcast_snooping=int(not filtered))
     for number in range(ranks):
         switch.ip.brport("set", index=switch.index(f"w{number}"), mcast_flood=int(not filtered))

@@ -21,9 +21,9 @@ max_fan_in = {ranks}
 max_jobs = 4
 slots_per_job = 512
 """
-# From so many on, the fewest streams are those of a root at a spine.
+# From this many on, the fewest streams are those of a root at a spine.
 _LEAVES = 3
-# Of the ideal, which is as many as there are trees: four carry 3.5 times what one does.
+# Of the ideal, which is the number of trees: four carry 3.5 times what one does.
 _LEAST_OF_IDEAL = 0.875
 # Of its rate, what a congested path has left.
 _CONGESTED = 0.25
@@ -73,7 +73,7 @@ def test_trees(lab: Lab, case: Case) -> None:
         "seconds_away": round(away, 3),
     }
     case.demand(verified, "not every worker has verified every sum")
-    case.demand(killed.resumed > 0, "nobody has noticed that a tree's appliance was killed")
+    case.demand(killed.resumed > 0, "no worker has noticed that a tree's appliance was killed")
     case.demand(away <= _MOST_SECONDS_AWAY, "the workers were away for too long")
     part = 1 / len(spines)
     near = all(_LEAST_SHARE * part < share < _MOST_SHARE * part for share in _shares(lab, several).values())
@@ -135,7 +135,7 @@ def test_controlled_trees(lab: Lab, case: Case) -> None:
 
 @contextmanager
 def _controller(lab: Lab, trees: int) -> Iterator[Controller]:
-    """One whose job has so many trees, once all appliances have been told."""
+    """One whose job has `trees` trees, once all appliances have their parts."""
     with in_force(Controller(lab.binary, lab.fabric, lab.files, trees=trees), lab.stop) as control:
         yield control
 

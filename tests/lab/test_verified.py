@@ -35,7 +35,7 @@ from .laboratory import Case, Lab, given
 
 FILE = build.ROOT / "clients/examples/verify/lab.toml"
 _VERIFY_SECONDS = 50.0
-# For the queue to fill, and then so many times the horizon.
+# For the queue to fill, and then a multiple of the horizon.
 _LEAD_SECONDS, _HORIZONS = 2.0, 4
 _MTU = 1500
 _OUTSTANDING = 64
@@ -55,7 +55,7 @@ def _seconds(text: object) -> float:
 
 @dataclass
 class Scenario:
-    """What the lab needs to know of the file."""
+    """The parameters in the file."""
 
     horizon: float
     length: int

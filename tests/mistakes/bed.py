@@ -1,7 +1,7 @@
 """Where mistakes are made: an appliance and workers in network namespaces, and what each of them says.
 
 A test makes one mistake in a `Bed` and then says which words must be in which text. What does not hold is
-noted, and the test continues, so that all of it is told at the end.
+noted, and the test continues, so that all of it is reported at the end.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ OUTSIDE = 3
 # For how long a worker may take to end, and a text to come, before the case is given up.
 _PATIENCE = 45.0
 _KILL_SECONDS = 1.0
-# Mistakes must be told within this.
+# A mistake must be named within this time.
 SOON = 2.0
 _FLAGS = re.IGNORECASE | re.DOTALL
 
 
 def within(seconds: float, *, quick: bool = True) -> pytest.MarkDecorator:
-    """The mistake must be told in this time; `quick`: the short form makes it, too."""
+    """The mistake must be named in this time; `quick`: the short form makes it, too."""
     return pytest.mark.within(seconds, quick=quick)
 
 
@@ -62,7 +62,7 @@ class Outcome:
 
     @property
     def named(self) -> bool:
-        """Whether every rank was told what it must be told, in time."""
+        """Whether every rank received the right error, in time."""
         return not self.problems
 
     def to_json(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class Bed:
         self._children = self._undo.enter_context(Processes(files))
         self._since = time.monotonic()
 
-    # ---- what there is ----
+    # ---- parts ----
 
     def appliance(
         self, keys: str = "", more: str = "", *, policy: str = "default", slots: int = 4096
@@ -226,7 +226,7 @@ class Bed:
                 self.problem(f"{who} does not say {pattern!r}")
 
     def in_time(self, who: str, seconds: float | None = None) -> None:
-        """Takes note of how long it took until this was told, so far or so many seconds."""
+        """Takes note of how long it took until this was named: so far, or `seconds`."""
         seconds = self.elapsed() if seconds is None else seconds
         self.outcome.seconds = max(self.outcome.seconds, seconds)
         if seconds > self.outcome.limit:

@@ -91,7 +91,7 @@ def what(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def bed(request: pytest.FixtureRequest, place: Place, what: str) -> Bed:
-    """Where a test makes its mistake; it is closed, and its problems are told, at the end of the test."""
+    """Where a test makes its mistake; it is closed, and its problems fail it, at the end of the test."""
     place.stop.check()
     outcome = Outcome(name_of(request.node), what, limit_of(request.node))
     files = place.files / outcome.name

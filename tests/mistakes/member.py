@@ -113,7 +113,7 @@ class Member:
     def update(
         self, values: list[float], reward: float, *, psn: int = 0, count: int = 1, late: float = 0.0
     ) -> None:
-        """Sends an update that was generated so many seconds ago."""
+        """Sends an update that was generated `late` seconds ago."""
         generated = int((time.time() - late) * 1e9)
         trailer = PascalineTrailer(elements=[TrailerUpdate(reward=reward, generated_ns=generated)])
         self._send(Raw(_floats(values)), trailer, kind="update", psn=psn, count=count)

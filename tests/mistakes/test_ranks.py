@@ -14,7 +14,7 @@ from .bed import MIB, OUTSIDE, RANKS, SOON, Bed, address_of, within
 # A rank that is silent for as long counts as dead, where a case need not have the default.
 DEAD_AFTER = 2.0
 DEAD = f'dead_after = "{DEAD_AFTER:.0f}s"'
-# What is told at a deadline comes this much later at most.
+# An error at a deadline comes this much later at most.
 LATE = 1.0
 _ODD = RANKS - 1
 _NAMED = rf"rank {_ODD}\b"
@@ -135,7 +135,7 @@ def test_continue(bed: Bed) -> None:
 
 @within(SOON)
 def test_straggler(bed: Bed) -> None:
-    """One rank is alive and computes: the others are told for whom they wait."""
+    """One rank is alive and computes: `explain` names it to the others."""
     bed.appliance()
     bed.workers(range(_ODD), deadline="4s")
     slow = bed.member(_ODD)
@@ -168,7 +168,7 @@ def test_overtaken(bed: Bed) -> None:
 
 @within(SOON)
 def test_halted(bed: Bed) -> None:
-    """A member halts the job: the others and those who come later are told, and what ends it."""
+    """A member halts the job: the others and later ranks learn of it, and of the remedy."""
     bed.appliance()
     others = bed.workers([rank for rank in range(RANKS) if rank != 1])
     bed.mark()

@@ -77,7 +77,7 @@ class Bench(Star):
         return self.seen().scrape().total(RECEIVED)
 
     def catch_up(self, received: int) -> None:
-        """Waits until it has received so many packets."""
+        """Waits until it has received this many packets."""
         if not self._stop.wait_for(lambda: self.received() >= received, _CATCH_UP_SECONDS):
             raise Failure(f"of {received} frames only {self.received()} have arrived", self._started.tail())
 

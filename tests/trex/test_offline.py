@@ -32,6 +32,7 @@ from . import vectors
 from .conftest import Told
 from .verdict import verdict
 
+pytestmark = pytest.mark.all
 _DOCUMENT = ROOT / "docs/protocol.md"
 _TREX = ROOT / "scripts/trex"
 

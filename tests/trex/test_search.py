@@ -90,7 +90,7 @@ def test_ends_are_told(told: Told) -> None:
 
 
 def test_a_slow_generator_ends_it(told: Told) -> None:
-    """A generator that cannot send so fast is the limit, and no reason to try for ever."""
+    """A generator that cannot send so fast is the limit, and ends the search."""
     slow = 50_000.0
 
     def measure(rate: float, seconds: float) -> Trial:
