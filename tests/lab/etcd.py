@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -77,57 +77,25 @@ class Cluster:
             member.kill()
 
 
-class Controllers:
-    """Two of them, with one etcd."""
-
-    def __init__(self, binary: Path, fabric: Fabric, files: Path, endpoints: list[str]) -> None:
-        """Starts both."""
-        self._all = {
-            name: Controller(binary, fabric, files, shared=Shared(name, endpoints, LEASE_SECONDS))
-            for name in ("a", "b")
-        }
-
-    def leader(self, stop: Stop) -> Controller:
-        """The one that leads and has told all appliances, once there is one."""
-        found: list[Controller] = []
-
-        def there() -> bool:
-            found[:] = [one for one in self._all.values() if one.leads()]
-            return bool(found)
-
-        if not stop.wait_for(there, _SECONDS):
-            raise Failure(f"no controller leads: {[one.status() for one in self._all.values()]}")
-        found[0].wait_in_force(stop)
-        return found[0]
-
-    def other(self, leader: Controller) -> Controller:
-        """The one that follows."""
-        return next(one for one in self._all.values() if one is not leader)
-
-    def kill(self, one: Controller) -> None:
-        """Ends one without a warning."""
-        self._all = {name: other for name, other in self._all.items() if other is not one}
-        one.kill()
-
-    def end(self) -> None:
-        """Ends those that are left in good order."""
-        for one in self._all.values():
-            one.end()
-
-
 @contextmanager
-def several(binary: Path, fabric: Fabric, files: Path, stop: Stop) -> Iterator[tuple[Cluster, Controllers]]:
-    """Etcd and two controllers, of which one leads and has told all appliances their parts."""
-    cluster = Cluster(files)
-    try:
+def several(
+    binary: Path, fabric: Fabric, files: Path, stop: Stop
+) -> Iterator[tuple[Cluster, Controller, Controller]]:
+    """Etcd, the controller that leads and has given all appliances their parts, and the one that follows."""
+    with ExitStack() as cleanup:
+        cluster = Cluster(files)
+        cleanup.callback(cluster.end)
         cluster.leader(stop)
-        controllers = Controllers(binary, fabric, files, cluster.endpoints)
-        try:
-            yield cluster, controllers
-        finally:
-            controllers.end()
-    finally:
-        cluster.end()
+        both = []
+        for name in ("a", "b"):
+            shared = Shared(name, cluster.endpoints, LEASE_SECONDS)
+            both.append(Controller(binary, fabric, files, shared=shared))
+            cleanup.callback(both[-1].end)
+        if not stop.wait_for(lambda: any(one.leads() for one in both), _SECONDS):
+            raise Failure(f"no controller leads: {[one.status() for one in both]}")
+        both.sort(key=lambda one: not one.leads())
+        both[0].wait_in_force(stop)
+        yield cluster, *both
 
 
 class Killing:

@@ -77,12 +77,10 @@ def test_leaf_replaced(lab: Lab, case: Case) -> None:
 def test_etcd(lab: Lab, case: Case) -> None:
     """Two controllers with one etcd: the one that leads is killed, then etcd's leader, and a leaf at last."""
     levels.whole(lab)
-    with several(lab.binary, lab.fabric, lab.files, lab.stop) as (cluster, controllers):
-        first = controllers.leader(lab.stop)
-        second = controllers.other(first)
+    with several(lab.binary, lab.fabric, lab.files, lab.stop) as (cluster, first, second):
         # The one that follows says where to go as well.
         second.wait_in_force(lab.stop)
-        kill = Killing(lambda: controllers.kill(first))
+        kill = Killing(first.kill)
         one = lab.allreduce(lab.fabric.leaves, job=JOB, controller=second.where, half_way=kill)
         led = kill.seconds_until(second, lab.stop)
         leader = cluster.leader(lab.stop)
