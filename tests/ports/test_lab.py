@@ -22,7 +22,8 @@ def lab(shell: Shell, pascaline: Path) -> Lab:
     def run(*cases: str, more: str = "", seconds: float = 150) -> dict[str, Any]:
         words = [word for case in cases for word in ("--case", case)]
         said = shell.json(
-            *("scripts/lab", "--test", "--json", *words, *more.split(), "--binary", pascaline), seconds=seconds
+            *("scripts/lab", "--test", "--json", *words, *more.split(), "--binary", pascaline),
+            seconds=seconds,
         )
         assert said["ok"]
         return {**said["cases"], "workers": said["workers"]}
@@ -48,7 +49,7 @@ def test_tcp_starves_beside_a_fixed_window(lab: Lab) -> None:
 
 
 def test_tcp_has_its_part_beside_delay(lab: Lab) -> None:
-    """In the middle one of three runs, since parts of a few seconds differ (0.51 to 0.62 for the job in 8 s)."""
+    """In the middle one of three runs, since parts differ (0.51 to 0.62 for the job in 8 s)."""
     said = lab("tcp", more="--control delay --flow cubic --seconds 20 --runs 3")
     assert said["tcp"]["delay_cubic"]["within_20_percent"]
     assert said["tcp"]["delay_cubic"]["verified"]
@@ -63,7 +64,7 @@ def test_verified(lab: Lab) -> None:
 
 
 def test_gone_for_good(lab: Lab) -> None:
-    """Appliances are killed at the root, in the middle and beside their workers; others stand in; one job halts."""
+    """Appliances are killed at the root, in the middle and beside workers; a job is halted."""
     more = "--bytes 256KiB --allreduces 24"
     said = lab("backup", "root_killed", "middle_killed", "halted", more=more, seconds=240)
     assert said["backup"]["verified"]
@@ -105,7 +106,7 @@ def test_controller(lab: Lab) -> None:
 
 
 def test_controllers_backups(lab: Lab) -> None:
-    """The root, then an appliance in the middle are killed for good: backups have their parts within a second."""
+    """The root, then an appliance in the middle are killed for good: backups take their parts."""
     names = ("controlled_root_killed", "controlled_middle_killed")
     said = lab(*names, more="--bytes 256KiB --allreduces 24")
     for name in names:
@@ -114,7 +115,7 @@ def test_controllers_backups(lab: Lab) -> None:
 
 
 def test_etcd(lab: Lab) -> None:
-    """The controller that leads is killed, and etcd's leader: the other one has the spare take a leaf's part."""
+    """The controller that leads is killed, and etcd's leader: the spare takes a leaf's part."""
     require("etcd", "etcd-server")
     said = lab("etcd", more="--bytes 256KiB")["etcd"]
     assert said["verified"]

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.ports, pytest.mark.all]
 
 
 def test_vectors_and_replay(shell: Shell, cases: Cases, pascaline: Path) -> None:
-    """Scapy's reading of the protocol against the test vectors; streams through real ports, every frame counted."""
+    """Scapy reads the test vectors; streams go through real ports, and every frame is counted."""
     done = shell("scripts/trex/check", "--binary", pascaline, seconds=300, code=None)
     cases.add_last_line(done.out)
     assert done.code == 0
