@@ -17,8 +17,9 @@ import pytest
 
 from tests.bed import tables
 from tests.runner.outcomes import Outcome, Outcomes, title
+from tests.runner.programs import Programs
 from tests.runner.record import Record, minutes
-from tests.runner.shell import ROOT, root_environment
+from tests.runner.shell import ROOT, environment_of, root_environment
 
 _TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 _LOGS = _TARGET / "test-logs"
@@ -51,7 +52,8 @@ def main(arguments: list[str]) -> int:
     since = time.monotonic()
     outcomes = _outcomes(options, as_root=False if split else None)
     ended = _pytest(outcomes)
-    if split and ended != pytest.ExitCode.INTERRUPTED:
+    needs_root = any(item.get_closest_marker("root") for item in chosen.items)
+    if split and needs_root and ended != pytest.ExitCode.INTERRUPTED:
         outcomes.add(_by_sudo(options))
     return _report(outcomes, record, time.monotonic() - since, whole=not options.words and ended in (0, 1))
 
@@ -94,7 +96,12 @@ def _by_sudo(options: argparse.Namespace) -> list[dict[str, object]]:
     """Runs the tests that need root in this process, in one that is root's; returns what came of them."""
     said = _LOGS / "as-root.json"
     said.unlink(missing_ok=True)
-    more = ["--all"] * options.all + (["--programs", str(options.programs)] if options.programs else [])
+    try:
+        # Not by root, who has no Rust.
+        programs = Programs(_TARGET, environment_of(_TARGET)).directory
+    except pytest.fail.Exception as failure:
+        return [{"title": "tests by sudo", "failures": [str(failure)]}]
+    more = ("--programs", str(programs), *["--all"] * options.all)
     words = (sys.executable, "-B", "-m", "tests.runner", "--as-root", str(said), *more, *options.words)
     subprocess.run(("sudo", "-n", "env", *root_environment(), *words), cwd=ROOT, check=False)
     if not said.exists():

@@ -124,6 +124,12 @@ def tail(log: Path, lines: int = _TAIL_LINES) -> str:
     return "\n".join(f"  | {line}" for line in _text(log).splitlines()[-lines:])
 
 
+def environment_of(target: Path) -> dict[str, str]:
+    """The user's environment, with Rust and the tools of the tests in PATH."""
+    places = (target / "tools/tests/bin", os.environ.get("PATH", os.defpath), Path.home() / ".cargo/bin")
+    return {**os.environ, "PATH": os.pathsep.join(map(str, places)), "CARGO_TERM_COLOR": "never"}
+
+
 def root_environment() -> list[str]:
     """Words for `sudo env`: what sudo would drop and programs as root need."""
     return [f"{key}={os.environ[key]}" for key in ("PATH", "CARGO_TARGET_DIR") if key in os.environ]
