@@ -12,7 +12,7 @@ from tests.runner.__main__ import may_be_root
 from tests.runner.cases import CASES, Cases
 from tests.runner.outcomes import slug
 from tests.runner.programs import Programs
-from tests.runner.shell import ROOT, Shell
+from tests.runner.shell import ROOT, Shell, environment_of
 
 _TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
@@ -34,9 +34,7 @@ def target() -> Path:
 @pytest.fixture(scope="session")
 def environment() -> dict[str, str]:
     """What programs run with: the user's environment, Rust in PATH, and the tools of this environment."""
-    tools = _TARGET / "tools/tests/bin"
-    path = os.pathsep.join((str(tools), os.environ.get("PATH", os.defpath), str(Path.home() / ".cargo/bin")))
-    return {**os.environ, "PATH": path, "CARGO_TERM_COLOR": "never"}
+    return environment_of(_TARGET)
 
 
 @pytest.fixture

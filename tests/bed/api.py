@@ -13,7 +13,7 @@ _SECONDS = 5.0
 
 
 def over_unix(socket: Path, *, base: str = "http://localhost", **options: Any) -> httpx.Client:
-    """A client of what is served at a Unix socket."""
+    """A client of the server at a Unix socket."""
     return httpx.Client(
         transport=httpx.HTTPTransport(uds=str(socket)), base_url=base, **{"timeout": _SECONDS, **options}
     )

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import psutil
 from pyroute2 import IPRoute, NetNS, netns
@@ -91,7 +91,7 @@ class Host:
         self.up(name)
 
     def shape(self, interface: str, mbit: float, burst: int, queue: int) -> None:
-        """Limits what an interface sends to so many Mbit/s; at most `queue` bytes wait."""
+        """Limits what an interface sends to this rate; at most `queue` bytes wait."""
         rate = f"{mbit:g}mbit"
         self.ip.tc("replace", "tbf", self.index(interface), 0, rate=rate, burst=burst, limit=queue)
 
@@ -123,7 +123,7 @@ class Network:
         self.hosts: list[Host] = []
         remove_leftovers(prefix)
 
-    def __enter__(self) -> Network:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -24,7 +24,7 @@ class Deadline(Stop):
 
 
 class Process(Child):
-    """A program with its output in files: the demo's, and what psutil knows of it."""
+    """A program with its output in files: the demo's, with its entry in psutil."""
 
     @property
     def ps(self) -> psutil.Process:

@@ -9,6 +9,7 @@ from typing import TextIO
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 _PLAIN_COLUMNS = 110
 
@@ -25,5 +26,5 @@ def show(
         numbers = bool(lines) and all(isinstance(line[place], int | float) for line in lines)
         table.add_column(heading, justify="right" if numbers else "left", overflow="fold")
     for line in lines:
-        table.add_row(*(f"{cell:,}" if isinstance(cell, int | float) else cell for cell in line))
+        table.add_row(*(Text(f"{cell:,}" if isinstance(cell, int | float) else cell) for cell in line))
     console.print(table)

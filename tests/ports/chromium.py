@@ -20,9 +20,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.client_config import ClientConfig
 
 from netns import enter
-from process import LOG_TAIL_LINES
+from process import LOG_TAIL_LINES, Failure
 from tests.bed import api
-from tests.bed.process import Failure, Processes, wait_for
+from tests.bed.process import Processes, wait_for
 
 _PORT = 9515
 _URL = f"http://127.0.0.1:{_PORT}"

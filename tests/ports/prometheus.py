@@ -14,8 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
+from process import Failure
 from tests.bed import api
-from tests.bed.process import Failure, Processes, wait_for
+from tests.bed.process import Processes, wait_for
 
 _ADDRESS = "127.0.0.1:9491"
 _READY_SECONDS = 30.0

@@ -260,7 +260,7 @@ def test_olaf_over_two_hops(demo: Demo) -> None:
     ids=["c", "c-streams", "mpi", "mpi-mxint8"],
 )
 def test_client(client: str, wire: str, needed: int, demo: Demo) -> None:
-    """Programs in C, half of them under sanitizers, and an unmodified one of MPI; the appliance makes the results."""
+    """Programs in C, half of them under sanitizers, and an unmodified one of MPI; the appliance sums."""
     said = demo(f"--client {client} --bytes 1MiB {'--wire ' + wire if wire else ''}", seconds=600)
     assert said["ok"]
     assert said["client"] == client

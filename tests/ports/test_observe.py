@@ -45,7 +45,7 @@ def prometheus_path(target: Path, environment: dict[str, str]) -> Path:
 
 
 def test_files(shell: Shell, prometheus_path: Path) -> None:
-    """promtool accepts configuration and rules; each alert fires and stays silent as tested."""
+    """Promtool accepts configuration and rules; each alert fires and stays silent as tested."""
     for words in ("check config prometheus.yml", "check rules rules.yml", "test rules rules_test.yml"):
         *command, file = words.split()
         shell(prometheus_path / "promtool", *command, _CONF / "prometheus" / file, seconds=60)

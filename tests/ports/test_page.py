@@ -8,7 +8,7 @@ in the console, without anything wider than the window, and for a keyboard alone
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from tests.bed.process import Deadline, wait_for
 from tests.bed.workers import Load, Workers
 from tests.ports.chromium import Browser
 from tests.ports.conftest import WORKERS
+from tests.runner.shell import Shell
 
 pytestmark = [pytest.mark.root, pytest.mark.all]
 _RUNNING_SECONDS, _FINISHED_SECONDS = 20.0, 60.0
@@ -55,8 +56,9 @@ return {scrolls: document.documentElement.scrollWidth - width,
 
 
 @pytest.fixture
-def scene(pascaline: Path, star: Star, tmp_path: Path) -> Iterator[tuple[Appliance, Browser]]:
+def scene(pascaline: Path, star: Star, tmp_path: Path, shell: Shell) -> Iterator[tuple[Appliance, Browser]]:
     """An appliance, and a browser in its namespace."""
+    shell("scripts/setup", "--browser")
     with ExitStack() as cleanup:
         more = asynchronous.TABLES
         settings = Settings("af_packet", pool_slots=4096, window=512, policy="dsa", name=_NAME, more=more)
@@ -80,7 +82,7 @@ def test_page(
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     browser.go(_PAGE)
-    _await(lambda: _text(browser, "#health") == "live", _RUNNING_SECONDS, "the page is not live")
+    wait_for(lambda: _text(browser, "#health") == "live", _RUNNING_SECONDS, "the page is not live")
     with ExitStack() as cleanup:
         workers = Workers(pascaline, star, tmp_path)  # type: ignore[arg-type] # it has what workers need
         cleanup.callback(workers.stop)
@@ -88,14 +90,14 @@ def test_page(
         cleanup.callback(updates.stop)
         workers.start(_LOAD)
         running = "the page shows no running job"
-        _await(lambda: _job(browser).get("state") == "running", _RUNNING_SECONDS, running)
+        wait_for(lambda: _job(browser).get("state") == "running", _RUNNING_SECONDS, running)
         _views(browser, shots, "running", problems)
         if _job(browser).get("state") != "running":
             problems.append("the job was over before the screenshots were: give it more allreduces")
         _check_top(pascaline, star, problems)
         _check_keyboard(browser, problems)
         finished = "the page does not show the job finished"
-        _await(lambda: _job(browser).get("state") == "finished", _FINISHED_SECONDS, finished)
+        wait_for(lambda: _job(browser).get("state") == "finished", _FINISHED_SECONDS, finished)
         workers.wait(Deadline(120), appliance.check_running, lambda _: None)
         verified = [result["verified"] for result in workers.results()]
         assert verified == [_LOAD.allreduces] * WORKERS
@@ -193,7 +195,3 @@ def _job(browser: Browser) -> dict[str, Any]:
 
 def _text(browser: Browser, selector: str) -> str:
     return str(browser.run("return document.querySelector(arguments[0])?.textContent ?? ''", selector))
-
-
-def _await(condition: Callable[[], bool], seconds: float, otherwise: str) -> None:
-    wait_for(condition, seconds, otherwise)

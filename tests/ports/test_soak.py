@@ -33,7 +33,9 @@ def test_memory_does_not_grow(pascaline: Path, star: Star, tmp_path: Path) -> No
     stop = Deadline(_SECONDS + _SLACK_SECONDS)
     workers = Workers(pascaline, star, tmp_path)  # type: ignore[arg-type] # it has what workers need
     buffers = []
-    with Appliance(pascaline, star, Settings("af_packet", pool_slots=4096, window=512), tmp_path) as appliance:
+    with Appliance(
+        pascaline, star, Settings("af_packet", pool_slots=4096, window=512), tmp_path
+    ) as appliance:
         appliance.wait_ready(stop)
         memory = Memory(appliance.pid)
         end = time.monotonic() + _SECONDS
@@ -51,7 +53,9 @@ def test_memory_does_not_grow(pascaline: Path, star: Star, tmp_path: Path) -> No
         assert Accounting.of(appliance.settled(stop)).holds
         assert appliance.stop() == 0
     slope = kib_per_hour(memory.samples, _WARM_UP_SECONDS)
-    print(f"{len(buffers)} batches, {slope} KiB per hour, buffers in use climbed by {climb(buffers)}: {buffers}")
+    print(
+        f"{len(buffers)} batches, {slope} KiB per hour, buffers in use climbed by {climb(buffers)}: {buffers}"
+    )
     assert slope is not None, "too short to judge memory by"
     assert not leaks(slope), f"memory grows by {slope:.0f} KiB per hour"
     assert not loses_buffers(buffers), buffers

@@ -1,4 +1,4 @@
-"""pascaline-lab in virtual time: schedules with faults, 65,536 ranks, policies, papers; and what looking costs."""
+"""pascaline-lab in virtual time: faults, 65,536 ranks, policies, papers; and what looking costs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_policies_compared(shell: Shell, lab: Path) -> None:
 
 
 def test_papers(shell: Shell, lab: Path, target: Path) -> None:
-    """Every table and figure is there, with numbers and a picture; what differs from its paper has a reason."""
+    """Every table and figure is there with a picture; what differs from its paper has a reason."""
     out = target / "test-logs/papers"
     said = shell.json(lab, "paper", "all", "--quick", "--out", out, "--json")
     assert said["broken"] == 0
@@ -72,5 +72,5 @@ def test_olaf_table_1(shell: Shell, lab: Path) -> None:
 
 
 def test_looking(shell: Shell, lab: Path) -> None:
-    """What it costs the packets that metrics, page and API are looked at: within 10 % of their time, 3 % of rate."""
+    """What metrics, page and API cost the packets: within 10 % of their time, 3 % of their rate."""
     shell(sys.executable, "-B", ROOT / "scripts/lib/looking.py", "--binary", lab, seconds=400)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.bed import tables
-from tests.runner.outcomes import Outcomes
+from tests.runner.outcomes import Outcome, Outcomes, title
+from tests.runner.programs import Programs
 from tests.runner.record import Record, minutes
-from tests.runner.shell import ROOT, root_environment
+from tests.runner.shell import ROOT, environment_of, root_environment
 
 _TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 _LOGS = _TARGET / "test-logs"
@@ -25,6 +29,9 @@ _LIMITS = {False: "15 min", True: "50 min"}
 def main(arguments: list[str]) -> int:
     """Runs the tests and returns the exit code."""
     options = _parse(arguments)
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        # As Ctrl-C: what a test has started is ended first.
+        signal.signal(signum, signal.default_int_handler)
     _LOGS.mkdir(parents=True, exist_ok=True)
     os.environ["PASCALINE_PROGRAMS"] = str(options.programs or "")
     if options.as_root:
@@ -39,11 +46,14 @@ def main(arguments: list[str]) -> int:
         print(f"test: no step's name contains: {' '.join(options.words)}", file=sys.stderr)
         return 2
     record = Record(_TARGET / "test-times.json", everything=options.all)
-    print(record.announcement(_titles(chosen), whole=not options.words, limit=_LIMITS[options.all]), flush=True)
+    print(
+        record.announcement(_titles(chosen), whole=not options.words, limit=_LIMITS[options.all]), flush=True
+    )
     since = time.monotonic()
     outcomes = _outcomes(options, as_root=False if split else None)
     ended = _pytest(outcomes)
-    if split and ended != pytest.ExitCode.INTERRUPTED:
+    needs_root = any(item.get_closest_marker("root") for item in chosen.items)
+    if split and needs_root and ended != pytest.ExitCode.INTERRUPTED:
         outcomes.add(_by_sudo(options))
     return _report(outcomes, record, time.monotonic() - since, whole=not options.words and ended in (0, 1))
 
@@ -64,8 +74,6 @@ def _outcomes(options: argparse.Namespace, *, as_root: bool | None) -> Outcomes:
 
 
 def _titles(outcomes: Outcomes) -> list[str]:
-    from tests.runner.outcomes import title
-
     return [title(item.nodeid) for item in outcomes.items]
 
 
@@ -75,7 +83,7 @@ def _pytest(outcomes: Outcomes, *more: str) -> int:
 
 
 def may_be_root() -> bool:
-    """Whether this user may do what needs root, without being asked for a password in the middle of a test."""
+    """Whether this user may do what needs root, without being asked for a password."""
     if os.geteuid() == 0:
         return True
     try:
@@ -88,7 +96,12 @@ def _by_sudo(options: argparse.Namespace) -> list[dict[str, object]]:
     """Runs the tests that need root in this process, in one that is root's; returns what came of them."""
     said = _LOGS / "as-root.json"
     said.unlink(missing_ok=True)
-    more = ["--all"] * options.all + (["--programs", str(options.programs)] if options.programs else [])
+    try:
+        # Not by root, who has no Rust.
+        programs = Programs(_TARGET, environment_of(_TARGET)).directory
+    except pytest.fail.Exception as failure:
+        return [{"title": "tests by sudo", "failures": [str(failure)]}]
+    more = ("--programs", str(programs), *["--all"] * options.all)
     words = (sys.executable, "-B", "-m", "tests.runner", "--as-root", str(said), *more, *options.words)
     subprocess.run(("sudo", "-n", "env", *root_environment(), *words), cwd=ROOT, check=False)
     if not said.exists():
@@ -104,14 +117,24 @@ def _run_as_root(options: argparse.Namespace) -> int:
     return code
 
 
+def _rows(found: list[Outcome]) -> Iterator[tuple[object, ...]]:
+    """A row for each file of tests."""
+    for group, members in itertools.groupby(found, key=lambda outcome: outcome.title.partition(":")[0]):
+        several = list(members)
+        passed, failed, skipped = (
+            sum(outcome.passed for outcome in several),
+            sum(len(outcome.failures) for outcome in several),
+            sum(len(outcome.skipped) for outcome in several),
+        )
+        mark = "✗" if failed else "✓" if passed else "-"
+        yield mark, group, passed, failed, skipped, minutes(sum(outcome.seconds for outcome in several))
+
+
 def _report(outcomes: Outcomes, record: Record, seconds: float, *, whole: bool) -> int:
     """The table, what was skipped or failed, and the last line."""
     found = outcomes.found
-    rows = [
-        (o.mark, o.title, o.passed, len(o.failures), len(o.skipped), f"{o.seconds:.0f} s") for o in found
-    ]
     print()
-    tables.show(("", "step", "passed", "failed", "skipped", "time"), rows)
+    tables.show(("", "tests", "passed", "failed", "skipped", "time"), _rows(found))
     for outcome in found:
         for reason in outcome.skipped:
             print(f"- skipped: {outcome.title}: {reason}")

@@ -16,6 +16,7 @@ from tests.runner.shell import tail
 # The order in which folders run: what takes seconds first.
 _FOLDERS = ("static", "scripts", "rust", "programs", "ports")
 _SHOWN_LINES = 40
+_SHOWN_COLUMNS = 300
 
 
 @dataclass
@@ -29,11 +30,6 @@ class Outcome:
     seconds: float = 0.0
     log: str = ""
 
-    @property
-    def mark(self) -> str:
-        """One character for the table."""
-        return "✗" if self.failures else "✓" if self.passed else "-"
-
 
 def title(nodeid: str) -> str:
     """A test's name for people: `ports/test_demo.py::test_sums[f32]` is `ports/demo: sums[f32]`."""
@@ -46,7 +42,7 @@ class Outcomes:
     """Chooses the tests, and reports."""
 
     def __init__(self, logs: Path, words: list[str], *, everything: bool, as_root: bool | None) -> None:
-        """With words the tests whose titles contain one of them; `as_root`: only those that root runs, or not."""
+        """`words`: tests whose titles contain one; `as_root`: those that root has to run, or the others."""
         self.logs = logs
         self.found: list[Outcome] = []
         self.items: list[pytest.Item] = []
@@ -99,7 +95,8 @@ class Outcomes:
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """The end of a line."""
         outcome = self._current
-        assert outcome and outcome.title == title(nodeid)
+        assert outcome
+        assert outcome.title == title(nodeid)
         outcome.seconds = time.monotonic() - self._since
         if not outcome.failures:
             skipped = f"skipped, {outcome.skipped[0]}" if outcome.skipped and not outcome.passed else ""
@@ -163,4 +160,4 @@ def _first_line(report: pytest.TestReport) -> str:
     """What failed, in a line: the message of the assertion or of the exception."""
     crash = getattr(report.longrepr, "reprcrash", None)
     text = str(crash.message) if crash else report.longreprtext
-    return text.strip().splitlines()[0] if text.strip() else ""
+    return text.strip().splitlines()[0][:_SHOWN_COLUMNS] if text.strip() else ""

@@ -45,7 +45,7 @@ class Shell:
 
     def __call__(
         self,
-        *command: str | Path,
+        *command: object,
         seconds: float = 600,
         code: int | None = 0,
         environment: Mapping[str, str] | None = None,
@@ -57,7 +57,9 @@ class Shell:
         out = self.log.with_suffix(".out")
         err = self.log.with_suffix(".err")
         with out.open("wb") as out_file, err.open("wb") as err_file:
-            found = self._run(words, seconds, {**self.environment, **(environment or {})}, stdin, out_file, err_file)
+            found = self._run(
+                words, seconds, {**self.environment, **(environment or {})}, stdin, out_file, err_file
+            )
         done = Done(-1 if found is None else found, _text(out), _text(err))
         self._write(done.err + done.out)
         for file in (out, err):
@@ -71,7 +73,7 @@ class Shell:
             self._fail(f"exit code {done.code}, not {code}: {' '.join(words)}")
         return done
 
-    def json(self, *command: str | Path, **options: Any) -> dict[str, Any]:
+    def json(self, *command: object, **options: Any) -> dict[str, Any]:
         """Runs a program whose last line is a JSON object, and returns that."""
         lines = self(*command, **options).out.splitlines()
         try:
@@ -92,7 +94,13 @@ class Shell:
         err: IO[bytes],
     ) -> int | None:
         with subprocess.Popen(
-            words, cwd=ROOT, stdin=subprocess.PIPE, stdout=out, stderr=err, env=environment, start_new_session=True
+            words,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=err,
+            env=environment,
+            start_new_session=True,
         ) as child:
             try:
                 child.communicate(stdin.encode(), timeout=seconds)
@@ -108,12 +116,18 @@ class Shell:
             log.write(text if not text or text.endswith("\n") else f"{text}\n")
 
     def _fail(self, why: str) -> None:
-        pytest.fail(f"{why}\n{tail(self.log)}", pytrace=False)
+        pytest.fail(f"{why} (see {self.log})", pytrace=False)
 
 
 def tail(log: Path, lines: int = _TAIL_LINES) -> str:
     """The end of a log."""
     return "\n".join(f"  | {line}" for line in _text(log).splitlines()[-lines:])
+
+
+def environment_of(target: Path) -> dict[str, str]:
+    """The user's environment, with Rust and the tools of the tests in PATH."""
+    places = (target / "tools/tests/bin", os.environ.get("PATH", os.defpath), Path.home() / ".cargo/bin")
+    return {**os.environ, "PATH": os.pathsep.join(map(str, places)), "CARGO_TERM_COLOR": "never"}
 
 
 def root_environment() -> list[str]:

@@ -14,7 +14,16 @@ from tests.runner.__main__ import may_be_root
 from tests.runner.cases import Cases
 from tests.runner.shell import ROOT, Shell
 
-_NEXTEST = ("cargo", "nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--failure-output", "final")
+_NEXTEST = (
+    "cargo",
+    "nextest",
+    "run",
+    "--workspace",
+    "--locked",
+    "--no-fail-fast",
+    "--failure-output",
+    "final",
+)
 _ROOT = re.compile(r"^([^|]+)\|([^|]+)\|.*\broot\b")
 
 
@@ -37,7 +46,7 @@ def test_units(shell: Shell, cases: Cases, target: Path) -> None:
 
 
 def test_lints(shell: Shell) -> None:
-    """No lint of clippy's fires: dependencies, clocks and lengths that the house does not allow among them."""
+    """No lint of clippy's fires: clocks, sockets and lengths among them."""
     shell("cargo", "clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings", seconds=1800)
 
 
@@ -100,7 +109,7 @@ def test_fuzzers(shell: Shell) -> None:
 @pytest.mark.all
 @pytest.mark.parametrize("how", [(), ("--demonstrate",)], ids=["as-in-the-table", "slowed-down"])
 def test_instructions(how: tuple[str, ...], shell: Shell) -> None:
-    """No piece of the packet path takes over 5 % more than docs/instructions.md has; one that does is found."""
+    """No piece of the packet path takes over 5 % more than its table has; one that does is found."""
     shell("scripts/instructions", *how, seconds=900)
 
 
@@ -111,7 +120,13 @@ def _nextest(shell: Shell, cases: Cases, target: Path, environment: dict[str, st
     junit = target / "nextest/default/junit.xml"
     junit.unlink(missing_ok=True)
     done = shell(
-        *_NEXTEST, "--tool-config-file", f"pascaline:{config}", *more, seconds=1800, code=None, environment=environment
+        *_NEXTEST,
+        "--tool-config-file",
+        f"pascaline:{config}",
+        *more,
+        seconds=1800,
+        code=None,
+        environment=environment,
     )
     if junit.exists():
         cases.add_junit(junit)

@@ -24,7 +24,7 @@ print(os.environ["PATH"], os.environ["CARGO_TARGET_DIR"], *sys.argv[1:], sep="\\
 """
 
 
-class AsRoot:
+class TestAsRoot:
     """A user without root, and a sudo that forgets everything."""
 
     def _root_sees(self, variables: dict[str, str]) -> list[str]:

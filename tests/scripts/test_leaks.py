@@ -24,7 +24,7 @@ def _memory(kib_per_second: float, seed: int) -> list[tuple[float, int]]:
     ]
 
 
-class Judgement:
+class TestJudgement:
     """Slopes of made-up soaks."""
 
     def _leaks(self, samples: Sequence[tuple[float, int]]) -> bool:
@@ -69,7 +69,7 @@ class Judgement:
         assert loses_buffers([1024])
 
     def test_frames_that_wait_are_no_loss(self) -> None:
-        """As many as there were after the batches of a soak."""
+        """The numbers are those after the batches of a soak."""
         for seed in range(50):
             waiting = random.Random(seed)
             assert not loses_buffers([1024 + waiting.randint(1, 22) for _ in range(12)]), seed

@@ -18,7 +18,8 @@ _TYPED = (
     ("scripts/trex", "scripts/trex:scripts/lib"),
     ("clients/examples/python", "clients/examples/python"),
     ("clients/examples/train", "clients/examples/train"),
-    ("clients/python", "clients/python:clients/python/tests"),
+    ("clients/python/pascaline", "clients/python"),
+    ("clients/python/tests", "clients/python:clients/python/tests"),
 )
 
 
@@ -43,7 +44,13 @@ def test_types(folder: str, path: str, shell: Shell, target: Path) -> None:
         files.append("scripts/instructions")
     cache = target / "tools/mypy-cache"
     shell(
-        "mypy", "--config-file", "scripts/mypy.ini", "--cache-dir", cache, *files, environment={"MYPYPATH": path}
+        "mypy",
+        "--config-file",
+        "scripts/mypy.ini",
+        "--cache-dir",
+        cache,
+        *files,
+        environment={"MYPYPATH": path},
     )
 
 

@@ -55,7 +55,9 @@ def test_no_group_has_more_phrases_than_allowed() -> None:
     counts = Counter(place.group for place in found)
     more = {group for group, count in counts.items() if count > allowed.get(group, 0)}
     report = [
-        f"{place.file}:{place.line}: {place.text!r}: {place.instead}" for place in found if place.group in more
+        f"{place.file}:{place.line}: {place.text!r}: {place.instead}"
+        for place in found
+        if place.group in more
     ]
     assert not more, "\n".join([f"allowed: {allowed}, found: {dict(counts)}", *report])
 

@@ -161,8 +161,10 @@ fn workers_whose_server_was_never_started_fail_and_say_so() {
     let site = Site::new(&network);
     let workers = site.workers("olaf", OLAF_JOB, "--interval 20ms --updates 1000 --patience 2s");
     for ended in all(workers) {
-        ended
-            .refused(1, &["no update that this worker has sent", "the job's parameter server", "pascaline ps"]);
+        ended.refused(
+            1,
+            &["no update that this worker has sent", "the job's parameter server", "pascaline ps"],
+        );
     }
     assert!(site.appliance.log().contains("the parameter server has not come"), "{}", site.appliance.log());
     assert_eq!((site.readiness().0, site.lacking(OLAF_JOB)), (503, 1));

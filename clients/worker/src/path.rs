@@ -35,7 +35,7 @@ impl fmt::Display for Shortened {
         let Self { lost, payload } = self;
         write!(
             f,
-            "packets with {lost} payload bytes do not get through to the appliance and back: going on with \
+            "packets with {lost} payload bytes do not get through to the appliance and back: continuing with \
              {payload}. The appliance's port (`mtu`) or something in between takes no longer ones"
         )
     }

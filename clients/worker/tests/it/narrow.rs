@@ -211,8 +211,7 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
         for call in uneven.map(|parts| Collective::Allgather { parts }) {
             assert_eq!(refused(&call, None), compared.replace("compared", "parted"));
         }
-        let sums =
-            "error feedback works with sums and means only";
+        let sums = "error feedback works with sums and means only";
         let mut feedback = Feedback::default();
         for call in [Collective::Allreduce(Op::Max), Collective::Broadcast { root: 0 }] {
             assert_eq!(refused(&call, Some(&mut feedback)), sums);

@@ -1,15 +1,14 @@
-//! What happens to workers.
-
-use core::time::Duration;
+//! Events of workers.
 
 use pascaline_worker::{Failure, Reason};
 
 use super::World;
+use super::event::What;
 use crate::faults::{Fault, Reach};
 use crate::plan::MILLI;
-use crate::queue::What;
 use crate::sabotage::Sabotage;
 use crate::violation::Violation;
+use crate::wheel::nanos;
 use crate::worker::{Ending, Milestone, Phase};
 
 impl World<'_> {
@@ -96,7 +95,7 @@ impl World<'_> {
 
     pub(super) fn wake(&mut self, number: usize) -> Result<(), Violation> {
         if let Some(worker) = self.workers.get_mut(number) {
-            worker.wake = None;
+            worker.wake.cancel();
         }
         self.settle(number)
     }
@@ -114,10 +113,9 @@ impl World<'_> {
         self.flush(number);
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
         let Some(due) = worker.poll_timeout().map(|due| clock.global(nanos(due))) else { return Ok(()) };
-        if worker.wake.is_none_or(|wake| due < wake) {
-            worker.wake = Some(due);
+        if worker.wake.set_earlier(due) {
             if self.saboteur.what != Sabotage::LoseTimers || !self.random.chance(100_000) {
-                self.queue.push(due.max(self.now), What::Wake { worker: number });
+                self.wheel.push(due.max(self.now), What::Wake { worker: number });
             }
         }
         Ok(())
@@ -140,7 +138,7 @@ impl World<'_> {
             return Ok(());
         }
         if let Some(until) = worker.stopped {
-            self.queue.push(until + 1, What::Begin { worker: number, stage });
+            self.wheel.push(until + 1, What::Begin { worker: number, stage });
             return Ok(());
         }
         let rank = worker.rank;
@@ -195,7 +193,7 @@ impl World<'_> {
                 self.rest(number);
             }
             Milestone::JoinFailed(_) => {
-                // Twice: nobody asks for an answer.
+                // Twice: this message is never answered.
                 let farewells: Vec<_> = (0..2).filter_map(|_| worker.farewell()).collect();
                 worker.end(Phase::Over(Ending::JoinFailed), now);
                 farewells.into_iter().for_each(|frame| self.send_up(number, frame));
@@ -220,7 +218,7 @@ impl World<'_> {
                 } else if again != Again::Not && can_start {
                     worker.end(Phase::Away, now);
                     let at = self.now + self.random.below(5 * MILLI);
-                    self.queue.push(at, What::WorkerBack { worker: number });
+                    self.wheel.push(at, What::WorkerBack { worker: number });
                 } else {
                     worker.end(Phase::Over(Ending::Failed), now);
                 }
@@ -229,7 +227,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// What its user can do after a failure.
+    /// The user's next step after a failure.
     fn again(&mut self, number: usize, failure: &Failure) -> Again {
         let again = match failure {
             Failure::Rejected { rejection, .. } => Again::after(&rejection.reason),
@@ -262,23 +260,23 @@ impl World<'_> {
         let at = self.now + self.random.below(self.plan.pause);
         let Some(worker) = self.workers.get_mut(number) else { return };
         worker.enter(Phase::Pausing, self.now);
-        self.queue.push(at, What::Begin { worker: number, stage: worker.stage });
+        self.wheel.push(at, What::Begin { worker: number, stage: worker.stage });
     }
 
-    /// Sees to it that a stage that goes on beyond its deadline is noticed.
+    /// Schedules the check that a stage ends by its deadline.
     fn arrange_audit(&mut self, number: usize) {
         let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return };
         if let Some((_, limit)) = worker.stage(plan) {
             let local = nanos(self.time_of(number).saturating_add(limit));
             let at = self.clock_of(number).global(local).saturating_add(1);
-            self.queue.push(at, What::Audit { worker: number, stage: worker.stage });
+            self.wheel.push(at, What::Audit { worker: number, stage: worker.stage });
         }
     }
 
     pub(super) fn audit(&mut self, number: usize, stage: u64) -> Result<(), Violation> {
         let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return Ok(()) };
         if let Some(until) = worker.stopped {
-            self.queue.push(until + 1, What::Audit { worker: number, stage });
+            self.wheel.push(until + 1, What::Audit { worker: number, stage });
             return Ok(());
         }
         match worker.stage(plan) {
@@ -290,7 +288,7 @@ impl World<'_> {
     }
 }
 
-/// What a user can do after an error.
+/// A user's next step after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Again {
     /// Begin with the first operation, in the session that there is.
@@ -308,8 +306,4 @@ impl Again {
             _ => Self::Not,
         }
     }
-}
-
-pub(crate) fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

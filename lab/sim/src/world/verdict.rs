@@ -1,16 +1,16 @@
-//! What a worker has come to, judged.
+//! Judges how a worker ended.
 
 use core::time::Duration;
 
 use pascaline_worker::{Failure, JoinFailure, Left, RankSet, Reason, Rejection};
 
 use super::World;
-use super::lives::nanos;
 use crate::clock::DRIFT;
 use crate::faults::Reach;
 use crate::oracle::{Contributor, decode};
 use crate::plan::{Dispute, Excuse, JobPlan, MILLI};
 use crate::violation::Violation;
+use crate::wheel::nanos;
 use crate::worker::{Ending, Milestone, Phase, Worker};
 
 impl World<'_> {
@@ -166,7 +166,7 @@ impl World<'_> {
         Err(Violation::Unexcused { job: plan.id, rank: worker.rank, why })
     }
 
-    /// Who is told of a disagreement is told in time, and of whom.
+    /// A rank learns of a disagreement in time, and which rank disagrees.
     fn check_dispute(
         &self,
         plan: &JobPlan,
@@ -180,14 +180,14 @@ impl World<'_> {
         let named = match reason {
             // If there are but two, each differs from the other.
             Reason::Operations(Some(two)) => [two.most.rank, two.differing.rank].contains(&dispute.rank),
-            // Who has been told leaves.
+            // A rank that knows leaves.
             Reason::RanksLeft(left) => !left.as_slice().is_empty(),
             // The answer that explains gets lost in a bad network, for long enough.
             Reason::Operations(None) | Reason::Element | Reason::Payload => plan.news > BAD_NEWS,
             _ => false,
         };
         if !named || worker.operation < dispute.operation {
-            return Err(Violation::Unexcused { job, rank, why: format!("it is told {reason:?}") });
+            return Err(Violation::Unexcused { job, rank, why: format!("its reason is {reason:?}") });
         }
         let all = self.workers.iter().filter(|other| other.job == worker.job);
         let since = all.map(|other| other.since).max().unwrap_or(0);
@@ -208,7 +208,7 @@ impl World<'_> {
         // Who has come to an end does not begin again with those who must.
         let stranded = restart || reset || kill && appliance || begun_anew;
         let gone = self.others(number).any(Worker::is_gone);
-        // Who was taken for dead has no generation to go on with, whether that is still known or not.
+        // A rank that was taken for dead has no generation to resume, whether or not that is still known.
         let dead = kill && self.losses(worker.job).any(|ranks| ranks.contains(&worker.rank));
         match milestone {
             Milestone::Failed(Failure::Rejected { rejection, .. }) => match &rejection.reason {
@@ -273,23 +273,23 @@ impl World<'_> {
         others.map(|(_, other)| other).filter(move |other| Some(other.job) == job)
     }
 
-    /// True if some rank cannot have wanted to go on with the generation `from` when `to` began.
+    /// True if some rank cannot have asked to resume the generation `from` when `to` began.
     ///
-    /// It has started afresh, had not been told of `from`, or had been told of a later one.
+    /// It has started afresh, did not know of `from`, or knew of a later generation.
     fn is_new(&self, number: usize, from: u8, to: u8) -> bool {
         let wanted = |other: &Worker| {
             let mut after = other.epochs.iter().skip_while(|&&epoch| epoch != from);
             let told = after.next().is_some();
             told && after.next().is_none_or(|&next| next == to)
         };
-        // Whoever was killed may have asked before, and who began anew may have given up since; nobody else
+        // A killed rank may have asked before, and one that began anew may have given up since; no other rank
         // who is gone has asked.
         let over = |other: &Worker| matches!(other.phase, Phase::Over(ending) if !ending.is_sudden());
         let asked = |other: &&Worker| !over(other) || other.life > 1;
         self.others(number).filter(asked).any(|other| !wanted(other))
     }
 
-    /// A worker has been told that ranks are lost: those that are, and in time.
+    /// A worker learns of lost ranks: of the right ones, and in time.
     fn check_names(
         &self,
         plan: &JobPlan,
@@ -336,8 +336,8 @@ impl World<'_> {
     }
 }
 
-/// For each packet, whom it lacks, out of the sets that fit its elements. Where several do, as a single
-/// element may be the same at two ranks, it is one who is missing and whom no other packet lacks.
+/// For each packet, the ranks that it lacks, out of the sets that fit its elements. Where several fit, since
+/// a single element may be equal at two ranks, it is a rank that is missing and that no other packet lacks.
 fn settled(sets: &[Vec<RankSet>], missing: &RankSet) -> Vec<RankSet> {
     let certain = sets.iter().filter(|fitting| fitting.len() == 1).flatten();
     let known = certain.fold(RankSet::EMPTY, |all, set| all | *set);
@@ -346,7 +346,7 @@ fn settled(sets: &[Vec<RankSet>], missing: &RankSet) -> Vec<RankSet> {
     sets.iter().filter_map(one).collect()
 }
 
-/// True if somebody else is said to have the rank.
+/// True if another worker is reported to have the rank.
 const fn is_taken(milestone: &Milestone) -> bool {
     matches!(milestone, Milestone::JoinFailed(JoinFailure::Rejected(Rejection { reason: Reason::Taken, .. })))
 }

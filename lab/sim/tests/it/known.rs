@@ -46,7 +46,7 @@ fn ask(membership: &mut Membership, action: Action, rank: u16, session: u64, udp
 }
 
 /// Found with seed 10659, with stray requests: rank 0 had left, rank 1 started anew, and an old Join of rank
-/// 0 completed the new generation. Rank 1 was told to go, and waited in vain.
+/// 0 completed the new generation. Rank 1 was asked to leave, and its wait could not succeed.
 #[test]
 fn a_session_that_has_left_does_not_join_a_later_generation() {
     let mut membership =

@@ -60,7 +60,7 @@ fn a_sum_that_changes_between_two_appliances_is_found() {
     assert_found(Sabotage::AlterPayload, |violation| matches!(violation, Violation::WrongSum { .. }));
 }
 
-/// A parent that is gone for good is replaced in time, or somebody waits for ever.
+/// A parent that is gone for good is replaced in time, or a rank waits forever.
 #[test]
 fn a_spare_appliance_that_nobody_knows_is_missed() {
     assert_found(Sabotage::ForgetSpares, |violation| matches!(violation, Violation::Unexcused { .. }));

@@ -8,7 +8,6 @@ lead somewhere.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
 import re
@@ -20,13 +19,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-_PROGRAMS = ("pascaline", "pascaline-lab")
+from tests.runner.shell import ROOT
+
+_PROGRAMS = ("pascaline", "pascaline-fleet", "pascaline-lab")
 _FENCE = re.compile(r"^ *(```+|~~~+)(\w*)[^\n]*\n(.*?)^ *\1 *$", re.MULTILINE | re.DOTALL)
 _SHELL = {"", "sh", "bash", "console", "shell", "text"}
 _INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
-_COMMAND = re.compile(r"(?:\./)?(?:target/release/)?(pascaline(?:-lab)?|scripts/[\w/.-]+)")
+_COMMAND = re.compile(r"(?:\./)?(?:target/release/)?(pascaline(?:-fleet|-lab)?|scripts/[\w/.-]+)")
 _BEFORE = re.compile(r"^(?:\$ |# |sudo |(?:[A-Z_]+=\S+ ))+")
 _EXAMPLES = re.compile(r"^examples?:\s*\n((?:[ \t]+\S.*\n|\n)+)", re.MULTILINE | re.IGNORECASE)
 _SUBCOMMANDS = re.compile(r"^Commands:\n((?:  .*\n)+)", re.MULTILINE)
@@ -39,7 +39,7 @@ _NEEDS_SCAPY = "scripts/trex/run"
 
 @dataclass(frozen=True)
 class Line:
-    """A command that somebody is told to type, and where."""
+    """A command for the reader to type, and its place."""
 
     place: str
     words: tuple[str, ...]
@@ -50,31 +50,28 @@ class _Wrong(Exception):
     """A command that does not work as written."""
 
 
-def main(arguments: list[str]) -> int:
-    """Exit code 0 if all can be typed and followed as written."""
-    parser = argparse.ArgumentParser(prog="doc_commands.py", description=__doc__, allow_abbrev=False)
-    parser.add_argument(
-        "--binaries", type=Path, default=ROOT / "target/release", help="directory of the programs"
-    )
-    binaries = parser.parse_args(arguments).binaries
-    missing = [name for name in _PROGRAMS if not (binaries / name).is_file()]
-    if missing:
-        print(f"{binaries}: no {' and no '.join(missing)}: cargo build --release")
-        return 1
-    pages = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")], key=str)
-    pages = list(dict.fromkeys(pages))
-    lines = [line for page in pages for line in _lines(page)] + list(_examples(binaries))
-    wrong = [f"{line.place}: {problem}" for line in lines if (problem := _problem(line, binaries))]
-    links = [link for page in pages for link in _links(page)]
-    wrong += [f"{place}: {problem}" for place, page, link in links if (problem := _broken(page, link))]
-    print(*wrong, sep="\n", end="\n" if wrong else "")
+def _pages() -> list[Path]:
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")]
+    return list(dict.fromkeys(sorted(pages, key=str)))
+
+
+def test_commands(debug_programs: Path) -> None:
+    """Commands in code blocks and in the examples of `--help` are accepted; others name what exists."""
+    lines = [line for page in _pages() for line in _lines(page)] + list(_examples(debug_programs))
     exact = sum(line.exact for line in lines)
-    print(
-        f"{exact} commands in blocks and examples, {len(lines) - exact} in sentences, {len(links)} links: "
-        f"{len(wrong)} wrong"
-    )
+    print(f"{exact} commands in blocks and examples, {len(lines) - exact} in sentences")
     # A parser that finds nothing would find nothing wrong.
-    return 1 if wrong or exact < 20 or not links else 0
+    assert exact >= 20
+    wrong = [f"{line.place}: {problem}" for line in lines if (problem := _problem(line, debug_programs))]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_links() -> None:
+    """They lead somewhere, to a heading too."""
+    links = [link for page in _pages() for link in _links(page)]
+    assert links
+    broken = [f"{place}: {problem}" for place, page, link in links if (problem := _broken(page, link))]
+    assert not broken, "\n".join(broken)
 
 
 def _lines(page: Path) -> Iterator[Line]:
@@ -219,12 +216,8 @@ def _check_subcommands(name: str, words: list[str], binaries: Path) -> str:
 def _check_steps(words: list[str]) -> None:
     steps = _run(("scripts/test", "--list"), ROOT).stdout
     for word in words:
-        if (
-            not word.startswith("-")
-            and word not in steps
-            and not _PLACEHOLDER.search(word)
-            and word != "STEP"
-        ):
+        named = not word.startswith("-") and not _PLACEHOLDER.search(word) and word != "WORD"
+        if named and word not in steps:
             raise _Wrong(f"no step's name contains {word}")
 
 
@@ -256,7 +249,3 @@ def _anchors(page: Path) -> set[str]:
         words = re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower())
         found.add(words.strip().replace(" ", "-"))
     return found
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
