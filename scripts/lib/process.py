@@ -155,7 +155,7 @@ def run_long(command: Sequence[str], stop: Stop, failure: str) -> str:
             if child.poll() is None:
                 os.killpg(child.pid, signal.SIGTERM)
     if child.returncode != 0:
-        raise Failure(failure)
+        raise Failure(failure, "\n".join(output.splitlines()[-LOG_TAIL_LINES:]))
     return output
 
 

@@ -137,8 +137,8 @@ pub struct Answer {
     pub verdict: Verdict,
     /// Why, in one line.
     pub because: String,
-    /// The counterexample of what has to hold for all, the example of what there has to be; of what is
-    /// determined, the behaviour.
+    /// The counterexample of a query for all, the example of one for some; in a determined case, the
+    /// behaviour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<Example>,
 }
@@ -154,7 +154,7 @@ pub struct Example {
     pub timeline: Vec<Moment>,
     /// How many moments the timeline leaves out at its end.
     pub left_out: usize,
-    /// Until when it goes: the horizon, or the last moment that is told if some are left out.
+    /// Its end: the horizon, or the last printed moment if some are left out.
     pub until_ms: f64,
 }
 
@@ -199,7 +199,7 @@ pub struct Moment {
     pub generated_ms: Option<f64>,
 }
 
-/// The most moments of a timeline that are told.
+/// The most moments of a timeline that are printed.
 pub(crate) const MOST_MOMENTS: usize = 400;
 
 /// In ms, for people.
@@ -344,7 +344,7 @@ impl fmt::Display for Report {
             writeln!(f, "  because  {}", answer.because)?;
             if let Some(example) = &answer.example {
                 example.table(f)?;
-                // How it came about matters of what has to be explained: failures, and what there is.
+                // Print the behaviour where it explains something: a failure, or an example.
                 if (answer.verdict == Verdict::Fails) != (answer.quantifier == "exists") {
                     example.timeline(f)?;
                 }

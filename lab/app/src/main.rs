@@ -17,7 +17,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use pascaline_shared::{manual, pipe};
 use tracing_subscriber::EnvFilter;
 
-/// The laboratory of Pascaline, an in-network aggregator: measures it, and shows that its promises hold
+/// The laboratory of Pascaline, an in-network aggregator: benches, simulations, plots and fault injection
 #[derive(Debug, Parser)]
 #[command(
     version,
