@@ -84,16 +84,17 @@ class Run:
         return self.items
 
     def __call__(
-        self, arguments: Sequence[str], *, with_lab: bool = False, offline: bool = False
+        self, arguments: Sequence[str], *, programs: tuple[str, ...] = (), offline: bool = False
     ) -> int | None:
         """Builds, becomes root, runs. Returns the exit code if that is already certain.
 
-        `offline`: the cases need neither the program nor root.
+        `programs`: what is needed beside the operator's. `offline`: the cases need neither program nor root.
         """
         try:
             if not offline:
                 sudo = self._sudo()
-                self.binary = build.ready(Stop(_BUILD_SECONDS), self.options.binary, with_lab=with_lab)
+                wanted = build.Wanted(tests=True, programs=programs)
+                self.binary = build.ready(Stop(_BUILD_SECONDS), self.options.binary, wanted)
                 if sudo:
                     self._become_root(sudo, arguments)
             self._pytest()

@@ -35,7 +35,8 @@ def main(arguments: list[str]) -> int:
             f"scripts/lab: error: --case: no case is called {', '.join(sorted(unknown))} (see docs/lab.md)"
         )
         return 2
-    code = run(arguments, with_lab=wants_tcp(options))
+    programs = ("pascaline-fleet", *(["pascaline-lab"] if wants_tcp(options) else []))
+    code = run(arguments, programs=programs)
     if code is not None:
         return code
     cases: list[Case] = run.found
