@@ -17,7 +17,7 @@ sys.path[:0] = [str(_HERE), str(_HERE.parent / "lib")]
 
 import build  # noqa: E402  from scripts/lib
 import call_cost  # noqa: E402
-import report  # noqa: E402
+import pages as report  # noqa: E402
 import shaped  # noqa: E402
 from context import Context  # noqa: E402
 from figure import Section  # noqa: E402

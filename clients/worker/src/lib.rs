@@ -45,6 +45,7 @@
 //! **Panics.** Nothing that is received makes any function here panic: a datagram either has its effect or is
 //! counted by reason in [`counters`].
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 #[cfg(target_endian = "big")]
 compile_error!("payloads are little endian, and tensors are sent as they lie in memory");
@@ -61,9 +62,11 @@ pub mod element;
 pub mod identity;
 pub mod inquiry;
 pub mod membership;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod narrow;
 pub mod partials;
 pub mod path;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod pipeline;
 pub mod places;
 pub mod priority;
@@ -74,6 +77,7 @@ mod requests;
 pub mod rtt;
 pub mod session;
 pub mod switchml;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod udp;
 pub mod way;
 pub mod window;

@@ -51,6 +51,7 @@
 //! # Ok::<(), Malformed>(())
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod arp;
 pub mod call;
