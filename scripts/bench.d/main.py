@@ -74,7 +74,9 @@ def main(arguments: list[str]) -> int:
     options = _parse(arguments)
     stop = Stop(_LIMIT_SECONDS)
     try:
-        binary = build.ready(stop, options.binary, with_lab=True)
+        binary = build.ready(
+            stop, options.binary, build.Wanted(release=True, tests=True, programs=("pascaline-lab",))
+        )
         options.calls = options.calls or _calls(options, binary)
         calls = ["--calls", *(str(path) for path in options.calls)] if options.calls else []
         build.become_root(Path(__file__).resolve(), [*arguments, *calls], binary)

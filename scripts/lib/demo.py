@@ -54,7 +54,13 @@ def main(arguments: list[str]) -> int:
             return _cleanup(arguments)
         # Updates are plotted by it, frames may be lost by it.
         with_lab = options.kind == Kind.OLAF or options.bad_network
-        binary = build.ready(stop, options.binary, with_lab=with_lab)
+        wanted = build.Wanted(
+            demo=True,
+            features=("switchml",) * (options.kind == Kind.SWITCHML),
+            programs=("pascaline-lab",) * with_lab,
+            tests=options.inline or options.client == "mpi",
+        )
+        binary = build.ready(stop, options.binary, wanted)
         libraries = _libraries(options, binary, stop)
         more = ["--libraries", str(libraries)] if libraries else []
         # Another process does not know of a signal that came before it.

@@ -30,24 +30,24 @@ use super::names::Names;
 
 /// What one client may take, and all of them together.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// Connections at the same time.
-    pub(crate) connections: usize,
+    pub connections: usize,
     /// For a TLS handshake, for the head of a request, and for a kept connection to be used again.
-    pub(crate) head: Duration,
+    pub head: Duration,
     /// Without a byte in either direction.
-    pub(crate) idle: Duration,
+    pub idle: Duration,
     /// For a connection as a whole.
-    pub(crate) connection: Duration,
+    pub connection: Duration,
     /// Bytes of a request's head.
-    pub(crate) head_bytes: usize,
+    pub head_bytes: usize,
     /// For what is being answered when the server ends.
-    pub(crate) farewell: Duration,
+    pub farewell: Duration,
 }
 
 impl Limits {
     /// For pages that anybody may read: streams last for ever, as long as they are read.
-    pub(crate) const PAGES: Self = Self {
+    pub const PAGES: Self = Self {
         connections: 256,
         head: Duration::from_secs(5),
         idle: Duration::from_secs(10),
@@ -59,7 +59,7 @@ impl Limits {
 
 /// Where a server listens.
 #[derive(Debug)]
-pub(crate) enum Listener {
+pub enum Listener {
     /// A Unix socket, whose file goes with it.
     Unix(UnixListener, SocketFile),
     /// A TCP port.
@@ -68,7 +68,7 @@ pub(crate) enum Listener {
 
 /// A Unix socket's file; dropping it removes the file.
 #[derive(Debug)]
-pub(crate) struct SocketFile(pub(crate) PathBuf);
+pub struct SocketFile(pub PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
@@ -78,24 +78,29 @@ impl Drop for SocketFile {
 }
 
 /// What runs beside a server, and ends with it.
-pub(crate) type Background = Pin<Box<dyn Future<Output = Infallible> + Send>>;
+pub type Background = Pin<Box<dyn Future<Output = Infallible> + Send>>;
 
 /// A server that is to be started.
-pub(crate) struct Plan {
+pub struct Plan {
     /// Of its thread.
-    pub(crate) name: &'static str,
-    pub(crate) listener: Listener,
-    pub(crate) tls: Option<Arc<ServerConfig>>,
-    pub(crate) limits: Limits,
-    pub(crate) router: Router,
-    pub(crate) background: Option<Background>,
+    pub name: &'static str,
+    /// Where clients connect.
+    pub listener: Listener,
+    /// How TLS is spoken, if it is.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// What clients may take.
+    pub limits: Limits,
+    /// What is served.
+    pub router: Router,
+    /// What ends with the server.
+    pub background: Option<Background>,
     /// Counts connections that are closed because there are too many.
-    pub(crate) rejected: Arc<AtomicU64>,
+    pub rejected: Arc<AtomicU64>,
 }
 
 impl Plan {
     /// Pages that anybody may read who asks for them by one of these names.
-    pub(crate) fn pages(
+    pub fn pages(
         listener: TcpListener,
         names: Names,
         router: Router,
@@ -107,7 +112,7 @@ impl Plan {
     }
 
     /// Serves from a thread of its own, which inherits the caller's cores.
-    pub(crate) fn start(self) -> io::Result<Server> {
+    pub fn start(self) -> io::Result<Server> {
         match &self.listener {
             Listener::Unix(listener, _) => listener.set_nonblocking(true)?,
             Listener::Tcp(listener) => listener.set_nonblocking(true)?,
@@ -152,7 +157,7 @@ impl Plan {
 
 /// A running server; dropping it ends it.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub struct Server {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }

@@ -8,18 +8,22 @@ use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
-use crate::config::file::{self, Unreadable};
+use crate::file::{self, Unreadable};
 
 /// Bytes of a file with certificates: a whole system's list of authorities is shorter.
 const LONGEST: usize = 1 << 20;
 
+/// Bytes of a file with a private key.
+const LONGEST_KEY: usize = 64 << 10;
+
 /// The certificates of a PEM file; at least one.
-pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Unreadable> {
+pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Unreadable> {
     let remedy = "name a PEM file with certificates (-----BEGIN CERTIFICATE-----)";
     let none = |message: String| Unreadable { message, remedy };
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&file::read(path, LONGEST)?).collect();
@@ -27,9 +31,30 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     if found.is_empty() { Err(none("there is no certificate in it".to_owned())) } else { Ok(found) }
 }
 
+/// A chain with the key of a PEM file; `cert` is the chain's file.
+///
+/// # Errors
+/// There is no such key, or it is another certificate's.
+pub fn certified(
+    chain: Vec<CertificateDer<'static>>,
+    key: &Path,
+    cert: &Path,
+) -> Result<Arc<CertifiedKey>, Unreadable> {
+    let secret = PrivateKeyDer::from_pem_slice(&file::read(key, LONGEST_KEY)?).map_err(|_| Unreadable {
+        message: "there is no private key in it".to_owned(),
+        remedy: "name a PEM file with a key that has no passphrase",
+    })?;
+    CertifiedKey::from_der(chain, secret, &ring::default_provider()).map(Arc::new).map_err(|error| {
+        Unreadable {
+            message: format!("it does not belong to {}: {error}", cert.display()),
+            remedy: "give the key that tls_cert was made with",
+        }
+    })
+}
+
 /// What clients that trust the last certificate of this chain would object to; `at` is where the server
 /// listens.
-pub(crate) fn objection(chain: &[CertificateDer<'static>], at: IpAddr) -> Option<String> {
+pub fn objection(chain: &[CertificateDer<'static>], at: IpAddr) -> Option<String> {
     let (leaf, others) = chain.split_first()?;
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(chain.last().cloned());
@@ -61,7 +86,7 @@ fn is_authority(error: &CertificateError) -> bool {
 }
 
 /// What is wrong with a certificate, and what to do about it.
-pub(crate) fn told(error: &CertificateError) -> (String, String) {
+pub fn told(error: &CertificateError) -> (String, String) {
     const NEW: &str =
         "make a new one, e.g. with `pascaline init --tls`, and have the appliance reload (SIGHUP)";
     let days = |from: &UnixTime, to: &UnixTime| to.as_secs().saturating_sub(from.as_secs()).div_ceil(86_400);
@@ -100,7 +125,7 @@ pub(crate) fn told(error: &CertificateError) -> (String, String) {
 }
 
 /// A client that believes servers with one of these certificates, or one that they have signed.
-pub(crate) fn client(ca: &Path) -> Result<ClientConfig, Unreadable> {
+pub fn client(ca: &Path) -> Result<ClientConfig, Unreadable> {
     let pinned = certificates(ca)?;
     let mut roots = RootCertStore::empty();
     // What is no authority's can still be the server's own.

@@ -1,4 +1,4 @@
-//! `pascaline controller`: trees of appliances, pushed and watched; and what a worker asks it.
+//! `pascaline-fleet controller`: trees of appliances, pushed and watched; and what a worker asks it.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -12,17 +12,16 @@ use clap::Args;
 use hyper::Method;
 use pascaline_controller::routes::{Shared, api, page};
 use pascaline_controller::{Appliance, Ask, Clock, Config, Core, Keeper, Next, NodeView, Note, open};
+use pascaline_shared::guarded::{Credentials, InForce, Token, behind_guard, unix};
+use pascaline_shared::http::client::{Address, Client};
+use pascaline_shared::http::names::Names;
+use pascaline_shared::http::server::{Listener, Plan, Server};
 use serde_json::Value;
-
-use crate::admin::server::{Credentials, InForce, Token, behind_guard, unix};
-use crate::http::client::{Address, Client};
-use crate::http::names::Names;
-use crate::http::server::{Listener, Plan, Server};
 
 const EXAMPLES: &str = "\
 Examples:
-  pascaline controller --check -c conf/controller.toml    # the file only: names, trees, plans
-  pascaline controller -c /etc/pascaline/controller.toml
+  pascaline-fleet controller --check -c conf/controller.toml    # the file only: names, trees, plans
+  pascaline-fleet controller -c /etc/pascaline/controller.toml
   pascaline worker allreduce --controller unix:/run/pascaline/controller.sock --job 1 --rank 5
 
 docs/controller.md says what it does when something fails.
@@ -36,7 +35,7 @@ const NAP: Duration = Duration::from_millis(50);
 /// Give jobs trees of appliances, tell the appliances, tell workers where to go, and plan anew on failures
 ///
 /// Reads the network, the appliances with their admin APIs, and the jobs. Each job gets a tree: the nearest
-/// appliance for each rank and one above, or one that is written in the file or that `pascaline plan` has
+/// appliance for each rank and one above, or one that is written in the file or that `pascaline-fleet plan` has
 /// found. Appliances are told their parts, watched, and told again what they have lost. When one fails,
 /// another takes its part. Several controllers may run with one etcd: one of them leads.
 #[derive(Debug, Args)]
@@ -151,14 +150,18 @@ fn serve(config: &Config, shared: &Arc<Shared>) -> anyhow::Result<Vec<Server>> {
     let token = config.token_file.as_ref().map(|file| {
         Token::read(file).map_err(|error| anyhow::anyhow!("token file {}: {error}", file.display()))
     });
-    let in_force = Arc::new(InForce::new(Credentials::plain(token.transpose()?)));
+    let in_force =
+        Arc::new(InForce::new(Credentials { token: token.transpose()?, ..Credentials::default() }));
     let listener = match config.listen.strip_prefix("unix:") {
         Some(path) => unix(path.as_ref(), &|what: &dyn core::fmt::Display, remedy: &str| {
             anyhow::anyhow!("cannot listen on {}: {what}\n  remedy: {remedy}", config.listen)
         })?,
         None => Listener::Tcp(bind(config.listen.parse()?)?),
     };
-    let api = behind_guard("controller", listener, in_force, api(Arc::clone(shared)), Arc::default())?;
+    let api =
+        behind_guard("controller", listener, in_force, api(Arc::clone(shared)), Arc::default(), |_| {
+            Duration::ZERO
+        })?;
     let mut servers = vec![api];
     if let Some(at) = config.page {
         servers.push(Plan::pages(bind(at)?, Names::new(&[]), page(Arc::clone(shared)), None).start()?);

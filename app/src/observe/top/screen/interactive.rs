@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::fetch::Source;
+use super::super::fetch::Source;
 use super::view::View;
 
 /// Shows snapshots until the user has seen enough.

@@ -1,12 +1,11 @@
 //! The bearer token.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use subtle::ConstantTimeEq as _;
 
-use crate::config::file::read;
-use crate::config::{Config, ConfigError, Located};
+use crate::file::read;
 
 /// A guess must not be worth the try: 16 bytes of a usual alphabet have 96 bits.
 const SHORTEST: usize = 16;
@@ -16,14 +15,16 @@ const LONGEST: usize = 512;
 /// Why a file has no token, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}; {remedy}")]
-pub(crate) struct Unfit {
-    what: String,
-    remedy: String,
+pub struct Unfit {
+    /// What is wrong.
+    pub what: String,
+    /// What to do.
+    pub remedy: String,
 }
 
 /// A secret that a request must carry.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Token(Vec<u8>);
+pub struct Token(Vec<u8>);
 
 impl core::fmt::Debug for Token {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -32,16 +33,11 @@ impl core::fmt::Debug for Token {
 }
 
 impl Token {
-    /// Reads a file that a configuration names.
-    pub(crate) fn load(config: &Config, file: &Located<PathBuf>) -> Result<Self, ConfigError> {
-        let told = |Unfit { what, remedy }| {
-            config.error(file, format_args!("token file {}: {what}", file.value.display()), &remedy)
-        };
-        Self::read(&file.value).map_err(told)
-    }
-
     /// Reads a file: the token is all of it but the white space around it.
-    pub(crate) fn read(file: &Path) -> Result<Self, Unfit> {
+    ///
+    /// # Errors
+    /// It cannot be read, others may read it, or it holds no token.
+    pub fn read(file: &Path) -> Result<Self, Unfit> {
         let refuse = |what: String, remedy: &str| Unfit { what, remedy: remedy.to_owned() };
         let bytes = read(file, LONGEST + 2).map_err(|error| refuse(error.message, error.remedy))?;
         let mode = std::fs::metadata(file).map_or(0, |metadata| metadata.permissions().mode());
@@ -61,7 +57,8 @@ impl Token {
 
     /// Whether the value of an `Authorization` header carries the token. Takes the same time wherever a guess
     /// differs; only the length of the token can be told from it.
-    pub(crate) fn admits(&self, authorization: &[u8]) -> bool {
+    #[must_use]
+    pub fn admits(&self, authorization: &[u8]) -> bool {
         const SCHEME: &[u8] = b"bearer ";
         let Some((scheme, given)) = authorization.split_at_checked(SCHEME.len()) else { return false };
         scheme.eq_ignore_ascii_case(SCHEME) && bool::from(given.ct_eq(&self.0))

@@ -11,7 +11,6 @@ use axum::response::{IntoResponse, Response};
 
 use super::credentials::InForce;
 use super::problem::Problem;
-use super::routes::CAPTURE_LONGEST;
 use super::serve::Rejected;
 use crate::http::names::is_local;
 
@@ -22,6 +21,8 @@ pub(super) struct Guard {
     /// The listener has an address, so that a browser can be made to talk to it.
     pub(super) by_name: bool,
     pub(super) time: Duration,
+    /// How much longer a request to a path may take.
+    pub(super) longer: fn(&str) -> Duration,
     pub(super) body_bytes: usize,
     pub(super) rejected: Arc<Rejected>,
 }
@@ -35,8 +36,8 @@ async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
     if let Err(problem) = guard.check(request.headers()) {
         return problem.into_response();
     }
-    let longer = if request.uri().path().ends_with("/capture") { CAPTURE_LONGEST } else { Duration::ZERO };
-    match tokio::time::timeout(guard.time + longer, next.run(request)).await {
+    let time = guard.time + (guard.longer)(request.uri().path());
+    match tokio::time::timeout(time, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {
             let remedy = "send the body at once, and ask again";

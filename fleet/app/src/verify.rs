@@ -1,4 +1,4 @@
-//! `pascaline verify`: objectives on the age of models, proven or refuted before anything runs.
+//! `pascaline-fleet verify`: objectives on the age of models, proven or refuted before anything runs.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pascaline_verifier::{
-    Model, Options, Report, Scenario, Verdict, VerifyError, picture, verify, verify_with,
+    Model, Options, Outcome, Report, Scenario, Verdict, VerifyError, picture, verify, verify_with,
 };
 
 /// Verify objectives on the age of the models of clusters that share a queue
@@ -20,10 +20,10 @@ use pascaline_verifier::{
 /// within the time limit.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  pascaline verify clients/examples/verify/fairness.toml
-  pascaline verify clients/examples/verify/starved.toml --json --picture starved.svg
-  pascaline verify clients/examples/verify/fairness.toml --model paper")]
-pub(super) struct VerifyArgs {
+  pascaline-fleet verify clients/examples/verify/fairness.toml
+  pascaline-fleet verify clients/examples/verify/starved.toml --json --picture starved.svg
+  pascaline-fleet verify clients/examples/verify/fairness.toml --model paper")]
+pub(crate) struct VerifyArgs {
     /// The file
     file: PathBuf,
     /// Print one JSON object
@@ -38,6 +38,9 @@ pub(super) struct VerifyArgs {
     /// The longest that all queries may take together, a week at most
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     time_limit: Duration,
+    /// The most updates up to the horizon, which take the memory
+    #[arg(long, value_name = "N", default_value_t = Options::default().updates)]
+    updates: u64,
     /// Write what the solver is asked, in SMT-LIB 2
     #[arg(long, value_name = "FILE.smt2")]
     smt: Option<PathBuf>,
@@ -50,29 +53,36 @@ enum Constraints {
 }
 
 /// Carries it out.
-pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let model = match args.model {
         Constraints::Olaf => Model::Olaf,
         Constraints::Paper => Model::Paper,
     };
-    let options = Options { model, time_limit: args.time_limit, ..Options::default() };
+    let options = Options { model, time_limit: args.time_limit, updates: args.updates };
     let mut asked = Vec::new();
-    let verified = Scenario::load(&args.file).and_then(|scenario| match &args.smt {
-        Some(_) => verify_with(&scenario, &options, &mut asked),
-        None => verify(&scenario, &options),
-    });
-    // First what was found: a file that cannot be written takes no verdict with it.
-    let code = match &verified {
-        Ok(report) if args.json => {
-            println!("{}", serde_json::to_string(report)?);
-            u8::from(report.verdict != Verdict::Holds)
+    let (scenario, verified) = match Scenario::load(&args.file) {
+        Ok(scenario) => {
+            let verified = match &args.smt {
+                Some(_) => verify_with(&scenario, &options, &mut asked),
+                None => verify(&scenario, &options),
+            };
+            (Some(scenario), verified)
         }
+        Err(error) => (None, Err(error)),
+    };
+    // First what was found: a file that cannot be written takes no verdict with it.
+    if args.json {
+        println!("{}", serde_json::to_string(&Outcome::new(scenario.as_ref(), &verified))?);
+    }
+    let code = match &verified {
         Ok(report) => {
-            println!("{report}");
+            if !args.json {
+                println!("{report}");
+            }
             u8::from(report.verdict != Verdict::Holds)
         }
         Err(error) => {
-            eprintln!("pascaline: {error}");
+            eprintln!("pascaline-fleet: {error}");
             error.exit_code()
         }
     };
@@ -87,7 +97,7 @@ fn drawn(path: &Path, verified: &Result<Report, VerifyError>) -> bool {
     if let Some(svg) = picture(report) {
         return written(path, &svg);
     }
-    eprintln!("pascaline: no query has an example that could be drawn");
+    eprintln!("pascaline-fleet: no query has an example that could be drawn");
     true
 }
 
@@ -95,7 +105,7 @@ fn drawn(path: &Path, verified: &Result<Report, VerifyError>) -> bool {
 fn written(path: &Path, text: &str) -> bool {
     let result = std::fs::write(path, text);
     if let Err(error) = &result {
-        eprintln!("pascaline: cannot write {}: {error}", path.display());
+        eprintln!("pascaline-fleet: cannot write {}: {error}", path.display());
     }
     result.is_ok()
 }

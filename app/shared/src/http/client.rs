@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::tls;
-use crate::config::file::Unreadable;
+use crate::file::Unreadable;
 
 /// An appliance answers in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,9 +29,18 @@ const LONGEST: usize = 16 << 20;
 
 /// Where a server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Address {
+pub enum Address {
+    /// A Unix socket.
     Unix(PathBuf),
-    Tcp { host: String, port: u16, tls: bool },
+    /// A port.
+    Tcp {
+        /// A name or an address.
+        host: String,
+        /// The port.
+        port: u16,
+        /// Whether TLS is spoken.
+        tls: bool,
+    },
 }
 
 impl FromStr for Address {
@@ -76,7 +85,7 @@ impl fmt::Display for Address {
 }
 
 /// Asks one server.
-pub(crate) struct Client {
+pub struct Client {
     at: Address,
     token: Option<String>,
     tls: Option<TlsConnector>,
@@ -89,7 +98,7 @@ impl Client {
     ///
     /// # Errors
     /// A server with TLS takes certificates, and they can be read.
-    pub(crate) fn new(at: Address, token: Option<String>, ca: Option<&Path>) -> anyhow::Result<Self> {
+    pub fn new(at: Address, token: Option<String>, ca: Option<&Path>) -> anyhow::Result<Self> {
         let tls = match (&at, ca) {
             (Address::Tcp { tls: true, .. }, Some(ca)) => Some(connector(ca)?),
             (Address::Tcp { tls: true, .. }, None) => {
@@ -105,7 +114,7 @@ impl Client {
     ///
     /// # Errors
     /// There is no answer, or it is not over in time.
-    pub(crate) fn get(&self, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
+    pub fn get(&self, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
         self.request(Request::get(path), String::new())
     }
 
@@ -113,7 +122,7 @@ impl Client {
     ///
     /// # Errors
     /// There is no answer, or it is not over in time.
-    pub(crate) fn post(&self, path: &str, json: &str) -> anyhow::Result<(StatusCode, Bytes)> {
+    pub fn post(&self, path: &str, json: &str) -> anyhow::Result<(StatusCode, Bytes)> {
         self.send(Method::POST, path, Some(json.to_owned()))
     }
 
@@ -121,7 +130,7 @@ impl Client {
     ///
     /// # Errors
     /// There is no answer, or it is not over in time.
-    pub(crate) fn send(
+    pub fn send(
         &self,
         method: Method,
         path: &str,

@@ -6,47 +6,41 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::config::ConfigError;
-
 /// What is wrong, and what to do about it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(crate) struct Problem {
+pub struct Problem {
+    /// Of HTTP.
     #[serde(skip)]
-    pub(crate) status: u16,
+    pub status: u16,
     /// What is wrong, in plain words.
     #[schema(example = "no job 7")]
-    pub(crate) error: String,
+    pub error: String,
     /// What to do about it.
     #[schema(example = "GET /api/v1/jobs lists the jobs")]
-    pub(crate) remedy: String,
+    pub remedy: String,
     /// Where in the configuration file, if it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) place: Option<FilePlace>,
+    pub place: Option<FilePlace>,
 }
 
 /// A place in the configuration file.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
-pub(crate) struct FilePlace {
+pub struct FilePlace {
     /// From 1.
-    pub(crate) line: usize,
+    pub line: usize,
     /// In characters, from 1.
-    pub(crate) column: usize,
+    pub column: usize,
 }
 
 impl Problem {
-    pub(crate) fn new(status: StatusCode, error: impl Into<String>, remedy: impl Into<String>) -> Self {
+    /// What is wrong, and what to do about it.
+    pub fn new(status: StatusCode, error: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { status: status.as_u16(), error: error.into(), remedy: remedy.into(), place: None }
     }
 
     /// What the request asks for is not possible.
-    pub(crate) fn unprocessable(error: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn unprocessable(error: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, error, remedy)
-    }
-
-    /// A configuration file that is refused, or could not be read.
-    pub(crate) fn in_file(error: &ConfigError) -> Self {
-        let place = error.place().map(|(line, column)| FilePlace { line, column });
-        Self { place, ..Self::unprocessable(error.message(), error.remedy()) }
     }
 }
 

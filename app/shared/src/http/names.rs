@@ -12,11 +12,11 @@ use axum::response::{IntoResponse as _, Response};
 
 /// Names beside addresses, `localhost` and the machine's own.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Names(Vec<String>);
+pub struct Names(Vec<String>);
 
 impl Names {
     /// These, and what the machine is called.
-    pub(crate) fn new(more: &[String]) -> Self {
+    pub fn new(more: &[String]) -> Self {
         let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let all = more.iter().map(String::as_str).chain(["localhost", own.trim()]);
         Self(all.map(str::to_owned).collect())
@@ -55,7 +55,7 @@ async fn check(State(names): State<Arc<Names>>, request: Request, next: Next) ->
 }
 
 /// Whether the value of a `Host` header names the loopback interface.
-pub(crate) fn is_local(host: &[u8]) -> bool {
+pub fn is_local(host: &[u8]) -> bool {
     let Ok(host) = core::str::from_utf8(host) else { return false };
     let name = without_port(host);
     name.eq_ignore_ascii_case("localhost") || address(name).is_some_and(|address| address.is_loopback())

@@ -2,7 +2,7 @@
 
 use std::panic;
 
-/// Has `pascaline verify FILE | head` end without a word when `head` has seen enough, as the system's own
+/// Has `pascaline explain 1 | head` end without a word when `head` has seen enough, as the system's own
 /// tools do. The thread that prints unwinds, so that a worker still says that it leaves.
 pub fn end_quietly_where_nobody_reads() {
     let told = panic::take_hook();

@@ -1,4 +1,4 @@
-//! `pascaline plan`: routes for in-network aggregation, with a proof.
+//! `pascaline-fleet plan`: routes for in-network aggregation, with a proof.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use pascaline_planner::{Former, Instance, Kept, Options, Placement, Plan, PlanEr
 
 const EXAMPLES: &str = "\
 Examples:
-  pascaline plan clients/examples/plans/appliances.json
-  pascaline plan clients/examples/plans/fat-tree.json --json
-  pascaline plan clients/examples/plans/fat-tree.json --solver milp --time-limit 10s --picture plan.svg
-  pascaline plan fleet/planner/tests/it/instances/01_default_block_cap.json --solver aggtree --seed 7
-  pascaline plan clients/examples/plans/appliances.json --place 2
-  pascaline plan clients/examples/plans/fat-tree.json --keep before.json --moves 1
+  pascaline-fleet plan clients/examples/plans/appliances.json
+  pascaline-fleet plan clients/examples/plans/fat-tree.json --json
+  pascaline-fleet plan clients/examples/plans/fat-tree.json --solver milp --time-limit 10s --picture plan.svg
+  pascaline-fleet plan fleet/planner/tests/it/instances/01_default_block_cap.json --solver aggtree --seed 7
+  pascaline-fleet plan clients/examples/plans/appliances.json --place 2
+  pascaline-fleet plan clients/examples/plans/fat-tree.json --keep before.json --moves 1
 
 docs/planning.md describes files, algorithms and output; docs/plan.schema.json is the schema of files.
 
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
                 PlanError::Time { .. } => 3,
                 PlanError::Refused(_) | PlanError::Solver(_) => 1,
             };
-            eprintln!("pascaline: {}: {error}", file.display());
+            eprintln!("pascaline-fleet: {}: {error}", file.display());
             return Ok(ExitCode::from(code));
         }
     };

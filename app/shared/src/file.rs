@@ -7,9 +7,11 @@ use std::path::Path;
 
 /// Why a file was not read, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unreadable {
-    pub(crate) message: String,
-    pub(crate) remedy: &'static str,
+pub struct Unreadable {
+    /// What is wrong, without the path.
+    pub message: String,
+    /// What to do.
+    pub remedy: &'static str,
 }
 
 impl Unreadable {
@@ -22,8 +24,8 @@ impl Unreadable {
 ///
 /// # Errors
 /// [`Unreadable`]: in words, without the path.
-pub(crate) fn read(path: &Path, most: usize) -> Result<Vec<u8>, Unreadable> {
-    let nonblock = nix::libc::O_NONBLOCK;
+pub fn read(path: &Path, most: usize) -> Result<Vec<u8>, Unreadable> {
+    let nonblock = libc::O_NONBLOCK;
     let failed = |error: std::io::Error| match error.kind() {
         ErrorKind::NotFound => Unreadable::new("there is no such file", "correct the path, or make the file"),
         ErrorKind::PermissionDenied => Unreadable::new(
