@@ -128,11 +128,9 @@ class Run:
 
     def _become_root(self, sudo: str, arguments: Sequence[str]) -> None:
         """Starts the command again as root; what it needs has been built before."""
-        kept = [
-            f"{key}={os.environ[key]}"
-            for key in ("PATH", "PYTHONPATH", "CARGO_TARGET_DIR")
-            if key in os.environ
-        ]
+        # What sudo would drop; the programs of root are where PATH need not lead.
+        kept = [f"{key}={os.environ[key]}" for key in ("PYTHONPATH", "CARGO_TARGET_DIR") if key in os.environ]
+        kept.append(f"PATH={os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
         command = [sys.executable, "-B", "-m", f"tests.{self.name}", *arguments, "--binary", str(self.binary)]
         os.execv(sudo, [sudo, "--", "env", *kept, *command])
 
