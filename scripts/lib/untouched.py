@@ -123,23 +123,23 @@ def _echoes(wire: Wire, server: str) -> bool:
     listener = in_namespace(wire.server, lambda: socket.create_server((server, 7007)))
     listener.settimeout(_TCP_SECONDS)
 
+    def read(stream: socket.socket) -> bytes:
+        return b"".join(iter(lambda: stream.recv(1 << 16), b""))
+
     def echo() -> None:
         stream, _ = listener.accept()
         with stream:
             stream.settimeout(_TCP_SECONDS)
-            got = b"".join(iter(lambda: stream.recv(1 << 16), b""))
-            stream.sendall(got)
+            stream.sendall(read(stream))
 
     served = threading.Thread(target=echo, daemon=True)
     served.start()
+    address = (server, 7007)
     try:
-        connect = in_namespace(
-            wire.workers[0], lambda: socket.create_connection((server, 7007), _TCP_SECONDS)
-        )
-        with connect as stream:
+        with in_namespace(wire.workers[0], lambda: socket.create_connection(address, _TCP_SECONDS)) as stream:
             stream.sendall(sent)
             stream.shutdown(socket.SHUT_WR)
-            back = b"".join(iter(lambda: stream.recv(1 << 16), b""))
+            back = read(stream)
     except OSError:
         return False
     finally:

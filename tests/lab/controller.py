@@ -37,7 +37,7 @@ class Shared:
 
 
 class Controller:
-    """One `pascaline controller`, and what comes after it if it is killed."""
+    """One `pascaline-fleet controller`, and what comes after it if it is killed."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ class Cluster:
     def __init__(self, files: Path) -> None:
         """Starts them."""
         if not shutil.which(PROGRAM):
-            raise Failure("etcd is not installed: run scripts/setup")
+            raise Failure("etcd is not installed: run scripts/setup --tests")
         peers, clients = ([f"http://127.0.0.1:{free_port()}" for _ in range(_MEMBERS)] for _ in range(2))
         everybody = ",".join(f"m{at}={peer}" for at, peer in enumerate(peers))
         self.endpoints = clients
