@@ -22,6 +22,7 @@ mod opaque;
     clippy::semicolon_if_nothing_returned,
     clippy::undocumented_unsafe_blocks,
     reason = "generated"
+    clippy::too_many_lines,
 )]
 mod bindings {
     use crate::opaque::{rte_device, rte_eth_rxtx_callback, rte_mbuf, rte_mempool};
