@@ -21,8 +21,8 @@ mod opaque;
     clippy::cast_sign_loss,
     clippy::semicolon_if_nothing_returned,
     clippy::undocumented_unsafe_blocks,
-    reason = "generated"
     clippy::too_many_lines,
+    reason = "generated"
 )]
 mod bindings {
     use crate::opaque::{rte_device, rte_eth_rxtx_callback, rte_mbuf, rte_mempool};
