@@ -11,7 +11,7 @@ from unittest import mock
 
 import build
 import examples
-from process import Failure, Stop
+from process import Failure, Stop, Unable
 
 _SUDO = """#!/bin/sh
 # As Debian's sudo: of the user's variables nothing is left.
@@ -58,9 +58,31 @@ class TestAsRoot:
 
     def test_what_is_built_needs_no_rust(self) -> None:
         """The second pass, or a program from a package."""
-        with mock.patch("build._run", return_value="") as run:
-            build.ready(Stop(1), Path("/build/pascaline"))
+        with (
+            mock.patch.object(build, "root_is_possible"),
+            mock.patch.object(build, "_run", return_value="") as run,
+        ):
+            build.ready(Stop(1), Path("/build/pascaline"), build.DEMO)
         assert run.call_args.args[0][1:] == ["--no-rust"]
+
+    def test_the_demo_leaves_out_what_it_does_without(self) -> None:
+        """And nothing but release programs are measured."""
+        demo = " ".join(build.Wanted(demo=True, features=("switchml",)).command())
+        assert "--profile demo --locked --no-default-features --features pascaline/switchml" in demo
+        assert not build.DEMO.setup()
+        assert build.Wanted(programs=("pascaline-lab",)).setup() == ["--build"]
+        assert "--release --locked -p pascaline" in " ".join(build.RELEASE.command())
+
+    def test_without_root_nothing_is_begun(self) -> None:
+        """No build of minutes, no namespaces: the exit code is that of a wrong call."""
+        code, text = 0, ""
+        with mock.patch("os.geteuid", return_value=1000), mock.patch("shutil.which", return_value=None):
+            try:
+                build.ready(Stop(1), None)
+            except Unable as unable:
+                code, text = unable.exit_code, str(unable)
+        assert code == 2
+        assert "there is no sudo" in text
 
     def test_a_missing_rust_is_a_failure_with_a_text(self) -> None:
         """Where something beside the program has to be built."""

@@ -12,7 +12,7 @@ from tests.runner.shell import ROOT, Shell
 _PYTHON = ("tests", "scripts", "clients/python", "clients/examples/train")
 # Folders whose modules import each other, with where they look.
 _TYPED = (
-    ("tests", ".:scripts/lib"),
+    ("tests", ".:scripts/lib:scripts/trex"),
     ("scripts/lib", "scripts/lib:scripts/bench.d"),
     ("scripts/bench.d", "scripts/bench.d:scripts/lib"),
     ("scripts/trex", "scripts/trex:scripts/lib"),

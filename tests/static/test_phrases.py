@@ -31,7 +31,8 @@ def _files() -> list[Path]:
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     files = [ROOT / name for name in listed.split("\0") if name]
-    return [file for file in files if file.suffix in PROSE and file.is_file() and file != TABLE]
+    others = {TABLE, Path(__file__).resolve(), ROOT / "LICENSE"}
+    return [file for file in files if file.suffix in PROSE and file.is_file() and file not in others]
 
 
 def places() -> list[Place]:

@@ -1,6 +1,10 @@
 //! `pascaline check`: what a configuration amounts to. Needs no privileges.
 
-use crate::common::{Files, pascaline};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{BINARY, Ended, Files, pascaline};
 
 const BASE: &str = "[appliance]
 addresses = [\"10.77.0.254\"]
@@ -156,15 +160,9 @@ fn cores_and_memory_that_are_not_there_are_refused_as_run_does() {
     with("cores = [1]", huge, &[":8:13: 10000000 MB of hugepages", "remedy: "]);
 }
 
-/// What `verify` names is on the machine that the file is for.
+/// What `verify` names is on the machine that the file is for, and so is the program that reads it.
 #[test]
 fn ages_of_models_are_proved_where_the_file_is() {
-    let queue =
-        "[[query]]\nname = \"fresh\"\nmeasure = \"highest\"\nbound = \"10ms\"\nclusters = [\"load\"]\n";
-    let ages = format!(
-        "horizon = \"1s\"\n[queue]\nlength = 8\nservice = \"2ms\"\n[[clusters]]\nname = \"load\"\n\
-         workers = 4\nperiod = \"100ms\"\n{queue}"
-    );
     let files = Files::new();
     let with = |ages: &str| {
         let verify = format!("[admission]\nverify = {ages:?}\n");
@@ -173,10 +171,37 @@ fn ages_of_models_are_proved_where_the_file_is() {
         let file = files.write("appliance.toml", &format!("{BASE}{job}{verify}{server}"));
         file.to_str().unwrap().to_owned()
     };
-    let file = with(files.write("ages.toml", &ages).to_str().unwrap());
-    let ended = pascaline(&["check", &file]);
+    let ages = files.write("ages.toml", "");
+    let file = with(ages.to_str().unwrap());
+    let checked = |program: &Path| {
+        let mut command = Command::new(BINARY);
+        command.args(["check", &file]).env("PASCALINE_FLEET", program).env("NO_COLOR", "1");
+        let ended = command.output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Ended { code: ended.status.code(), out: text(ended.stdout), err: text(ended.stderr) }
+    };
+    // Stands for pascaline-fleet, whose own tests say what it answers.
+    let program = |answer: &str| {
+        let script = "#!/bin/sh\n[ \"$1 $2 $7\" = 'verify --json --' ] || exit 1\necho";
+        let path = files.write("pascaline-fleet", &format!("{script} '{answer}'\n"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let verdict = |verdict: &str| {
+        format!(
+            "{{\"queue\":{{\"discipline\":\"olaf\",\"length\":8}},\"clusters\":[{{\"name\":\"load\",\"workers\":4}}],\
+             \"queries\":[{{\"name\":\"fresh\",\"verdict\":\"{verdict}\",\"because\":\"why\",\"clusters\":[\"load\"]}}]}}"
+        )
+    };
+    let ended = checked(&program(&verdict("holds")));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = checked(&program(&verdict("fails")));
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.out.contains("can be run, but jobs are refused"), "{ended:?}");
+    checked(&program("what?")).refused(2, &["what pascaline-fleet says", "of the same version"]);
+    checked(Path::new("/nowhere/fleet"))
+        .refused(2, &["/nowhere/fleet: there is no such program", "install it"]);
+
     let file = with("/nonexistent/ages.toml");
     pascaline(&["check", &file]).refused(2, &["/nonexistent/ages.toml: there is no such file"]);
     let ended = pascaline(&["check", "--elsewhere", &file]);

@@ -222,17 +222,11 @@ fn a_worker_gives_up_where_nobody_answers() {
 }
 
 #[test]
-fn a_verdict_is_told_even_if_its_picture_cannot_be_written() {
-    let files = Files::new();
-    let text = "horizon = \"1s\"\n[queue]\nlength = 8\nservice = \"2ms\"\n[[clusters]]\nname = \"a\"\n\
-                period = \"100ms\"\n[[query]]\nmeasure = \"peak\"\nbound = \"200ms\"\n";
-    let file = files.write("ages.toml", text);
-    let verify = |more: &[&str]| pascaline(&[&["verify", file.to_str().unwrap()], more].concat());
-    for option in ["--picture", "--smt"] {
-        let ended = verify(&[option, "/nowhere/at/all"]);
-        assert_eq!(ended.code, Some(2), "{ended:?}");
-        assert!(ended.out.contains("\nholds: ") && ended.err.contains("cannot write /nowhere"), "{ended:?}");
+fn commands_of_the_other_program_say_where_they_went() {
+    for command in [&["plan", "a b.json", "--json"][..], &["verify", "--help"], &["controller"]] {
+        let ended = pascaline(command);
+        let there = format!("remedy: pascaline-fleet {}\n", command.join(" "));
+        ended.refused(2, &["is a command of pascaline-fleet", &there]);
+        assert_eq!(ended.out, "", "{command:?}");
     }
-    let ended = verify(&["--time-limit", "584542046090years"]);
-    assert_eq!(ended.code, Some(0), "{ended:?}");
 }

@@ -16,8 +16,8 @@ use zerocopy::IntoBytes as _;
 use crate::config::{DpdkConfig, DpdkJoinError};
 use crate::link::{BURST, Link};
 
-/// What seems late may lie in the ring, after a thread has not been scheduled: so many full bursts are read
-/// before what is due is done, and what is due is done even if they go on.
+/// What seems late may lie in the ring, after a thread has not been scheduled: this many full bursts are read
+/// before due work is done, which is then done even if they continue.
 const FULL_BURSTS: u32 = 64;
 
 /// A member of a job over a DPDK port, by [`Dpdk::join`]; otherwise as [`pascaline_worker::Worker`].
@@ -41,7 +41,7 @@ impl core::fmt::Debug for DpdkWorker {
 #[derive(Debug)]
 pub struct Dpdk {
     eal: Arc<Eal>,
-    /// Workers so far: each has a pool, whose name nobody else may have.
+    /// Workers so far: each has a pool with a unique name.
     workers: AtomicU32,
 }
 
@@ -230,7 +230,7 @@ impl DpdkWorker {
 }
 
 impl Drop for DpdkWorker {
-    /// Nobody has to wait for a worker that is no more, and its rank is free for the next one.
+    /// No rank has to wait for a dropped worker, and its rank is free for the next one.
     fn drop(&mut self) {
         let now = self.origin.elapsed();
         self.session.abandon(now);

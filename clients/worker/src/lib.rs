@@ -35,7 +35,7 @@
 //! | [`rtt`], [`recovery`] | the timeout, and which packets are lost |
 //! | [`cache`], [`partials`], [`answers`] | what other ranks may ask for |
 //! | [`element`], [`narrow`], [`priority`] | types of elements; smaller ones on the wire; urgency |
-//! | [`asynchronous`], [`pipeline`] | training in which nobody waits for anybody |
+//! | [`asynchronous`], [`pipeline`] | training without waiting |
 //! | [`places`] | backup appliances: which one to turn to |
 //! | [`inquiry`], [`probe`], [`path`] | asking who is missing, and which packets get through |
 //! | [`counters`], [`rejection`] | what happened, and why the appliance said no |

@@ -112,8 +112,8 @@ impl Path {
         opens
     }
 
-    /// What has not been told yet, once it is known what gets through.
-    pub(crate) fn news(&mut self) -> Option<Shortened> {
+    /// The warning that is not reported yet, once it is known what gets through.
+    pub(crate) fn take_warning(&mut self) -> Option<Shortened> {
         if self.open { self.news.take() } else { None }
     }
 }

@@ -70,7 +70,7 @@ pub enum Reason {
     RanksLeft(Box<RankReports>),
     /// Another worker, which is alive, holds the rank.
     Taken,
-    /// The job's configuration lets others command it, or nobody.
+    /// The job's configuration does not let this rank command it.
     NotPermitted,
     /// The others have gone on without this rank, further than results are kept.
     Overtaken,
@@ -137,7 +137,7 @@ impl Rejection {
     }
 }
 
-/// The ranks that an Ack's trailer names, if they agree with its body; else the one that its body names.
+/// The ranks in an Ack's trailer, if they agree with its body; otherwise the one in its body.
 fn lost_ranks(ack: &Control, trailer: Option<&Trailer>, identity: &Identity) -> Box<RankSet> {
     let named = trailer.and_then(|trailer| RankSet::from_bitmap(trailer.bitmap.as_ref()?, identity.ranks));
     let agrees = |ranks: &RankSet| {

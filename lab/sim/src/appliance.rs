@@ -57,7 +57,7 @@ pub(crate) struct Appliance {
 /// The outcome of the control plane's turn.
 #[derive(Debug)]
 pub(crate) struct Controlled {
-    /// It has to come back, to give answers.
+    /// It must turn again, to send answers.
     pub(crate) again: bool,
     /// When time alone changes something.
     pub(crate) due: Option<Duration>,
@@ -66,7 +66,7 @@ pub(crate) struct Controlled {
 }
 
 impl Appliance {
-    /// `None` if the plan is none that an appliance can be made from.
+    /// `None` if no appliance can be made from the plan.
     pub(crate) fn new<'a>(
         (plan, node): (&Plan, usize),
         hosts: impl Iterator<Item = &'a Host>,
@@ -144,7 +144,7 @@ impl Appliance {
         self.delivered += 1;
     }
 
-    /// An lcore's turn, then idle turns. Gives the frames it sent, and whether work is left.
+    /// An lcore's turn, then idle turns. Returns the frames that it sent, and whether work is left.
     pub(crate) fn turn(&mut self, at: usize, mood: Mood, idle: u32) -> (Vec<Vec<u8>>, bool) {
         let Some(lcore) = self.lcores.get_mut(at) else { return (Vec::new(), false) };
         lcore.io().mood = mood;
@@ -243,13 +243,13 @@ impl Appliance {
         Err(Violation::Misjudged { job, rank, silent_ms })
     }
 
-    /// Ends this life; gives the account, and how often the parameter server had no room.
+    /// Ends this life; returns the account, and how often the parameter server had no room.
     ///
     /// `miscount` is a defect: a packet that was never received.
     pub(crate) fn end(mut self, miscount: bool) -> Result<(Reading, u64), Violation> {
         self.plane.stop();
         let backlog: usize = self.lcores.iter_mut().map(|lcore| lcore.io().backlog()).sum();
-        // Told to stop beforehand, an lcore only does what it does last.
+        // An lcore that was stopped before only does its last work.
         self.lcores.iter_mut().for_each(|lcore| lcore.run(IdlePolicy::Spin));
         let mut total = Reading::default();
         self.counters.iter().for_each(|counters| total.merge(&counters.read()));
@@ -305,7 +305,7 @@ fn check_live(what: &'static str, pool: &HeapPool, held: usize) -> Result<(), Vi
     if live == held { Ok(()) } else { Err(Violation::Leak { what, live, held }) }
 }
 
-/// The reading of an lcore that has received a packet and does not know what became of it.
+/// The reading of an lcore that has received a packet and not accounted for it.
 fn one_more() -> Reading {
     let (counters, mut tally) = (LcoreCounters::default(), Tally::default());
     tally.add(Counter::Received, 1);

@@ -34,7 +34,7 @@ pub(crate) enum Phase {
     Over(Ending),
 }
 
-/// Something that a worker has come to.
+/// A milestone of a worker.
 #[derive(Debug)]
 pub(crate) enum Milestone {
     Joined(u8),
@@ -93,12 +93,12 @@ pub(crate) struct Worker {
     /// When it had finished all operations.
     pub(crate) finished: u64,
     pub(crate) patience: Option<Duration>,
-    /// Between two operations it reads what comes.
+    /// Between two operations it reads arriving datagrams.
     tends: bool,
     hints: Hints,
     pub(crate) tensor: Vec<u8>,
     inbox: Vec<Vec<u8>>,
-    /// Until when its process is stopped, and what has come to its socket since.
+    /// The end of the time for which its process is stopped, and the datagrams that have arrived since.
     pub(crate) stopped: Option<u64>,
     pub(crate) socket: Vec<Vec<u8>>,
 }
@@ -142,12 +142,12 @@ impl Worker {
         Contributor { job, rank: self.rank, take: self.take }
     }
 
-    /// There is no process of it.
+    /// It has no process.
     pub(crate) const fn is_away(&self) -> bool {
         matches!(self.phase, Phase::Away | Phase::Over(_))
     }
 
-    /// It has gone without having left.
+    /// Its process ended without leaving the job.
     pub(crate) const fn is_dead(&self) -> bool {
         matches!(self.phase, Phase::Away | Phase::Over(Ending::Killed | Ending::Failed | Ending::JoinFailed))
     }
@@ -200,7 +200,7 @@ impl Worker {
         Some(self.host.send(head, body))
     }
 
-    /// Keeps what comes while it is stopped, as far as there is room. `None` if it is not stopped.
+    /// Keeps a datagram that arrives while it is stopped, if there is room. `None` if it is not stopped.
     pub(crate) fn keep(&mut self, datagram: &[u8]) -> Option<bool> {
         self.stopped?;
         let room = self.socket.len() < SOCKET;
@@ -208,7 +208,7 @@ impl Worker {
         Some(room)
     }
 
-    /// What comes next begins from the first PSN, in whatever generation.
+    /// The next generation begins from the first PSN.
     pub(crate) const fn renew(&mut self) {
         self.take += 1;
         self.fresh = true;
@@ -333,7 +333,7 @@ impl Worker {
         }
     }
 
-    /// The time has come for whatever is due.
+    /// Handles the timers that are due.
     pub(crate) fn handle_timeout(&mut self, now: Duration) -> Option<Milestone> {
         match &mut self.phase {
             Phase::Joining(join) => join.handle_timeout(now).map(Milestone::JoinFailed),

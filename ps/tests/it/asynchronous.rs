@@ -283,7 +283,7 @@ fn bad_input_changes_nothing_and_has_a_reason() {
         assert_eq!(server.weights(JOB), Some(&[1.0, 2.0][..]), "case {number}");
         // Whoever is known is told, and alone unless others may be inside.
         let answers = replies(&mut server);
-        let expected = outcome.told();
+        let expected = outcome.status();
         assert_eq!(
             answers.iter().map(told).collect::<Vec<_>>(),
             Vec::from_iter(expected.map(Some)),

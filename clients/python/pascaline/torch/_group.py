@@ -285,7 +285,7 @@ class Group(OverGloo):
         return made(Works(works, outputs))
 
     def _takes(self, tensor: Any, op: str) -> bool:
-        """Whether the appliance can do it: a mean of integers is for nobody."""
+        """Whether the appliance can do it: it has no mean of integers."""
         known = self._worker is not None and op in OPS and type_of(tensor) in TRAVELS
         return known and plain(tensor) and not (op == "AVG" and tensor.dtype == torch.int32)
 
@@ -331,7 +331,7 @@ class Group(OverGloo):
         return self._line.join(Operation(results, finish))
 
     def shutdown(self) -> None:
-        """Ends what is under way, and leaves the job."""
+        """Ends the operations in flight, and leaves the job."""
         if _GROUPS.pop(id(self), None) is None:
             return
         for line in (self._line, self._round, self._ahead):
@@ -394,7 +394,7 @@ _NO_JOB = (
     " the appliance's [admission], such as 1000-1063"
 )
 
-# A group that knows of a device which is not there is asked to use it.
+# A group that lists an absent device is asked to use it.
 _DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 install()
 dist.Backend.register_backend("pascaline", _create, extended_api=True, devices=_DEVICES)

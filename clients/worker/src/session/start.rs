@@ -18,8 +18,8 @@ pub enum StartError {
     /// An earlier operation of this session failed, or it is leaving.
     #[error("an earlier operation failed, or the worker has left: it must join again")]
     Broken,
-    /// A rank has started anew since the last operation, so the job has a generation in which nothing goes
-    /// on. Said once: the next operation is the first one of the new generation.
+    /// A rank has restarted since the last operation, so the job has a new generation that resumes nothing.
+    /// Reported once: the next operation is the first one of the new generation.
     #[error(
         "the job has gone from generation {got} to {expected} and a rank has restarted: \
          the next operation is the first one of all ranks"
@@ -47,8 +47,7 @@ pub enum StartError {
         /// Bytes per element.
         size: usize,
     },
-    /// The job spans appliances, whose ranks are counted apart: which of them would be the root, or have
-    /// which part, nobody can say.
+    /// The job spans appliances, whose ranks are counted apart, so a root or a part is not defined.
     #[error(
         "{collective} in a job of {workers} workers below several appliances: only allreduce and barrier"
     )]

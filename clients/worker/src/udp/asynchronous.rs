@@ -303,7 +303,7 @@ impl AsyncWorker {
 }
 
 impl Drop for AsyncWorker {
-    /// Nobody has to wait for a worker that is no more, and its rank is free for the next one.
+    /// No rank has to wait for a dropped worker, and its rank is free for the next one.
     fn drop(&mut self) {
         if !self.session.is_leaving() {
             self.session.leave(self.origin.elapsed(), Duration::ZERO);

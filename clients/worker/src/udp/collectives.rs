@@ -74,7 +74,7 @@ impl Worker {
 
     /// Any collective operation on an `f32` tensor that travels as something smaller. What this costs in
     /// precision is in [`narrow`](crate::narrow); what a rank takes of a tensor is rounded at the root, too.
-    /// All ranks narrow in the same way, or are told that they call different operations.
+    /// All ranks narrow in the same way, or get an error that they call different operations.
     ///
     /// # Errors
     /// As [`collective`](Self::collective).
@@ -96,10 +96,9 @@ impl Worker {
     /// Any collective operation, on a tensor of `dtype` elements as they lie in memory. A broadcast takes any
     /// number of bytes.
     ///
-    /// # Errors
-    /// See [`AllreduceError`]. Ranks that call different operations, roots or parts are told so. It never
-    /// waits beyond [`Config::deadline`](crate::Config::deadline). Where the operation has begun, and was not
-    /// finished, what the tensor holds is unspecified.
+    /// # Errors See [`AllreduceError`]. Ranks that call different operations, roots or parts get an error
+    /// that says so. It never waits beyond [`Config::deadline`](crate::Config::deadline). Where the operation
+    /// has begun, and was not finished, what the tensor holds is unspecified.
     pub fn collective(
         &mut self,
         collective: &Collective<'_>,

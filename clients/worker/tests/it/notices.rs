@@ -18,5 +18,5 @@ fn an_asynchronous_worker_that_nobody_answers_says_so_before_its_deadline() {
     };
     AsyncWorker::join(&config, Initial::Nothing).unwrap_err();
     let told = TOLD.lock().unwrap();
-    assert!(matches!(&**told, [one] if one.starts_with("joining takes its time: no answer in ")), "{told:?}");
+    assert!(matches!(&**told, [one] if one.starts_with("joining is stalled: no answer in ")), "{told:?}");
 }

@@ -4,11 +4,11 @@ use pascaline_planner::{Options, Plan, Proof, Solver, plan, read, replay, to_jso
 use serde_json::Value;
 
 const FILES: [&str; 5] = [
-    include_str!("instances/01_default_block_cap.json"),
-    include_str!("instances/05_default_rr_k3.json"),
-    include_str!("instances/09_P8_block.json"),
-    include_str!("instances/12_P1_flat.json"),
-    include_str!("instances/20_small_rand.json"),
+    include_str!("../instances/01_default_block_cap.json"),
+    include_str!("../instances/05_default_rr_k3.json"),
+    include_str!("../instances/09_P8_block.json"),
+    include_str!("../instances/12_P1_flat.json"),
+    include_str!("../instances/20_small_rand.json"),
 ];
 
 fn planned(text: &str, solver: Solver) -> (Plan, Value) {

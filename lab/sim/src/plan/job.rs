@@ -15,7 +15,7 @@ pub(crate) struct Excuse {
     /// The appliance starts anew. That excuses nothing by itself: ranks resume, or begin from the first PSN
     /// and succeed.
     pub(crate) appliance: bool,
-    /// A worker starts anew. What was running is refused; who has left does not come back to begin again.
+    /// A worker starts anew. Running operations are refused; a rank that has left does not come back.
     pub(crate) restart: bool,
     /// A worker never comes back.
     pub(crate) kill: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Excuse {
     pub(crate) reset: bool,
     /// PSNs are complete without the ranks that are late: those may be left behind for good.
     pub(crate) threshold: bool,
-    /// It is run many times in a row: what counts is what each run comes to.
+    /// It is run many times in a row: each run's outcome counts.
     pub(crate) runs: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct JobPlan {
     /// Elements of each allreduce.
     pub(crate) operations: Vec<usize>,
     pub(crate) policy: Policy,
-    /// Its region, if it has one, has twice as many slots as the window; else as many.
+    /// Its region, if it has one, has twice as many slots as the window; otherwise as many.
     pub(crate) wide_region: bool,
     /// Contributions that complete a PSN, if not all.
     pub(crate) threshold: Option<u16>,
@@ -204,7 +204,7 @@ impl JobPlan {
 
     /// Makes its values rough, with a chance in millionths, if that can show anything. To be decided last.
     ///
-    /// - Every result must contain every rank: only exact values tell sums of fewer apart.
+    /// - Every result must contain every rank: only exact values distinguish sums of fewer.
     /// - There must be an order: sums of more than two ranks have one; minima and maxima have none.
     /// - Integers become floats. 16-bit floats are rounded once, so hardly any of their sums shows an order.
     /// - Without a server no part guards the bits (protocol, section 11).
@@ -220,13 +220,13 @@ impl JobPlan {
         }
     }
 
-    /// News takes so much longer.
+    /// News takes this much longer.
     pub(super) fn wait(&mut self, longer: Duration) {
         self.news += longer;
         self.linger += longer;
     }
 
-    /// Everything may take so much longer.
+    /// Everything may take this much longer.
     pub(super) fn endure(&mut self, longer: Duration) {
         self.wait(longer);
         self.deadline += longer;
@@ -237,7 +237,7 @@ impl JobPlan {
     pub(super) fn settle(&mut self, random: &mut Random, news: Duration) {
         const SECOND: Duration = Duration::from_secs(1);
         self.news = news;
-        // No longer than it may take until the appliance knows who waits: what must suffice, and not more.
+        // Just long enough for the appliance to learn which ranks wait.
         self.linger = news;
         if self.excuse == Excuse::default() && self.policy.region.is_some() && random.chance(500_000) {
             self.excuse.threshold = true;
@@ -250,7 +250,7 @@ impl JobPlan {
         }
         self.accept_partial = self.excuse.threshold || self.on_death == OnDeath::Continue;
         if self.accept_partial {
-            // Which ranks are inside is found out from the sum.
+            // The sum shows which ranks are inside.
             self.element = Element { op: Op::Sum, ..self.element };
             if self.element.dtype.sums_wide() {
                 self.travel_as(DType::F32);

@@ -10,7 +10,7 @@ use super::{MICRO, MILLI};
 use crate::outside::Away;
 use crate::random::Random;
 
-/// Something that goes wrong once.
+/// A single incident.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Upset {
     RestartAppliance {
@@ -38,7 +38,7 @@ pub(crate) enum Upset {
         node: usize,
         down: u64,
     },
-    /// A rank's process is started, if there is none, and waits so long for the others.
+    /// A rank's process is started, if there is none, and waits this long for the others.
     Start {
         worker: usize,
         patience: Duration,
@@ -60,7 +60,7 @@ pub(crate) enum Upset {
     },
 }
 
-/// When what goes wrong. What it excuses is noted in the jobs.
+/// The incidents and their times. Their excuses are noted in the jobs.
 pub(super) fn draw(random: &mut Random, jobs: &mut [JobPlan], workers: usize) -> Vec<(u64, Upset)> {
     let mut upsets = Vec::new();
     // The first operations begin when the second round of Joins has been answered, after 20 ms.

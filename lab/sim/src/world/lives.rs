@@ -168,7 +168,7 @@ impl World<'_> {
         self.settle(number)
     }
 
-    /// A worker has come to something.
+    /// A worker has reached a milestone.
     fn reach(&mut self, number: usize, milestone: Milestone) -> Result<(), Violation> {
         self.trace.note(self.now, 23, &[], || format!("worker {number}: {milestone:?}"));
         self.check_excuse(number, &milestone)?;
@@ -205,7 +205,7 @@ impl World<'_> {
             }
             Milestone::Failed(failure) => {
                 self.failed += 1;
-                // It says that it gives up.
+                // It announces that it gives up.
                 self.flush(number);
                 let again = self.again(number, &failure);
                 let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
@@ -240,7 +240,7 @@ impl World<'_> {
         if let Some(job) = self.jobs.get_mut(worker.job) {
             job.begun_anew |= ended;
         }
-        // Sent off at a backup: what the others have there or elsewhere is not for this session.
+        // Refused at a backup: this session cannot use what the others have there or elsewhere.
         let over = worker.session.as_ref().is_some_and(pascaline_worker::Session::is_over);
         if ended && over { Again::NewSession } else { again }
     }
@@ -291,7 +291,7 @@ impl World<'_> {
 /// A user's next step after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Again {
-    /// Begin with the first operation, in the session that there is.
+    /// Begin with the first operation, in the present session.
     SameSession,
     /// Join again.
     NewSession,

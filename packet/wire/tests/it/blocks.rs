@@ -4,7 +4,7 @@ use pascaline_wire::mx::{self, Block, ELEMENTS, Format, Fp8, Int8, Values};
 use pascaline_wire::{DType, Element, Op};
 use proptest::prelude::*;
 
-use crate::common::reference::{self, Kind};
+use crate::common::reference::Kind;
 
 fn encode(kind: Kind, values: &Values) -> Block {
     match kind {

@@ -11,7 +11,7 @@ use pascaline_wire::{Call, Element, Flags, Frame, Header, Kind, Malformed, Net, 
 
 use crate::common::{self, hex};
 
-const DOCUMENT: &str = include_str!("../../../docs/protocol.md");
+const DOCUMENT: &str = include_str!("../../../../docs/protocol.md");
 
 /// As many as the document has: a vector that is lost to a slip of the pen is missed.
 const VECTORS: usize = 66;
