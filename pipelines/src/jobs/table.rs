@@ -276,6 +276,12 @@ impl JobTable {
         &self.weights
     }
 
+    /// True if there is more than one tenant.
+    #[inline(always)]
+    pub(crate) const fn is_shared(&self) -> bool {
+        self.shared
+    }
+
     /// Has all lcores drop what a tenant sends to the pool, for a moment; not where there is no other.
     #[cold]
     pub(crate) fn pause(&self, tenant: Tenant, now: u64) {
