@@ -73,6 +73,13 @@ class Versions(unittest.TestCase):
         said = _refusal(lambda: versions.commit("no-such-commit"))
         assert "'no-such-commit' is neither a commit of this repository nor a program" in said
 
+    def test_the_last_release_is_the_newest_tag(self) -> None:
+        """Without one it is a commit that is written down."""
+        for tags, wanted in (("v2\nv1", "v2^{commit}"), ("", f"{versions._BEFORE_RELEASES}^{{commit}}")):
+            with mock.patch.object(versions, "git", side_effect=[tags, "abc"]) as git:
+                assert versions.commit("release") == "abc"
+            assert git.call_args.args[-1] == wanted
+
     def test_a_tree_with_changes(self) -> None:
         """What is compared must be a commit."""
         with mock.patch.object(versions, "git", return_value=" M aggregator/src/slot.rs\n?? new.rs"):

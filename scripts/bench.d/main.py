@@ -50,7 +50,7 @@ examples:
   scripts/bench --strict                   exit code 1 if a goal is missed
   scripts/bench --quick --only allreduce --no-peers
                                               without Gloo and Open MPI: nothing is installed
-  scripts/bench --against v0.1.0 --json       the packet path of this commit and of another one, in turns
+  scripts/bench --against release --json      the packet path of this commit and of another one, in turns
   scripts/bench --install                     only install the peers: iperf3, Open MPI, PyTorch (gigabytes)
 
 sections:
@@ -203,9 +203,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--against",
         metavar="COMMIT",
-        help="only compare the packet path with that of another commit, or of a program built before: "
-        "medians of new ÷ old, and what they lie between; with --strict exit code 1 for what is certainly "
-        "over 5 %% slower",
+        help="only compare the packet path with that of another commit, of the last `release`, or of a "
+        "program built before: medians of new ÷ old, and what they lie between; with --strict exit code 1 "
+        "for what is certainly over 5 %% slower",
     )
     parser.add_argument(
         "--turns", type=int, default=7, help="--against: runs of both programs, a minute each [%(default)s]"
