@@ -15,7 +15,7 @@ import pytest
 from .. import command
 from .conftest import name_of
 from .laboratory import Case
-from .options import parse, shape, wants_tcp
+from .options import parse, programs, shape
 
 _PLANNED = "planned"
 
@@ -35,8 +35,12 @@ def main(arguments: list[str]) -> int:
             f"scripts/lab: error: --case: no case is called {', '.join(sorted(unknown))} (see docs/lab.md)"
         )
         return 2
+<<<<<<< HEAD
     programs = ("pascaline-fleet", *(["pascaline-lab"] if wants_tcp(options) else []))
     code = run(arguments, programs=programs)
+=======
+    code = run(arguments, *programs(options))
+>>>>>>> main
     if code is not None:
         return code
     cases: list[Case] = run.found
