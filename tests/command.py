@@ -83,22 +83,6 @@ class Run:
         self._pytest("--collect-only")
         return self.items
 
-<<<<<<< HEAD
-    def __call__(
-        self, arguments: Sequence[str], *, programs: tuple[str, ...] = (), offline: bool = False
-    ) -> int | None:
-        """Builds, becomes root, runs. Returns the exit code if that is already certain.
-
-        `programs`: what is needed beside the operator's. `offline`: the cases need neither program nor root.
-        """
-        try:
-            if not offline:
-                sudo = self._sudo()
-                wanted = build.Wanted(tests=True, programs=programs)
-                self.binary = build.ready(Stop(_BUILD_SECONDS), self.options.binary, wanted)
-                if sudo:
-                    self._become_root(sudo, arguments)
-=======
     def __call__(self, arguments: Sequence[str], *programs: str, offline: bool = False) -> int | None:
         """Builds, becomes root, runs. Returns the exit code if that is already certain.
 
@@ -109,7 +93,6 @@ class Run:
                 wanted = build.Wanted(programs=programs, tests=True)
                 self.binary = build.ready(Stop(_BUILD_SECONDS), self.options.binary, wanted)
                 build.become_root(f"tests.{self.name}", list(arguments), self.binary)
->>>>>>> main
             self._pytest()
         except Interrupted as interrupted:
             say(f"{self.name}: {interrupted}; everything is cleaned up")

@@ -35,12 +35,7 @@ def main(arguments: list[str]) -> int:
             f"scripts/lab: error: --case: no case is called {', '.join(sorted(unknown))} (see docs/lab.md)"
         )
         return 2
-<<<<<<< HEAD
-    programs = ("pascaline-fleet", *(["pascaline-lab"] if wants_tcp(options) else []))
-    code = run(arguments, programs=programs)
-=======
     code = run(arguments, *programs(options))
->>>>>>> main
     if code is not None:
         return code
     cases: list[Case] = run.found
