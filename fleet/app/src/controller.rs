@@ -35,9 +35,9 @@ const NAP: Duration = Duration::from_millis(50);
 /// Give jobs trees of appliances, tell the appliances, tell workers where to go, and plan anew on failures
 ///
 /// Reads the network, the appliances with their admin APIs, and the jobs. Each job gets a tree: the nearest
-/// appliance for each rank and one above, or one that is written in the file or that `pascaline-fleet plan` has
-/// found. Appliances are told their parts, watched, and told again what they have lost. When one fails,
-/// another takes its part. Several controllers may run with one etcd: one of them leads.
+/// appliance for each rank and one above, or one that is written in the file or that `pascaline-fleet plan`
+/// has found. Appliances get their parts, are watched, and get lost parts again. When one fails, another
+/// takes its part. Several controllers may run with one etcd: one of them leads.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ControllerArgs {
