@@ -69,7 +69,7 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<ExitCode> {
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    // There may be nobody to tell.
+    // There may be no service manager.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!(
         listen = config.listen,
@@ -204,7 +204,7 @@ fn asked(client: &Client, ask: &Ask) -> anyhow::Result<(u16, Value)> {
     Ok((status.as_u16(), serde_json::from_slice(&body).unwrap_or_default()))
 }
 
-/// Keeps core and store together, until it is told to stop; and says what happens.
+/// Keeps core and store together, until it is stopped; and logs events.
 fn remember(shared: &Shared, keeper: &mut Keeper, stop: &AtomicBool) -> anyhow::Result<()> {
     let mut before = None;
     loop {
