@@ -2,9 +2,9 @@
 //!
 //! Each rank rounds its elements once, the appliance adds in `f32` and rounds the sum once (16-bit floats:
 //! and once for each part that had to make way), and a worker widens it again, exactly. So with u = 2⁻¹¹
-//! (`f16`) or 2⁻⁸ (`bf16`) a sum S of x₁ … x_N is off by at most u Σ|xᵢ| + u (|S| + u Σ|xᵢ|), and by what the
-//! additions round in `f32`, for numbers that the type has as normal ones. `f16` makes infinities of what is
-//! 65,520 or more; below 2⁻¹⁴ its error is absolute, 2⁻²⁵ for each rounding.
+//! (`f16`) or 2⁻⁸ (`bf16`) the error of a sum S of x₁ … x_N is at most u Σ|xᵢ| + u (|S| + u Σ|xᵢ|), plus the
+//! rounding of additions in `f32`, for numbers that are normal in the type. `f16` turns 65,520 and more into
+//! infinities; below 2⁻¹⁴ its error is absolute, 2⁻²⁵ for each rounding.
 //!
 //! With blocks of 32 elements that share a scale ([`mx`], which has what one rounding does), the error of an
 //! element depends on the largest one of its block. With mᵢ as that of rank i and M as that of the sum:
@@ -177,7 +177,7 @@ pub fn through<E: From<StartError>>(
     Ok(Report { elapsed, bytes: size_of_val(tensor), ..report })
 }
 
-/// Of values, leaves what is not in their rounded form. Of what is no number, nothing is left.
+/// Leaves the rounding error of each value; 0 for values that are not numbers.
 fn leave(narrow: Narrow, room: &[u16], values: &mut [f32]) {
     let mut some = [0.0; 8 * mx::ELEMENTS];
     for (at, values) in values.chunks_mut(some.len()).enumerate() {
