@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import appliance_shaped
-import private
+import netns
 import programs
 import shaped
 from build import ROOT
@@ -160,11 +160,11 @@ class Bed(Stage):
 
     def __init__(self, binary: Path, python: Path, stop: Stop) -> None:
         super().__init__(binary, stop)
-        self.python, self.files = python, private.directory(PREFIX)
+        self.python, self.files = python, netns.work_directory(os.getpid(), PREFIX)
 
     def remove_leftovers(self) -> None:
         """What a training left that was killed outright."""
-        private.remove_leftovers(PREFIX, "train.py")
+        netns.remove_leftovers(PREFIX, ["train.py"])
 
     def network(self, workers: int, mbit: int, mtu: int = shaped.MTU) -> shaped.Shaped:
         """Namespaces under this script's own names."""
