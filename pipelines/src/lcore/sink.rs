@@ -288,11 +288,17 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
     fn seen(&mut self, key: Key, first: u64, inside: &RankSet<WORDS>) -> bool {
         let now = self.emitter.swept_at;
         let Some(job) = Self::job_of(self.table, key) else { return false };
+        // Each rank inside has been heard since the first one was. Nearly all partials are that young, and an
+        // idle lcore sees all of them again and again.
+        const { assert!(LATE_NS < SILENT_NS) }
+        if now.saturating_sub(first) <= LATE_NS {
+            return true;
+        }
         // Whoever waits sends the oldest PSN that it waits for again and again: but clients of SwitchML's
         // may never do so.
         let waits = |rank| job.cells.heard_ns(rank) > now.saturating_sub(SILENT_NS);
         let waited = job.registry.is_some() || inside.iter().take(ASKED).any(waits);
-        if waited && now.saturating_sub(first) > LATE_NS {
+        if waited {
             // As many as can be named; with a thousand ranks the search for them is a few hundred steps.
             for rank in inside.missing(job.fan_in).iter().take(LATE) {
                 job.cells.late(self.number, rank, first, now);
