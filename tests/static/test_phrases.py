@@ -16,6 +16,8 @@ GAP = r"\s+(?:(?://[/!]?|[#*>])\s+)?"
 
 
 class Place(NamedTuple):
+    """Where a phrase stands."""
+
     file: str
     line: int
     text: str
@@ -23,6 +25,7 @@ class Place(NamedTuple):
 
     @property
     def group(self) -> str:
+        """The folder that the table counts it under."""
         top, _, below = self.file.partition("/")
         return top if below else "docs"
 
@@ -36,6 +39,7 @@ def _files() -> list[Path]:
 
 
 def places() -> list[Place]:
+    """All of them, in order."""
     phrases = [
         (re.compile(phrase["pattern"].replace(" ", GAP), re.IGNORECASE), phrase["instead"])
         for phrase in tomllib.loads(TABLE.read_text())["phrase"]
@@ -51,6 +55,7 @@ def places() -> list[Place]:
 
 
 def test_no_group_has_more_phrases_than_allowed() -> None:
+    """Their number only shrinks."""
     allowed = tomllib.loads(TABLE.read_text())["places"]
     found = places()
     counts = Counter(place.group for place in found)
@@ -64,6 +69,7 @@ def test_no_group_has_more_phrases_than_allowed() -> None:
 
 
 def test_patterns_find_what_they_name() -> None:
+    """Across lines of comments too, and nothing else."""
     samples = ["a rank that nobody\n    /// waits for", "it is\n// told so", "it does not get on: why?"]
     patterns = [one["pattern"].replace(" ", GAP) for one in tomllib.loads(TABLE.read_text())["phrase"]]
     for sample in samples:
