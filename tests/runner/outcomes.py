@@ -80,6 +80,7 @@ class Outcomes:
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Progress."""
         self._current = Outcome(title(nodeid))
+        (self.logs / f"{slug(nodeid)}.log").unlink(missing_ok=True)
         self._since = time.monotonic()
         print(f"> {self._current.title} ... ", end="", flush=True)
 
@@ -160,4 +161,5 @@ def _first_line(report: pytest.TestReport) -> str:
     """What failed, in a line: the message of the assertion or of the exception."""
     crash = getattr(report.longrepr, "reprcrash", None)
     text = str(crash.message) if crash else report.longreprtext
+    text = text.removeprefix("Failed: ")
     return text.strip().splitlines()[0][:_SHOWN_COLUMNS] if text.strip() else ""
