@@ -36,8 +36,8 @@ const NAP: Duration = Duration::from_millis(50);
 ///
 /// Reads the network, the appliances with their admin APIs, and the jobs. Each job gets a tree: the nearest
 /// appliance for each rank and one above, or one that is written in the file or that `pascaline-fleet plan`
-/// has found. It gives the appliances their parts, watches them, and repeats what they have lost. When one fails,
-/// another takes its part. Several controllers may run with one etcd: one of them leads.
+/// has found. It gives the appliances their parts, watches them, and repeats what they have lost. When one
+/// fails, another takes its part. Several controllers may run with one etcd: one of them leads.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ControllerArgs {
