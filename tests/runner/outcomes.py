@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from dataclasses import asdict, dataclass, field
@@ -74,6 +75,12 @@ class Outcomes:
         if report.failed:
             self.broken.append(f"{report.nodeid}: {report.longreprtext.splitlines()[-1]}")
             print(report.longreprtext, flush=True)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Leaves out what takes an hour, unless it is asked for."""
+        if item.get_closest_marker("nightly") and not self._words and not os.environ.get("NIGHTLY"):
+            pytest.skip("takes an hour: NIGHTLY=1 scripts/test --all")
 
     # ---- telling ----
 
