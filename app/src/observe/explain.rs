@@ -203,8 +203,9 @@ fn asynchronous(known: &Evidence<'_>) -> Diagnosis {
     Diagnosis { aggregated: "updates", share: None, bytes, summary, reasons, parent }
 }
 
-const OBJECTIVE: &str = "let fewer clusters send, less often, or raise length or rate of [ports.queue], and \
-                         say so in the file of [admission] verify; `pascaline-fleet verify` shows what happens";
+const OBJECTIVE: &str = "let fewer clusters send, less often, or raise length or rate of [ports.queue], \
+                         and say so in the file of [admission] verify; `pascaline-fleet verify` shows what \
+                         happens";
 
 /// A job's name as it follows its number.
 fn quoted(name: &str) -> String {
