@@ -61,6 +61,7 @@ pub mod element;
 pub mod identity;
 pub mod inquiry;
 pub mod membership;
+pub mod mean;
 pub mod narrow;
 pub mod partials;
 pub mod path;
