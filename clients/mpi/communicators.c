@@ -188,7 +188,7 @@ static bool agree(MPI_Comm comm, const char *against)
     return false;
 }
 
-/* Joins, together with all ranks of the communicator. Returns null where nobody does. */
+/* Joins, together with all ranks of the communicator. Returns null if no rank does. */
 static pascaline_handle *join(MPI_Comm comm, int rank, int ranks, int *number)
 {
     char url[sizeof settings.url + 64], against[TEXT];

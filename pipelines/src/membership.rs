@@ -14,6 +14,8 @@
 //! that something has changed, give lcores a new [`table`](Membership::table), and an answer to its sender
 //! not before they have it.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod answer;
 mod claim;
 mod command;

@@ -14,7 +14,7 @@
 //! **Panics.** Nothing that is received makes any function here panic.
 //!
 //! An entry collects contributions, a cached result answers those who come late, a job holds both, and
-//! [`Server`] is all jobs together. [`asynchronous`] is a server for training in which nobody waits.
+//! [`Server`] is all jobs together. [`asynchronous`] is a server for asynchronous training.
 //!
 //! ```
 //! use core::time::Duration;
@@ -39,6 +39,7 @@
 //! # }
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod action;
 mod agenda;

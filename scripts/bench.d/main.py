@@ -17,7 +17,7 @@ sys.path[:0] = [str(_HERE), str(_HERE.parent / "lib")]
 
 import build  # noqa: E402  from scripts/lib
 import call_cost  # noqa: E402
-import report  # noqa: E402
+import pages as report  # noqa: E402
 import shaped  # noqa: E402
 from context import Context  # noqa: E402
 from figure import Section  # noqa: E402
@@ -74,7 +74,9 @@ def main(arguments: list[str]) -> int:
     options = _parse(arguments)
     stop = Stop(_LIMIT_SECONDS)
     try:
-        binary = build.ready(stop, options.binary, with_lab=True)
+        binary = build.ready(
+            stop, options.binary, build.Wanted(release=True, tests=True, programs=("pascaline-lab",))
+        )
         options.calls = options.calls or _calls(options, binary)
         calls = ["--calls", *(str(path) for path in options.calls)] if options.calls else []
         build.become_root(Path(__file__).resolve(), [*arguments, *calls], binary)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
-from netns import NAMESPACES, Network
-from process import run
-
-_FILES = Path(tempfile.gettempdir())
+import netns
+from netns import Network
 
 
 def rename(network: Network, prefix: str) -> None:
@@ -23,16 +20,9 @@ def rename(network: Network, prefix: str) -> None:
 
 def directory(prefix: str) -> Path:
     """Where this process keeps its files."""
-    return _FILES / f"{prefix}-{os.getpid()}"
+    return Path(tempfile.gettempdir()) / f"{prefix}-{os.getpid()}"
 
 
 def remove_leftovers(prefix: str, script: str) -> None:
     """Removes what runs of a script left that were killed outright; their processes ended with them."""
-    for path in [*NAMESPACES.glob(f"{prefix}-*"), *_FILES.glob(f"{prefix}-*")]:
-        command = Path(f"/proc/{path.name.split('-')[1]}/cmdline")
-        if command.exists() and script.encode() in command.read_bytes():
-            continue
-        if path.parent == NAMESPACES:
-            run("ip", "netns", "del", path.name)
-        else:
-            shutil.rmtree(path, ignore_errors=True)
+    netns.remove_leftovers(prefix, [script])

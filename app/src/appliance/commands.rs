@@ -2,11 +2,12 @@
 
 use axum::http::StatusCode;
 use pascaline_pipelines::membership::{Command, JobStatus, Refused};
+use pascaline_shared::guarded::Problem;
 use tracing::info;
 
 use super::control::tell_event;
 use super::operator::Site;
-use crate::admin::server::{JobCommand, Problem};
+use crate::admin::server::JobCommand;
 
 /// Carries out an order, and says what it has done.
 pub(super) fn command(site: &mut Site<'_>, job: &JobStatus, order: JobCommand) -> Result<String, Problem> {

@@ -32,6 +32,7 @@ pub(super) mod parse;
 mod placed;
 mod report;
 mod sample;
+#[cfg(feature = "switchml")]
 mod switchml;
 #[cfg(test)]
 mod tests;
@@ -46,6 +47,7 @@ use self::member::Member;
 pub(crate) use self::olaf::{OlafArgs, olaf};
 use self::report::gigabits;
 use self::sample::{Op, Order, Sample};
+#[cfg(feature = "switchml")]
 pub(crate) use self::switchml::{SwitchmlArgs, switchml};
 
 const EXAMPLES: &str = "\

@@ -204,7 +204,7 @@ fn asynchronous(known: &Evidence<'_>) -> Diagnosis {
 }
 
 const OBJECTIVE: &str = "let fewer clusters send, less often, or raise length or rate of [ports.queue], and \
-                         say so in the file of [admission] verify; `pascaline verify` shows what happens";
+                         say so in the file of [admission] verify; `pascaline-fleet verify` shows what happens";
 
 /// A job's name as it follows its number.
 fn quoted(name: &str) -> String {

@@ -47,7 +47,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Terms:
-    """What the core may be told beyond a worker's place."""
+    """Options of the core beyond a worker's place."""
 
     payload: int | None = None
     in_flight: int | None = None
@@ -220,7 +220,7 @@ class Worker:
         return self.start(wish, lent).wait()
 
     def part(self, elements: int, counts: Sequence[int] | None = None) -> slice:
-        """Where this rank's part of so many elements is."""
+        """The slice of this rank's part among this many elements."""
         checked(elements=elements)
         for count in () if counts is None else counts:
             checked(counts=count)

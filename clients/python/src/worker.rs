@@ -32,7 +32,7 @@ enum Life {
     Gone,
 }
 
-/// What a worker may be told beyond its place.
+/// Options of a worker beyond its place.
 #[derive(Debug, FromPyObject)]
 pub(crate) struct Terms {
     payload: Option<u16>,
@@ -138,7 +138,7 @@ impl Core {
         Ok(Pending::new(self.home, submitted))
     }
 
-    /// First element and number of elements of this rank's part of so many.
+    /// First element and number of elements of this rank's part of this many.
     #[pyo3(signature = (elements, counts=None))]
     fn part(&self, elements: usize, counts: Option<Vec<usize>>) -> PyResult<(usize, usize)> {
         let parts = counts.as_deref().map_or(Parts::Even, Parts::Counts);

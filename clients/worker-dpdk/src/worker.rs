@@ -17,8 +17,8 @@ use zerocopy::IntoBytes as _;
 use crate::config::{DpdkConfig, DpdkJoinError};
 use crate::link::{BURST, Link};
 
-/// What seems late may lie in the ring, after a thread has not been scheduled: so many full bursts are read
-/// before what is due is done, and what is due is done even if they go on.
+/// What seems late may lie in the ring, after a thread has not been scheduled: this many full bursts are read
+/// before due work is done, which is then done even if they continue.
 const FULL_BURSTS: u32 = 64;
 
 /// A member of a job over a DPDK port, by [`Dpdk::join`]; otherwise as [`pascaline_worker::Worker`].
@@ -42,7 +42,7 @@ impl core::fmt::Debug for DpdkWorker {
 #[derive(Debug)]
 pub struct Dpdk {
     eal: Arc<Eal>,
-    /// Workers so far: each has a pool, whose name nobody else may have.
+    /// Workers so far: each has a pool with a unique name.
     workers: AtomicU32,
 }
 
@@ -137,7 +137,7 @@ impl DpdkWorker {
     ) -> Result<Report, AllreduceError> {
         let mut room = core::mem::take(&mut self.narrowed);
         let identity = self.session.membership().identity;
-        let run = |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.carry_out(call, dtype, bytes, hints);
+        let run = |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.run_collective(call, dtype, bytes, hints);
         let outcome = narrow::through(&identity, collective, (tensor, narrowing.into()), &mut room, run);
         self.narrowed = room;
         outcome
@@ -156,14 +156,14 @@ impl DpdkWorker {
     ) -> Result<Report, AllreduceError> {
         let mut room = core::mem::take(&mut self.narrowed);
         let identity = self.session.membership().identity;
-        let run = |bytes: &mut [u8]| self.carry_out(collective, dtype, bytes, hints);
+        let run = |bytes: &mut [u8]| self.run_collective(collective, dtype, bytes, hints);
         let outcome = mean::guarded(&identity, (collective, dtype), tensor, &mut room, run);
         self.narrowed = room;
         outcome
     }
 
     /// Any collective operation, on a tensor that travels as it is.
-    fn carry_out(
+    fn run_collective(
         &mut self,
         collective: &Collective<'_>,
         dtype: DType,
@@ -247,7 +247,7 @@ impl DpdkWorker {
 }
 
 impl Drop for DpdkWorker {
-    /// Nobody has to wait for a worker that is no more, and its rank is free for the next one.
+    /// No rank has to wait for a dropped worker, and its rank is free for the next one.
     fn drop(&mut self) {
         let now = self.origin.elapsed();
         self.session.abandon(now);

@@ -14,7 +14,7 @@
 //!
 //! **Feedback.** What a rank's own rounding has left of an element can be added to that element of its next
 //! tensor ([`Feedback`]). So the sum over many tensors is off by one rounding of each rank, not one of each
-//! tensor. What rounds the sum at the appliance, nobody makes good.
+//! tensor. The rounding of the sum at the appliance is not corrected.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -61,7 +61,7 @@ impl Narrow {
         Narrowing { narrow: self, feedback: Some(feedback) }
     }
 
-    /// Bytes of so many elements.
+    /// Bytes of this many elements.
     const fn bytes(self, elements: usize) -> usize {
         let dtype = self.dtype();
         dtype.size() * if dtype.is_block() { elements.div_ceil(mx::ELEMENTS) } else { elements }

@@ -1,13 +1,12 @@
 //! The routes, and what each makes of a request.
 
-use std::time::Duration;
-
 use axum::extract::rejection::PathRejection;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use pascaline_shared::guarded::Problem;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -19,10 +18,6 @@ use super::command::{Commanded, JobCommand};
 use super::openapi;
 use super::orders::{JobKey, Order, Orders};
 use super::patch::Patch;
-use super::problem::Problem;
-
-/// A capture may take so much longer than any other request.
-pub(super) const CAPTURE_LONGEST: Duration = Duration::from_secs(CaptureRequest::MOST_SECONDS as u64);
 
 type Answer<T> = Result<Json<T>, Problem>;
 type Job = Result<Path<String>, PathRejection>;

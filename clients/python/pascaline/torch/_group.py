@@ -298,7 +298,7 @@ class Group(OverGloo):
         return made(Works(works, outputs))
 
     def _takes(self, tensor: Any, op: str) -> bool:
-        """Whether the appliance can do it: a mean of integers is for nobody."""
+        """Whether the appliance can do it: it has no mean of integers."""
         known = self._worker is not None and op in OPS and type_of(tensor) in TRAVELS
         return known and plain(tensor) and not (op == "AVG" and tensor.dtype == torch.int32)
 

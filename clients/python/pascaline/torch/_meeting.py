@@ -1,8 +1,8 @@
 """How the processes of a group find each other in a store that may still know their forerunners.
 
 torchrun with a fixed address, as on one machine, keeps one store while it starts ranks anew (PyTorch 2.15:
-`StaticTCPRendezvous`), and a program may end its group and begin another one. What those before have left
-looks like what somebody has just written: whoever believes it connects to a process that is dead.
+`StaticTCPRendezvous`), and a program may end its group and begin another one. Entries of their
+predecessors look like new ones: a rank that believes them connects to a dead process.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _LOOK = 0.005
 def meet(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
     """A part of the store that is these processes' alone.
 
-    Each says a word that nobody has said before. Once every rank has one, rank 0 welcomes them, with a word
-    of its own for the generation. Whoever finds its word among those welcomed says so. If somebody does not,
-    rank 0 has welcomed a forerunner's word, and looks again. Raises IncompleteError after the timeout.
+    Each rank writes a unique word. Once every rank has one, rank 0 welcomes them, with a new word for the
+    generation. A rank that finds its word among those welcomed confirms it. If one does not, rank 0 has
+    welcomed a predecessor's word, and reads again. Raises IncompleteError after the timeout.
     """
     own, end = uuid.uuid4().hex, time.monotonic() + timeout.total_seconds()
     if rank == 0:

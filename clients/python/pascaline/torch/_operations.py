@@ -24,7 +24,7 @@ from ._works import made
 _KEPT = 256
 # What an operation can fail with: that of the appliance's, and that of Gloo's and PyTorch's.
 _FAILURES = (PascalineError, RuntimeError, ValueError)
-# So many results are to be had of a Work alone. Of those before, whoever wants them holds the tensors.
+# The latest results stay with their Work. Of earlier ones, the caller holds the tensors.
 _WHOLE = 8
 
 
@@ -44,22 +44,22 @@ class Operation:
         self.work: Work | None = None
         # Of its tensors, until it has them.
         self.future: Any = None
-        # Kept by whoever ends it.
+        # Set by the thread that ends it.
         self.promises: list[Promise] = []
         self._tensors: Any = tensors
         self._over = False
         self._ending = threading.Lock()
         self._finish: Callable[[], Arrival | None] | None = finish
-        # Its tensors may be of that mode, outside which nobody may write to them.
+        # Its tensors may be of that mode, outside which they must not be written.
         self._inference = torch.is_inference_mode_enabled()
 
     @property
     def tensors(self) -> list[Any]:
-        """Its tensors; once it is long over, those that somebody else still has."""
+        """Its tensors; once it is long over, those that are still referenced elsewhere."""
         return _there(self._tensors) if self._over else self._tensors
 
     def forget(self) -> None:
-        """Keeps nobody's memory any more: a Work lives on for a while."""
+        """Releases the tensors: a Work lives on for a while."""
         self._over, self._tensors = True, _seen(self._tensors)
 
     def end(self) -> None:
@@ -98,7 +98,7 @@ class Promise:
     def keep(self) -> None:
         """Says that the operation has ended."""
         arrival = self.operation.arrival
-        # Whoever asks the future has his stream wait for what the present one does here.
+        # The stream of the caller waits for the present one.
         with arrival.here() if arrival else nullcontext():
             self._future.set_result(self._tensors)
         self.operation.future = None
@@ -121,7 +121,7 @@ class Line:
 
     def __init__(self) -> None:
         self._waiting: deque[Operation] = deque()
-        # Somebody ends the first of those; told when it has ended.
+        # One thread ends the first of those; notified when it has ended.
         self._changed = threading.Condition()
         self._busy = False
         # C++ holds a Work by what it was made of, which is of no use without the Python object: those that
@@ -150,7 +150,7 @@ class Line:
             raise operation.error
 
     def _step(self, operation: Operation) -> None:
-        """Ends the first one, or waits until somebody else has. Nobody waits longer than for `operation`."""
+        """Ends the first one, or waits until another thread has; no longer than for `operation`."""
         own = False
         try:
             with self._changed:
@@ -211,7 +211,7 @@ class Line:
         future = base.then(value)
         promise = Promise(operation, base, tensors)
         with self._changed:
-            # Whoever ends it takes the lock once more, and finds the promise.
+            # The thread that ends it takes the lock once more, and finds the promise.
             ended = operation.ended
             if not ended:
                 operation.promises.append(promise)
@@ -259,7 +259,7 @@ class Line:
         while (operation := self._promised.get()) is not None:
             while not operation.ended and self._waiting:
                 self._step(operation)
-            # Holds nobody's memory while there is nothing to do.
+            # Holds no tensor while there is nothing to do.
             del operation
 
 
@@ -285,7 +285,7 @@ class Work(_Work):
         return True
 
     def is_completed(self) -> bool:
-        """Whether it has ended, well or not. Whoever asks need not wait: the group ends it meanwhile."""
+        """Whether it has ended, well or not. The caller need not wait: the group ends it meanwhile."""
         if not self._operation.ended:
             self.get_future()
         return self._operation.ended

@@ -1,7 +1,7 @@
 """What a group does when the appliance fails: an exception, or Gloo from then on.
 
-Ranks stop at the same operation, or at two that follow each other: nobody completes an operation to which
-somebody has not yet contributed. Where some have completed the earlier one, the others get its result from
+Ranks stop at the same operation, or at two that follow each other: no rank completes an operation to which
+another has not yet contributed. Where some have completed the earlier one, the others get its result from
 one of them, so that all have the same bits; then everything is Gloo's.
 """
 

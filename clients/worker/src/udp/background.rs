@@ -22,14 +22,13 @@ const TEND: Duration = Duration::from_millis(100);
 
 type Work = Box<dyn FnOnce(&mut Worker) + Send>;
 
-/// A worker that a thread drives. Operations are carried out in the order in which they were started, which
-/// must be the same at all ranks; whoever starts them goes on meanwhile. Between them the thread answers what
-/// other ranks ask.
+/// A worker that a thread drives. Operations run in the order in which they were started, which must be the
+/// same at all ranks; the caller continues meanwhile. Between them the thread answers other ranks.
 ///
 /// Dropping it is leaving without waiting for the end.
 pub struct Background {
     work: Sender<Work>,
-    /// How many ends of generations whoever starts operations has been told.
+    /// How many ends of generations have been reported to the caller.
     told: Arc<AtomicU64>,
     aborted: Arc<AtomicBool>,
     thread: JoinHandle<Departure>,
@@ -84,9 +83,9 @@ impl Background {
         Handle { outcome: self.submit(work), finished: None }
     }
 
-    /// Has the thread do something with the worker, after what has been started before.
+    /// Has the thread do something with the worker, after the operations started before.
     ///
-    /// Where a generation has ended by then whose end nobody has looked at yet, operations fail with that:
+    /// If a generation has ended by then and its end has not been reported yet, operations fail with that:
     /// they would be taken for the first ones of the next generation, and others may have failed at another.
     pub fn submit<R: Send + 'static>(
         &self,
@@ -98,10 +97,10 @@ impl Background {
             worker.outdated = worker.ended != known;
             let outcome = work(worker);
             worker.outdated = false;
-            // Whoever started it may have lost interest.
+            // The caller may have dropped the handle.
             let _ = done.send((outcome, worker.ended));
         };
-        // Where the thread has ended, whoever looks finds out.
+        // If the thread has ended, the handle reports it.
         let _ = self.work.send(Box::new(work));
         Submitted { outcome, told: Arc::clone(&self.told) }
     }
@@ -137,7 +136,7 @@ pub struct Submitted<R> {
     told: Arc<AtomicU64>,
 }
 
-/// What has come of it. To open it is to be told of all generations that had ended by then.
+/// The outcome. Opening it reports all generations that had ended by then.
 #[derive(Debug)]
 pub struct Sealed<R> {
     outcome: R,
