@@ -97,11 +97,14 @@ def test_an_abort_fails_what_is_pending_at_once(groups: Groups) -> None:
                 # It comes too late to complete anything.
                 time.sleep(2)
                 return 0.0
-            works = [group.allreduce([torch.ones(3)], options()), group.allgather(
-                [[torch.zeros(3, dtype=torch.int64) for _ in range(RANKS)]],
-                [torch.ones(3, dtype=torch.int64)],
-                options("Allgather"),
-            )]
+            works = [
+                group.allreduce([torch.ones(3)], options()),
+                group.allgather(
+                    [[torch.zeros(3, dtype=torch.int64) for _ in range(RANKS)]],
+                    [torch.ones(3, dtype=torch.int64)],
+                    options("Allgather"),
+                ),
+            ]
             integers = group.allreduce([torch.ones(3)], options())
             begun = time.monotonic()
             getattr(group, end)()

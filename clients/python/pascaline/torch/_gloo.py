@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import socket
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 from ._pieces import CopiedBack, Pieces
 from ._works import made
-
 
 # Of these, elements count and not shapes. Gloo looks at the first size of a shape, which a scalar has not.
 _FLAT = ("reduce_scatter_single", "all_gather_single")
@@ -48,6 +50,24 @@ def local_address(appliance: str) -> str | None:
     except OSError:
         return None
     return None
+
+
+def begin_mean(group: Any, tensor: Any, size: int) -> Callable[[], None]:
+    """Begins a mean, of which Gloo itself has none; returns what waits for it.
+
+    float16 is divided by a power of two before the sum, which would overflow; that keeps the bits of all
+    normal numbers that remain normal.
+    """
+    power = 2.0 ** math.ceil(math.log2(size)) if tensor.dtype == torch.float16 else 1.0
+    if power > 1.0:
+        tensor.div_(power)
+    work = group.allreduce([tensor], c10d.AllreduceOptions())
+
+    def finish() -> None:
+        work.wait()
+        tensor.mul_(power / size) if power > 1.0 else tensor.div_(size)
+
+    return finish
 
 
 def abandon(group: Any) -> None:

@@ -17,13 +17,13 @@ from .._arrays import TRAVELS, lend
 from .._streams import Streams
 from .._worker import Handle, Wish, Worker
 from . import _ring, _staging
-from ._gloo import OverGloo, abandon, gloo, local_address
+from ._gloo import OverGloo, abandon, begin_mean, gloo, local_address
 from ._jobs import Numbers
 from ._meeting import compare, meet
 from ._operations import Line, Operation, Works
 from ._recovery import Recovery
 from ._settings import Settings, current
-from ._tensors import OPS, flat, mean_factors, named, plain, seconds, type_of
+from ._tensors import OPS, flat, named, plain, seconds, type_of
 from ._works import install, made
 
 # What lies in the host's memory, and where it belongs.
@@ -47,9 +47,7 @@ class Group(OverGloo):
     tensors, send and receive, gather, scatter, all-to-all.
     """
 
-    def __init__(
-        self, options: Any, settings: Settings, job: int, numbers: Numbers | None = None
-    ) -> None:
+    def __init__(self, options: Any, settings: Settings, job: int, numbers: Numbers | None = None) -> None:
         """numbers: where the job's number came from, for a group beside the world's."""
         rank, size = options.group_rank, options.group_size
         store = dist.PrefixStore("pascaline", options.store)
@@ -130,15 +128,7 @@ class Group(OverGloo):
     def _mean_over_gloo(self, buffer: Any) -> Any:
         """Gloo itself has no means."""
         self._count(gloo=1)
-        before, after = mean_factors(buffer.dtype, self._size)
-        if before != 1.0:
-            buffer.mul_(before)
-        work = self._gloo.allreduce([buffer], c10d.AllreduceOptions())
-
-        def finish() -> None:
-            work.wait()
-            buffer.mul_(after) if before != 1.0 else buffer.div_(self._size)
-
+        finish = begin_mean(self._gloo, buffer, self._size)
         return self._round.join(Operation([buffer], finish))
 
     def _allreduce(self, tensor: Any, op: str, timeout: timedelta | None, **more: Any) -> Any:
@@ -155,14 +145,12 @@ class Group(OverGloo):
         return self._begin(results, wish, host, sum_again, lambda: parts(host), ready=ready, wraps=wraps)
 
     def _sum_again(self, tensor: Any, op: str, group: Any) -> None:
-        options = c10d.AllreduceOptions()
-        options.reduceOp = dist.ReduceOp.SUM if op == "AVG" else getattr(dist.ReduceOp, op)
-        before, after = mean_factors(tensor.dtype, self._size) if op == "AVG" else (1.0, 1.0)
-        if before != 1.0:
-            tensor.detach().mul_(before)
-        group.allreduce([tensor], options).wait()
         if op == "AVG":
-            tensor.detach().mul_(after) if before != 1.0 else tensor.detach().div_(self._size)
+            begin_mean(group, tensor.detach(), self._size)()
+            return
+        options = c10d.AllreduceOptions()
+        options.reduceOp = getattr(dist.ReduceOp, op)
+        group.allreduce([tensor], options).wait()
 
     def allreduce_coalesced(self, tensors: list[Any], options: Any) -> Any:
         """Several tensors in one operation."""

@@ -16,7 +16,7 @@ def refuse_overlap(tensor: Any) -> None:
     """Raises ArgumentError for a tensor to write to whose elements share memory: it has no right result."""
     if tensor.layout == torch.strided and torch._debug_has_internal_overlap(tensor) == 1:
         raise ArgumentError(
-            f"elements of a tensor of shape {tuple(tensor.shape)} and strides {tensor.stride()} lie in the same"
+            f"elements of a tensor of shape {tuple(tensor.shape)} and strides {tensor.stride()} share"
             " memory, so that it cannot hold a result: pass a clone"
         )
 

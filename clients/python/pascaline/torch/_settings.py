@@ -25,8 +25,8 @@ class Settings:
     appliance: address and port. job: that of the whole world, one of the appliance's [[jobs]]; 0: the first
     of `jobs`. jobs: first and last number for further groups, of the appliance's [admission]. fallback: when
     the appliance fails, continue over Gloo with one warning, instead of an exception. worker: further options
-    of each Worker. streams: with 2, each group has a second job, with the next number, in which hooks.mean and
-    its like have the first layers' gradients overtake.
+    of each Worker. streams: with 2, each group has a second job, with the next number, in which hooks.mean
+    and its like have the first layers' gradients overtake.
     """
 
     appliance: str

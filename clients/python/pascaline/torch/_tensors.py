@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import timedelta
 from typing import Any
 
@@ -43,14 +42,3 @@ def seconds(timeout: timedelta | None) -> float | None:
     """What a call says of its time; usually nothing, which is a negative number."""
     found = timeout.total_seconds() if timeout else 0.0
     return found if found > 0 else None
-
-
-def mean_factors(dtype: torch.dtype, size: int) -> tuple[float, float]:
-    """What to multiply by before and after a sum over Gloo, so that a mean of float16 does not overflow.
-
-    The first is a power of two, which keeps all bits of a normal number that remains one.
-    """
-    if dtype != torch.float16:
-        return 1.0, 1.0 / size
-    power = 2.0 ** math.ceil(math.log2(size))
-    return 1.0 / power, power / size
