@@ -7,7 +7,7 @@ Under plain pytest there is none, and cases run in their short form.
 from __future__ import annotations
 
 import argparse
-import os
+import json
 import shutil
 import signal
 import sys
@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import build
-from process import Failure, Interrupted, Stop
+from process import Failure, Interrupted, Stop, Unable
 
 from .bed import ROOT
 
@@ -83,19 +83,16 @@ class Run:
         self._pytest("--collect-only")
         return self.items
 
-    def __call__(
-        self, arguments: Sequence[str], *, with_lab: bool = False, offline: bool = False
-    ) -> int | None:
+    def __call__(self, arguments: Sequence[str], *programs: str, offline: bool = False) -> int | None:
         """Builds, becomes root, runs. Returns the exit code if that is already certain.
 
-        `offline`: the cases need neither the program nor root.
+        `programs` are needed beside `pascaline`; `offline`: the cases need neither a program nor root.
         """
         try:
             if not offline:
-                sudo = self._sudo()
-                self.binary = build.ready(Stop(_BUILD_SECONDS), self.options.binary, with_lab=with_lab)
-                if sudo:
-                    self._become_root(sudo, arguments)
+                wanted = build.Wanted(programs=programs, tests=True)
+                self.binary = build.ready(Stop(_BUILD_SECONDS), self.options.binary, wanted)
+                build.become_root(f"tests.{self.name}", list(arguments), self.binary)
             self._pytest()
         except Interrupted as interrupted:
             say(f"{self.name}: {interrupted}; everything is cleaned up")
@@ -103,6 +100,10 @@ class Run:
         except Failure as failure:
             say(f"{self.name}: {failure.whole}")
             self.error = str(failure)
+            if isinstance(failure, Unable):
+                if self.options.json:
+                    print(json.dumps(self.failed()), flush=True)
+                return failure.exit_code
         return None
 
     def failed(self) -> dict[str, Any]:
@@ -116,25 +117,6 @@ class Run:
         pytest.main([*quiet, "--rootdir", str(ROOT), *more, str(ROOT / "tests" / self.name)], plugins=[self])
         if self._interrupted:
             raise self._interrupted
-
-    def _sudo(self) -> str:
-        """The program that makes this user root; none if it is root."""
-        if os.geteuid() == 0:
-            return ""
-        if not (sudo := shutil.which("sudo")):
-            say(f"{self.name}: network namespaces need root, and there is no sudo: run it as root")
-            raise SystemExit(2)
-        return sudo
-
-    def _become_root(self, sudo: str, arguments: Sequence[str]) -> None:
-        """Starts the command again as root; what it needs has been built before."""
-        kept = [
-            f"{key}={os.environ[key]}"
-            for key in ("PATH", "PYTHONPATH", "CARGO_TARGET_DIR")
-            if key in os.environ
-        ]
-        command = [sys.executable, "-B", "-m", f"tests.{self.name}", *arguments, "--binary", str(self.binary)]
-        os.execv(sudo, [sudo, "--", "env", *kept, *command])
 
     # ---- hooks of pytest ----
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from process import Interrupted
+from tests import command
 from tests.runner.__main__ import may_be_root
 from tests.runner.cases import CASES, Cases
 from tests.runner.outcomes import slug
@@ -15,6 +17,12 @@ from tests.runner.programs import Programs
 from tests.runner.shell import ROOT, Shell, environment_of
 
 _TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+
+
+def pytest_exception_interact(node: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """A signal that a bed has noticed ends the run; a command does so itself."""
+    if call.excinfo and isinstance(call.excinfo.value, Interrupted) and not command.of(node.config):
+        pytest.exit(str(call.excinfo.value))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -14,6 +14,7 @@ mod prefetch;
 mod result;
 mod time;
 
+use core::mem::offset_of;
 use core::num::NonZeroU32;
 
 use pascaline_buffer::PacketBuf;
@@ -38,7 +39,7 @@ pub(crate) enum Hold<B: PacketBuf> {
     Done(B::Shared),
 }
 
-/// One cache line with a one-word bitmap.
+/// One cache line with a one-word bitmap; a wider one reaches into the next ones.
 ///
 /// Only the owner of the slot's set reads or writes it, so its fields are plain: no atomics, no ordering.
 /// What reaches the owner from other lcores comes through a ring, whose release and acquire order it
@@ -48,10 +49,6 @@ pub(crate) enum Hold<B: PacketBuf> {
 pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     /// Key, and in the byte above it the element. Written by `begin` and `install`; every lookup compares it.
     name: u64,
-    /// The ranks inside. Written by `admit`, `admit_missing`, `admit_combined` and `begin`; read by `agrees`,
-    /// `remind`, `keep_fast`, sweeps and `append_bitmap`. Says something while the slot is open or keeps
-    /// contributions; with a result it is what was left.
-    ranks: RankSet<WORDS>,
     /// Where the accumulator's payload lies while the slot is open: going through the packet would cost the
     /// cache line of its descriptor. With a result: its descriptor. With kept contributions: the line that
     /// says where they are. Written by `begin`, `open_fast`, `keep_first`, `collect`, `keep_fast` and
@@ -78,6 +75,10 @@ pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     /// years. Written by `begin`, `install`, `note_flags`, `uncount` and `sum_kept`; read by sweeps, results
     /// and evictions.
     first: u64,
+    /// The ranks inside. Written by `admit`, `admit_missing`, `admit_combined` and `begin`; read by `agrees`,
+    /// `remind`, `keep_fast`, sweeps and `append_bitmap`. Says something while the slot is open or keeps
+    /// contributions; with a result it is what was left.
+    ranks: RankSet<WORDS>,
 }
 
 // SAFETY: the pointer goes to packets that the slot holds, which are Send.
@@ -97,7 +98,13 @@ const REOPENED: u64 = 1 << 60;
 const MARKED: u64 = 1 << 61;
 const FIRST: u64 = OVERFLOW - 1;
 
-const _: () = assert!(size_of::<Slot<pascaline_buffer::HeapBuf, 1>>() == 64);
+// However many ranks there are, all else that a contribution needs is in the first line.
+const _: () = {
+    type Of<const WORDS: usize> = Slot<pascaline_buffer::HeapBuf, WORDS>;
+    assert!(size_of::<Of<1>>() == 64 && size_of::<Of<16>>() == 192);
+    assert!(offset_of!(Of<1>, name) == 0 && offset_of!(Of<16>, name) == 0);
+    assert!(offset_of!(Of<1>, ranks) == 56 && offset_of!(Of<16>, ranks) == 56);
+};
 
 /// What was in a slot.
 pub(crate) enum Contents<B: PacketBuf> {
@@ -111,7 +118,6 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     pub(crate) const fn new() -> Self {
         Self {
             name: 0,
-            ranks: RankSet::EMPTY,
             payload: core::ptr::null_mut(),
             hold: Hold::Empty,
             touched: 0,
@@ -120,6 +126,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             count: 0,
             priority: 0,
             first: 0,
+            ranks: RankSet::EMPTY,
         }
     }
 

@@ -15,7 +15,6 @@ pub(crate) const REMEDY: &str =
 /// A part that a command needs and this build does not have.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}\n  remedy: {REMEDY}")]
-#[cfg_attr(all(feature = "switchml", feature = "top"), expect(dead_code, reason = "nothing is left out"))]
 pub(crate) struct LeftOut(pub(crate) &'static str);
 
 /// The arguments of a command that this program does not have, whatever they are.

@@ -1,5 +1,6 @@
 //! What lcores know of jobs: a table that is never changed, only replaced.
 
+use core::mem::offset_of;
 use std::sync::Arc;
 
 use crate::membership::{Registry, Rights};
@@ -87,8 +88,10 @@ impl Endpoint {
     }
 }
 
-/// A member of a job.
+/// A member of a job. Packets need it only where their headers are not plain: [`JobTable`] has copies of the
+/// rest, each in one piece.
 #[derive(Debug, Clone, Copy)]
+#[repr(C)]
 pub struct Member {
     /// Where it is.
     pub endpoint: Endpoint,
@@ -98,6 +101,8 @@ pub struct Member {
     /// It is an appliance, which stands for the ranks of its own.
     pub appliance: bool,
 }
+
+const _: () = assert!(offset_of!(Member, endpoint) == 0 && size_of::<Endpoint>() <= 96);
 
 impl Member {
     /// The member with this rank of a job, reached through a port with this MAC.
@@ -156,7 +161,12 @@ pub struct Flow {
     pub most: u16,
 }
 
-const _: () = assert!(size_of::<Flow>() == 128);
+// The first line is what each packet is compared with, the second what the pool is told of it.
+const _: () = {
+    assert!(size_of::<Flow>() == 128 && align_of::<Flow>() == 64);
+    assert!(offset_of!(Flow, expected) == 0);
+    assert!(offset_of!(Flow, terms) >= 64);
+};
 
 /// How a job's workers train together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -169,23 +179,33 @@ pub enum Mode {
     Olaf,
 }
 
-/// A job, as lcores see it. What is looked at for each PSN is in its first cache line.
+/// A job, as lcores see it. What is looked at for each burst and each result is in its first cache line; what
+/// a new PSN asks for begins the second one.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub struct Job {
-    rules: Rules,
     /// What lcores count of its ranks, of `cells`; once it is in a [`JobTable`].
     counts: RankCells,
-    /// The first group of its members, likewise, and how many there are.
-    groups: (u32, u16),
+    /// The PSNs that may be under way.
+    pub window: Arc<PsnWindow>,
+    /// The first group of its members, once it is in a [`JobTable`], ...
+    first_group: u32,
+    /// ... and how many there are.
+    groups: u16,
     /// Its number.
     pub id: u16,
     /// Its ranks.
     pub fan_in: u16,
     /// Its generation.
     pub epoch: u8,
+    /// As whom it shares the appliance with the other jobs.
+    pub tenant: Tenant,
     /// True if some get results with other than plain headers; once it is in a [`JobTable`].
     has_others: bool,
+    /// True if a sum is not simply sent to all, once the job is in a [`JobTable`].
+    detours: bool,
+    /// What its policy says about a packet that opens a slot.
+    rules: Rules,
     /// Longest payload of its packets, in bytes.
     pub payload: u16,
     /// Contributions that complete a PSN: the fan-in, unless the job's threshold is lower or ranks are lost.
@@ -201,12 +221,8 @@ pub struct Job {
     /// Its server is gone, and ranks may have promised to take only what that gives out: they may take any
     /// result.
     pub bereft: bool,
-    /// True if a sum is not simply sent to all, once the job is in a [`JobTable`].
-    detours: bool,
     /// How it uses the pool.
     pub policy: Policy,
-    /// As whom it shares the appliance with the other jobs.
-    pub tenant: Tenant,
     /// Its share is this in proportion to those of the others.
     pub share: u16,
     /// Slots that it may fill: of its region, or of all that it shares. In a [`JobTable`] its part of them.
@@ -218,8 +234,6 @@ pub struct Job {
     pub server: Server,
     /// What lcores count of it.
     pub cells: Arc<JobCells>,
-    /// The PSNs that may be under way.
-    pub window: Arc<PsnWindow>,
     /// Its members by rank; `None` for ranks that have not joined. Ranks that have left stay until all have.
     members: Vec<Option<Member>>,
     /// Ranks to which results are sent with other than plain headers; once it is in a [`JobTable`].
@@ -235,19 +249,29 @@ pub struct Job {
     pub(crate) sessions: Sessions,
 }
 
+const _: () = {
+    assert!(offset_of!(Job, counts) == 0);
+    assert!(offset_of!(Job, detours) < 64 && offset_of!(Job, rules) == 64);
+    assert!(align_of::<Job>() == 64);
+};
+
 impl Job {
     /// A job of this generation with these members, by rank.
     #[must_use]
     pub fn new(id: u16, fan_in: u16, epoch: u8, payload: u16, members: Vec<Option<Member>>) -> Self {
         let policy = Policy::default();
         Self {
-            rules: Rules::of(&policy),
             counts: RankCells::default(),
-            groups: (0, 0),
+            window: Arc::new(PsnWindow::unlimited()),
+            first_group: 0,
+            groups: 0,
             id,
             fan_in,
             epoch,
+            tenant: Tenant(id.to_be_bytes()[1]),
             has_others: false,
+            detours: false,
+            rules: Rules::of(&policy),
             payload,
             needed: fan_in,
             partials: false,
@@ -255,15 +279,12 @@ impl Job {
             halted: false,
             mode: Mode::Sync,
             policy,
-            tenant: Tenant(id.to_be_bytes()[1]),
             share: 1,
             slots: usize::MAX,
             cap: u16::MAX,
             server: Server::None,
             bereft: false,
-            detours: false,
             cells: Arc::default(),
-            window: Arc::new(PsnWindow::unlimited()),
             members,
             others: Vec::new(),
             hearers: Vec::new(),

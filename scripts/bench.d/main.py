@@ -15,6 +15,7 @@ from pathlib import Path
 _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(_HERE), str(_HERE.parent / "lib")]
 
+import against  # noqa: E402
 import build  # noqa: E402  from scripts/lib
 import call_cost  # noqa: E402
 import pages as report  # noqa: E402
@@ -49,6 +50,7 @@ examples:
   scripts/bench --strict                   exit code 1 if a goal is missed
   scripts/bench --quick --only allreduce --no-peers
                                               without Gloo and Open MPI: nothing is installed
+  scripts/bench --against release --json      the packet path of this commit and of another one, in turns
   scripts/bench --install                     only install the peers: iperf3, Open MPI, PyTorch (gigabytes)
 
 sections:
@@ -74,6 +76,8 @@ def main(arguments: list[str]) -> int:
     options = _parse(arguments)
     stop = Stop(_LIMIT_SECONDS)
     try:
+        if options.against:
+            return against.main(options, arguments, Path(__file__).resolve(), stop)
         binary = build.ready(
             stop, options.binary, build.Wanted(release=True, tests=True, programs=("pascaline-lab",))
         )
@@ -198,6 +202,16 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         metavar="DIR",
         help="pipeline: measure the aggregator of this checkout of OmniReduce, too",
     )
+    parser.add_argument(
+        "--against",
+        metavar="COMMIT",
+        help="only compare the packet path with that of another commit, of the last `release`, or of a "
+        "program built before: medians of new ÷ old, and what they lie between; with --strict exit code 1 "
+        "for what is certainly over 5 %% slower",
+    )
+    parser.add_argument(
+        "--turns", type=int, default=7, help="--against: runs of both programs, a minute each [%(default)s]"
+    )
     parser.add_argument("--binary", type=Path, help="this program instead of one that is built now")
     parser.add_argument("--calls", type=Path, nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--strict", action="store_true", help="exit code 1 if a goal is missed")
@@ -220,6 +234,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
     options.only = [name for name in SECTIONS if not named or name in named]
     if options.mbit < 0:
         parser.error("--mbit must not be negative")
+    if options.turns < 1:
+        parser.error("--turns must be at least 1")
     options.out = options.out.resolve()
     try:
         # Rather now than when everything is measured.

@@ -152,12 +152,13 @@ def _run(command: list[str], stop: Stop, failure: Callable[[], str]) -> str:
     return output
 
 
-def become_root(script: Path, arguments: list[str], binary: Path | None = None) -> None:
-    """Starts the script again as root unless it is already; what it needs was built before, not as root."""
+def become_root(script: Path | str, arguments: list[str], binary: Path | None = None) -> None:
+    """Starts a script or a module again as root unless it is; what it needs was built before."""
     if os.geteuid() == 0:
         return
     sudo = _sudo()
-    command = [sudo, "--", "env", *_handed_on(), sys.executable, "-B", str(script), *arguments]
+    program = [str(script)] if isinstance(script, Path) else ["-m", script]
+    command = [sudo, "--", "env", *_handed_on(), sys.executable, "-B", *program, *arguments]
     if binary:
         command += ["--binary", str(binary)]
     os.execv(sudo, command)
@@ -191,5 +192,5 @@ def _handed_on() -> list[str]:
     """What sudo would drop: where the user's programs and builds are. Root's own programs are needed, too."""
     path = os.environ.get("PATH", os.defpath).split(os.pathsep)
     path += [folder for folder in _ROOTS_PATH if folder not in path]
-    target = os.environ.get("CARGO_TARGET_DIR")
-    return [f"PATH={os.pathsep.join(path)}", *([f"CARGO_TARGET_DIR={target}"] if target else [])]
+    kept = [f"{name}={os.environ[name]}" for name in ("CARGO_TARGET_DIR", "PYTHONPATH") if name in os.environ]
+    return [f"PATH={os.pathsep.join(path)}", *kept]

@@ -15,7 +15,7 @@ import pytest
 from .. import command
 from .conftest import name_of
 from .laboratory import Case
-from .options import parse, shape, wants_tcp
+from .options import parse, programs, shape
 
 _PLANNED = "planned"
 
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
             f"scripts/lab: error: --case: no case is called {', '.join(sorted(unknown))} (see docs/lab.md)"
         )
         return 2
-    code = run(arguments, with_lab=wants_tcp(options))
+    code = run(arguments, *programs(options))
     if code is not None:
         return code
     cases: list[Case] = run.found

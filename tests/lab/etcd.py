@@ -93,9 +93,9 @@ def several(
             cleanup.callback(both[-1].end)
         if not stop.wait_for(lambda: any(one.leads() for one in both), _SECONDS):
             raise Failure(f"no controller leads: {[one.status() for one in both]}")
-        both.sort(key=lambda one: not one.leads())
-        both[0].wait_in_force(stop)
-        yield cluster, *both
+        first, second = sorted(both, key=lambda one: not one.leads())
+        first.wait_in_force(stop)
+        yield cluster, first, second
 
 
 class Killing:

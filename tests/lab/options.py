@@ -81,6 +81,12 @@ def wants_tcp(options: argparse.Namespace) -> bool:
     return not options.plan and "tcp" in cases
 
 
+def programs(options: argparse.Namespace) -> list[str]:
+    """What the cases run beside `pascaline`. One that is built already may still have all commands itself."""
+    lab = ["pascaline-lab"] if wants_tcp(options) else []
+    return lab if options.binary else [*lab, "pascaline-fleet"]
+
+
 def sharing(options: argparse.Namespace) -> Sharing:
     """What shares a link in the case `tcp`."""
     controls, flows = options.control or CONTROLS, options.flow or FLOWS

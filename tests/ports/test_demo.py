@@ -82,17 +82,36 @@ def test_gives_up_in_time(shell: Shell) -> None:
     shell("scripts/demo", "--json", "--allreduces", 100000, "--timeout", 3, seconds=60, code=1)
 
 
+# What differs from a plain demo, and how many workers and allreduces there are.
+_PLAIN = {
+    "jumbo": ("--mtu 9000 --payload 8192 --bytes 4MiB --allreduces 3", 4, 3),
+    "behind-routers": ("--routed --bytes 256KiB --allreduces 3", 4, 3),
+    # More workers than DPDK knows ports: those of a rack share one.
+    "racks": ("--workers 64 --bytes 64KiB --allreduces 2", 64, 2),
+    # PSNs are spread over UDP ports.
+    "two-lcores": ("--bytes 1MiB --allreduces 3 --lcores 2 --udp-ports 2", 4, 3),
+    **{
+        collective: (f"--collective {collective} --root 2 --bytes 256KiB --allreduces 3", 4, 3)
+        for collective in ("reduce", "broadcast", "reduce_scatter", "allgather")
+    },
+    # Fewer bits on the wire.
+    **{wire: (f"--wire {wire} --bytes 1MiB --allreduces 3", 4, 3) for wire in ("bf16", "mxint8", "mxfp8")},
+}
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("name", _PLAIN)
+def test_plain(name: str, demo: Demo) -> None:
+    """Each rank has the right bytes in the right place."""
+    options, workers, allreduces = _PLAIN[name]
+    good(demo(options), workers=workers, allreduces=allreduces)
+
+
 @pytest.mark.all
 def test_two_levels_over_ipv6(demo: Demo) -> None:
-    """The same, over IPv6."""
+    """The same as above, over IPv6."""
     said = good(demo("--topology two-level --ip6 --bytes 256KiB --allreduces 2"), allreduces=2)
     assert 1 <= said["root_link_streams"] < 1.25
-
-
-@pytest.mark.all
-def test_jumbo(demo: Demo) -> None:
-    """Frames of 9,000 bytes need larger slots in the driver's ring."""
-    good(demo("--mtu 9000 --payload 8192 --bytes 4MiB --allreduces 3"), allreduces=3)
 
 
 @pytest.mark.all
@@ -107,26 +126,6 @@ def test_multicast(more: str, allreduces: int, demo: Demo) -> None:
     """Results leave once for all members of a group."""
     said = good(demo(f"--multicast {more} --bytes 256KiB"), allreduces=allreduces)
     assert said["packets_per_result"] < 1.5
-
-
-@pytest.mark.all
-def test_behind_routers(demo: Demo) -> None:
-    """Each worker has a router between itself and the appliance."""
-    good(demo("--routed --bytes 256KiB --allreduces 3"), allreduces=3)
-
-
-@pytest.mark.all
-@pytest.mark.parametrize("collective", ["reduce", "broadcast", "reduce_scatter", "allgather"])
-def test_collective(collective: str, demo: Demo) -> None:
-    """Each rank has the right bytes in the right place."""
-    good(demo(f"--collective {collective} --root 2 --bytes 256KiB --allreduces 3"), allreduces=3)
-
-
-@pytest.mark.all
-@pytest.mark.parametrize("wire", ["bf16", "mxint8", "mxfp8"])
-def test_narrow(wire: str, demo: Demo) -> None:
-    """Fewer bits on the wire."""
-    good(demo(f"--wire {wire} --bytes 1MiB --allreduces 3"), allreduces=3)
 
 
 @pytest.mark.all
@@ -208,12 +207,6 @@ def test_rank_order(demo: Demo) -> None:
 
 
 @pytest.mark.all
-def test_racks(demo: Demo) -> None:
-    """More workers than DPDK knows ports: those of a rack share one."""
-    good(demo("--workers 64 --bytes 64KiB --allreduces 2"), workers=64, allreduces=2)
-
-
-@pytest.mark.all
 @pytest.mark.parametrize(("dtype", "payload"), [("i32", 256), ("f32", 1024)])
 def test_switchml(dtype: str, payload: int, demo: Demo) -> None:
     """SwitchML's clients."""
@@ -222,12 +215,6 @@ def test_switchml(dtype: str, payload: int, demo: Demo) -> None:
     assert said["verified"] == 4
     assert said["mismatches"] == 0
     assert said["results"] == said["packets"]
-
-
-@pytest.mark.all
-def test_two_lcores(demo: Demo) -> None:
-    """PSNs are spread over UDP ports."""
-    good(demo("--bytes 1MiB --allreduces 3 --lcores 2 --udp-ports 2"), allreduces=3)
 
 
 @pytest.mark.all

@@ -66,7 +66,6 @@ def scene(pascaline: Path, star: Star, tmp_path: Path, shell: Shell) -> Iterator
         appliance.wait_ready(Deadline(60))
         browser = Browser(tmp_path, star.appliance)
         cleanup.callback(browser.stop)
-        browser.open()
         yield appliance, browser
 
 

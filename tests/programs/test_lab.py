@@ -1,14 +1,13 @@
-"""pascaline-lab in virtual time: faults, 65,536 ranks, policies, papers; and what looking costs."""
+"""pascaline-lab in virtual time: faults, 65,536 ranks, policies, papers."""
 
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.runner.shell import ROOT, Shell
+from tests.runner.shell import Shell
 
 pytestmark = pytest.mark.all
 
@@ -69,8 +68,3 @@ def test_olaf_table_1(shell: Shell, lab: Path) -> None:
     for row, known in ((0, 32.0), (1, 0.0), (7, 65.2), (8, 0.9), (14, 91.0), (15, 6.6)):
         assert rows[row]["mean"] == pytest.approx(known, abs=2), rows[row]
     assert rows[15]["name"] == "Olaf lost"
-
-
-def test_looking(shell: Shell, lab: Path) -> None:
-    """What metrics, page and API cost the packets: within 10 % of their time, 3 % of their rate."""
-    shell(sys.executable, "-B", ROOT / "scripts/lib/looking.py", "--binary", lab, seconds=400)

@@ -32,7 +32,7 @@ def said(
                 raise Failure("no more")
 
         monkeypatch.setattr(build, "ready", lambda *_, **__: Path("/pascaline"))
-        monkeypatch.setattr(command.Run, "_become_root", lambda *_: None)
+        monkeypatch.setattr(build, "become_root", lambda *_: None)
         monkeypatch.setattr(command.Run, "_pytest", fail)
         assert mistakes.main(["--json"]) == 1
         found: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])

@@ -24,7 +24,7 @@ import stl_malformed
 import stl_updates
 from generators import TRex
 from pascaline_loads import Load, gradients_per_job, updates
-from pascaline_streams import IP_AT, StreamError, frames
+from pascaline_streams import IP_AT, StreamError, fix_ip, frames
 from pascaline_trex import Profile
 
 from ..bed import ROOT
@@ -177,19 +177,11 @@ def _carried_out(compiled: dict[str, Any], packet: int) -> bytes:
             kept = int.from_bytes(frame[place], order) & ~step["mask"]
             frame[place] = (kept | value & step["mask"]).to_bytes(size, order)
         elif step["type"] == "fix_checksum_ipv4":
-            _sum_ipv4(frame, step["pkt_offset"])
+            assert step["pkt_offset"] == IP_AT
+            fix_ip(frame)
         else:
             raise AssertionError(f"an instruction that no stream of ours needs: {step}")
     return bytes(frame)
-
-
-def _sum_ipv4(frame: bytearray, at: int) -> None:
-    assert at == IP_AT, f"a checksum at byte {at}"
-    frame[at + 10 : at + 12] = b"\0\0"
-    total = sum(int.from_bytes(frame[word : word + 2], "big") for word in range(at, at + 20, 2))
-    total = (total & 0xFFFF) + (total >> 16)
-    total = (total & 0xFFFF) + (total >> 16)
-    frame[at + 10 : at + 12] = (0xFFFF - total).to_bytes(2, "big")
 
 
 def test_impossible_streams_are_refused(told: Told) -> None:

@@ -64,14 +64,24 @@ impl<B> Burst<B> {
         self.arrivals.iter().map(|arrival| &arrival.gradient)
     }
 
-    /// Gives up the gradients for which that is wanted; their packets go to `to`.
-    pub fn take_out(&mut self, mut unwanted: impl FnMut(&Gradient) -> bool, to: impl FnMut(B)) {
-        let out = |Arrival { gradient, packet, .. }: &mut Arrival<B>| match unwanted(gradient) {
-            true => packet.take(),
-            false => None,
-        };
-        self.arrivals.iter_mut().filter_map(out).for_each(to);
-        self.arrivals.retain(|arrival| arrival.packet.is_some());
+    /// Gives up the gradients for which that is wanted; each goes to `to`, with its packet.
+    pub fn take_out(
+        &mut self,
+        mut unwanted: impl FnMut(&Gradient) -> bool,
+        mut to: impl FnMut(&Gradient, B),
+    ) {
+        let mut taken = false;
+        for Arrival { gradient, packet, .. } in &mut self.arrivals {
+            if unwanted(gradient)
+                && let Some(packet) = packet.take()
+            {
+                taken = true;
+                to(gradient, packet);
+            }
+        }
+        if taken {
+            self.arrivals.retain(|arrival| arrival.packet.is_some());
+        }
     }
 
     /// Empties a burst whose packets have all been taken.

@@ -85,6 +85,7 @@ impl Mask {
 
 /// The first 64 bytes of a member's gradients, as far as they are known.
 #[derive(Debug, Clone, Copy)]
+#[repr(C)]
 pub struct Expected {
     line: Line,
     /// What the addresses add to the sum of the IPv4 header.
@@ -107,6 +108,9 @@ pub struct Recognised {
     /// Length of the payload, which begins at [`HEADERS`]: a whole number of elements, at least one.
     pub payload_len: u16,
 }
+
+// A cache line is compared with the first one of this.
+const _: () = assert!(core::mem::offset_of!(Expected, line) == 0 && size_of::<Line>() == 64);
 
 impl Expected {
     /// Matches no frame: there is no such port.

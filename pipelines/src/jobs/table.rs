@@ -163,7 +163,7 @@ impl JobTable {
             self.ranks.extend(group.iter().map(|&(_, rank, _)| rank));
         }
         let groups = self.groups.len() - first;
-        job.groups = (narrow(first), u16::try_from(groups).unwrap_or(u16::MAX));
+        (job.first_group, job.groups) = (narrow(first), u16::try_from(groups).unwrap_or(u16::MAX));
     }
 
     /// The job with a number.
@@ -209,7 +209,7 @@ impl JobTable {
     #[must_use]
     #[inline(always)]
     pub fn groups(&self, job: &Job) -> &[Group] {
-        let (first, count) = (job.groups.0 as usize, usize::from(job.groups.1));
+        let (first, count) = (job.first_group as usize, usize::from(job.groups));
         self.groups.get(first..first + count).unwrap_or_default()
     }
 
@@ -240,6 +240,7 @@ impl JobTable {
             prefetch_value(flow);
         }
         if let Some(job) = self.get(id) {
+            prefetch_value(&job.counts);
             prefetch_value(&job.rules);
         }
     }
@@ -274,6 +275,12 @@ impl JobTable {
     #[must_use]
     pub const fn weights(&self) -> &[u32; TENANTS] {
         &self.weights
+    }
+
+    /// True if there is more than one tenant.
+    #[inline(always)]
+    pub(crate) const fn is_shared(&self) -> bool {
+        self.shared
     }
 
     /// Has all lcores drop what a tenant sends to the pool, for a moment; not where there is no other.

@@ -11,6 +11,7 @@
 //! Updates of asynchronous jobs have numbers of their own for each rank, and each is to come in once: one
 //! word for each rank says which of the latest ones have come.
 
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
@@ -23,26 +24,35 @@ const STEPS: u32 = 8;
 const LATE: u32 = 1024;
 
 /// The PSNs that one generation of a job may have under way.
+///
+/// All that a packet or a result needs of it, beside its lcore's own end, is in one cache line. Lcores read
+/// that line for every burst, and write it rarely.
 #[derive(Debug)]
+#[repr(C, align(128))]
 pub struct PsnWindow {
-    /// Read by all lcores for every packet. Written by whichever lcore sees that they lag (`publish`).
-    shared: CachePadded<Words>,
+    /// Written by whichever lcore sees that they lag (`publish`).
+    shared: Words,
+    /// S; 0 where results change nothing.
+    spread: u32,
+    /// The oldest PSN that was admitted in the beginning.
+    begin: u32,
     /// One past the highest result of each lcore that the shared words may not know of. Each is written by
     /// that lcore (`completed`), when it gives out a result, and by others where it has given out none for a
     /// quarter of all PSNs (`publish`); read by all, when the words do not admit a PSN. Nothing else is
     /// published by any of these fields, so no access needs an order.
     ends: Box<[CachePadded<AtomicU32>]>,
-    /// S; 0 where results change nothing.
-    spread: u32,
-    /// The oldest PSN that was admitted in the beginning.
-    begin: u32,
     /// For how many packets of a rank there is room further up, as far as results from there have said:
-    /// written by lcores that take one (`note_room_above`), read by those that give one out.
+    /// written by lcores that learn of another number (`note_room_above`), read by those that give one out.
     room_above: AtomicU16,
     /// Of an asynchronous job, by rank: the number of the newest update, and below it a bit for each of the
     /// 32 up to it that have come. 0 before the first. Whichever lcore receives an update changes it.
     updates: Box<[AtomicU64]>,
 }
+
+const _: () = {
+    assert!(size_of::<PsnWindow>() == 128);
+    assert!(offset_of!(PsnWindow, updates) + size_of::<Box<[AtomicU64]>>() <= 64);
+};
 
 /// Written together, but read one by one: a mixture of two states admits no more than the later one.
 #[derive(Debug)]
@@ -109,10 +119,10 @@ impl PsnWindow {
     fn fixed(first: u32, count: u32) -> Self {
         let shared = Words { first: AtomicU32::new(first), count: AtomicU32::new(count) };
         Self {
-            shared: CachePadded::new(shared),
-            ends: Box::default(),
+            shared,
             spread: 0,
             begin: first,
+            ends: Box::default(),
             room_above: AtomicU16::new(u16::MAX),
             updates: Box::default(),
         }
@@ -133,7 +143,10 @@ impl PsnWindow {
 
     /// Takes note of the `wnd_cap` of a result from above.
     pub(crate) fn note_room_above(&self, packets: u16) {
-        self.room_above.store(packets, Ordering::Relaxed);
+        // A store takes the line away from all other lcores.
+        if self.room_above() != packets {
+            self.room_above.store(packets, Ordering::Relaxed);
+        }
     }
 
     /// The last one noted.
@@ -164,14 +177,14 @@ impl PsnWindow {
     /// True if the shared words admit a PSN.
     #[inline(always)]
     pub(crate) fn admits_at_once(&self, psn: u32) -> bool {
-        let Words { first, count } = &*self.shared;
+        let Words { first, count } = &self.shared;
         psn.wrapping_sub(first.load(Ordering::Relaxed)) < count.load(Ordering::Relaxed)
     }
 
     /// The keys that the shared words admit of a generation.
     #[inline(always)]
     pub(super) fn admitted(&self, job: u16, epoch: u8) -> Admitted {
-        let Words { first, count } = &*self.shared;
+        let Words { first, count } = &self.shared;
         let (first, count) = (first.load(Ordering::Relaxed), count.load(Ordering::Relaxed));
         Admitted { first: Key::new(job, epoch, first).to_bits(), count: count.into() }
     }
@@ -221,7 +234,7 @@ impl PsnWindow {
 
     /// One past the highest result that the shared words know of.
     fn known(&self) -> u32 {
-        let Words { first, count } = &*self.shared;
+        let Words { first, count } = &self.shared;
         first.load(Ordering::Relaxed).wrapping_add(count.load(Ordering::Relaxed)).wrapping_sub(self.spread)
     }
 

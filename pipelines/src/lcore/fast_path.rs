@@ -25,9 +25,6 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         burst: &mut Burst<I::Buf>,
         others: &mut ArrayVec<I::Buf, BURST>,
     ) {
-        if self.overload.is_on() || self.table.pauses_any(now) {
-            self.cut(port, mac, now, packets);
-        }
         let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now: 0 };
         if self.table.is_wide() {
             for packet in packets.iter() {
@@ -43,31 +40,28 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         };
         // Drained, not consumed: that would move the whole array first.
         self.session.gather(burst, packets.drain(..), recognise, |packet| others.push(packet));
+        // A tenant that is alone has nobody's share to exceed, however long bursts are full.
+        if self.table.is_shared() && (self.overload.is_on() || self.table.pauses_any(now)) {
+            self.cut(now, burst);
+        }
         // Apart: in the loop above it would cost each packet three times as much, of the stack.
         if !are_admitted(&self.table, burst) {
             keep_out(&self.table, burst, others);
         }
     }
 
-    /// Drops the gradients of jobs that send more than their share of what comes to nothing.
+    /// Drops the gradients of jobs that exceed their share of unproductive packets.
     #[cold]
-    fn cut(&mut self, port: usize, mac: Mac, now: u64, packets: &mut ArrayVec<I::Buf, BURST>) {
-        let (table, setup) = (Arc::clone(&self.table), Arc::clone(&self.setup));
-        let classifier = Classifier { setup: &setup, table: &table, port, mac, now: 0 };
-        for packet in core::mem::take(packets) {
-            // All others are looked at only once, later.
-            let named = fast_path::job_and_rank(packet.bytes()).and_then(|(job, _)| table.get(job));
-            if !self.overload.is_on() && !named.is_some_and(|job| table.pauses(job.tenant, now)) {
-                packets.push(packet);
-                continue;
-            }
-            let recognised = classifier.recognise(packet.bytes(), &mut Lengths::NONE.clone());
-            match recognised.map(|gradient| gradient.gradient().key().job()) {
-                Some(job) if self.is_over_share(&table, job, now) => {
-                    self.drop_over_share(&table, job, packet);
-                }
-                _ => packets.push(packet),
-            }
+    #[inline(never)]
+    fn cut(&mut self, now: u64, burst: &mut Burst<I::Buf>) {
+        let table = Arc::clone(&self.table);
+        let mut dropped = ArrayVec::<(u16, I::Buf), BURST>::new();
+        burst.take_out(
+            |gradient| self.is_over_share(&table, gradient.key().job(), now),
+            |gradient, packet| dropped.push((gradient.key().job(), packet)),
+        );
+        for (job, packet) in dropped {
+            self.drop_over_share(&table, job, packet);
         }
     }
 
@@ -103,5 +97,5 @@ fn are_admitted<B>(table: &JobTable, burst: &Burst<B>) -> bool {
 #[inline(never)]
 fn keep_out<B>(table: &JobTable, burst: &mut Burst<B>, others: &mut ArrayVec<B, BURST>) {
     let outside = |key: Key| table.get(key.job()).is_none_or(|job| !job.window.has(key.psn()));
-    burst.take_out(|gradient| outside(gradient.key()), |packet| others.push(packet));
+    burst.take_out(|gradient| outside(gradient.key()), |_, packet| others.push(packet));
 }
