@@ -40,7 +40,9 @@ pub fn guarded<E: From<StartError>>(
         return run(tensor);
     }
     room.clear();
-    room.extend(tensor.chunks_exact(2).map(|half| times([half[0], half[1]], scale.recip()).to_bits().to_le()));
+    room.extend(
+        tensor.chunks_exact(2).map(|half| times([half[0], half[1]], scale.recip()).to_bits().to_le()),
+    );
     let report = run(zerocopy::IntoBytes::as_mut_bytes(room.as_mut_slice()))?;
     let means = room.iter().map(|half| times(half.to_ne_bytes(), scale));
     let taken = plan.take.start / 2..plan.take.end / 2;

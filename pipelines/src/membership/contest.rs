@@ -63,12 +63,13 @@ impl JobRecord {
             return Occupancy::Alive;
         }
         let deserted = present.all(|(at, joined)| {
-            asked >= match joined.endpoint.address == newcomer {
-                _ if joined.is_appliance => APPLIANCE_GONE + UNDER_WAY,
-                _ if self.expects_signs(now, at) => LIVELY,
-                true => SAME_HOST,
-                false => silence,
-            }
+            asked
+                >= match joined.endpoint.address == newcomer {
+                    _ if joined.is_appliance => APPLIANCE_GONE + UNDER_WAY,
+                    _ if self.expects_signs(now, at) => LIVELY,
+                    true => SAME_HOST,
+                    false => silence,
+                }
         });
         self.rival = Some(contest);
         if deserted { Occupancy::Deserted } else { Occupancy::Unknown }

@@ -88,7 +88,8 @@ impl Worker {
     ) -> Result<Report, AllreduceError> {
         let mut room = core::mem::take(&mut self.narrowed);
         let identity = self.membership().identity;
-        let run = |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.run_collective(call, dtype, bytes, hints);
+        let run =
+            |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.run_collective(call, dtype, bytes, hints);
         let outcome = narrow::through(&identity, collective, (tensor, narrowing.into()), &mut room, run);
         self.narrowed = room;
         outcome

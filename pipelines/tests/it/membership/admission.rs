@@ -53,7 +53,7 @@ fn the_first_join_forms_the_job() {
     // From then on its fan-in is what it is, as long as a member gives signs of life.
     let rival = worker(1000, 0, 3);
     assert_eq!(plane.ask(&rival, Join, 0, 0).control.status, Pending);
-    assert_eq!(plane.pass(secs(1)).events, []);
+    assert_eq!(plane.pass(millis(700)).events, []);
     plane.heartbeat(&a);
     plane.refuses(&rival, Join, FanInMismatch, 2, 3);
 }
@@ -71,22 +71,18 @@ fn fewer_ranks_form_the_job_of_dead_ones_anew() {
     let newcomers = [0, 1, 2].map(|rank| Worker { session: 99, ..worker(1000, rank, 3) }.v6());
     let ask = |plane: &mut Plane| newcomers.map(|newcomer| plane.ask(&newcomer, Join, 0, 0));
     let begun = plane.now;
-    while plane.members(1000).len() == 4 {
+    while plane.members(1000) != [0, 1, 2] {
         assert!(plane.now < begun + secs(5), "the job is not given up");
         for answer in ask(&mut plane) {
-            assert_eq!((answer.control.status, answer.header.fan_in), (Pending, 3));
+            assert_eq!(answer.header.fan_in, 3);
+            assert!(matches!(answer.control.status, Pending | Ok), "{:?}", answer.control.status);
         }
         let _ = plane.pass(millis(100));
     }
     assert!(plane.now >= begun + secs(4), "silence was taken for death too early");
-    let told = ask(&mut plane).map(|answer| (answer.control.status, answer.header.epoch));
-    assert_eq!(told[2], (Ok, 8));
-    assert_eq!(plane.members(1000), [0, 1, 2]);
-    // The lcores learn that the old generation is over.
-    assert_eq!(plane.table().iter().filter(|job| job.id == 1000).count(), 1);
+    assert_eq!(ask(&mut plane).map(|answer| (answer.control.status, answer.header.epoch)), [(Ok, 8); 3]);
 }
 
-/// What is due next of such a job is that it is forgotten. A death comes before.
 #[test]
 fn a_rank_that_died_while_nobody_waited_is_missed_as_soon_as_somebody_waits() {
     let like = JobSpec { dead_after: Some(secs(2)), ..admission().like };
