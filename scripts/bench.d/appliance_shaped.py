@@ -9,11 +9,11 @@ from pathlib import Path
 import appliance
 import programs
 import shaped
-from configuration import JOB, UDP_PORT, Tables, base, dumps, port, telemetry
+from configuration import JOB, UDP_PORT, Tables, base, port, telemetry
 from metrics import Accounting, Metrics
 from process import Child, Stop
 
-__all__ = ["DEVICE", "JOB", "UDP_PORT", "Appliance", "configuration", "has_af_xdp", "whole"]
+__all__ = ["DEVICE", "JOB", "UDP_PORT", "Appliance", "has_af_xdp", "whole"]
 
 _AF_XDP = 44
 
@@ -110,10 +110,3 @@ def whole(
         "jobs": [job],
         "telemetry": telemetry(),
     }
-
-
-def configuration(
-    network: shaped.Shaped, ranks: int, window: int, slots: int, memory_mb: int, device: str = DEVICE
-) -> str:
-    """The same as text."""
-    return dumps(whole(network, ranks, window, slots, memory_mb, device))

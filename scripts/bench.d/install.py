@@ -93,7 +93,7 @@ def gloo(stop: Stop) -> Path:
 def _debian(program: str) -> str:
     found = shutil.which(program)
     if not found:
-        raise Failure(f"there is no {program}: scripts/setup installs it")
+        raise Failure(f"there is no {program}: scripts/setup --peers installs it")
     return found
 
 

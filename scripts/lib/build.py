@@ -50,7 +50,7 @@ class Wanted:
 
     def setup(self) -> list[str]:
         """What scripts/setup installs for it."""
-        return ["--tests"] if self.tests else ["--build"] if self.programs else []
+        return ["--peers"] if self.tests else ["--build"] if self.programs else []
 
 
 EVERYTHING = Wanted(tests=True)
@@ -62,7 +62,7 @@ def ready(stop: Stop, binary: Path | None, wanted: Wanted = EVERYTHING) -> Path:
     """Runs scripts/setup and builds; returns the program. With `binary` nothing is built, without Rust."""
     root_is_possible()
     if binary:
-        _setup(["--no-rust", *(["--tests"] if wanted.tests else [])], stop)
+        _setup(["--no-rust", *(["--peers"] if wanted.tests else [])], stop)
         for name in wanted.programs:
             beside(binary.resolve(), name)
         return binary.resolve()

@@ -44,15 +44,7 @@ MOST_PORTS = 31
 RACK = 16
 
 # The scripts that make a `Network` under the names that it has here; `bench` for what calls cost.
-_SCRIPTS = (
-    "/lib/demo.py",
-    "/lib/soak.py",
-    "/lib/examples.py",
-    "/lib/mistakes.py",
-    "/lib/call_cost.py",
-    "/lib/lab.py",
-    "/bench.d/main.py",
-)
+_SCRIPTS = ("/lib/demo.py", "/lib/examples.py", "/lib/call_cost.py", "/bench.d/main.py")
 _BRIDGE = "bridge"
 _CLONE_NEWNET = 0x40000000
 _T = TypeVar("_T")
@@ -68,9 +60,9 @@ def worker_address(rank: int) -> str:
     return f"10.77.0.{rank + 1}"
 
 
-def work_directory(pid: int) -> Path:
+def work_directory(pid: int, prefix: str = "pas") -> Path:
     """Where the run of a process keeps its files: found again by the process id, as the namespaces are."""
-    return _FILES / f"pas-{pid}-files"
+    return _FILES / f"{prefix}-{pid}-files"
 
 
 class Network:

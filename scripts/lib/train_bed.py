@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import appliance_shaped
-import private
+import netns
 import programs
 import shaped
 from build import ROOT
@@ -86,7 +86,7 @@ def add_bucket(parser: argparse.ArgumentParser, usual: float) -> None:
     add_real(parser, "--bucket-mb", usual, 4096, "MB of gradients in one allreduce", above=True)
 
 
-def tables(network: shaped.Shaped, ranks: int, *, order: str = "arrival", **more: int) -> Tables:
+def tables(network: shaped.Shaped, ranks: int, *, order: str = "arrival", **more: Any) -> Tables:
     """Those of an appliance for one job; `more` are its window and its slots."""
     found = appliance_shaped.whole(network, ranks, device="net_kernel0,iface=pas0", **more)
     found["jobs"][0] |= {"order": order} if order != "arrival" else {}
@@ -160,11 +160,11 @@ class Bed(Stage):
 
     def __init__(self, binary: Path, python: Path, stop: Stop) -> None:
         super().__init__(binary, stop)
-        self.python, self.files = python, private.directory(PREFIX)
+        self.python, self.files = python, netns.work_directory(os.getpid(), PREFIX)
 
     def remove_leftovers(self) -> None:
         """What a training left that was killed outright."""
-        private.remove_leftovers(PREFIX, "train.py")
+        netns.remove_leftovers(PREFIX, ["train.py"])
 
     def network(self, workers: int, mbit: int, mtu: int = shaped.MTU) -> shaped.Shaped:
         """Namespaces under this script's own names."""

@@ -21,7 +21,7 @@ def _is_over(script: str) -> bool:
         return netns.is_over(running.pid)
 
 
-@pytest.mark.parametrize("script", ["lib/demo.py", "lib/mistakes.py", "lib/lab.py", "bench.d/main.py"])
+@pytest.mark.parametrize("script", ["lib/demo.py", "lib/examples.py", "lib/call_cost.py", "bench.d/main.py"])
 def test_scripts_that_run_keep_their_namespaces(script: str) -> None:
     """What a script makes in its own process is its own: bench measures calls in a network."""
     assert not _is_over(script)
@@ -29,7 +29,7 @@ def test_scripts_that_run_keep_their_namespaces(script: str) -> None:
 
 def test_others_are_over() -> None:
     """The number may have gone to another program, or to none."""
-    assert _is_over("lib/house.py")
+    assert _is_over("lib/build.py")
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         ended.wait()
     assert netns.is_over(ended.pid)
