@@ -106,7 +106,3 @@ class Versions(unittest.TestCase):
         """A file of that name here is none."""
         assert versions.given("main") is None
         assert versions.given("/no/such/program") is None
-
-
-if __name__ == "__main__":
-    unittest.main()
