@@ -18,7 +18,11 @@ struct job {
     pthread_mutex_t calls;    /* the holder may call on the handle, which is one thread's at a time */
     int number;               /* of the job, for its leader to give back; or -1 */
     struct job *next;         /* of the list of all */
+    pthread_t leaving;        /* the thread that leaves, once the communicator has been freed */
 };
+
+/* Bytes of a text that says why nothing goes through an appliance. */
+enum { WRONG = 512 };
 
 /* How a call on a handle has ended. */
 struct outcome {
@@ -35,6 +39,12 @@ void start_with_world(void);
 void leave_all(void);
 /* Whether this many bytes are worth a packet (PASCALINE_MIN_BYTES). */
 bool large_enough(size_t bytes);
+
+/* meeting.c */
+
+/* Has all ranks of the world find out that all have the library, and agree: on the largest `min_bytes`, and on
+ * what the lowest rank has against the appliance. Ends the program where a rank lacks the library. */
+void meet(int rank, int ranks, long *min_bytes, char *wrong);
 
 /* requests.c */
 

@@ -214,6 +214,9 @@ impl Membership {
                 return None;
             }
             rate::RateDecision::Refused => Err(Decision::of(Status::TooMany)),
+            rate::RateDecision::Admitted if self.is_rival(request) => {
+                self.form_anew(now, request, &mut proposed)
+            }
             rate::RateDecision::Admitted => match self.jobs.get_mut(&header.job) {
                 Some(job) => {
                     let decision = decide(job, now, request, self.admission.as_ref());

@@ -1,4 +1,4 @@
-//! What the server and each of its jobs are told.
+//! Parameters of the server and of each of its jobs.
 
 use core::time::Duration;
 

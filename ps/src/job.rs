@@ -1,4 +1,4 @@
-//! One job: its incomplete entries, its cached results, and what is to be sent for them.
+//! One job: its incomplete entries, its cached results, and the packets to send for them.
 
 use core::ops::Bound::{Included, Unbounded};
 use core::time::Duration;

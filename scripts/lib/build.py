@@ -43,9 +43,8 @@ class Wanted:
         """The arguments of cargo."""
         profile = ["--release"] if self.release else ["--profile", "demo"]
         features = ["--no-default-features"] if self.demo else []
-        features += ["--features", ",".join(f"pascaline/{name}" for name in self.features)] * bool(
-            self.features
-        )
+        for name in self.features:
+            features += ["--features", f"pascaline/{name}"]
         packages = [word for name in ("pascaline", *self.programs) for word in ("-p", name)]
         return [cargo(), "build", *profile, "--locked", *features, *packages]
 

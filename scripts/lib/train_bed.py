@@ -86,7 +86,7 @@ def add_bucket(parser: argparse.ArgumentParser, usual: float) -> None:
     add_real(parser, "--bucket-mb", usual, 4096, "MB of gradients in one allreduce", above=True)
 
 
-def tables(network: shaped.Shaped, ranks: int, *, order: str = "arrival", **more: int) -> Tables:
+def tables(network: shaped.Shaped, ranks: int, *, order: str = "arrival", **more: Any) -> Tables:
     """Those of an appliance for one job; `more` are its window and its slots."""
     found = appliance_shaped.whole(network, ranks, device="net_kernel0,iface=pas0", **more)
     found["jobs"][0] |= {"order": order} if order != "arrival" else {}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import psutil
-from pyroute2 import IPRoute, NetNS, netns
+from pyroute2 import IPRoute, NetNS, config, netns
 
 from netns import APPLIANCE_ADDRESS, NAMESPACES, in_namespace, worker_address
 from process import Failure, run
@@ -20,6 +20,11 @@ MTU = 1500
 # Raw sockets must see what a wire would carry: no packet larger than the MTU.
 _OFFLOADS = ("gso", "off", "tso", "off", "gro", "off", "tx-udp-segmentation", "off")
 _T = TypeVar("_T")
+# pyroute2 enters namespaces in child processes. They end by SIGTERM, so that our handlers must not be theirs;
+# and on a busy machine they take longer than its 2 s.
+config.disable_mp_signal = True
+config.default_communicate_timeout = 20
+config.default_create_socket_timeout = 60
 
 
 class Host:

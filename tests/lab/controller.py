@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+import build
 from process import Failure, Stop
 
 from ..bed import api
@@ -186,9 +187,8 @@ def in_force(control: Controller, stop: Stop) -> Iterator[Controller]:
 
 
 def fleet(binary: Path) -> Path:
-    """The program of what concerns many appliances: beside the other, or in it."""
-    found = binary.with_name("pascaline-fleet")
-    return found if found.is_file() else binary
+    """The program of what concerns many appliances, beside the other."""
+    return build.fleet(binary)
 
 
 def free_port() -> int:

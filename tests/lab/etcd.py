@@ -86,7 +86,7 @@ def several(
         cluster = Cluster(files)
         cleanup.callback(cluster.end)
         cluster.leader(stop)
-        both = []
+        both: list[Controller] = []
         for name in ("a", "b"):
             shared = Shared(name, cluster.endpoints, LEASE_SECONDS)
             both.append(Controller(binary, fabric, files, shared=shared))

@@ -153,7 +153,7 @@ class Bed:
 
     def flood(self, job: int, rate: int) -> None:
         """Has the outside host join a job of two ranks, and send gradients that never complete."""
-        words = [UDP_PORT, job, rate, 1024, 512, "gradients"]
+        words = [job, rate, 1024, 512, "gradients"]
         child = self.child(
             "neighbour", [sys.executable, "-B", flood.__file__, *map(str, words)], self.hosts[OUTSIDE]
         )

@@ -11,7 +11,7 @@ from tests.conftest import require
 from tests.runner.shell import ROOT, Shell
 
 pytestmark = pytest.mark.all
-_INSTANCES = sorted((ROOT / "fleet/planner/tests/it/instances").glob("*.json"))
+_INSTANCES = sorted((ROOT / "fleet/planner/tests/instances").glob("*.json"))
 _PLANS = ROOT / "clients/examples/plans"
 _VERIFY = ROOT / "clients/examples/verify"
 

@@ -34,7 +34,7 @@ def interval(values: list[float]) -> tuple[float, float]:
 
 
 def holds(changes: list[float], worst: float) -> bool | None:
-    """Whether a figure loses no more than is allowed; none if that cannot be told."""
+    """Whether a figure loses no more than is allowed; none if the interval is too wide."""
     least, most = interval([change if worst > 0 else -change for change in changes])
     return True if most <= abs(worst) else False if least > abs(worst) else None
 

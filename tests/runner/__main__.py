@@ -140,7 +140,8 @@ def _report(outcomes: Outcomes, record: Record, seconds: float, *, whole: bool) 
             print(f"- skipped: {outcome.title}: {reason}")
     for outcome in found:
         for failure in outcome.failures:
-            print(f"- failed: {outcome.title}: {failure}" + (f" (see {outcome.log})" if outcome.log else ""))
+            see = f" (see {outcome.log})" if outcome.log and outcome.log not in failure else ""
+            print(f"- failed: {outcome.title}: {failure}{see}")
     for broken in outcomes.broken:
         print(f"- failed: {broken}")
     passed = sum(outcome.passed for outcome in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from dataclasses import asdict, dataclass, field
@@ -75,11 +76,18 @@ class Outcomes:
             self.broken.append(f"{report.nodeid}: {report.longreprtext.splitlines()[-1]}")
             print(report.longreprtext, flush=True)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Leaves out what takes an hour, unless it is asked for."""
+        if item.get_closest_marker("nightly") and not self._words and not os.environ.get("NIGHTLY"):
+            pytest.skip("takes an hour: NIGHTLY=1 scripts/test --all")
+
     # ---- telling ----
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Progress."""
         self._current = Outcome(title(nodeid))
+        (self.logs / f"{slug(nodeid)}.log").unlink(missing_ok=True)
         self._since = time.monotonic()
         print(f"> {self._current.title} ... ", end="", flush=True)
 
@@ -160,4 +168,5 @@ def _first_line(report: pytest.TestReport) -> str:
     """What failed, in a line: the message of the assertion or of the exception."""
     crash = getattr(report.longrepr, "reprcrash", None)
     text = str(crash.message) if crash else report.longreprtext
+    text = text.removeprefix("Failed: ")
     return text.strip().splitlines()[0][:_SHOWN_COLUMNS] if text.strip() else ""

@@ -11,9 +11,12 @@ import pytest
 
 from tests.runner.shell import ROOT
 
-# Optimised, and built in a third of the time that the release takes, which is for packages and benches.
-PROFILE = "demo"
-_ALL = ("pascaline", "pascaline-fleet", "pascaline-lab")
+# Optimised, and built in half of the time that the release takes, which is for packages and benches.
+PROFILE = "fast"
+# All at once: which features a dependency has depends on what is built with it.
+_OPTIMISED = ("-p", "pascaline", "-p", "pascaline-fleet", "-p", "pascaline-lab")
+# As for the tests of Rust, which have built everything but the programs themselves.
+_FOR_TESTS = ("--workspace", "--bins", "--tests")
 
 
 class Programs:
@@ -41,9 +44,8 @@ class Programs:
         return found
 
     def _build(self) -> Path:
-        # All at once: which features a dependency has depends on what is built with it.
-        packages = [word for name in _ALL for word in ("-p", name)]
-        command = ("cargo", "build", "--locked", "--profile", self._profile, *packages)
+        wanted = _FOR_TESTS if self._profile == "dev" else _OPTIMISED
+        command = ("cargo", "build", "--locked", "--profile", self._profile, *wanted)
         done = subprocess.run(
             command, cwd=ROOT, env=self._environment, capture_output=True, text=True, check=False
         )

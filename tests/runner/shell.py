@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # The exit code of a program that cannot run on this machine; the last line that it printed is the reason.
 CANNOT_RUN = 77
 _TAIL_LINES = 40
+_COLUMNS = 200
 # How long a program has to clean up after it was asked to end.
 _GRACE_SECONDS = 20.0
 
@@ -116,7 +117,8 @@ class Shell:
             log.write(text if not text or text.endswith("\n") else f"{text}\n")
 
     def _fail(self, why: str) -> None:
-        pytest.fail(f"{why} (see {self.log})", pytrace=False)
+        shown = why if len(why) <= _COLUMNS else f"{why[:_COLUMNS]}…"
+        pytest.fail(f"{shown} (see {self.log})", pytrace=False)
 
 
 def tail(log: Path, lines: int = _TAIL_LINES) -> str:

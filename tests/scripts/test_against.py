@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-import unittest
 from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
@@ -19,7 +18,7 @@ def _run(speed: float, bare_add: float = 24.0) -> Run:
     return Run(dict.fromkeys(FIGURES, speed), {"bare add": bare_add, "testpmd": 30.0})
 
 
-class Compared(unittest.TestCase):
+class TestCompared:
     """Medians, what they lie between, and turns that count for nothing."""
 
     def test_a_disturbed_turn_is_thrown_away_and_counted(self) -> None:
@@ -65,7 +64,7 @@ def _refusal(act: Callable[[], object]) -> str:
     return ""
 
 
-class Versions(unittest.TestCase):
+class TestVersions:
     """What cannot be built, or is no program, is said clearly."""
 
     def test_a_name_that_is_no_commit(self) -> None:

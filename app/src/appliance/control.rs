@@ -127,7 +127,7 @@ impl Control {
     /// Turns until the last turn.
     fn serve(&mut self) {
         while self.turn() {
-            // What waits is decided at once: else whoever asks often enough keeps all others out.
+            // Waiting requests are decided at once: otherwise a frequent sender keeps all others out.
             if !self.plane.is_behind() {
                 std::thread::park_timeout(TURN);
             }
@@ -139,7 +139,7 @@ impl Control {
         let held_up = self.watch.held_up(self.time.process());
         if let Some(pause) = self.time.turn(self.began.elapsed(), held_up) {
             warn!(
-                "this process was stopped for {:.1} s: nobody was heard, and nobody is taken for silent",
+                "this process was stopped for {:.1} s: no rank counts as silent for that time",
                 pause.as_secs_f64()
             );
         }
@@ -242,10 +242,7 @@ fn tell_stall(noticed: &Noticed) {
     match noticed {
         Noticed::Stalls(stalled) => error!(lcore = stalled.lcore, "{stalled}; {}", Stalled::REMEDY),
         Noticed::Turns(Stalled { lcore, time }) => {
-            warn!(
-                lcore,
-                "lcore {lcore} turns again, after {time:.1?}: nobody was taken for silent meanwhile"
-            );
+            warn!(lcore, "lcore {lcore} turns again, after {time:.1?}: no rank counted as silent meanwhile");
         }
     }
 }
@@ -281,7 +278,7 @@ fn tell_change(Decided { request, answer }: &Decided, lines: &mut Lines, now: Du
     let Some(answer) = answer.as_ref().filter(|answer| answer.changed) else { return };
     let Some(untold) = lines.take(now) else { return };
     if untold > 0 {
-        warn!(untold, "more requests changed who is a member, or where, than are told");
+        warn!(untold, "more membership changes than are logged");
     }
     if request.control.action == Action::Serve {
         let (job, address) = (request.header.job, request.from.address);

@@ -1,4 +1,4 @@
-//! What is behind a handle: a worker, and a thread that carries out what nobody waits for.
+//! The worker behind a handle, and its thread, which runs operations without a waiting caller.
 
 use core::panic::AssertUnwindSafe;
 use core::time::Duration;

@@ -241,6 +241,14 @@ class Worker:
         ALIVE.discard(self)
         self._core.leave()
 
+    def abort(self) -> None:
+        """Leaves at once: what has been started fails with ClosedError.
+
+        For a program that gives up: ranks that still need something of this one may fail, too.
+        """
+        ALIVE.discard(self)
+        self._core.abort()
+
     def start(self, wish: Wish, lent: Lent | None) -> Handle:
         """Starts any operation: for `pascaline.torch`."""
         return Handle(self._core.start(wish, None if lent is None else lent.data), lent)

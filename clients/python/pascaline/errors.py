@@ -1,4 +1,4 @@
-"""What can go wrong. Every text says what is wrong, where, and what to do; `ranks` names whom it is about.
+"""What can go wrong. Every text says what is wrong, where, and what to do; `ranks` lists the ranks concerned.
 
 docs/errors.md lists the errors of a worker.
 """

@@ -163,6 +163,15 @@ impl Core {
         let Some(leaving) = self.begin_to_leave() else { return Ok("") };
         Ok(self.left(apart(py, || leaving.join().ok())?))
     }
+
+    /// Leaves without completing what has been started, which fails within 100 ms. Does not wait for that.
+    fn abort(&self) {
+        if self.home.is_here()
+            && let Life::Member(background) = mem::replace(&mut *lock(&self.life), Life::Gone)
+        {
+            drop(background.abort());
+        }
+    }
 }
 
 impl Core {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use pascaline_dpdk::{Device, Eal, EalConfig, EalError};
 use pascaline_worker::element::DType;
+use pascaline_worker::mean;
 use pascaline_worker::narrow::{self, Narrowing};
 use pascaline_worker::{
     AllreduceError, Collective, Config, CongestionControl, Counters, Departure, Element, Event, Hints, Join,
@@ -136,7 +137,8 @@ impl DpdkWorker {
     ) -> Result<Report, AllreduceError> {
         let mut room = core::mem::take(&mut self.narrowed);
         let identity = self.session.membership().identity;
-        let run = |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.collective(call, dtype, bytes, hints);
+        let run =
+            |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.run_collective(call, dtype, bytes, hints);
         let outcome = narrow::through(&identity, collective, (tensor, narrowing.into()), &mut room, run);
         self.narrowed = room;
         outcome
@@ -147,6 +149,22 @@ impl DpdkWorker {
     /// # Errors
     /// As there.
     pub fn collective(
+        &mut self,
+        collective: &Collective<'_>,
+        dtype: DType,
+        tensor: &mut [u8],
+        hints: Hints,
+    ) -> Result<Report, AllreduceError> {
+        let mut room = core::mem::take(&mut self.narrowed);
+        let identity = self.session.membership().identity;
+        let run = |bytes: &mut [u8]| self.run_collective(collective, dtype, bytes, hints);
+        let outcome = mean::guarded(&identity, (collective, dtype), tensor, &mut room, run);
+        self.narrowed = room;
+        outcome
+    }
+
+    /// Any collective operation, on a tensor that travels as it is.
+    fn run_collective(
         &mut self,
         collective: &Collective<'_>,
         dtype: DType,

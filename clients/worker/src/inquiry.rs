@@ -17,7 +17,7 @@ pub const STALLED: Duration = Duration::from_secs(1);
 const EVERY: Duration = Duration::from_millis(250);
 const APART: u16 = 64;
 /// After this many answers without a rank, the stall is reported anyway.
-const NOBODY: u8 = 4;
+const WITHOUT_RANKS: u8 = 4;
 
 /// What is known of those who are missing at a PSN.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl Inquiry {
     /// True once for each stall, as soon as there is something to report.
     pub(crate) fn take_stall_notice(&mut self, silent: bool) -> bool {
         let names = |missing: &Missing| missing.ahead > 0 || !missing.ranks.as_slice().is_empty();
-        let known = self.answer.as_deref().is_some_and(names) || self.answers >= NOBODY;
+        let known = self.answer.as_deref().is_some_and(names) || self.answers >= WITHOUT_RANKS;
         let news = !self.notified && self.next.is_some() && (known || silent);
         self.notified |= news;
         news

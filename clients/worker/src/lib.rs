@@ -61,6 +61,7 @@ pub mod counters;
 pub mod element;
 pub mod identity;
 pub mod inquiry;
+pub mod mean;
 pub mod membership;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod narrow;

@@ -336,7 +336,7 @@ impl Join {
             spread: ack.window,
             base: ack.psn,
             cookie: ack.cookie,
-            congestion: CongestionControl::told(header.priority),
+            congestion: CongestionControl::from_priority(header.priority),
             group: MulticastGroup::from_code(ack.bytes),
             workers: ack.first,
         }))

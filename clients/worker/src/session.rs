@@ -220,7 +220,7 @@ impl Session {
         self
     }
 
-    /// Begins to leave: the session answers reminders until all ranks have left, or nobody has needed that
+    /// Begins to leave: the session answers reminders until all ranks have left, or no rank has needed that
     /// for `linger`; then comes [`Event::Left`]. While a rank waits inside an allreduce it stays, for as long
     /// as the latest allreduce might have taken, and `linger`. Without an answer from the appliance it leaves
     /// after [`SILENCE`], or `linger` if that is more. A running allreduce is abandoned.

@@ -35,9 +35,9 @@ const NAP: Duration = Duration::from_millis(50);
 /// Give jobs trees of appliances, tell the appliances, tell workers where to go, and plan anew on failures
 ///
 /// Reads the network, the appliances with their admin APIs, and the jobs. Each job gets a tree: the nearest
-/// appliance for each rank and one above, or one that is written in the file or that `pascaline-fleet plan` has
-/// found. Appliances are told their parts, watched, and told again what they have lost. When one fails,
-/// another takes its part. Several controllers may run with one etcd: one of them leads.
+/// appliance for each rank and one above, or one that is written in the file or that `pascaline-fleet plan`
+/// has found. It gives the appliances their parts, watches them, and repeats what they have lost. When one
+/// fails, another takes its part. Several controllers may run with one etcd: one of them leads.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ControllerArgs {
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<ExitCode> {
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    // There may be nobody to tell.
+    // Without systemd there is no receiver.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!(
         listen = config.listen,
@@ -204,7 +204,7 @@ fn asked(client: &Client, ask: &Ask) -> anyhow::Result<(u16, Value)> {
     Ok((status.as_u16(), serde_json::from_slice(&body).unwrap_or_default()))
 }
 
-/// Keeps core and store together, until it is told to stop; and says what happens.
+/// Keeps core and store in step until `stop` is set, and logs what happens.
 fn remember(shared: &Shared, keeper: &mut Keeper, stop: &AtomicBool) -> anyhow::Result<()> {
     let mut before = None;
     loop {

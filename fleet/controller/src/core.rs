@@ -1,4 +1,4 @@
-//! What the controller decides. It does no I/O: it says what to ask, and is told answers and times.
+//! The controller's decisions. It does no I/O: requests come out, answers and times go in.
 
 mod backup;
 mod failover;

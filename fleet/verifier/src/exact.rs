@@ -1,4 +1,4 @@
-//! Evaluation of what is determined, event by event, with the shipping queue.
+//! Evaluation of determined cases, event by event, with the shipping queue.
 
 use num_rational::BigRational;
 use num_traits::{One as _, ToPrimitive as _};

@@ -15,7 +15,7 @@ use super::rule::{Combined, Gradient, Judged, Model, Rule, all_finite};
 /// Replies that may wait for the driver.
 const MOST_REPLIES: usize = 1024;
 
-/// To whom weights go.
+/// The receivers of weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
     /// To all workers of the cluster (Olaf, section 7): each of them may be part of the update. An update
@@ -33,7 +33,7 @@ pub struct Settings {
     pub rule: Rule,
     /// What an update carries that stands for several.
     pub combined: Combined,
-    /// To whom weights go.
+    /// The receivers of weights.
     pub audience: Audience,
     /// With Olaf's rule: how long the highest reward counts, if no update reaches it. One that is out of
     /// reach, sent by mistake, must not end training.

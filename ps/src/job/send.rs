@@ -1,4 +1,4 @@
-//! What is to be sent for a job.
+//! The packets to send for a job.
 
 use core::time::Duration;
 

@@ -51,8 +51,8 @@ impl Rejected {
     }
 }
 
-/// Serves routes until the server is dropped: bounded, and for clients that have the token. `longer` is the time
-/// that a request to a path may take beyond that of any other.
+/// Serves routes until the server is dropped: bounded, and for clients that have the token. `longer` is the
+/// time that a request to a path may take beyond that of any other.
 ///
 /// # Errors
 /// No thread could be started.

@@ -21,7 +21,7 @@ type Refuse<'a, E> = &'a dyn Fn(&dyn core::fmt::Display, &str) -> E;
 
 /// Binds a socket that its owner and group may use.
 pub fn unix<E: Into<anyhow::Error>>(path: &Path, refuse: Refuse<'_, E>) -> anyhow::Result<Listener> {
-    // What a service manager does for a service (RuntimeDirectory=); whoever starts it by hand should not
+    // What a service manager does for a service (RuntimeDirectory=); a user who starts it by hand should not
     // have to.
     if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
         let made = DirBuilder::new().mode(DIRECTORY_MODE).create(directory);
@@ -48,9 +48,10 @@ fn clear<E>(path: &Path, refuse: Refuse<'_, E>) -> Result<(), E> {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 std::fs::remove_file(path).map_err(|error| refuse(&error, "remove the old socket"))
             }
-            Ok(_) => {
-                Err(refuse(&"somebody listens there", "end the other appliance, or choose another path"))
-            }
+            Ok(_) => Err(refuse(
+                &"another process listens there",
+                "end the other appliance, or choose another path",
+            )),
             Err(error) => Err(refuse(&error, "choose another path, or remove it")),
         },
         Err(_) => Ok(()),

@@ -36,8 +36,8 @@ pub(super) fn router(orders: Orders, body_bytes: usize) -> Router {
         .route("/api/v1/drain", post(drain))
         .route("/api/v1/openapi.json", get(document))
         .fallback(|| async {
-            let remedy = "GET /api/v1/openapi.json lists what there is";
-            Problem::new(StatusCode::NOT_FOUND, "there is nothing here", remedy)
+            let remedy = "GET /api/v1/openapi.json lists all paths";
+            Problem::new(StatusCode::NOT_FOUND, "no such path", remedy)
         })
         .method_not_allowed_fallback(|| async {
             let remedy = "GET /api/v1/openapi.json lists what can be done here";

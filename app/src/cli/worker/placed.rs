@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::member::RankArgs;
 
-/// How long a controller may take until the rank's appliance has been told its part.
+/// How long a controller may take until the rank's appliance has its part.
 const PATIENCE: Duration = Duration::from_secs(30);
 const BETWEEN: Duration = Duration::from_millis(200);
 

@@ -237,7 +237,7 @@ fn the_socket_of_a_dead_appliance_is_taken_over_and_nothing_else() {
     let site = Site::with(files, &listen).ready();
     assert_eq!(site.jobs(), [1, 2, 3]);
     let second = Site::with(Files::new(), &listen).ended();
-    second.refused(2, &["somebody listens there", "remedy: "]);
+    second.refused(2, &["another process listens there", "remedy: "]);
     assert_eq!(site.jobs(), [1, 2, 3]);
     let files = Files::new();
     let file = files.write("admin.sock", "precious");

@@ -7,15 +7,16 @@ predecessors look like new ones: a rank that believes them connects to a dead pr
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
 
-from ..errors import IncompleteError
+from ..errors import IncompleteError, MismatchError
 
 _LOOK = 0.005
 
@@ -47,6 +48,34 @@ def _welcome(store: Any, own: str, others: Sequence[int], end: float) -> None:
             store.set("welcome", " ".join((own, *words)))
         late = [rank for rank, word in zip(others, words, strict=True) if not word] or late
         _wait(end, f"of the group of processes, these ranks have not come in time: {late}", late)
+
+
+def compare(store: Any, rank: int, size: int, settings: Mapping[str, Any], timeout: timedelta) -> None:
+    """Has all ranks compare what must be the same everywhere.
+
+    Rank 0 reads what each has, and tells all of them what differs. Raises MismatchError, at every rank, which
+    names the setting, its values and the ranks.
+    """
+    store.set(f"settings/{rank}", json.dumps(settings))
+    if rank == 0:
+        store.wait([f"settings/{other}" for other in range(size)], timeout)
+        theirs = [json.loads(store.get(f"settings/{other}")) for other in range(size)]
+        store.set("settings/verdict", json.dumps(_difference(theirs)))
+    store.wait(["settings/verdict"], timeout)
+    text, ranks = json.loads(store.get("settings/verdict"))
+    if text:
+        raise MismatchError(text, ranks)
+
+
+def _difference(all_ranks: Sequence[Mapping[str, Any]]) -> tuple[str, list[int]]:
+    first = all_ranks[0]
+    for name in sorted(set().union(*all_ranks)):
+        others = [rank for rank, found in enumerate(all_ranks) if found.get(name) != first.get(name)]
+        if others:
+            other = all_ranks[others[0]].get(name)
+            text = f"{name} is {first.get(name)} at rank 0 and {other} at rank {others[0]}: set it alike"
+            return f"{text} at all ranks, in the environment or by pascaline.torch.configure", others
+    return "", []
 
 
 def _read(store: Any, key: str) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch._C._distributed_c10d import Work as _Work
 
-from ..errors import PascalineError
+from ..errors import ClosedError, PascalineError
+from ._promises import Keepers
 from ._staging import Arrival
 from ._tensors import is_here, seconds
 from ._works import made
@@ -47,6 +48,7 @@ class Operation:
         self.promises: list[Promise] = []
         self._tensors: Any = tensors
         self._over = False
+        self._ending = threading.Lock()
         self._finish: Callable[[], Arrival | None] | None = finish
         # Its tensors may be of that mode, outside which they must not be written.
         self._inference = torch.is_inference_mode_enabled()
@@ -64,17 +66,26 @@ class Operation:
         """Ends it, well or not. What the handler of a signal raises in the middle leaves it as it is."""
         if self.ended:
             return
+        arrival, failure = None, None
         try:
             with torch.inference_mode(self._inference):
-                self.arrival = self._finish() if self._finish else None
+                arrival = self._finish() if self._finish else None
         except BaseException as error:
             # Handlers run in the main thread.
             handles = threading.current_thread() is threading.main_thread()
             if handles and not isinstance(error, _FAILURES):
                 raise
-            self.error = error
-        self._finish = None
-        self.ended = True
+            failure = error
+        with self._ending:
+            # It may have been aborted meanwhile.
+            if not self.ended:
+                self.arrival, self.error, self._finish, self.ended = arrival, failure, None, True
+
+    def abort(self) -> None:
+        """Ends it without its result; a thread that is still inside `finish` is not waited for."""
+        with self._ending:
+            if not self.ended:
+                self.error, self.ended = ClosedError("the operation was aborted with its group", ()), True
 
 
 class Promise:
@@ -120,6 +131,7 @@ class Line:
         self._ended: deque[Operation] = deque()
         self._promised: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._keepers = Keepers()
 
     def join(self, operation: Operation) -> Work:
         """The next one."""
@@ -130,6 +142,8 @@ class Line:
 
     def end(self, operation: Operation) -> None:
         """Ends it, and those before it. Raises what went wrong with it."""
+        if not operation.ended:
+            Keepers.step_aside()
         while not operation.ended and self._waiting:
             self._step(operation)
         if operation.error:
@@ -151,14 +165,15 @@ class Line:
             if own:
                 self._release()
 
-    def _release(self) -> None:
+    def _release(self, *, stepping: bool = True) -> None:
         with self._changed:
-            self._busy = False
+            if stepping:
+                self._busy = False
             promises = self._note()
             self._changed.notify_all()
-        # Without the lock: what is called then may wait for others.
+        # Elsewhere: a callback may wait for an operation that this thread has yet to end.
         for promise in promises:
-            promise.keep()
+            self._keepers.submit(promise.keep)
 
     def _note(self) -> list[Promise]:
         promises: list[Promise] = []
@@ -176,6 +191,8 @@ class Line:
         """Whether it ends in time. It goes on in any case."""
         if not operation.ended and operation.future is None:
             self.promise(operation)
+        if not operation.ended:
+            Keepers.step_aside()
         with self._changed:
             return self._changed.wait_for(lambda: operation.ended, seconds)
 
@@ -206,17 +223,31 @@ class Line:
             promise.keep()
         else:
             self._promised.put(operation)
+            # The caller may be a callback that waits for this future.
+            Keepers.step_aside()
         return future
 
-    def close(self) -> None:
-        """Ends the operations in flight, and the thread."""
+    def is_empty_within(self, seconds: float) -> bool:
+        """Whether all of them have ended by then."""
         with self._changed:
             last = self._waiting[-1] if self._waiting else None
-        if last:
-            self._quietly(last)
+        return last is None or self.ended_within(last, max(seconds, 0.0))
+
+    def close(self, *, abort: bool) -> None:
+        """Ends what is under way, and the thread; with `abort`, without waiting for either."""
+        with self._changed:
+            waiting = list(self._waiting)
+        for operation in waiting if abort else ():
+            operation.abort()
+        if abort:
+            self._release(stepping=False)
+        elif waiting:
+            self._quietly(waiting[-1])
         if self._thread:
             self._promised.put(None)
-            self._thread.join()
+            if not abort:
+                self._thread.join()
+        self._keepers.drain()
 
     def _quietly(self, operation: Operation) -> None:
         try:

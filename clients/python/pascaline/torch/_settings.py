@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -34,6 +35,18 @@ class Settings:
     fallback: bool = False
     worker: dict[str, Any] = field(default_factory=dict)
     streams: int = 1
+
+    def common(self) -> dict[str, Any]:
+        """What must be the same at all ranks, by the names that users give it. Addresses may differ."""
+        return {
+            "the version of pascaline": version("pascaline"),
+            "job": self.job,
+            "PASCALINE_JOBS": self.jobs and "{}-{}".format(*self.jobs),
+            "PASCALINE_FALLBACK": "gloo" if self.fallback else "not set",
+            "streams": self.streams,
+            "the number of trees": 1 + self.appliance.count(";"),
+            "payload": self.worker.get("payload") or "not set",
+        }
 
 
 _configured: list[Settings] = []

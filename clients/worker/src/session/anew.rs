@@ -1,4 +1,4 @@
-//! A generation that nobody can go on with: what runs fails, and PSNs begin anew.
+//! A generation that cannot be resumed: the running operation fails, and PSNs begin again.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Operations that do not get on: what is reported of the way, what is told meanwhile, and the end.
+//! Stalled operations: reports about the path, reports to the user, and the end.
 
 use core::time::Duration;
 
@@ -22,7 +22,7 @@ impl Session {
     }
 
     /// For drivers: this host has let packets go; or it has `kept` all that were to go, by a filter or a
-    /// route of its own. Where it goes on with that, it is as if it were refused, whatever is heard.
+    /// route of its own. If that continues, it counts as refused, whatever arrives.
     pub fn note_left(&mut self, now: Duration, kept: bool) {
         self.way.left_here(now, kept);
     }

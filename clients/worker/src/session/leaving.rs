@@ -1,9 +1,9 @@
 //! Leaving: how long a worker that is done stays for the sake of the others.
 //!
-//! What it has kept may be all that there is of a result that another rank lacks. Who waits inside an
-//! allreduce says so to the appliance every [`HEARTBEAT`](super::HEARTBEAT), and the appliance says so in its
-//! answers to a Leave. So the limit is not on the time of leaving, but on the time since a rank that needs
-//! help was last heard of.
+//! It may hold the only copy of a result that another rank lacks. A rank that waits inside an allreduce says
+//! so to the appliance every [`HEARTBEAT`](super::HEARTBEAT), and the appliance says so in its answers to a
+//! Leave. So the limit is not on the time of leaving, but on the time since a rank that needs help was last
+//! heard of.
 
 use core::time::Duration;
 
@@ -77,7 +77,7 @@ impl Leaving {
         now < self.needed.saturating_add(self.linger)
     }
 
-    /// The generation goes on in another, in which nobody has said yet that it waits.
+    /// The generation is resumed in another, in which no rank is known to wait yet.
     pub(super) const fn begin_again(&mut self, now: Duration) {
         self.asking.begin_again();
         (self.needed, self.heard) = (now, now);

@@ -174,7 +174,7 @@ impl Session {
         }
     }
 
-    /// Bytes of a full packet of what is planned.
+    /// Bytes of a full packet of the planned operation.
     fn full(&self, plan: &Plan, dtype: DType) -> Result<usize, StartError> {
         let (workers, collective) = (self.membership.workers, plan.call.collective);
         if workers > 0 && collective.compares() && collective != Called::Barrier {

@@ -1,4 +1,4 @@
-//! What is to be sent: requests first, then answers, a reminder, and contributions.
+//! The order of sending: requests first, then answers, a reminder, and contributions.
 
 use core::ops::Range;
 use core::time::Duration;

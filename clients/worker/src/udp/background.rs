@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::{Builder, JoinHandle};
 
@@ -30,6 +30,7 @@ pub struct Background {
     work: Sender<Work>,
     /// How many ends of generations have been reported to the caller.
     told: Arc<AtomicU64>,
+    aborted: Arc<AtomicBool>,
     thread: JoinHandle<Departure>,
 }
 
@@ -47,8 +48,9 @@ impl Worker {
     pub fn into_background(self) -> io::Result<Background> {
         let (work, orders) = channel();
         let told = Arc::new(AtomicU64::new(self.ended));
+        let aborted = Arc::clone(&self.aborted);
         let thread = Builder::new().name("pascaline".to_owned()).spawn(move || serve(self, &orders))?;
-        Ok(Background { work, told, thread })
+        Ok(Background { work, told, aborted, thread })
     }
 }
 
@@ -116,6 +118,14 @@ impl Background {
     pub fn begin_to_leave(self) -> JoinHandle<Departure> {
         drop(self.work);
         self.thread
+    }
+
+    /// Likewise, and what has been started fails within 100 ms, with an error of the system's of the kind
+    /// `Interrupted`. Other ranks that still need something of this one may fail, too.
+    #[must_use]
+    pub fn abort(self) -> JoinHandle<Departure> {
+        self.aborted.store(true, Ordering::Relaxed);
+        self.begin_to_leave()
     }
 }
 

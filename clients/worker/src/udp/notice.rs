@@ -1,4 +1,4 @@
-//! What a user is told while a call waits: see [`Config::notice`](super::Config::notice).
+//! Reports to the user while a call waits: see [`Config::notice`](super::Config::notice).
 
 use core::fmt;
 use core::time::Duration;

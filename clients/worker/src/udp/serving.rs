@@ -19,8 +19,8 @@ use crate::session::Event;
 /// What the operating system has refused, and why.
 pub(super) type Broken = (&'static str, io::Error);
 
-/// Alone, a tree always has a timeout of its own: its operation's deadline.
-const ALONE: Duration = Duration::from_secs(1);
+/// Served in the caller's thread, it looks so often whether the program has aborted.
+const ALONE: Duration = Duration::from_millis(100);
 /// In a thread of its own it looks so often whether the operation has failed over another tree.
 const UNDER_WAY: Duration = Duration::from_millis(10);
 /// And, once it has ended here, whether it has everywhere. Until then other ranks may need something.
@@ -34,12 +34,19 @@ pub(super) struct Serving<'a> {
     busy: AtomicUsize,
     /// It has failed over one, so it does over all.
     failed: AtomicBool,
+    /// The program has aborted: see [`Background::abort`](super::Background::abort).
+    aborted: &'a AtomicBool,
 }
 
 impl<'a> Serving<'a> {
-    pub(super) fn new(origin: &'a Instant, notice: Option<Notice>, work: &Work<'_>) -> Self {
+    pub(super) fn new(
+        origin: &'a Instant,
+        notice: Option<Notice>,
+        aborted: &'a AtomicBool,
+        work: &Work<'_>,
+    ) -> Self {
         let busy = AtomicUsize::new(work.iter().flatten().count());
-        Self { origin, notice, busy, failed: AtomicBool::new(false) }
+        Self { origin, notice, busy, failed: AtomicBool::new(false), aborted }
     }
 
     /// In this thread, until it has ended over all trees or failed over one.
@@ -90,6 +97,10 @@ impl<'a> Serving<'a> {
         loop {
             for exchange in exchanges.iter_mut() {
                 exchange.send()?;
+            }
+            // Only here: a message that it leaves has been sent once.
+            if self.aborted.load(Relaxed) {
+                return Err(("the operation has been aborted", io::ErrorKind::Interrupted.into()));
             }
             let gathers = exchanges
                 .iter()

@@ -1,5 +1,7 @@
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime};
 
 use core::time::Duration;
@@ -55,6 +57,8 @@ pub struct Worker {
     pub(super) latest: (u8, u8),
     /// Nothing is begun: it was asked for before it could be known that a generation had ended.
     pub(super) outdated: bool,
+    /// Set from another thread: what is under way ends at once, and nothing is begun any more.
+    pub(super) aborted: Arc<AtomicBool>,
 }
 
 impl core::fmt::Debug for Worker {
@@ -96,6 +100,7 @@ impl Worker {
             ended: 0,
             latest: (0, 0),
             outdated: false,
+            aborted: Arc::default(),
         })
     }
 
@@ -156,10 +161,10 @@ impl Worker {
 
     /// As `drive`, until it ends over all trees or fails over one.
     fn carry_out(&mut self, work: Work<'_>) -> Result<Event, Broken> {
-        let Self { config, trees, origin, .. } = self;
+        let Self { config, trees, origin, aborted, .. } = self;
         // To start a thread takes longer than a small tensor, of which there is one run.
         let apart = config.threads && work.iter().flatten().filter(|tensor| !tensor.is_empty()).count() > 1;
-        let serving = Serving::new(origin, config.notice, &work);
+        let serving = Serving::new(origin, config.notice, aborted, &work);
         if apart { serving.apart(trees, work) } else { serving.together(trees, work) }
     }
 

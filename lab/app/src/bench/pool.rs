@@ -7,6 +7,7 @@
 
 mod bare;
 mod bed;
+mod least;
 mod scale;
 mod sweep;
 
@@ -60,6 +61,9 @@ pub(crate) struct PoolArgs {
     /// Rounds of 256 packets, or fewer of more; the median round counts
     #[arg(long, default_value_t = 4000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     rounds: u32,
+    /// Also measure the loads, adds and stores that no pool can leave out
+    #[arg(long, conflicts_with = "sweep")]
+    least: bool,
     /// The core to run on
     #[arg(long, default_value_t = 1)]
     core: usize,
@@ -140,7 +144,7 @@ pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
     let shape = args.shape();
     let load = |residence| {
         let load = Load::plain(shape, residence).with_order(args.order.into());
-        let load = Load { element: Element::sum(args.dtype), jobs: args.jobs, ..load };
+        let load = Load { element: Element::sum(args.dtype), jobs: args.jobs, least: args.least, ..load };
         args.policy.map_or(load, |name| load.with_policy(name))
     };
     let loads = match args.slots {
@@ -173,25 +177,34 @@ pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
+        report.print(args.slots);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl PoolReport {
+    fn print(&self, slots: Option<u32>) {
         println!(
             "{} B payload, fan-in {}, {} kernel; ns per packet",
-            report.payload, report.fan_in, report.kernels
+            self.payload, self.fan_in, self.kernels
         );
-        let of_slots = args.slots.map(|slots| format!("{slots} slots"));
+        let of_slots = slots.map(|slots| format!("{slots} slots"));
         let first = of_slots.unwrap_or_else(|| "second-level cache".to_owned());
-        for (place, figures) in
-            [(first.as_str(), Some(report.first)), ("last-level cache", report.last_level)]
-        {
+        for (place, figures) in [(first.as_str(), Some(self.first)), ("last-level cache", self.last_level)] {
             if let Some(figures) = figures {
+                let least = figures.least_ns.map(|least| format!("   least {least:6.1}"));
                 println!(
-                    "{place:20} bare add {:6.1}   pool {:6.1}   ratio {:.2}   \
+                    "{place:20} bare add {:6.1}{}   pool {:6.1}   ratio {:.2}   \
                      {:.0} Gbit/s of payload per core",
-                    figures.bare_add_ns, figures.pool_ns, figures.ratio, figures.gbps_per_core
+                    figures.bare_add_ns,
+                    least.unwrap_or_default(),
+                    figures.pool_ns,
+                    figures.ratio,
+                    figures.gbps_per_core
                 );
             }
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Measures loads in turns. With each one's figures comes the share of its packets that the pool took.

@@ -50,11 +50,39 @@ fn the_first_join_forms_the_job() {
     assert_eq!((told(&answer), answer.header.fan_in), ((Ok, 7, 0, 0), 2));
     assert_eq!((answer.control.window, answer.control.payload), (32, 1024));
     assert_eq!(plane.members(1000), [0, 1]);
-    // From then on its fan-in is what it is.
-    plane.refuses(&worker(1000, 0, 3), Join, FanInMismatch, 2, 3);
+    // From then on its fan-in is what it is, as long as a member gives signs of life.
+    let rival = worker(1000, 0, 3);
+    assert_eq!(plane.ask(&rival, Join, 0, 0).control.status, Pending);
+    assert_eq!(plane.pass(millis(700)).events, []);
+    plane.heartbeat(&a);
+    plane.refuses(&rival, Join, FanInMismatch, 2, 3);
 }
 
-/// What is due next of such a job is that it is forgotten. A death comes before.
+/// A program goes on with fewer processes after some have died: its job is formed anew as soon as the silence
+/// of the others proves that they are gone.
+#[test]
+fn fewer_ranks_form_the_job_of_dead_ones_anew() {
+    let like = JobSpec { dead_after: Some(secs(4)), ..admission().like };
+    let mut plane = Plane::with_admission(Vec::new(), Admission { like, ..admission() });
+    for rank in 0..4 {
+        plane.join(&worker(1000, rank, 4));
+    }
+    assert_eq!(plane.members(1000), [0, 1, 2, 3]);
+    let newcomers = [0, 1, 2].map(|rank| Worker { session: 99, ..worker(1000, rank, 3) }.v6());
+    let ask = |plane: &mut Plane| newcomers.map(|newcomer| plane.ask(&newcomer, Join, 0, 0));
+    let begun = plane.now;
+    while plane.members(1000) != [0, 1, 2] {
+        assert!(plane.now < begun + secs(5), "the job is not given up");
+        for answer in ask(&mut plane) {
+            assert_eq!(answer.header.fan_in, 3);
+            assert!(matches!(answer.control.status, Pending | Ok), "{:?}", answer.control.status);
+        }
+        let _ = plane.pass(millis(100));
+    }
+    assert!(plane.now >= begun + secs(4), "silence was taken for death too early");
+    assert_eq!(ask(&mut plane).map(|answer| (answer.control.status, answer.header.epoch)), [(Ok, 8); 3]);
+}
+
 #[test]
 fn a_rank_that_died_while_nobody_waited_is_missed_as_soon_as_somebody_waits() {
     let like = JobSpec { dead_after: Some(secs(2)), ..admission().like };

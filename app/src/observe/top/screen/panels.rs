@@ -106,7 +106,7 @@ pub(super) fn traffic(view: &View, frame: &mut Frame<'_>, area: Rect) {
 
 const fn state(state: JobState) -> (&'static str, Color) {
     match state {
-        JobState::Empty => ("nobody yet", Color::DarkGray),
+        JobState::Empty => ("no rank yet", Color::DarkGray),
         JobState::Forming => ("forming", Color::Yellow),
         JobState::Running => ("running", Color::Blue),
         JobState::Quiet => ("quiet", Color::DarkGray),

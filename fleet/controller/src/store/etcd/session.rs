@@ -224,7 +224,7 @@ impl Session {
         let (mut client, election, member) = (client.clone(), self.election(), self.member.clone());
         Box::pin(async move {
             let won = client.campaign(election, member, lease).await.map_err(describe)?;
-            let leader = won.leader().ok_or("it has elected nobody")?;
+            let leader = won.leader().ok_or("it has elected no leader")?;
             Ok(Term { key: leader.key().to_vec(), revision: leader.rev(), unwritten: None })
         })
     }

@@ -77,7 +77,7 @@ impl BareAdd {
     }
 }
 
-fn zeros(load: &Load, count: u32, frames: &Mempool) -> anyhow::Result<Vec<Mbuf>> {
+pub(super) fn zeros(load: &Load, count: u32, frames: &Mempool) -> anyhow::Result<Vec<Mbuf>> {
     let mut packets = Vec::new();
     for _ in 0..count {
         let mut packet = frames.alloc().ok_or_else(|| anyhow::anyhow!("no packet buffer"))?;

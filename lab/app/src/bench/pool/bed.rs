@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::super::fixture::{self, Arrival, Common, EPOCH, Frames, HEADERS, Load, median};
 use super::bare::BareAdd;
+use super::least::Least;
 use super::nanos;
 
 #[cfg(test)]
@@ -23,6 +24,9 @@ mod tests;
 pub(super) struct Figures {
     /// Nanoseconds to add one payload into an accumulator, nothing else.
     pub(super) bare_add_ns: f64,
+    /// Nanoseconds of the loads, adds and stores that no pool can leave out, with `--least`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) least_ns: Option<f64>,
     /// Nanoseconds per packet of the work that `bench pool` lists.
     pub(super) pool_ns: f64,
     /// The median of the rounds' ratios: in a slow moment of the machine both of a round are slow.
@@ -117,9 +121,11 @@ pub(super) struct Bed<const WORDS: usize> {
     counters: Arc<LcoreCounters>,
     common: Common,
     add: BareAdd,
+    least: Option<Least>,
     arrival: Arrival,
     reading: u64,
     bare: Vec<f64>,
+    floor: Vec<f64>,
     pool: Vec<f64>,
     ready: Vec<Mbuf>,
     psns: Vec<u32>,
@@ -160,9 +166,11 @@ impl<const WORDS: usize> Bed<WORDS> {
             counters: bench.counters,
             common,
             add: BareAdd::new(load, frames)?,
+            least: if load.least { Least::new(load, frames)? } else { None },
             arrival: Arrival::new(load),
             reading: time_of_reading(&clock),
             bare: Vec::new(),
+            floor: Vec::new(),
             pool: Vec::new(),
             ready: Vec::new(),
             psns: Vec::new(),
@@ -183,6 +191,11 @@ impl<const WORDS: usize> Measured for Bed<WORDS> {
             &mut self.ready,
             &mut self.psns,
         )?;
+        let floor = self.least.as_mut().map(|least| {
+            let floor = least.round(&self.clock, &mut self.ready, &self.psns);
+            prepare_again(&self.writer, &mut self.ready);
+            floor
+        });
         let bare = self.add.round(&self.clock, &mut self.ready, &self.psns);
         prepare_again(&self.writer, &mut self.ready);
         self.lcore.io().ready = bursts(&mut self.ready);
@@ -201,6 +214,7 @@ impl<const WORDS: usize> Measured for Bed<WORDS> {
         }
         if note {
             self.bare.push(bare / packets);
+            self.floor.extend(floor.map(|floor| floor / packets));
             self.pool.push(nanos(taken) / packets);
         }
         Ok(())
@@ -229,6 +243,7 @@ impl<const WORDS: usize> Measured for Bed<WORDS> {
         let (bare_add_ns, pool_ns) = (median(self.bare.clone()), median(self.pool.clone()));
         Ok(Figures {
             bare_add_ns,
+            least_ns: (!self.floor.is_empty()).then(|| median(self.floor.clone())),
             pool_ns,
             ratio: ratio(&self.bare, &self.pool),
             gbps_per_core: f64::from(self.load.shape.payload) * 8.0 / pool_ns,

@@ -122,7 +122,7 @@ fn print(report: &Report) {
          bare add  pool ns  ratio  Gbit/s  Melem/s  absorbed"
     );
     for case in &report.cases {
-        let Figures { bare_add_ns, pool_ns, ratio, gbps_per_core } = case.figures;
+        let Figures { bare_add_ns, pool_ns, ratio, gbps_per_core, .. } = case.figures;
         println!(
             "{:11} {:11} {:9} {:5} {:8} {:6} {:7} {:5} {:8} {:7}  \
              {bare_add_ns:8.1} {pool_ns:8.1} {ratio:6.2} {gbps_per_core:7.0} {:8.0}  {:.2}",
@@ -212,7 +212,13 @@ impl Case {
             in_a_row: load.in_a_row,
             slots: load.residence.slots,
             memory: None,
-            figures: Figures { bare_add_ns: 0.0, pool_ns: 0.0, ratio: 0.0, gbps_per_core: 0.0 },
+            figures: Figures {
+                bare_add_ns: 0.0,
+                least_ns: None,
+                pool_ns: 0.0,
+                ratio: 0.0,
+                gbps_per_core: 0.0,
+            },
             melements_per_s: 0.0,
             absorbed: 0.0,
             load,

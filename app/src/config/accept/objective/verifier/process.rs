@@ -26,9 +26,10 @@ pub(super) fn answer(file: &Path) -> Result<Vec<u8>, Unasked> {
     let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut child = started.map_err(|error| {
         let missing = error.kind() == ErrorKind::NotFound;
-        let why = if missing { "there is no such program, which verifies".to_owned() } else { error.to_string() };
-        let remedy = "install it: the package has it, and so has `cargo build --release -p pascaline-fleet`; it \
-                      is looked for in PASCALINE_FLEET, beside this program, and in PATH";
+        let why =
+            if missing { "there is no such program, which verifies".to_owned() } else { error.to_string() };
+        let remedy = "install it: the package has it, and so has `cargo build --release -p pascaline-fleet`; \
+                      it is looked for in PASCALINE_FLEET, beside this program, and in PATH";
         unasked(why, remedy)
     })?;
     let (sender, receiver) = mpsc::channel();
