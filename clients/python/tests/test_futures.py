@@ -133,7 +133,8 @@ def test_calls_that_block_do_not_hold_up_those_behind_them() -> None:
     keepers.submit(lambda: order.append("first"))
     keepers.submit(asks)
     keepers.submit(blocks)
-    keepers.submit(lambda: (order.append("last"), done.set()))
+    keepers.submit(lambda: order.append("last"))
+    keepers.submit(done.set)
     assert done.wait(10)
     assert order == ["first", "last"]
     opened.set()
