@@ -6,10 +6,10 @@ an exception at every rank; it may not be wrong. `table` prints how many were ri
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -235,8 +235,8 @@ def way(request: pytest.FixtureRequest, appliance: pascaline.Appliance) -> Itera
     together(lambda rank: made[rank].shutdown())
 
 
-def _outcome_at(groups: list[Group], call: Call, rank: int) -> str:
-    return _outcome(groups[rank], call)
+def _of_rank(made: list[Group], call: Call, rank: int) -> str:
+    return _outcome(made[rank], call)
 
 
 def _outcome(group: Group, call: Call) -> str:
@@ -254,7 +254,7 @@ def test_no_result_is_wrong(name: str, way: tuple[str, list[Group]]) -> None:
     named, made = way
     wrong = []
     for call in _calls(name):
-        found = together(functools.partial(_outcome_at, made, call))
+        found = together(partial(_of_rank, made, call))
         kinds = {each.partition(":")[0] for each in found}
         kind = "wrong" if "wrong" in kinds else "refused" if "refused" in kinds else "right"
         _found[kind] += 1
