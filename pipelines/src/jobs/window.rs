@@ -78,6 +78,20 @@ impl Admitted {
         Self { first: self.first | (element as u64) << 56, ..self }
     }
 
+    /// How far a key with an element is behind the first one; the whole range of a word if it comes before.
+    #[must_use]
+    #[inline(always)]
+    pub const fn behind_first(&self, name: u64) -> u64 {
+        name.wrapping_sub(self.first)
+    }
+
+    /// True if a key that is so far [behind the first one](Self::behind_first) is one of them.
+    #[must_use]
+    #[inline(always)]
+    pub const fn reaches(&self, behind: u64) -> bool {
+        behind < self.count
+    }
+
     /// True if it is one of them: that may be said of one too few, where PSNs begin again at 0.
     #[must_use]
     #[inline(always)]
@@ -89,7 +103,7 @@ impl Admitted {
     #[must_use]
     #[inline(always)]
     pub const fn has_name(&self, name: u64) -> bool {
-        name.wrapping_sub(self.first) < self.count
+        self.reaches(self.behind_first(name))
     }
 }
 

@@ -78,9 +78,11 @@ fn are_admitted<B>(table: &JobTable, burst: &Burst<B>) -> bool {
     let of = |key: Key| table.get(key.job()).map(Job::admitted).unwrap_or_default();
     let Some(first) = burst.gradients().next() else { return true };
     let mut admitted = of(first.key());
-    // Mostly all are of one job: to look at all of them without a branch costs less than to stop at one.
+    // Mostly all are of one job: finding the last of all, without a branch, costs less than stopping at the
+    // first one outside.
     let alike = admitted.named(first.element());
-    if burst.gradients().fold(true, |all, gradient| all & alike.has_name(gradient.name())) {
+    let last = burst.gradients().map(|gradient| alike.behind_first(gradient.name())).fold(0, u64::max);
+    if alike.reaches(last) {
         return true;
     }
     burst.gradients().all(|gradient| {

@@ -78,7 +78,7 @@ impl Membership {
     }
 
     /// Decides on such a Join: it forms the job anew if all members of the present one are gone. A program
-    /// that resumes with fewer processes finds a job of those that died.
+    /// that continues with fewer processes finds a job of those that died.
     pub(super) fn form_anew(
         &mut self,
         now: Duration,
