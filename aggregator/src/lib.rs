@@ -79,6 +79,7 @@
     unsafe_code,
     reason = "the pool's core: accumulators in packets that a slot holds, and the rings between lcores"
 )]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod contributions;
 mod handed_off;

@@ -21,7 +21,6 @@ use std::process::ExitCode;
 
 use crate::admin::server as admin;
 use crate::config::Config;
-use crate::http;
 
 pub(crate) use bring_up::{Appliance, Machine};
 pub(crate) use control::run as serve;
@@ -36,7 +35,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
         tracing::warn!("{warning}");
     }
     // The listeners come first: they are the cheapest things that can fail.
-    let listener = config.listen.as_ref().map(|listen| http::bind(&config, listen)).transpose()?;
+    let listener = config.listen.as_ref().map(|listen| admin::tcp(&config, listen)).transpose()?;
     let admin = config.admin.as_ref().map(|admin| admin::bind(&config, admin)).transpose()?;
     let listening = Listening { admin, controllers: registrar::controllers(&config)? };
     let appliance = bring_up::bring_up(&config)?;

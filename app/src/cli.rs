@@ -1,24 +1,20 @@
 //! The command line: what each subcommand takes, and who carries it out.
 
-mod controller;
 pub(crate) mod doctor;
 mod init;
-pub mod manual;
-pub mod pipe;
-mod plan;
-mod verify;
 mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use pascaline_shared::{manual, pipe};
 use tracing_subscriber::EnvFilter;
 
 use crate::admin::{client as explain, command};
 use crate::config::{Config, ConfigError};
 use crate::observe::top;
-use crate::{appliance, parameter_server};
+use crate::{appliance, left_out, parameter_server};
 pub use worker::parse::{controls, duration, size};
 
 /// An in-network aggregator: sums the gradients of N workers while they cross the network
@@ -30,9 +26,9 @@ pub use worker::parse::{controls, duration, size};
   pascaline run -c conf/appliance.toml
   pascaline ps -c conf/appliance.toml
   pascaline top
-  pascaline plan clients/examples/plans/appliances.json
   pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 --bytes 16MiB
 
+Many appliances: pascaline-fleet has controller, plan and verify.
 Benches, plots, experiments, impair and fuzz-protocol are commands of pascaline-lab.
 
 Environment:
@@ -90,12 +86,15 @@ enum Command {
     Job(command::JobArgs),
     Doctor(doctor::DoctorArgs),
     Init(init::InitArgs),
-    Plan(plan::PlanArgs),
-    Controller(controller::ControllerArgs),
     Top(top::TopArgs),
-    Verify(verify::VerifyArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
+    #[command(hide = true)]
+    Controller(left_out::Ignored),
+    #[command(hide = true)]
+    Plan(left_out::Ignored),
+    #[command(hide = true)]
+    Verify(left_out::Ignored),
 }
 
 #[derive(Debug, Subcommand)]
@@ -105,7 +104,11 @@ enum WorkerCommand {
     Command(worker::CommandArgs),
     Iswitch(worker::IswitchArgs),
     Olaf(worker::OlafArgs),
+    #[cfg(feature = "switchml")]
     Switchml(worker::SwitchmlArgs),
+    /// Not in this build: allreduce by SwitchML's UDP protocol
+    #[cfg(not(feature = "switchml"))]
+    Switchml(left_out::Ignored),
 }
 
 /// Parses the command line and carries it out.
@@ -124,26 +127,25 @@ pub fn main() -> ExitCode {
             WorkerCommand::Command(args) => worker::command(args),
             WorkerCommand::Iswitch(args) => worker::iswitch(args),
             WorkerCommand::Olaf(args) => worker::olaf(args),
+            #[cfg(feature = "switchml")]
             WorkerCommand::Switchml(args) => worker::switchml(args),
+            #[cfg(not(feature = "switchml"))]
+            WorkerCommand::Switchml(_) => Err(left_out::LeftOut(left_out::SWITCHML).into()),
         },
         Command::Explain(args) => explain::explain(args),
         Command::Job(args) => command::job(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Init(args) => init::run(args),
-        Command::Plan(args) => plan::run(args),
-        Command::Controller(args) => controller::run(args),
         Command::Top(args) => top::run(args),
-        Command::Verify(args) => verify::run(args),
         Command::Completions(args) => manual::completions(args, Cli::command()),
         Command::Man(args) => manual::man(args, Cli::command()),
+        Command::Controller(given) => return left_out::moved("controller", given),
+        Command::Plan(given) => return left_out::moved("plan", given),
+        Command::Verify(given) => return left_out::moved("verify", given),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("pascaline: {error:#}");
-        ExitCode::from(if error.is::<ConfigError>() || error.is::<pascaline_controller::ConfigError>() {
-            2
-        } else {
-            1
-        })
+        ExitCode::from(if error.is::<ConfigError>() || error.is::<left_out::LeftOut>() { 2 } else { 1 })
     })
 }
 

@@ -2,7 +2,6 @@
 
 mod accept;
 pub(crate) mod admin;
-pub(crate) mod file;
 pub(crate) mod job;
 pub(crate) mod lane;
 mod layout;
@@ -187,7 +186,8 @@ impl Config {
             message,
             remedy: remedy.to_owned(),
         };
-        let bytes = file::read(file, LONGEST).map_err(|error| refuse(None, error.message, error.remedy))?;
+        let bytes = pascaline_shared::file::read(file, LONGEST)
+            .map_err(|error| refuse(None, error.message, error.remedy))?;
         String::from_utf8(bytes).map_err(|error| {
             let good = error.utf8_error().valid_up_to();
             let place = Place::of(&String::from_utf8_lossy(&error.as_bytes()[..good]), good);

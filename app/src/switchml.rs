@@ -1,11 +1,22 @@
 //! The controller that SwitchML's clients ask before they send anything: a gRPC service for each job with
 //! `protocol = "switchml"`, and the client's side of it.
 
+#[cfg(not(feature = "switchml"))]
+mod absent;
+#[cfg(feature = "switchml")]
 mod client;
+#[cfg(feature = "switchml")]
 mod meeting;
+#[cfg(feature = "switchml")]
 mod proto;
+#[cfg(feature = "switchml")]
 mod server;
 
-pub(crate) use client::{Controller, Error};
-pub(crate) use proto::mac_to_u64;
-pub(crate) use server::{Controllers, serve};
+#[cfg(not(feature = "switchml"))]
+pub(crate) use absent::{Controllers, serve};
+#[cfg(feature = "switchml")]
+pub(crate) use {
+    client::{Controller, Error},
+    proto::mac_to_u64,
+    server::{Controllers, serve},
+};

@@ -29,6 +29,30 @@ int MPI_Finalize(void)
     return PMPI_Finalize();
 }
 
+/* Fortran's, which go to MPI's profiled functions and past the ones above. `ierror` may be absent in f08. */
+#define FORTRAN(call)          \
+    int code = (call);         \
+    if (ierror)                \
+        *ierror = (MPI_Fint)code
+
+#define EXPORTED __attribute__((visibility("default")))
+
+#define FORTRAN_CALLS(name)                                                                     \
+    EXPORTED void mpi_init##name(MPI_Fint *ierror);                                        \
+    EXPORTED void mpi_finalize##name(MPI_Fint *ierror);                                    \
+    EXPORTED void mpi_init_thread##name(MPI_Fint *, MPI_Fint *, MPI_Fint *);               \
+    void mpi_init##name(MPI_Fint *ierror) { FORTRAN(MPI_Init(NULL, NULL)); }                    \
+    void mpi_finalize##name(MPI_Fint *ierror) { FORTRAN(MPI_Finalize()); }                      \
+    void mpi_init_thread##name(MPI_Fint *required, MPI_Fint *provided, MPI_Fint *ierror)        \
+    {                                                                                           \
+        int given = 0;                                                                          \
+        FORTRAN(MPI_Init_thread(NULL, NULL, (int)*required, &given));                           \
+        *provided = (MPI_Fint)given;                                                            \
+    }
+
+FORTRAN_CALLS(_)
+FORTRAN_CALLS(_f08_)
+
 static bool is_rank(int root, MPI_Comm comm)
 {
     int ranks = 0;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_JOBS = 65535, TEXT = 512 };
+enum { MOST_JOBS = 65535, TEXT = WRONG };
 
 static struct {
     char url[1024]; /* without the job, and with what comes before the next pair */
@@ -28,6 +28,7 @@ static struct {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of `used`, and of what follows */
 static struct job *jobs;
+static struct job *leaving; /* whose communicators have been freed */
 
 static bool number(const char *text, char **end, long most, long *value)
 {
@@ -187,7 +188,7 @@ static bool agree(MPI_Comm comm, const char *against)
     return false;
 }
 
-/* Joins, together with all ranks of the communicator. Returns null where nobody does. */
+/* Joins, together with all ranks of the communicator. Returns null if no rank does. */
 static pascaline_handle *join(MPI_Comm comm, int rank, int ranks, int *number)
 {
     char url[sizeof settings.url + 64], against[TEXT];
@@ -290,6 +291,24 @@ struct job *job_of(MPI_Comm comm, enum call call, bool may_join)
     return keep(comm, handle, rank == 0 && comm != MPI_COMM_WORLD && handle ? number : -1);
 }
 
+static void free_job(struct job *job)
+{
+    pthread_mutex_destroy(&job->calls);
+    free(job);
+}
+
+/* Leaves a job, which takes as long as another rank may need something; then its number may be used again. */
+static void *leave(void *which)
+{
+    struct job *job = which;
+
+    if (job->handle)
+        pascaline_finalize(&job->handle);
+    if (job->number >= 0)
+        give_back_job(job->number);
+    return NULL;
+}
+
 /* Called when a communicator is freed. */
 static int forget(MPI_Comm comm, int key, void *attribute, void *extra)
 {
@@ -303,13 +322,35 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *extra)
         *place = job->next;
     pthread_mutex_unlock(&lock);
     complete_those_of(job);
-    if (job->handle)
-        pascaline_finalize(&job->handle);
-    if (job->number >= 0)
-        give_back_job(job->number);
-    pthread_mutex_destroy(&job->calls);
-    free(job);
+    /* Others may free it later, after a message that this rank has yet to send: nobody waits here. */
+    if (job->handle && pthread_create(&job->leaving, NULL, leave, job) == 0) {
+        pthread_mutex_lock(&lock);
+        job->next = leaving;
+        leaving = job;
+        pthread_mutex_unlock(&lock);
+    } else {
+        leave(job);
+        free_job(job);
+    }
     return MPI_SUCCESS;
+}
+
+/* Waits for the threads that leave. */
+static void wait_for_leaving(void)
+{
+    struct job *job;
+
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        job = leaving;
+        if (job)
+            leaving = job->next;
+        pthread_mutex_unlock(&lock);
+        if (!job)
+            return;
+        pthread_join(job->leaving, NULL);
+        free_job(job);
+    }
 }
 
 void start_with_world(void)
@@ -317,9 +358,9 @@ void start_with_world(void)
     long bytes;
 
     pthread_once(&started, start);
-    /* Ranks that go different ways would wait for each other: the largest is for all. */
     bytes = (long)settings.min_bytes;
-    PMPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_LONG, MPI_MAX, MPI_COMM_WORLD);
+    if (settings.world_size > 1)
+        meet(settings.world_rank, settings.world_size, &bytes, settings.wrong);
     settings.min_bytes = (size_t)bytes;
     /* All ranks see the same. */
     if (!job_of(MPI_COMM_WORLD, BARRIER, true))
@@ -328,6 +369,7 @@ void start_with_world(void)
 
 void leave_all(void)
 {
+    wait_for_leaving();
     for (struct job *job = jobs; job; job = job->next) {
         complete_those_of(job);
         if (job->handle)

@@ -15,10 +15,14 @@ enum call { ALLREDUCE, IALLREDUCE, REDUCE, BCAST, BARRIER, CALLS };
 /* The job of a communicator, kept as its attribute. */
 struct job {
     pascaline_handle *handle; /* null: the communicator goes through MPI */
-    pthread_mutex_t calls;    /* whoever has it may call on the handle, which is one thread's at a time */
-    int number;               /* of the job, for its leader to give back; else -1 */
-    struct job *next;         /* of all that there are */
+    pthread_mutex_t calls;    /* the holder may call on the handle, which is one thread's at a time */
+    int number;               /* of the job, for its leader to give back; or -1 */
+    struct job *next;         /* of the list of all */
+    pthread_t leaving;        /* the thread that leaves, once the communicator has been freed */
 };
+
+/* Bytes of a text that says why nothing goes through an appliance. */
+enum { WRONG = 512 };
 
 /* How a call on a handle has ended. */
 struct outcome {
@@ -33,8 +37,14 @@ struct outcome {
 struct job *job_of(MPI_Comm comm, enum call call, bool may_join);
 void start_with_world(void);
 void leave_all(void);
-/* Whether so many bytes are worth a packet (PASCALINE_MIN_BYTES). */
+/* Whether this many bytes are worth a packet (PASCALINE_MIN_BYTES). */
 bool large_enough(size_t bytes);
+
+/* meeting.c */
+
+/* Has all ranks of the world find out that all have the library, and agree: on the largest `min_bytes`, and on
+ * what the lowest rank has against the appliance. Ends the program where a rank lacks the library. */
+void meet(int rank, int ranks, long *min_bytes, char *wrong);
 
 /* requests.c */
 
@@ -50,7 +60,7 @@ bool is_plain(MPI_Datatype datatype);
 /* Whether MPI would take these buffers of an operation whose result is for all. It refuses others itself, and
  * says best what is wrong with them. */
 bool are_for_all(const void *sendbuf, const void *recvbuf, int count);
-/* Bytes of so many elements; 0 if there are none, or if it is for MPI to say what is wrong with them. */
+/* Bytes of this many elements; 0 if there are none, or if it is for MPI to say what is wrong with them. */
 size_t bytes_of(int count, MPI_Datatype datatype, MPI_Comm comm);
 
 /* report.c */

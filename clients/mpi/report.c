@@ -1,4 +1,4 @@
-/* What the user is told: why something goes through MPI, what failed, and how much went which way. */
+/* Reports to the user: why a call goes through MPI, what failed, and how many calls took which path. */
 #include "internal.h"
 
 #include <stdarg.h>

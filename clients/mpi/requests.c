@@ -213,7 +213,7 @@ static int of_one(struct watch *mine, int code)
     return code;
 }
 
-/* What a call returns that has completed so many: all of them, or those of `indices`. */
+/* The code of a call that has completed this many: all of them, or those of `indices`. */
 static int of_several(struct watch *mine, int code, int completed, const int indices[], MPI_Status statuses[])
 {
     for (int at = 0; mine->failed && statuses != MPI_STATUSES_IGNORE && at < completed; at++) {
@@ -338,7 +338,7 @@ int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
         return PMPI_Request_get_status(request, flag, status);
     watch_over(&mine, 1, &request);
     WATCHED(&mine, code, PMPI_Request_get_status(request, flag, status));
-    /* Whoever completes the request returns its error. */
+    /* The call that completes the request returns its error. */
     if (mine.failed && status != MPI_STATUS_IGNORE)
         status->MPI_ERROR = of_one(&mine, MPI_SUCCESS);
     return code;

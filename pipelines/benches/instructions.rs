@@ -11,7 +11,8 @@
     reason = "there is nobody to tell but whoever runs it"
 )]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
+#[allow(dead_code, reason = "shared with the tests")]
 mod common;
 #[path = "instructions/pool.rs"]
 mod pool;

@@ -13,6 +13,8 @@
 //!
 //! A worker may send as soon as it hears that it is a member. That is why answers wait.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

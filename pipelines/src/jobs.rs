@@ -161,7 +161,7 @@ pub struct Flow {
     pub most: u16,
 }
 
-// The first line is what each packet is compared with, the second what the pool is told of it.
+// The first line is what each packet is compared with, the second what is passed to the pool.
 const _: () = {
     assert!(size_of::<Flow>() == 128 && align_of::<Flow>() == 64);
     assert!(offset_of!(Flow, expected) == 0);

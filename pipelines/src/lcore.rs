@@ -14,8 +14,8 @@
 //!              ├ the first one: Session::open → Slot::open_fast, its packet is the accumulator
 //!              ├ of 2 KiB and more: several at once, add_together → Slot::add_long
 //!              ├ of another lcore's set: handed off; that one's turn takes it up after its bursts (resume)
-//!              └ the last one: LcoreSink::completed → give_out → Emitter::fan_out; below a parent
-//!                give_out_otherwise, which sends the sum up (send_up) and fans out what comes down
+//!              └ the last one: LcoreSink::completed → deliver → Emitter::fan_out; below a parent
+//!                deliver_by_detour, which sends the sum up (send_up) and fans out what comes down
 //!                (take_from_above)
 //! 4 flush    Emitter::flush → io.transmit → tx_burst
 //! ```

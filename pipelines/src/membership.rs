@@ -14,6 +14,8 @@
 //! that something has changed, give lcores a new [`table`](Membership::table), and an answer to its sender
 //! not before they have it.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod answer;
 mod claim;
 mod command;
@@ -212,6 +214,9 @@ impl Membership {
                 return None;
             }
             rate::RateDecision::Refused => Err(Decision::of(Status::TooMany)),
+            rate::RateDecision::Admitted if self.is_rival(request) => {
+                self.form_anew(now, request, &mut proposed)
+            }
             rate::RateDecision::Admitted => match self.jobs.get_mut(&header.job) {
                 Some(job) => {
                     let decision = decide(job, now, request, self.admission.as_ref());

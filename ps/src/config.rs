@@ -1,4 +1,4 @@
-//! What the server and each of its jobs are told.
+//! Parameters of the server and of each of its jobs.
 
 use core::time::Duration;
 
@@ -68,15 +68,15 @@ pub enum Completion {
     All,
     /// With this many, at least 1 and at most the fan-in. For a generation that goes on without lost ranks:
     /// as many as are left. All of these are needed then, so it is settled which ranks a result contains,
-    /// whoever makes it.
+    /// wherever it is made.
     ///
     /// It is not for a threshold H of N ranks that are all alive (iSwitch, section 3.3). The server does not
     /// see what the appliance has collected, nor the appliance what the server has: either could complete the
-    /// same PSN, each with other ranks, and workers would go on with different sums. Jobs with a threshold do
-    /// without a server.
+    /// same PSN, each with other ranks, and workers would continue with different sums. Jobs with a threshold
+    /// do without a server.
     ///
-    /// Until a PSN is complete, all ranks that are not inside are asked, the lost ones, too: the server is
-    /// told how many there are, not which. Who does not answer costs a short packet in each round.
+    /// Until a PSN is complete, all ranks that are not inside are asked, the lost ones, too: the server knows
+    /// their number, not which. A silent rank costs a short packet in each round.
     AtLeast(u16),
 }
 
@@ -133,7 +133,7 @@ impl JobParams {
 
     /// In which order contributions of an element are added. Sums of 16-bit floats are rounded once, so all
     /// contributions are kept until they are there; then they are added in the order of ranks, as the
-    /// appliance does, so that the result has the same bits whoever makes it.
+    /// appliance does, so that the result has the same bits wherever it is made.
     #[must_use]
     pub const fn order_of(&self, element: Element) -> Order {
         match element {

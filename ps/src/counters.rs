@@ -28,8 +28,8 @@ pub struct Counters {
     pub opened: u64,
     /// Entries that got their result, by addition or from elsewhere.
     pub finished: u64,
-    /// Entries given up: at the age limit, or to make room for an earlier PSN, or for a later one after much
-    /// asking in vain.
+    /// Entries given up: at the age limit, or to make room for an earlier PSN, or for a later one after many
+    /// requests without effect.
     pub given_up: u64,
     /// Incomplete entries that ended with their job or its generation.
     pub forgotten: u64,

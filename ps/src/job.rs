@@ -1,4 +1,4 @@
-//! One job: its incomplete entries, its cached results, and what is to be sent for them.
+//! One job: its incomplete entries, its cached results, and the packets to send for them.
 
 use core::ops::Bound::{Included, Unbounded};
 use core::time::Duration;
@@ -54,7 +54,7 @@ pub(crate) struct Job {
     next_ticket: u64,
     cached: CachedResults,
     replies: VecDeque<Reply>,
-    /// A rejection to be told, and when the last one was.
+    /// A rejection to send, and the time of the last one.
     rejection: Option<Header>,
     /// Its body.
     body: [u8; control::LEN],
@@ -155,8 +155,8 @@ impl Job {
 
     /// Gives up the entry of the latest PSN, if it is later than this one.
     ///
-    /// Whoever lacks an early result sends nothing that is much later (the spread rule), so the entries of
-    /// later PSNs may be incomplete for want of the very result that finds no room. What they hold will be
+    /// A rank that lacks an early result sends nothing much later (the spread rule), so the entries of later
+    /// PSNs may be incomplete for want of the very result that finds no room. Their contributions will be
     /// sent again.
     fn give_way(&mut self, psn: u32, counters: &mut Counters) -> Result<(), Rejection> {
         const HALF: u32 = 1 << 31;
@@ -168,16 +168,16 @@ impl Job {
         } else {
             latest((Unbounded, Included(last))).or_else(|| latest((Included(first), Unbounded)))
         };
-        self.close_entry(latest.or_else(|| self.hopeless(psn)).ok_or(RejectReason::Full)?);
+        self.close_entry(latest.or_else(|| self.find_abandoned(psn)).ok_or(RejectReason::Full)?);
         counters.given_up += 1;
         Ok(())
     }
 
     /// Among the earliest entries, if they are earlier than this PSN, the one that has been asked for most
-    /// often, and often enough. A late duplicate of a PSN that is long complete, and whose result nobody
+    /// often, and often enough. A late duplicate of a PSN that is long complete, and whose result no rank
     /// keeps any more, opens one that nothing completes; a few of them would keep out, until their age limit,
     /// what ranks wait for. If they wait for this one, they will send again.
-    fn hopeless(&self, psn: u32) -> Option<u32> {
+    fn find_abandoned(&self, psn: u32) -> Option<u32> {
         let (first, last) = (psn.wrapping_sub((1 << 31) - 1), psn.wrapping_sub(1));
         let wraps = first > last;
         let high = self.entries.range(first..=if wraps { u32::MAX } else { last });

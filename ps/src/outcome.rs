@@ -62,7 +62,7 @@ pub enum RejectReason {
     OrderedPartial,
     /// A result that does not contain enough contributions.
     Incomplete,
-    /// A result for a PSN that nobody has asked for.
+    /// A result for a PSN that was not requested.
     Unasked,
     /// The job's entries or bytes are used up by earlier PSNs.
     Full,
@@ -133,10 +133,9 @@ impl RejectReason {
     }
 
     /// True if an Ack is due: contributions that disagree may meet at the server only, and their ranks would
-    /// otherwise wait for each other until their deadlines. Everything else that could be told the appliance
-    /// has found out itself, and tells; where it disagrees with the server, one of them has not heard of a
-    /// change yet.
-    pub(crate) const fn is_told(self) -> bool {
+    /// otherwise wait for each other until their deadlines. The appliance finds and answers all other faults
+    /// itself; where it disagrees with the server, one of them does not know a change yet.
+    pub(crate) const fn has_answer(self) -> bool {
         matches!(self, Self::PayloadMismatch | Self::ElementMismatch | Self::OperationMismatch)
     }
 }

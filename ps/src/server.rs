@@ -169,10 +169,10 @@ impl Server {
         let handled = job.handle(now, header, payload, bitmap.as_ref(), &mut self.counters);
         let (fan_in, epoch) = (job.params().fan_in, job.params().epoch);
         if let Err(rejection) = &handled
-            && rejection.reason.is_told()
+            && rejection.reason.has_answer()
             && let Some(answer) = rejection.answer(header, fan_in, epoch)
         {
-            job.tell(now, answer, &mut self.counters);
+            job.send_rejection(now, answer, &mut self.counters);
         }
         self.touch(header.job);
         handled.unwrap_or_else(|rejection| rejected(rejection, fan_in, epoch))
@@ -248,7 +248,7 @@ impl Server {
         Some(Usage { open: job.open(), cached: job.cached(), bytes: job.bytes(), timeout: job.timeout() })
     }
 
-    /// What a job was told, if there is one of this number.
+    /// The parameters of the job of this number, if there is one.
     #[must_use]
     pub fn job(&self, job: u16) -> Option<&JobParams> {
         self.jobs.get(&job).map(Job::params)

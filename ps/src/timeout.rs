@@ -21,7 +21,7 @@ impl Estimator {
     /// An estimator without samples.
     #[must_use]
     pub fn new(config: &Config) -> Self {
-        // A timeout of nothing would be due again at once, for ever.
+        // A timeout of 0 would be due again at once, without end.
         let floor = config.floor.max(Duration::from_micros(1));
         Self {
             floor,

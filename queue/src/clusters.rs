@@ -51,7 +51,7 @@ impl Clusters {
 
     /// Notes that a cluster has sent.
     #[inline]
-    pub(crate) fn hear(&mut self, cluster: u32, now_ns: u64) {
+    pub(crate) fn note_activity(&mut self, cluster: u32, now_ns: u64) {
         if now_ns >= self.ends_ns {
             self.turn(now_ns);
         }
@@ -80,7 +80,7 @@ impl Clusters {
         self.ends_ns = (now_ns / self.period_ns).saturating_add(1).saturating_mul(self.period_ns);
         self.heard_before = if missed { 0 } else { self.heard_now };
         self.heard_now = 0;
-        // Where a period was missed, nobody was heard in the one before, whatever the table says.
+        // Where a period was missed, no cluster was active in the one before, whatever the table says.
         let step = if missed { 2 } else { 1 };
         self.period = match self.period.checked_add(step) {
             Some(period) => period,

@@ -44,7 +44,7 @@ pub struct Counters {
     pub displaced: UpdateCount,
     /// Given up for a newer one of the same worker, or for one of another generation.
     pub superseded: UpdateCount,
-    /// Given up when it was its turn: there was nobody to send it to.
+    /// Dropped when it was its turn: its receiver was gone.
     pub lapsed: UpdateCount,
     rejected: [u64; UpdateRejection::ALL.len()],
 }

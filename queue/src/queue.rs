@@ -121,7 +121,7 @@ impl<B: PacketBuf> UpdateQueue<B> {
         if let Err(reason) = self.examine(now_ns, &update, packet.bytes().len()) {
             return self.reject(reason, packet);
         }
-        self.clusters.hear(update.cluster, now_ns);
+        self.clusters.note_activity(update.cluster, now_ns);
         match self.place(update.cluster) {
             Some(place) => self.merge(place, update, packet),
             None => self.append(update, packet),
@@ -153,7 +153,7 @@ impl<B: PacketBuf> UpdateQueue<B> {
         Some(head.depart(&self.combiner))
     }
 
-    /// Gives up the head, locked or not: nobody is there whom it could go to. Gives its packet.
+    /// Drops the head, locked or not, because its receiver is gone. Returns its packet.
     pub fn discard(&mut self) -> Option<B> {
         let head = self.waiting.pop_front()?;
         self.head = self.head.wrapping_add(1);

@@ -1,4 +1,4 @@
-//! What the queue knows of an update.
+//! An update, as the queue sees it.
 
 use core::ops::Range;
 

@@ -44,7 +44,7 @@ impl<B: PacketBuf> Waiting<B> {
         &self.update
     }
 
-    /// Prefetches the payload by a read that nobody waits for: not every kind of packet can do it otherwise.
+    /// Prefetches the payload by a read without a use: not every kind of packet has another way.
     #[inline]
     pub(crate) fn prefetch(&self) {
         core::hint::black_box(self.packet.bytes().get(usize::from(self.update.offset)).copied());

@@ -171,7 +171,7 @@ def keep(comparison: Comparison, said: dict[str, Any], out: Path) -> None:
 
 def main(options: argparse.Namespace, arguments: list[str], script: Path, stop: Stop) -> int:
     """Builds what is not there, compares, reports; returns the exit code."""
-    run_long([str(build.ROOT / "scripts/setup")], stop, "scripts/setup failed")
+    run_long([str(build.ROOT / "scripts/setup"), "--tests"], stop, "scripts/setup failed")
     target = options.out.parent / "against"
     target.mkdir(parents=True, exist_ok=True)
     old = versions.given(options.against) or versions.program(options.against, target, stop)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import http.client
 import socket
+import tomllib
 from pathlib import Path
 
+import appliance
 import programs
 import shaped
-from appliance import fetch, tables
+from configuration import JOB, UDP_PORT, Tables, base, port, telemetry
 from metrics import Accounting, Metrics
-from process import Child, Failure, Stop
+from process import Child, Stop
 
-UDP_PORT = 16420
-JOB = 1
+__all__ = ["DEVICE", "JOB", "UDP_PORT", "Appliance", "has_af_xdp", "whole"]
+
 _AF_XDP = 44
-_TELEMETRY = ("127.0.0.1", 9464)
-_READY_SECONDS = 30.0
-_EXIT_SECONDS = 8.0
 
 
 def has_af_xdp() -> bool:
@@ -25,7 +23,7 @@ def has_af_xdp() -> bool:
     try:
         socket.socket(_AF_XDP, socket.SOCK_RAW).close()
     except PermissionError:
-        return True  # asked by somebody who is not root
+        return True  # asked by a user who is not root
     except OSError:
         return False
     return True
@@ -35,7 +33,7 @@ def has_af_xdp() -> bool:
 DEVICE = "net_af_xdp0,iface=pas0" if has_af_xdp() else "net_af_packet0,iface=pas0,framecnt=4096"
 
 
-class Appliance:
+class Appliance(appliance.Appliance):
     """A context manager: it is ready inside, and gone afterwards."""
 
     def __init__(
@@ -57,96 +55,58 @@ class Appliance:
 
         `group`: the multicast group that results go to. `dataplane`: further keys of that table.
         """
-        self._binary = binary
-        self._network = network
-        self._files = files
-        self._stop = stop
-        self._text = configuration(
-            network,
-            ranks or len(network.workers),
-            window,
-            slots or 2 * window,
-            memory_mb,
-            device,
-            group,
-            dataplane,
-        )
-        self.config = files / "appliance.toml"
-        self._child: Child | None = None
+        self._until = stop
+        ranks, slots = ranks or len(network.workers), slots or 2 * window
+        tables = whole(network, ranks, window, slots, memory_mb, device, group, dataplane)
+        super().__init__(binary, network, tables, files)
+
+    def _start(self) -> Child:
+        return programs.start("appliance", self._command, self._files, self._network.appliance)
 
     def __enter__(self) -> Appliance:
-        self.config.write_text(self._text)
-        command = [str(self._binary), "run", "-c", str(self.config)]
-        self._child = programs.start("appliance", command, self._files, self._network.appliance)
         try:
-            if not self._stop.wait_for(self._healthy, _READY_SECONDS):
-                raise Failure("the appliance is not ready", self._child.tail())
+            self.wait_ready(self._until)
         except BaseException:
-            self._child.stop(_EXIT_SECONDS)
+            self.stop()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._child:
-            self._child.stop(_EXIT_SECONDS)
-
-    @property
-    def pid(self) -> int:
-        """Its process."""
-        return self._child.pid if self._child else 0
+        self.stop()
 
     def metrics(self) -> Metrics:
         """What it counts, now."""
-        return Metrics(self._get("/metrics")[1])
+        return self.scrape()
 
     def books(self) -> Accounting:
         """Where its packets went."""
-        return Accounting.of(self.metrics())
-
-    def _healthy(self) -> bool:
-        if self._child and self._child.exit_code() is not None:
-            raise Failure(f"the appliance ended with exit code {self._child.exit_code()}", self._child.tail())
-        try:
-            return self._get("/healthz")[0] == 200
-        except (OSError, http.client.HTTPException):
-            return False
-
-    def _get(self, path: str) -> tuple[int, str]:
-        return fetch(self._network.appliance, _TELEMETRY, path)
+        return Accounting.of(self.scrape())
 
 
-def configuration(
+def whole(
     network: shaped.Shaped,
     ranks: int,
-    window: int,
-    slots: int,
-    memory_mb: int,
+    window: int = 512,
+    slots: int = 4096,
+    memory_mb: int = 512,
     device: str = DEVICE,
     group: str = "",
     dataplane: str = "",
-) -> str:
-    """Its TOML. A region of the job's own takes twice the window. `dataplane`: further keys of that table."""
-    members = ", ".join(f'"{shaped.address(rank)}"' for rank in range(ranks))
-    multicast = f'multicast = "{group}"\n' if group else ""
-    keys = f'longest_nap = "50us"\nmemory_mb = {memory_mb}\n{dataplane}'
-    whole = tables(network.appliance, shaped.APPLIANCE, keys)
-    return f"""\
-{whole}
-[[ports]]
-name = "p0"
-device = "{device}"
-mtu = {network.mtu}
-
-[pool]
-slots = {slots}
-
-[[jobs]]
-id = {JOB}
-name = "bench"
-fan_in = {ranks}
-window = {window}
-members = [{members}]
-{multicast}
-[telemetry]
-listen = "{_TELEMETRY[0]}:{_TELEMETRY[1]}"
-"""
+) -> Tables:
+    """Its tables; `dataplane` are further keys of that one. A region of the job takes twice the window."""
+    keys = {"longest_nap": "50us", "memory_mb": memory_mb, **tomllib.loads(dataplane)}
+    job = {
+        "id": JOB,
+        "name": "bench",
+        "fan_in": ranks,
+        "window": window,
+        "members": [shaped.address(rank) for rank in range(ranks)],
+        **({"multicast": group} if group else {}),
+    }
+    return {
+        **base(network.appliance, shaped.APPLIANCE, **keys),
+        "ports": [port("p0", device, network.mtu)],
+        "pool": {"slots": slots},
+        "jobs": [job],
+        "telemetry": telemetry(),
+    }

@@ -6,7 +6,6 @@ are not judged, memory is.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
@@ -30,7 +29,7 @@ _ARRIVALS = (
 )
 # Shares and differences may be nothing.
 _MAY_BE_NOTHING = (": lost", ": on top of the add")
-# Nobody is faster than the links; a shaper's bucket lets a sixth of 40 KiB pass at once.
+# Nothing is faster than the links; a shaper's bucket lets a sixth of 40 KiB pass at once.
 _MOST_OF_LINKS = 1.5
 WITH_AF_XDP = {
     "host": ("DPDK, net_af_xdp: payload, each way at the same time", "DPDK, net_af_xdp: CPU time"),
@@ -113,16 +112,13 @@ def _absurd(section: str, figure: dict[str, Any]) -> Iterator[str]:
         yield f"{name}: {ratio}, wanted {figure['goal']}"
 
 
-def main(arguments: list[str]) -> int:
-    """Exit code 0 if nothing is wrong."""
-    parser = argparse.ArgumentParser(prog="complete.py", description=__doc__)
-    parser.add_argument("file", type=Path, help="what scripts/bench --quick --no-peers --json printed")
-    said = json.loads(parser.parse_args(arguments).file.read_text().splitlines()[-1])
-    found = list(wrong(said, af_xdp=has_af_xdp()))
+def main(file: str) -> int:
+    """Exit code 0 if nothing is wrong. The last line of the file is what `scripts/bench --json` printed."""
+    found = list(wrong(json.loads(Path(file).read_text().splitlines()[-1]), af_xdp=has_af_xdp()))
     for line in found:
         print(line)
     return 1 if found else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import build
 import call_cost
-from process import Stop
+import programs
+from figure import Section
+from process import Failure, Stop
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,25 @@ class Context:
         return build.lab(self.binary)
 
     def say(self, text: str) -> None:
-        """Tells whoever is waiting what happens now."""
+        """Tells the person who waits what happens now."""
         print(f"bench: {text}", file=sys.stderr, flush=True)
+
+    @contextmanager
+    def attempt(self, section: Section, name: str) -> Iterator[None]:
+        """What fails inside is told in the section, and leaves the rest of it."""
+        self.stop.check()
+        self.say(f"{section.name}: {name}")
+        try:
+            yield
+        except Failure as failure:
+            section.failures.append(f"{name}: {failure}")
+            self.say(f"{name}: {failure.whole}")
+
+    def ask_lab(self, name: str, words: str, seconds: float) -> dict[str, Any]:
+        """The JSON object that `pascaline-lab` prints for these words."""
+        self.stop.check()
+        command = [str(self.lab), *words.split(), "--json"]
+        return programs.json_of(name, command, self.files, self.stop, seconds)
 
     def pick(self, whole: int, quick: int) -> int:
         """One of two, for a whole report and a quick one."""

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import re
 import statistics
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import programs
 import shaped
-from appliance import cores
 from appliance_shaped import DEVICE, JOB, UDP_PORT, Appliance
+from configuration import cores
 from context import Context
-from process import Child, Failure, run
+from netns import shown
+from process import Child, Failure
 
 # The tensor of a worker, and of bare sockets beside it.
 BYTES = 64 << 20
+_PEER = Path(__file__).with_name("peers") / "udp_gso.py"
+_PORT = 5201
 # Bursts of 32 that testpmd keeps on the way: half a ring of 1,024.
 _BURSTS = 16
 _STATISTICS = re.compile(r"Rx-pps:\s+(\d+)")
@@ -49,24 +53,63 @@ def _memif(socket: Path) -> tuple[str, str]:
 def _worker(context: Context, network: shaped.Shaped, device: str, port: list[str]) -> dict[str, Any]:
     """One worker and its appliance; on a DPDK port, if one is given."""
     main, _ = cores()
-    options = {
-        "--appliance": f"{shaped.APPLIANCE}:{UDP_PORT}", "--job": JOB, "--rank": 0, "--ranks": 1,
-        "--payload": shaped.PAYLOAD, "--bytes": BYTES, "--iterations": context.pick(8, 3),
-    }  # fmt: skip
-    words = [str(word) for option in options.items() for word in option]
-    if port:
-        words += ["--driver", "dpdk", *port, "--address", shaped.address(0), "--core", str(main)]
+    more = ["--driver", "dpdk", *port, "--address", shaped.address(0), "--core", str(main)] if port else []
+    return worker(context, network, device, shaped.PAYLOAD, more)
+
+
+def worker(
+    context: Context, network: shaped.Shaped, device: str, payload: int, more: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What a worker says that sums alone, beside its appliance."""
+    words = (
+        f"worker allreduce --json --appliance {shaped.APPLIANCE}:{UDP_PORT} --job {JOB} --rank 0 --ranks 1"
+    )
+    words += f" --payload {payload} --bytes {BYTES} --iterations {context.pick(8, 3)}"
     with Appliance(context.binary, network, context.files, context.stop, ranks=1, device=device):
-        command = [str(context.binary), "worker", "allreduce", *words, "--json"]
+        command = [str(context.binary), *words.split(), *more]
         child = programs.start("worker", command, context.files, network.workers[0])
         programs.wait([child], context.stop, 120)
-    return programs.objects(child)[-1]
+    report = programs.objects(child)[-1]
+    if report["verified"] != len(report["seconds"]):
+        raise Failure("the worker's sums are wrong")
+    return report
+
+
+def costs(report: dict[str, Any]) -> dict[str, float]:
+    """Payload each way at the same time, and processor time of what is moved."""
+    bits, seconds = 8 * report["bytes"], report["seconds"]
+    return {
+        "gbps": bits / statistics.median(seconds) / 1e9,
+        "ms_per_gbit": 1e3 * report["cpu_seconds"] / (2 * bits * len(seconds) / 1e9),
+    }
+
+
+def bare(context: Context, network: shaped.Shaped, datagram: int, seconds: int) -> list[dict[str, Any]]:
+    """What a sender and a receiver say that use bare sockets: the least that UDP costs in this kernel.
+
+    They move as much as the worker's tensor, from memory and to memory.
+    """
+    command = [sys.executable, str(_PEER)]
+    to = (shaped.address(1), str(_PORT), str(BYTES))
+    receiver = programs.start("receiver", [*command, "receive", *to], context.files, network.workers[1])
+    try:
+        context.stop.sleep(0.5)
+        words = ["send", *to, str(datagram), str(seconds)]
+        sender = programs.start("sender", [*command, *words], context.files, network.workers[0])
+        programs.wait([sender, receiver], context.stop, 60)
+    finally:
+        receiver.stop(2.0)
+    return [programs.objects(child)[-1] for child in (sender, receiver)]
+
+
+def bare_ms_per_gbit(sent: dict[str, Any], received: dict[str, Any]) -> float:
+    """Their processor time of what either moves."""
+    moved = 8 * (sent["bytes"] + received["bytes"]) / 1e9
+    return float(1e3 * (sent["cpu_seconds"] + received["cpu_seconds"]) / moved)
 
 
 def packets_per_second(report: dict[str, Any]) -> float:
     """What a worker sent and received each second, of full packets."""
-    if report["verified"] != len(report["seconds"]):
-        raise Failure("the worker's sums are wrong")
     return float(report["bytes"] / shaped.PAYLOAD / statistics.median(report["seconds"]))
 
 
@@ -77,8 +120,7 @@ def testpmd(context: Context, network: shaped.Shaped, kind: str) -> float:
     exchanges the addresses of each. Each forwards on the core on which what it stands for works.
     """
     main, dataplane = cores()
-    there = json.loads(run("ip", "-n", network.appliance, "-j", "link", "show", "dev", "pas0").stdout)
-    peer = f"--eth-peer=0,{there[0]['address']}"
+    peer = f"--eth-peer=0,{shown(network.appliance, 'pas0')['address']}"
     far, near = _memif(context.files / "testpmd.sock") if kind == "memif" else (DEVICE, _AF_XDP)
     # What the one before has left behind: no server can have a socket that is there.
     (context.files / "testpmd.sock").unlink(missing_ok=True)

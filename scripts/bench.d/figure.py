@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Beside:
-    """A limit that nobody can pass, or a peer that does the same work: name, and value in the same unit."""
+    """A limit that cannot be passed, or a peer that does the same work: name, and value in the same unit."""
 
     name: str
     value: float

@@ -18,7 +18,7 @@ sys.path[:0] = [str(_HERE), str(_HERE.parent / "lib")]
 import against  # noqa: E402
 import build  # noqa: E402  from scripts/lib
 import call_cost  # noqa: E402
-import report  # noqa: E402
+import pages as report  # noqa: E402
 import shaped  # noqa: E402
 from context import Context  # noqa: E402
 from figure import Section  # noqa: E402
@@ -78,7 +78,9 @@ def main(arguments: list[str]) -> int:
     try:
         if options.against:
             return against.main(options, arguments, Path(__file__).resolve(), stop)
-        binary = build.ready(stop, options.binary, with_lab=True)
+        binary = build.ready(
+            stop, options.binary, build.Wanted(release=True, tests=True, programs=("pascaline-lab",))
+        )
         options.calls = options.calls or _calls(options, binary)
         calls = ["--calls", *(str(path) for path in options.calls)] if options.calls else []
         build.become_root(Path(__file__).resolve(), [*arguments, *calls], binary)

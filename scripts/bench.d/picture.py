@@ -44,18 +44,8 @@ def svg(section: Section) -> str:
 
 def number(value: float) -> str:
     """Three significant digits, as people write them."""
-    size = abs(value)
-    if size >= 1000:
-        return f"{value:,.0f}"
-    return (
-        f"{value:.0f}"
-        if size >= 100
-        else f"{value:.1f}"
-        if size >= 10
-        else f"{value:.2f}"
-        if size >= 1
-        else f"{value:.3g}"
-    )
+    formats = ((1000, ",.0f"), (100, ".0f"), (10, ".1f"), (1, ".2f"))
+    return f"{value:{next((text for least, text in formats if abs(value) >= least), '.3g')}}"
 
 
 def _bars(figures: list[Figure]) -> list[tuple[str, float, str, str]]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import openmpi as mpi
 import programs
 import shaped
 from appliance_shaped import DEVICE, JOB, UDP_PORT, Appliance
@@ -65,19 +66,12 @@ def _workers(
     children = []
     try:
         for rank, namespace in enumerate(network.workers):
-            options = {
-                "--appliance": f"{shaped.APPLIANCE}:{UDP_PORT}",
-                "--job": JOB,
-                "--rank": rank,
-                "--ranks": len(network.workers),
-                "--bytes": size,
-                "--iterations": iterations,
-                "--payload": shaped.PAYLOAD,
-                "--in-flight": IN_FLIGHT,
-                **more,
-            }
-            words = [str(word) for option in options.items() for word in option]
-            command = [str(context.binary), "worker", "allreduce", *words, "--json"]
+            words = f"worker allreduce --json --appliance {shaped.APPLIANCE}:{UDP_PORT} --job {JOB}"
+            words += f" --rank {rank} --ranks {len(network.workers)} --bytes {size}"
+            words += f" --iterations {iterations}"
+            terms = {"--payload": shaped.PAYLOAD, "--in-flight": IN_FLIGHT, **more}
+            words += "".join(f" {name} {value}" for name, value in terms.items())
+            command = [str(context.binary), *words.split()]
             children.append(programs.start(f"worker{rank}", command, context.files, namespace))
         programs.wait(children, context.stop, _SECONDS)
     finally:
@@ -98,27 +92,15 @@ def gloo(
     children = []
     try:
         for rank, namespace in enumerate(network.workers):
-            command = [
-                str(python),
-                str(_HERE / "peers/gloo_rank.py"),
-                str(rank),
-                str(len(network.workers)),
-                meeting,
-                "eth0",
-            ]
-            children.append(
-                programs.start(f"gloo{rank}", [*command, *_items(sizes)], context.files, namespace)
-            )
+            command = [str(python), str(_HERE / "peers/gloo_rank.py"), str(rank), str(len(network.workers))]
+            command += [meeting, "eth0", *_items(sizes)]
+            children.append(programs.start(f"gloo{rank}", command, context.files, namespace))
         programs.wait(children, context.stop, _SECONDS)
     finally:
         for child in children:
             child.stop(2.0)
-    return _slowest(
-        "Gloo",
-        [report for child in children for report in programs.objects(child)],
-        len(network.workers),
-        sizes,
-    )
+    reports = [report for child in children for report in programs.objects(child)]
+    return _slowest("Gloo", reports, len(network.workers), sizes)
 
 
 def openmpi(
@@ -129,51 +111,9 @@ def openmpi(
     algorithm: tuple[str, ...] = (),
 ) -> dict[int, float]:
     """With what it chooses itself, or an algorithm that is forced upon it."""
-    hosts = [shaped.address(rank) for rank in range(len(network.workers))]
-    names = " ".join(f"{host}={name}" for host, name in zip(hosts, network.workers, strict=True))
-    # Real hosts do not share the files of their daemons. In namespaces all hosts have the same name, after
-    # which these files are called: where they were shared, one job in twenty never began.
-    files = context.files / "openmpi"
-    for host in hosts:
-        (files / host).mkdir(parents=True, exist_ok=True)
-    command = [
-        "env",
-        f"PASBENCH_HOSTS={names}",
-        f"PASBENCH_FILES={files}",
-        f"TMPDIR={files / hosts[0]}",
-        "mpirun",
-        "--allow-run-as-root",
-        "-np",
-        str(len(hosts)),
-        "--host",
-        ",".join(f"{host}:1" for host in hosts),
-        "--bind-to",
-        "none",
-        "--mca",
-        "plm_rsh_agent",
-        str(_HERE / "peers/mpi_agent"),
-        "--mca",
-        "plm_rsh_no_tree_spawn",
-        "1",
-        "--mca",
-        "oob_tcp_if_include",
-        "eth0",
-        "--mca",
-        "btl_tcp_if_include",
-        "eth0",
-        "--mca",
-        "pml",
-        "ob1",
-        "--mca",
-        "btl",
-        "tcp,self",
-        # There are more ranks than cores: who waits must let the others work.
-        "--mca",
-        "mpi_yield_when_idle",
-        "1",
-        *algorithm,
-        *programs.first([str(program), *_items(sizes)]),
-    ]
+    hosts = {shaped.address(rank): name for rank, name in enumerate(network.workers)}
+    command = mpi.command(hosts, "eth0", context.files / "openmpi")
+    command += [*algorithm, *programs.first([str(program), *_items(sizes)])]
     child = programs.start("mpirun", command, context.files, network.workers[0])
     programs.wait([child], context.stop, _SECONDS)
     return _slowest("Open MPI", programs.objects(child), len(hosts), sizes)

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
-from pathlib import Path
+from typing import Self
 
-from netns import NAMESPACES, in_namespace
+import netns
+from netns import Network, forward_only, in_namespace
 from process import Failure, run
 
 PREFIX = "pasbench"
@@ -30,8 +29,6 @@ PASCALINE_HEADERS = ETHERNET + 20 + 8 + 22
 # The longest multiple of 8 that a frame of 1,500 bytes has room for.
 PAYLOAD = 1448
 
-_NAME = re.compile(PREFIX + r"-(\d+)-[a-z0-9]+")
-_FILES = re.compile(PREFIX + r"-(\d+)-\w+")
 _QUEUE_MS = 50
 
 
@@ -45,7 +42,7 @@ def burst(mbit: int) -> int:
     return 6 * 1024 if mbit < 500 else 64 * 1024
 
 
-class Shaped:
+class Shaped(Network):
     """The namespaces of one measurement. A context manager: whatever happens inside, they are removed.
 
     `mbit` is the rate of each worker's link and direction; 0 leaves the links as they are. Segmentation is
@@ -61,24 +58,23 @@ class Shaped:
         veth_options: tuple[str, ...] = (),
         mtu: int = MTU,
         offloads: bool | None = None,
+        prefix: str = PREFIX,
     ) -> None:
-        prefix = f"{PREFIX}-{os.getpid()}"
+        super().__init__(workers, mtu, middle=False)
+        owner = f"{prefix}-{os.getpid()}"
         self.mbit = mbit
-        self.mtu = mtu
-        self._offloads = offloads
-        self.appliance = f"{prefix}-app"
-        self.switch = f"{prefix}-sw"
-        self.workers = [f"{prefix}-w{rank}" for rank in range(workers)]
-        self._veth_options = veth_options
+        self.appliance, self.switch = f"{owner}-app", f"{owner}-sw"
+        self.workers = [f"{owner}-w{rank}" for rank in range(workers)]
+        self._offloads, self._veth_options = offloads, " ".join(veth_options)
 
     @property
     def namespaces(self) -> list[str]:
         """All names, whether they exist yet or not."""
         return [self.appliance, self.switch, *self.workers]
 
-    def __enter__(self) -> Shaped:
+    def __enter__(self) -> Self:
         try:
-            self._create()
+            self.create()
         except BaseException:
             self.destroy()
             raise
@@ -87,125 +83,40 @@ class Shaped:
     def __exit__(self, *_: object) -> None:
         self.destroy()
 
-    def destroy(self) -> None:
-        """Removes every namespace that exists; the links go with them."""
-        for name in self.namespaces:
-            if (NAMESPACES / name).exists():
-                run("ip", "netns", "del", name)
-
     def shaper(self, rank: int) -> dict[str, int]:
         """Frames that a worker's shapers, both directions, have dropped and passed on."""
-        text = run(
-            "ip", "netns", "exec", self.workers[rank], "tc", "-s", "qdisc", "show", "dev", "eth0"
-        ).stdout
-        text += run("ip", "netns", "exec", self.switch, "tc", "-s", "qdisc", "show", "dev", f"w{rank}").stdout
-        found = re.findall(r"Sent \d+ bytes (\d+) pkt \(dropped (\d+)", text)
+        ends = ((self.workers[rank], "eth0"), (self.switch, f"w{rank}"))
+        said = "".join(run("tc", "-n", name, "-s", "qdisc", "show", "dev", it).stdout for name, it in ends)
+        found = re.findall(r"Sent \d+ bytes (\d+) pkt \(dropped (\d+)", said)
         return {
             "sent": sum(int(sent) for sent, _ in found),
             "dropped": sum(int(dropped) for _, dropped in found),
         }
 
-    def _create(self) -> None:
+    def create(self) -> None:
+        """Builds everything."""
         for name in self.namespaces:
-            run("ip", "netns", "add", name)
-            in_namespace(name, _without_ipv6)
-            run("ip", "-n", name, "link", "set", "lo", "up")
-        in_namespace(self.switch, _without_filters)
-        run("ip", "-n", self.switch, "link", "add", "br0", "type", "bridge")
-        run("ip", "-n", self.switch, "link", "set", "br0", "up")
+            self.add(name)
+        in_namespace(self.switch, forward_only)
+        ways = {None: "", True: "on", False: "off"}
+        more, way = self._veth_options, ways[self._offloads]
         for rank, worker in enumerate(self.workers):
-            self._plug(worker, "eth0", f"w{rank}")
-            run("ip", "-n", worker, "addr", "add", f"{address(rank)}/24", "dev", "eth0")
+            self.pair(worker, "eth0", self.switch, f"w{rank}", more=more, offloads=way)
+            self.own(worker, address(rank), "eth0")
             if self.mbit:
-                _shape(worker, "eth0", self.mbit)
-                _shape(self.switch, f"w{rank}", self.mbit)
-        self._plug(self.appliance, "pas0", "a0")
-        ends = [(self.switch, "a0"), (self.appliance, "pas0")]
-        if self._offloads is not None:
-            ends += [(worker, "eth0") for worker in self.workers]
-            ends += [(self.switch, f"w{rank}") for rank in range(len(self.workers))]
-        way = "on" if self._offloads else "off"
-        names = ("gso", "tso", "gro", "tx-udp-segmentation")
-        for namespace, interface in ends:
-            features = [word for name in names for word in (name, way)]
-            run("ip", "netns", "exec", namespace, "ethtool", "-K", interface, *features)
+                self._shape(worker, "eth0")
+                self._shape(self.switch, f"w{rank}")
+        self.pair(self.appliance, "pas0", self.switch, "a0", more=more, offloads=way or "off")
+        self.join(self.switch, *(f"w{rank}" for rank in range(len(self.workers))), "a0")
 
-    def _plug(self, namespace: str, interface: str, port: str) -> None:
-        one = ("name", interface, "mtu", str(self.mtu), "netns", namespace)
-        other = ("name", port, "mtu", str(self.mtu), "netns", self.switch)
-        run(
-            "ip",
-            "link",
-            "add",
-            *one,
-            *self._veth_options,
-            "type",
-            "veth",
-            "peer",
-            *other,
-            *self._veth_options,
-        )
-        run("ip", "-n", self.switch, "link", "set", port, "master", "br0")
-        run("ip", "-n", self.switch, "link", "set", port, "up")
-        run("ip", "-n", namespace, "link", "set", interface, "up")
-
-
-def _shape(namespace: str, interface: str, mbit: int) -> None:
-    limit = max(256 * 1024, mbit * 1000 * _QUEUE_MS // 8)
-    try:
-        run(
-            "tc",
-            "-n",
-            namespace,
-            "qdisc",
-            "add",
-            "dev",
-            interface,
-            "root",
-            "tbf",
-            "rate",
-            f"{mbit}mbit",
-            "burst",
-            str(burst(mbit)),
-            "limit",
-            str(limit),
-        )
-    except Failure as failure:
-        raise Failure(f"{failure}; this kernel needs sch_tbf to shape links", failure.log) from failure
-
-
-def _without_ipv6() -> None:
-    for scope in ("all", "default"):
-        switch = Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6")
-        if switch.exists():
-            switch.write_text("1")
-
-
-def _without_filters() -> None:
-    """A switch does not walk through a firewall's rules for each frame."""
-    for protocol in ("iptables", "ip6tables", "arptables"):
-        switch = Path(f"/proc/sys/net/bridge/bridge-nf-call-{protocol}")
-        if switch.exists():
-            switch.write_text("0")
+    def _shape(self, namespace: str, interface: str) -> None:
+        queue = max(256 * 1024, self.mbit * 1000 * _QUEUE_MS // 8)
+        try:
+            self.limit_rate(namespace, interface, self.mbit, str(burst(self.mbit)), str(queue))
+        except Failure as failure:
+            raise Failure(f"{failure}; this kernel needs sch_tbf to shape links", failure.log) from failure
 
 
 def remove_leftovers() -> list[str]:
     """Removes namespaces and files of runs that were killed outright; returns the namespaces' names."""
-    removed = []
-    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}-*"):
-        match = _FILES.fullmatch(path.name)
-        if match and not _runs(int(match.group(1))):
-            shutil.rmtree(path, ignore_errors=True)
-    for path in sorted(NAMESPACES.glob(f"{PREFIX}-*")) if NAMESPACES.exists() else []:
-        match = _NAME.fullmatch(path.name)
-        if match and not _runs(int(match.group(1))):
-            run("ip", "netns", "del", path.name)
-            removed.append(path.name)
-    return removed
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return b"bench.d/" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    return netns.remove_leftovers(PREFIX, ["bench.d/"])

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import programs
 from context import Context
 from figure import Beside, Figure, Goal, Section
-from process import Failure
 
 _SECONDS = 900
 _ONE = Beside("1", 1.0)
@@ -19,42 +17,20 @@ def measure(
 ) -> None:
     """Runs the parts one by one: one that fails leaves the others. `names`: the keys that tell cases."""
     for part in parts:
-        context.stop.check()
-        context.say(f"{section.name}: {part}")
-        command = [
-            str(context.lab),
-            "bench",
-            "pool",
-            "--sweep",
-            "--only",
-            part,
-            "--rounds",
-            str(rounds),
-            "--json",
-        ]
-        try:
-            found = programs.json_of(f"sweep-{part}", command, context.files, context.stop, _SECONDS)
-        except Failure as failure:
-            section.failures.append(f"{part}: {failure}")
-            context.say(f"{part}: {failure.whole}")
-            continue
-        section.raw[part] = found
-        for case in found["cases"]:
-            section.add(_case(part, case, names))
-        for check in found["checks"]:
-            goal = Goal(at_least=check.get("at_least"), at_most=check.get("at_most"))
-            section.add(Figure(check["what"], check["value"], "×", _ONE, goal=goal))
+        with context.attempt(section, part):
+            words = f"bench pool --sweep --only {part} --rounds {rounds}"
+            section.raw[part] = found = context.ask_lab(f"sweep-{part}", words, _SECONDS)
+            for case in found["cases"]:
+                section.add(_case(part, case, names))
+            for check in found["checks"]:
+                goal = Goal(at_least=check.get("at_least"), at_most=check.get("at_most"))
+                section.add(Figure(check["what"], check["value"], "×", _ONE, goal=goal))
 
 
 def _case(part: str, case: dict[str, Any], names: Sequence[str]) -> Figure:
     told = ", ".join(f"{name.replace('_', '-')} {case[name]}" for name in names if case.get(name) is not None)
     where = str(case["pool_in"]).replace("_", " ")
     return Figure(
-        f"{part}, {where}: {told}",
-        case["pool_ns"],
-        "ns/packet",
-        Beside("bare add", case["bare_add_ns"]),
-        group=f"{part}, {where}",
-        label=told,
-        of_turns=case["ratio"],
-    )
+        f"{part}, {where}: {told}", case["pool_ns"], "ns/packet", Beside("bare add", case["bare_add_ns"]),
+        group=f"{part}, {where}", label=told, of_turns=case["ratio"],
+    )  # fmt: skip

@@ -9,57 +9,41 @@ import re
 import signal
 import socket
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from configuration import (
+    DRAIN_SECONDS,
+    JOB,
+    MEMORY_MB,
+    TELEMETRY,
+    UDP_PORT,
+    Settings,
+    Tables,
+    configuration,
+    cores,
+    device,
+    dumps,
+    tables,
+)
 from metrics import Accounting, Metrics
 from netns import Network, in_namespace
 from process import Child, Failure, Stop, run
 
-UDP_PORT = 16420
-JOB = 1
-TELEMETRY = ("127.0.0.1", 9464)
+__all__ = [
+    "JOB", "TELEMETRY", "UDP_PORT", "Appliance", "Settings", "configuration", "cores", "device", "fetch",
+    "fetch_unix", "tables",
+]  # fmt: skip
+
 _READY_SECONDS = 30.0
 _SETTLE_SECONDS = 3.0
-_DRAIN_SECONDS = 1.0
 # Beyond the drain time: closing ports, releasing memory, on a busy machine.
-_EXIT_SECONDS = _DRAIN_SECONDS + 5.0
-# What the kernel puts before the frame in a slot of an af_packet ring.
-_RING_HEADER = 128
-# What is enough for frames of 1,500 bytes.
-_MEMORY_MB = 512
-_MEMORY = f"memory_mb = {_MEMORY_MB}\n"
+_EXIT_SECONDS = DRAIN_SECONDS + 5.0
+_MEMORY = f"memory_mb = {MEMORY_MB}\n"
 # As `pascaline check` says it, both of what fits and of what does not.
 _LEAST_MB = re.compile(r"at least (\d+) (?:of \d+ )?MB")
 # Beside the packets, for rings, tables and what DPDK needs itself.
 _MEMORY_BESIDE_MB = 64
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a run wants of its appliance."""
-
-    driver: str
-    pool_slots: int
-    window: int
-    policy: str = "default"
-    order: str = "arrival"
-    jobs: int = 1
-    # Further keys of each job, and tables of the configuration.
-    job_keys: str = ""
-    more: str = ""
-    # Ranks of each job; 0: one in each worker's namespace.
-    fan_in: int = 0
-    # Packet buffers for jobs to come; 0 for the default.
-    spare_packets: int = 0
-    # Frames that the kernel keeps for a port that is not polled; 0 for the driver's default.
-    ring: int = 0
-    udp_ports: int = 1
-    lcores: int = 1
-    name: str = "demo"
-    # With a job's number behind it, the multicast group of its results.
-    group: str = ""
 
 
 class Site(Protocol):
@@ -76,7 +60,7 @@ class Appliance:
         self,
         binary: Path,
         network: Site,
-        settings: Settings | str,
+        settings: Settings | Tables | str,
         files: Path,
         *,
         realtime: bool = False,
@@ -84,25 +68,25 @@ class Appliance:
         """With settings, of a Network, or with a whole configuration. `realtime` as for a Child."""
         self._network = network
         self._realtime = realtime
-        self._config = files / "appliance.toml"
+        self.config = files / "appliance.toml"
         self.socket = files / "admin.sock"
-        if not isinstance(settings, str):
+        if isinstance(settings, Settings):
             assert isinstance(network, Network), "its addresses are the configuration's"
             settings = configuration(network, settings, self.socket)
-        self._config.write_text(settings)
+        self.config.write_text(settings if isinstance(settings, str) else dumps(settings))
         self._find_room(binary)
-        self._command = [str(binary), "run", "-c", str(self._config)]
+        self._command = [str(binary), "run", "-c", str(self.config)]
         self._files = files
         self._lives = 0
         self._child = self._start()
 
     def _find_room(self, binary: Path) -> None:
         """Gives it the memory that its packets take: more than usual with long frames, for many workers."""
-        text = self._config.read_text()
+        text = self.config.read_text()
         if _MEMORY in text:
             # What is wrong with the file, it says itself when it starts.
-            said = run(str(binary), "check", "--elsewhere", str(self._config), check=False)
-            self._config.write_text(with_room(text, said.stdout + said.stderr))
+            said = run(str(binary), "check", "--elsewhere", str(self.config), check=False)
+            self.config.write_text(with_room(text, said.stdout + said.stderr))
 
     def _start(self) -> Child:
         self._lives += 1
@@ -130,13 +114,13 @@ class Appliance:
 
     def configuration(self) -> str:
         """Its file."""
-        return self._config.read_text()
+        return self.config.read_text()
 
     def reload(self, text: str, *, by_api: bool = False) -> Any:
         """Puts another text into its file, at once, and tells it so; returns what the API answers."""
-        other = self._config.with_suffix(".new")
+        other = self.config.with_suffix(".new")
         other.write_text(text)
-        other.replace(self._config)
+        other.replace(self.config)
         if by_api:
             return self.admin("/api/v1/reload", "POST")
         os.kill(self._child.pid, signal.SIGHUP)
@@ -216,7 +200,7 @@ def with_room(text: str, checked: str) -> str:
     found = _LEAST_MB.search(checked)
     least = int(found[1]) if found else 0
     wanted = least + max(least // 8, _MEMORY_BESIDE_MB)
-    return text.replace(_MEMORY, f"memory_mb = {wanted}\n", 1) if wanted > _MEMORY_MB else text
+    return text.replace(_MEMORY, f"memory_mb = {wanted}\n", 1) if wanted > MEMORY_MB else text
 
 
 def last_error(log: str) -> str:
@@ -235,15 +219,13 @@ class _UnixConnection(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        """As for TCP, but there is nobody to resolve."""
+        """As for TCP, but without a name to resolve."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))
 
 
-def fetch_unix(socket: Path, path: str, method: str = "GET") -> tuple[int, str]:
-    """Status and body of what is served at a Unix socket."""
-    connection = _UnixConnection(socket)
+def _answer(connection: http.client.HTTPConnection, path: str, method: str = "GET") -> tuple[int, str]:
     try:
         connection.request(method, path)
         response = connection.getresponse()
@@ -252,129 +234,11 @@ def fetch_unix(socket: Path, path: str, method: str = "GET") -> tuple[int, str]:
         connection.close()
 
 
+def fetch_unix(socket: Path, path: str, method: str = "GET") -> tuple[int, str]:
+    """Status and body of what is served at a Unix socket."""
+    return _answer(_UnixConnection(socket), path, method)
+
+
 def fetch(namespace: str, address: tuple[str, int], path: str) -> tuple[int, str]:
     """Status and body of a page that is served inside a namespace."""
-
-    def request() -> tuple[int, str]:
-        connection = http.client.HTTPConnection(*address, timeout=2)
-        try:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            return response.status, response.read().decode()
-        finally:
-            connection.close()
-
-    return in_namespace(namespace, request)
-
-
-def ring_slot(mtu: int) -> int:
-    """Bytes of a slot of an af_packet ring that holds whole frames; 2 KiB unless the driver is told more."""
-    slot = 2048
-    while slot < mtu + _RING_HEADER:
-        slot *= 2
-    return slot
-
-
-def device(driver: str, port: int, mtu: int, ring: int = 0, queues: int = 1) -> str:
-    """The DPDK device on one end of a veth pair."""
-    text = f"net_{driver}{port},iface=pas{port}"
-    slot = ring_slot(mtu)
-    if driver == "af_packet" and slot > ring_slot(0):
-        # A block holds at least one slot.
-        text += f",framesz={slot},blocksz={slot}"
-    if driver == "af_packet" and ring:
-        text += f",framecnt={ring}"
-    if queues > 1 and driver != "kernel":
-        text += f",{'qpairs' if driver == 'af_packet' else 'queue_count'}={queues}"
-    return text
-
-
-def policy_keys(settings: Settings) -> str:
-    """The keys of a job that say how it uses the pool."""
-    if settings.policy == "default":
-        lines = []
-    elif settings.policy in ("always", "coin"):
-        # DSA's strawmen: everything else as in DSA.
-        lines = ['profile = "dsa"', f'conflict = "{settings.policy}"']
-    else:
-        lines = [f'profile = "{settings.policy}"']
-    if settings.order != "arrival":
-        lines.append(f'order = "{settings.order}"')
-    if settings.job_keys:
-        lines.append(settings.job_keys)
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _multicast(settings: Settings, job: int) -> str:
-    return f'multicast = "{settings.group}{job}"\n' if settings.group else ""
-
-
-def cores() -> tuple[int, int]:
-    """The cores of control and of packets: different ones, where there are two."""
-    main, *lcores = _cores(1)
-    return main, lcores[0]
-
-
-def _cores(lcores: int) -> list[int]:
-    """The core of control, and one for each lcore: different ones, as long as there are any."""
-    usable = sorted(os.sched_getaffinity(0))
-    return [usable[place % len(usable)] for place in range(1 + lcores)]
-
-
-def tables(name: str, address: str, more: str, udp_ports: int = 1, lcores: int = 1) -> str:
-    """The tables [appliance] and [dataplane]; `more` are further keys of the latter."""
-    main, *dataplane = places = _cores(lcores)
-    floats = "" if len(set(places)) == len(places) else "float = true\n"
-    memory = "" if "memory_mb" in more else _MEMORY
-    pages = "" if "hugepages" in more else 'hugepages = "auto"\n'
-    return f"""\
-[appliance]
-name = "{name}"
-addresses = ["{address}"]
-udp_port = {UDP_PORT}
-udp_ports = {udp_ports}
-
-[dataplane]
-main_core = {main}
-cores = {dataplane}
-{floats}idle = "backoff"
-{pages}{memory}{more}
-"""
-
-
-def configuration(network: Network, settings: Settings, admin: Path) -> str:
-    """The appliance's TOML."""
-    fan_in = settings.fan_in or len(network.workers)
-    members = ", ".join(f'"{network.address(rank)}"' for rank in range(fan_in))
-    ports = "\n".join(
-        f'[[ports]]\nname = "p{port}"\n'
-        f'device = "{device(settings.driver, port, network.mtu, settings.ring, settings.lcores)}"\n'
-        f"mtu = {network.mtu}\n"
-        for port in range(network.ports)
-    )
-    policy = policy_keys(settings)
-    jobs = "\n".join(
-        f'[[jobs]]\nid = {JOB + job}\nname = "{settings.name}{job}"\n'
-        f"fan_in = {fan_in}\nwindow = {settings.window}\n"
-        f"members = [{members}]\n{policy}{_multicast(settings, JOB + job)}"
-        for job in range(settings.jobs)
-    )
-    spare = f"spare_packets = {settings.spare_packets}\n" if settings.spare_packets else ""
-    drain = f'drain = "{_DRAIN_SECONDS:.0f}s"'
-    whole = tables("demo", network.appliance_address, drain, settings.udp_ports, settings.lcores)
-    return f"""\
-{whole}
-{ports}
-[pool]
-slots = {settings.pool_slots}
-ways = 4
-age_limit = "500ms"
-{spare}
-{jobs}
-{settings.more}
-[telemetry]
-listen = "{TELEMETRY[0]}:{TELEMETRY[1]}"
-
-[admin]
-listen = "unix:{admin}"
-"""
+    return in_namespace(namespace, lambda: _answer(http.client.HTTPConnection(*address, timeout=2), path))

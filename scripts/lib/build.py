@@ -7,42 +7,100 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from process import Failure, Stop
+from process import Failure, Stop, Unable, say
 
 ROOT = Path(__file__).resolve().parents[2]
 _GRACE_SECONDS = 10.0
+# With less free disk it is the likely reason of a failed build.
+_LEAST_FREE = 200 << 20
+# What only `cargo build` takes.
+_OF_BUILD = ("--release", "--profile", "demo")
+# Capabilities without which there are no namespaces, veth pairs and raw ports, with their numbers.
+_NEEDED = {"CAP_SYS_ADMIN": 21, "CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13}
 _ROOTS_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
-def ready(stop: Stop, binary: Path | None, *, with_lab: bool = False) -> Path:
-    """Runs scripts/setup and builds the release; returns the program.
+@dataclass(frozen=True)
+class Wanted:
+    """What a script needs built.
 
-    With `binary` it builds nothing, and needs no Rust. `with_lab` asks for pascaline-lab as well: see `lab`.
+    Of the operator's program, `demo` leaves out what demonstrations do without. `release` is the build that
+    is packaged and measured; otherwise it is the profile `demo`, which is there much sooner.
     """
-    setup = [str(ROOT / "scripts/setup"), *(["--no-rust"] if binary else [])]
-    _run(setup, stop, "scripts/setup failed")
+
+    demo: bool = False
+    features: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    release: bool = False
+    # Whether more is run than the demonstration runs: iperf3, Open MPI, etcd, z3, …
+    tests: bool = False
+
+    def command(self) -> list[str]:
+        """The arguments of cargo."""
+        profile = ["--release"] if self.release else ["--profile", "demo"]
+        features = ["--no-default-features"] if self.demo else []
+        for name in self.features:
+            features += ["--features", f"pascaline/{name}"]
+        packages = [word for name in ("pascaline", *self.programs) for word in ("-p", name)]
+        return [cargo(), "build", *profile, "--locked", *features, *packages]
+
+    def setup(self) -> list[str]:
+        """What scripts/setup installs for it."""
+        return ["--peers"] if self.tests else ["--build"] if self.programs else []
+
+
+EVERYTHING = Wanted(tests=True)
+DEMO = Wanted(demo=True)
+RELEASE = Wanted(release=True, tests=True)
+
+
+def ready(stop: Stop, binary: Path | None, wanted: Wanted = EVERYTHING) -> Path:
+    """Runs scripts/setup and builds; returns the program. With `binary` nothing is built, without Rust."""
+    root_is_possible()
     if binary:
-        if with_lab:
-            lab(binary.resolve())
+        _setup(["--no-rust", *(["--peers"] if wanted.tests else [])], stop)
+        for name in wanted.programs:
+            beside(binary.resolve(), name)
         return binary.resolve()
-    command = [
-        cargo(),
-        "build",
-        "--release",
-        "--locked",
-        "-p",
-        "pascaline",
-        *(["-p", "pascaline-lab"] if with_lab else []),
-    ]
+    _setup(wanted.setup(), stop)
+    if not wanted.release:
+        say("building the profile `demo`: soon there, and no benchmark (cargo build --release is)")
     # Cargo says where it put the program; the target directory may be anywhere.
-    messages = _run([*command, "--message-format=json-render-diagnostics"], stop, "the build failed")
+    command = [*wanted.command(), "--message-format=json-render-diagnostics"]
+    messages = _run(command, stop, lambda: _why(wanted))
     for line in reversed(messages.splitlines()):
         message = json.loads(line)
         if message.get("executable") and message.get("target", {}).get("name") == "pascaline":
             return Path(message["executable"])
     raise Failure("cargo built no program named pascaline")
+
+
+def _setup(options: list[str], stop: Stop) -> None:
+    _run([str(ROOT / "scripts/setup"), *options], stop, lambda: "scripts/setup failed")
+
+
+def _why(wanted: Wanted) -> str:
+    """Why a build may have failed, beyond what cargo has said."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").absolute()
+    for place in (target, Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")):
+        there = next(parent for parent in (place, *place.parents) if parent.exists())
+        free = shutil.disk_usage(there).free
+        if free < _LEAST_FREE:
+            remedy = "make room, or let CARGO_TARGET_DIR name a folder on another disk"
+            return (
+                f"the build failed: {free >> 20} MB are free at {there}, a build takes about 1000: {remedy}"
+            )
+    needed = [word if word != "build" else "tree" for word in wanted.command() if word not in _OF_BUILD]
+    if subprocess.run([*needed, "--offline"], cwd=ROOT, capture_output=True, check=False).returncode != 0:
+        return (
+            "the build failed: crates are missing and could not be downloaded: is there a network? "
+            "After cargo fetch --locked, with a network, builds need none"
+        )
+    return "the build failed; what cargo said is above"
 
 
 def cargo() -> str:
@@ -55,13 +113,23 @@ def cargo() -> str:
 
 def lab(binary: Path) -> Path:
     """The laboratory's program, beside the other."""
-    found = binary.with_name("pascaline-lab")
+    return beside(binary, "pascaline-lab")
+
+
+def fleet(binary: Path) -> Path:
+    """The program of many appliances, beside the other."""
+    return beside(binary, "pascaline-fleet")
+
+
+def beside(binary: Path, name: str) -> Path:
+    """Another program, where the operator's is."""
+    found = binary.with_name(name)
     if not found.is_file():
-        raise Failure(f"{found} is missing: build it with cargo build --release -p pascaline-lab")
+        raise Failure(f"{found} is missing: build it with cargo build --release -p {name}")
     return found
 
 
-def _run(command: list[str], stop: Stop, failure: str) -> str:
+def _run(command: list[str], stop: Stop, failure: Callable[[], str]) -> str:
     """Runs a long command with its progress on our stderr and returns its stdout; a signal ends it too."""
     child = subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=sys.stderr, text=True
@@ -79,26 +147,49 @@ def _run(command: list[str], stop: Stop, failure: str) -> str:
             child.terminate()
             child.wait(_GRACE_SECONDS)
     if child.returncode != 0:
-        raise Failure(failure)
+        raise Failure(failure())
     return output
 
 
-def become_root(script: Path, arguments: list[str], binary: Path | None = None) -> None:
-    """Starts the script again as root unless it is already; what it needs was built before, not as root."""
+def become_root(script: Path | str, arguments: list[str], binary: Path | None = None) -> None:
+    """Starts a script or a module again as root unless it is; what it needs was built before."""
     if os.geteuid() == 0:
         return
-    sudo = shutil.which("sudo")
-    if not sudo:
-        raise Failure("network namespaces and raw ports need root, and there is no sudo: run it as root")
-    command = [sudo, "--", "env", *_handed_on(), sys.executable, "-B", str(script), *arguments]
+    sudo = _sudo()
+    program = [str(script)] if isinstance(script, Path) else ["-m", script]
+    command = [sudo, "--", "env", *_handed_on(), sys.executable, "-B", *program, *arguments]
     if binary:
         command += ["--binary", str(binary)]
     os.execv(sudo, command)
+
+
+def root_is_possible() -> None:
+    """Fails at once where a script could not become root later, with nothing made yet."""
+    if os.geteuid() != 0:
+        # Asks for a password here, not after a build of minutes.
+        if subprocess.run([_sudo(), "--", "true"], check=False).returncode != 0:
+            raise Unable("network namespaces and raw ports need root, and sudo refuses: run it as root")
+        return
+    status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    has = int(status["CapEff"], 16)
+    lacks = [name for name, bit in _NEEDED.items() if not has >> bit & 1]
+    if lacks:
+        remedy = "run it on the host, or in a container with --privileged"
+        raise Unable(
+            f"root lacks {', '.join(lacks)} here, which network namespaces and raw ports need: {remedy}"
+        )
+
+
+def _sudo() -> str:
+    found = shutil.which("sudo")
+    if not found:
+        raise Unable("network namespaces and raw ports need root, and there is no sudo: run it as root")
+    return found
 
 
 def _handed_on() -> list[str]:
     """What sudo would drop: where the user's programs and builds are. Root's own programs are needed, too."""
     path = os.environ.get("PATH", os.defpath).split(os.pathsep)
     path += [folder for folder in _ROOTS_PATH if folder not in path]
-    target = os.environ.get("CARGO_TARGET_DIR")
-    return [f"PATH={os.pathsep.join(path)}", *([f"CARGO_TARGET_DIR={target}"] if target else [])]
+    kept = [f"{name}={os.environ[name]}" for name in ("CARGO_TARGET_DIR", "PYTHONPATH") if name in os.environ]
+    return [f"PATH={os.pathsep.join(path)}", *kept]

@@ -7,12 +7,10 @@ every worker, the appliance's accounts add up and it left in good order.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import build
 import clients
@@ -26,19 +24,21 @@ import olaf_hops
 import report
 import switchml
 import two_level
-from appliance import Appliance, Settings
+from appliance import Appliance
 from by_hand import halt_and_reset
+from configuration import Settings
 from netns import Network
-from options import Options, parse
+from options import Kind, Options, parse
 from process import Failure, Interrupted, Stop, say
 from reload import Reloads
+from stage import Stage
+from verdict import Verdict
 from workers import Load, Workers
 
 # How far ranks may drift apart, in packets, at least.
 _LEAST_WINDOW = 512
 # What finds no slot goes to a parameter server; in the others the window must fit the pool.
 _WITH_SERVER = ("dsa", "atp", "always", "coin")
-_PING_TRIES = 10
 # Of IPv4 and of IPv6, for use within an organisation, without a job's number.
 _GROUPS = ("239.77.0.", "ff18::77:")
 # The build has its own clock.
@@ -53,42 +53,35 @@ def main(arguments: list[str]) -> int:
         if options.cleanup:
             return _cleanup(arguments)
         # Updates are plotted by it, frames may be lost by it.
-        plotted = options.mode == "olaf" and options.topology == "one"
-        with_lab = plotted or options.loss > 0 or options.duplicate > 0 or options.reorder > 0
-        binary = build.ready(stop, options.binary, with_lab=with_lab)
+        with_lab = options.kind == Kind.OLAF or options.bad_network
+        wanted = build.Wanted(
+            demo=True,
+            features=("switchml",) * (options.kind == Kind.SWITCHML),
+            programs=("pascaline-lab",) * with_lab,
+            tests=options.inline or options.client == "mpi",
+        )
+        binary = build.ready(stop, options.binary, wanted)
         libraries = _libraries(options, binary, stop)
         more = ["--libraries", str(libraries)] if libraries else []
-        # Another process knows of no signal that came before it.
+        # Another process does not know of a signal that came before it.
         stop.check()
         build.become_root(Path(__file__).resolve(), [*arguments, *more], binary)
         outcome = _show(options, binary, libraries, Stop(options.timeout, "--timeout"))
     except Interrupted as interrupted:
         say(f"demo: {interrupted}; everything is cleaned up")
         return interrupted.exit_code
-    except Failure as failure:
-        say(f"demo: {failure.whole}")
+    except (Failure, OSError) as failure:
+        say(f"demo: {failure.whole if isinstance(failure, Failure) else failure}")
         if options.json:
             print(report.dump({"ok": False, "error": str(failure)}), flush=True)
-        return 1
+        return failure.exit_code if isinstance(failure, Failure) else 1
     print(outcome.text(), file=sys.stderr if options.json else sys.stdout, flush=True)
+    say("a demonstration on one machine's cores, and no benchmark: scripts/bench measures")
     for problem in outcome.problems:
         say(f"demo: {problem}")
     if options.json:
         print(report.dump(outcome.to_json()), flush=True)
     return 0 if outcome.good else 1
-
-
-_Outcome: TypeAlias = (
-    report.Outcome
-    | olaf.Outcome
-    | olaf_hops.Outcome
-    | iswitch.Outcome
-    | neighbour.Outcome
-    | clients.Outcome
-    | switchml.Outcome
-    | two_level.Outcome
-    | inline.Outcome
-)
 
 
 def _libraries(options: Options, binary: Path, stop: Stop) -> Path | None:
@@ -99,63 +92,46 @@ def _libraries(options: Options, binary: Path, stop: Stop) -> Path | None:
     return clients.libraries(mpi=options.client == "mpi", optimised=optimised, stop=stop)
 
 
-def _show(options: Options, binary: Path, libraries: Path | None, stop: Stop) -> _Outcome:
-    if libraries and options.client != "rust":
+_SHOWS: dict[Kind, Callable[[Options, Path, Stop], Verdict]] = {
+    Kind.OLAF: olaf.demonstrate,
+    Kind.HOPS: olaf_hops.demonstrate,
+    Kind.ISWITCH: iswitch.demonstrate,
+    Kind.SWITCHML: switchml.demonstrate,
+    Kind.INLINE: inline.demonstrate,
+    Kind.TWO_LEVEL: two_level.demonstrate,
+}
+
+
+def _show(options: Options, binary: Path, libraries: Path | None, stop: Stop) -> Verdict:
+    if libraries:
         return clients.demonstrate(options, binary, libraries, stop)
-    if options.mode == "olaf" and options.topology == "two-level":
-        return olaf_hops.demonstrate(options, binary, stop)
-    if options.mode == "olaf":
-        return olaf.demonstrate(options, binary, stop)
-    if options.mode == "iswitch":
-        return iswitch.demonstrate(options, binary, stop)
-    if options.protocol == "switchml":
-        return switchml.demonstrate(options, binary, stop)
-    if options.inline:
-        return inline.demonstrate(options, binary, stop)
-    if options.topology == "two-level":
-        return two_level.demonstrate(options, binary, stop)
-    if options.neighbour:
+    if options.kind == Kind.NEIGHBOUR:
         street = neighbour.Street(options.workers, options.mtu)
-        return neighbour.demonstrate(
-            options, binary, stop, street, _settings(options, street), Load.of(options, street)
-        )
-    return demonstrate(options, binary, stop)
+        return neighbour.demonstrate(options, binary, stop, street, _settings(options, street))
+    return _SHOWS.get(options.kind, demonstrate)(options, binary, stop)
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
-    """One run, from nothing to nothing."""
-    for name in netns.remove_leftovers():
-        say(f"demo: removed {name}, which an earlier run left behind")
+    """One run of plain allreduces, from nothing to nothing."""
     rates = impairment.Rates(options.loss, options.duplicate, options.reorder, options.seed)
     ends = {"ip6": options.ip6, "routed": options.routed, "bridged": options.multicast}
     network = Network(options.workers, options.mtu, middle=rates.any, **ends)
-    files = netns.work_directory(os.getpid())
-    with ExitStack() as cleanup:
-        # Registered before it exists: whatever happens from here on, it is removed.
-        cleanup.callback(netns.remove, [network], files, keep=options.keep)
-        files.mkdir(mode=0o700)
-        say(f"{options.workers} workers, each in a network namespace with a veth pair {_far(network)}")
-        network.create()
-        stop.check()
-        bad = impairment.choose(binary, network, rates, files, options.impairment)
-        cleanup.callback(bad.stop)
-        bad.start(stop)
-
-        appliance = Appliance(binary, network, _settings(options, network), files)
-        cleanup.callback(appliance.stop)
-        appliance.wait_ready(stop)
+    say(f"{options.workers} workers, each in a network namespace with a veth pair {_far(network)}")
+    with Stage(binary, stop, network, keep=options.keep) as stage:
+        bad = impairment.choose(stage, network, rates, options.impairment)
+        bad.start()
+        appliance = stage.appliance(network, _settings(options, network))
         say(f"appliance ready, {options.driver} ports; every worker pings it")
-        pings = _ping(network, options.workers, stop)
+        pings = stage.ping()
 
         # Counts from before the first frame of a worker.
         reloads = Reloads(appliance, network, stop) if options.reload else None
-        workers = Workers(binary, network, files)
-        cleanup.callback(workers.stop)
-        workers.start(Load.of(options, network))
+        workers, load = stage.workers(network), Load.of(options, network)
+        workers.start(load)
         by_hand = {}
         if options.halt:
             say("the job is halted and reset by hand, and its workers begin again")
-            by_hand = halt_and_reset(binary, appliance, workers, Load.of(options, network), stop)
+            by_hand = halt_and_reset(binary, appliance, workers, load, stop)
 
         restarts = 0
 
@@ -164,12 +140,8 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
             bad.check()
             restarts += _meanwhile(options, appliance, workers, reloads, stop, restarts=restarts)
 
-        _watch(workers, options, stop, check)
-        try:
-            results = workers.results()
-        except Failure as failure:
-            failure.log += f"\n[appliance]\n{appliance.tail()}"
-            raise
+        stage.watch(workers, options.allreduces * options.workers * options.jobs, check)
+        results = workers.results()
         if reloads:
             reloads.count()
         metrics = appliance.settled(stop)
@@ -177,9 +149,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         more: dict[str, Any] = {"restarts": restarts, "reloaded": reloaded, "by_hand": by_hand}
         code = appliance.stop()
         outcome = report.Outcome(options, results, metrics, bad.report(), pings, code, **more)
-        if not outcome.good:
-            say(f"[appliance]\n{appliance.tail()}")
-        return outcome
+        return stage.judged(outcome)
 
 
 def _meanwhile(
@@ -191,7 +161,7 @@ def _meanwhile(
     *,
     restarts: int,
 ) -> int:
-    """What happens to the appliance while the workers are at it; how often it was restarted just now."""
+    """What happens to the appliance while the workers sum; how often it was restarted just now."""
     appliance.check_running()
     if reloads:
         reloads.step()
@@ -203,26 +173,9 @@ def _meanwhile(
     return 1
 
 
-def _watch(workers: Workers, options: Options, stop: Stop, check: Callable[[], None]) -> None:
-    progress = report.Progress(options.allreduces * options.workers * options.jobs)
-    try:
-        workers.wait(stop, check, progress.show)
-    finally:
-        progress.close()
-
-
-def _ping(network: Network, workers: int, stop: Stop) -> list[str]:
-    """Every worker pings the appliance."""
-    pings = []
-    for rank in range(workers):
-        stop.check()
-        pings.append(network.ping(rank, _PING_TRIES))
-    return pings
-
-
 def _far(network: Network) -> str:
     if network.routers:
-        return "to a router of its own, which has one to the appliance's"
+        return "to a router, which has one to the appliance's"
     if not network.racks:
         return "to the appliance's"
     return f"to the bridge of its rack, of which each of the appliance's {network.ports} ports has one"

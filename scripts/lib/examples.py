@@ -1,30 +1,29 @@
 """scripts/examples: builds all examples, and runs those that sum against an appliance.
 
 Four ranks of the synchronous example in Rust; two ranks of the client in plain Python among two of
-`pascaline worker`; two ranks of one process over DPDK ports, over IPv4 and IPv6. All check every sum. The
-appliance and each rank have a network namespace of their own, but for the last two. Exit code 0 only if all
-ranks say that all sums are right. Needs root.
+`pascaline worker`; two ranks of one process over DPDK ports, over IPv4 and IPv6; one over a port with jumbo
+frames. All check every sum. The appliance and each rank have a network namespace of their own, but for those
+of one process. Exit code 0 only if all ranks say that all sums are right. Needs root.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Sequence
 from pathlib import Path
 
 import build
-import examples_dpdk
-import netns
-from appliance import UDP_PORT, Appliance, Settings
+from configuration import UDP_PORT, Settings, device
 from netns import APPLIANCE_ADDRESS, Network
 from process import Child, Failure, Interrupted, Stop
+from stage import Stage
 
 _RANKS = 4
+# Ranks of one process over DPDK ports, and of one with jumbo frames.
+_PORTS, _JUMBO, _SUMS = 2, 9000, 4
 _BUILD_SECONDS = 1800.0
 _RUN_SECONDS = 60.0
 _WINDOW = 512
@@ -47,9 +46,9 @@ def main(arguments: list[str]) -> int:
         build.become_root(Path(__file__).resolve(), ["--examples", str(examples)], binary)
         for line in _run(binary, examples / "allreduce", Stop(_RUN_SECONDS)):
             print(line)
-        for line in examples_dpdk.both_families(binary, examples / "allreduce_dpdk", Stop(_RUN_SECONDS)):
-            print(line)
-        print(examples_dpdk.jumbo(binary, Stop(_RUN_SECONDS)))
+        for ip6 in (False, True):
+            print(*_dpdk(binary, examples / "allreduce_dpdk", Stop(_RUN_SECONDS), ip6=ip6), sep="\n")
+        print(_jumbo(binary, Stop(_RUN_SECONDS)))
     except Interrupted as interrupted:
         return interrupted.exit_code
     except Failure as failure:
@@ -80,61 +79,35 @@ def _build() -> Path:
 
 def _run(binary: Path, example: Path, stop: Stop) -> list[str]:
     """Runs the ranks until they end; returns what each said last."""
-    netns.remove_leftovers()
     network = Network(_RANKS, 1500, middle=False)
-    files = netns.work_directory(os.getpid())
-    with ExitStack() as cleanup:
-        # Registered before it exists: whatever happens from here on, it is removed.
-        cleanup.callback(shutil.rmtree, files, ignore_errors=True)
-        cleanup.callback(network.destroy)
-        files.mkdir(mode=0o700)
-        network.create()
-        appliance = Appliance(binary, network, Settings("af_packet", 1024, _WINDOW, name="examples"), files)
-        cleanup.callback(appliance.stop)
-        appliance.wait_ready(stop)
-        address = f"{APPLIANCE_ADDRESS}:{UDP_PORT}"
-        rust = [[str(example), address, str(rank), str(_RANKS)] for rank in range(_RANKS)]
-        said = [_judge(child) for child in _ended(rust, "example", network, files, cleanup, stop)]
-        mixed = [_python(rank) if rank % 2 else _worker(binary, rank) for rank in range(_RANKS)]
-        return said + [_judge_mixed(child) for child in _ended(mixed, "mixed", network, files, cleanup, stop)]
+    with Stage(binary, stop, network) as stage:
+        stage.appliance(network, Settings("af_packet", 1024, _WINDOW, name="examples"))
+        rust = [[example, f"{APPLIANCE_ADDRESS}:{UDP_PORT}", rank, _RANKS] for rank in range(_RANKS)]
+        said = [_judge(child) for child in _ended(rust, "example", network, stage)]
+        mixed = [_mixed(binary, rank) for rank in range(_RANKS)]
+        return said + [_judge_mixed(child) for child in _ended(mixed, "mixed", network, stage)]
 
 
-def _ended(
-    commands: list[list[str]], name: str, network: Network, files: Path, cleanup: ExitStack, stop: Stop
-) -> list[Child]:
+def _ended(commands: Sequence[list[object]], name: str, network: Network, stage: Stage) -> list[Child]:
     """Runs a command in each worker's namespace until all have ended."""
-    ranks = []
-    for rank, (command, namespace) in enumerate(zip(commands, network.workers, strict=True)):
-        ranks.append(Child(f"{name}{rank}", command, files, namespace))
-        cleanup.callback(ranks[-1].kill)
-    if not stop.wait_for(lambda: all(child.exit_code() is not None for child in ranks), _RUN_SECONDS):
-        raise Failure(f"the ranks are not done after {_RUN_SECONDS:.0f} s", ranks[0].tail())
+    each = enumerate(zip(commands, network.workers, strict=True))
+    ranks = [stage.child(f"{name}{rank}", words, where, seconds=0.0) for rank, (words, where) in each]
+    stage.wait(ranks, _RUN_SECONDS, "the ranks")
     return ranks
 
 
-def _python(rank: int) -> list[str]:
-    options = {"--appliance": APPLIANCE_ADDRESS, "--job": 1, "--rank": rank, "--ranks": _RANKS}
-    options |= {"--elements": _ELEMENTS, "--iterations": _ITERATIONS}
-    return [sys.executable, "-B", str(_PYTHON), *(str(word) for pair in options.items() for word in pair)]
-
-
-def _worker(binary: Path, rank: int) -> list[str]:
-    options = {
-        "--appliance": APPLIANCE_ADDRESS,
-        "--job": 1,
-        "--rank": rank,
-        "--ranks": _RANKS,
-        "--dtype": "i32",
-    }
-    options |= {"--elements": _ELEMENTS, "--iterations": _ITERATIONS}
-    words = [str(word) for pair in options.items() for word in pair]
-    return [str(binary), "worker", "allreduce", *words, "--json"]
+def _mixed(binary: Path, rank: int) -> list[object]:
+    """Every other rank is the client in plain Python."""
+    job = f"--appliance {APPLIANCE_ADDRESS} --job 1 --rank {rank} --ranks {_RANKS}".split()
+    job += f"--elements {_ELEMENTS} --iterations {_ITERATIONS}".split()
+    if rank % 2:
+        return [sys.executable, "-B", _PYTHON, *job]
+    return [binary, "worker", "allreduce", "--dtype", "i32", *job, "--json"]
 
 
 def _judge_mixed(child: Child) -> str:
     """Both programs say how many sums they found right."""
-    lines = child.out.read_text().splitlines()
-    found = json.loads(lines[-1]) if child.exit_code() == 0 and lines else {}
+    found = child.said() if child.exit_code() == 0 else {}
     if found.get("verified") != _ITERATIONS:
         raise Failure(f"{child.name} of Python's client among workers failed", child.tail() or "no output")
     return (
@@ -148,6 +121,43 @@ def _judge(child: Child) -> str:
     if child.exit_code() != 0 or not lines or _WANTED not in lines[-1]:
         raise Failure(f"{child.name} of the example allreduce failed", child.tail())
     return lines[-1]
+
+
+def _jumbo(binary: Path, stop: Stop) -> str:
+    """`pascaline worker allreduce` over a DPDK port, told no payload; says which one it took."""
+    network = Network(1, _JUMBO, middle=False)
+    with Stage(binary, stop, network) as stage:
+        stage.appliance(network, Settings("af_packet", 1024, 256, fan_in=1, name="jumbo"))
+        words = (
+            f"worker allreduce --appliance {network.appliance_address}:{UDP_PORT} --job 1 --rank 0 --ranks 1"
+        )
+        words += f" --bytes 1MiB --iterations {_SUMS} --address {network.address(0)} --mtu {_JUMBO}"
+        words += f" --driver dpdk --port {device('af_packet', 0, _JUMBO).replace('pas0', 'eth0')} --json"
+        child = stage.pascaline("jumbo-dpdk", words, network.workers[0])
+        stage.wait([child], _RUN_SECONDS, "the ranks with jumbo frames")
+        said = child.said()
+        if said.get("verified") != _SUMS or said["payload"] <= _JUMBO - 200:
+            what = "the sums over a DPDK port with jumbo frames are not right, or not in jumbo frames"
+            raise Failure(what, child.tail())
+        return f"over a DPDK port, MTU {_JUMBO}: {_SUMS} sums right, {said['payload']} bytes to a packet"
+
+
+def _dpdk(binary: Path, example: Path, stop: Stop, *, ip6: bool) -> list[str]:
+    """Two ranks in one process, over DPDK ports."""
+    network = Network(_PORTS, 1500, middle=False, ip6=ip6)
+    with Stage(binary, stop, network) as stage:
+        stage.appliance(network, Settings("af_packet", 1024, 256, fan_in=_PORTS, name="examples"))
+        at = f"[{network.appliance_address}]" if ip6 else network.appliance_address
+        # An interface for each: the driver's ports of one process on one interface share what arrives.
+        network.lend(1, 0, "eth1")
+        ports = [(f"net_af_packet{rank},iface=eth{rank}", network.address(rank)) for rank in range(_PORTS)]
+        command = [example, f"{at}:{UDP_PORT}", _PORTS, 0, *(word for port in ports for word in port)]
+        child = stage.child("example-dpdk", command, network.workers[0], seconds=0.0)
+        stage.wait([child], _RUN_SECONDS, "the ranks over DPDK")
+        said = [line for line in child.out.read_text().splitlines() if _WANTED in line]
+        if child.exit_code() != 0 or len(said) != _PORTS:
+            raise Failure("the example allreduce_dpdk failed", child.tail())
+        return [f"over DPDK ports, {'IPv6' if ip6 else 'IPv4'}: {line}" for line in said]
 
 
 if __name__ == "__main__":

@@ -1,72 +1,84 @@
-"""A job that never completes anything: `flood.py APPLIANCE_PORT JOB RATE PAYLOAD WINDOW KIND`.
+"""A job that never completes a PSN: `flood.py JOB RATE PAYLOAD WINDOW KIND`.
 
-Joins as both ranks of a job of two, says so, and sends gradients of rank 0 as fast as it is told, until it
-is ended: rank 1 never sends one. Runs inside the namespace of its host, in a process of its own: it must not
-share a thread with what measures. Says at its end how many it has sent.
+Joins as both ranks of a job of two, says so, and sends gradients of rank 0 at the given rate until it is
+ended: rank 1 never sends one. Runs inside the namespace of its host, in a process of its own: it must
+not share a thread with what measures. Says at its end how many it has sent. The packets are those of the
+client in plain Python (clients/examples/python).
 
 KIND: "gradients", all PSNs of the window in turn; "past", the same to the parameter server past the pool;
-"refused", the same packets as "gradients" with a wrong version, which the appliance refuses as soon as it
-looks at them.
+"refused", the same packets as "gradients" with a wrong version, which the appliance refuses at the parse.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import signal
+import socket
+import struct
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from types import FrameType
+from pathlib import Path
+from typing import Any
 
-import sender
-from process import Failure
-from sender import Sender
+sys.path.append(str(Path(__file__).resolve().parents[2] / "clients/examples/python"))
 
-KINDS = ("gradients", "past", "refused")
+import allreduce as client
+
+from netns import APPLIANCE_ADDRESS
+
 _RANKS = 2
+_JOIN_SECONDS = 10.0
 _HEARTBEAT_SECONDS = 0.1
 _BURST_SECONDS = 0.001
-# What it is late by more than this is given up: others hold the processor.
+# What is late by more than this is not sent any more: other programs hold the processor.
 _LATE_SECONDS = 0.02
-_MORE_MASK = 0xFFFF_FFFF
-# Datagrams of one length that the kernel takes in one piece and cuts (UDP_SEGMENT): a call each is slow.
+# Datagrams of one length that the kernel takes in one piece and cuts: a call each is slow. Python has no name
+# for the option (linux/udp.h).
 _PIECE, _LONGEST_PIECE = 32, 65_000
+_UDP_SEGMENT = 103
 
 
 class Flood:
     """Both ranks."""
 
-    def __init__(self, port: int, job: int, payload: int) -> None:
-        self._ranks = [Sender("", port, job, rank, _RANKS, payload) for rank in range(_RANKS)]
+    def __init__(self, job: int, payload: int) -> None:
+        terms = {"appliance": APPLIANCE_ADDRESS, "job": job, "ranks": _RANKS, "payload": payload}
+        self._ranks = [
+            client.Worker(argparse.Namespace(rank=rank, deadline=_JOIN_SECONDS, **terms))
+            for rank in range(_RANKS)
+        ]
         self._payload = bytes(payload)
         self.stopped = False
         signal.signal(signal.SIGTERM, self._stop)
 
-    def _stop(self, _signum: int, _frame: FrameType | None) -> None:
+    def _stop(self, *_: object) -> None:
         self.stopped = True
 
     def join(self) -> None:
-        """Joins with both: neither is told to go before the other has joined."""
+        """Joins with both: neither is told to begin before the other has joined."""
         with ThreadPoolExecutor() as threads:
-            answers = list(threads.map(Sender.join, self._ranks))
-        if any(answers):
-            raise Failure(f"the appliance answers with the status {max(answers)}")
+            list(threads.map(client.Worker.join, self._ranks))
 
     def packets(self, window: int, kind: str) -> list[bytes]:
         """What it sends over and over."""
-        flags = sender.BYPASS if kind == "past" else 0
-        first = self._ranks[0]
-        made = [
-            first.header(sender.GRADIENT, (first.base + n) & _MORE_MASK, flags=flags, count=1) + self._payload
+        flags = client.BYPASS if kind == "past" else 0
+        first: Any = self._ranks[0]
+        head = [
+            first.header(client.GRADIENT, first.una + n, 1, flags, client.F32_SUM, first.epoch)
             for n in range(window)
         ]
-        return [b"\x01" + packet[1:] for packet in made] if kind == "refused" else made
+        return [(b"\x01" + one[1:] if kind == "refused" else one) + self._payload for one in head]
 
     def send(self, packets: list[bytes], rate: float) -> int:
-        """Sends at a rate, and heartbeats, until it is ended. Returns how many."""
-        send, sent, due = self._ranks[0].send_cut, 0, 0
+        """Sends at a rate, and heartbeats, until it is ended. Returns how many in a second."""
+        sender, sent, due = self._ranks[0].socket, 0, 0
+        sender.settimeout(0.1)
         length = len(packets[0])
         piece = min(_PIECE, _LONGEST_PIECE // length)
+        cut = [(socket.IPPROTO_UDP, _UDP_SEGMENT, struct.pack("H", length))]
         # From any place on there is a whole piece.
         pieces = b"".join([*packets, *packets[:piece]])
         start = beat = time.monotonic()
@@ -77,7 +89,7 @@ class Flood:
             for number in range(due, wanted, piece):
                 count, at = min(piece, wanted - number), number % len(packets) * length
                 try:
-                    send(pieces[at : at + count * length], length)
+                    sender.sendmsg([pieces[at : at + count * length]], cut)
                     sent += count
                 except OSError:
                     break
@@ -85,17 +97,18 @@ class Flood:
             if now >= beat:
                 beat = now + _HEARTBEAT_SECONDS
                 for rank in self._ranks:
-                    rank.ask_to_join()
-                    rank.forget()
+                    rank.request(client.JOIN)
+                    with contextlib.suppress(OSError):
+                        while rank.socket.recv(65535, socket.MSG_DONTWAIT):
+                            pass
             time.sleep(_BURST_SECONDS)
         return int(sent / max(time.monotonic() - start, 1e-9))
 
 
 if __name__ == "__main__":
-    own_port, number, per_second, length, psns, what = sys.argv[1:]
-    flood = Flood(int(own_port), int(number), int(length))
+    number, per_second, size, psns, what = sys.argv[1:]
+    flood = Flood(int(number), int(size))
     flood.join()
     print(json.dumps({"joined": True}), flush=True)
-    print(
-        json.dumps({"per_second": flood.send(flood.packets(int(psns), what), float(per_second))}), flush=True
-    )
+    told = flood.send(flood.packets(int(psns), what), float(per_second))
+    print(json.dumps({"per_second": told}), flush=True)

@@ -17,19 +17,20 @@ import signal
 import statistics
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import netns
+import configuration
 import report
-from appliance import Appliance, Settings, configuration, cores, device, ring_slot
+from configuration import Settings, Tables, cores, device, ring_slot
 from inline_pings import Echoes, Pings
-from netns import Network
+from netns import Network, ip, shown, switch
 from options import Options
-from process import Child, Failure, Stop, run, say
+from process import Failure, Stop, run, say
+from stage import Stage
 from untouched import offloaded_tcp, pass_untouched
+from verdict import Verdict
 from workers import Load, Workers
 
 SERVER = "10.77.0.200"
@@ -55,7 +56,7 @@ _PINGED = 0.6
 
 
 @dataclass
-class Outcome:
+class Outcome(Verdict):
     """What the workers, the frames, TCP and the pings came to."""
 
     whole: report.Outcome
@@ -68,29 +69,23 @@ class Outcome:
     echoes: dict[str, Echoes]
     # Of a full link, what the allreduces beside the echoes carried, without headers.
     link_share: float | None
-    problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.problems += self.whole.problems
         self.problems += [f"did not pass as it was: {what}" for what in self.untouched]
-        if self.offloads is False:
-            self.problems.append("TCP with the kernel's offloads does not pass")
-        if self.links is False:
-            self.problems.append("the link to the workers does not follow that to the server")
+        link = "the link to the workers does not follow that to the server"
+        self.require(
+            (self.offloads is not False, "TCP with the kernel's offloads does not pass"),
+            (self.links is not False, link),
+        )
         for name in (self.reference, "inline"):
-            if not self.gbps[name]:
-                self.problems.append(f"iperf3 carried nothing ({name})")
+            self.require((self.gbps[name], f"iperf3 carried nothing ({name})"))
         self.iperf3_ratio = _ratio(self.gbps["inline"], self.gbps[self.reference])
         self.p99_ms = {name: echo.wire for name, echo in self.echoes.items()}
         self.said_p99_ms = {name: echo.said for name, echo in self.echoes.items()}
         self.ping_p99_ratio = _ratio(self.p99_ms["allreduce"], self.p99_ms["idle"])
         self.ping_p99_ratio_unshaped = _ratio(self.p99_ms["unshaped"], self.p99_ms["idle"])
         self.ping_said_p99_ratio = _ratio(self.said_p99_ms["allreduce"], self.said_p99_ms["idle"])
-
-    @property
-    def good(self) -> bool:
-        """Whether all is as it has to be."""
-        return not self.problems
 
     def text(self) -> str:
         """The report for people."""
@@ -156,14 +151,14 @@ class Wire(Network):
         """Builds it, with checksums that are complete on the wire."""
         super().create()
         self.pair(self.server, "eth0", self.appliance, "pas1")
-        run("ip", "-n", self.server, "addr", "add", f"{SERVER}/24", "dev", "eth0")
+        self.own(self.server, SERVER, "eth0")
         self.pair(self.neighbour, "eth0", self.rack, "by")
-        run("ip", "-n", self.rack, "link", "set", "by", "master", "bridge")
-        run("ip", "-n", self.neighbour, "addr", "add", f"{_NEIGHBOUR}/24", "dev", "eth0")
+        ip(f"-n {self.rack} link set by master bridge")
+        self.own(self.neighbour, _NEIGHBOUR, "eth0")
         self.offloads("off")
 
     def shape(self, mbit: float) -> None:
-        """Gives each worker's link so many Mbit/s each way. The neighbour's stays as it is."""
+        """Limits each worker's link to this rate each way. The neighbour's stays as it is."""
         # What is longer than a burst does not pass at all.
         burst = max(6 << 10, 2 * (self.mtu + _ETHERNET))
         for rank, worker in enumerate(self.workers):
@@ -174,54 +169,39 @@ class Wire(Network):
         """Switches what the kernel leaves to a card, at every end that TCP has."""
         ends = [(worker, "eth0") for worker in self.workers]
         for name, interface in (*ends, (self.rack, "uplink"), (self.server, "eth0")):
-            features = [word for it in ("tx", "gso", "tso", "gro") for word in (it, state)]
-            run("ip", "netns", "exec", name, "ethtool", "-K", interface, *features)
+            switch(name, interface, state, "tx", "gso", "tso", "gro")
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
     """One run, from nothing to nothing."""
-    netns.remove_leftovers()
     wire = Wire(options.workers, options.mtu)
-    files = netns.work_directory(os.getpid())
-    with ExitStack() as cleanup:
-        cleanup.callback(netns.remove, [wire], files, keep=options.keep)
-        files.mkdir(mode=0o700)
-        say(f"{options.workers} workers on one side, a server on the other, the appliance between")
-        wire.create()
-        server = Child("iperf3-server", ["iperf3", "--server"], files, wire.server)
-        cleanup.callback(server.stop, 1.0)
+    say(f"{options.workers} workers on one side, a server on the other, the appliance between")
+    with Stage(binary, stop, wire, keep=options.keep) as stage:
+        stage.child("iperf3-server", ["iperf3", "--server"], wire.server, seconds=1.0)
         gbps: dict[str, float | None] = {}
-        reference = _reference(wire, files, gbps, stop)
+        reference = _reference(stage, wire, gbps)
 
-        settings = Settings(options.driver, options.pool_slots, max(_WINDOW, options.in_flight), ring=_RING)
-        text = _configuration(wire, settings, files)
-        appliance = Appliance(binary, wire, text, files, realtime=True)
-        cleanup.callback(appliance.stop)
-        appliance.wait_ready(stop)
-        pings = [wire.ping(rank, 10) for rank in range(options.workers)]
+        kernel = options.driver == "kernel"
+        appliance = stage.appliance(wire, _tables(options, wire, stage.files), realtime=True)
+        pings = stage.ping(wire)
         untouched, kinds = pass_untouched(wire, options.driver)
-        offloads = offloaded_tcp(wire, SERVER) if options.driver == "kernel" else None
-        gbps["inline"] = _middle(wire, files, "inline")
-        pinging = Pings(wire.neighbour, SERVER, files)
-        cleanup.callback(pinging.end)
+        offloads = offloaded_tcp(wire, SERVER) if kernel else None
+        gbps["inline"] = _middle(stage, wire, "inline")
+        pinging = Pings(wire.neighbour, SERVER, stage.files)
+        stage.on_leaving(pinging.end)
         echoes = {"idle": pinging.idle(stop)}
-        workers = Workers(binary, wire, files)
-        cleanup.callback(workers.stop)
-        running = _Running(wire, appliance, workers, pinging, stop)
-        gbps["allreduce"], echoes["unshaped"] = _fill_processors(options, running, files)
-        results = workers.results()
+        running = _Running(stage, wire, stage.workers(wire), pinging)
+        gbps["allreduce"], echoes["unshaped"] = _fill_processors(options, running)
+        results = running.workers.results()
         metrics = appliance.settled(stop)
         problems, echoes["allreduce"], share = _fill_links(options, running)
-        links = _link_state_passes(wire, stop) if options.driver == "kernel" else None
-        code = appliance.stop()
-        whole = report.Outcome(options, results, metrics, {"by": "none"}, pings, code)
-        outcome = Outcome(whole, untouched, kinds, offloads, links, reference, gbps, echoes, share, problems)
-        if not outcome.good:
-            say(f"[appliance]\n{appliance.tail()}")
-        return outcome
+        links = _link_state_passes(wire, stop) if kernel else None
+        whole = report.Outcome(options, results, metrics, {"by": "none"}, pings, appliance.stop())
+        measured = (untouched, kinds, offloads, links, reference, gbps, echoes, share)
+        return stage.judged(Outcome(whole, *measured, problems=problems))
 
 
-def _reference(wire: Wire, files: Path, gbps: dict[str, float | None], stop: Stop) -> str:
+def _reference(stage: Stage, wire: Wire, gbps: dict[str, float | None]) -> str:
     """What TCP carries between the same two interfaces without any aggregation.
 
     Through dpdk-testpmd, which looks into no frame.
@@ -232,65 +212,59 @@ def _reference(wire: Wire, files: Path, gbps: dict[str, float | None], stop: Sto
     command += ["-m", "512", "--no-shconf", "--no-telemetry", "--file-prefix", f"pas-{os.getpid()}"]
     for port in range(wire.ports):
         command += ["--vdev", device("af_packet", port, wire.mtu, _RING)]
-    command += [
-        "--",
-        "--forward-mode=io",
-        "--port-topology=paired",
-        "--stats-period=1000",
-        "--total-num-mbufs=16384",
-        # The driver wants room for a slot of its ring, whatever the MTU.
-        f"--mbuf-size={ring_slot(wire.mtu) + _HEADROOM}",
-    ]
-    child = Child(name, command, files, wire.appliance)
+    command += ["--", "--forward-mode=io", "--port-topology=paired", "--stats-period=1000"]
+    # The driver wants room for a slot of its ring, whatever the MTU.
+    command += ["--total-num-mbufs=16384", f"--mbuf-size={ring_slot(wire.mtu) + _HEADROOM}"]
+    child = stage.child(name, command, wire.appliance)
+    ping = ("ip", "netns", "exec", wire.workers[0], "ping", "-n", "-c1", "-W1", SERVER)
+
+    def reaches() -> bool:
+        if child.exit_code() is not None:
+            raise Failure("dpdk-testpmd has ended", child.tail())
+        return run(*ping, check=False).returncode == 0
+
     try:
-        if not stop.wait_for(lambda: _reaches(wire, child), _START_SECONDS):
+        if not stage.stop.wait_for(reaches, _START_SECONDS):
             raise Failure("dpdk-testpmd does not forward", child.tail())
-        gbps[name] = _middle(wire, files, name)
+        gbps[name] = _middle(stage, wire, name)
     finally:
         child.stop(2.0, signal.SIGINT)
     return name
 
 
-def _reaches(wire: Wire, child: Child) -> bool:
-    if child.exit_code() is not None:
-        raise Failure("dpdk-testpmd has ended", child.tail())
-    command = ("ip", "netns", "exec", wire.workers[0], "ping", "-n", "-c1", "-W1", SERVER)
-    return run(*command, check=False).returncode == 0
-
-
-def _configuration(wire: Wire, settings: Settings, files: Path) -> str:
-    """The appliance's TOML: as ever, but its ports are each other's peer."""
-    text = configuration(wire, settings, files / "admin.sock")
-    for own, peer in (("p0", "p1"), ("p1", "p0")):
-        text = text.replace(f'name = "{own}"\n', f'name = "{own}"\npeer = "{peer}"\n', 1)
-    return text.replace("[dataplane]\n", "[dataplane]\npass_link_state = true\n", 1)
+def _tables(options: Options, wire: Wire, files: Path) -> Tables:
+    """As ever, but the appliance's ports are each other's peer."""
+    settings = Settings(options.driver, options.pool_slots, max(_WINDOW, options.in_flight), ring=_RING)
+    tables = configuration.whole(wire, settings, files / "admin.sock")
+    for port, peer in zip(tables["ports"], ("p1", "p0"), strict=True):
+        port["peer"] = peer
+    tables["dataplane"]["pass_link_state"] = True
+    return tables
 
 
 def _link_state_passes(wire: Wire, stop: Stop) -> bool:
     """Whether the workers' side loses its link with the server's, and gets it back."""
 
     def has_link() -> bool:
-        said = run("ip", "-n", wire.rack, "-j", "link", "show", "dev", "uplink").stdout
-        return "LOWER_UP" in json.loads(said)[0]["flags"]
+        return "LOWER_UP" in shown(wire.rack, "uplink")["flags"]
 
-    run("ip", "-n", wire.server, "link", "set", "eth0", "down")
+    ip(f"-n {wire.server} link set eth0 down")
     lost = stop.wait_for(lambda: not has_link(), _LINK_SECONDS)
-    run("ip", "-n", wire.server, "link", "set", "eth0", "up")
+    ip(f"-n {wire.server} link set eth0 up")
     return lost and stop.wait_for(has_link, _LINK_SECONDS)
 
 
-def _middle(wire: Wire, files: Path, name: str) -> float | None:
+def _middle(stage: Stage, wire: Wire, name: str) -> float | None:
     """Gbit/s of the middle one of a few flows; none if none ended in time."""
-    flows = [_iperf3(wire, files, f"{name}{flow}") for flow in range(_FLOWS)]
+    flows = [_iperf3(stage, wire, f"{name}{flow}") for flow in range(_FLOWS)]
     carried = [flow for flow in flows if flow is not None]
     return round(statistics.median(carried), 4) if carried else None
 
 
-def _iperf3(wire: Wire, files: Path, name: str) -> float | None:
+def _iperf3(stage: Stage, wire: Wire, name: str) -> float | None:
     """Gbit/s that a TCP flow of a worker's carries to the server; none if it ended before its time."""
-    command = ["iperf3", "--client", SERVER, "--time", str(_IPERF_SECONDS), "--json"]
-    command += ["--connect-timeout", "2000"]
-    child = Child(f"iperf3-{name}", command, files, wire.workers[0])
+    command = ["iperf3", "--client", SERVER, "--time", _IPERF_SECONDS, "--json", "--connect-timeout", "2000"]
+    child = stage.child(f"iperf3-{name}", command, wire.workers[0], seconds=1.0)
     end = time.monotonic() + _IPERF_SECONDS + 5
     while child.exit_code() is None and time.monotonic() < end:
         time.sleep(0.05)
@@ -306,48 +280,47 @@ def _iperf3(wire: Wire, files: Path, name: str) -> float | None:
 class _Running:
     """What is there while workers work."""
 
+    stage: Stage
     wire: Wire
-    appliance: Appliance
     workers: Workers
     pings: Pings
-    stop: Stop
 
-    def work(self, load: Load, look: Callable[[int], None]) -> None:
-        """Allreduces to their end; `look` gets how many have been done so far, by all ranks."""
-        progress = report.Progress(load.allreduces * len(self.wire.workers))
+    def work(self, load: Load, name: str, until: float, then: Callable[[], None]) -> Echoes:
+        """Allreduces to their end, and echoes from when each rank has done one until `until` are done."""
+        ranks = len(self.wire.workers)
+        waited: list[Echoes] = []
         self.workers.start(load)
 
         def check() -> None:
-            self.appliance.check_running()
-            look(self.workers.finished())
+            self.stage.check()
+            done = self.workers.finished()
+            if not self.pings.begun and not waited and done >= ranks:
+                self.pings.begin(name)
+            if self.pings.begun and done >= until:
+                waited.append(self.pings.end())
+                then()
 
-        try:
-            self.workers.wait(self.stop, check, progress.show)
-        finally:
-            progress.close()
+        self.stage.watch(self.workers, load.allreduces * ranks, check)
+        left = self.pings.end()
+        return (waited or [left])[0]
 
 
-def _fill_processors(options: Options, running: _Running, files: Path) -> tuple[float | None, Echoes]:
+def _fill_processors(options: Options, running: _Running) -> tuple[float | None, Echoes]:
     """The allreduces that were asked for, as fast as they go: what TCP carries beside them, and echoes."""
     load = Load.of(options, running.wire)
     carried: list[float | None] = []
-    waited: list[Echoes] = []
 
-    def look(done: int) -> None:
-        if not running.pings.begun and not waited and done >= options.workers:
-            running.pings.begin("unshaped")
-        if running.pings.begun and done >= load.allreduces * options.workers * _PINGED:
-            waited.append(running.pings.end())
-            gbps = _iperf3(running.wire, files, "allreduce")
-            # Beside an allreduce only if there still was one.
-            carried.append(gbps if running.workers.running() else None)
+    def flow() -> None:
+        gbps = _iperf3(running.stage, running.wire, "allreduce")
+        # Beside an allreduce only if there still was one.
+        carried.append(gbps if running.workers.running() else None)
 
-    running.work(load, look)
-    return (carried or [None])[0], (waited or [running.pings.end()])[0]
+    echoes = running.work(load, "unshaped", load.allreduces * options.workers * _PINGED, flow)
+    return (carried or [None])[0], echoes
 
 
 def filling(size: int) -> int:
-    """How many allreduces of so many bytes fill a link for a few seconds, or can be done meanwhile."""
+    """How many allreduces of this size fill a link for a few seconds, or can be done meanwhile."""
     fitting = round(_FULL_LINK_SECONDS * _LINK_MBIT * 1e6 / (size * 8))
     return min(max(4, fitting), _MOST_ALLREDUCES)
 
@@ -356,22 +329,13 @@ def _fill_links(options: Options, running: _Running) -> tuple[list[str], Echoes,
     """Allreduces that fill the workers' links: what went wrong, echoes beside them, and how full."""
     running.wire.shape(_LINK_MBIT)
     load = replace(Load.of(options, running.wire), allreduces=filling(options.bytes))
-    wanted = load.allreduces * options.workers
-    waited: list[Echoes] = []
-
-    def look(done: int) -> None:
-        if not running.pings.begun and not waited and done >= options.workers:
-            running.pings.begin("allreduce")
-        if running.pings.begun and done >= wanted - options.workers:
-            waited.append(running.pings.end())
-
-    running.work(load, look)
-    left = running.pings.end()
+    last = (load.allreduces - 1) * options.workers
+    echoes = running.work(load, "allreduce", last, lambda: None)
     results = running.workers.results()
     verified = [result["verified"] == load.allreduces for result in results]
     share = statistics.fmean(result["goodput_gbps"] for result in results) * 1e3 / _LINK_MBIT
     problems = [] if all(verified) else ["not every sum was right while links were full"]
-    return problems, (waited or [left])[0], round(share, 3)
+    return problems, echoes, round(share, 3)
 
 
 def _ratio(one: float | None, other: float | None) -> float | None:

@@ -36,24 +36,28 @@ class Echoes:
 
 
 class Pings:
-    """A few `ping` at a time, and who looks at their echoes."""
+    """A few `ping` at a time, and a program that watches their echoes."""
 
     def __init__(self, namespace: str, target: str, files: Path) -> None:
-        self._namespace = namespace
-        self._target = target
-        self._files = files
+        self._namespace, self._target, self._files = namespace, target, files
         self._watch: Child | None = None
         self._children: list[Child] = []
 
     def idle(self, stop: Stop) -> Echoes:
         """While nothing else passes."""
-        self._start("idle", "-c", str(_IDLE_PINGS))
+        self.begin("idle", "-c", str(_IDLE_PINGS))
         stop.wait_for(lambda: all(child.exit_code() is not None for child in self._children), _IDLE_SECONDS)
         return self.end()
 
-    def begin(self, name: str) -> None:
+    def begin(self, name: str, *more: str) -> None:
         """Starts to ping, until `end`."""
-        self._start(name)
+        watch = [sys.executable, "-B", str(_TIMES), "eth0"]
+        self._watch = Child(f"echoes-{name}", watch, self._files, self._namespace)
+        command = ["ping", "-n", "-i", _INTERVAL, "-W1", *more, self._target]
+        self._children = [
+            Child(f"ping-{name}{each}", command, self._files, self._namespace, realtime=True)
+            for each in range(_AT_ONCE)
+        ]
 
     @property
     def begun(self) -> bool:
@@ -71,15 +75,6 @@ class Pings:
             return Echoes()
         watch.stop(2.0, signal.SIGINT)
         return Echoes(_p99([float(line) for line in _words(watch).split()]), _p99(said))
-
-    def _start(self, name: str, *more: str) -> None:
-        watch = [sys.executable, "-B", str(_TIMES), "eth0"]
-        self._watch = Child(f"echoes-{name}", watch, self._files, self._namespace)
-        command = ["ping", "-n", "-i", _INTERVAL, "-W1", *more, self._target]
-        for each in range(_AT_ONCE):
-            self._children.append(
-                Child(f"ping-{name}{each}", command, self._files, self._namespace, realtime=True)
-            )
 
 
 def _words(child: Child) -> str:

@@ -26,7 +26,7 @@ import re
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,26 +36,23 @@ from process import Failure, run, say
 APPLIANCE_ADDRESS = "10.77.0.254"
 _APPLIANCE_IPV6 = "fd77::254"
 NAMESPACES = Path("/run/netns")
+_FILES = Path(tempfile.gettempdir())
 KEPT = "kept"
 # DPDK has 32 ports; over AF_XDP the 32nd does not open.
 MOST_PORTS = 31
 # Workers behind one port, where there are more than that.
 RACK = 16
 
-_NAME = re.compile(r"pas-(\d+)-[a-z0-9]+")
 # The scripts that make a `Network` under the names that it has here; `bench` for what calls cost.
-_SCRIPTS = (
-    b"/lib/demo.py",
-    b"/lib/soak.py",
-    b"/lib/examples.py",
-    b"/lib/mistakes.py",
-    b"/lib/call_cost.py",
-    b"/lib/lab.py",
-    b"/bench.d/main.py",
-)
+_SCRIPTS = ("/lib/demo.py", "/lib/examples.py", "/lib/call_cost.py", "/bench.d/main.py")
 _BRIDGE = "bridge"
 _CLONE_NEWNET = 0x40000000
 _T = TypeVar("_T")
+
+
+def ip(words: str, *, check: bool = True) -> str:
+    """Runs `ip` with these words, none of which has a blank; returns its output."""
+    return run("ip", *words.split(), check=check).stdout
 
 
 def worker_address(rank: int) -> str:
@@ -63,9 +60,9 @@ def worker_address(rank: int) -> str:
     return f"10.77.0.{rank + 1}"
 
 
-def work_directory(pid: int) -> Path:
+def work_directory(pid: int, prefix: str = "pas") -> Path:
     """Where the run of a process keeps its files: found again by the process id, as the namespaces are."""
-    return Path(tempfile.gettempdir()) / f"pas-{pid}-files"
+    return _FILES / f"{prefix}-{pid}-files"
 
 
 class Network:
@@ -114,11 +111,9 @@ class Network:
         for name in self.namespaces:
             self.add(name)
         for port, rack in enumerate(self.racks):
-            run("ip", "-n", rack, "link", "add", "name", _BRIDGE, "mtu", str(self.mtu), "type", "bridge")
-            run("ip", "-n", rack, "link", "set", _BRIDGE, "up")
-            self._forward_only(rack)
             self.pair(rack, "uplink", self.appliance, f"pas{port}")
-            run("ip", "-n", rack, "link", "set", "uplink", "master", _BRIDGE)
+            self.join(rack, "uplink")
+            in_namespace(rack, forward_only)
         for rank, worker in enumerate(self.workers):
             own = self.racks[rank // RACK] if self.racks else None
             far = (own, f"s{rank}") if own else (self.appliance, f"pas{rank}")
@@ -130,62 +125,64 @@ class Network:
             else:
                 self.pair(worker, "eth0", *far)
             if own:
-                run("ip", "-n", own, "link", "set", f"s{rank}", "master", _BRIDGE)
-            self._own(worker, self.address(rank), "eth0")
+                ip(f"-n {own} link set s{rank} master {_BRIDGE}")
+            self.own(worker, self.address(rank), "eth0")
             if self.routers:
-                gateway = self.address(rank).removesuffix("2") + "1"
-                run("ip", "-n", worker, "route", "add", "default", "via", gateway)
+                ip(f"-n {worker} route add default via {self.address(rank).removesuffix('2')}1")
 
-    def _forward_only(self, rack: str) -> None:
-        """A switch has no firewall: where the kernel has one for bridges, it does not look at each packet."""
-        for table in ("arptables", "iptables", "ip6tables"):
-            word = f"net.bridge.bridge-nf-call-{table}=0"
-            run("ip", "netns", "exec", rack, "sysctl", "-q", "-w", word, check=False)
+    def join(self, name: str, *ports: str, bridge: str = _BRIDGE) -> None:
+        """Joins interfaces of a namespace by a bridge, which is there then, and up."""
+        ip(f"-n {name} link add name {bridge} mtu {self.mtu} type bridge")
+        for port in ports:
+            ip(f"-n {name} link set {port} master {bridge}")
+        ip(f"-n {name} link set {bridge} up")
 
     def _route(self, rank: int) -> None:
         """A worker's link to its router, and the router's to the appliance."""
         router, near = self.routers[rank], self.address(rank).removesuffix("2") + "1"
         self.pair(self.workers[rank], "eth0", router, "near")
         self.pair(router, "far", self.appliance, f"pas{rank}")
-        self._own(router, near, "near")
-        self._own(router, f"fd77::{rank + 1:x}" if self.ip6 else worker_address(rank), "far")
+        self.own(router, near, "near")
+        self.own(router, f"fd77::{rank + 1:x}" if self.ip6 else worker_address(rank), "far")
         if self.ip6:
-            # What it forwards, it asks for from a link-local address, or not at all.
+            # Without a link-local address it asks for no neighbour of the packets that it forwards.
             for interface in ("near", "far"):
-                self._own(router, "fe80::1", interface)
+                self.own(router, "fe80::1", interface)
         in_namespace(router, route_packets)
 
-    def _own(self, name: str, address: str, interface: str) -> None:
-        """Gives an interface its address, which nobody else has: no time is lost by asking."""
-        prefix, more = ("64", ["nodad"]) if self.ip6 else ("24", [])
-        run("ip", "-n", name, "addr", "add", f"{address}/{prefix}", "dev", interface, *more)
+    def own(self, name: str, address: str, interface: str) -> None:
+        """Gives an interface an address that no other has: no time is lost by asking."""
+        ip(
+            f"-n {name} addr add {address}/{'64' if ':' in address else '24'} dev {interface}"
+            f"{' nodad' if ':' in address else ''}"
+        )
 
     def limit_rate(self, name: str, interface: str, mbit: float, burst: str, queue: str) -> None:
-        """Lets an interface send so many Mbit/s; `queue` bytes wait for it, the rest is lost."""
+        """Limits the rate at which an interface sends; `queue` bytes wait for it, the rest is lost."""
         shape = ("rate", f"{mbit:g}mbit", "burst", burst, "limit", queue)
         run("tc", "-n", name, "qdisc", "replace", "dev", interface, "root", "tbf", *shape)
 
     def lend(self, rank: int, to: int, name: str) -> None:
         """Moves a worker's interface to another's namespace, and takes the addresses off both.
 
-        Their frames are for somebody beside the kernel.
+        Their frames are not for the kernel.
         """
         worker, other = self.workers[rank], self.workers[to]
-        run("ip", "-n", worker, "link", "set", "eth0", "netns", other, "name", name)
-        run("ip", "-n", other, "link", "set", name, "up")
-        run("ip", "-n", other, "addr", "flush", "dev", "eth0")
+        ip(f"-n {worker} link set eth0 netns {other} name {name}")
+        ip(f"-n {other} link set {name} up")
+        ip(f"-n {other} addr flush dev eth0")
 
     def add(self, name: str) -> None:
         """Makes one namespace."""
-        run("ip", "netns", "add", name)
-        in_namespace(name, _with_ipv6 if self.ip6 and name != self.appliance else _without_ipv6)
-        run("ip", "-n", name, "link", "set", "lo", "up")
+        ip(f"netns add {name}")
+        in_namespace(name, _with_ipv6 if self.ip6 and name != self.appliance else without_ipv6)
+        ip(f"-n {name} link set lo up")
 
     def destroy(self) -> None:
         """Removes every namespace that exists; the links go with them."""
         for name in self.namespaces:
             if (NAMESPACES / name).exists():
-                run("ip", "netns", "del", name)
+                ip(f"netns del {name}")
 
     def ends(self) -> list[tuple[str, str]]:
         """Both ends of every link to the appliance that is not cut in two: the far ones first."""
@@ -194,8 +191,7 @@ class Network:
 
     def link(self, name: str, interface: str) -> dict[str, Any]:
         """What the kernel has counted at an interface."""
-        found = json.loads(run("ip", "-n", name, "-s", "-j", "link", "show", "dev", interface).stdout)
-        counted: dict[str, Any] = found[0]["stats64"]
+        counted: dict[str, Any] = shown(name, interface)["stats64"]
         return counted
 
     def ping(self, rank: int, tries: int) -> str:
@@ -209,16 +205,32 @@ class Network:
                 return found.group(1) if found else "?"
         raise Failure(f"worker {rank} cannot ping the appliance at {target}", done.stdout.strip())
 
-    def pair(self, left: str, left_if: str, right: str, right_if: str) -> None:
-        """A veth pair between two namespaces, both ends up."""
-        mtu = ("mtu", str(self.mtu))
-        one, other = ("name", left_if, *mtu, "netns", left), ("name", right_if, *mtu, "netns", right)
-        run("ip", "link", "add", *one, "type", "veth", "peer", *other)
+    def pair(
+        self, left: str, left_if: str, right: str, right_if: str, *, more: str = "", offloads: str = "off"
+    ) -> None:
+        """A veth pair between two namespaces, both ends up. `more`: options of both.
+
+        Unless `offloads` are "on" or left alone (""), raw sockets see what a wire would carry: no packet
+        larger than the MTU.
+        """
+        one, other = (f"mtu {self.mtu} netns {name} {more}" for name in (left, right))
+        ip(f"link add name {left_if} {one} type veth peer name {right_if} {other}")
         for name, interface in ((left, left_if), (right, right_if)):
-            # Raw sockets must see what a wire would carry: no packet larger than the MTU.
-            features = ("gso", "off", "tso", "off", "gro", "off", "tx-udp-segmentation", "off")
-            run("ip", "netns", "exec", name, "ethtool", "-K", interface, *features)
-            run("ip", "-n", name, "link", "set", interface, "up")
+            if offloads:
+                switch(name, interface, offloads, "gso", "tso", "gro", "tx-udp-segmentation")
+            ip(f"-n {name} link set {interface} up")
+
+
+def switch(name: str, interface: str, state: str, *features: str) -> None:
+    """Switches what the kernel would leave to a card, `on` or `off`."""
+    words = [word for feature in features for word in (feature, state)]
+    run("ip", "netns", "exec", name, "ethtool", "-K", interface, *words)
+
+
+def shown(name: str, interface: str) -> dict[str, Any]:
+    """What the kernel says of an interface."""
+    found: dict[str, Any] = json.loads(ip(f"-n {name} -s -j link show dev {interface}"))[0]
+    return found
 
 
 def remove(networks: Sequence[Network], files: Path, *, keep: bool = False) -> None:
@@ -256,63 +268,67 @@ def enter(name: str) -> None:
             raise OSError(error, os.strerror(error), name)
 
 
-def _without_ipv6() -> None:
-    """Neighbour discovery of interfaces that nobody asked for would only blur the packet counts."""
-    for scope in ("all", "default"):
-        switch = Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6")
-        if switch.exists():
-            switch.write_text("1")
+def _set(values: Mapping[str, str]) -> None:
+    """Writes what the kernel has a switch for, in the namespace that the thread is in."""
+    for path, value in values.items():
+        place = Path("/proc/sys/net") / path
+        if place.exists():
+            place.write_text(value)
+
+
+def without_ipv6() -> None:
+    """Neighbour discovery would only blur the packet counts."""
+    _set({f"ipv6/conf/{scope}/disable_ipv6": "1" for scope in ("all", "default")})
 
 
 def _with_ipv6() -> None:
     """Only the addresses that are given to it, and no word to routers."""
+    values = {"accept_ra": "0", "router_solicitations": "0", "addr_gen_mode": "1"}
     for scope in ("all", "default"):
-        for switch, value in (("accept_ra", "0"), ("router_solicitations", "0"), ("addr_gen_mode", "1")):
-            Path(f"/proc/sys/net/ipv6/conf/{scope}/{switch}").write_text(value)
+        _set({f"ipv6/conf/{scope}/{name}": value for name, value in values.items()})
+
+
+def forward_only() -> None:
+    """A bridge does not take its frames through a firewall's rules."""
+    _set({f"bridge/bridge-nf-call-{table}": "0" for table in ("arptables", "iptables", "ip6tables")})
 
 
 def route_packets() -> None:
     """Makes a router of the namespace that the thread is in."""
-    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-    switch = Path("/proc/sys/net/ipv6/conf/all/forwarding")
-    if switch.exists():
-        switch.write_text("1")
+    _set({"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1"})
 
 
-def remove_leftovers(*, also_kept: bool = False) -> list[str]:
-    """Removes what runs left behind that were killed outright, and returns the names of the namespaces.
+def remove_leftovers(
+    prefix: str = "pas", scripts: Sequence[str] = _SCRIPTS, *, also_kept: bool = False
+) -> list[str]:
+    """Removes what runs of these scripts left that were killed outright; returns the namespaces' names.
 
     A run is over if its process is; what was kept on purpose stays unless `also_kept`.
     """
     removed = []
-    names = sorted(path.name for path in NAMESPACES.glob("pas-*")) if NAMESPACES.exists() else []
-    for name in names:
-        match = _NAME.fullmatch(name)
-        if not match or not _is_over(int(match.group(1)), also_kept=also_kept):
+    for path in [*sorted(NAMESPACES.glob(f"{prefix}-*")), *_FILES.glob(f"{prefix}-*")]:
+        match = re.fullmatch(rf"{prefix}-(\d+)(-\w+)?", path.name)
+        if not match or not is_over(int(match[1]), scripts, also_kept=also_kept):
             continue
-        # Only a run of the demo starts processes in a namespace of this name, and that run is over.
-        for pid in run("ip", "netns", "pids", name).stdout.split():
-            _kill(int(pid))
-        run("ip", "netns", "del", name)
-        removed.append(name)
-    for directory in Path(tempfile.gettempdir()).glob("pas-*-files"):
-        match = _NAME.fullmatch(directory.name)
-        if match and _is_over(int(match.group(1)), also_kept=also_kept):
-            shutil.rmtree(directory, ignore_errors=True)
+        if path.parent != NAMESPACES:
+            shutil.rmtree(path, ignore_errors=True)
+            continue
+        # Only a run of such a script starts processes in a namespace of this name, and that run is over.
+        for pid in ip(f"netns pids {path.name}").split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        ip(f"netns del {path.name}")
+        removed.append(path.name)
     return removed
 
 
-def _is_over(pid: int, *, also_kept: bool) -> bool:
+def is_over(pid: int, scripts: Sequence[str] = _SCRIPTS, *, also_kept: bool = False) -> bool:
+    """Whether none of these scripts runs under this number."""
     if (work_directory(pid) / KEPT).exists() and not also_kept:
         return False
     try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return True
     # Another program may have got the number since.
-    return not any(script in command for script in _SCRIPTS)
-
-
-def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+    return not any(script in command for script in scripts)

@@ -1,15 +1,21 @@
-"""What both demos of asynchronous updates have: workers, a server that is asked, frames of one length."""
+"""What both demos of asynchronous updates have: a bed of appliances, server and workers, loads, a verdict."""
 
 from __future__ import annotations
 
 import http.client
-from pathlib import Path
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
-from appliance import UDP_PORT, fetch
+from appliance import fetch
+from configuration import UDP_PORT, Tables, base, telemetry
 from metrics import Metrics
 from netns import APPLIANCE_ADDRESS
 from options import OUTSTANDING, Options
-from process import Child
+from process import Child, Failure, say
+from stage import Stage
+from verdict import Verdict
 
 FLOATS = 250
 # Ethernet with preamble, checksum and gap, IPv4, UDP, Pascaline's header, floats, trailer.
@@ -23,9 +29,25 @@ DISCIPLINES = ("fifo", "olaf")
 AGE_SHARE = 0.6
 CONGESTED_PCT = 30.0
 # From this load on, in multiples of the line's rate, the FIFO has to lose something: this part at least of
-# what does not fit on the line. Else the load has not come about, and nothing was compared.
+# what does not fit on the line. Otherwise the load has not come about, and nothing was compared.
 OVERLOAD = 1.5
 LOST_PART = 0.5
+
+
+class Figures(Protocol):
+    """What a run of one load and one discipline has shown."""
+
+    aom_ms: float
+
+    @property
+    def lost_pct(self) -> float:
+        """Of what was offered."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Its part of --json."""
+
+
+F = TypeVar("F", bound=Figures)
 
 
 def compare(
@@ -34,7 +56,7 @@ def compare(
     """What is wrong with Olaf's queue beside the FIFO; each is its loss in percent and its age in ms.
 
     `load` is what was offered, in multiples of the line's rate, and `part` what Olaf may lose of what the
-    FIFO loses. Where little is offered, and that loses nothing, there is nothing to show.
+    FIFO loses. Where little is offered, and the FIFO loses nothing, there is nothing to show.
     """
     share, name = part
     found = []
@@ -49,34 +71,123 @@ def compare(
     return found
 
 
-def worker(
-    binary: Path, options: Options, place: tuple[str, Path, str], rank: tuple[int, int, int], interval: float
-) -> Child:
-    """One that sends until it is ended, every `interval` seconds in the mean.
+@dataclass
+class Loads(Verdict, Generic[F]):
+    """All runs: for each load, FIFO and Olaf. Only the highest load is judged."""
 
-    `place` is its name, its files and its namespace; `rank` its cluster, its rank there, and how many are
-    there.
-    """
-    name, files, namespace = place
-    cluster, own, ranks = rank
-    words: dict[str, object] = {
-        "--appliance": f"{APPLIANCE_ADDRESS}:{UDP_PORT}",
-        "--job": 1 + cluster,
-        "--rank": own,
-        "--ranks": ranks,
-        "--floats": FLOATS,
-        "--interval": f"{1000 * interval:.3f}ms",
-        "--updates": int((options.seconds + JOIN_SECONDS) / interval) + 1,
-        "--outstanding": OUTSTANDING,
-        "--seed": options.seed,
-    }
-    command = [str(binary), "worker", "olaf", "--poisson", "--json"]
-    command += [word for option, value in words.items() for word in (option, str(value))]
-    return Child(name, command, files, namespace)
+    loads: dict[float, dict[str, F]]
+
+    def compare(self, share: float, name: str) -> None:
+        """`share` is what Olaf may lose of what the FIFO loses, in words `name`."""
+        highest = max(self.loads)
+        fifo, olaf = ((one.lost_pct, one.aom_ms) for one in self.loads[highest].values())
+        self.problems += compare(highest, fifo, olaf, (share, name))
+
+    def runs(self) -> list[tuple[float, str, F]]:
+        """Each with its load and discipline."""
+        return [(load, name, figures) for load, runs in self.loads.items() for name, figures in runs.items()]
+
+    def told(self) -> dict[float, dict[str, Any]]:
+        """For JSON, by load."""
+        return {
+            load: {name: one.to_json() for name, one in runs.items()} for load, runs in self.loads.items()
+        }
+
+
+class Run(Generic[F]):
+    """Appliances, a server and all workers, for one load and one discipline."""
+
+    clusters: int
+    server: Child
+
+    def __init__(self, stage: Stage, options: Options, load: float, discipline: str) -> None:
+        self.stage, self.options, self.load, self.discipline = stage, options, load, discipline
+        self.workers: list[Child] = []
+        self.problems: list[str] = []
+        self.server_namespace = ""
+
+    def begin(self) -> None:
+        """Starts everything."""
+        raise NotImplementedError
+
+    def read(self) -> F:
+        """Reads what came of it while the load still lasts."""
+        raise NotImplementedError
+
+    def measure(self) -> F:
+        """Runs the load."""
+        with self.stage:
+            self.begin()
+            if not self.stage.stop.wait_for(self._running, JOIN_SECONDS):
+                raise Failure("the workers' first updates do not arrive", self.server.tail())
+            end = time.monotonic() + self.options.seconds
+            while time.monotonic() < end:
+                self.stage.stop.sleep(0.2)
+                self._running()
+            figures = self.read()
+        if self.server.exit_code() != 0:
+            self.problems.append(f"the parameter server ended with exit code {self.server.exit_code()}")
+        return figures
+
+    def _running(self) -> bool:
+        self.stage.check(self.server, *self.workers)
+        return clusters_heard(self.server_namespace) == self.clusters
+
+    def ages(self) -> tuple[float, float]:
+        """The mean Age-of-Model in ms over all clusters, and Jain's index of fairness."""
+        said = scrape_server(self.server_namespace)
+        ages = said.values("pascaline_aom_seconds")
+        if len(ages) != self.clusters:
+            self.problems.append(f"the server knows the age of {len(ages)} clusters")
+        return 1000.0 * sum(ages) / max(1, len(ages)), said.values("pascaline_aom_jain")[0]
+
+    def worker(self, name: str, namespace: str, cluster: int, rank: int, ranks: int, interval: float) -> None:
+        """Starts one that sends until it is ended, every `interval` seconds in the mean."""
+        updates = int((self.options.seconds + JOIN_SECONDS) / interval) + 1
+        words = f"worker olaf --poisson --json --appliance {APPLIANCE_ADDRESS}:{UDP_PORT} --job {1 + cluster}"
+        words += f" --rank {rank} --ranks {ranks} --floats {FLOATS} --interval {1000 * interval:.3f}ms"
+        words += f" --updates {updates} --outstanding {OUTSTANDING} --seed {self.options.seed}"
+        self.workers.append(self.stage.pascaline(name, words, namespace))
+
+    def tables(self, addresses: list[str], ports: list[Tables], jobs: list[Tables]) -> Tables:
+        """An appliance's configuration."""
+        tables = base("demo", *addresses, drain="100ms")
+        return {**tables, "ports": ports, "jobs": jobs, "telemetry": telemetry()}
+
+    def queue(self, line: float, places: int) -> Tables:
+        """That of a port; `line` is in updates per second."""
+        return {"discipline": self.discipline, "length": places, "rate": round(line * FRAME_BITS)}
+
+
+def job(cluster: int, fan_in: int, **more: Any) -> Tables:
+    """That of a cluster's workers, or of the leaves above them."""
+    return {"id": 1 + cluster, "name": f"cluster{1 + cluster}", "fan_in": fan_in, "mode": "olaf", **more}
+
+
+def server(address: str) -> Tables:
+    """The parameter server's."""
+    listen = f"{SERVER_TELEMETRY[0]}:{SERVER_TELEMETRY[1]}"
+    return {"mode": "external", "address": address, "listen": listen}
+
+
+def measure_all(
+    stage: Stage, options: Options, make: Callable[[Stage, Options, float, str], Run[F]]
+) -> tuple[dict[float, dict[str, F]], list[str]]:
+    """All loads with both disciplines, and what went wrong."""
+    loads: dict[float, dict[str, F]] = {}
+    problems: list[str] = []
+    for load in options.loads:
+        loads[load] = {}
+        for discipline in DISCIPLINES:
+            say(f"{load:g} x the line's rate, {discipline}")
+            run = make(stage.part(f"{load:g}-{discipline}"), options, load, discipline)
+            loads[load][discipline] = run.measure()
+            problems += run.problems
+    return loads, problems
 
 
 def scrape_server(namespace: str) -> Metrics:
-    """What the parameter server tells."""
+    """The parameter server's metrics."""
     return Metrics(fetch(namespace, SERVER_TELEMETRY, "/metrics")[1])
 
 
@@ -86,3 +197,8 @@ def clusters_heard(namespace: str) -> int:
         return len(scrape_server(namespace).values("pascaline_aom_seconds"))
     except (OSError, http.client.HTTPException):
         return 0
+
+
+def combined(metrics: Metrics) -> int:
+    """Updates that were combined with others in the queue."""
+    return sum(metrics.total(f"pascaline_olaf_{what}_total") for what in ("aggregated", "replaced"))

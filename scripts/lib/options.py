@@ -1,21 +1,29 @@
-"""The command line of scripts/demo."""
+"""The command line of scripts/demo: one table of options, each with the kinds of runs that obey it."""
+
+# ruff: noqa: RUF009
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from enum import Flag, auto
+from functools import reduce
+from operator import or_
 from pathlib import Path
+from typing import Any
 
 from netns import MOST_PORTS, RACK
-from option_checks import MOST, check
 from quantities import between, loads, percent, size
 
 _ROOT = Path(__file__).resolve().parents[2]
-COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reduce_scatter", "allgather")
+# Workers, of all jobs.
+MOST = 64
 # Updates that a worker of --mode olaf may have unanswered.
 OUTSTANDING = 64
-# `default` says nothing in the configuration.
-POLICIES = ("default", "dsa", "atp", "switchml", "iswitch", "panama", "always", "coin")
+# Ethernet's payload holds IPv4, UDP and Pascaline's header (20 + 8 + 22 bytes) besides the tensor, and an
+# IPv6 header is 20 bytes longer. SwitchML's headers and exponents take 38.
+_HEADERS, _IPV6_MORE, _SWITCHML_HEADERS = 50, 20, 38
 
 EXAMPLES = """\
 examples:
@@ -31,8 +39,8 @@ examples:
   scripts/demo --halt                                the job is suspended and healed by hand
   scripts/demo --reload                              jobs and limits change meanwhile; no packet is lost
   scripts/demo --order rank                          the same bits whatever the order of arrival
-  scripts/demo --lcores 2 --udp-ports 2              two lcores; each PSN has the UDP port of its own
-  scripts/demo --policy dsa --neighbour --json       beside a job that never completes anything
+  scripts/demo --lcores 2 --udp-ports 2              two lcores; each PSN has the UDP port of its lcore
+  scripts/demo --policy dsa --neighbour --json       beside a job that never completes a PSN
   scripts/demo --mode olaf                           asynchronous updates: Olaf's queue beside FIFO
   scripts/demo --mode olaf --topology two-level      updates queue in each rack's appliance, then in the root
   scripts/demo --mode iswitch --staleness 3          asynchronous training without a server: H of N
@@ -51,62 +59,279 @@ examples:
   scripts/demo --keep                                leave the namespaces; later: scripts/demo --cleanup
 
 needs root (it asks sudo otherwise) for network namespaces and raw ports. Ends only what it started and
-removes what it made, also when interrupted.
+removes what it made, also when interrupted. It is no benchmark: its build is made for a short wait.
+
+exit code: 0 if everything was as it has to be, 1 if not, 2 if the demo cannot run like this
 """
+
+
+class Kind(Flag):
+    """The kinds of runs. The first one whose condition in `_KINDS` holds is the one that was asked for."""
+
+    CLIENTS = auto()
+    HOPS = auto()
+    OLAF = auto()
+    ISWITCH = auto()
+    SWITCHML = auto()
+    INLINE = auto()
+    TWO_LEVEL = auto()
+    NEIGHBOUR = auto()
+    PLAIN = auto()
+
+
+_KINDS: dict[Kind, tuple[str, Callable[[Options], bool]]] = {
+    Kind.CLIENTS: ("--client c, c-streams and mpi", lambda o: o.client != "rust"),
+    Kind.HOPS: ("--mode olaf --topology two-level", lambda o: o.mode == "olaf" and o.topology != "one"),
+    Kind.OLAF: ("--mode olaf", lambda o: o.mode == "olaf"),
+    Kind.ISWITCH: ("--mode iswitch", lambda o: o.mode == "iswitch"),
+    Kind.SWITCHML: ("--protocol switchml", lambda o: o.protocol == "switchml"),
+    Kind.INLINE: ("--inline", lambda o: o.inline),
+    Kind.TWO_LEVEL: ("--topology two-level", lambda o: o.topology == "two-level"),
+    Kind.NEIGHBOUR: ("--neighbour", lambda o: o.neighbour),
+    Kind.PLAIN: ("plain allreduces", lambda _: True),
+}
+_ALL = reduce(or_, Kind)
+_WORKERS = Kind.PLAIN | Kind.NEIGHBOUR | Kind.TWO_LEVEL | Kind.INLINE | Kind.SWITCHML
+_SUMS = _WORKERS | Kind.CLIENTS
+_UPDATES = Kind.OLAF | Kind.HOPS
+_POLICIES = Kind.PLAIN | Kind.NEIGHBOUR | Kind.CLIENTS
+_COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reduce_scatter", "allgather")
+
+
+def _option(kinds: Kind, default: Any, read: Any, about: str, shown: str = "") -> Any:
+    """A field of `Options`: the kinds that obey it, and how it is read.
+
+    `read` is bool for a flag, a tuple of choices, or what argparse calls a type; `shown` is its argument.
+    """
+    return field(default=default, metadata={"kinds": kinds, "read": read, "about": about, "shown": shown})
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to demonstrate, checked."""
+    """What to demonstrate, checked. The names are those of the command line."""
 
-    mode: str
-    protocol: str
-    topology: str
-    inline: bool
-    leaves: int
-    seconds: int
-    loads: list[float]
-    picture: Path
-    staleness: int
-    workers: int
-    allreduces: int
-    bytes: int
-    dtype: str
-    collective: str
-    root: int
-    wire: str | None
-    ip6: bool
-    routed: bool
-    multicast: bool
-    payload: int
-    mtu: int
-    in_flight: int
-    loss: float
-    duplicate: float
-    reorder: float
-    impairment: str
-    seed: int
-    pool_slots: int
-    policy: str
-    jobs: int
-    order: str
-    restart_appliance: bool
-    halt: bool
-    reload: bool
-    driver: str
-    neighbour: bool
-    neighbour_rate: int
-    neighbour_sends: str
-    neighbour_rounds: int
-    udp_ports: int
-    lcores: int
-    timeout: float
-    client: str
-    binary: Path | None
-    libraries: Path | None
-    keep: bool
-    cleanup: bool
-    json: bool
+    mode: str = _option(
+        _UPDATES | Kind.ISWITCH, "sync", ("sync", "olaf", "iswitch"),
+        "allreduce; or asynchronous: updates to a server, or training without one",
+    )  # fmt: skip
+    protocol: str = _option(
+        Kind.SWITCHML, "pascaline", ("pascaline", "switchml"),
+        "of the workers: SwitchML's clients register at a controller; --payload is 256 or 1024 then, "
+        "--in-flight their window",
+    )  # fmt: skip
+    topology: str = _option(
+        Kind.TWO_LEVEL | Kind.HOPS, "one", ("one", "two-level"),
+        "one appliance; or one for each rack, and a root above them",
+    )  # fmt: skip
+    inline: bool = _option(Kind.INLINE, False, bool, "the appliance is between the workers and a server")
+    client: str = _option(
+        Kind.CLIENTS, "rust", ("rust", "c", "c-streams", "mpi"),
+        "what sums: workers, programs in C, such that have a small urgent sum overtake a large one, or "
+        "programs of MPI with libpascaline-mpi preloaded",
+    )  # fmt: skip
+    workers: int = _option(
+        _SUMS | Kind.ISWITCH, 4, between(1, MOST),
+        f"ranks; times --jobs at most {MOST}, since each is a process. Up to {MOST_PORTS} have a DPDK port "
+        f"each; more share ports, {RACK} behind a bridge, as in racks", "N",
+    )  # fmt: skip
+    allreduces: int = _option(_SUMS, 10, between(1, 10**6), "how many each does", "N")
+    bytes: int = _option(_SUMS, 16 << 20, size, "tensor per allreduce", "SIZE")
+    dtype: str = _option(_WORKERS, "f32", ("f32", "i32"), "element type")
+    collective: str = _option(Kind.PLAIN, "allreduce", _COLLECTIVES, "what the ranks do")
+    root: int = _option(Kind.PLAIN, 0, between(0, MOST), "of reduce and broadcast", "RANK")
+    wire: str | None = _option(
+        Kind.PLAIN | Kind.CLIENTS, None, ("f16", "bf16", "mxfp8", "mxint8"),
+        "what f32 elements travel as, if not as f32",
+    )  # fmt: skip
+    payload: int = _option(
+        _SUMS, 0, between(4, 9000), "tensor bytes per packet; by default as the workers agree", "BYTES"
+    )
+    jobs: int = _option(Kind.PLAIN, 1, between(1, 8), "jobs that share the appliance", "N")
+    in_flight: int = _option(_SUMS, 128, between(1, 4096), "packets per worker", "N")
+    policy: str = _option(
+        _POLICIES, "default",
+        ("default", "dsa", "atp", "switchml", "iswitch", "panama", "always", "coin"),
+        "how jobs use the pool: a paper's system, or DSA's strawmen always and coin (docs/policies.md)",
+    )  # fmt: skip
+    order: str = _option(
+        Kind.PLAIN | Kind.NEIGHBOUR | Kind.TWO_LEVEL, "arrival", ("arrival", "rank"),
+        "in which contributions are added",
+    )  # fmt: skip
+    leaves: int = _option(
+        Kind.TWO_LEVEL, 2, between(1, 8),
+        "racks of --topology two-level, over which the workers are dealt", "N",
+    )  # fmt: skip
+    restart_appliance: bool = _option(
+        Kind.PLAIN | Kind.TWO_LEVEL, False, bool, "kill the appliance half way and start it again"
+    )
+    halt: bool = _option(
+        Kind.PLAIN, False, bool,
+        "suspend the job (`pascaline job halt`), heal it (`pascaline job reset`), and begin again",
+    )  # fmt: skip
+    reload: bool = _option(
+        Kind.PLAIN, False, bool, "change the configuration again and again while the workers sum"
+    )
+    ip6: bool = _option(Kind.PLAIN | Kind.TWO_LEVEL, False, bool, "IPv6 in place of IPv4")
+    routed: bool = _option(Kind.PLAIN, False, bool, "a router between each worker and the appliance")
+    multicast: bool = _option(
+        Kind.PLAIN, False, bool, "results go to a group, in racks of workers behind bridges"
+    )
+    mtu: int = _option(_ALL, 1500, between(128, 9216), "of every link", "BYTES")
+    loss: float = _option(Kind.PLAIN, 0.0, percent, "lost", "PCT")
+    duplicate: float = _option(Kind.PLAIN, 0.0, percent, "sent twice", "PCT")
+    reorder: float = _option(Kind.PLAIN, 0.0, percent, "overtaken by later ones", "PCT")
+    impairment: str = _option(
+        Kind.PLAIN, "auto", ("auto", "netem", "userspace"),
+        "what does it: the kernel's netem or `pascaline-lab impair`; auto: netem where the kernel has it",
+    )  # fmt: skip
+    neighbour: bool = _option(
+        Kind.NEIGHBOUR, False, bool, "with a neighbour; --json has ratio, control, over_control"
+    )
+    neighbour_rate: int = _option(Kind.NEIGHBOUR, 100_000, between(1, 10**7), "packets in a second", "N")
+    neighbour_sends: str = _option(
+        Kind.NEIGHBOUR, "gradients", ("gradients", "past"),
+        "gradients of all PSNs of its window, or the same past the pool to the parameter server",
+    )  # fmt: skip
+    neighbour_rounds: int = _option(Kind.NEIGHBOUR, 3, between(1, 100), "rounds", "N")
+    seconds: int = _option(_UPDATES, 6, between(2, 600), "each run is measured", "S")
+    loads: tuple[float, ...] = _option(_UPDATES, (1.5, 3.0, 12.0), loads, "times the line's rate", "X,Y")
+    picture: Path = _option(Kind.OLAF, _ROOT / "target/olaf-aom.svg", Path, "of the ages", "FILE")
+    staleness: int = _option(
+        Kind.ISWITCH, 3, between(0, 100), "by how many iterations a gradient may be too old", "S"
+    )
+    seed: int = _option(
+        _WORKERS | _UPDATES | Kind.ISWITCH, 1, between(0, 2**32), "of tensors and of the bad network", "N"
+    )
+    pool_slots: int = _option(_SUMS | Kind.ISWITCH, 4096, between(1, 1 << 24), "of the appliance", "N")
+    driver: str = _option(
+        _ALL, "", ("af_packet", "af_xdp", "kernel"),
+        "of the appliance's ports: DPDK's over packet sockets or AF_XDP, or packet sockets that "
+        "understand segmentation (af_packet; kernel with --inline)",
+    )  # fmt: skip
+    udp_ports: int = _option(
+        _POLICIES, 1, (1, 2, 4), "ports of the appliance, over which PSNs are spread", "N"
+    )
+    lcores: int = _option(
+        _POLICIES | Kind.SWITCHML, 1, between(1, 2), "that the packets are spread over", "N"
+    )
+    timeout: float = _option(_ALL, 300.0, between(1, 86400), "seconds after which it gives up", "S")
+    binary: Path | None = _option(_ALL, None, Path, "use this pascaline instead of building it", "FILE")
+    libraries: Path | None = _option(
+        Kind.CLIENTS, None, Path, "where scripts/clients has put its libraries", "DIR"
+    )
+    keep: bool = _option(_ALL, False, bool, "leave namespaces and files for inspection")
+    cleanup: bool = _option(_ALL, False, bool, "only remove what --keep or a killed run left")
+    json: bool = _option(_ALL, False, bool, "last line of output: one JSON object; all else on stderr")
+
+    @property
+    def kind(self) -> Kind:
+        """Which of the runs is asked for."""
+        return next(kind for kind, (_, asked) in _KINDS.items() if asked(self))
+
+    @property
+    def room(self) -> int:
+        """Tensor bytes that a packet has room for."""
+        return self.mtu - _HEADERS - (_IPV6_MORE if self.ip6 else 0)
+
+    @property
+    def full_payload(self) -> int:
+        """Those of a full packet: without --payload workers agree on whole cache lines."""
+        return self.payload or self.room // 64 * 64
+
+    @property
+    def bad_network(self) -> bool:
+        """Whether frames are lost, sent twice or overtaken."""
+        return bool(self.loss or self.duplicate or self.reorder)
+
+
+# Where a group of options begins in the help, with its title and what is said of all of them.
+_GROUPS: dict[str, tuple[str, str | None]] = {
+    "loss": ("bad network, each in percent of all frames, in both directions", None),
+    "neighbour": (
+        "a neighbour: another job of the same policy, which never completes a PSN",
+        "The allreduces are done in rounds: alone, beside packets that the appliance refuses at the\n"
+        "parse, and beside the neighbour. `ratio` is the median beside the neighbour over that alone,\n"
+        "`control` that beside refused packets over the same: what such packets cost anyway.",
+    ),
+    "seconds": (
+        "--mode olaf: 9 clusters of 3 workers, whose updates queue before a narrow line",
+        f"Every worker runs with --outstanding {OUTSTANDING}: it may have as many updates "
+        "unanswered, so that updates queue.\nA worker's own default is 1. "
+        "With --topology two-level: 6 clusters of 4\nbelow 2 leaves, and losses at each hop.",
+    ),
+    "staleness": (
+        "--mode iswitch: asynchronous training without a server",
+        "An iteration takes the gradients of all --workers but one; the last one is slow.",
+    ),
+    "seed": ("more", None),
+}
+
+_FEW = f"with {MOST_PORTS} workers at most"
+# What values must be in which kinds, and what is said otherwise.
+_LIMITS: tuple[tuple[Kind, Callable[[Options], bool], str], ...] = (
+    (
+        Kind.SWITCHML,
+        lambda o: o.payload in (0, 256, 1024) and o.workers <= MOST_PORTS,
+        f"--protocol switchml: --payload 256 or 1024, and at most {MOST_PORTS} --workers",
+    ),
+    (
+        Kind.SWITCHML,
+        lambda o: o.mtu >= (o.payload or 1024) + _SWITCHML_HEADERS,
+        f"--protocol switchml: its packets take an --mtu of {1024 + _SWITCHML_HEADERS}, and of "
+        f"{256 + _SWITCHML_HEADERS} with --payload 256",
+    ),
+    (
+        Kind.TWO_LEVEL,
+        lambda o: o.leaves <= o.workers <= MOST_PORTS,
+        f"--topology two-level: a worker for each leaf at least, and at most {MOST_PORTS}",
+    ),
+    (Kind.INLINE, lambda o: o.workers <= RACK, f"--inline: all workers are in one rack, at most {RACK}"),
+    (
+        Kind.ISWITCH,
+        lambda o: o.workers >= 2,
+        "--mode iswitch takes two --workers or more: one of them is slow",
+    ),
+    (_UPDATES, lambda o: o.mtu >= 1076, "--mode olaf: an update is one packet, which takes an --mtu of 1076"),
+    (_ALL, lambda o: o.payload % 8 == 0, "--payload is a multiple of 8, the size of the largest element"),
+    (
+        _ALL,
+        lambda o: o.bytes > 0 and o.bytes % 4 == 0,
+        "--bytes is a multiple of 4, an element's size, and not 0",
+    ),
+    (
+        _ALL,
+        lambda o: o.payload <= o.room // 8 * 8,
+        "--payload {o.payload} does not fit --mtu {o.mtu}, which has room for {o.room} bytes",
+    ),
+    (_ALL, lambda o: o.workers * o.jobs <= MOST, f"--workers times --jobs is at most {MOST}"),
+    (_ALL, lambda o: o.root < o.workers, "--root {o.root}: the first rank is 0, and there are {o.workers}"),
+    (_ALL, lambda o: not o.ip6 or o.mtu >= 1280, "--ip6 takes an --mtu of 1280 bytes at least"),
+    (_ALL, lambda o: not o.binary or o.binary.is_file(), "--binary {o.binary}: no such file"),
+    (
+        _ALL,
+        lambda o: not (o.reload and (o.bad_network or o.restart_appliance)),
+        "--reload counts every frame: not with a bad network or --restart-appliance",
+    ),
+    (
+        _ALL,
+        lambda o: not (o.halt and (o.jobs > 1 or o.allreduces < 2 or o.reload)),
+        "--halt takes one job and two --allreduces or more, and goes without --reload",
+    ),
+    (
+        _ALL,
+        lambda o: o.workers <= MOST_PORTS or not (o.ip6 or o.routed or o.collective != "allreduce"),
+        f"--ip6, --routed and --collective: {_FEW}",
+    ),
+    (_ALL, lambda o: not o.wire or (o.dtype == "f32" and o.workers <= MOST_PORTS), f"--wire: f32, {_FEW}"),
+    (_ALL, lambda o: not (o.multicast and o.routed), "--multicast: without --routed"),
+    (_ALL, lambda o: not (o.routed and o.bad_network), "--routed: the bad network has the routers' places"),
+    (
+        # Their sums have up to eleven binary digits, and are compared exactly.
+        Kind.CLIENTS,
+        lambda o: not o.wire or o.client == "mpi" or (o.client, o.wire) == ("c", "f16"),
+        "--wire: f16 with --client c, any with rust and mpi, none with c-streams",
+    ),
+)
 
 
 def parse(arguments: list[str]) -> Options:
@@ -116,246 +341,58 @@ def parse(arguments: list[str]) -> Options:
         description="Workers in network namespaces allreduce tensors through a DPDK appliance on veth ports.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        # Only what is named is in the namespace: the defaults are those of `Options`.
+        argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
     )
-    _add_load(parser)
-    _add_appliance(parser)
-    _add_topology(parser)
-    _add_bad_network(parser)
-    _add_neighbour(parser)
-    _add_olaf(parser)
-    _add_more(parser)
-    given = parser.parse_args(arguments)
-    # In line, what passes shall pass as it is.
-    given.driver = given.driver or ("kernel" if given.inline else "af_packet")
-    options = Options(**vars(given))
-    check(parser, options)
+    add = parser.add_argument
+    for option in fields(Options):
+        if option.name in _GROUPS:
+            add = parser.add_argument_group(*_GROUPS[option.name]).add_argument
+        add(_flag(option.name), **_reading(option.default, **option.metadata))
+    named = vars(parser.parse_args(arguments))
+    # In line, frames that are not for the appliance pass as they are.
+    options = Options(**{"driver": "kernel" if named.get("inline") else "af_packet", **named})
+    _refuse_unobeyed(parser, options, named)
+    for kinds, holds, otherwise in _LIMITS:
+        if options.kind in kinds and not holds(options):
+            parser.error(otherwise.format(o=options))
     return options
 
 
-def _add_load(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "--mode",
-        choices=("sync", "olaf", "iswitch"),
-        default="sync",
-        help="allreduce; or asynchronous: updates to a server, or training without one (default sync)",
-    )
-    add(
-        "--protocol",
-        choices=("pascaline", "switchml"),
-        default="pascaline",
-        help="of the workers: SwitchML's clients register at a controller; "
-        "--payload is 256 or 1024 then, --in-flight their window (default pascaline)",
-    )
-    add(
-        "--workers",
-        type=between(1, MOST),
-        default=4,
-        metavar="N",
-        help=f"ranks (default 4; times --jobs at most {MOST}: each is a process that waits for a processor). "
-        f"Up to {MOST_PORTS} have a DPDK port each; more share ports, {RACK} behind a bridge, as in racks",
-    )
-    add(
-        "--allreduces",
-        type=between(1, 10**6),
-        default=10,
-        metavar="N",
-        help="how many each does (default 10)",
-    )
-    add("--bytes", type=size, default=16 << 20, metavar="SIZE", help="tensor per allreduce (default 16MiB)")
-    add("--dtype", choices=("f32", "i32"), default="f32", help="element type (default f32)")
-    add("--collective", choices=COLLECTIVES, default="allreduce", help="what the ranks do (allreduce)")
-    add("--root", type=between(0, MOST), default=0, metavar="RANK", help="of reduce and broadcast (0)")
-    add("--wire", choices=("f16", "bf16", "mxfp8", "mxint8"), help="what f32 elements travel as (f32)")
-    add(
-        "--payload",
-        type=between(4, 9000),
-        default=0,
-        metavar="BYTES",
-        help="tensor bytes per packet (as the workers agree: what --mtu takes)",
-    )
-    add(
-        "--jobs",
-        type=between(1, 8),
-        default=1,
-        metavar="N",
-        help="jobs that share the appliance (default 1)",
-    )
-    add(
-        "--in-flight",
-        type=between(1, 4096),
-        default=128,
-        metavar="N",
-        help="packets per worker (default 128)",
-    )
+def _refuse_unobeyed(parser: argparse.ArgumentParser, options: Options, named: dict[str, Any]) -> None:
+    """A run must not end well as if it had obeyed an option that means nothing to it."""
+    for option in fields(Options):
+        kinds, read = option.metadata["kinds"], option.metadata["read"]
+        if option.name not in named or options.kind in kinds:
+            continue
+        # The first of several choices is what every run does that knows no other.
+        if not (isinstance(read, tuple) and named[option.name] == option.default):
+            obey = ", ".join(_KINDS[kind][0] for kind in Kind if kind in kinds)
+            parser.error(f"{_flag(option.name)} is not for {_KINDS[options.kind][0]}: it is for {obey}")
 
 
-def _add_appliance(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "--policy",
-        choices=POLICIES,
-        default="default",
-        help="how jobs use the pool: a paper's system, or DSA's strawmen always and coin (docs/policies.md)",
-    )
-    add(
-        "--order",
-        choices=("arrival", "rank"),
-        default="arrival",
-        help="in which contributions are added (arrival)",
-    )
-    add("--restart-appliance", action="store_true", help="kill the appliance half way and start it again")
-    add(
-        "--halt",
-        action="store_true",
-        help="suspend the job (`pascaline job halt`), heal it (`pascaline job reset`), and begin again",
-    )
-    add(
-        "--reload",
-        action="store_true",
-        help="change the configuration again and again while the workers are at it",
-    )
-    add("--ip6", action="store_true", help="IPv6 in place of IPv4")
-    add("--routed", action="store_true", help="a router between each worker and the appliance")
-    add("--multicast", action="store_true", help="results go to a group, in racks of workers behind bridges")
-    add("--mtu", type=between(128, 9216), default=1500, metavar="BYTES", help="of every link (default 1500)")
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
-def _add_topology(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "--topology",
-        choices=("one", "two-level"),
-        default="one",
-        help="one appliance; or one for each rack, and a root above them (default one)",
-    )
-    add("--inline", action="store_true", help="the appliance is between the workers and a server")
-    add(
-        "--leaves",
-        type=between(1, 8),
-        default=2,
-        metavar="N",
-        help="racks of --topology two-level, over which the workers are dealt (default 2)",
-    )
+def _reading(default: Any, *, read: Any, about: str, shown: str, **_: Any) -> dict[str, Any]:
+    """What argparse is told of an option."""
+    if read is bool:
+        return {"action": "store_true", "help": about}
+    told: dict[str, Any] = {"help": f"{about} ({_usual(default, read)})" if default else about}
+    if shown:
+        told["metavar"] = shown
+    if isinstance(read, tuple):
+        return {**told, "choices": read, "type": type(read[0])}
+    return {**told, "type": read}
 
 
-def _add_bad_network(parser: argparse.ArgumentParser) -> None:
-    bad = parser.add_argument_group("bad network, each in percent of all frames, in both directions")
-    bad.add_argument("--loss", type=percent, default=0.0, metavar="PCT", help="lost")
-    bad.add_argument("--duplicate", type=percent, default=0.0, metavar="PCT", help="sent twice")
-    bad.add_argument("--reorder", type=percent, default=0.0, metavar="PCT", help="overtaken by later ones")
-    bad.add_argument(
-        "--impairment",
-        choices=("auto", "netem", "userspace"),
-        default="auto",
-        help="who does it: the kernel's netem or `pascaline-lab impair` (default auto: netem if there)",
-    )
-
-
-def _add_neighbour(parser: argparse.ArgumentParser) -> None:
-    neighbour = parser.add_argument_group(
-        "a neighbour: another job of the same policy, which never completes a PSN",
-        "The allreduces are done in rounds: beside nobody, beside packets that the appliance refuses at the\n"
-        "parse, and beside the neighbour. `ratio` is the median beside the neighbour over that beside\n"
-        "nobody, `control` that beside refused packets over the same: what they cost anyway.",
-    )
-    add = neighbour.add_argument
-    add("--neighbour", action="store_true", help="with a neighbour; --json has ratio, control, over_control")
-    add(
-        "--neighbour-rate",
-        type=between(1, 10**7),
-        default=100_000,
-        metavar="N",
-        help="packets in a second (100000)",
-    )
-    add(
-        "--neighbour-sends",
-        choices=("gradients", "past"),
-        default="gradients",
-        help="gradients of all PSNs of its window, or the same past the pool to the parameter server",
-    )
-    add("--neighbour-rounds", type=between(1, 100), default=3, metavar="N", help="rounds (3)")
-
-
-def _add_olaf(parser: argparse.ArgumentParser) -> None:
-    olaf = parser.add_argument_group(
-        "--mode olaf: 9 clusters of 3 workers, whose updates queue before a narrow line",
-        f"Every worker runs with --outstanding {OUTSTANDING}: it may have as many updates "
-        "unanswered, so that updates queue.\nA worker's own default is 1. "
-        "With --topology two-level: 6 clusters of 4\nbelow 2 leaves, and losses at each hop.",
-    )
-    olaf.add_argument(
-        "--seconds", type=between(2, 600), default=6, metavar="S", help="each run is measured (6)"
-    )
-    olaf.add_argument(
-        "--loads",
-        type=loads,
-        default=[1.5, 3.0, 12.0],
-        metavar="X,Y",
-        help="times the line's rate (1.5,3,12)",
-    )
-    olaf.add_argument(
-        "--picture",
-        type=Path,
-        default=_ROOT / "target/olaf-aom.svg",
-        metavar="FILE",
-        help="of the ages (target/olaf-aom.svg)",
-    )
-    iswitch = parser.add_argument_group(
-        "--mode iswitch: asynchronous training without a server",
-        "An iteration takes the gradients of all --workers but one; the last one is slow.",
-    )
-    iswitch.add_argument(
-        "--staleness",
-        type=between(0, 100),
-        default=3,
-        metavar="S",
-        help="by how many iterations a gradient may be too old (3)",
-    )
-
-
-def _add_more(parser: argparse.ArgumentParser) -> None:
-    more = parser.add_argument_group("more")
-    more.add_argument(
-        "--seed", type=between(0, 2**32), default=1, metavar="N", help="of tensors and bad luck (1)"
-    )
-    more.add_argument(
-        "--pool-slots", type=between(1, 1 << 24), default=4096, metavar="N", help="(default 4096)"
-    )
-    more.add_argument(
-        "--driver",
-        choices=("af_packet", "af_xdp", "kernel"),
-        help="of the appliance's ports: DPDK's over packet sockets or AF_XDP, or packet sockets that "
-        "understand segmentation (af_packet; kernel with --inline)",
-    )
-    more.add_argument(
-        "--udp-ports",
-        type=int,
-        choices=(1, 2, 4),
-        default=1,
-        metavar="N",
-        help="ports of the appliance, over which PSNs are spread (default 1; more: 2, 4)",
-    )
-    more.add_argument(
-        "--lcores", type=between(1, 2), default=1, metavar="N", help="that the packets are spread over (1)"
-    )
-    more.add_argument(
-        "--timeout", type=between(1, 86400), default=300, metavar="S", help="give up after (300)"
-    )
-    more.add_argument(
-        "--client",
-        choices=("rust", "c", "c-streams", "mpi"),
-        default="rust",
-        help="who sums: workers, programs in C, such that have a small urgent sum overtake a large one, or"
-        " programs of MPI with libpascaline-mpi preloaded (rust)",
-    )
-    more.add_argument("--binary", type=Path, metavar="FILE", help="use this pascaline instead of building it")
-    more.add_argument(
-        "--libraries", type=Path, metavar="DIR", help="where scripts/clients has put its libraries"
-    )
-    more.add_argument("--keep", action="store_true", help="leave namespaces and files for inspection")
-    more.add_argument("--cleanup", action="store_true", help="only remove what --keep or a killed run left")
-    more.add_argument(
-        "--json", action="store_true", help="last line of output: one JSON object; all else on stderr"
-    )
+def _usual(default: Any, read: Any) -> str:
+    if read is size:
+        return f"{default >> 20}MiB"
+    if isinstance(default, tuple):
+        return ",".join(f"{value:g}" for value in default)
+    if isinstance(default, float):
+        return f"{default:g}"
+    return str(default.relative_to(_ROOT)) if isinstance(default, Path) else str(default)

@@ -21,6 +21,8 @@ LOG_TAIL_LINES = 15
 class Failure(Exception):
     """Something that has to work did not. The message is for the person who started the script."""
 
+    exit_code = 1
+
     def __init__(self, message: str, log: str = "") -> None:
         super().__init__(message)
         self.log = log
@@ -29,6 +31,12 @@ class Failure(Exception):
     def whole(self) -> str:
         """The message and what is known beyond it."""
         return f"{self}\n{self.log}" if self.log else str(self)
+
+
+class Unable(Failure):
+    """Neither this machine nor this user can run the script as it is. Nothing was made."""
+
+    exit_code = 2
 
 
 class Skipped(Exception):
@@ -147,7 +155,7 @@ def run_long(command: Sequence[str], stop: Stop, failure: str) -> str:
             if child.poll() is None:
                 os.killpg(child.pid, signal.SIGTERM)
     if child.returncode != 0:
-        raise Failure(failure)
+        raise Failure(failure, "\n".join(output.splitlines()[-LOG_TAIL_LINES:]))
     return output
 
 

@@ -45,23 +45,15 @@ def real(low: float, high: float, *, above: bool = False) -> Callable[[str], flo
     return number
 
 
-def percent(text: str) -> float:
-    """A share of 100."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value <= 100.0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 100")
-    return value
+percent = real(0, 100)
 
 
-def loads(text: str) -> list[float]:
+def loads(text: str) -> tuple[float, ...]:
     """Multiples of what a line carries, with commas between, the least first."""
     try:
-        found = sorted({float(word) for word in text.split(",")})
+        found = tuple(sorted({float(word) for word in text.split(",")}))
     except ValueError:
-        found = []
+        found = ()
     if not found or not all(0.1 <= load <= 50 for load in found):
         raise argparse.ArgumentTypeError(f"{text!r}: write numbers between 0.1 and 50 with commas between")
     return found

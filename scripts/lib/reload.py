@@ -3,8 +3,8 @@
 The appliance's file is changed and SIGHUP sent again and again: a job is added, limits of the running jobs
 change, the file is broken, what cannot change is changed (by the admin API, which names it), the added job
 goes. Each change is waited for, and what is in force after it is compared. In the end every frame is counted
-three times: by the kernel where it is sent, by the kernel where it could have dropped it, and by whoever
-receives it.
+three times: by the kernel where it is sent, by the kernel where it could have dropped it, and by the program
+that receives it.
 """
 
 from __future__ import annotations
@@ -14,27 +14,22 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import metrics as m
-from appliance import JOB, Appliance
+from appliance import Appliance
+from configuration import JOB
 from netns import Network
 from process import Failure, Stop
 
 LEAST = 5
-"""So many reloads are each kind once."""
+"""Reloads until each kind was done once."""
 _BETWEEN_SECONDS = 0.1
 _IN_FORCE_SECONDS = 10.0
 _SETTLE_SECONDS = 5.0
 # What a job that comes, goes or changes might do to the packets of others: none of it has another cause in a
 # demo.
 _SUSPECT = (
-    "unknown_job",
-    "not_member",
-    "wrong_epoch",
-    "rank_spoofed",
-    "halted",
-    "server_full",
-    "control_full",
+    "unknown_job", "not_member", "wrong_epoch", "rank_spoofed", "halted", "server_full", "control_full",
     "unknown_psn",
-)
+)  # fmt: skip
 _ADDED_JOB = 100
 _ADDED = f"""
 [[jobs]]
@@ -52,6 +47,17 @@ class _Frames:
     sent: int
     received: int
     dropped: int
+
+    @classmethod
+    def of(cls, network: Network) -> _Frames:
+        """A veth counts a frame as sent when its other end has it; what that could not take, as dropped."""
+        ends = [network.link(name, interface) for name, interface in network.ends()]
+        workers = ends[: network.ports]
+        return cls(
+            sent=sum(end["tx"]["packets"] for end in workers),
+            received=sum(end["rx"]["packets"] for end in workers),
+            dropped=sum(end[way]["dropped"] for end in ends for way in ("rx", "tx")),
+        )
 
 
 @dataclass(frozen=True)
@@ -84,12 +90,8 @@ class _InForce:
     def of(cls, config: dict[str, Any]) -> _InForce:
         """From `/api/v1/config`."""
         jobs, settings = {job["id"]: job for job in config["jobs"]}, config["settings"]
-        return cls(
-            jobs[JOB]["dead_after_seconds"],
-            _ADDED_JOB in jobs,
-            settings["dataplane.drain"],
-            settings["pool.age_limit"],
-        )
+        drain, age_limit = settings["dataplane.drain"], settings["pool.age_limit"]
+        return cls(jobs[JOB]["dead_after_seconds"], _ADDED_JOB in jobs, drain, age_limit)
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Reloads:
         self._variants = _variants(appliance.configuration(), _InForce.of(appliance.admin("/api/v1/config")))
         self._number = 0
         self._next = time.monotonic()
-        self._before = (_frames(network), appliance.scrape())
+        self._before = (_Frames.of(network), appliance.scrape())
         self.lost: Lost | None = None
 
     def step(self) -> None:
@@ -130,24 +132,23 @@ class Reloads:
         if time.monotonic() < self._next:
             return
         variant = self._variants[self._number % LEAST]
-        before = self._appliance.admin("/api/v1/status")["reloads"]
+        before = self._counted()
         report = self._appliance.reload(variant.text, by_api=bool(variant.kept))
         key = "refused" if variant.refused else "done"
         wanted = {**before, key: before[key] + 1}
-        if not self._stop.wait_for(
-            lambda: self._appliance.admin("/api/v1/status")["reloads"] == wanted, _IN_FORCE_SECONDS
-        ):
-            raise Failure(f"reload {self._number} did not come to {wanted}", self._appliance.tail())
+        if not self._stop.wait_for(lambda: self._counted() == wanted, _IN_FORCE_SECONDS):
+            raise Failure(f"reload {self._number} did not come to {wanted}")
         kept = tuple(key["key"] for key in report["kept"]) if report else ()
         found = _InForce.of(self._appliance.admin("/api/v1/config"))
         if (found, kept) != (variant.after, variant.kept):
-            raise Failure(
-                f"after reload {self._number}: {found}, kept {kept}; wanted: {variant.after}, kept "
-                f"{variant.kept}",
-                self._appliance.tail(),
-            )
+            wish = f"wanted: {variant.after}, kept {variant.kept}"
+            raise Failure(f"after reload {self._number}: {found}, kept {kept}; {wish}")
         self._number += 1
         self._next = time.monotonic() + _BETWEEN_SECONDS
+
+    def _counted(self) -> dict[str, int]:
+        counts: dict[str, int] = self._appliance.admin("/api/v1/status")["reloads"]
+        return counts
 
     def count(self) -> None:
         """Counts frames, once no more of them are under way."""
@@ -160,7 +161,7 @@ class Reloads:
 
     def to_json(self) -> dict[str, Any]:
         """What came of it."""
-        found = self._appliance.admin("/api/v1/status")["reloads"]
+        found = self._counted()
         assert self.lost is not None
         return {
             "reloads": found["done"],
@@ -172,23 +173,18 @@ class Reloads:
 
     def _lost(self) -> Lost:
         before, at_first = self._before
-        now, metrics = _frames(self._network), self._appliance.scrape()
+        now, metrics = _Frames.of(self._network), self._appliance.scrape()
 
         def grown(name: str) -> int:
             return metrics.total(name) - at_first.total(name)
 
         drops = metrics.by_label(m.DROPPED, "reason")
-        accounting = m.Accounting.of(metrics)
         return Lost(
             to_appliance=now.sent - before.sent - grown(m.RECEIVED),
             from_appliance=grown(m.SENT) - (now.received - before.received),
             refused=sum(drops.get(reason, 0) for reason in _SUSPECT),
             not_sent=metrics.total(m.TX_DROPPED) + metrics.total(m.NO_BUFFER),
-            unaccounted=accounting.received
-            - accounting.forwarded
-            - accounting.absorbed
-            - accounting.answered
-            - accounting.dropped,
+            unaccounted=m.Accounting.of(metrics).missing,
             dropped_by_kernel=now.dropped - before.dropped,
         )
 
@@ -205,15 +201,4 @@ def _variants(original: str, at_first: _InForce) -> tuple[_Variant, ...]:
         _Variant(changed(limits, ("fan_in", "fan_out")), both, refused=True),
         _Variant(more, replace(patient, drain="2s"), kept=("pool.age_limit",)),
         _Variant(original, at_first),
-    )
-
-
-def _frames(network: Network) -> _Frames:
-    """A veth counts a frame as sent when its other end has it, and what that could not take as dropped."""
-    ends = [network.link(name, interface) for name, interface in network.ends()]
-    workers = ends[: network.ports]
-    return _Frames(
-        sent=sum(end["tx"]["packets"] for end in workers),
-        received=sum(end["rx"]["packets"] for end in workers),
-        dropped=sum(end[way]["dropped"] for end in ends for way in ("rx", "tx")),
     )

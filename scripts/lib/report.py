@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,14 +11,11 @@ from typing import Any
 import metrics as m
 from options import Options
 from reload import LEAST
-
-_BAR = 32
-# Without a terminal a bar is only noise: say something now and then.
-_QUIET_SECONDS = 5.0
+from verdict import Verdict
 
 
 @dataclass
-class Outcome:
+class Outcome(Verdict):
     """Everything that a run found out."""
 
     options: Options
@@ -32,11 +27,6 @@ class Outcome:
     restarts: int = 0
     reloaded: dict[str, Any] = field(default_factory=dict)
     by_hand: dict[str, Any] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-
-    def text(self) -> str:
-        """All of it as a table."""
-        return text(self)
 
     def __post_init__(self) -> None:
         self.accounting = m.Accounting.of(self.metrics)
@@ -60,39 +50,32 @@ class Outcome:
             self.seconds += [max(times) for times in zip(*(w["seconds"] for w in ranks), strict=False)]
         # Of all jobs' results: what rank 0 of each has is what all have, where they agree.
         self.checksum = "-".join(ranks[0]["checksum"] for _, ranks in sorted(jobs.items()))
-        self.mismatches = sum(worker["mismatches"] for worker in self.workers)
-        self.problems += self._problems()
+        self.mismatches = self.sum("mismatches")
+        self._judge()
 
-    def _problems(self) -> list[str]:
-        found = []
-        wanted = self.wanted
-        if self.verified != wanted:
-            found.append(f"{self.verified} of {wanted} allreduces verified by all workers")
-        if self.mismatches:
-            found.append(f"{self.mismatches} mismatches")
-        if self.equal != wanted:
-            found.append(f"the workers' checksums agree for {self.equal} of {wanted} allreduces")
-        if not self.accounting.holds:
-            found.append(f"the appliance's accounts do not add up: {self.accounting}")
-        if self.appliance_exit != 0:
-            found.append(f"the appliance's exit code after SIGTERM is {self.appliance_exit}")
-        if self.options.restart_appliance and not self.restarts:
-            found.append("the workers were done before the restart: give them more --allreduces")
-        if self.by_hand and self.by_hand["told_of_halt"] < self.options.workers:
-            told = f"{self.by_hand['told_of_halt']} workers named what ends a Halt"
-            found.append(f"{told}: who is done before it needs more --allreduces")
-        if self.by_hand and not self.by_hand["explained"]:
-            found.append("`pascaline explain` did not name what ends a Halt")
-        if self.reloaded and self.reloaded["lost"]:
-            found.append(f"frames were lost while the configuration changed: {self.reloaded['frames']}")
-        if self.reloaded and self.reloaded["reloads"] + self.reloaded["reloads_refused"] < LEAST:
-            found.append(f"the workers were done before {LEAST} reloads: give them more --allreduces")
-        return found
-
-    @property
-    def good(self) -> bool:
-        """Whether all is as it has to be."""
-        return not self.problems
+    def _judge(self) -> None:
+        wanted, hand, reloaded = self.wanted, self.by_hand, self.reloaded
+        self.require_sums(self.verified, wanted, self.mismatches)
+        equal = f"the workers' checksums agree for {self.equal} of {wanted} allreduces"
+        self.require((self.equal == wanted, equal))
+        self.require_order(self.accounting, self.appliance_exit)
+        if self.options.restart_appliance:
+            late = "the workers were done before the restart: give them more --allreduces"
+            self.require((self.restarts, late))
+        if hand:
+            told = f"{hand['told_of_halt']} workers named what ends a Halt"
+            self.require(
+                (
+                    hand["told_of_halt"] >= self.options.workers,
+                    f"{told}: one that is done before it needs more --allreduces",
+                ),
+                (hand["explained"], "`pascaline explain` did not name what ends a Halt"),
+            )
+        if reloaded:
+            done = reloaded["reloads"] + reloaded["reloads_refused"]
+            lost = f"frames were lost while the configuration changed: {reloaded['frames']}"
+            late = f"the workers were done before {LEAST} reloads: give them more --allreduces"
+            self.require((not reloaded["lost"], lost), (done >= LEAST, late))
 
     @property
     def packets_per_result(self) -> float:
@@ -105,32 +88,33 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """The contract of --json."""
+        options, total = self.options, self.metrics.total
         goodputs = [worker["goodput_gbps"] for worker in self.workers]
         return {
             "ok": self.good,
-            "workers": self.options.workers,
-            "jobs": self.options.jobs,
+            "workers": options.workers,
+            "jobs": options.jobs,
             "allreduces": self.wanted,
             "verified": self.verified,
             "mismatches": self.mismatches,
             "checksums_equal": self.equal == self.wanted,
             "checksum": self.checksum,
-            "policy": self.options.policy,
-            "order": self.options.order,
+            "policy": options.policy,
+            "order": options.order,
             "restarts": self.restarts,
             "resumed": self.sum("resumed"),
             **self.reloaded,
             **self.by_hand,
-            "preemptions": self.metrics.total(m.PREEMPTIONS),
+            "preemptions": total(m.PREEMPTIONS),
             "ps_completions": self.metrics.by_label(m.PS_ENTRIES_ENDED, "how").get("finished", 0),
-            "spilled": self.metrics.total(m.SPILLED),
-            "evicted": self.metrics.total(m.EVICTED),
-            "bytes": self.options.bytes,
+            "spilled": total(m.SPILLED),
+            "evicted": total(m.EVICTED),
+            "bytes": options.bytes,
             "payload": self.workers[0]["payload"],
-            "dtype": self.options.dtype,
-            "collective": self.options.collective,
-            "ip6": self.options.ip6,
-            "multicast": self.options.multicast,
+            "dtype": options.dtype,
+            "collective": options.collective,
+            "ip6": options.ip6,
+            "multicast": options.multicast,
             "packets_per_result": round(self.packets_per_result, 3),
             "goodput_gbps_per_worker": round(statistics.fmean(goodputs), 4),
             "seconds_per_allreduce": {
@@ -144,96 +128,46 @@ class Outcome:
             "identity_holds": self.accounting.holds,
             "accounting": vars(self.accounting),
             "impairment": self.impairment,
-            "driver": self.options.driver,
+            "driver": options.driver,
             "appliance_exit": self.appliance_exit,
             "problems": self.problems,
         }
 
-
-class Progress:
-    """A bar on stderr; on anything but a terminal a line every few seconds."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._start = time.monotonic()
-        self._last_line = self._start
-        self._tty = sys.stderr.isatty()
-
-    def show(self, done: int) -> None:
-        """Draws it anew."""
-        passed = time.monotonic() - self._start
-        text = f"{done}/{self._total} allreduces × ranks, {passed:.1f} s"
-        if self._tty:
-            filled = _BAR * done // self._total
-            print(f"\r  [{'█' * filled}{'·' * (_BAR - filled)}] {text} ", end="", file=sys.stderr, flush=True)
-        elif time.monotonic() - self._last_line > _QUIET_SECONDS:
-            self._last_line = time.monotonic()
-            print(f"  {text}", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        """Leaves the line."""
-        if self._tty:
-            print(file=sys.stderr, flush=True)
-
-
-def text(outcome: Outcome) -> str:
-    """The report for people."""
-    parts = [_workers(outcome), _totals(outcome), _appliance(outcome)]
-    if outcome.impairment["by"] != "none":
-        parts.insert(2, _impairment(outcome.impairment))
-    return "\n\n".join(parts)
+    def text(self) -> str:
+        """All of it as tables."""
+        parts = [_workers(self), _totals(self), _appliance(self)]
+        if self.impairment["by"] != "none":
+            parts.insert(2, _impairment(self.impairment))
+        return "\n\n".join(parts)
 
 
 def _workers(outcome: Outcome) -> str:
+    several = outcome.options.jobs > 1
     rows = []
     for worker in outcome.workers:
-        ping = outcome.pings[worker["rank"]]
-        seconds = worker["seconds"]
-        job = [str(worker["job"])] if outcome.options.jobs > 1 else []
         exact = worker["verified"] == worker["iterations"] and not worker["mismatches"]
-        rows.append(
-            [
-                *job,
-                str(worker["rank"]),
-                f"{worker['goodput_gbps']:.3f}",
-                *(_milliseconds(value) for value in (statistics.median(seconds), min(seconds), max(seconds))),
-                str(worker["packets_sent"]),
-                str(worker["retransmissions"]),
-                f"{worker['verified']}/{worker['iterations']} {_mark(exact)}",
-                ping,
-            ]
-        )
-    head = [
-        *(["job"] if outcome.options.jobs > 1 else []),
-        "rank",
-        "goodput Gbit/s",
-        "median ms",
-        "min ms",
-        "max ms",
-        "packets",
-        "resent",
-        "exact",
-        "ping",
-    ]
-    return table(head, rows)
+        row = [
+            worker["rank"], f"{worker['goodput_gbps']:.3f}", *_spread(worker["seconds"]),
+            worker["packets_sent"], worker["retransmissions"],
+            f"{worker['verified']}/{worker['iterations']} {_mark(exact)}", outcome.pings[worker["rank"]],
+        ]  # fmt: skip
+        rows.append([worker["job"], *row] if several else row)
+    head = ["rank", "goodput Gbit/s", "median ms", "min ms", "max ms", "packets", "resent", "exact", "ping"]
+    return table(["job", *head] if several else head, rows)
 
 
 def _totals(outcome: Outcome) -> str:
-    options = outcome.options
+    options, wanted = outcome.options, outcome.wanted
     jobs = f" in each of {options.jobs} jobs" if options.jobs > 1 else ""
-    times = [
-        _milliseconds(v)
-        for v in (statistics.median(outcome.seconds), min(outcome.seconds), max(outcome.seconds))
-    ]
+    median, least, most = _spread(outcome.seconds)
     return "\n".join(
         [
-            f"{outcome.wanted} allreduces of {options.bytes / (1 << 20):g} MiB {options.dtype} by "
-            f"{options.workers} workers{jobs}; until the slowest has its result: median {times[0]} ms, "
-            f"min {times[1]} ms, max {times[2]} ms",
-            f"{_mark(outcome.verified == outcome.wanted)} {outcome.verified} verified by every worker, "
+            f"{wanted} allreduces of {options.bytes / (1 << 20):g} MiB {options.dtype} by "
+            f"{options.workers} workers{jobs}; until the slowest has its result: median {median} ms, "
+            f"min {least} ms, max {most} ms",
+            f"{_mark(outcome.verified == wanted)} {outcome.verified} verified by every worker, "
             f"{outcome.mismatches} mismatches",
-            f"{_mark(outcome.equal == outcome.wanted)} every worker has the same bits in "
-            f"{outcome.equal} of {outcome.wanted}",
+            f"{_mark(outcome.equal == wanted)} every worker has the same bits in {outcome.equal} of {wanted}",
         ]
     )
 
@@ -253,50 +187,53 @@ def _impairment(done: dict[str, Any]) -> str:
 
 
 def _appliance(outcome: Outcome) -> str:
-    found, a = outcome.metrics, outcome.accounting
+    options, found, a = outcome.options, outcome.metrics, outcome.accounting
     lines = [
-        f"/metrics of the appliance ({outcome.options.driver} ports):",
+        f"/metrics of the appliance ({options.driver} ports):",
         f"{_mark(a.holds)} received {a.received} = forwarded {a.forwarded} + absorbed {a.absorbed} + "
         f"answered {a.answered} + dropped {a.dropped}",
         f"  results {found.total(m.RESULTS)}, sent as {found.total(m.RESULTS_SENT)} packets, "
         f"{found.total(m.TX_DROPPED)} not accepted by a port",
     ]
-    if outcome.options.policy != "default":
-        found_ps = outcome.to_json()
+    if options.policy != "default":
+        said = outcome.to_json()
         lines.append(
-            f"  policy {outcome.options.policy}: {found_ps['preemptions']} preemptions, "
-            f"{found_ps['spilled']} contributions and "
-            f"{found_ps['evicted']} partials to the parameter server, which completed "
-            f"{found_ps['ps_completions']} PSNs"
+            f"  policy {options.policy}: {said['preemptions']} preemptions, {said['spilled']} contributions "
+            f"and {said['evicted']} partials to the parameter server, which completed "
+            f"{said['ps_completions']} PSNs"
         )
     for name, meaning in ((m.SPREAD, "first to last contribution"), (m.SERVICE, "packet service time")):
-        estimates = [_microseconds(found.quantile(name, q)) for q in (0.5, 0.99)]
-        lines.append(f"  {meaning}: median {estimates[0]}, 99 % below {estimates[1]}")
+        median, most = (_microseconds(found.quantile(name, q)) for q in (0.5, 0.99))
+        lines.append(f"  {meaning}: median {median}, 99 % below {most}")
     if outcome.by_hand:
         told, explained = outcome.by_hand["told_of_halt"], outcome.by_hand["explained"]
         also = "and so did `pascaline explain`" if explained else "and `pascaline explain` did not"
         lines.append(
-            f"{_mark(told == outcome.options.workers and explained)} {told} workers named "
+            f"{_mark(told == options.workers and explained)} {told} workers named "
             f"`pascaline job reset` when the job was halted, {also}; after it they began anew"
         )
     if outcome.reloaded:
         r = outcome.reloaded
         lines.append(
             f"{_mark(not r['lost'])} {r['reloads']} reloads, {r['reloads_refused']} refused: {r['lost']} "
-            f"frames lost "
-            f"({r['frames']['dropped_by_kernel']} dropped by the kernel)"
+            f"frames lost ({r['frames']['dropped_by_kernel']} dropped by the kernel)"
         )
-    drops = ", ".join(f"{reason} {count}" for reason, count in outcome.drops.items())
-    lines.append(f"  drops by reason: {drops or 'none'}")
-    return "\n".join(lines)
+    return "\n".join([*lines, drops(outcome.metrics)])
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def drops(found: m.Metrics) -> str:
+    """Why packets were dropped, in a line."""
+    reasons = found.by_label(m.DROPPED, "reason")
+    return (
+        f"  drops by reason: {', '.join(f'{reason} {count}' for reason, count in reasons.items()) or 'none'}"
+    )
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Columns as wide as they need to be, numbers to the right."""
-    widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
-    lines = [
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)
-    ]
+    cells = [list(head), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(cell.rjust(n) for cell, n in zip(row, widths, strict=True)) for row in cells]
     return "\n".join([lines[0], "─" * len(lines[0]), *lines[1:]])
 
 
@@ -309,8 +246,9 @@ def _mark(good: bool) -> str:
     return "✓" if good else "✗"
 
 
-def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:.1f}"
+def _spread(seconds: Sequence[float]) -> list[str]:
+    """Median, least and most, in milliseconds."""
+    return [f"{value * 1e3:.1f}" for value in (statistics.median(seconds), min(seconds), max(seconds))]
 
 
 def _microseconds(seconds: float | None) -> str:

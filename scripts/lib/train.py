@@ -19,7 +19,6 @@ import train_ray
 import train_rl
 from build import become_root, ready
 from process import Failure, Interrupted, Stop
-from quantities import real
 
 _KINDS: dict[str, ModuleType] = {
     "ddp": train_ddp,
@@ -41,8 +40,8 @@ def main(arguments: list[str]) -> int:
         python = train_bed.environment(install=options.install)
         become_root(Path(__file__), arguments, binary)
         stop.restart_clock()
-        with train_bed.Bed(binary, python) as bed:
-            found = kind.train(options, bed, stop)
+        with train_bed.Bed(binary, python, stop) as bed:
+            found = kind.train(options, bed)
     except Interrupted as interrupted:
         return interrupted.exit_code
     except Failure as failure:
@@ -74,18 +73,12 @@ def _options(arguments: list[str]) -> argparse.Namespace:
             allow_abbrev=False,
         )
         kind.add(parser)
-        parser.add_argument("--picture", type=Path, help="draw the curves into this PNG")
-        parser.add_argument("--json", action="store_true", help="print one JSON object, as the last line")
-        parser.add_argument(
-            "--timeout",
-            type=real(0, 10**6, above=True),
-            default=300.0,
-            help="seconds for everything (%(default)s)",
-        )
-        parser.add_argument("--binary", type=Path, help="the program pascaline; by default it is built")
-        parser.add_argument(
-            "--install", action="store_true", help="install the package again, after a change"
-        )
+        add = parser.add_argument
+        add("--picture", type=Path, help="draw the curves into this PNG")
+        add("--json", action="store_true", help="print one JSON object, as the last line")
+        train_bed.add_real(parser, "--timeout", 300.0, 10**6, "seconds for everything", above=True)
+        add("--binary", type=Path, help="the program pascaline; by default it is built")
+        add("--install", action="store_true", help="install the package again, after a change")
     options = whole.parse_args(arguments)
     if getattr(options, "feedback", False) and options.hook not in train_bed.ROUNDING:
         whole.error(f"--feedback is of what a hook rounds: --hook {', '.join(train_bed.ROUNDING)}")

@@ -9,22 +9,21 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-import private
+import appliance_shaped
+import netns
 import programs
 import shaped
-from appliance import UDP_PORT, Appliance
 from build import ROOT
+from configuration import UDP_PORT, Tables
 from process import Child, Failure, Stop
 from quantities import between, real
+from stage import Stage
 
 PREFIX = "pastrain"
 PORT = 29600
@@ -32,6 +31,8 @@ PORT = 29600
 MOST = 64
 # Hooks whose sums are rounded to less than float32.
 ROUNDING = ("bf16", "fp16", "mxint8", "mxfp8")
+# As in scripts/bench: what a frame has room for, and ten times what is on its way on an empty path.
+KEYS = f"job=1&payload={shaped.PAYLOAD}&in_flight=64"
 
 
 def environment(*, install: bool) -> Path:
@@ -47,95 +48,130 @@ def environment(*, install: bool) -> Path:
 
 def add_hook(parser: argparse.ArgumentParser) -> None:
     """Which of pascaline.torch.hooks DistributedDataParallel reduces its buckets with."""
-    parser.add_argument(
-        "--hook", choices=["none", "mean", *ROUNDING], default="none", help="of DDP (%(default)s)"
-    )
-    parser.add_argument(
-        "--feedback", action="store_true", help="what a hook's rounding leaves comes with the next gradients"
-    )
+    add = parser.add_argument
+    add("--hook", choices=["none", "mean", *ROUNDING], default="none", help="of DDP (%(default)s)")
+    add("--feedback", action="store_true", help="what a hook's rounding leaves comes with the next gradients")
 
 
 def add_sizes(parser: argparse.ArgumentParser, steps: int, *, workers: int = 4) -> None:
-    """How much there is to do, and by whom. One worker alone has nobody to sum with."""
-    add = parser.add_argument
-    add("--workers", type=between(2, MOST), default=workers, metavar="N", help=f"ranks ({workers})")
-    add(
-        "--steps",
-        type=between(2, 10**7),
-        default=steps,
-        metavar="N",
-        help=f"steps of each training ({steps})",
+    """How much there is to do, and by how many. One worker alone has no other to sum with."""
+    add_number(parser, "--workers", workers, "ranks", 2, MOST)
+    add_number(parser, "--steps", steps, "steps of each training", 2, 10**7)
+    add_number(parser, "--seed", 1, "of weights and data", 0, 2**31)
+
+
+def add_number(
+    parser: argparse.ArgumentParser, name: str, usual: int, what: str, low: int = 1, high: int = 2**16
+) -> None:
+    """A whole number."""
+    parser.add_argument(
+        name, type=between(low, high), default=usual, metavar="N", help=f"{what} (%(default)s)"
     )
-    add("--seed", type=between(0, 2**31), default=1, metavar="N", help="of weights and data (1)")
 
 
-def add_width(parser: argparse.ArgumentParser, name: str, usual: int, what: str) -> None:
-    """A number of what a network has."""
-    parser.add_argument(name, type=between(1, 2**16), default=usual, metavar="N", help=f"{what} ({usual})")
+def add_real(
+    parser: argparse.ArgumentParser, name: str, usual: float, high: float, what: str, *, above: bool = False
+) -> None:
+    """A number from 0 on; `above`: larger than 0."""
+    parser.add_argument(name, type=real(0, high, above=above), default=usual, help=f"{what} (%(default)s)")
 
 
 def add_links(parser: argparse.ArgumentParser) -> None:
     """What the network is like."""
-    parser.add_argument(
-        "--mbit", type=between(0, 10**6), default=200, metavar="N",
-        help="rate of each worker's link; 0: as it is (%(default)s)",
-    )  # fmt: skip
+    add_number(parser, "--mbit", 200, "rate of each worker's link; 0: as it is", 0, 10**6)
 
 
 def add_bucket(parser: argparse.ArgumentParser, usual: float) -> None:
     """What one allreduce takes."""
-    parser.add_argument(
-        "--bucket-mb", type=real(0, 4096, above=True), default=usual, metavar="MB",
-        help="of gradients in one allreduce (%(default)s)",
-    )  # fmt: skip
+    add_real(parser, "--bucket-mb", usual, 4096, "MB of gradients in one allreduce", above=True)
 
 
-def judge(found: dict[str, Any], conditions: Mapping[str, bool]) -> None:
-    """Whether all hold, and which do not."""
-    found["failed"] = [what for what, holds in conditions.items() if not holds]
-    found["ok"] = not found["failed"]
+def tables(network: shaped.Shaped, ranks: int, *, order: str = "arrival", **more: Any) -> Tables:
+    """Those of an appliance for one job; `more` are its window and its slots."""
+    found = appliance_shaped.whole(network, ranks, device="net_kernel0,iface=pas0", **more)
+    found["jobs"][0] |= {"order": order} if order != "arrival" else {}
+    return found
 
 
-class Bed:
-    """A context manager: what it has started and made is ended and removed when it is left."""
+def words(options: argparse.Namespace, *names: str) -> list[object]:
+    """These options as the program of a rank takes them."""
+    found: list[object] = []
+    for name in names:
+        value = getattr(options, name.replace("-", "_"))
+        found += [f"--{name}"] * value if isinstance(value, bool) else [f"--{name}", value]
+    return found
 
-    def __init__(self, binary: Path, python: Path) -> None:
-        self.binary = binary
-        self.python = python
-        self.files = private.directory(PREFIX)
-        self._cleanup = ExitStack()
 
-    def __enter__(self) -> Self:
-        private.remove_leftovers(PREFIX, "train.py")
-        self._cleanup.callback(shutil.rmtree, self.files, ignore_errors=True)
-        self.files.mkdir(mode=0o700)
-        return self
+def run(
+    options: argparse.Namespace,
+    bed: Bed,
+    program: str,
+    trainings: int,
+    line: Sequence[object],
+    *,
+    order: str = "arrival",
+    job: Tables | None = None,
+    each: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> list[list[dict[str, Any]]]:
+    """What each rank of a program of clients/examples/train has said at the end of each training.
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._cleanup.close()
+    `line` are its words, `job` what a second job has otherwise than the first; `each` gets what rank 0 said.
+    """
+    network = bed.network(options.workers, options.mbit)
+    found = tables(network, options.workers, order=order)
+    found["jobs"] += [{**found["jobs"][0], **job}] if job else []
+    bed.appliance(network, found)
+    children = bed.ranks(network, ROOT / f"clients/examples/train/{program}.py", line, KEYS)
+    watch(children, trainings, bed.stop, each)
+    return [[said for said in programs.objects(child) if said.get("done")] for child in children]
+
+
+def slowest(runs: Sequence[Sequence[Mapping[str, Any]]], key: str = "seconds") -> list[float]:
+    """Of each training, the slowest rank's time, which is the training's."""
+    return [max(rank[number][key] for rank in runs) for number in range(len(runs[0]))]
+
+
+def speeds(options: argparse.Namespace, own: float, gloo: float, ratio: float, *more: str) -> dict[str, Any]:
+    """Steps per second beside Gloo's, and what the steps were; `more` are further options to tell."""
+    return {
+        "steps_per_s": round(options.steps / own, 2),
+        "gloo_steps_per_s": round(options.steps / gloo, 2),
+        "ratio": round(ratio, 3),
+        **{name: getattr(options, name) for name in ("workers", "steps", "mbit", *more)},
+    }
+
+
+def speed_text(found: Mapping[str, Any]) -> str:
+    """The same for people."""
+    return (
+        f"{found['steps']} steps of {found['workers']} ranks, links of {found['mbit']} Mbit/s\n"
+        f"Pascaline {found['steps_per_s']} steps/s, Gloo {found['gloo_steps_per_s']}: {found['ratio']} times"
+    )
+
+
+def judge(found: dict[str, Any], conditions: Mapping[str, bool]) -> dict[str, Any]:
+    """The same with whether all hold, and which do not."""
+    failed = [what for what, holds in conditions.items() if not holds]
+    return {**found, "failed": failed, "ok": not failed}
+
+
+class Bed(Stage):
+    """A stage under names of its own, with the Python that trains."""
+
+    def __init__(self, binary: Path, python: Path, stop: Stop) -> None:
+        super().__init__(binary, stop)
+        self.python, self.files = python, netns.work_directory(os.getpid(), PREFIX)
+
+    def remove_leftovers(self) -> None:
+        """What a training left that was killed outright."""
+        netns.remove_leftovers(PREFIX, ["train.py"])
 
     def network(self, workers: int, mbit: int, mtu: int = shaped.MTU) -> shaped.Shaped:
         """Namespaces under this script's own names."""
-        network = shaped.Shaped(workers, mbit, mtu=mtu)
-        owner = f"{PREFIX}-{os.getpid()}"
-        network.appliance, network.switch = f"{owner}-app", f"{owner}-sw"
-        network.workers = [f"{owner}-w{rank}" for rank in range(workers)]
-        return self._cleanup.enter_context(network)
-
-    def appliance(self, network: shaped.Shaped, text: str, stop: Stop) -> Appliance:
-        """One that is ready."""
-        appliance = Appliance(self.binary, network, text, self.files)
-        self._cleanup.callback(appliance.stop)
-        appliance.wait_ready(stop)
-        return appliance
-
-    def child(self, name: str, words: Sequence[object], namespace: str) -> Child:
-        """A process in a namespace."""
-        child = Child(name, [str(word) for word in words], self.files, namespace)
-        self._cleanup.callback(child.stop, 5.0)
-        return child
+        network = shaped.Shaped(workers, mbit, mtu=mtu, prefix=PREFIX)
+        self.on_leaving(network.destroy)
+        network.create()
+        return network
 
     def ranks(
         self, network: shaped.Shaped, program: Path, words: Sequence[object], keys: str, **more: object

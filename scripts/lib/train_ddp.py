@@ -8,17 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import programs
-import shaped
 import train_bed
-from appliance import Appliance
-from appliance_shaped import configuration
-from build import ROOT
-from process import Child, Stop
-from train_bed import ROUNDING, Bed, watch
-
-# As in scripts/bench: what a frame has room for, and ten times what is on its way on an empty path.
-KEYS = f"job=1&payload={shaped.PAYLOAD}&in_flight=64"
+from train_bed import ROUNDING, Bed
 
 DESCRIPTION = """\
 Trains with PyTorch's DistributedDataParallel: twice through an appliance that adds in the order of ranks, the
@@ -37,7 +28,7 @@ Examples:
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     train_bed.add_sizes(parser, 200)
-    train_bed.add_width(parser, "--hidden", 256, "width of the layers")
+    train_bed.add_number(parser, "--hidden", 256, "width of the layers")
     train_bed.add_links(parser)
     train_bed.add_hook(parser)
     train_bed.add_bucket(parser, 25.0)
@@ -47,41 +38,24 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-restart", action="store_true", help="leave the appliance alone")
 
 
-def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
-    """Three trainings in the same processes."""
-    network = bed.network(options.workers, options.mbit)
-    text = configuration(network, options.workers, 512, 4096, 512, "net_kernel0,iface=pas0")
-    text = text.replace("\nfan_in", '\norder = "rank"\nfan_in')
-    appliance = bed.appliance(network, text, stop)
-    children = _start(options, bed, network)
-    restarts = _watch(options, appliance, children, stop)
-    return _judge(options, bed, children, restarts)
-
-
-def _start(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -> list[Child]:
-    words = ["--backends", "pascaline", "pascaline", "gloo", "--save", str(bed.files / "weights")]
-    for name in ("steps", "hidden", "seed", "hook", "bucket-mb"):
-        words += [f"--{name}", str(getattr(options, name.replace("-", "_")))]
-    words += ["--feedback"] * options.feedback
+def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
+    """Three trainings; in the middle of the second one the appliance is killed and started again."""
+    words: list[object] = ["--backends", "pascaline", "pascaline", "gloo", "--save", bed.files / "weights"]
+    words += train_bed.words(options, "steps", "hidden", "seed", "hook", "bucket-mb", "feedback")
     if options.trace:
         options.trace.parent.mkdir(parents=True, exist_ok=True)
-        words += ["--trace", str(options.trace.resolve())]
-    return bed.ranks(network, ROOT / "clients/examples/train/ddp.py", words, KEYS)
-
-
-def _watch(options: argparse.Namespace, appliance: Appliance, children: list[Child], stop: Stop) -> int:
-    """Waits for the end; in the middle of the second training the appliance is killed and started again."""
+        words += ["--trace", options.trace.resolve()]
     restarts = 0
 
     def middle(latest: dict[str, Any]) -> None:
         nonlocal restarts
         second = latest["run"] == 1 and latest.get("step", 0) > options.steps // 3
         if second and not restarts and not options.no_restart:
-            appliance.kill_and_restart(stop)
+            bed.appliances["appliance"].kill_and_restart(bed.stop)
             restarts += 1
 
-    watch(children, 3, stop, middle)
-    return restarts
+    runs = train_bed.run(options, bed, "ddp", 3, words, order="rank", each=middle)
+    return _judge(options, bed, runs, restarts)
 
 
 _COMPARE = """
@@ -94,17 +68,12 @@ print(json.dumps({"differs": differs, "equal": equal, "largest": largest}))
 """
 
 
-def _judge(options: argparse.Namespace, bed: Bed, children: list[Child], restarts: int) -> dict[str, Any]:
-    runs = [[said for said in programs.objects(child) if said.get("done")] for child in children]
-    compared = subprocess.run(
-        (str(bed.python), "-c", _COMPARE, str(bed.files / "weights")),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    weights = json.loads(compared.stdout)
-    # The slowest rank's time is the training's.
-    seconds = [max(run[number]["seconds"] for run in runs) for number in range(3)]
+def _judge(
+    options: argparse.Namespace, bed: Bed, runs: list[list[dict[str, Any]]], restarts: int
+) -> dict[str, Any]:
+    compare = (str(bed.python), "-c", _COMPARE, str(bed.files / "weights"))
+    weights = json.loads(subprocess.run(compare, capture_output=True, text=True, check=True).stdout)
+    seconds = train_bed.slowest(runs)
     losses = [run["losses"] for run in runs[0]]
     if options.picture:
         names = ("Pascaline", "Pascaline, appliance restarted", "Gloo")
@@ -113,15 +82,8 @@ def _judge(options: argparse.Namespace, bed: Bed, children: list[Child], restart
     found = {
         "max_weight_diff_vs_gloo": weights["differs"],
         "bit_equal_rank_order": weights["equal"],
-        "steps_per_s": round(options.steps / seconds[0], 2),
-        "gloo_steps_per_s": round(options.steps / seconds[2], 2),
-        "ratio": round(seconds[2] / seconds[0], 3),
+        **train_bed.speeds(options, seconds[0], seconds[2], seconds[2] / seconds[0], "hook", "feedback"),
         "largest_weight": weights["largest"],
-        "workers": options.workers,
-        "steps": options.steps,
-        "mbit": options.mbit,
-        "hook": options.hook,
-        "feedback": options.feedback,
         "restarts": restarts,
         "calls": calls,
         "losses": [round(losses[0][at], 4) for at in (0, -1)],
@@ -136,8 +98,7 @@ def _judge(options: argparse.Namespace, bed: Bed, children: list[Child], restart
         "every step goes through the appliance": calls["appliance"] >= options.steps,
         "the appliance is restarted once (it takes --steps for that)": options.no_restart or restarts == 1,
     }
-    train_bed.judge(found, conditions)
-    return found
+    return train_bed.judge(found, conditions)
 
 
 def text(found: dict[str, Any]) -> str:
@@ -150,9 +111,7 @@ def text(found: dict[str, Any]) -> str:
         else ""
     )
     return (
-        f"{found['steps']} steps of {found['workers']} ranks, links of {found['mbit']} Mbit/s\n"
-        f"Pascaline {found['steps_per_s']} steps/s, Gloo {found['gloo_steps_per_s']}:"
-        f" {found['ratio']} times\n"
+        f"{train_bed.speed_text(found)}\n"
         f"weights differ by {found['max_weight_diff_vs_gloo']:.2e} at most, of {found['largest_weight']:.2f};"
         f" two runs in the order of ranks are {'equal' if found['bit_equal_rank_order'] else 'NOT equal'},"
         f" {found['restarts']} restarts of the appliance\n"

@@ -6,13 +6,8 @@ import argparse
 import statistics
 from typing import Any
 
-import programs
 import train_bed
-from appliance_shaped import configuration
-from build import ROOT
-from process import Child, Stop
-from train_bed import Bed, watch
-from train_ddp import KEYS
+from train_bed import Bed
 
 DESCRIPTION = """\
 Trains with PyTorch's FSDP2 (`fully_shard`) through an appliance and over Gloo, in turns, from the same seed.
@@ -30,51 +25,30 @@ _NEAR = 1e-2
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     train_bed.add_sizes(parser, 20)
-    train_bed.add_width(parser, "--turns", 3, "trainings over each backend")
-    train_bed.add_width(parser, "--hidden", 512, "width of the layers")
+    train_bed.add_number(parser, "--turns", 3, "trainings over each backend")
+    train_bed.add_number(parser, "--hidden", 512, "width of the layers")
     train_bed.add_links(parser)
 
 
-def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
+def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
     """Trainings in turns, in the same processes."""
-    network = bed.network(options.workers, options.mbit)
-    bed.appliance(
-        network, configuration(network, options.workers, 512, 4096, 512, "net_kernel0,iface=pas0"), stop
-    )
     words: list[object] = ["--backends", *("pascaline", "gloo") * options.turns]
-    for name in ("steps", "hidden", "seed"):
-        words += [f"--{name}", getattr(options, name)]
-    children = bed.ranks(network, ROOT / "clients/examples/train/fsdp.py", words, KEYS)
-    watch(children, 2 * options.turns, stop)
-    return _judge(options, bed, children)
-
-
-def _judge(options: argparse.Namespace, bed: Bed, children: list[Child]) -> dict[str, Any]:
-    runs = [[said for said in programs.objects(child) if said.get("done")] for child in children]
-    # The slowest rank's time is the training's.
-    seconds = [max(run[number]["seconds"] for run in runs) for number in range(2 * options.turns)]
+    words += train_bed.words(options, "steps", "hidden", "seed")
+    runs = train_bed.run(options, bed, "fsdp", 2 * options.turns, words)
+    seconds = train_bed.slowest(runs)
     own, gloo = seconds[::2], seconds[1::2]
     losses = [[run["losses"] for run in rank[:2]] for rank in runs]
     if options.picture:
-        bed.draw(
-            options.picture,
-            "step",
-            "loss at rank 0",
-            dict(zip(("Pascaline", "Gloo"), losses[0], strict=True)),
-        )
+        lines = dict(zip(("Pascaline", "Gloo"), losses[0], strict=True))
+        bed.draw(options.picture, "step", "loss at rank 0", lines)
     ratios = [theirs / ours for ours, theirs in zip(own, gloo, strict=True)]
     differs = max(abs(ours[-1] - theirs[-1]) for ours, theirs in losses)
+    mine, theirs, ratio = (statistics.median(times) for times in (own, gloo, ratios))
     found = {
-        "steps_per_s": round(options.steps / statistics.median(own), 2),
-        "gloo_steps_per_s": round(options.steps / statistics.median(gloo), 2),
-        "ratio": round(statistics.median(ratios), 3),
+        **train_bed.speeds(options, mine, theirs, ratio, "hidden"),
         "ratios": [round(ratio, 3) for ratio in ratios],
         "loss_diff_vs_gloo": differs,
         "losses": [round(losses[0][0][at], 4) for at in (0, -1)],
-        "workers": options.workers,
-        "steps": options.steps,
-        "hidden": options.hidden,
-        "mbit": options.mbit,
         "calls": runs[0][0]["calls"],
     }
     conditions = {
@@ -82,16 +56,13 @@ def _judge(options: argparse.Namespace, bed: Bed, children: list[Child]) -> dict
         f"losses are those of Gloo up to {_NEAR}": differs < _NEAR,
         "every step goes through the appliance": found["calls"]["appliance"] >= options.steps,
     }
-    train_bed.judge(found, conditions)
-    return found
+    return train_bed.judge(found, conditions)
 
 
 def text(found: dict[str, Any]) -> str:
     """For people."""
     return (
-        f"{found['steps']} steps of {found['workers']} ranks, links of {found['mbit']} Mbit/s\n"
-        f"Pascaline {found['steps_per_s']} steps/s, Gloo {found['gloo_steps_per_s']}:"
-        f" {found['ratio']} times ({', '.join(map(str, found['ratios']))})\n"
+        f"{train_bed.speed_text(found)} ({', '.join(map(str, found['ratios']))})\n"
         f"loss {found['losses'][0]} → {found['losses'][1]}, over Gloo the same up to"
         f" {found['loss_diff_vs_gloo']:.1e}"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import subprocess
 import sys
 from typing import Any
@@ -11,10 +10,9 @@ from typing import Any
 import programs
 import shaped
 import train_bed
-from appliance import UDP_PORT
-from appliance_shaped import configuration
 from build import ROOT
-from process import Failure, Stop
+from configuration import UDP_PORT
+from process import Failure
 from train_bed import Bed
 
 _RAY = "ray[train]==2.60.0"
@@ -35,30 +33,28 @@ def add(parser: argparse.ArgumentParser) -> None:
     train_bed.add_sizes(parser, 50, workers=2)
 
 
-def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
+def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
     """The cluster lives in one namespace, as on one machine; the appliance has its own."""
     if options.picture:
         raise Failure("ray draws no picture: leave --picture out")
     _install(bed)
     network = bed.network(1, 0)
-    text = configuration(network, options.workers, 512, 4096, 512, "net_kernel0,iface=pas0")
-    bed.appliance(network, re.sub(r"\nmembers = .*", "", text), stop)
-    words = [
+    tables = train_bed.tables(network, options.workers)
+    del tables["jobs"][0]["members"]
+    bed.appliance(network, tables)
+    url = f"pascaline://{shaped.APPLIANCE}:{UDP_PORT}?job=1&payload={shaped.PAYLOAD}"
+    words: list[object] = [
         "env",
-        f"PASCALINE_URL=pascaline://{shaped.APPLIANCE}:{UDP_PORT}?job=1&payload={shaped.PAYLOAD}",
+        f"PASCALINE_URL={url}",
         "GLOO_SOCKET_IFNAME=eth0",
-        "RAY_DISABLE_IMPORT_WARNING=1",
-        "RAY_USAGE_STATS_ENABLED=0",
         f"RAY_TMPDIR={bed.files}",
-        bed.python,
-        "-B",
-        ROOT / "clients/examples/train/ray_train.py",
     ]
-    for name in ("workers", "steps", "seed"):
-        words += [f"--{name}", getattr(options, name)]
+    words += ["RAY_DISABLE_IMPORT_WARNING=1", "RAY_USAGE_STATS_ENABLED=0"]
+    words += [bed.python, "-B", ROOT / "clients/examples/train/ray_train.py"]
+    words += train_bed.words(options, "workers", "steps", "seed")
     child = bed.child("ray", words, network.workers[0])
     while child.exit_code() is None:
-        stop.sleep(0.2)
+        bed.stop.sleep(0.2)
     said = programs.objects(child)
     if child.exit_code() or not said:
         raise Failure(f"Ray's program ended with exit code {child.exit_code()}", child.tail())
@@ -71,8 +67,7 @@ def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
         "every step goes through the appliance": found["calls"]["appliance"] >= options.steps,
         "the backend is pascaline": found["backend"] == "pascaline",
     }
-    train_bed.judge(found, conditions)
-    return found
+    return train_bed.judge(found, conditions)
 
 
 def _install(bed: Bed) -> None:

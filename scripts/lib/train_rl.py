@@ -10,12 +10,12 @@ from typing import Any
 
 import programs
 import shaped
-from appliance import TELEMETRY, UDP_PORT, Appliance, tables
-from appliance_shaped import configuration
+import train_bed
+from appliance import Appliance
 from build import ROOT
+from configuration import UDP_PORT, Tables, base, port, telemetry
 from process import Child, Failure, Stop
-from quantities import between, real
-from train_bed import MOST, Bed, judge
+from train_bed import Bed
 
 _MTU = 9000
 # Of PPO's model, and of the other clusters' updates; no model is larger.
@@ -26,7 +26,7 @@ _FRAME_BITS = (14 + 24 + 20 + 8 + 22 + 4 * _FLOATS + 16) * 8
 _OTHERS = 8
 _PLACES = 8
 _FIRST_OTHER = 1001
-# So many iterations have to be as good in the mean until a reward counts as reached.
+# Iterations that have to be as good in the mean for a reward to count as reached.
 _STEADY = 10
 _GAMES = {"ppo": "LunarLander-v3", "a2c": "CartPole-v1", "dqn": "CartPole-v1", "ddpg": "Pendulum-v1"}
 _MODES = {"async": "asynchronous", "periodic": "periodic aggregation", "sync": "synchronous"}
@@ -48,54 +48,27 @@ Examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
-    parser.add_argument("--algorithm", choices=list(_GAMES), default="ppo", help="to learn by (%(default)s)")
-    parser.add_argument("--mode", choices=list(_MODES), default="async", help="of training (%(default)s)")
-    parser.add_argument(
+    choose, number, real = parser.add_argument, train_bed.add_number, train_bed.add_real
+    choose("--algorithm", choices=list(_GAMES), default="ppo", help="to learn by (%(default)s)")
+    choose("--mode", choices=list(_MODES), default="async", help="of training (%(default)s)")
+    choose(
         "--queue", choices=["fifo", "olaf", "both"], default="olaf",
         help="of the port to the parameter server, for --mode async; both: one after the other (%(default)s)",
     )  # fmt: skip
-    whole = (
-        ("--workers", 1, MOST, 4, "of the job"),
-        ("--seeds", 1, 64, 3, "trainings"),
-        ("--seed", 0, 2**16, 1, "the first one"),
-        ("--iterations", 1, 10**7, 100, "of each worker"),
-    )
-    for name, low, high, usual, what in whole:
-        parser.add_argument(
-            name, type=between(low, high), default=usual, metavar="N", help=f"{what} ({usual})"
-        )
-    parser.add_argument(
-        "--rate",
-        type=real(0, 100, above=True),
-        default=0.5,
-        help="by how much of an update the weights move (%(default)s)",
-    )
-    parser.add_argument(
+    choose(
         "--rule", choices=["staleness", "olaf"], default="staleness",
         help="of the server: every update counts, or one with the best reward so far (%(default)s)",
     )  # fmt: skip
-    parser.add_argument(
-        "--load", type=real(0, 50), default=4.0,
-        help="what other clusters offer, as a multiple of what the port lets through (%(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--line",
-        type=real(0, 10**5, above=True),
-        default=50.0,
-        help="updates per second that it lets through (%(default)s)",
-    )
-    parser.add_argument(
-        "--wait",
-        type=real(0, 3600),
-        default=0.3,
-        help="seconds that a worker waits for an answer (%(default)s)",
-    )
-    parser.add_argument(
-        "--reward",
-        type=float,
-        default=0.0,
-        help="tell when the mean of ten iterations reached it (%(default)s)",
-    )
+    number(parser, "--workers", 4, "of the job", 1, train_bed.MOST)
+    number(parser, "--seeds", 3, "trainings", 1, 64)
+    number(parser, "--seed", 1, "the first one", 0)
+    number(parser, "--iterations", 100, "of each worker", 1, 10**7)
+    real(parser, "--rate", 0.5, 100, "by how much of an update the weights move", above=True)
+    real(parser, "--load", 4.0, 50, "what other clusters offer, as a multiple of what the port lets through")
+    real(parser, "--line", 50.0, 10**5, "updates per second that it lets through", above=True)
+    real(parser, "--wait", 0.3, 3600, "seconds that a worker waits for an answer")
+    reward = "tell when the mean of ten iterations reached it (%(default)s)"
+    choose("--reward", type=float, default=0.0, help=reward)
 
 
 @dataclass
@@ -179,14 +152,14 @@ class Run:
         }
 
 
-def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
+def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
     """One run, or one with each queue."""
     network = bed.network(options.workers + 2, 0, _MTU)
     queues = ("fifo", "olaf") if options.queue == "both" else (options.queue,)
     if options.mode == "async":
-        runs = [_asynchronous(options, bed, network, queue, stop) for queue in queues]
+        runs = [_asynchronous(options, bed, network, queue) for queue in queues]
     else:
-        runs = [_collective(options, bed, network, stop)]
+        runs = [_collective(options, bed, network)]
     if options.picture:
         what = f"{options.algorithm} on {_GAMES[options.algorithm]}"
         title = f"{what}, {options.workers} workers, {options.seeds} seeds: mean and deviation"
@@ -197,8 +170,8 @@ def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
     sizes = {"workers": options.workers, "iterations": options.iterations, "algorithm": options.algorithm}
     sizes["floats"] = runs[0].ended[0][0]["floats"]
     told = {**whole, **sizes, "load": options.load}
-    judge(told, {what: holds for name, run in found.items() for what, holds in _conditions(name, run)})
-    return told
+    conditions = (pair for name, run in found.items() for pair in _conditions(name, run))
+    return train_bed.judge(told, dict(conditions))
 
 
 def _conditions(name: str, found: dict[str, Any]) -> list[tuple[str, bool]]:
@@ -209,17 +182,13 @@ def _conditions(name: str, found: dict[str, Any]) -> list[tuple[str, bool]]:
     ]
 
 
-def _asynchronous(
-    options: argparse.Namespace, bed: Bed, network: shaped.Shaped, queue: str, stop: Stop
-) -> Run:
-    text = _tables(options, network, queue)
-    appliance = bed.appliance(network, text, stop)
-    server = bed.child(
-        f"ps-{queue}", [bed.binary, "ps", "-c", bed.files / "appliance.toml"], network.workers[-2]
-    )
+def _asynchronous(options: argparse.Namespace, bed: Bed, network: shaped.Shaped, queue: str) -> Run:
+    appliance = bed.appliance(network, _tables(options, network, queue))
+    command = [bed.binary, "ps", "-c", bed.files / "appliance.toml"]
+    server = bed.child(f"ps-{queue}", command, network.workers[-2])
     others = _others(options, bed, network) if options.load else []
     ranks = _ranks(options, bed, network, queue)
-    _wait(options, appliance, [server, *others], ranks, stop)
+    _wait(options, appliance, [server, *others], ranks, bed.stop)
     metrics = appliance.scrape()
     received = metrics.total("pascaline_olaf_received_total")
     dropped = metrics.by_label("pascaline_olaf_dropped_total", "cause").get("full", 0)
@@ -235,27 +204,23 @@ def _asynchronous(
     return run
 
 
-def _collective(options: argparse.Namespace, bed: Bed, network: shaped.Shaped, stop: Stop) -> Run:
-    text = configuration(network, options.workers, 64, 1024, 512, "net_kernel0,iface=pas0")
-    head, _, rest = text.partition("[[jobs]]")
-    table, _, tail = rest.partition("[telemetry]")
-    keys = f'profile = "iswitch"\nthreshold = {max(1, options.workers - 1)}\n'
-    keys = keys if options.mode == "periodic" else ""
-    jobs = []
-    for number in range(options.seeds):
-        job = table.replace("id = 1\n", f"id = {1 + number}\n").replace('"bench"', f'"seed {number}"')
-        jobs.append(f"[[jobs]]{job.rstrip()}\n{keys}\n")
-    appliance = bed.appliance(network, head + "\n".join(jobs) + "\n[telemetry]" + tail, stop)
+def _collective(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -> Run:
+    tables = train_bed.tables(network, options.workers, window=64, slots=1024)
+    (job,) = tables["jobs"]
+    if options.mode == "periodic":
+        job |= {"profile": "iswitch", "threshold": max(1, options.workers - 1)}
+    seeds = range(options.seeds)
+    tables["jobs"] = [{**job, "id": 1 + number, "name": f"seed {number}"} for number in seeds]
+    appliance = bed.appliance(network, tables)
     ranks = _ranks(options, bed, network, options.mode)
-    _wait(options, appliance, [], ranks, stop)
+    _wait(options, appliance, [], ranks, bed.stop)
     appliance.stop()
     return _read(options, _MODES[options.mode], ranks)
 
 
 def _ranks(options: argparse.Namespace, bed: Bed, network: shaped.Shaped, name: str) -> list[Child]:
-    words = ["--appliance", f"{shaped.APPLIANCE}:{UDP_PORT}", "--ranks", options.workers]
-    for option in ("algorithm", "mode", "seeds", "seed", "iterations", "rate", "wait"):
-        words += [f"--{option}", getattr(options, option)]
+    words: list[object] = ["--appliance", f"{shaped.APPLIANCE}:{UDP_PORT}", "--ranks", options.workers]
+    words += train_bed.words(options, "algorithm", "mode", "seeds", "seed", "iterations", "rate", "wait")
     python = ["env", "OMP_NUM_THREADS=1", bed.python, "-B", ROOT / "clients/examples/train/rl.py"]
     return [
         bed.child(f"{name}-{rank}", [*python, *words, "--rank", rank], network.workers[rank])
@@ -266,11 +231,11 @@ def _ranks(options: argparse.Namespace, bed: Bed, network: shaped.Shaped, name: 
 def _others(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -> list[Child]:
     """Clusters of one worker each, whose updates mean nothing, and who never end."""
     interval = _OTHERS / (options.load * options.line)
-    words = [bed.binary, "worker", "olaf", "--appliance", f"{shaped.APPLIANCE}:{UDP_PORT}", "--rank", 0]
-    words += ["--ranks", 1, "--floats", _FLOATS, "--interval", f"{1000 * interval:.3f}ms", "--poisson"]
-    words += ["--updates", 10_000_000, "--outstanding", 64, "--patience", "1h", "--json"]
+    words = f"worker olaf --json --poisson --appliance {shaped.APPLIANCE}:{UDP_PORT} --rank 0 --ranks 1"
+    words += f" --floats {_FLOATS} --interval {1000 * interval:.3f}ms --updates 10000000"
+    command = [bed.binary, *words.split(), "--outstanding", 64, "--patience", "1h"]
     return [
-        bed.child(f"other{number}", [*words, "--job", _FIRST_OTHER + number], network.workers[-1])
+        bed.child(f"other{number}", [*command, "--job", _FIRST_OTHER + number], network.workers[-1])
         for number in range(_OTHERS)
     ]
 
@@ -304,41 +269,32 @@ def _read(options: argparse.Namespace, name: str, ranks: list[Child]) -> Run:
     return Run(name, said, ended, None, None, None)
 
 
-def _tables(options: argparse.Namespace, network: shaped.Shaped, queue: str) -> str:
+def _tables(options: argparse.Namespace, network: shaped.Shaped, queue: str) -> Tables:
     """The appliance's configuration, and the server's."""
-    members = ", ".join(f'"{shaped.address(rank)}"' for rank in range(options.workers))
-    learning = [(1 + number, options.workers, members) for number in range(options.seeds)]
-    around = f'"{shaped.address(options.workers + 1)}"'
-    others = [(_FIRST_OTHER + number, 1, around) for number in range(_OTHERS if options.load else 0)]
-    jobs = "\n".join(
-        f'[[jobs]]\nid = {number}\nfan_in = {ranks}\nmode = "olaf"\nmembers = [{who}]\n'
-        for number, ranks, who in (*learning, *others)
-    )
-    whole = tables(network.appliance, shaped.APPLIANCE, 'drain = "100ms"')
-    return f"""\
-{whole}
-[[ports]]
-name = "p0"
-device = "net_kernel0,iface=pas0"
-mtu = {_MTU}
+    members = [shaped.address(rank) for rank in range(options.workers)]
+    around = [shaped.address(options.workers + 1)]
+    jobs = [_job(1 + number, members) for number in range(options.seeds)]
+    jobs += [_job(_FIRST_OTHER + number, around) for number in range(_OTHERS if options.load else 0)]
+    line = {"discipline": queue, "length": _PLACES, "rate": round(options.line * _FRAME_BITS)}
+    server = {
+        "mode": "external",
+        "address": shaped.address(options.workers),
+        "rule": options.rule,
+        "learning_rate": options.rate,
+        "half_age": "1s",
+        "checkpoint": "no",
+    }
+    return {
+        **base(network.appliance, shaped.APPLIANCE, drain="100ms"),
+        "ports": [port("p0", "net_kernel0,iface=pas0", _MTU, queue=line)],
+        "jobs": jobs,
+        "ps": server,
+        "telemetry": telemetry(),
+    }
 
-[ports.queue]
-discipline = "{queue}"
-length = {_PLACES}
-rate = {round(options.line * _FRAME_BITS)}
 
-{jobs}
-[ps]
-mode = "external"
-address = "{shaped.address(options.workers)}"
-rule = "{options.rule}"
-learning_rate = {options.rate}
-half_age = "1s"
-checkpoint = "no"
-
-[telemetry]
-listen = "{TELEMETRY[0]}:{TELEMETRY[1]}"
-"""
+def _job(number: int, members: list[str]) -> Tables:
+    return {"id": number, "fan_in": len(members), "mode": "olaf", "members": members}
 
 
 def text(found: dict[str, Any]) -> str:

@@ -12,35 +12,33 @@ the root has carried one stream: as many packets each way as one worker sends, h
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import configuration
 import metrics as m
-import netns
 import report
-from appliance import Appliance, Settings, configuration, device
+from configuration import Settings, Tables, device
 from metrics import Accounting
-from netns import Network
-from option_checks import full_payload
+from netns import Network, shown
 from options import Options
-from process import Failure, Stop, say
-from workers import Load, Workers
+from process import Stop, say
+from stage import Stage
+from verdict import Verdict
+from workers import Load
 
 _WINDOW = 512
 _RING = 4096
-_PING_TRIES = 10
 # Between the leaves and the root: of IPv4 and of IPv6.
 _ABOVE = {False: "10.79.0.", True: "fd79::"}
 _ROOT = {False: "254", True: "fe"}
 # Beyond what each worker sends: a busy machine is late now and then, and something is sent again.
 _MOST_STREAMS = 1.25
-_AFTER_FAILURE = 2.0
 
 
 @dataclass
-class Outcome:
+class Outcome(Verdict):
     """What the workers and the appliances said, and what the root's links have carried."""
 
     whole: report.Outcome
@@ -48,40 +46,27 @@ class Outcome:
     accounts: dict[str, Accounting]
     exits: dict[str, int]
     again: int
-    problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         options = self.whole.options
-        self.packets = options.allreduces * -(-options.bytes // full_payload(options))
+        self.packets = options.allreduces * -(-options.bytes // options.full_payload)
         ways = [link[way] for link in self.links for way in ("up_packets", "down_packets")]
         self.streams = max(ways) / self.packets
         self.problems += self.whole.problems
         for name, accounting in self.accounts.items():
-            if not accounting.holds:
-                self.problems.append(f"the accounts of {name} do not add up: {accounting}")
+            self.require((accounting.holds, f"the accounts of {name} do not add up: {accounting}"))
         self.problems += [f"{name}'s exit code is {code}" for name, code in self.exits.items() if code]
-        if min(ways) < self.packets:
-            self.problems.append("a link of the root has carried less than one stream")
-        if self.streams > _MOST_STREAMS and not self.whole.restarts:
-            self.problems.append(f"a link of the root has carried {self.streams:.2f} streams")
-
-    @property
-    def good(self) -> bool:
-        """Whether all is as it has to be."""
-        return not self.problems
+        most = f"a link of the root has carried {self.streams:.2f} streams"
+        self.require(
+            (min(ways) >= self.packets, "a link of the root has carried less than one stream"),
+            (self.streams <= _MOST_STREAMS or self.whole.restarts, most),
+        )
 
     def text(self) -> str:
         """The report for people."""
         head = ("leaf", "workers", "packets up", "MB up", "packets down", "MB down")
         rows = [
-            (
-                str(link["leaf"]),
-                str(link["workers"]),
-                str(link["up_packets"]),
-                f"{link['up_bytes'] / 1e6:.1f}",
-                str(link["down_packets"]),
-                f"{link['down_bytes'] / 1e6:.1f}",
-            )
+            [f"{value / 1e6:.1f}" if name.endswith("bytes") else value for name, value in link.items()]
             for link in self.links
         ]
         streams = (
@@ -105,182 +90,120 @@ class Outcome:
         }
 
 
-class _Rack:
-    """A leaf with its workers."""
+class Rack(Network):
+    """A leaf with its workers, and a link from it to the root, whose ports from `first` on lead to leaves."""
 
-    def __init__(self, number: int, workers: int, first: int, options: Options, root: Network) -> None:
-        self.number, self.workers, self.first = number, workers, first
-        self.network = Network(workers, options.mtu, middle=False, ip6=options.ip6)
-        prefix = f"pas-{os.getpid()}"
-        self.network.appliance = f"{prefix}-l{number}"
-        self.network.workers = [f"{prefix}-l{number}w{rank}" for rank in range(workers)]
-        self.root = root
-        self.options = options
-
-    @property
-    def address(self) -> str:
-        """With which the leaf speaks to the root."""
-        return f"{_ABOVE[self.options.ip6]}{self.number + 1}"
+    def __init__(self, number: int, workers: int, root: Network, first: int = 0) -> None:
+        super().__init__(workers, root.mtu, middle=False, ip6=root.ip6)
+        prefix = f"pas-{os.getpid()}-l{number}"
+        self.number, self.appliance, self._root, self._port = number, prefix, root, f"pas{first + number}"
+        self.workers = [f"{prefix}w{rank}" for rank in range(workers)]
+        # With which the leaf speaks to the root.
+        self.above = f"{_ABOVE[root.ip6]}{number + 1}"
 
     def create(self) -> None:
         """Builds the rack and its link to the root."""
-        self.network.create()
+        super().create()
         # The leaf's ports are numbered: the one that leads up is the one behind those of the workers.
-        self.root.pair(self.network.appliance, f"pas{self.workers}", self.root.appliance, self._far)
+        self._root.pair(self.appliance, f"pas{len(self.workers)}", self._root.appliance, self._port)
 
-    @property
-    def _far(self) -> str:
-        return f"pas{self.number}"
+    def shown(self) -> dict[str, Any]:
+        """What the kernel says of the root's end."""
+        return shown(self._root.appliance, self._port)
 
-    def configuration(self, racks: int, files: Path) -> str:
-        """The leaf's TOML: that of any appliance, with one more port and a parent."""
-        options = self.options
-        # The root's MAC is asked for: by ARP, or by neighbour discovery.
-        parent = (
-            f'parent = {{ address = "{_root_address(options)}", rank = {self.number}, ranks = {racks}, '
-            f'port = "up", from = "{self.address}" }}'
-        )
-        settings = _settings(options, parent)
-        text = configuration(self.network, settings, files / "admin.sock")
-        up = device(options.driver, self.workers, options.mtu, _RING)
-        port = f'[[ports]]\nname = "up"\ndevice = "{up}"\nmtu = {options.mtu}\n\n[pool]'
-        text = text.replace("[pool]", port, 1)
-        own = f'addresses = ["{self.network.appliance_address}"'
-        return text.replace(own, f'{own}, "{self.address}"', 1)
+    def carried(self, before: dict[str, Any]) -> dict[str, Any]:
+        """What the link to the root has carried since its end was shown."""
+        now, link = self.shown()["stats64"], {"leaf": self.number, "workers": len(self.workers)}
+        for way, end in (("up", "rx"), ("down", "tx")):
+            counted = {what: now[end][what] - before["stats64"][end][what] for what in ("packets", "bytes")}
+            link |= {f"{way}_{what}": count for what, count in counted.items()}
+        return link
 
-    def link(self, before: dict[str, Any]) -> dict[str, Any]:
-        """What the link to the root has carried."""
-        now = self.counted()
-        return {
-            "leaf": self.number,
-            "workers": self.workers,
-            "up_packets": now["rx"]["packets"] - before["rx"]["packets"],
-            "up_bytes": now["rx"]["bytes"] - before["rx"]["bytes"],
-            "down_packets": now["tx"]["packets"] - before["tx"]["packets"],
-            "down_bytes": now["tx"]["bytes"] - before["tx"]["bytes"],
-        }
 
-    def counted(self) -> dict[str, Any]:
-        """What the kernel has counted at the root's end."""
-        return self.root.link(self.root.appliance, self._far)
+def root_address(*, ip6: bool) -> str:
+    """Where leaves find the root."""
+    return _ABOVE[ip6] + _ROOT[ip6]
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
     """One run, from nothing to nothing."""
-    netns.remove_leftovers()
     # Without workers of its own: its ports lead to the leaves.
     root = Network(0, options.mtu, middle=False, ip6=options.ip6)
     shares = [len(range(leaf, options.workers, options.leaves)) for leaf in range(options.leaves)]
-    racks = [_Rack(leaf, share, sum(shares[:leaf]), options, root) for leaf, share in enumerate(shares)]
-    files = netns.work_directory(os.getpid())
-    with ExitStack() as cleanup:
-        cleanup.callback(netns.remove, [root, *(rack.network for rack in racks)], files, keep=options.keep)
-        files.mkdir(mode=0o700)
-        say(f"{options.workers} workers below {options.leaves} leaves, and a root above them")
-        root.create()
-        for rack in racks:
-            rack.create()
-            (files / f"leaf{rack.number}").mkdir()
-        stop.check()
-        top = Appliance(binary, root, _root_configuration(options, root, racks, files), files)
+    racks = [Rack(leaf, share, root) for leaf, share in enumerate(shares)]
+    say(f"{options.workers} workers below {options.leaves} leaves, and a root above them")
+    with Stage(binary, stop, root, *racks, keep=options.keep) as stage:
+        top = stage.appliance(root, _root(options, root, racks, stage.files), "the root", ready=False)
         leaves = []
-        cleanup.callback(top.stop)
         for rack in racks:
-            at = files / f"leaf{rack.number}"
-            leaf = Appliance(binary, rack.network, rack.configuration(len(racks), at), at)
-            cleanup.callback(leaf.stop)
-            leaves.append(leaf)
+            files = stage.place(f"leaf{rack.number}")
+            tables = _leaf(options, rack, files)
+            leaves.append(stage.appliance(rack, tables, f"leaf {rack.number}", files, ready=False))
         for appliance in (top, *leaves):
             appliance.wait_ready(stop)
-        pings = [rack.network.ping(rank, _PING_TRIES) for rack in racks for rank in range(rack.workers)]
-        before = [rack.counted() for rack in racks]
-        results, restarts = _work(options, binary, (racks, leaves, top), files, (stop, cleanup))
-        settled = [appliance.settled(stop) for appliance in (top, *leaves)]
-        names = ["the root", *(f"leaf {rack.number}" for rack in racks)]
-        links = [rack.link(counted) for rack, counted in zip(racks, before, strict=True)]
-        exits = dict(zip(names, [appliance.stop() for appliance in (top, *leaves)], strict=True))
+        pings = stage.ping()
+        before = [rack.shown() for rack in racks]
+        workers, begin, restarts = stage.workers(root), 0, 0
+        for rack in racks:
+            workers.add(Load.of(options, rack, first=begin, workers=options.workers), rack)
+            begin += len(rack.workers)
+        wanted = options.allreduces * options.workers
+
+        def check() -> None:
+            nonlocal restarts
+            stage.check()
+            if options.restart_appliance and not restarts and workers.finished() >= wanted // 2:
+                say("the first leaf is killed and started again")
+                leaves[0].kill_and_restart(stop)
+                restarts += 1
+
+        stage.watch(workers, wanted, check)
+        results = workers.results()
+        settled = {name: one.settled(stop) for name, one in stage.appliances.items()}
+        links = [rack.carried(counted) for rack, counted in zip(racks, before, strict=True)]
+        exits = {name: one.stop() for name, one in stage.appliances.items()}
+        above = settled["the root"]
         whole = report.Outcome(
-            options, results, settled[0], {"by": "none"}, pings, exits["the root"], restarts=restarts
+            options, results, above, {"by": "none"}, pings, exits["the root"], restarts=restarts
         )
-        accounts = {name: Accounting.of(found) for name, found in zip(names, settled, strict=True)}
-        again = sum(found.total(m.SENT_UP_AGAIN) for found in settled[1:])
-        outcome = Outcome(whole, links, accounts, exits, again)
-        if not outcome.good:
-            for name, appliance in zip(names, (top, *leaves), strict=True):
-                say(f"[{name}]\n{appliance.tail()}")
-        return outcome
+        accounts = {name: Accounting.of(found) for name, found in settled.items()}
+        again = sum(found.total(m.SENT_UP_AGAIN) for found in settled.values() if found is not above)
+        return stage.judged(Outcome(whole, links, accounts, exits, again))
 
 
-def _work(
-    options: Options,
-    binary: Path,
-    running: tuple[list[_Rack], list[Appliance], Appliance],
-    files: Path,
-    ending: tuple[Stop, ExitStack],
-) -> tuple[list[dict[str, Any]], int]:
-    """The workers' allreduces, and what happens to a leaf meanwhile."""
-    racks, leaves, top = running
-    stop, cleanup = ending
-    groups = []
-    for rack in racks:
-        group = Workers(binary, rack.network, files / f"leaf{rack.number}")
-        cleanup.callback(group.stop)
-        group.start(Load.of(options, rack.network, first=rack.first, workers=options.workers))
-        groups.append(group)
-    wanted, restarts = options.allreduces * options.workers, 0
-    progress = report.Progress(wanted)
-    failing = 0.0
-    while not all(group.ended() for group in groups):
-        done = sum(group.done() for group in groups)
-        progress.show(done)
-        for appliance in (top, *leaves):
-            appliance.check_running()
-        if options.restart_appliance and not restarts and done >= wanted // 2:
-            say("the first leaf is killed and started again")
-            leaves[0].kill_and_restart(stop)
-            restarts += 1
-        if any(group.failed() for group in groups):
-            failing += 0.05
-            if failing > _AFTER_FAILURE:
-                break
-        stop.sleep()
-    progress.close()
-    try:
-        found = [group.results() for group in groups]
-    except Failure as failure:
-        failure.log += "".join(f"\n[appliance]\n{appliance.tail()}" for appliance in (top, *leaves))
-        raise
-    for rack, results in zip(racks, found, strict=True):
-        for worker in results:
-            worker["rank"] += rack.first
-    return [worker for results in found for worker in results], restarts
-
-
-def _settings(options: Options, job_keys: str = "", fan_in: int = 0) -> Settings:
+def _settings(options: Options, fan_in: int = 0) -> Settings:
+    window = max(_WINDOW, options.in_flight)
     return Settings(
-        options.driver,
-        options.pool_slots,
-        max(_WINDOW, options.in_flight),
-        order=options.order,
-        job_keys=job_keys,
-        ring=_RING,
-        fan_in=fan_in,
+        options.driver, options.pool_slots, window, order=options.order, ring=_RING, fan_in=fan_in
     )
 
 
-def _root_configuration(options: Options, root: Network, racks: list[_Rack], files: Path) -> str:
-    """The root's TOML: its ranks are the leaves."""
-    root.workers = [rack.network.appliance for rack in racks]
-    try:
-        text = configuration(root, _settings(options), files / "admin.sock")
-    finally:
-        root.workers = []
-    members = ", ".join(f'"{root.address(rank)}"' for rank in range(len(racks)))
-    leaves = ", ".join(f'"{rack.address}"' for rack in racks)
-    text = text.replace(f"members = [{members}]", f"members = [{leaves}]", 1)
-    own = f'addresses = ["{_root_address(options)}"'
-    return text.replace(f'addresses = ["{root.appliance_address}"', own, 1)
+def _leaf(options: Options, rack: Rack, files: Path) -> Tables:
+    """That of any appliance, with one more port and a parent."""
+    tables = configuration.whole(rack, _settings(options), files / "admin.sock")
+    up = device(options.driver, len(rack.workers), options.mtu, _RING)
+    tables["ports"].append(configuration.port("up", up, options.mtu))
+    tables["appliance"]["addresses"] = [rack.appliance_address, rack.above]
+    # The root's MAC is asked for: by ARP, or by neighbour discovery.
+    tables["jobs"][0]["parent"] = {
+        "address": root_address(ip6=options.ip6),
+        "rank": rack.number,
+        "ranks": options.leaves,
+        "port": "up",
+        "from": rack.above,
+    }
+    return tables
 
 
-def _root_address(options: Options) -> str:
-    return _ABOVE[options.ip6] + _ROOT[options.ip6]
+def _root(options: Options, root: Network, racks: list[Rack], files: Path) -> Tables:
+    """The root's ranks are the leaves, each behind a port."""
+    tables = configuration.whole(root, _settings(options, len(racks)), files / "admin.sock")
+    tables["ports"] = [
+        configuration.port(
+            f"p{rack.number}", device(options.driver, rack.number, options.mtu, _RING), options.mtu
+        )
+        for rack in racks
+    ]
+    tables["appliance"]["addresses"] = [root_address(ip6=options.ip6)]
+    tables["jobs"][0]["members"] = [rack.above for rack in racks]
+    return tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import socket
-import struct
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -22,47 +22,40 @@ _SECONDS = 2.0
 _TCP_BYTES = 8 << 20
 _TCP_SECONDS = 10.0
 _PATTERN = bytes(index * 37 & 0xFF for index in range(9216))
-# Of the data of a first fragment, at most; of all fragments but the last a multiple of eight.
-_FRAGMENT = 800
 
-
-def _ipv4(fragment: int, payload: bytes, protocol: int = 17) -> bytes:
-    """A packet from one host to another, neither the appliance."""
-    length = struct.pack(">H", 20 + len(payload))
-    head = b"\x45\x00" + length + b"\x12\x34" + struct.pack(">H", fragment) + bytes([64, protocol])
-    ends = bytes([10, 77, 0, 201, 10, 77, 0, 202])
-    total = sum(struct.unpack(">9H", head + ends))
-    total = (total & 0xFFFF) + (total >> 16)
-    total = (total & 0xFFFF) + (total >> 16)
-    return head + struct.pack(">H", ~total & 0xFFFF) + ends + payload
+_ENDS = "0a00000000ca0a00000000c9"
+_TAG, _SERVICE_TAG, _IP4, _IP6 = "8100002a", "88a8002a", "0800", "86dd"
+_HOSTS = "0a4d00c90a4d00ca"
+# IPv4 for 64 bytes of GRE, and IPv6 for as many of UDP.
+_SHORT = "4500005412340000402f521b" + _HOSTS
+_V6 = "6000000000401140" + 32 * "fd"
+# Headers of frames between two hosts, neither of them the appliance, and which bytes of the pattern follow.
+# tests/static/test_transit.py checks them against Scapy.
+_FRAMES = {
+    "an unknown protocol": (_ENDS + "88b5", 0, 100),
+    "LLDP": ("0180c200000e0a00000000c988cc", 0, 60),
+    "multicast": ("01005e0000050a00000000c9" + _IP4 + "4500005412340000405951f1" + _HOSTS, 0, 64),
+    "IPv6": (_ENDS + _IP6 + _V6, 0, 64),
+    "a VLAN": (_ENDS + _TAG + _IP4 + _SHORT, 0, 64),
+    "two VLANs": (_ENDS + _TAG + _TAG + _IP4 + _SHORT, 0, 64),
+}
+# net_af_packet has the kernel reassemble fragments, and knows one kind of tags.
+_KERNEL_FRAMES = {
+    "a first fragment": (_ENDS + _IP4 + "4500007c1234200040113211" + _HOSTS + "0007000700d00000", 0, 96),
+    "a last fragment": (_ENDS + _IP4 + "4500007c1234000d40115204" + _HOSTS, 96, 200),
+    "an 802.1ad tag": (_ENDS + _SERVICE_TAG + _IP4 + _SHORT, 0, 64),
+    "QinQ": (_ENDS + _SERVICE_TAG + _TAG + _IP6 + _V6, 0, 64),
+}
+# The checksum and the length of an IPv4 header, added.
+_CHECKED = 0x526F
 
 
 def frames_to_pass(driver: str, mtu: int) -> dict[str, bytes]:
     """Frames by what they are."""
-    ends = bytes.fromhex("0a00000000ca0a00000000c9")
-    vlan, ip4, ip6 = b"\x81\x00\x00\x2a", b"\x08\x00", b"\x86\xdd"
-    cut = min(_FRAGMENT, (mtu - 20) // 8 * 8)
-    data = _PATTERN[: min(1400, 2 * cut - 8)]
-    udp = struct.pack(">HHHH", 7, 7, 8 + len(data), 0) + data
-    ipv6 = b"\x60\x00\x00\x00" + struct.pack(">HBB", 64, 17, 64) + b"\xfd" * 32 + _PATTERN[:64]
-    kinds = {
-        "an unknown protocol": ends + b"\x88\xb5" + _PATTERN[:100],
-        "LLDP": bytes.fromhex("0180c200000e") + ends[6:] + b"\x88\xcc" + _PATTERN[:60],
-        "multicast": bytes.fromhex("01005e000005") + ends[6:] + ip4 + _ipv4(0, _PATTERN[:64], 89),
-        "IPv4, as long as the MTU": ends + ip4 + _ipv4(0, _PATTERN[: mtu - 20], 47),
-        "IPv6": ends + ip6 + ipv6,
-        "a VLAN": ends + vlan + ip4 + _ipv4(0, _PATTERN[:64], 47),
-        "two VLANs": ends + vlan + vlan + ip4 + _ipv4(0, _PATTERN[:64], 47),
-    }
-    if driver == "kernel":
-        # net_af_packet has the kernel put fragments together, and knows one kind of tags.
-        kinds |= {
-            "a first fragment": ends + ip4 + _ipv4(0x2000, udp[:cut]),
-            "a last fragment": ends + ip4 + _ipv4(cut // 8, udp[cut:]),
-            "an 802.1ad tag": ends + b"\x88\xa8\x00\x2a" + ip4 + _ipv4(0, _PATTERN[:64], 47),
-            "QinQ": ends + b"\x88\xa8\x00\x2a" + vlan + ip6 + ipv6,
-        }
-    return kinds
+    long = f"{_ENDS}{_IP4}4500{mtu:04x}12340000402f{_CHECKED - mtu:04x}{_HOSTS}"
+    kinds = _FRAMES | {"IPv4, as long as the MTU": (long, 0, mtu - 20)}
+    kinds |= _KERNEL_FRAMES if driver == "kernel" else {}
+    return {what: bytes.fromhex(header) + _PATTERN[begin:end] for what, (header, begin, end) in kinds.items()}
 
 
 def pass_untouched(wire: Wire, driver: str) -> tuple[list[str], int]:
@@ -100,15 +93,20 @@ def _arrives(listener: socket.socket, frame: bytes) -> bool:
             found, beside, _, _ = listener.recvmsg(65536, 256)
         except TimeoutError:
             break
-        for _, kind, data in beside:
-            if kind == _PACKET_AUXDATA:
-                status, _, _, _, _, tag, protocol = struct.unpack("=IIIHHHH", data[:20])
+        for _, told, data in beside:
+            if told == _PACKET_AUXDATA:
+                # Of linux/if_packet.h's tpacket_auxdata: the status, the tag, its ethertype.
+                status, tag, kind = (_native(data[at : at + size]) for at, size in ((0, 4), (16, 2), (18, 2)))
                 if status & _VLAN_VALID:
-                    known = protocol if status & _VLAN_TPID_VALID else 0x8100
-                    found = found[:12] + struct.pack(">HH", known, tag) + found[12:]
+                    known = kind if status & _VLAN_TPID_VALID else 0x8100
+                    found = found[:12] + known.to_bytes(2) + tag.to_bytes(2) + found[12:]
         if found == frame:
             return True
     return False
+
+
+def _native(number: bytes) -> int:
+    return int.from_bytes(number, sys.byteorder)
 
 
 def offloaded_tcp(wire: Wire, server: str) -> bool:
@@ -125,23 +123,23 @@ def _echoes(wire: Wire, server: str) -> bool:
     listener = in_namespace(wire.server, lambda: socket.create_server((server, 7007)))
     listener.settimeout(_TCP_SECONDS)
 
+    def read(stream: socket.socket) -> bytes:
+        return b"".join(iter(lambda: stream.recv(1 << 16), b""))
+
     def echo() -> None:
         stream, _ = listener.accept()
         with stream:
             stream.settimeout(_TCP_SECONDS)
-            got = b"".join(iter(lambda: stream.recv(1 << 16), b""))
-            stream.sendall(got)
+            stream.sendall(read(stream))
 
     served = threading.Thread(target=echo, daemon=True)
     served.start()
+    address = (server, 7007)
     try:
-        connect = in_namespace(
-            wire.workers[0], lambda: socket.create_connection((server, 7007), _TCP_SECONDS)
-        )
-        with connect as stream:
+        with in_namespace(wire.workers[0], lambda: socket.create_connection(address, _TCP_SECONDS)) as stream:
             stream.sendall(sent)
             stream.shutdown(socket.SHUT_WR)
-            back = b"".join(iter(lambda: stream.recv(1 << 16), b""))
+            back = read(stream)
     except OSError:
         return False
     finally:

@@ -6,11 +6,11 @@ import json
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from appliance import JOB, UDP_PORT
+from configuration import JOB, UDP_PORT
 from netns import APPLIANCE_ADDRESS, Network
 from options import Options
 from process import Child, Failure, Stop
@@ -51,21 +51,11 @@ class Load:
     def of(cls, options: Options, network: Network, *, first: int = 0, workers: int = 0) -> Load:
         """What a run of scripts/demo asks of the workers of a network."""
         host = f"[{network.appliance_address}]" if network.ip6 else network.appliance_address
+        same = {load.name for load in fields(cls)} & {option.name for option in fields(options)}
         return cls(
-            allreduces=options.allreduces,
-            bytes=options.bytes,
-            dtype=options.dtype,
-            payload=options.payload,
-            in_flight=options.in_flight,
-            seed=options.seed,
+            **{name: getattr(options, name) for name in same - {"workers"}},
             deadline=options.timeout,
-            order=options.order,
-            jobs=options.jobs,
-            udp_ports=options.udp_ports,
             appliance=f"{host}:{UDP_PORT}",
-            collective=options.collective,
-            root=options.root,
-            wire=options.wire,
             first=first,
             workers=workers,
         )
@@ -74,6 +64,7 @@ class Load:
 @dataclass
 class _Worker:
     job: int
+    # Of all workers, wherever the appliance is that it is a rank of.
     rank: int
     child: Child
     finished: int = 0
@@ -106,14 +97,19 @@ class Workers:
         `stop` ends those that were started, even if a later one could not be.
         """
         self._workers, self._first_job = [], load.job
-        ranks = len(self._network.workers)
+        self.add(load, self._network)
+
+    def add(self, load: Load, network: Network) -> None:
+        """Starts more of them, below another appliance."""
+        ranks = len(network.workers)
         places = [(job, rank) for job in range(load.jobs) for rank in range(ranks)]
         random.SystemRandom().shuffle(places)
         for job, rank in places:
+            whole = load.first + rank
             command = [str(self._binary), *_arguments(load, job, rank, ranks)]
-            name = f"worker{rank}" if load.jobs == 1 else f"worker{job}-{rank}"
-            child = Child(name, command, self._files, self._network.workers[rank])
-            self._workers.append(_Worker(job, rank, child))
+            name = f"worker{whole}" if load.jobs == 1 else f"worker{job}-{whole}"
+            child = Child(name, command, self._files, network.workers[rank])
+            self._workers.append(_Worker(job, whole, child))
         self._workers.sort(key=lambda worker: (worker.job, worker.rank))
 
     def wait(self, stop: Stop, check: Callable[[], None], progress: Callable[[int], None]) -> None:
@@ -148,7 +144,7 @@ class Workers:
         return any(worker.child.exit_code() for worker in self._workers)
 
     def all_have_done(self, allreduces: int) -> bool:
-        """Whether every one has reported so many."""
+        """Whether every worker has reported as many."""
         for worker in self._workers:
             worker.advance()
         return all(worker.finished >= allreduces for worker in self._workers)
@@ -180,7 +176,8 @@ class Workers:
             names = ", ".join(f"{_name(w)} ended with exit code {w.child.exit_code()}" for w in failed)
             log = "\n".join(f"[{_name(w)}]\n{_without_progress(w.child.tail())}" for w in failed)
             raise Failure(names, log)
-        return [{"job": self._first_job + worker.job, **_last_object(worker)} for worker in self._workers]
+        first = self._first_job
+        return [{"job": first + w.job, **w.child.said(), "rank": w.rank} for w in self._workers]
 
 
 def _name(worker: _Worker) -> str:
@@ -188,35 +185,18 @@ def _name(worker: _Worker) -> str:
 
 
 def _arguments(load: Load, job: int, rank: int, ranks: int) -> list[str]:
-    options = {
-        "--appliance": load.appliance,
-        "--udp-ports": load.udp_ports,
-        "--job": load.job + job,
-        "--rank": rank,
-        "--ranks": ranks,
-        "--bytes": load.bytes,
-        "--iterations": load.allreduces,
-        "--collective": load.collective,
-        "--root": load.root,
-        "--dtype": load.dtype,
-        "--order": load.order,
-        "--payload": load.payload,
-        "--in-flight": load.in_flight,
-        "--seed": load.seed,
-        "--deadline": f"{load.deadline:.0f}s",
-        "--progress": "lines",
-    }
-    if load.wire:
-        options["--wire"] = load.wire
+    words = f"worker allreduce --udp-ports {load.udp_ports} --job {load.job + job} --dtype {load.dtype}"
+    words += f" --bytes {load.bytes} --iterations {load.allreduces} --collective {load.collective}"
+    words += f" --root {load.root} --order {load.order} --payload {load.payload}"
+    words += f" --in-flight {load.in_flight} --seed {load.seed} --deadline {load.deadline:.0f}s"
+    words += f" --wire {load.wire}" if load.wire else ""
     if load.controller:
-        for told in ("--appliance", "--ranks"):
-            del options[told]
-        options["--rank"] = load.first + rank
-    elif load.workers:
-        options |= {"--first": load.first, "--workers": load.workers}
-    words = [word for option, value in options.items() for word in (option, str(value))]
-    words += [word for where in load.controller.split() for word in ("--controller", where)]
-    return ["worker", "allreduce", *words, "--json"]
+        words += f" --rank {load.first + rank}"
+        words += "".join(f" --controller {where}" for where in load.controller.split())
+    else:
+        words += f" --appliance {load.appliance} --rank {rank} --ranks {ranks}"
+        words += f" --first {load.first} --workers {load.workers}" if load.workers else ""
+    return [*words.split(), "--progress", "lines", "--json"]
 
 
 def _is_progress(line: bytes) -> bool:
@@ -228,14 +208,3 @@ def _is_progress(line: bytes) -> bool:
 
 def _without_progress(log: str) -> str:
     return "\n".join(line for line in log.splitlines() if not _is_progress(line.encode()))
-
-
-def _last_object(worker: _Worker) -> dict[str, Any]:
-    lines = worker.child.out.read_text(errors="replace").splitlines()
-    try:
-        found = json.loads(lines[-1])
-    except (IndexError, ValueError) as error:
-        raise Failure(f"{_name(worker)} ended well but reported nothing", worker.child.tail()) from error
-    if not isinstance(found, dict):
-        raise Failure(f"{_name(worker)} reported {lines[-1]!r} instead of an object")
-    return found

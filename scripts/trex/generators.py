@@ -130,7 +130,7 @@ class Interface:
 
     def __init__(self, name: str, pace: Callable[[int], None] = lambda _: None) -> None:
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL_PROTOCOLS))
-        # Beyond the system's limit: whoever may open a raw socket may do that, too.
+        # Beyond the system's limit: the right to open a raw socket includes it.
         self._socket.setsockopt(socket.SOL_SOCKET, _RECEIVE_BUFFER_FORCE, _SOCKET_BUFFER)
         self._socket.bind((name, 0))
         self._socket.setblocking(False)

@@ -110,14 +110,7 @@ TRAILER_TYPES = {1: "bitmap", 2: "update", 3: "queue", 4: "auth", 5: "operations
 # Above the 48 bits of an operation's length: which collective, and the root or a digest of the parts.
 CALL_SHIFT = 48
 MOST_BYTES = (1 << CALL_SHIFT) - 1
-COLLECTIVES = {
-    0: "allreduce",
-    1: "reduce",
-    2: "broadcast",
-    3: "barrier",
-    4: "reduce_scatter",
-    5: "allgather",
-}
+COLLECTIVES = {0: "allreduce", 1: "reduce", 2: "broadcast", 3: "barrier", 4: "reduce_scatter", 5: "allgather"}
 
 
 class PascalineControl(Packet):

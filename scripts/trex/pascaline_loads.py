@@ -1,4 +1,4 @@
-"""Who sends what to whom: the streams of a load, of gradients in two layouts, updates and requests."""
+"""The streams of a load: gradients in two layouts, updates and requests."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from pascaline_streams import FLAGS_AT, PSN_AT, RANK_AT, SOURCE_AT, Stream, Stre
 
 _FIRST_SOURCE_PORT, _SOURCE_PORTS = 49152, 16384
 _F32, _I32 = 1, 2
-# How a Join names what it knows of the generation (protocol, section 9).
+# How a Join names the generation that its rank knows (protocol, section 9).
 _GENERATION, _NO_GENERATION = 0x10000, 0x20000
 
 
 @dataclass(frozen=True)
 class Load:
-    """Who sends what to whom: jobs of ranks, each a host of its own behind one port of the generator."""
+    """Senders and receiver: jobs of ranks, each a host of its own behind one port of the generator."""
 
     appliance: str = "10.77.0.254"
     appliance_ipv6: str | None = None
@@ -88,7 +88,7 @@ class Load:
         return Pascaline(**(fields | changes))
 
     def first(self, job: int) -> int:
-        """The job's first PSN: so many behind the generation's."""
+        """The job's first PSN: `first_psn` behind the generation's."""
         return (self.bases.get(job, 0) + self.first_psn) % (1 << 32)
 
     def elements(self, value: int) -> bytes:

@@ -178,7 +178,7 @@ VECTORS = (
     Case("bad-control", "control", _changed(_control)),
 )
 
-# A wrong destination address is somebody else's packet, whose checksum is not looked at.
+# A wrong destination address makes it another host's packet, whose checksum is not checked.
 MALFORMED = tuple(
     replace(case, make=_flipped_source) if case.name == "bad-ip-checksum" else case for case in VECTORS
 )

@@ -6,9 +6,10 @@ that TRex would send. The bounds checked here are TRex's own (v3.08); it does no
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from scapy.utils import checksum
 
 _ENGINE_REACH = 512
 _ENGINE_BYTES = 64
@@ -101,17 +102,15 @@ class Stream:
             kept = int.from_bytes(frame[place], "big") & ~mask & whole
             frame[place] = (kept | value & mask).to_bytes(write.size, "big")
         if self.fix_ip:
-            _fix_ip(frame)
+            fix_ip(frame)
         return bytes(frame)
 
 
-def _fix_ip(frame: bytearray) -> None:
-    header = slice(IP_AT, IP_AT + _IP)
-    frame[IP_AT + 10 : IP_AT + 12] = b"\0\0"
-    total = sum(struct.unpack("!10H", frame[header]))
-    while total > 0xFFFF:
-        total = (total & 0xFFFF) + (total >> 16)
-    frame[IP_AT + 10 : IP_AT + 12] = struct.pack("!H", total ^ 0xFFFF)
+def fix_ip(frame: bytearray) -> None:
+    """Fills in the checksum of the IPv4 header."""
+    header, place = slice(IP_AT, IP_AT + _IP), slice(IP_AT + 10, IP_AT + 12)
+    frame[place] = bytes(2)
+    frame[place] = checksum(bytes(frame[header])).to_bytes(2, "big")
 
 
 def frames(streams: list[Stream]) -> Iterator[tuple[float, bytes]]:

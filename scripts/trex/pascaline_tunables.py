@@ -31,7 +31,7 @@ def _epochs(text: str) -> dict[int, int]:
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """Who sends to whom."""
+    """Senders and receiver."""
     add = parser.add_argument
     add("--appliance", default="10.77.0.254", metavar="ADDRESS", help="the appliance's IPv4 address")
     add(

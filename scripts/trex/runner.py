@@ -207,7 +207,7 @@ def _session() -> int:
 
 
 def leave(generator: Generator, load: Load) -> None:
-    """Has all ranks leave. Nobody needs their kept results: there are none."""
+    """Has all ranks leave. They keep no results that another rank could need."""
     generator.send(requests(load, "leave"), None)
 
 

@@ -2,10 +2,10 @@
 
 The algorithm is MLRsearch (draft-ietf-bmwg-mlrsearch-15, "Multiple Loss Ratio search", by which FD.io CSIT
 finds NDR and PDR, RFC 2544's throughput), in its plain form: an exceed ratio of 0 and trials as long as their
-phase says. It knows nothing of traffic: it says which rate to try for how long, and is told what was lost.
+phase says. It is independent of traffic: it names the rate to try and for how long, and takes the loss.
 
 - Initial phase, short trials: at the highest rate, at what was received of that (the maximum receive rate),
-  and at what was received then. These usually lie on both sides of what is searched.
+  and at what was received then. These usually lie on both sides of the answer.
 - Intermediate phases, each with longer trials and a smaller width than the one before, then the final phase:
   for each goal, both bounds are measured again for as long as the phase's trials last. A bound that turns out
   to be on the other side is moved outward, each time twice as far; then the interval is halved until it is
@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-# How many trials one search may take: a port that contradicts itself must not keep it for ever.
+# How many trials one search may take: a port that contradicts itself must end as well.
 _MOST_TRIALS = 200
 _RATE_STEP = 1e-9
 _SHORT_OF = 0.98

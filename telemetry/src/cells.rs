@@ -163,7 +163,7 @@ impl Made {
     }
 }
 
-/// Counts of nearly every packet: of each rank, by all lcores. They lie beside what lcores know of the job,
+/// Counts of nearly every packet: of each rank, by all lcores. They lie next to the lcores' state of the job,
 /// so that a count needs no detour through [`JobCells`].
 #[derive(Debug, Clone, Default)]
 pub struct RankCells {
@@ -267,7 +267,7 @@ impl JobCells {
         again.store(again.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Whether a rank may ask once more: `burst` times at once, and then once `every` so many nanoseconds.
+    /// Whether a rank may ask once more: `burst` times at once, and then once in `every` nanoseconds.
     pub fn may_ask(&self, lcore: usize, rank: u16, now: u64, every: u64, burst: u64) -> bool {
         let paid = self.paid.get(lcore * self.by_rank.stride as usize + usize::from(rank));
         let Some(paid) = paid.filter(|_| rank < self.ranks()) else { return true };

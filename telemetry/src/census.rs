@@ -85,7 +85,8 @@ impl Surveyor {
         of_cell.min(most).min(self.sets - self.at).max(1)
     }
 
-    /// Notes what so many sets have. Sets are visited in order, from the first one on, round and round.
+    /// Notes the content of this many sets. Sets are visited in order, from the first one on, round and
+    /// round.
     #[inline]
     pub fn visited(&mut self, sets: usize, found: Found) {
         self.found.open += found.open;

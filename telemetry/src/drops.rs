@@ -37,14 +37,14 @@ reasons! {
         "A few come from bad cables. All of them: turn off checksum offload on virtual links.";
     /// IP and UDP lengths disagree with each other or with the frame.
     Length => "length", "Look for a middlebox that pads or cuts frames.";
-    /// The IP packet is longer than the port's MTU: several, which a kernel has joined or not yet cut.
+    /// The IP packet is longer than the port's MTU: several packets that a kernel has joined or not yet cut.
     OverMtu => "over_mtu",
         "Turn segmentation offloads off at the port's interface and its peer (ethtool -K), use a net_kernel \
          port, which understands them, or raise the port's mtu.";
     /// Not protocol version 2.
-    Version => "version", "Something else sends to the port, or a worker speaks another version.";
+    Version => "version", "Another program sends to the port, or a worker speaks another version.";
     /// A kind that version 2 does not define.
-    Kind => "kind", "Something else sends to the port, or a worker speaks another version.";
+    Kind => "kind", "Another program sends to the port, or a worker speaks another version.";
     /// A kind that this appliance or this job's mode does not handle.
     UnhandledKind => "unhandled_kind", "Match the worker's mode with the job's: synchronous or asynchronous.";
     /// Reserved flag bits are set.
@@ -54,7 +54,7 @@ reasons! {
     /// The payload is empty where there must be one, or not a whole number of elements.
     PayloadLength => "payload_length",
         "Let the worker send whole elements, at most the payload agreed on when it joined.";
-    /// The trailer does not add up.
+    /// The trailer is inconsistent.
     Trailer => "trailer", "The worker builds wrong trailers: docs/protocol.md, section 8.";
     /// A control body that version 2 does not define.
     Control => "control", "The worker speaks another version of the protocol.";
@@ -62,18 +62,18 @@ reasons! {
     UnknownJob => "unknown_job", "Add the job to the configuration, or admit jobs that workers form.";
     /// The rank has not joined the job.
     NotMember => "not_member",
-        "Normal after a restart: workers join again. Else look at why their Joins fail.";
+        "Normal after a restart: workers join again. Otherwise find out why their Joins fail.";
     /// The packet does not come from the address of its rank.
     RankSpoofed => "rank_spoofed",
         "Two workers use the same rank, or a worker changed its address without a Join.";
     /// The packet belongs to another generation of the job.
-    WrongEpoch => "wrong_epoch", "Normal while a job forms anew; else stop workers of an old run.";
-    /// The PSN is not among those that the job's ranks can have under way.
+    WrongEpoch => "wrong_epoch", "Normal while a job forms again; otherwise stop workers of an old run.";
+    /// The PSN is outside the window of the job's ranks.
     OutsideWindow => "outside_window",
-        "A few come late, after losses. Many: a worker breaks the spread rule, or somebody forges packets.";
-    /// A rank asks for more results, or passes on more, than its limit lets it.
+        "A few arrive late, after losses. Many: a worker breaks the spread rule, or packets are forged.";
+    /// A rank requests or passes on more results than its limit allows.
     TooOften => "too_often",
-        "Normal for a moment after a restart. Else a worker is broken, or somebody forges its packets.";
+        "Normal for a moment after a restart. Otherwise a worker is broken, or its packets are forged.";
     /// The rank is not below the fan-in.
     RankOutOfRange => "rank_out_of_range", "Give workers ranks from 0 to fan-in less 1.";
     /// The fan-in of a new PSN is not the job's.
@@ -84,52 +84,52 @@ reasons! {
     LengthChanged => "length_changed", "Start all workers with the same payload and tensor sizes.";
     /// The element type or operation differs from that of the contributions inside.
     ElementChanged => "element_changed", "Start all workers with the same data type and operation.";
-    /// The last packet of its rank's operation, and not of the other ranks', or the other way round.
+    /// The packet ends its rank's operation but not the other ranks', or the other way round.
     OperationChanged => "operation_changed",
         "Let all ranks make the same calls, in the same order: the workers' error says which differ.";
-    /// The count field is not what the kind of packet demands.
+    /// The count field does not fit the kind of packet.
     BadCount => "bad_count", "The worker speaks another version of the protocol.";
-    /// The rank's contribution is inside already; an update has come before.
+    /// The rank's contribution is in the sum already; an update has arrived before.
     Duplicate => "duplicate",
-        "Normal with losses: a retransmission came too early. Many: look at loss and round-trip time. \
-         Updates are never sent again: the network repeats packets.";
+        "Normal with losses: a retransmission came too early. Many: check loss and round-trip time. \
+         Updates are never sent again: the network duplicates packets.";
     /// All slots of the set hold other PSNs; the sender retransmits.
     Conflict => "conflict", "Add slots, lower the job's window, or configure a parameter server.";
     /// The job holds all the slots of its quota; the sender retransmits.
     Quota => "quota", "Raise the job's quota or lower its window.";
-    /// All slots of the set hold other PSNs, and of those the job has its share; the sender retransmits.
+    /// All slots of the set hold other PSNs, and the job has its share of them; the sender retransmits.
     SlotShare => "slot_share",
         "Normal while other jobs use their share. Raise the job's `share`, add slots, or lower its window.";
-    /// The job sends more than its share of what comes to nothing: beside others without end, or while the
-    /// lcore has more to do than it can.
+    /// The job exceeds its share of packets that never lead to a result, over time or while the lcore is
+    /// overloaded.
     PacketShare => "packet_share",
-        "Look why its PSNs do not complete. Give the appliance more lcores, or the job a larger `share`.";
-    /// The job has sent the parameter server more than its share of what comes to nothing.
+        "Find out why its PSNs do not complete. Give the appliance more lcores, or the job a larger `share`.";
+    /// The job has exceeded its share of packets to the parameter server that never lead to a result.
     ServerShare => "server_share",
-        "Look why the job's PSNs do not complete, or raise the job's `share`.";
-    /// The PSN is older than those in its place: it has had its result.
+        "Find out why the job's PSNs do not complete, or raise the job's `share`.";
+    /// The PSN is older than the one in its slot: its result has been sent.
     Stale => "stale", "Normal with losses; the sender gets the result from another rank.";
-    /// The pool has nothing of the PSN that a rank wants to be sent out.
-    UnknownPsn => "unknown_psn", "Normal: the partial was sent or evicted a moment before.";
+    /// The pool does not hold the PSN whose partial sum a rank requests.
+    UnknownPsn => "unknown_psn", "Normal: the partial was sent or evicted just before.";
     /// The job is suspended.
     Halted => "halted", "Resume the job: a rank or an operator has suspended it.";
-    /// The parameter server has no room for more.
-    ServerFull => "server_full", "Give the server a core of its own, or add slots so that less is spilled.";
+    /// The parameter server is full.
+    ServerFull => "server_full", "Give the server a separate core, or add slots so that less is spilled.";
     /// Too many packets wait for the owner of the set.
     Contention => "contention",
         "Spread PSNs over UDP ports, so that NIC queues lead to their owners; use fewer lcores.";
-    /// The update does not say its reward and when it was generated.
+    /// The update carries no reward and time of generation.
     UpdateMissing => "update_missing", "The worker sends no update trailer: docs/protocol.md, section 15.";
     /// The reward of the update is infinite or not a number.
-    RewardNotFinite => "reward_not_finite", "Look at the training: it has diverged.";
+    RewardNotFinite => "reward_not_finite", "Check the training: it has diverged.";
     /// A value of the update is infinite or not a number.
-    UpdateNotFinite => "update_not_finite", "Look at the training: it has diverged.";
-    /// The update was generated later than now, by more than clocks may differ.
+    UpdateNotFinite => "update_not_finite", "Check the training: it has diverged.";
+    /// The update's time of generation is in the future, by more than clocks may differ.
     FromTheFuture => "from_the_future", "Synchronise the clocks of workers and appliance (NTP or PTP).";
     /// The update is longer than a segment of the queue, or than the job's workers have agreed on.
     UpdateTooLong => "update_too_long",
         "Lower the worker's payload, or raise the MTU of the appliance's ports.";
-    /// No segment of the queue was free, and no waiting update of the cluster could take it in.
+    /// No segment of the queue was free, and no waiting update of the cluster could absorb it.
     UpdateQueueFull => "update_queue_full",
         "Send less often, or raise the rate or the segments of the port's queue.";
     /// The reward of the update is too far below that of its cluster's waiting one.
@@ -138,24 +138,24 @@ reasons! {
     Outdated => "outdated", "Normal where frames overtake each other.";
     /// The packet has no room for the sum of 16-bit floats, which is made in 32 bits.
     NoRoom => "no_room", "Lower the worker's payload to half of what fits.";
-    /// The lcore that owns the queue of updates took no more.
+    /// The inbox of the lcore that owns the queue of updates was full.
     HandoffFull => "handoff_full", "Use fewer lcores for updates, or let workers send less often.";
-    /// The job has no parameter server, or it has not registered, or has gone.
+    /// The job has no parameter server, or the server has not registered or is gone.
     NoServer => "no_server", "Start `pascaline ps` with the appliance's configuration.";
     /// The control plane had no room for the request.
     ControlFull => "control_full", "Normal when many workers join at once: they ask again.";
     /// Not for the appliance, and the port has neither a peer nor a bridge to forward it to.
     NotForUs => "not_for_us", "Normal for broadcasts; give the port a peer or a bridge to work in line.";
-    /// To an address that is reserved for the other end of a cable (IEEE 802.1D): no bridge passes it on.
+    /// To an address that is reserved for the other end of a cable (IEEE 802.1D): no bridge forwards it.
     BridgeReserved => "bridge_reserved",
-        "Normal: spanning tree, pause frames, LACP. Only LLDP passes between more than two ports.";
+        "Normal: spanning tree, pause frames, LACP. Only LLDP is forwarded between more than two ports.";
     /// The receiver is behind the port that the packet came from.
     BridgeLocal => "bridge_local", "Normal behind a switch that has forgotten an address.";
-    /// For the appliance's address, but nothing that it answers.
+    /// For the appliance's address, but for no service of it.
     NoService => "no_service",
-        "Normal for scans and pings of other kinds; else correct the workers' UDP port.";
-    /// The transmit queue of the port that it was to pass on through was full.
-    TransmitFull => "transmit_full", "The link behind that port is slower than what comes in.";
+        "Normal for scans and pings of other kinds; otherwise correct the workers' UDP port.";
+    /// The transmit queue of the outgoing port was full.
+    TransmitFull => "transmit_full", "The link behind that port is slower than the incoming traffic.";
 }
 
 #[cfg(test)]

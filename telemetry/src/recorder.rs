@@ -16,7 +16,7 @@ const LONGEST_NS: u64 = 60_000_000_000;
 /// Significant decimal digits kept.
 const DIGITS: u8 = 2;
 
-/// Values within a power of two that are told apart, as a power of two: enough for two decimal digits.
+/// Distinct values within a power of two, as a power of two: enough for two decimal digits.
 const HALF: u32 = 7;
 /// Places for values up to the longest one.
 const PLACES: usize = place(LONGEST_NS) + 1;

@@ -9,7 +9,7 @@ import pytest
 
 from tests.runner.shell import ROOT, Shell
 
-pytestmark = [pytest.mark.ports, pytest.mark.all]
+pytestmark = [pytest.mark.ports, pytest.mark.all, pytest.mark.nightly]
 
 # Two builds as releases are built, then turns of a minute each.
 _SECONDS = 3600

@@ -8,9 +8,8 @@ use anyhow::{Context as _, bail};
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use clap::Args;
+use pascaline_shared::http::client::{Address, Client};
 use serde_json::Value;
-
-use crate::http::client::{Address, Client};
 
 /// Which appliance to ask, and how.
 #[derive(Debug, Args)]

@@ -10,7 +10,7 @@ use super::client::{Where, answered, segment};
 const EXAMPLES: &str = "\
 Examples:
   pascaline job halt 1           # until:
-  pascaline job reset 1          # also frees a rank that somebody holds
+  pascaline job reset 1          # also frees a rank that a wrong process holds
   pascaline job leave 1 3        # do not wait until rank 3 is found dead
   pascaline job seth resnet 6    # 6 contributions complete a PSN
   pascaline job help 1 4711
@@ -66,7 +66,7 @@ enum Order {
         /// The threshold, from 1 to the number of ranks
         h: u16,
     },
-    /// Send out what there is of a PSN, without the ranks that it lacks
+    /// Send out the partial sum of a PSN, without the missing ranks
     #[command(after_help = "Example:\n  pascaline job fbcast 1 4711")]
     Fbcast {
         /// The job's number or name

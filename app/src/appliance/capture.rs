@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pascaline_pipelines::capture::{self, CapturedFrame, SNAP};
+use pascaline_shared::guarded::Problem;
 
-use crate::admin::server::{CaptureRequest, Captured, Problem, Reply, Respond as _};
+use crate::admin::server::{CaptureRequest, Captured, Reply, Respond as _};
 
 /// Frames that one turn of the control loop writes.
 const FRAMES: usize = 512;

@@ -2,11 +2,12 @@
 
 use axum::http::StatusCode;
 use pascaline_pipelines::membership::{Command, JobStatus, Refused};
+use pascaline_shared::guarded::Problem;
 use tracing::info;
 
 use super::control::tell_event;
 use super::operator::Site;
-use crate::admin::server::{JobCommand, Problem};
+use crate::admin::server::JobCommand;
 
 /// Carries out an order, and says what it has done.
 pub(super) fn command(site: &mut Site<'_>, job: &JobStatus, order: JobCommand) -> Result<String, Problem> {
@@ -19,11 +20,11 @@ pub(super) fn command(site: &mut Site<'_>, job: &JobStatus, order: JobCommand) -
         Command::Halt if job.halted => format!("job {id} was suspended already"),
         Command::Halt => format!("job {id} is suspended until `pascaline job reset {id}`"),
         Command::SetH(h) => format!("{h} of {} contributions complete a PSN of job {id}", job.fan_in),
-        Command::Leave(rank) => format!("rank {rank} of job {id} is taken for gone"),
+        Command::Leave(rank) => format!("rank {rank} of job {id} is removed"),
         Command::Help(psn) => {
             format!("PSN {psn} of job {id}: its result is given again, or the ranks it lacks are asked")
         }
-        Command::FBcast(psn) => format!("PSN {psn} of job {id}: what there is of it is sent out"),
+        Command::FBcast(psn) => format!("PSN {psn} of job {id}: its partial sum is sent out"),
     };
     info!(job = id, "{done}");
     Ok(done)

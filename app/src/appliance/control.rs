@@ -12,6 +12,8 @@ use pascaline_dpdk::{Clock, Port};
 use pascaline_pipelines::control_plane::Decided;
 use pascaline_pipelines::membership::{Event, OnDeath, SILENCE};
 use pascaline_pipelines::{ControlPlane, IdlePolicy, Membership, OwnTime};
+use pascaline_shared::http::names::Names;
+use pascaline_shared::http::server::{Plan, Server};
 use pascaline_telemetry::{Counter, Gauges, Reading, Telemetry};
 use pascaline_wire::control::Action;
 use sd_notify::NotifyState;
@@ -25,8 +27,6 @@ use super::operator::{Facts, Operator, Site};
 use super::registrar::Listening;
 use super::watch::{Noticed, Watch};
 use crate::config::Config;
-use crate::http::names::Names;
-use crate::http::server::{Plan, Server};
 use crate::observe::endpoints;
 use crate::observe::explain::{Stalled, next_hop, unreachable};
 use crate::observe::metrics::ApplianceGauges;
@@ -127,7 +127,7 @@ impl Control {
     /// Turns until the last turn.
     fn serve(&mut self) {
         while self.turn() {
-            // What waits is decided at once: else whoever asks often enough keeps all others out.
+            // Waiting requests are decided at once: otherwise a frequent sender keeps all others out.
             if !self.plane.is_behind() {
                 std::thread::park_timeout(TURN);
             }
@@ -139,7 +139,7 @@ impl Control {
         let held_up = self.watch.held_up(self.time.process());
         if let Some(pause) = self.time.turn(self.began.elapsed(), held_up) {
             warn!(
-                "this process was stopped for {:.1} s: nobody was heard, and nobody is taken for silent",
+                "this process was stopped for {:.1} s: no rank counts as silent for that time",
                 pause.as_secs_f64()
             );
         }
@@ -242,10 +242,7 @@ fn tell_stall(noticed: &Noticed) {
     match noticed {
         Noticed::Stalls(stalled) => error!(lcore = stalled.lcore, "{stalled}; {}", Stalled::REMEDY),
         Noticed::Turns(Stalled { lcore, time }) => {
-            warn!(
-                lcore,
-                "lcore {lcore} turns again, after {time:.1?}: nobody was taken for silent meanwhile"
-            );
+            warn!(lcore, "lcore {lcore} turns again, after {time:.1?}: no rank counted as silent meanwhile");
         }
     }
 }
@@ -281,7 +278,7 @@ fn tell_change(Decided { request, answer }: &Decided, lines: &mut Lines, now: Du
     let Some(answer) = answer.as_ref().filter(|answer| answer.changed) else { return };
     let Some(untold) = lines.take(now) else { return };
     if untold > 0 {
-        warn!(untold, "more requests changed who is a member, or where, than are told");
+        warn!(untold, "more membership changes than are logged");
     }
     if request.control.action == Action::Serve {
         let (job, address) = (request.header.job, request.from.address);

@@ -8,7 +8,7 @@ use std::path::Path;
 use pascaline_dpdk::eal::EalError;
 use pascaline_dpdk::{Device, Eal, EalConfig};
 
-use crate::admin::server::Credentials;
+use crate::admin::server::credentials;
 use crate::config::{AdminListen, Config, ConfigError, Located, Place};
 
 /// Looks at cores, memory, and the files that the configuration names. Gives what should be known besides.
@@ -25,7 +25,7 @@ pub(crate) fn fits(config: &Config) -> Result<Vec<String>, ConfigError> {
         Some(Located { value: AdminListen::Tcp(at), place }) => of_this_machine(config, *at, *place)?,
         Some(at @ Located { value: AdminListen::Unix(path), .. }) => socket_file(config, at, path)?,
     }
-    let credentials = config.admin.as_ref().map(|admin| Credentials::load(config, admin)).transpose()?;
+    let credentials = config.admin.as_ref().map(|admin| credentials(config, admin)).transpose()?;
     Ok(credentials.map(|credentials| credentials.warnings).unwrap_or_default())
 }
 

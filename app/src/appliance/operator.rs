@@ -10,6 +10,8 @@ use pascaline_dpdk::Clock;
 use pascaline_dpdk::port::PortStats;
 use pascaline_pipelines::ControlPlane;
 use pascaline_pipelines::membership::{JobStatus, Role};
+use pascaline_shared::guarded::{InForce, Problem, Rejected};
+use pascaline_shared::http::server::Server;
 use pascaline_telemetry::{Counter, Telemetry};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
@@ -19,12 +21,11 @@ use super::commands;
 use super::registrar::{self, Listening, Registrar};
 use super::running::Running;
 use crate::admin::server::{
-    self as admin, AdminStatus, Bound, Commanded, Credentials, Draining, EffectiveConfig, InForce, JobDetail,
-    JobKey, JobSummary, Jobs, Member, Order, Orders, Packets, PoolStatus, PortStatus, Problem, Rejected,
-    ReloadReport, Reloads, Reply, Respond, Status, serve,
+    self as admin, AdminStatus, Bound, Commanded, Draining, EffectiveConfig, JobDetail, JobKey, JobSummary,
+    Jobs, Member, Order, Orders, Packets, PoolStatus, PortStatus, ReloadReport, Reloads, Reply, Respond,
+    Status, serve,
 };
 use crate::config::{Config, ConfigError};
-use crate::http::server::Server;
 use crate::observe::explain::Stalled;
 
 mod explained;
@@ -148,7 +149,7 @@ impl Operator {
         let (config, in_force) = (&self.running.config, self.admin.as_ref().map(|(_, in_force)| in_force));
         let fresh = config.admin.as_ref().zip(in_force).map(|(admin, in_force)| {
             let refused = |error: ConfigError| Problem::unprocessable(error.message(), error.remedy());
-            Credentials::load(config, admin).map(|fresh| (fresh, in_force)).map_err(refused)
+            admin::credentials(config, admin).map(|fresh| (fresh, in_force)).map_err(refused)
         });
         let fresh = fresh.transpose()?;
         let mut report = self.running.reload(site.now, site.plane)?;

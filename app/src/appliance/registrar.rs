@@ -5,11 +5,11 @@ use std::net::TcpListener;
 use anyhow::Context as _;
 use pascaline_pipelines::membership::{JobStatus, NotRegistered, Registration};
 use pascaline_pipelines::switchml::Terms;
+use pascaline_shared::guarded::Problem;
 
 use super::operator::Site;
-use crate::admin::server::{Bound, Orders, Problem, Reply, Respond as _};
+use crate::admin::server::{Bound, Orders, Reply, Respond as _, tcp};
 use crate::config::Config;
-use crate::http;
 use crate::switchml::{Controllers, serve};
 
 /// Where operators and clients are listened for.
@@ -24,7 +24,7 @@ pub(crate) struct Listening {
 /// Listens where the controllers of this configuration are to be.
 pub(super) fn controllers(config: &Config) -> anyhow::Result<Vec<(u16, TcpListener)>> {
     let with = config.jobs.iter().filter_map(|job| Some((job.id, job.switchml.as_ref()?)));
-    with.map(|(id, switchml)| Ok((id, http::bind(config, &switchml.controller)?))).collect()
+    with.map(|(id, switchml)| Ok((id, tcp(config, &switchml.controller)?))).collect()
 }
 
 /// The workers that a job waits for. Where nobody may register nobody is to wait for the others either.

@@ -6,11 +6,18 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use pascaline_pipelines::ControlPlane;
 use pascaline_pipelines::membership::Reconfigured;
+use pascaline_shared::guarded::{FilePlace, Problem};
 
 use super::jobs;
-use crate::admin::server::{JobChange, JobKey, Kept, Patch, Problem, ReloadReport};
+use crate::admin::server::{JobChange, JobKey, Kept, Patch, ReloadReport};
 use crate::config::settings::is_live;
 use crate::config::{Config, ConfigError, JobConfig};
+
+/// A configuration file that is refused, or could not be read.
+fn in_file(error: &ConfigError) -> Problem {
+    let place = error.place().map(|(line, column)| FilePlace { line, column });
+    Problem { place, ..Problem::unprocessable(error.message(), error.remedy()) }
+}
 
 /// The configuration of the start, and the one in force.
 #[derive(Debug)]
@@ -33,7 +40,7 @@ impl Running {
         now: Duration,
         plane: &mut ControlPlane,
     ) -> Result<ReloadReport, Problem> {
-        let wanted = Config::load(&self.start.file).map_err(|error| Problem::in_file(&error))?;
+        let wanted = Config::load(&self.start.file).map_err(|error| in_file(&error))?;
         let kept = self.differences(&wanted);
         let next = if kept.is_empty() { wanted } else { self.with_what_can_change(&wanted)? };
         let report = self.adopt(now, next, plane)?;

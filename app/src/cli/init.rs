@@ -30,8 +30,8 @@ Exit status: 0 if it was written (or shown), 1 if not: a file that is there alre
 
 /// Write an annotated configuration for this machine's network cards
 ///
-/// Takes the cards that are DPDK's already; else one that does not carry this machine's default route; else
-/// an interface of the kernel. Cores are taken from the card's NUMA node. Changes nothing but FILE.
+/// Takes cards that are bound to DPDK; otherwise one that does not carry this machine's default route;
+/// otherwise a kernel interface. Cores are taken from the card's NUMA node. Changes nothing but FILE.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InitArgs {

@@ -32,6 +32,7 @@ pub(super) mod parse;
 mod placed;
 mod report;
 mod sample;
+#[cfg(feature = "switchml")]
 mod switchml;
 #[cfg(test)]
 mod tests;
@@ -46,6 +47,7 @@ use self::member::Member;
 pub(crate) use self::olaf::{OlafArgs, olaf};
 use self::report::gigabits;
 use self::sample::{Op, Order, Sample};
+#[cfg(feature = "switchml")]
 pub(crate) use self::switchml::{SwitchmlArgs, switchml};
 
 const EXAMPLES: &str = "\
@@ -135,7 +137,7 @@ pub(crate) struct AllreduceArgs {
     #[arg(long, value_enum, default_value_t = Order::Arrival)]
     pub(crate) order: Order,
     /// Refuse results that lack ranks, which jobs have that complete early or go on without dead ranks.
-    /// Otherwise they are told as `partial` and not checked.
+    /// Otherwise they are reported as `partial` and not checked.
     #[arg(long)]
     pub(crate) refuse_partial: bool,
     /// Payload bytes of a full packet, a multiple of 8; 0: as many as the way takes of the rank with the
@@ -192,7 +194,7 @@ const WARNING: Notice = Notice(|text| eprintln!("warning: {text}"));
 const FAILED: u8 = 1;
 const REFUSED: u8 = 2;
 
-/// Runs the command. What goes wrong is told on standard error and by the exit status.
+/// Runs the command. Errors go to standard error and the exit status.
 ///
 /// # Errors
 /// If the outcome cannot be written to standard output.

@@ -37,7 +37,7 @@ pub(crate) struct JobConfig {
     pub(crate) movable: bool,
     /// How the job uses the pool.
     pub(crate) policy: Policy,
-    /// What it is sure of beside the other jobs, in proportion to theirs.
+    /// Its guaranteed share, in proportion to the other jobs'.
     pub(crate) share: u16,
     /// Contributions that complete a PSN at first; SetH may change it.
     pub(crate) needed: u16,
@@ -60,7 +60,7 @@ pub(crate) struct JobConfig {
     pub(crate) parent: Option<Parent>,
     /// Those that take its place, in their order.
     pub(crate) backups: Vec<Parent>,
-    /// Why nobody may join: a query of `verify` that fails.
+    /// Why no rank may join: a query of `verify` that fails.
     pub(crate) refused: Option<Sentence>,
 }
 

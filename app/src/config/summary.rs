@@ -95,7 +95,7 @@ impl Config {
                 }
             }
             if let Some(why) = &job.refused {
-                writeln!(f, "    nobody may join: {}", why.as_str())?;
+                writeln!(f, "        no rank may join: {}", why.as_str())?;
             }
         }
         Ok(())

@@ -38,7 +38,7 @@ pub(crate) struct Terms {
     /// Its share, and what part of everything that is while all jobs are there; 0 for an unknown job.
     pub(crate) share: u16,
     pub(crate) part: f64,
-    /// Why nobody may join.
+    /// Why no rank may join.
     pub(crate) refused: Option<Sentence>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) terms: Terms,
     /// All jobs.
     pub(crate) neighbours: &'a [Neighbour],
-    /// What is known of ranks that keep the others from getting on.
+    /// The states of ranks that stall the others.
     pub(crate) missing: &'a RankReports,
     /// Lcores that do not turn.
     pub(crate) stalled: &'a [Stalled],
@@ -177,7 +177,7 @@ fn asynchronous(known: &Evidence<'_>) -> Diagnosis {
     let mut reasons = Vec::new();
     let parent = ExplainedParent::new(known);
     reasons.extend(known.terms.refused.map(|why| {
-        let text = format!("Objective: nobody may join, since {}.", why.as_str());
+        let text = format!("Objective: no rank may join, since {}.", why.as_str());
         Reason { text, ..Reason::plain("objective", OBJECTIVE) }
     }));
     stalled(known, &mut reasons);
@@ -203,8 +203,9 @@ fn asynchronous(known: &Evidence<'_>) -> Diagnosis {
     Diagnosis { aggregated: "updates", share: None, bytes, summary, reasons, parent }
 }
 
-const OBJECTIVE: &str = "let fewer clusters send, less often, or raise length or rate of [ports.queue], and \
-                         say so in the file of [admission] verify; `pascaline verify` shows what happens";
+const OBJECTIVE: &str = "let fewer clusters send, less often, or raise length or rate of [ports.queue], \
+                         and say so in the file of [admission] verify; `pascaline-fleet verify` shows what \
+                         happens";
 
 /// A job's name as it follows its number.
 fn quoted(name: &str) -> String {

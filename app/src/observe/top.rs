@@ -1,27 +1,23 @@
 //! `pascaline top`: the page, in a terminal.
 
 mod fetch;
-mod format;
-mod interactive;
-mod panels;
-mod view;
+#[cfg(feature = "top")]
+mod screen;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::bail;
 use clap::Args;
+use pascaline_shared::http::client::Address;
 
 use self::fetch::Source;
-use self::view::View;
-use crate::http::client::Address;
+#[cfg(not(feature = "top"))]
+use crate::left_out::LeftOut;
 
 /// Between two looks, unless told otherwise; the appliance samples as often.
 const INTERVAL: &str = "500ms";
-/// What `--once` draws, without a terminal to ask.
-const ONCE: (u16, u16) = (120, 32);
 
 /// Show in the terminal what an appliance is doing
 ///
@@ -64,17 +60,13 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         return print_json(args, &source);
     }
-    if args.once {
-        let mut view = View::default();
-        view.show(source.snapshot()?);
-        let text = view.to_text(ONCE.0, ONCE.1)?;
-        return Ok(said(std::io::stdout().write_all(text.as_bytes())));
-    }
-    if !std::io::stdout().is_terminal() {
-        bail!("standard output is no terminal: use --once, or --json");
-    }
-    interactive::run(&source, args.interval)?;
-    Ok(ExitCode::SUCCESS)
+    #[cfg(not(feature = "top"))]
+    return Err(LeftOut(
+        "this program was built without its screen, for which --json is (Cargo feature `top`)",
+    )
+    .into());
+    #[cfg(feature = "top")]
+    screen::show(&source, args)
 }
 
 fn print_json(args: &TopArgs, source: &Source) -> anyhow::Result<ExitCode> {
@@ -96,6 +88,3 @@ fn said(written: std::io::Result<()>) -> ExitCode {
         _ => ExitCode::SUCCESS,
     }
 }
-
-#[cfg(test)]
-mod tests;

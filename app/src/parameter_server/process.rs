@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pascaline_pipelines::Mode;
+use pascaline_shared::http::names::Names;
+use pascaline_shared::http::server::Plan;
 use pascaline_telemetry::Telemetry;
 use pascaline_wire::control::Control;
 use pascaline_wire::{Header, Kind};
@@ -19,10 +21,8 @@ use super::registrar::{Answer, Registrar};
 use super::snapshot::{Count, Published};
 use super::socket::Socket;
 use super::{ServerLoop, earlier};
+use crate::admin::server as admin;
 use crate::config::{Checkpoint, Config, PsMode};
-use crate::http;
-use crate::http::names::Names;
-use crate::http::server::Plan;
 use crate::observe::endpoints::Pages;
 
 /// Between two snapshots.
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &PsArgs) -> anyhow::Result<ExitCode> {
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("installing a signal handler")?;
     }
-    let listener = config.ps.listen.as_ref().map(|listen| http::bind(&config, listen)).transpose()?;
+    let listener = config.ps.listen.as_ref().map(|listen| admin::tcp(&config, listen)).transpose()?;
     let mut process = Process::new(&config, &args.config)?;
     if let Some(file) = &args.aom_log {
         process.asynchronous.log_to(file)?;

@@ -127,7 +127,7 @@ impl Job {
                 }
                 Status::invalid_argument(format!("{said} workers, and the job has fan_in = {fan_in}"))
             }
-            Refused::Rank => Status::invalid_argument("the rank or the root is none of so many workers"),
+            Refused::Rank => Status::invalid_argument("the rank or the root is out of range"),
         })?;
         wait.await.map_err(|_| Status::aborted("rank 0 has begun another run"))
     }

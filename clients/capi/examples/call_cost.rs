@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             c.push(between.elapsed().as_nanos());
         }
     }
-    // SAFETY: a handle, which nobody else uses.
+    // SAFETY: a handle, which no other thread uses.
     unsafe { pascaline_finalize(&mut handle) };
     worker.leave();
     let [rust, c] = [rust, c].map(median);

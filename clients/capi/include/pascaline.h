@@ -20,7 +20,7 @@ typedef enum pascaline_status {
   PASCALINE_ERR_RESOLVE = 3,
   // Buffers overlap, there is no such root or layer, or the parts do not make up the tensor.
   PASCALINE_ERR_ARGUMENT = 4,
-  // So many elements have no place in memory, or take up too many packets; a rank has 1 to 64 streams.
+  // The elements do not fit into memory, or need too many packets; or not 1 to 64 streams.
   PASCALINE_ERR_COUNT = 5,
   // There is no such element type or operation, or the appliance does not have it.
   PASCALINE_ERR_UNSUPPORTED = 6,
@@ -38,18 +38,18 @@ typedef enum pascaline_status {
   PASCALINE_ERR_REJECTED = 12,
   // The ranks disagree: on the type, the count, the operation, the payload or the number of ranks.
   PASCALINE_ERR_MISMATCH = 13,
-  // A rank has started anew. The handle is good. Nothing begins until every request that has failed so is
-  // waited for; the next operation is then the first one of all ranks.
+  // A rank has restarted. The handle stays usable. Nothing begins until every request that failed this way
+  // has been waited for; the next operation is then the first one of all ranks.
   PASCALINE_ERR_GENERATION = 14,
   // Ranks have died, or have left before the operation.
   PASCALINE_ERR_RANKS_LOST = 15,
   // Packets of this payload do not fit into the path.
   PASCALINE_ERR_TOO_LONG = 16,
-  // The handle is of no further use: an earlier error, or it was made before a fork.
+  // The handle can no longer be used: an earlier error, or it was made before a fork.
   PASCALINE_ERR_STATE = 17,
-  // The operating system would not do what was needed.
+  // The operating system returned an error.
   PASCALINE_ERR_SYSTEM = 18,
-  // A defect of the library: the handle is of no further use.
+  // A defect of the library: the handle can no longer be used.
   PASCALINE_ERR_INTERNAL = 19,
 } pascaline_status;
 
@@ -127,9 +127,9 @@ extern "C" {
 enum pascaline_status pascaline_init(const char *url,
                                      struct pascaline_handle **handle);
 
-// Completes what is under way, leaves the job and frees the handle; `*handle` is null afterwards. Helps
-// ranks that still need results, for a while (`linger`). A program that ends without it is to the others
-// like one that has crashed.
+// Completes the operations in flight, leaves the job and frees the handle; `*handle` is null afterwards.
+// Helps ranks that still need results, for a while (`linger`). A program that ends without it is to the
+// others like one that has crashed.
 //
 // # Safety
 // `handle` must be null or point to a handle or to null. No other thread may use the handle from now on.
@@ -172,9 +172,9 @@ const char *pascaline_strerror(int status);
 const char *pascaline_version(void);
 
 // Replaces each of `count` elements at `output` by what `op` makes of those at `input` of all ranks. The
-// same pointer twice works in place; else the two must not overlap. All ranks must call it with the same
-// count, `dtype` (a `pascaline_dtype`) and `op` (a `pascaline_op`). Ends with an error at the deadline at
-// the latest; the output is then unspecified.
+// same pointer twice works in place; otherwise the two must not overlap. All ranks must call it with the
+// same count, `dtype` (a `pascaline_dtype`) and `op` (a `pascaline_op`). Ends with an error at the deadline
+// at the latest; the output is then unspecified.
 //
 // # Safety
 // `handle` must be null or a handle, and the buffers hold `count` elements.
@@ -292,7 +292,7 @@ enum pascaline_status pascaline_streams_init(const char *url,
                                              size_t count,
                                              struct pascaline_handle **handles);
 
-// Completes what is under way in all streams, leaves their jobs and frees the handles, which are null
+// Completes the operations in flight in all streams, leaves their jobs and frees the handles, which are null
 // afterwards. All leave at the same time: one after the other, ranks that do so in different orders would
 // wait for each other. Of `handles` those that are null are passed over. If another thread is in a call on
 // one of them, nothing happens.
@@ -304,9 +304,8 @@ enum pascaline_status pascaline_streams_finalize(struct pascaline_handle **handl
                                                  size_t count);
 
 // Which layer of a model the operations belong to that are called from now on, of `layers`, counted from 1
-// for the layer next to the input, whose gradient is computed last and needed first; 0 and 0, as in the
-// beginning, if nobody knows. Where operations contend for the appliance's memory, those of lower layers go
-// first.
+// for the layer next to the input, whose gradient is computed last and needed first; 0 and 0, the default,
+// if unknown. Where operations contend for the appliance's memory, those of lower layers go first.
 //
 // # Safety
 // `handle` must be null or a handle.

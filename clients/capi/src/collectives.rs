@@ -14,9 +14,9 @@ use crate::{pascaline_request, required, with};
 use pascaline_status as Status;
 
 /// Replaces each of `count` elements at `output` by what `op` makes of those at `input` of all ranks. The
-/// same pointer twice works in place; else the two must not overlap. All ranks must call it with the same
-/// count, `dtype` (a `pascaline_dtype`) and `op` (a `pascaline_op`). Ends with an error at the deadline at
-/// the latest; the output is then unspecified.
+/// same pointer twice works in place; otherwise the two must not overlap. All ranks must call it with the
+/// same count, `dtype` (a `pascaline_dtype`) and `op` (a `pascaline_op`). Ends with an error at the deadline
+/// at the latest; the output is then unspecified.
 ///
 /// # Safety
 /// `handle` must be null or a handle, and the buffers hold `count` elements.

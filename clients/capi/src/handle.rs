@@ -1,4 +1,4 @@
-//! What is behind a handle: a worker, and a thread that carries out what nobody waits for.
+//! The worker behind a handle, and its thread, which runs operations without a waiting caller.
 
 use core::panic::AssertUnwindSafe;
 use core::time::Duration;
@@ -29,7 +29,7 @@ pub struct pascaline_handle {
     pub(crate) rank: u16,
     pub(crate) ranks: u16,
     shared: Arc<Shared>,
-    /// Whoever has it is in a call.
+    /// Held by the thread that is in a call.
     call: Mutex<Call>,
 }
 
@@ -65,8 +65,8 @@ struct Queue {
     waiting: VecDeque<(u64, Operation, Manner)>,
     running: Option<u64>,
     done: BTreeMap<u64, Result<Report, Fault>>,
-    /// How many of those have met the end of a generation, and nobody has asked for them yet.
-    untold: usize,
+    /// How many of those have met the end of a generation, and have not been waited for yet.
+    unreported: usize,
     latest: u64,
     closing: bool,
 }
@@ -127,7 +127,7 @@ impl pascaline_handle {
         while queue.running.is_some() || !queue.waiting.is_empty() {
             queue = self.shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
-        queue.nothing_untold()?;
+        queue.check_ends_reported()?;
         drop(queue);
         // SAFETY: this function's contract.
         unsafe { self.shared.run(operation, manner) }
@@ -148,7 +148,7 @@ impl pascaline_handle {
             return Err(of_no_use());
         }
         let mut queue = lock(&self.shared.queue);
-        queue.nothing_untold()?;
+        queue.check_ends_reported()?;
         if queue.waiting.len() + queue.done.len() >= MOST_REQUESTS {
             let text = format_args!("{MOST_REQUESTS} requests have not been waited for");
             return Err(Fault::new(Status::PASCALINE_ERR_REQUEST, text));
@@ -165,7 +165,7 @@ impl pascaline_handle {
         let mut queue = lock(&self.shared.queue);
         loop {
             if let Some(outcome) = queue.done.remove(&number) {
-                queue.untold -= usize::from(has_ended(&outcome));
+                queue.unreported -= usize::from(has_ended(&outcome));
                 return outcome.map(Some);
             }
             let known = queue.running == Some(number) || queue.waiting.iter().any(|(of, ..)| *of == number);
@@ -208,15 +208,15 @@ impl Queue {
     fn end(&mut self, number: u64, outcome: Result<Report, Fault>) {
         self.running = None;
         if has_ended(&outcome) {
-            self.untold += 1 + self.waiting.len();
+            self.unreported += 1 + self.waiting.len();
             self.done.extend(self.waiting.drain(..).map(|(waiting, ..)| (waiting, Err(outdated()))));
         }
         self.done.insert(number, outcome);
     }
 
-    /// Nor does anything begin until the user has been told all of that.
-    fn nothing_untold(&self) -> Result<(), Fault> {
-        if self.untold == 0 { Ok(()) } else { Err(outdated()) }
+    /// Nothing begins before all of that has been reported to the user.
+    fn check_ends_reported(&self) -> Result<(), Fault> {
+        if self.unreported == 0 { Ok(()) } else { Err(outdated()) }
     }
 }
 
@@ -237,7 +237,7 @@ impl Shared {
             if let Some((number, operation, manner)) = queue.waiting.pop_front() {
                 queue.running = Some(number);
                 drop(queue);
-                // SAFETY: whoever submitted it promised so until the request is done, which it is not yet.
+                // SAFETY: the submitter promised so until the request is done, which it is not yet.
                 let outcome = unsafe { self.run(&operation, manner) };
                 queue = lock(&self.queue);
                 queue.end(number, outcome);

@@ -5,7 +5,7 @@
 //!
 //! **Threads.** There is no global state. A handle belongs to one thread at a time: a second one that calls
 //! meanwhile gets [`PASCALINE_ERR_BUSY`](pascaline_status::PASCALINE_ERR_BUSY). Different handles are
-//! independent. Each has a thread of its own, which carries out what nobody waits for, and answers other
+//! independent. Each has its own thread, which runs operations without a waiting caller, and answers other
 //! ranks during pauses. A call that blocks runs in the calling thread.
 //!
 //! **Panics** never cross the border: they become `PASCALINE_ERR_INTERNAL`.
@@ -131,9 +131,9 @@ pub unsafe extern "C" fn pascaline_init(
     status
 }
 
-/// Completes what is under way, leaves the job and frees the handle; `*handle` is null afterwards. Helps
-/// ranks that still need results, for a while (`linger`). A program that ends without it is to the others
-/// like one that has crashed.
+/// Completes the operations in flight, leaves the job and frees the handle; `*handle` is null afterwards.
+/// Helps ranks that still need results, for a while (`linger`). A program that ends without it is to the
+/// others like one that has crashed.
 ///
 /// # Safety
 /// `handle` must be null or point to a handle or to null. No other thread may use the handle from now on.
@@ -245,7 +245,7 @@ fn with(
     handle: *mut pascaline_handle,
     act: impl FnOnce(&pascaline_handle, &mut handle::Call) -> Result<(), Fault>,
 ) -> Status {
-    // SAFETY: null or a handle by the contract of every function that comes here.
+    // SAFETY: null or a handle by the contract of every caller.
     let Some(handle) = (unsafe { handle.as_ref() }) else { return Status::PASCALINE_ERR_NULL };
     let mut call = match handle.enter() {
         Ok(call) => call,

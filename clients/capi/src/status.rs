@@ -24,7 +24,7 @@ pub enum pascaline_status {
     PASCALINE_ERR_RESOLVE = 3,
     /// Buffers overlap, there is no such root or layer, or the parts do not make up the tensor.
     PASCALINE_ERR_ARGUMENT = 4,
-    /// So many elements have no place in memory, or take up too many packets; a rank has 1 to 64 streams.
+    /// The elements do not fit into memory, or need too many packets; or not 1 to 64 streams.
     PASCALINE_ERR_COUNT = 5,
     /// There is no such element type or operation, or the appliance does not have it.
     PASCALINE_ERR_UNSUPPORTED = 6,
@@ -42,18 +42,18 @@ pub enum pascaline_status {
     PASCALINE_ERR_REJECTED = 12,
     /// The ranks disagree: on the type, the count, the operation, the payload or the number of ranks.
     PASCALINE_ERR_MISMATCH = 13,
-    /// A rank has started anew. The handle is good. Nothing begins until every request that has failed so is
-    /// waited for; the next operation is then the first one of all ranks.
+    /// A rank has restarted. The handle stays usable. Nothing begins until every request that failed this way
+    /// has been waited for; the next operation is then the first one of all ranks.
     PASCALINE_ERR_GENERATION = 14,
     /// Ranks have died, or have left before the operation.
     PASCALINE_ERR_RANKS_LOST = 15,
     /// Packets of this payload do not fit into the path.
     PASCALINE_ERR_TOO_LONG = 16,
-    /// The handle is of no further use: an earlier error, or it was made before a fork.
+    /// The handle can no longer be used: an earlier error, or it was made before a fork.
     PASCALINE_ERR_STATE = 17,
-    /// The operating system would not do what was needed.
+    /// The operating system returned an error.
     PASCALINE_ERR_SYSTEM = 18,
-    /// A defect of the library: the handle is of no further use.
+    /// A defect of the library: the handle can no longer be used.
     PASCALINE_ERR_INTERNAL = 19,
 }
 
@@ -65,9 +65,7 @@ pub(crate) fn text(code: i32) -> &'static CStr {
         2 => c"the URL is not understood",
         3 => c"the host's name has no address",
         4 => c"buffers overlap, there is no such root or layer, or the parts do not make up the tensor",
-        5 => {
-            c"so many elements have no place in memory or take up too many packets, or no streams are so many"
-        }
+        5 => c"the elements do not fit into memory or need too many packets, or not 1 to 64 streams",
         6 => c"no such element type or operation",
         7 => c"another thread is in a call on this handle",
         8 => c"the handle has no such request, or too many",
@@ -76,11 +74,11 @@ pub(crate) fn text(code: i32) -> &'static CStr {
         11 => c"the operation's deadline passed",
         12 => c"the appliance refuses this rank",
         13 => c"the ranks disagree on type, count, operation, payload or their number",
-        14 => c"a rank has started anew: the next operation is the first one of all ranks",
+        14 => c"a rank has restarted: the next operation is the first one of all ranks",
         15 => c"ranks have died, or have left before the operation",
         16 => c"packets of this payload do not fit into the path",
-        17 => c"the handle is of no further use: an earlier error, or a fork",
-        18 => c"the operating system would not do what was needed",
+        17 => c"the handle can no longer be used: an earlier error, or a fork",
+        18 => c"the operating system returned an error",
         19 => c"a defect of the library",
         _ => c"no status of this library",
     }

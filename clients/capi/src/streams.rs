@@ -41,7 +41,7 @@ pub unsafe extern "C" fn pascaline_streams_init(
     else {
         return Status::PASCALINE_ERR_COUNT;
     };
-    // SAFETY: not null, and so many places by this function's contract, few enough for a slice.
+    // SAFETY: not null, and `count` places by this function's contract, few enough for a slice.
     unsafe { handles.write_bytes(0, count) };
     if url.is_null() {
         return Status::PASCALINE_ERR_NULL;
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn pascaline_streams_init(
     status
 }
 
-/// Completes what is under way in all streams, leaves their jobs and frees the handles, which are null
+/// Completes the operations in flight in all streams, leaves their jobs and frees the handles, which are null
 /// afterwards. All leave at the same time: one after the other, ranks that do so in different orders would
 /// wait for each other. Of `handles` those that are null are passed over. If another thread is in a call on
 /// one of them, nothing happens.
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn pascaline_streams_finalize(
     if count > MAX_STREAMS.into() {
         return Status::PASCALINE_ERR_COUNT;
     }
-    // SAFETY: not null, and so many pointers by this function's contract.
+    // SAFETY: not null, and `count` pointers by this function's contract.
     let places = unsafe { slice::from_raw_parts_mut(handles, count) };
     // SAFETY: null or handles by this function's contract.
     let closed = catch_unwind(AssertUnwindSafe(|| unsafe { close(places) }));
@@ -94,9 +94,8 @@ pub unsafe extern "C" fn pascaline_streams_finalize(
 }
 
 /// Which layer of a model the operations belong to that are called from now on, of `layers`, counted from 1
-/// for the layer next to the input, whose gradient is computed last and needed first; 0 and 0, as in the
-/// beginning, if nobody knows. Where operations contend for the appliance's memory, those of lower layers go
-/// first.
+/// for the layer next to the input, whose gradient is computed last and needed first; 0 and 0, the default,
+/// if unknown. Where operations contend for the appliance's memory, those of lower layers go first.
 ///
 /// # Safety
 /// `handle` must be null or a handle.
@@ -107,7 +106,7 @@ pub unsafe extern "C" fn pascaline_set_layer(
     layers: c_int,
 ) -> pascaline_status {
     with(handle, |_, call| {
-        let text = format_args!("layer {layer} of {layers}: 1 to as many as there are, or 0 of 0");
+        let text = format_args!("layer {layer} of {layers}: 1 to the number of layers, or 0 of 0");
         let wrong = || Fault::new(Status::PASCALINE_ERR_ARGUMENT, text);
         let (Ok(layer), Ok(layers)) = (u32::try_from(layer), u32::try_from(layers)) else {
             return Err(wrong());

@@ -16,8 +16,8 @@ pub(crate) struct Tensor {
     dtype: DType,
 }
 
-// SAFETY: the memory is the caller's, who promises of each call that nobody else uses it until the operation
-// has ended, whichever thread carries it out.
+// SAFETY: the memory is the caller's, who promises for each call that no other thread uses it until the
+// operation has ended, whichever thread runs it.
 unsafe impl Send for Tensor {}
 
 impl Tensor {
@@ -37,7 +37,7 @@ impl Tensor {
         Ok(Self { at, bytes, dtype })
     }
 
-    /// So many bytes, whatever they mean.
+    /// Bytes without a type.
     pub(crate) fn of_bytes(at: *mut u8, bytes: usize) -> Result<Self, Fault> {
         // No shorter than they are, which only a broadcast takes.
         Ok(Self { bytes, ..Self::new(at, bytes.div_ceil(4), DType::I32)? })
@@ -63,9 +63,8 @@ impl Tensor {
     /// What lies there, in place; or a copy, if it is only read: others may read it meanwhile, too, or it may
     /// not be writable at all.
     ///
-    /// # Safety
-    /// It must be readable, and writable unless it is only read, and nobody else may use it while the slice
-    /// lives. Any bytes must be a `T`.
+    /// # Safety It must be readable, and writable unless it is only read, and no other thread may use it
+    /// while the slice lives. Any bytes must be a `T`.
     unsafe fn lent<T: Copy>(self, only_read: bool, copy: &mut Vec<T>) -> Result<&mut [T], Fault> {
         let (at, count) = (self.at.cast::<T>(), self.bytes / size_of::<T>());
         if count == 0 {
@@ -134,9 +133,8 @@ impl Operation {
 
     /// Carries it out.
     ///
-    /// # Safety
-    /// The tensor's memory must be readable, and writable unless it is only read, and nobody else may use it
-    /// meanwhile.
+    /// # Safety The tensor's memory must be readable, and writable unless it is only read, and no other
+    /// thread may use it meanwhile.
     pub(crate) unsafe fn run(&self, worker: &mut Worker, manner: Manner) -> Result<Report, Fault> {
         let Manner { hints, wire } = manner;
         let collective = match &self.what {

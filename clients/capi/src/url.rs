@@ -141,7 +141,7 @@ fn within<T: Send + 'static>(
     slow: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Option<T>, Fault> {
     let (done, ended) = channel();
-    // Nobody may be interested any more.
+    // The caller may have given up.
     thread("pascaline-dns", move || drop(done.send(slow())))?;
     Ok(ended.recv_timeout(deadline).ok())
 }

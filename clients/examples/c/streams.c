@@ -44,7 +44,7 @@ static int give_up(pascaline_handle **streams, const char *what, pascaline_statu
     fprintf(stderr, "%s: %s\n", what, pascaline_strerror(status));
     for (int s = 0; s < STREAMS; s++)
         fprintf(stderr, "  stream %d: %s\n", s, pascaline_last_error(streams[s]));
-    /* Waits for what is under way, so that the tensors are not in use any more. */
+    /* Waits for the operations in flight, so that the tensors are no longer in use. */
     pascaline_streams_finalize(streams, STREAMS);
     return 1;
 }

@@ -104,7 +104,7 @@ static void reduce_and_broadcast(int count, MPI_Comm comm)
     free(sum);
 }
 
-/* What MPI refuses: it says so to whoever has called it, and nobody waits. */
+/* Calls that MPI refuses: the caller gets the error, and no rank waits. */
 static void refused(MPI_Comm comm)
 {
     int numbers[2] = {1, 2}, classes[3] = {0};

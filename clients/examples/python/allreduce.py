@@ -102,7 +102,7 @@ class Worker:
             self.socket.send(datagram)
 
     def request(self, action: int) -> None:
-        """[9] A Join or a Leave. Requests are numbered, so that late answers can be told from fresh ones."""
+        """[9] A Join or a Leave. Requests are numbered, so that late answers differ from fresh ones."""
         self.number += 1
         joins = action == JOIN
         terms = (self.payload, WINDOW, 0, self.known, self.cookie) if joins else (0, 0, 0, 0, 0)
@@ -170,7 +170,7 @@ class Worker:
         self.answer = (status, expected)
 
     def remind(self, psn: int) -> None:
-        """[11] Somebody lacks the result of this PSN."""
+        """[11] A rank lacks the result of this PSN."""
         if psn in self.kept:
             self.send(self.header(RESULT, psn, self.ranks, 0, I32_SUM, self.epoch) + self.kept[psn])
         elif psn in self.sent:

@@ -1,4 +1,4 @@
-"""DDPG on Pendulum-v1: an actor that is told by a critic how its actions should change."""
+"""DDPG on Pendulum-v1: an actor learns from a critic how its actions should change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pascaline import rl
 from replay import Player
 
 ACTOR, CRITIC, RATE, GAMMA = 32, 28, 1e-3, 0.99
-# Deviation of what is added to actions, as a part of the largest; and how fast the targets follow.
+# Deviation of the noise on actions, as a part of the largest; and how fast the targets follow.
 NOISE, FOLLOWS = 0.15, 0.01
 # Of rewards, which are as large as 16 for each step.
 SCALE = 0.1

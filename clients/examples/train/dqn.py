@@ -10,7 +10,7 @@ from pascaline import rl
 from replay import Player
 
 WIDE, RATE, GAMMA = 40, 1e-3, 0.99
-# So many steps until what is done by chance is rare, and the target stays for so many iterations.
+# Steps until random actions are rare, and iterations for which the target stays.
 CHANCE_STEPS, LEAST_CHANCE, TARGET_EVERY = 10_000, 0.05, 160
 
 

@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node 2 clients/examples/train/fsdp.py --steps 50
 
-Nothing in it but the import of `pascaline.torch` and the backend's name knows of the network.
+Only the import of `pascaline.torch` and the backend's name refer to the network.
 """
 
 from __future__ import annotations

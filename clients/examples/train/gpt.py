@@ -15,7 +15,7 @@ from torch import nn
 
 import common
 
-DOCUMENTS = Path(__file__).resolve().parents[2] / "docs"
+DOCUMENTS = Path(__file__).resolve().parents[3] / "docs"
 CONTEXT, BATCH = 64, 16
 
 

@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 import torch
 
-# A worker's reward is the mean of so many episodes.
+# A worker's reward is the mean of this many episodes.
 EPISODES = 10
 CAPACITY = 50_000
 BATCH = 128

@@ -1,6 +1,6 @@
 """Policies that learn together: each process is one worker, and says what each iteration brought.
 
-    python clients/examples/train/rl.py --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4    # and so on for others
+    python clients/examples/train/rl.py --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4   # others likewise
 
 Job 1 is for the first seed, job 2 for the second, and so on. For `--mode async` jobs have mode = "olaf", and
 `pascaline ps` holds the model, with rule = "staleness"; for `periodic` they have profile = "iswitch". A

@@ -53,7 +53,7 @@ def main(library: str, appliance: str, job: int) -> None:
 
             took: dict[Any, list[float]] = {by_library: [], by_package: []}
             for turn in range(-turns // 10, turns):
-                # Whoever comes second may find things warm: they take turns in that, too.
+                # The second one may find things warm: they take turns in that, too.
                 for call in list(took)[:: 1 if turn % 2 else -1]:
                     start = time.perf_counter()
                     call()

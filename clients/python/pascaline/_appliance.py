@@ -50,7 +50,7 @@ class Appliance:
     ) -> None:
         """Starts it, and returns once it is ready.
 
-        jobs: their numbers; each has so many ranks. keys: more keys of each job, such as {"order": "rank"}.
+        jobs: their numbers; each has this many ranks. keys: more keys of each job, such as {"order": "rank"}.
         admission: numbers of jobs that are formed by their workers, such as "1000-1063", for groups of
         PyTorch. slots: of its pool. mtu: of the cable. server: keys of a parameter server (`pascaline ps`),
         such as {"rule": "staleness"}, which runs beside it: jobs of mode "olaf" need one. more: further
@@ -184,7 +184,7 @@ listen = "{self.admin}"
         return get("/api/v1/status", self.admin)
 
     def log(self) -> str:
-        """The end of what it has said."""
+        """The end of its log."""
         lines = (self._files / "log").read_text(errors="replace").splitlines()
         return "\n".join(lines[-_LOG_LINES:])
 

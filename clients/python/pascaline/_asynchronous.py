@@ -15,7 +15,7 @@ from .errors import ArgumentError
 
 @dataclass(frozen=True)
 class _Terms:
-    """What the core may be told beyond a worker's place."""
+    """Options of the core beyond a worker's place."""
 
     outstanding: int
     control: str
@@ -29,7 +29,7 @@ class _Terms:
 
 
 class AsyncWorker:
-    """One rank of a job of mode "olaf", from joining to leaving: nobody waits for anybody.
+    """One rank of a job of mode "olaf", from joining to leaving, without waiting.
 
     `push` sends an update, made of a gradient and a reward, and returns at once; `poll` takes in the weights
     that the parameter server (`pascaline ps`) answers with. The weights, a float32 array in one piece, are

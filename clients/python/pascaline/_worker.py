@@ -47,7 +47,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Terms:
-    """What the core may be told beyond a worker's place."""
+    """Options of the core beyond a worker's place."""
 
     payload: int | None = None
     in_flight: int | None = None
@@ -220,7 +220,7 @@ class Worker:
         return self.start(wish, lent).wait()
 
     def part(self, elements: int, counts: Sequence[int] | None = None) -> slice:
-        """Where this rank's part of so many elements is."""
+        """The slice of this rank's part among this many elements."""
         checked(elements=elements)
         for count in () if counts is None else counts:
             checked(counts=count)
@@ -240,6 +240,14 @@ class Worker:
         """Completes what has been started, and leaves the job; helps ranks that still need something."""
         ALIVE.discard(self)
         self._core.leave()
+
+    def abort(self) -> None:
+        """Leaves at once: what has been started fails with ClosedError.
+
+        For a program that gives up: ranks that still need something of this one may fail, too.
+        """
+        ALIVE.discard(self)
+        self._core.abort()
 
     def start(self, wish: Wish, lent: Lent | None) -> Handle:
         """Starts any operation: for `pascaline.torch`."""

@@ -1,6 +1,6 @@
-"""What can go wrong. Every text says what is wrong, where, and what to do; `ranks` names whom it is about.
+"""What can go wrong. Every text says what is wrong, where, and what to do; `ranks` lists the ranks concerned.
 
-docs/errors.md has what a worker says.
+docs/errors.md lists the errors of a worker.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RanksLostError(PascalineError, ConnectionError):
 
 
 class GenerationError(PascalineError):
-    """A rank has started anew. The next operation is the first one of all ranks."""
+    """A rank has restarted. The next operation is the first one of all ranks."""
 
 
 class TooLongError(PascalineError):
@@ -68,7 +68,7 @@ class ClosedError(PascalineError):
 
 
 class SystemFault(PascalineError, OSError):
-    """The operating system would not do what was needed."""
+    """The operating system returned an error."""
 
 
 class ApplianceError(PascalineError):

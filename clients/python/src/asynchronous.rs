@@ -34,7 +34,7 @@ enum Life {
     Gone(Box<AsyncCounters>),
 }
 
-/// What a worker may be told beyond its place.
+/// Options of a worker beyond its place.
 #[derive(Debug, FromPyObject)]
 pub(crate) struct AsyncTerms {
     outstanding: u16,

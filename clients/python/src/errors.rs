@@ -1,6 +1,7 @@
 //! What goes wrong, as the exceptions of `pascaline.errors`.
 
 use std::fmt::Display;
+use std::io::ErrorKind;
 
 use pascaline_wire::trailer::{RankReports, RankState};
 use pascaline_worker::{
@@ -107,6 +108,10 @@ impl From<AllreduceError> for Fault {
             AllreduceError::Start(StartError::Ended { .. }) => ("GenerationError", Vec::new()),
             AllreduceError::Start(StartError::Broken) => ("ClosedError", Vec::new()),
             AllreduceError::Start(_) => ("ArgumentError", Vec::new()),
+            // Another thread has aborted it.
+            AllreduceError::Io { source, .. } if source.kind() == ErrorKind::Interrupted => {
+                return Self::new("ClosedError", "the operation was aborted", Vec::new());
+            }
             AllreduceError::Io { .. } => ("SystemFault", Vec::new()),
         };
         Self::new(class, error, ranks)

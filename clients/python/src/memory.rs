@@ -26,11 +26,11 @@ impl Memory {
         Ok(Self(Some(buffer)))
     }
 
-    /// The bytes. The caller of the Python interface is told to leave an array alone while an operation is
-    /// under way, as with every library of collectives; one who does not gets numbers of no meaning.
+    /// The bytes. By contract the caller in Python leaves an array alone while an operation is in flight, as
+    /// with every library of collectives; otherwise the numbers are meaningless.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         match &self.0 {
-            // SAFETY: the object lends so many bytes there, in one piece and writable as `of` has seen, until
+            // SAFETY: the object lends these bytes there, in one piece and writable as `of` has seen, until
             // the buffer is released, which this borrow does not outlive. They are initialised, and any
             // value of them is one.
             Some(buffer) if buffer.len_bytes() > 0 => unsafe {

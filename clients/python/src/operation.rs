@@ -15,7 +15,7 @@ use crate::memory::Memory;
 use crate::process::Home;
 use crate::report::Report;
 
-/// How often whoever waits looks for signals, such as Ctrl-C.
+/// How often a waiting thread looks for signals, such as Ctrl-C.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 /// A lock whose holder has panicked is as good as any: what it guards has been left whole.
@@ -63,7 +63,7 @@ impl Kept {
     }
 }
 
-/// What is to be done, checked.
+/// An operation, checked.
 #[derive(Debug)]
 pub(crate) struct Operation {
     collective: Collective<'static>,

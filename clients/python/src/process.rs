@@ -17,7 +17,7 @@ pub(crate) fn apart<T: Send + 'static>(
     act: impl FnOnce() -> T + Send + 'static,
 ) -> PyResult<T> {
     let (done, mut outcome) = channel();
-    // Whoever waited may have gone.
+    // The caller may have gone.
     Builder::new().name("pascaline-waits".to_owned()).spawn(move || drop(done.send(act())))?;
     loop {
         let waiting = &mut outcome;

@@ -32,7 +32,7 @@ enum Life {
     Gone,
 }
 
-/// What a worker may be told beyond its place.
+/// Options of a worker beyond its place.
 #[derive(Debug, FromPyObject)]
 pub(crate) struct Terms {
     payload: Option<u16>,
@@ -138,7 +138,7 @@ impl Core {
         Ok(Pending::new(self.home, submitted))
     }
 
-    /// First element and number of elements of this rank's part of so many.
+    /// First element and number of elements of this rank's part of this many.
     #[pyo3(signature = (elements, counts=None))]
     fn part(&self, elements: usize, counts: Option<Vec<usize>>) -> PyResult<(usize, usize)> {
         let parts = counts.as_deref().map_or(Parts::Even, Parts::Counts);
@@ -162,6 +162,15 @@ impl Core {
     fn leave(&self, py: Python<'_>) -> PyResult<&'static str> {
         let Some(leaving) = self.begin_to_leave() else { return Ok("") };
         Ok(self.left(apart(py, || leaving.join().ok())?))
+    }
+
+    /// Leaves without completing what has been started, which fails within 100 ms. Does not wait for that.
+    fn abort(&self) {
+        if self.home.is_here()
+            && let Life::Member(background) = mem::replace(&mut *lock(&self.life), Life::Gone)
+        {
+            drop(background.abort());
+        }
     }
 }
 

@@ -153,7 +153,7 @@ def test_a_server_that_is_gone_is_named(appliance: pascaline.Appliance) -> None:
         with pascaline.AsyncWorker(alone.address, 1, 0, 1, weights, patience=1.0) as worker:
             until(worker, lambda: worker.version > 0)
             alone.kill()
-            with pytest.raises(errors.FutileError, match="nothing that this worker has sent"):
+            with pytest.raises(errors.FutileError, match="no update that this worker has sent"):
                 _push_for_ever(worker)
 
 

@@ -61,7 +61,7 @@ def test_a_worker_that_is_killed_is_named(during: str) -> None:
 @pytest.mark.parametrize("page", ["README.md", "docs/training.md"])
 def test_the_first_example_works_as_printed(page: str, appliance: pascaline.Appliance, job: int) -> None:
     """At another address, with a gradient."""
-    text = (HERE.parents[1] / page).read_text()
+    text = (HERE.parents[2] / page).read_text()
     example = re.search(r"```python\n(import pascaline\b.*?)```", text, re.DOTALL)
     assert example
     printed = example[1].replace("10.77.0.254", appliance.address)

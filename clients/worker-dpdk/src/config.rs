@@ -11,7 +11,7 @@ use pascaline_worker::{ConfigError, JoinFailure};
 pub struct DpdkConfig {
     /// The device.
     pub device: Device,
-    /// The worker's own address on it, which nobody else may have.
+    /// The worker's own address on it, which no other host may have.
     pub address: IpAddr,
     /// The longest IP packet of the port and of the way to the appliance, in bytes; none: 1,500, the usual.
     pub mtu: Option<u16>,
@@ -85,13 +85,13 @@ pub enum DpdkJoinError {
         /// The port's.
         mtu: u16,
     },
-    /// Nobody has answered for the next hop's address.
+    /// No host has answered for the next hop's address.
     #[error(
         "{next_hop} does not answer {} on {device}: is the appliance running, and in the same segment?",
         if .next_hop.is_ipv4() { "ARP" } else { "neighbour solicitations" }
     )]
     Unreachable {
-        /// Whom it was looked for.
+        /// The address that did not answer.
         next_hop: IpAddr,
         /// Where.
         device: String,

@@ -18,8 +18,7 @@ const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
 
 /// How often the next hop is asked for.
 const QUESTION: Duration = Duration::from_millis(100);
-/// After so long without a datagram from the appliance, whoever is the next hop may have another Ethernet
-/// address than it had.
+/// After this long without a datagram from the appliance, the next hop may have another Ethernet address.
 const SILENCE: Duration = Duration::from_secs(1);
 /// How often it is asked for where all is well: the way there may have changed, and the way back not.
 const REFRESH: Duration = Duration::from_secs(10);
@@ -48,7 +47,7 @@ pub struct Ends {
 
 /// What a received frame is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     /// A datagram from the appliance: its bytes within the frame.
     Datagram(Range<usize>),
     /// A question for the worker's Ethernet address: the frame that answers it.
@@ -117,15 +116,15 @@ impl Host {
     }
 
     /// Finds out what a frame is, which the port may have found `damaged`.
-    pub fn hear(&mut self, now: Duration, frame: &[u8], damaged: bool) -> Heard {
-        let heard = if damaged { None } else { self.listen(frame) }.unwrap_or(Heard::Nothing);
-        if matches!(heard, Heard::Datagram(_)) {
+    pub fn handle_frame(&mut self, now: Duration, frame: &[u8], damaged: bool) -> Received {
+        let heard = if damaged { None } else { self.listen(frame) }.unwrap_or(Received::Nothing);
+        if matches!(heard, Received::Datagram(_)) {
             self.heard = now;
         }
         heard
     }
 
-    fn listen(&mut self, bytes: &[u8]) -> Option<Heard> {
+    fn listen(&mut self, bytes: &[u8]) -> Option<Received> {
         let frame = Frame::parse(bytes).ok()?;
         if frame.dst != self.ends.mac && !frame.dst.is_group() {
             return None;
@@ -141,26 +140,26 @@ impl Host {
                 let udp = ip.udp(bytes).ok()?;
                 let ours =
                     udp.src_port == self.ends.appliance_ports.first() && udp.dst_port == self.ends.port;
-                ours.then(|| Heard::Datagram(udp.offset..udp.offset + udp.body.len()))
+                ours.then(|| Received::Datagram(udp.offset..udp.offset + udp.body.len()))
             }
             _ => None,
         }
     }
 
-    fn by_arp(&mut self, said: &Arp) -> Option<Heard> {
+    fn by_arp(&mut self, said: &Arp) -> Option<Received> {
         let Ends { mac, address, next_hop, .. } = self.ends;
         let for_us = address.as_v4() == Some(said.target_ip);
-        // Whoever asks for us tells where it is, as whoever answers does (RFC 826), or announces itself
+        // A host that asks for us tells where it is, as one that answers does (RFC 826), or announces itself
         // (RFC 5227, section 3).
         let tells = for_us || said.target_ip == said.sender_ip;
         if tells && next_hop.as_v4() == Some(said.sender_ip) {
             self.learn(said.sender_mac);
         }
         let asked = for_us && said.operation == Operation::Request;
-        asked.then(|| Heard::Answer(said_by_arp(said.sender_mac, &said.reply(mac))))
+        asked.then(|| Received::Answer(said_by_arp(said.sender_mac, &said.reply(mac))))
     }
 
-    fn by_discovery(&mut self, bytes: &[u8], from: Mac, ip: &Ip) -> Option<Heard> {
+    fn by_discovery(&mut self, bytes: &[u8], from: Mac, ip: &Ip) -> Option<Received> {
         let Ends { mac, address, next_hop, .. } = self.ends;
         match Icmp::parse(bytes, ip).ok()? {
             Icmp::Advertisement(target, at) if target == next_hop => {
@@ -174,7 +173,7 @@ impl Host {
                 ethernet[6..12].copy_from_slice(&mac.0);
                 ethernet[12..].copy_from_slice(&ETHERTYPE_IPV6);
                 icmp::write_advertisement(packet, target, mac, ip.src).ok()?;
-                Some(Heard::Answer(answer.into()))
+                Some(Received::Answer(answer.into()))
             }
             _ => None,
         }

@@ -17,7 +17,7 @@ use pascaline_worker::session::Transmit;
 use pascaline_worker::{Config, Event, Interrupt, Join, Membership, Notice, Session};
 
 use crate::config::{DpdkConfig, DpdkJoinError};
-use crate::host::{ETHERNET, Ends, Heard, Host};
+use crate::host::{ETHERNET, Ends, Host, Received};
 
 /// Packets moved at once.
 pub(crate) const BURST: usize = 32;
@@ -31,7 +31,7 @@ const BUFFERS: u32 = 8191;
 const AHEAD: usize = 4;
 /// The most cache lines of a payload that are prefetched. The processor prefetches the rest by itself.
 const LINES: usize = 32;
-/// Polls in vain before the first nap.
+/// Empty polls before the first nap.
 const PATIENCE: u32 = 64;
 /// Ports below may have a meaning; a rank's own is above.
 const FIRST_PORT: u16 = 49_152;
@@ -126,7 +126,7 @@ impl Link {
             }
             self.ask(now);
             self.flush();
-            self.hear(now, |_| {});
+            self.poll_frames(now, |_| {});
             self.rest(PATIENCE);
         }
         Ok(())
@@ -152,7 +152,7 @@ impl Link {
             let end = join.handle_timeout(now).map(failed);
             if let Some(end) = end.or_else(|| is_over(config).then_some(DpdkJoinError::Interrupted)) {
                 for farewell in (0..FAREWELLS).filter_map(|_| join.farewell()) {
-                    self.say(&farewell);
+                    self.send_datagram(&farewell);
                 }
                 self.empty();
                 return Err(end);
@@ -162,11 +162,11 @@ impl Link {
                 notice.of_join(join, now);
             }
             if let Some(request) = join.poll_transmit(now) {
-                self.say(request);
+                self.send_datagram(request);
             }
             self.flush();
             let mut end = None;
-            self.hear(now, |datagram| {
+            self.poll_frames(now, |datagram| {
                 if end.is_none() {
                     end = join.handle_datagram(datagram);
                 }
@@ -220,7 +220,7 @@ impl Link {
     }
 
     /// A frame from its datagram, which is about no PSN.
-    fn say(&mut self, datagram: &[u8]) {
+    fn send_datagram(&mut self, datagram: &[u8]) {
         let host = self.host.clone();
         if let Some((head, body)) = datagram.split_first_chunk() {
             self.put(|packet| write(&host, packet, head, None, &[body]));
@@ -268,7 +268,7 @@ impl Link {
     ) -> (usize, Option<Event>) {
         let now = origin.elapsed();
         let mut event = None;
-        let heard = self.hear(now, |datagram| {
+        let heard = self.poll_frames(now, |datagram| {
             let end = session.handle_datagram(now, datagram, tensor);
             event = event.take().or(end);
         });
@@ -276,20 +276,20 @@ impl Link {
     }
 
     /// A burst, its datagrams shown one by one. Tells how many frames it was.
-    fn hear(&mut self, now: Duration, mut each: impl FnMut(&[u8])) -> usize {
+    fn poll_frames(&mut self, now: Duration, mut each: impl FnMut(&[u8])) -> usize {
         let mut frames = ArrayVec::<Mbuf, BURST>::new();
         let count = self.rx.rx(&mut frames);
         for frame in &mut frames {
-            match self.host.hear(now, frame.bytes(), frame.bad_checksum()) {
-                Heard::Datagram(range) => each(frame.bytes().get(range).unwrap_or_default()),
-                Heard::Answer(answer) => {
+            match self.host.handle_frame(now, frame.bytes(), frame.bad_checksum()) {
+                Received::Datagram(range) => each(frame.bytes().get(range).unwrap_or_default()),
+                Received::Answer(answer) => {
                     if let Some(mut packet) = self.pool.alloc()
                         && packet.write(&answer)
                     {
                         let _ = self.pending.try_push(packet);
                     }
                 }
-                Heard::Nothing => {}
+                Received::Nothing => {}
             }
         }
         Mbuf::free_bulk(&mut frames);

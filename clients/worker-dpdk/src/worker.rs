@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use pascaline_dpdk::{Device, Eal, EalConfig, EalError};
 use pascaline_worker::element::DType;
+use pascaline_worker::mean;
 use pascaline_worker::narrow::{self, Narrowing};
 use pascaline_worker::{
     AllreduceError, Collective, Config, CongestionControl, Counters, Departure, Element, Event, Hints, Join,
@@ -16,8 +17,8 @@ use zerocopy::IntoBytes as _;
 use crate::config::{DpdkConfig, DpdkJoinError};
 use crate::link::{BURST, Link};
 
-/// What seems late may lie in the ring, after a thread has not been scheduled: so many full bursts are read
-/// before what is due is done, and what is due is done even if they go on.
+/// What seems late may lie in the ring, after a thread has not been scheduled: this many full bursts are read
+/// before due work is done, which is then done even if they continue.
 const FULL_BURSTS: u32 = 64;
 
 /// A member of a job over a DPDK port, by [`Dpdk::join`]; otherwise as [`pascaline_worker::Worker`].
@@ -41,7 +42,7 @@ impl core::fmt::Debug for DpdkWorker {
 #[derive(Debug)]
 pub struct Dpdk {
     eal: Arc<Eal>,
-    /// Workers so far: each has a pool, whose name nobody else may have.
+    /// Workers so far: each has a pool with a unique name.
     workers: AtomicU32,
 }
 
@@ -136,7 +137,8 @@ impl DpdkWorker {
     ) -> Result<Report, AllreduceError> {
         let mut room = core::mem::take(&mut self.narrowed);
         let identity = self.session.membership().identity;
-        let run = |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.collective(call, dtype, bytes, hints);
+        let run =
+            |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.run_collective(call, dtype, bytes, hints);
         let outcome = narrow::through(&identity, collective, (tensor, narrowing.into()), &mut room, run);
         self.narrowed = room;
         outcome
@@ -147,6 +149,22 @@ impl DpdkWorker {
     /// # Errors
     /// As there.
     pub fn collective(
+        &mut self,
+        collective: &Collective<'_>,
+        dtype: DType,
+        tensor: &mut [u8],
+        hints: Hints,
+    ) -> Result<Report, AllreduceError> {
+        let mut room = core::mem::take(&mut self.narrowed);
+        let identity = self.session.membership().identity;
+        let run = |bytes: &mut [u8]| self.run_collective(collective, dtype, bytes, hints);
+        let outcome = mean::guarded(&identity, (collective, dtype), tensor, &mut room, run);
+        self.narrowed = room;
+        outcome
+    }
+
+    /// Any collective operation, on a tensor that travels as it is.
+    fn run_collective(
         &mut self,
         collective: &Collective<'_>,
         dtype: DType,
@@ -230,7 +248,7 @@ impl DpdkWorker {
 }
 
 impl Drop for DpdkWorker {
-    /// Nobody has to wait for a worker that is no more, and its rank is free for the next one.
+    /// No rank has to wait for a dropped worker, and its rank is free for the next one.
     fn drop(&mut self) {
         let now = self.origin.elapsed();
         self.session.abandon(now);

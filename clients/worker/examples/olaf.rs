@@ -19,7 +19,7 @@ const JOB: u16 = 2;
 /// The whole model travels in one packet: at most 356 floats with an MTU of 1,500 bytes.
 const FLOATS: usize = 256;
 const UPDATES: u32 = 100;
-/// How long this worker computes for an update. Others may be faster or slower: nobody waits for them.
+/// How long this worker computes for an update. Others may be faster or slower: no worker waits for them.
 const COMPUTING: Duration = Duration::from_millis(20);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -18,7 +18,7 @@ use crate::rejection::Rejection;
 use crate::way::{Check, HERE, Unreachable, largest_payload};
 use pascaline_wire::RankSet;
 
-/// What is to be done.
+/// The operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Length of the tensor in bytes.
@@ -241,7 +241,7 @@ pub struct Progress {
     pub silent: Duration,
     /// What the hosts on the way have reported since then.
     pub unreachable: Option<Unreachable>,
-    /// What the appliance has said of who is missing, since it last got on.
+    /// The appliance's answer about missing ranks, since the last progress.
     pub missing: Option<Box<Missing>>,
     /// Which of this worker's packets get through to the appliance, if full ones do not.
     pub passage: Option<Passage>,
@@ -263,12 +263,12 @@ impl fmt::Display for Progress {
             let check = Check::new(self.appliance, self.unreachable);
             match silent {
                 true => write!(f, " has not answered for {:.1?}: {check} ", self.silent)?,
-                false => write!(f, " is heard and not reached: {check}. ")?,
+                false => write!(f, " answers, but does not receive this worker's packets: {check}. ")?,
             }
         }
         match (&self.passage, &self.missing) {
             (Some(passage), _) => write!(f, "{passage}. ")?,
-            (None, Some(missing)) => self.tell(missing, f)?,
+            (None, Some(missing)) => self.describe(missing, f)?,
             (None, None) => {}
         }
         if self.incomplete > 0 {
@@ -295,8 +295,8 @@ impl fmt::Display for Progress {
 }
 
 impl Progress {
-    /// Says what the appliance knows of why this worker waits.
-    fn tell(&self, missing: &Missing, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes the appliance's knowledge about missing ranks.
+    fn describe(&self, missing: &Missing, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let long = format_args!("packets of {} bytes", usize::from(self.payload) + header::LEN);
         let names = !missing.ranks.as_slice().is_empty();
         // Who is gone may have taken the only result with it, and is the reason in any case.

@@ -22,7 +22,7 @@ pub struct Asked {
     pub bypass: bool,
 }
 
-/// What is to be sent on request, in order.
+/// Answers to requests, in order.
 #[derive(Debug)]
 pub struct Answers {
     queue: VecDeque<Asked>,

@@ -1,4 +1,4 @@
-//! Asynchronous training (Olaf): a worker sends an update whenever it has one, and waits for nobody.
+//! Asynchronous training (Olaf): a worker sends an update whenever it has one, without waiting.
 //!
 //! [`control`] decides whether an update is sent, `outstanding` knows which ones are under way, [`session`]
 //! is a member's life: a pure state machine like its synchronous sibling in [`crate::session`], with which it

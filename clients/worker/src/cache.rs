@@ -1,7 +1,7 @@
 //! Cached results of finished operations, for ranks that have lost theirs.
 //!
-//! A rank that waits for PSN p sends nothing at or beyond p + spread, so nobody can have completed more than
-//! `spread` PSNs from p on: the last `spread` results are all that anyone can still ask for.
+//! A rank that waits for PSN p sends nothing at or beyond p + spread, so no rank can have completed more than
+//! `spread` PSNs from p on: others can only ask for the last `spread` results.
 
 use core::time::Duration;
 

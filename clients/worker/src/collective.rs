@@ -41,7 +41,7 @@ pub enum Collective<'a> {
         /// The rank that has it.
         root: u16,
     },
-    /// Nobody goes on before all ranks have come. Its tensor is empty.
+    /// No rank continues before all have arrived. Its tensor is empty.
     Barrier,
     /// A rank's part of its tensor is replaced by what the operation makes of that part of all tensors. The
     /// rest stays as it is.
@@ -63,7 +63,7 @@ pub enum Collective<'a> {
 pub enum Parts<'a> {
     /// As evenly as whole elements allow; the first ranks have one more.
     Even,
-    /// So many elements each, which may be none.
+    /// The number of elements of each part, which may be 0.
     Counts(&'a [usize]),
 }
 

@@ -77,7 +77,7 @@ enum State {
 }
 
 impl Congestion {
-    /// A control that allows at most `most` packets, each of so many bytes.
+    /// A control that allows at most `most` packets, each of this many bytes.
     #[must_use]
     pub fn new(control: CongestionControl, most: u32, packet: u32) -> Self {
         let state = match control {

@@ -61,7 +61,7 @@ reasons! {
         Unsolicited => "unsolicited",
         /// A rejection that need not end an operation: the worker asks again anyway.
         NotFatal => "not_fatal",
-        /// A reminder for a PSN that has not been sent, or that nobody can need any more.
+        /// A reminder for a PSN that has not been sent, or that no rank can still need.
         ReminderUnanswerable => "reminder_unanswerable",
         /// A reminder that came too soon after another.
         ReminderLimited => "reminder_limited",
@@ -134,7 +134,7 @@ counters! {
         originals_sent,
         /// Joins sent to show that this worker is alive, and to hear whether its generation is.
         heartbeats_sent,
-        /// Times this worker went on with its PSNs in a new generation of the job.
+        /// Times this worker resumed its PSNs in a new generation of the job.
         resumed,
         /// Times this worker turned from one appliance to another.
         turned,

@@ -5,10 +5,10 @@ use core::fmt;
 use pascaline_wire::control::{self, Action, Control};
 use pascaline_wire::{CongestionControl, Element, Flags, Header, Kind, MulticastGroup, header};
 
-use crate::membership::Told;
+use crate::membership::Named;
 use crate::rejection::{Reason, Rejection};
 
-/// A worker's place in a job, as it was told.
+/// A worker's place in a job, as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// The job.
@@ -44,15 +44,14 @@ impl Identity {
         Rejection { job: self.job, rank: self.rank, expected, got, reason }
     }
 
-    /// A Join of a session: `resume` is the generation to go on with, or 0, and `number` what the Ack
-    /// repeats.
+    /// A Join of a session: `resume` is the generation to resume, or 0, and `number` what the Ack repeats.
     pub(crate) fn join(
         &self,
         number: u32,
         session: u64,
         spread: u16,
         resume: u32,
-        told: Told,
+        told: Named,
     ) -> (Header, Control) {
         let body = Control {
             payload: self.payload,
@@ -89,7 +88,7 @@ pub struct Membership {
     pub epoch: u8,
     /// How far a PSN may run ahead of the oldest one without a result; at least 1.
     pub spread: u16,
-    /// The first PSN of the generation, if it goes on with no other.
+    /// The first PSN of the generation, if it resumes no other.
     pub base: u32,
     /// What proves this worker's address to the appliance.
     pub cookie: u64,

@@ -1,5 +1,5 @@
-//! Asking who is missing: a worker whose operation or Join does not get on asks the appliance, so that its
-//! error can name ranks and what is known of them (protocol, section 9, Query).
+//! Asking for missing ranks: a worker whose operation or Join is stalled asks the appliance, so that its
+//! error can name ranks and their states (protocol, section 9, Query).
 
 use core::fmt;
 use core::time::Duration;
@@ -11,13 +11,13 @@ use pascaline_wire::{Element, Header, Kind, Trailer};
 use crate::identity::Identity;
 use crate::probe::{LENGTHS, Passage, Probe, Probes};
 
-/// For how long nothing gets on until a worker asks; earlier where its deadline is near.
+/// How long an operation is stalled before a worker asks; earlier where its deadline is near.
 pub const STALLED: Duration = Duration::from_secs(1);
 /// How often it asks from then on. Ranks that have stopped at the same moment do not stay in step.
 const EVERY: Duration = Duration::from_millis(250);
 const APART: u16 = 64;
-/// After so many answers that name nobody, that is told.
-const NOBODY: u8 = 4;
+/// After this many answers without a rank, the stall is reported anyway.
+const WITHOUT_RANKS: u8 = 4;
 
 /// What is known of those who are missing at a PSN.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,19 +64,19 @@ impl fmt::Display for Missing {
 /// When to ask, and what the latest answer was.
 #[derive(Debug, Default)]
 pub(crate) struct Inquiry {
-    /// How far it had come when it last got on.
+    /// The position of its last progress.
     reached: u32,
     /// When to ask; never, where nothing runs.
     next: Option<Duration>,
     patience: Duration,
     answer: Option<Box<Missing>>,
-    /// Answers since it last got on.
+    /// Answers since its last progress.
     answers: u8,
     /// Whether packets of full size get through, and how many to send now that tell.
     probes: Probes,
     due: usize,
-    /// Whether its user has been told that it does not get on.
-    told: bool,
+    /// Whether the stall has been reported to the user.
+    notified: bool,
 }
 
 impl Inquiry {
@@ -84,7 +84,7 @@ impl Inquiry {
     pub(crate) fn begin(&mut self, now: Duration, deadline: Duration) {
         self.patience = STALLED.min(deadline / 3);
         self.reached = 0;
-        self.gets_on(now);
+        self.note_progress(now);
     }
 
     /// It is over.
@@ -92,9 +92,9 @@ impl Inquiry {
         self.next = None;
     }
 
-    fn gets_on(&mut self, now: Duration) {
+    fn note_progress(&mut self, now: Duration) {
         self.next = Some(now.saturating_add(self.patience));
-        (self.answer, self.answers, self.told, self.due) = (None, 0, false, 0);
+        (self.answer, self.answers, self.notified, self.due) = (None, 0, false, 0);
         self.probes = Probes::default();
     }
 
@@ -117,12 +117,12 @@ impl Inquiry {
         self.probes.passage()
     }
 
-    /// Whether its user is to be told that it does not get on: once, as soon as there is something to tell.
-    pub(crate) fn is_news(&mut self, silent: bool) -> bool {
+    /// True once for each stall, as soon as there is something to report.
+    pub(crate) fn take_stall_notice(&mut self, silent: bool) -> bool {
         let names = |missing: &Missing| missing.ahead > 0 || !missing.ranks.as_slice().is_empty();
-        let known = self.answer.as_deref().is_some_and(names) || self.answers >= NOBODY;
-        let news = !self.told && self.next.is_some() && (known || silent);
-        self.told |= news;
+        let known = self.answer.as_deref().is_some_and(names) || self.answers >= WITHOUT_RANKS;
+        let news = !self.notified && self.next.is_some() && (known || silent);
+        self.notified |= news;
         news
     }
 
@@ -133,7 +133,7 @@ impl Inquiry {
         }
         if reached != self.reached {
             self.reached = reached;
-            self.gets_on(now);
+            self.note_progress(now);
             return false;
         }
         let apart = Duration::from_millis((rank % APART).into());
@@ -156,7 +156,7 @@ impl Inquiry {
         }
     }
 
-    /// The latest answer since it last got on.
+    /// The latest answer since its last progress.
     pub(crate) fn latest(&self) -> Option<Box<Missing>> {
         self.answer.clone()
     }

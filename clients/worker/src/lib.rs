@@ -35,7 +35,7 @@
 //! | [`rtt`], [`recovery`] | the timeout, and which packets are lost |
 //! | [`cache`], [`partials`], [`answers`] | what other ranks may ask for |
 //! | [`element`], [`narrow`], [`priority`] | types of elements; smaller ones on the wire; urgency |
-//! | [`asynchronous`], [`pipeline`] | training in which nobody waits for anybody |
+//! | [`asynchronous`], [`pipeline`] | training without waiting |
 //! | [`places`] | backup appliances: which one to turn to |
 //! | [`inquiry`], [`probe`], [`path`] | asking who is missing, and which packets get through |
 //! | [`counters`], [`rejection`] | what happened, and why the appliance said no |
@@ -45,6 +45,7 @@
 //! **Panics.** Nothing that is received makes any function here panic: a datagram either has its effect or is
 //! counted by reason in [`counters`].
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 #[cfg(target_endian = "big")]
 compile_error!("payloads are little endian, and tensors are sent as they lie in memory");
@@ -60,10 +61,13 @@ pub mod counters;
 pub mod element;
 pub mod identity;
 pub mod inquiry;
+pub mod mean;
 pub mod membership;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod narrow;
 pub mod partials;
 pub mod path;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod pipeline;
 pub mod places;
 pub mod priority;
@@ -74,6 +78,7 @@ mod requests;
 pub mod rtt;
 pub mod session;
 pub mod switchml;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod udp;
 pub mod way;
 pub mod window;

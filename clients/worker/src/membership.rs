@@ -24,15 +24,15 @@ use crate::way::{Check, Unreachable, Way};
 pub const FIRST_INTERVAL: Duration = Duration::from_millis(20);
 /// The longest.
 pub const LAST_INTERVAL: Duration = Duration::from_millis(100);
-/// How often a worker that has not joined says that it gives up: nobody asks for an answer.
+/// How often a worker that has not joined says that it gives up: no answer comes.
 pub const FAREWELLS: usize = 2;
 
 /// The generation that a Join names, so that it counts in no other: one that was overtaken by events must not
 /// complete a generation for a worker that is no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Told(u32);
+pub(crate) struct Named(u32);
 
-impl Told {
+impl Named {
     /// No Ack has told one yet: the Join asks for it.
     pub(crate) const NOTHING: Self = Self(control::ASK);
 
@@ -63,7 +63,7 @@ fn ack_in(datagram: &[u8], identity: &Identity) -> Option<(Header, Control, Opti
     (control.action == Action::Ack).then_some((header, control, trailer))
 }
 
-/// A Join whose sender is told the payload, or says how much it takes.
+/// A Join whose payload is fixed, or an offer.
 pub(crate) const fn offering(join: Control, flexible: bool) -> Control {
     Control { payload: if flexible { join.payload | control::AT_MOST } else { join.payload }, ..join }
 }
@@ -107,7 +107,7 @@ pub enum JoinFailure {
     },
 }
 
-/// Whom a job lacks, at the end of a sentence.
+/// The ranks that a job lacks, at the end of a sentence.
 struct Names<'a>(Option<&'a Missing>);
 
 impl fmt::Display for Names<'_> {
@@ -122,7 +122,7 @@ pub struct Join {
     identity: Identity,
     session: u64,
     spread: u16,
-    told: Told,
+    told: Named,
     /// From the latest Ack: it proves that this worker is where its requests say that it is.
     cookie: u64,
     requests: Requests,
@@ -140,8 +140,8 @@ pub struct Join {
 }
 
 impl Join {
-    /// Begins to join. `session` is a random number that nobody else knows. `spread` is what
-    /// this worker would like to be granted.
+    /// Begins to join. `session` is a random number that no other host knows. `spread` is what this worker
+    /// would like to be granted.
     #[must_use]
     pub fn new(identity: Identity, session: u64, spread: u16, now: Duration, deadline: Duration) -> Self {
         let mut inquiry = Inquiry::default();
@@ -151,7 +151,7 @@ impl Join {
             session,
             spread,
             inquiry,
-            told: Told::NOTHING,
+            told: Named::NOTHING,
             cookie: 0,
             requests: Requests::default(),
             request: Vec::new(),
@@ -175,7 +175,7 @@ impl Join {
 
     /// What to tell the user of packets that did not get through, once.
     pub fn shortened(&mut self) -> Option<Shortened> {
-        self.path.as_mut()?.news()
+        self.path.as_mut()?.take_warning()
     }
 
     /// Names the appliance in the texts of failures.
@@ -204,9 +204,8 @@ impl Join {
         &self.places
     }
 
-    /// For drivers: packets do not get to the appliance, says a host on the way or this one's kernel. Where
-    /// somebody refuses them, and goes on doing so, the next appliance has its turn; without one joining
-    /// fails.
+    /// For drivers: packets do not get to the appliance, says a host on the way or this one's kernel. If
+    /// packets are refused for long, the worker turns to the next appliance; without one joining fails.
     pub fn note_unreachable(&mut self, now: Duration, report: Unreachable) {
         self.way.reported(now, report);
     }
@@ -214,7 +213,7 @@ impl Join {
     /// A request to send, if one is due.
     pub fn poll_transmit(&mut self, now: Duration) -> Option<&[u8]> {
         if self.places.turn(now, false, self.way.closes()) {
-            (self.told, self.cookie, self.way) = (Told::NOTHING, 0, Way::default());
+            (self.told, self.cookie, self.way) = (Named::NOTHING, 0, Way::default());
             self.path = self.path.map(|_| Path::of(self.identity.payload));
             self.requests.outdate();
             self.asking.begin_again();
@@ -222,7 +221,7 @@ impl Join {
         let mut padding = 0;
         let (head, body) = if self.asking.is_due(now) {
             self.places.asked(now);
-            let told = self.tell(&mut padding);
+            let told = self.next_name(&mut padding);
             if told.epoch().is_some() {
                 self.places.note_join();
             }
@@ -245,14 +244,14 @@ impl Join {
 
     /// Which generation the next Join names, and how many zeros make it longer. As long as it is not known
     /// whether long packets get through it only asks, so that it does not count.
-    fn tell(&mut self, padding: &mut usize) -> Told {
+    fn next_name(&mut self, padding: &mut usize) -> Named {
         let Some(path) = self.path.as_mut().filter(|path| !path.is_open()) else { return self.told };
         if path.shorten() {
             self.asking.begin_again();
         }
         self.identity.payload = path.payload();
         *padding = path.padding();
-        if path.is_open() { self.told } else { Told::NOTHING }
+        if path.is_open() { self.told } else { Named::NOTHING }
     }
 
     /// Says that this worker has given up, if the appliance may count it as joined: to be sent
@@ -270,7 +269,7 @@ impl Join {
     pub fn stalled(&mut self, now: Duration) -> Option<JoinFailure> {
         let waited = now.saturating_sub(self.started);
         let silent = self.joined.is_none() && waited >= STALLED;
-        self.inquiry.is_news(silent).then(|| self.failure(now))
+        self.inquiry.take_stall_notice(silent).then(|| self.failure(now))
     }
 
     fn failure(&self, now: Duration) -> JoinFailure {
@@ -290,7 +289,7 @@ impl Join {
     /// ignored. To be followed by a call of [`poll_transmit`](Self::poll_transmit).
     pub fn handle_datagram(&mut self, datagram: &[u8]) -> Option<Result<Membership, JoinFailure>> {
         let (header, ack, trailer) = ack_in(datagram, &self.identity)?;
-        self.places.heard();
+        self.places.note_answer();
         if ack.answers == Some(Action::Query) && ack.session == self.session {
             self.inquiry.answered(&ack, trailer.as_ref());
             return None;
@@ -308,7 +307,7 @@ impl Join {
         match ack.status {
             Status::Ok | Status::Pending => {}
             Status::WrongEpoch => {
-                self.hear(header.epoch, ack.cookie);
+                self.adopt(header.epoch, ack.cookie);
                 return None;
             }
             Status::TooMany => return None,
@@ -317,7 +316,7 @@ impl Join {
         self.joined = Some(header.count);
         if ack.status == Status::Pending {
             // What else it says may be about another generation than the one that this Join will count in.
-            self.hear(header.epoch, ack.cookie);
+            self.adopt(header.epoch, ack.cookie);
             return None;
         }
         let flexible = self.path.is_some();
@@ -337,7 +336,7 @@ impl Join {
             spread: ack.window,
             base: ack.psn,
             cookie: ack.cookie,
-            congestion: CongestionControl::told(header.priority),
+            congestion: CongestionControl::from_priority(header.priority),
             group: MulticastGroup::from_code(ack.bytes),
             workers: ack.first,
         }))
@@ -345,8 +344,8 @@ impl Join {
 
     /// Takes note of the job's generation and of the cookie; a Join that named another, or none, has not
     /// counted.
-    fn hear(&mut self, epoch: u8, cookie: u64) {
-        let news = (Told::generation(epoch), cookie);
+    fn adopt(&mut self, epoch: u8, cookie: u64) {
+        let news = (Named::generation(epoch), cookie);
         if (self.told, self.cookie) != news {
             (self.told, self.cookie) = news;
             // What was asked with another generation in mind may be answered as if it had been meant.
@@ -385,7 +384,7 @@ impl Join {
 /// What came of an attempt to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
-    /// All ranks have left: nobody can need this worker's results any more.
+    /// All ranks have left: this worker's results are no longer needed.
     Everyone,
     /// The linger limit came first: other ranks are still there and do not wait for anything, or the
     /// appliance no longer answers.

@@ -2,9 +2,10 @@
 //!
 //! Each rank rounds its elements once, the appliance adds in `f32` and rounds the sum once (16-bit floats:
 //! and once for each part that had to make way), and a worker widens it again, exactly. So with u = 2⁻¹¹
-//! (`f16`) or 2⁻⁸ (`bf16`) a sum S of x₁ … x_N is off by at most u Σ|xᵢ| + u (|S| + u Σ|xᵢ|), and by what the
-//! additions round in `f32`, for numbers that the type has as normal ones. `f16` makes infinities of what is
-//! 65,520 or more; below 2⁻¹⁴ its error is absolute, 2⁻²⁵ for each rounding.
+//! (`f16`) or 2⁻⁸ (`bf16`) the error of a sum S of x₁ … x_N is at most u Σ|xᵢ| + u (|S| + u Σ|xᵢ|), plus the
+//! rounding of additions in `f32`, for numbers that are normal in the type. `f16` turns 65,520 and more into
+//! infinities; below 2⁻¹⁴ its error is absolute, 2⁻²⁵ for each rounding. Of a mean, both hold for what each
+//! rank has divided ([`mean`](crate::mean)).
 //!
 //! With blocks of 32 elements that share a scale ([`mx`], which has what one rounding does), the error of an
 //! element depends on the largest one of its block. With mᵢ as that of rank i and M as that of the sum:
@@ -13,7 +14,7 @@
 //!
 //! **Feedback.** What a rank's own rounding has left of an element can be added to that element of its next
 //! tensor ([`Feedback`]). So the sum over many tensors is off by one rounding of each rank, not one of each
-//! tensor. What rounds the sum at the appliance, nobody makes good.
+//! tensor. The rounding of the sum at the appliance is not corrected.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -26,6 +27,7 @@ use zerocopy::IntoBytes as _;
 use crate::allreduce::Report;
 use crate::collective::{Collective, Parts, Plan};
 use crate::identity::Identity;
+use crate::mean;
 use crate::session::StartError;
 
 /// A type to travel as.
@@ -59,14 +61,19 @@ impl Narrow {
         Narrowing { narrow: self, feedback: Some(feedback) }
     }
 
-    /// Bytes of so many elements.
+    /// Bytes of this many elements.
     const fn bytes(self, elements: usize) -> usize {
         let dtype = self.dtype();
         dtype.size() * if dtype.is_block() { elements.div_ceil(mx::ELEMENTS) } else { elements }
     }
 
-    fn narrow(self, tensor: &[f32], room: &mut [u16]) {
+    /// Divided by `scale`, a power of two.
+    fn narrow(self, tensor: &[f32], scale: f32, room: &mut [u16]) {
         match self {
+            Self::F16 if scale > 1.0 => {
+                let halves = room.reinterpret_cast_mut::<f16>().iter_mut();
+                halves.zip(tensor).for_each(|(half, value)| *half = f16::from_f32(value / scale));
+            }
             Self::F16 => room.reinterpret_cast_mut::<f16>().convert_from_f32_slice(tensor),
             Self::Bf16 => room.reinterpret_cast_mut::<bf16>().convert_from_f32_slice(tensor),
             Self::MxFp8 => mx::pack::<mx::Fp8>(tensor, room.as_mut_bytes()),
@@ -74,8 +81,8 @@ impl Narrow {
         }
     }
 
-    /// Those elements, the first of which is this one; it is the first of its block.
-    fn widen(self, room: &[u16], first: usize, tensor: &mut [f32]) {
+    /// Those elements, the first of which is this one; it is the first of its block. Multiplied by `scale`.
+    fn widen(self, room: &[u16], first: usize, scale: f32, tensor: &mut [f32]) {
         let blocks = room.as_bytes().get(self.bytes(first)..).unwrap_or_default();
         let halves = room.get(first..).and_then(|room| room.get(..tensor.len()));
         match (self, halves) {
@@ -84,6 +91,9 @@ impl Narrow {
             (Self::MxFp8, _) => mx::unpack::<mx::Fp8>(blocks, tensor),
             (Self::MxInt8, _) => mx::unpack::<mx::Int8>(blocks, tensor),
             (Self::F16 | Self::Bf16, None) => {}
+        }
+        if scale > 1.0 {
+            tensor.iter_mut().for_each(|value| *value *= scale);
         }
     }
 }
@@ -155,15 +165,16 @@ pub fn through<E: From<StartError>>(
     };
     let bytes = narrow.bytes(tensor.len());
     room.resize(bytes.div_ceil(2), 0);
+    let scale = mean::scale(dtype, plan.element.op, identity.ranks);
     if let Some(feedback) = &mut feedback {
         if plan.call.collective.copies() || !plan.element.op.adds() {
             return Err(StartError::Feedback.into());
         }
         let sum = feedback.add(tensor)?;
-        narrow.narrow(sum, room);
-        leave(narrow, room, sum);
+        narrow.narrow(sum, scale, room);
+        leave((narrow, scale), room, sum);
     } else {
-        narrow.narrow(tensor, room);
+        narrow.narrow(tensor, scale, room);
     }
     let report = run(&collective, dtype, room.as_mut_bytes().get_mut(..bytes).unwrap_or_default())?;
     if let Some(feedback) = feedback {
@@ -171,19 +182,19 @@ pub fn through<E: From<StartError>>(
     }
     let take = plan.take.start / 4..plan.take.end / 4;
     if let Some(wide) = tensor.get_mut(take.clone()) {
-        narrow.widen(room, take.start, wide);
+        narrow.widen(room, take.start, scale, wide);
     }
     let elapsed: Duration = begun.elapsed();
     Ok(Report { elapsed, bytes: size_of_val(tensor), ..report })
 }
 
-/// Of values, leaves what is not in their rounded form. Of what is no number, nothing is left.
-fn leave(narrow: Narrow, room: &[u16], values: &mut [f32]) {
+/// Leaves the rounding error of each value; 0 for values that are not numbers.
+fn leave((narrow, scale): (Narrow, f32), room: &[u16], values: &mut [f32]) {
     let mut some = [0.0; 8 * mx::ELEMENTS];
     for (at, values) in values.chunks_mut(some.len()).enumerate() {
         let first = at * some.len();
         let some = &mut some[..values.len()];
-        narrow.widen(room, first, some);
+        narrow.widen(room, first, scale, some);
         for (value, rounded) in values.iter_mut().zip(some) {
             let rest = *value - *rounded;
             *value = if rest.is_finite() { rest } else { 0.0 };

@@ -35,7 +35,7 @@ impl fmt::Display for Shortened {
         let Self { lost, payload } = self;
         write!(
             f,
-            "packets with {lost} payload bytes do not get through to the appliance and back: going on with \
+            "packets with {lost} payload bytes do not get through to the appliance and back: continuing with \
              {payload}. The appliance's port (`mtu`) or something in between takes no longer ones"
         )
     }
@@ -112,8 +112,8 @@ impl Path {
         opens
     }
 
-    /// What has not been told yet, once it is known what gets through.
-    pub(crate) fn news(&mut self) -> Option<Shortened> {
+    /// The warning that is not reported yet, once it is known what gets through.
+    pub(crate) fn take_warning(&mut self) -> Option<Shortened> {
         if self.open { self.news.take() } else { None }
     }
 }

@@ -96,7 +96,7 @@ pub fn train(
     Ok(PipelineReport { weights, ..outcome })
 }
 
-/// The first stage; ends when nobody takes gradients any more.
+/// The first stage; ends when the second no longer takes gradients.
 fn compute_gradients(
     shared: &Mutex<Weights>,
     hand_over: SyncSender<Gradient>,

@@ -3,14 +3,14 @@
 //! The list is the same at all ranks of a job, and so are its rules (protocol, section 9, "Backup
 //! appliances"):
 //!
-//! 1. Where nothing at all is heard for [`SILENCE`] while there is something to ask, or what is sent is
-//!    [refused](crate::way::CLOSED) on the way, the next one has its turn.
-//! 2. Who waits at a backup to be told to go looks after the others each [`STAY`]: they may be where it came
-//!    from, and that one may only have been slow.
-//! 3. Who is back among the others, or has been told to go somewhere else, may have been told to go where it
-//!    was as well, without having heard so. If it does not get on, it asks there.
+//! 1. If it is silent for [`SILENCE`] while an answer is due, or packets are [refused](crate::way::CLOSED) on
+//!    the way, the worker turns to the next one.
+//! 2. A rank that waits for `ok` at a backup searches for the others each [`STAY`]: they may be where it came
+//!    from, and that appliance may only have been slow.
+//! 3. A rank that is back among the others, or has got `ok` somewhere else, may have got `ok` where it was as
+//!    well, without receiving it. If it is stalled, it asks there.
 //!
-//! No rule takes a rank back to a generation that it has left: so the job goes on in one place.
+//! No rule takes a rank back to a generation that it has left: so the job continues in one place.
 
 use core::time::Duration;
 
@@ -40,7 +40,7 @@ pub struct Places {
     tried: u8,
     /// The first request that nothing has been heard after.
     asked: Option<Duration>,
-    /// When it came here, or last got on.
+    /// When it turned to this appliance, or last made progress.
     since: Duration,
     /// It has come from an appliance that answers, and only looks.
     looks: bool,
@@ -53,7 +53,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// So many appliances, [`MOST`] at the most, each given up after this silence.
+    /// This many appliances, at most [`MOST`], each given up after this silence.
     #[must_use]
     pub fn new(count: usize, silence: Duration) -> Self {
         Self {
@@ -102,13 +102,13 @@ impl Places {
         self.joined |= 1 << self.at;
     }
 
-    /// Something has come.
-    pub(crate) const fn heard(&mut self) {
+    /// The appliance has answered.
+    pub(crate) const fn note_answer(&mut self) {
         self.asked = None;
     }
 
     /// There is a result.
-    pub(crate) const fn got_on(&mut self, now: Duration) {
+    pub(crate) const fn note_progress(&mut self, now: Duration) {
         self.since = now;
     }
 
@@ -130,14 +130,14 @@ impl Places {
         self.count > 1
     }
 
-    /// When nobody can be taken to be here any more: after a silence, or once the way `closes`.
-    fn gone(&self, closes: Option<Duration>) -> Option<Duration> {
+    /// When it gives this appliance up: after a silence, or once the way `closes`.
+    fn gives_up_at(&self, closes: Option<Duration>) -> Option<Duration> {
         let silent = self.asked.map(|asked| asked.saturating_add(self.silence));
         silent.into_iter().chain(closes).min()
     }
 
     /// When to turn to another one, as things stand: `admitted` in a generation here, or not. The way here
-    /// `closes` where somebody refuses what is sent.
+    /// `closes` where packets are refused.
     pub(crate) fn poll_timeout(&self, admitted: bool, closes: Option<Duration>) -> Option<Duration> {
         if !self.has_others() {
             return None;
@@ -147,7 +147,7 @@ impl Places {
         // Where two appliances have told ranks to go, they come together at the one that comes first.
         let stay = if admitted && self.at == 0 { 3 * STAY } else { STAY };
         let stays = waits.then(|| self.since.saturating_add(stay));
-        self.gone(closes).into_iter().chain(stays).min()
+        self.gives_up_at(closes).into_iter().chain(stays).min()
     }
 
     /// Turns to another one, if it is time to. True if it is.
@@ -155,7 +155,7 @@ impl Places {
         if self.poll_timeout(admitted, closes).is_none_or(|due| now < due) {
             return false;
         }
-        let gone = self.gone(closes).is_some_and(|gone| gone <= now);
+        let gone = self.gives_up_at(closes).is_some_and(|gone| gone <= now);
         let after = |step: usize| (self.at + step) % self.count;
         let (next, looks) = match (gone, admitted) {
             _ if self.looks => (self.home, false),
@@ -169,8 +169,8 @@ impl Places {
         true
     }
 
-    /// Has looked, if that is what it is here for: nobody has been told to go on here, or what there is here
-    /// is a generation that it has left. True if it goes back.
+    /// Ends a visit that only looks: no rank has got `ok` here, or the generation here is one that it has
+    /// left. True if it goes back.
     pub(crate) fn has_looked(&mut self, now: Duration, epoch: u8, counted: bool) -> bool {
         let back = self.looks && (counted || self.epochs[self.at] == Some(epoch));
         if back {

@@ -1,20 +1,20 @@
 //! Finding out whether packets of full size get to the appliance, where short ones do.
 //!
 //! A gradient of another generation is refused whatever it holds, by an Ack that repeats its PSN: so it can
-//! have any length without being added to anything. A worker that does not get on sends such packets of
-//! several lengths, and sees which are refused. Only one of which the appliance says that its contributions
-//! do not arrive does that: while others wait for a rank, all of them at once would ask for more refusals
-//! than the appliance gives.
+//! have any length without being added to anything. A stalled worker sends such packets of several lengths,
+//! and sees which are refused. Only one of which the appliance says that its contributions do not arrive does
+//! that: while others wait for a rank, all of them at once would ask for more refusals than the appliance
+//! gives.
 
 use core::fmt;
 
 /// Lengths that are tried: that of a full packet, and shorter ones.
 pub(crate) const LENGTHS: usize = 6;
-/// Full packets do not get through once so many in a row were not answered ...
+/// Full packets do not get through once this many in a row were not answered ...
 const TRIES: u8 = 4;
 /// ... and of those of another length this part was, in quarters: the appliance does not answer each of them.
 const ANSWERED: u8 = 3;
-/// How far the PSNs of probes are from the worker's oldest one: nobody waits for them.
+/// How far the PSNs of probes are from the worker's oldest one: no rank waits for them.
 const FAR: u32 = 1 << 30;
 /// Added to the epoch: no generation of the near past or future.
 pub(crate) const EPOCH_AWAY: u8 = 0x80;

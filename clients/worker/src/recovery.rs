@@ -1,6 +1,6 @@
 //! When a packet counts as lost.
 //!
-//! A missing result is no sign of loss in itself: while one rank is late, nobody gets results. Hence four
+//! A missing result is no sign of loss in itself: while one rank is late, no rank gets results. Hence four
 //! rules, the first three from the surest evidence to the weakest:
 //!
 //! 1. *Early*, after RACK (RFC 8985): the result of a packet sent later than this one by more than the
@@ -102,7 +102,7 @@ impl Recovery {
             window.aim(congestion.window());
         }
         if fetched {
-            // Somebody had it who was ahead when the generation before ended, and has more.
+            // A rank that was ahead when the last generation ended had it, and has more.
             window.lose_early(now);
         }
         let due = now + self.rtt.timeout();

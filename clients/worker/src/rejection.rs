@@ -70,7 +70,7 @@ pub enum Reason {
     RanksLeft(Box<RankReports>),
     /// Another worker, which is alive, holds the rank.
     Taken,
-    /// The job's configuration lets others command it, or nobody.
+    /// The job's configuration does not let this rank command it.
     NotPermitted,
     /// The others have gone on without this rank, further than results are kept.
     Overtaken,
@@ -137,7 +137,7 @@ impl Rejection {
     }
 }
 
-/// The ranks that an Ack's trailer names, if they agree with its body; else the one that its body names.
+/// The ranks in an Ack's trailer, if they agree with its body; otherwise the one in its body.
 fn lost_ranks(ack: &Control, trailer: Option<&Trailer>, identity: &Identity) -> Box<RankSet> {
     let named = trailer.and_then(|trailer| RankSet::from_bitmap(trailer.bitmap.as_ref()?, identity.ranks));
     let agrees = |ranks: &RankSet| {
@@ -162,7 +162,7 @@ impl fmt::Display for Text<'_> {
             Reason::RankCount => {
                 write!(f, "{its_job} has {expected} ranks, this worker was started with {got}")
             }
-            Reason::Workers => write!(f, "{its_job} sums {expected} workers now, {got} before: {PARENT}"),
+            Reason::Workers => write!(f, "{its_job} now sums {expected} workers, before {got}: {PARENT}"),
             Reason::Source => write!(f, "{its_job} does not admit rank {rank} from this source address"),
             Reason::StaleSession | Reason::Generation | Reason::Taken | Reason::TakenForDead => {
                 self.replaced(f)
@@ -188,7 +188,7 @@ impl fmt::Display for Text<'_> {
                 write!(f, "job {job} is suspended, {HALTED} `pascaline job reset {job}` at the appliance")
             }
             Reason::UnknownPsn => {
-                write!(f, "the appliance knows nothing of the PSN that was named in job {job}")
+                write!(f, "the appliance does not hold the requested PSN of job {job}")
             }
             Reason::TooMany => write!(f, "rank {rank} of job {job} asks too often"),
             Reason::Operations(called) => {
@@ -200,14 +200,14 @@ impl fmt::Display for Text<'_> {
             }
             Reason::RanksLeft(left) => write!(f, "job {job} cannot complete this operation: {left}"),
             Reason::NotPermitted => {
-                write!(f, "rank {rank} may not command job {job}: its `control` is for others")
+                write!(f, "rank {rank} may not command job {job}: the job's `control` does not allow it")
             }
             Reason::Objective(why) => unmet(f, job, why.as_deref()),
             Reason::Overtaken | Reason::JobsOfHost | Reason::RanksOfHost => self.beyond(f),
             Reason::Update(status) => {
                 write!(f, "an update of rank {rank} in job {job} was not taken: {status}")
             }
-            Reason::Unsupported => write!(f, "the appliance does not support what job {job} asks of it"),
+            Reason::Unsupported => write!(f, "the appliance does not support this request of job {job}"),
         }
     }
 }
@@ -219,7 +219,7 @@ impl Text<'_> {
         match reason {
             Reason::Overtaken => {
                 let far = format_args!("further than job {job} keeps results");
-                write!(f, "the others have gone on without rank {rank}, {far}: {KEPT}")
+                write!(f, "the others have continued without rank {rank}, {far}: {KEPT}")
             }
             Reason::JobsOfHost => write!(f, "this host has formed {got} jobs, {expected} {PER_HOST}"),
             _ => {
@@ -242,7 +242,7 @@ impl Text<'_> {
                 write!(f, "another worker, which is alive, is rank {rank} of job {job}: {end}")
             }
             Reason::TakenForDead => {
-                write!(f, "the appliance has taken rank {rank} of job {job} for dead, {SILENT}")
+                write!(f, "the appliance has declared rank {rank} of job {job} dead, {SILENT}")
             }
             _ => write!(f, "generation {got} of job {job} is over, and {expected} has begun: {ANEW}"),
         }
@@ -276,16 +276,16 @@ impl fmt::Display for Named {
     }
 }
 
-const PARENT: &str = "it has lost its parent, or has another one";
-const HALTED: &str = "by a Halt of one of its members or of an operator: it goes on after";
-const PER_HOST: &str = "at a time are the most that one may form: end one of them, or raise \
+const PARENT: &str = "its parent was removed or changed";
+const HALTED: &str = "by a Halt of one of its members or of an operator: it resumes after";
+const PER_HOST: &str = "at a time are allowed: end one of them, or raise \
                         `max_jobs_per_host` in [admission] of the appliance's configuration";
 const RANKS_PER_HOST: &str = "start it elsewhere, or raise the job's `max_ranks_per_host` in the appliance's \
                               configuration";
 const KEPT: &str = "a larger `window` keeps more of them, a higher `threshold` or a longer `partial_after` \
                     keeps ranks together";
 const UNMET: &str = "the objective of [admission] verify in its configuration would not be met";
-const ANEW: &str = "the job was reset, or a rank has left or been started anew; all ranks must join again";
-const LOST: &str = "silent for longer than the job's `dead_after`, or taken for gone by an operator";
+const ANEW: &str = "the job was reset, or a rank has left or restarted; all ranks must join again";
+const LOST: &str = "silent for longer than the job's `dead_after`, or removed by an operator";
 const JOINED_FROM: &str = "the address with which that rank joined";
-const SILENT: &str = "since it was silent for longer than the job's `dead_after`: it must join again";
+const SILENT: &str = "because it was silent for longer than the job's `dead_after`: it must join again";

@@ -52,7 +52,7 @@ const HEADERS: u32 = 64;
 
 /// Datagrams gather for this part of a round trip at most: for that part of the packets in flight; ...
 const GATHER_SHARE: u32 = 16;
-/// ... never for longer than this, since a late result delays whoever waits for the end; ...
+/// ... never for longer than this, since a late result delays the caller that waits for the end; ...
 const GATHER_MOST: Duration = Duration::from_micros(500);
 /// ... and not at all for less: a sleep takes about 100 µs longer than asked for, which would lengthen the
 /// round trip where the window limits the rate.
@@ -76,7 +76,7 @@ pub enum Event {
 enum Condition {
     Good,
     Broken,
-    /// The generation `got` has ended and could not be resumed in `expected`: to be told the caller.
+    /// The generation `got` has ended and could not be resumed in `expected`: not yet reported to the caller.
     Ended {
         expected: u8,
         got: u8,
@@ -220,7 +220,7 @@ impl Session {
         self
     }
 
-    /// Begins to leave: the session answers reminders until all ranks have left, or nobody has needed that
+    /// Begins to leave: the session answers reminders until all ranks have left, or no rank has needed that
     /// for `linger`; then comes [`Event::Left`]. While a rank waits inside an allreduce it stays, for as long
     /// as the latest allreduce might have taken, and `linger`. Without an answer from the appliance it leaves
     /// after [`SILENCE`], or `linger` if that is more. A running allreduce is abandoned.

@@ -63,7 +63,7 @@ struct Operation {
     done: u32,
     /// Packets without a result, with the time at which they are sent again.
     waiting: BTreeMap<u32, Duration>,
-    /// Of these, what is to be sent now.
+    /// Of these, the packets to send now.
     due: VecDeque<u32>,
 }
 
@@ -76,7 +76,7 @@ pub struct Counters {
     pub again: u64,
     /// Results taken.
     pub results: u64,
-    /// Datagrams that were no result of a packet under way: duplicates, and what belongs to nobody.
+    /// Datagrams that were no result of a packet in flight: duplicates, and stray ones.
     pub ignored: u64,
 }
 

@@ -45,7 +45,7 @@ pub use worker::{Departure, TreeReport, Worker, session_number};
 pub const MAX_PAYLOAD: u16 = 65_280;
 /// The largest DSCP (RFC 2474): it has 6 bits.
 const MAX_DSCP: u8 = 63;
-/// Ethernet's MTU, for a way of which nobody says how long its packets may be.
+/// Ethernet's MTU, for a path of unknown MTU.
 const USUAL_MTU: usize = 1500;
 
 /// Where to join, as what, and how to behave.
@@ -112,12 +112,11 @@ pub struct Config {
     ///
     /// [`Report::partial`]: crate::Report::partial
     pub accept_partial: bool,
-    /// Whom to tell, from inside a call that waits, why it does not get on; nobody by default. Told about a
-    /// second after it has stopped, once each time.
+    /// Callback run from a blocking call once it has stalled for about a second; none by default.
     pub notice: Option<Notice>,
-    /// Whom to ask, several times a second while joining (over a DPDK port, at each turn), whether to give
-    /// up; nobody by default. Joining then ends with an error of the system's, of the kind `Interrupted`
-    /// (over a DPDK port: of its own, of that name), and the rank is free.
+    /// Callback run several times a second while joining (over a DPDK port, at each turn), which returns
+    /// whether to give up; none by default. Joining then ends with an error of the system's, of the kind
+    /// `Interrupted` (over a DPDK port: of its own, of that name), and the rank is free.
     pub interrupt: Option<Interrupt>,
 }
 
@@ -183,8 +182,8 @@ impl Config {
 }
 
 impl Config {
-    /// What the worker offers when it joins, as what it is and whether shorter packets will do: what it was
-    /// told, else as much as a packet of the path's MTU holds, where this host knows that.
+    /// The payload that the worker offers when it joins, and whether a shorter one will do: the configured
+    /// one, otherwise the largest in a packet of the path's MTU, where this host knows that.
     #[must_use]
     pub fn offer(&self, mtu: Option<usize>) -> (Identity, bool) {
         let &Self { job, rank, ranks, payload: told, .. } = self;
@@ -289,8 +288,8 @@ pub enum ConfigError {
         /// The appliance.
         appliance: SocketAddr,
     },
-    /// Nobody can answer in no time.
-    #[error("a silence of 0 s: every appliance would be given up before it can answer")]
+    /// No appliance can answer in no time.
+    #[error("a silence of 0 s: no appliance could answer in time")]
     Silence,
     /// No appliance has such ports.
     #[error(transparent)]

@@ -14,7 +14,7 @@ pub const CLOSED: Duration = Duration::from_millis(1500);
 /// what is sent there. Routers say so rarely: it may have been the only time.
 const UNDER_WAY: Duration = Duration::from_millis(500);
 
-/// A filter or a route of this host refuses a packet. Nobody else can say so.
+/// A filter or a route of this host refuses a packet. Only this host can report it.
 pub(crate) const HERE: Unreachable = Unreachable { obstacle: Obstacle::Filtered, by: None };
 
 /// Why packets do not get there.
@@ -49,7 +49,7 @@ impl fmt::Display for Unreachable {
             }
             (Obstacle::NoHost, Some(by)) => write!(f, "{by} says that the host is unreachable (ICMP)"),
             (Obstacle::NoHost, None) => f.write_str(
-                "no way leads there, or nobody answers for the address (ARP, neighbour discovery)",
+                "no route leads there, or no host answers for the address (ARP, neighbour discovery)",
             ),
         }
     }
@@ -72,7 +72,7 @@ pub(crate) struct Way {
 
 impl Way {
     /// Something has come from the appliance.
-    pub(crate) fn heard(&mut self, now: Duration) {
+    pub(crate) fn note_received(&mut self, now: Duration) {
         if self.reported.is_none_or(|reported| now.saturating_sub(reported) > UNDER_WAY) {
             self.report = None;
         }
@@ -92,14 +92,13 @@ impl Way {
 
     pub(crate) fn reported(&mut self, now: Duration, report: Unreachable) {
         let (before, first) = self.report.map_or((report, now), |(before, first)| (before, first));
-        // The kernel may tell once more, in a word, what somebody has said in full.
+        // The kernel may repeat, in one word, what another host has reported in full.
         let vague = report.obstacle == Obstacle::NoHost && report.by.is_none();
         self.report = Some((if vague { before } else { report }, first));
         self.reported = Some(now);
     }
 
-    /// When the latest report is to be believed, if it says that somebody refuses: a host that is not there
-    /// may still be starting.
+    /// When the latest report is believed, if it is a refusal: an absent host may still be starting.
     pub(crate) fn closes(&self) -> Option<Duration> {
         let refused = |&(report, _): &(Unreachable, _)| report.obstacle != Obstacle::NoHost;
         let first = self.report.filter(refused).map(|(_, first)| first);
@@ -112,7 +111,7 @@ impl Way {
         self.report.map(|(_, first)| first)
     }
 
-    /// Whether somebody refuses, for long enough.
+    /// Whether packets have been refused for long enough.
     pub(crate) fn is_closed(&self, now: Duration) -> bool {
         self.closes().is_some_and(|closes| now >= closes)
     }

@@ -1,4 +1,4 @@
-//! What the controller decides. It does no I/O: it says what to ask, and is told answers and times.
+//! The controller's decisions. It does no I/O: requests come out, answers and times go in.
 
 mod backup;
 mod failover;
@@ -28,7 +28,7 @@ pub use self::view::{NodeView, Placement, View, Way};
 pub(crate) const MOVES: usize = 200;
 /// Until it is worth asking whether the store has confirmed a tree.
 const SOON: Duration = Duration::from_millis(10);
-/// Somebody comes here several times as often, unless the whole program is held up.
+/// The core is polled several times within this interval; a longer gap means the process was stalled.
 const HELD_UP: Duration = Duration::from_millis(250);
 
 /// A request to an appliance's admin API.
@@ -103,7 +103,7 @@ pub struct Move {
 pub enum Note {
     /// A tree by its number; and what it was made for.
     Tree(u16, String, Tree),
-    /// What an appliance was told of a job; none if it was told to forget it.
+    /// The part of a job that was pushed to an appliance; none if its removal was.
     Pushed(String, u16, Option<Value>),
     /// Something has happened.
     Moved(Move),
@@ -114,7 +114,7 @@ pub enum Note {
 pub struct Stored {
     /// Of each tree's number: what it was made for, and the tree.
     pub trees: BTreeMap<u16, (String, Tree)>,
-    /// What each appliance was told of each job.
+    /// The part of each job that was pushed to each appliance.
     pub pushed: BTreeMap<(String, u16), Value>,
     /// The latest moves, oldest first.
     pub moves: Vec<Move>,
@@ -148,12 +148,12 @@ pub struct Core {
     trees: BTreeMap<u16, Tree>,
     pushed: BTreeMap<(String, u16), Value>,
     seen: Vec<Seen>,
-    /// Jobs and appliances for whose part nobody was found; said once.
+    /// Jobs and appliances whose part found no taker; reported once.
     waiting: BTreeSet<(u16, String)>,
     moves: VecDeque<Move>,
     notes: Vec<Note>,
     leadership: Leadership,
-    /// When somebody was here last.
+    /// Time of the last call.
     awake: Duration,
     /// Whether an appliance's health or a tree has changed since parts and backups were last looked for.
     unsettled: bool,
@@ -241,7 +241,7 @@ impl Core {
                     seen.problem = Some(why);
                 }
             }
-            Ok((status, body)) => self.heard(ask, status, &body, now),
+            Ok((status, body)) => self.note_answer(ask, status, &body, now),
         }
         self.watch(now);
     }

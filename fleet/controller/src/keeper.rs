@@ -31,8 +31,7 @@ impl Keeper {
 
     /// Tells the core how it stands, and the store what the core has noted. Returns what is new and lasts.
     ///
-    /// # Errors
-    /// The store cannot be used any more. Whoever has no memory must not go on.
+    /// # Errors The store can no longer be used. A controller without a store must stop.
     pub fn turn(&mut self, shared: &Shared) -> Result<Vec<Note>, StoreError> {
         let standing = self.store.standing();
         let term = standing.term;
@@ -41,7 +40,7 @@ impl Keeper {
         }
         let until = standing.leads_until;
         let begins = shared.core().stand(standing, shared.now());
-        if begins || self.store.is_news() {
+        if begins || self.store.has_changes() {
             let stored = self.store.load()?;
             let (mut core, now) = (shared.core(), shared.now());
             match (stored, until) {
@@ -68,7 +67,7 @@ impl Keeper {
         Ok(core::mem::take(&mut self.pending))
     }
 
-    /// Gives the lead up: the core tells nobody anything any more, and the store says so to the others.
+    /// Gives the lead up: the core stops pushing, and the store informs the others.
     pub fn hand_over(self, shared: &Shared) {
         shared.core().stand(Standing::default(), shared.now());
     }

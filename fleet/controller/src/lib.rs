@@ -1,10 +1,10 @@
 //! A controller of appliances: it knows the network, gives each job a tree of appliances, tells the
 //! appliances over their admin APIs, tells workers where to go, and plans anew when an appliance fails.
 //!
-//! [`Core`] decides and does no I/O: it says what to ask of an appliance, is told the answer, and time is an
-//! argument. Around it are a [`Store`] in SQLite or etcd, which [`Keeper`] keeps in step with it, a router of
-//! HTTP ([`routes`]) and a picture. Whoever uses the crate brings the server, and the client that carries an
-//! [`Ask`] to an appliance.
+//! [`Core`] decides and does no I/O: it returns requests to appliances and takes their answers, and time is
+//! an argument. Around it are a [`Store`] in SQLite or etcd, which [`Keeper`] keeps in step with it, a router
+//! of HTTP ([`routes`]) and a picture. The caller supplies the server, and the client that carries an [`Ask`]
+//! to an appliance.
 #![forbid(unsafe_code)]
 
 mod config;

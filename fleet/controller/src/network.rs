@@ -50,7 +50,7 @@ pub struct Appliance {
 }
 
 impl Appliance {
-    /// Whether it can be told how to reach another one above it.
+    /// Whether it can reach another one as its parent.
     pub(crate) fn reaches(&self, above: &Self) -> bool {
         self.router.is_some() || above.mac.is_some()
     }

@@ -131,7 +131,7 @@ fn standing(leadership: &LeadershipView) -> Vec<(String, &'static str)> {
         let leads = match (&leadership.leader, leadership.leads) {
             (_, true) => format!("controller {member} leads"),
             (Some(leader), false) => format!("controller {member} follows {leader}"),
-            (None, false) => format!("controller {member} knows nobody who leads: nobody's part moves"),
+            (None, false) => format!("controller {member}: no leader, no part moves"),
         };
         lines.push((leads, "#222"));
     }

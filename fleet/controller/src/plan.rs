@@ -1,4 +1,4 @@
-//! Trees as `pascaline plan --json` has found them.
+//! Trees as `pascaline-fleet plan --json` has found them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,11 +23,11 @@ struct Task {
 }
 
 impl Plan {
-    /// Reads the output of `pascaline plan --json`.
+    /// Reads the output of `pascaline-fleet plan --json`.
     pub(crate) fn read(text: &str) -> Result<Self, Refusal> {
         serde_json::from_str(text).map_err(|error| {
-            let message = format!("this is no output of `pascaline plan --json`: {error}");
-            Refusal::new(message, "write it anew: pascaline plan FILE --json > PLAN")
+            let message = format!("this is no output of `pascaline-fleet plan --json`: {error}");
+            Refusal::new(message, "write it anew: pascaline-fleet plan FILE --json > PLAN")
         })
     }
 

@@ -36,7 +36,7 @@ impl Shared {
         self.zero.elapsed()
     }
 
-    /// The core, while nobody else uses it.
+    /// The core, locked.
     pub fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,7 +60,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The API. Whoever serves it asks for the token.
+/// The API. The server checks the token.
 pub fn api(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/api/v1/status", get(status))
@@ -85,7 +85,7 @@ async fn status(State(shared): State<Arc<Shared>>) -> Json<View> {
     Json(shared.core().view(shared.now()))
 }
 
-/// Where a rank of a job sends to. 503 while its appliance has not been told: ask again.
+/// Where a rank of a job sends to. 503 while its appliance does not have its part: ask again.
 #[utoipa::path(
     get, path = "/api/v1/jobs/{job}/ranks/{rank}",
     params(
@@ -114,8 +114,8 @@ async fn topology(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 async fn nothing() -> Problem {
-    let remedy = "GET /api/v1/openapi.json lists what there is".to_owned();
-    Problem { status: 404, error: "there is nothing here".to_owned(), remedy }
+    let remedy = "GET /api/v1/openapi.json lists all paths".to_owned();
+    Problem { status: 404, error: "no such path".to_owned(), remedy }
 }
 
 #[derive(utoipa::OpenApi)]

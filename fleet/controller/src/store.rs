@@ -47,8 +47,8 @@ pub trait Store: Send {
     /// How it stands.
     fn standing(&self) -> Standing;
 
-    /// Whether somebody else has written since the last [`Store::load`].
-    fn is_news(&self) -> bool;
+    /// Whether another controller has written since the last [`Store::load`].
+    fn has_changes(&self) -> bool;
 
     /// What was remembered; nothing while it is not known. What cannot be read any more is as if it had
     /// never been.

@@ -64,7 +64,7 @@ impl Node {
 }
 
 impl Tree {
-    /// The part that has nobody above it.
+    /// The part that has no parent.
     pub fn root(&self) -> Option<&Node> {
         self.nodes.iter().find(|node| node.parent.is_none())
     }
@@ -119,8 +119,8 @@ impl Tree {
     }
 
     /// Orders the backups for one of them to [replace](Self::replace) the appliance that has the part. Those
-    /// below turn from each to the next one, and after the last to the first: so whoever has known the part
-    /// for longer, and whoever asks now, meet at the same ones.
+    /// below turn from each to the next one, and after the last to the first: so workers that have known the
+    /// part for longer and those that ask now meet at the same ones.
     pub(crate) fn hand_over(&mut self, failed: &str, by: &str) {
         let Some(node) = self.nodes.iter_mut().find(|node| node.appliance == failed) else { return };
         let Some(place) = node.backups.iter().position(|backup| backup == by) else { return };
@@ -130,7 +130,7 @@ impl Tree {
         node.gathering = true;
     }
 
-    /// Whether every appliance can be told how to reach the one above it.
+    /// Whether every appliance can reach its parent.
     pub(crate) fn check_links(&self, network: &Network) -> Result<(), Refusal> {
         for node in &self.nodes {
             let above = node.parent.as_deref().and_then(|parent| network.named(parent));
@@ -156,8 +156,8 @@ impl Tree {
         Ok(())
     }
 
-    /// A tree by its edges from below to above and the appliance of each rank. Appliances that nobody is
-    /// below are left out.
+    /// A tree by its edges from below to above and the appliance of each rank. Appliances without ranks are
+    /// left out.
     ///
     /// # Errors
     /// It is no tree: an appliance with two parents, a loop, two roots, a rank without a place.

@@ -1,7 +1,7 @@
 //! Several trees for one job: the first as its planner has found it, each further one with another root.
 //!
-//! A worker has one rank for all of its trees. So each is like the first one, with appliances exchanged:
-//! whoever sends to whom, and as which rank, stays.
+//! A worker has one rank for all of its trees. So each is like the first one, with appliances exchanged: who
+//! sends to which part, and as which rank, stays.
 
 use crate::config::Job;
 use crate::network::Network;

@@ -50,7 +50,11 @@ impl Former {
     /// [`PlanError::Input`] if it is no such JSON.
     pub fn read(text: &str) -> Result<Self, PlanError> {
         serde_json::from_str(text).map_err(|error| {
-            PlanError::input("the earlier plan", error.to_string(), "give what `pascaline plan --json` wrote")
+            PlanError::input(
+                "the earlier plan",
+                error.to_string(),
+                "give what `pascaline-fleet plan --json` wrote",
+            )
         })
     }
 

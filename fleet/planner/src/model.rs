@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// Who adds at a switch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Aggregates {
-    /// Nobody: every flow is forwarded.
+    /// No switch: every flow is forwarded.
     No,
     /// The switch, in each of its input pipelines for itself (papers/001, Figure 5).
     Inside {

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::solve::{self, Options, plan};
 use crate::{PlanError, Proof};
 
-/// Up to so many choices all are tried.
+/// Up to this many choices all are tried.
 const MOST_CHOICES: u64 = 300;
 
 /// The places that were chosen.
@@ -34,8 +34,7 @@ pub struct Placement {
 ///
 /// Gives the instance with the others as plain switches, its plan, and what is known of better choices.
 ///
-/// # Errors
-/// [`PlanError::Input`] if there are not so many, or as [`plan()`].
+/// # Errors [`PlanError::Input`] if there are fewer, or as [`plan()`].
 pub fn place(
     instance: &Instance,
     count: usize,
@@ -103,7 +102,7 @@ struct Search<'a> {
     tried: usize,
     /// Every plan was.
     optimal: bool,
-    /// The time was over before all that there was to try.
+    /// The time was over before all choices were tried.
     cut: bool,
     best: Option<Choice>,
 }

@@ -41,8 +41,8 @@ impl Budgets {
     }
 }
 
-/// Walks every worker to its parameter server along channels with flows left. What reaches a pipeline or an
-/// appliance from where somebody walked before follows him.
+/// Walks every worker to its parameter server along channels with flows left. A worker that reaches a
+/// pipeline or an appliance from which an earlier one left follows its path.
 ///
 /// # Errors
 ///

@@ -46,7 +46,7 @@ pub enum Solver {
     Spread,
 }
 
-/// How long, and by whom.
+/// The time limit, and the solver.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// How the plan is found.

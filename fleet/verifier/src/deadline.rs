@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::VerifyError;
 
-/// A week: nobody waits for longer, and the solver's clock counts milliseconds in 32 bits.
+/// A week: long enough for any user, and the solver's clock counts milliseconds in 32 bits.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The moment at which there has to be a verdict.

@@ -22,7 +22,7 @@ pub enum VerifyError {
     /// There are too many updates.
     #[error("{updates} updates come up to the horizon, at most {most} can be evaluated\n  shorten `horizon`")]
     TooMany {
-        /// So many.
+        /// Their number.
         updates: u64,
         /// The limit.
         most: u64,

@@ -1,4 +1,4 @@
-//! Evaluation of what is determined, event by event, with the shipping queue.
+//! Evaluation of determined cases, event by event, with the shipping queue.
 
 use num_rational::BigRational;
 use num_traits::{One as _, ToPrimitive as _};
@@ -18,7 +18,7 @@ mod tests;
 
 /// The most updates of a run.
 pub(crate) const MOST_UPDATES: u64 = 5_000_000;
-/// So many updates between two looks at the clock.
+/// Updates between two looks at the clock.
 const LOOK: usize = 1024;
 
 /// How far an evaluation may go.
@@ -26,7 +26,7 @@ const LOOK: usize = 1024;
 pub struct Limits {
     /// The most updates up to the horizon.
     pub updates: u64,
-    /// So many events are kept, the first ones.
+    /// The number of events to keep, the first ones.
     pub events: usize,
     /// By when it has to be done.
     pub deadline: Deadline,
@@ -62,7 +62,7 @@ impl Choice {
 pub enum Happening {
     /// Transmission control holds an update back.
     HeldBack,
-    /// It waits at the tail; so many wait now.
+    /// It waits at the tail; the number of waiting updates.
     Appended(usize),
     /// It was combined with, or replaced, what waited of its cluster.
     Merged,

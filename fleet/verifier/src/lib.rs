@@ -46,7 +46,7 @@ pub use deadline::Deadline;
 pub use error::VerifyError;
 pub use exact::{Choice, Event, Happening, Limits, Run, Totals, evaluate};
 pub use picture::picture;
-pub use report::{Answer, Example, Method, Moment, Part, Report, Verdict};
+pub use report::{Answer, ClusterTerms, Example, Method, Moment, Outcome, Part, QueueTerms, Report, Verdict};
 pub use scenario::{
     Cluster, Coins, Control, Discipline, Exact, Measure, Objective, Quantifier, Query, Queue, Scenario, Span,
     Spread,

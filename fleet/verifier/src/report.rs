@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use num_traits::ToPrimitive as _;
 use serde::Serialize;
 
+use crate::error::VerifyError;
 use crate::exact::{Choice, Event, Happening, Run};
 use crate::judge::Judged;
-use crate::scenario::{Exact, Objective, Quantifier, Query, Scenario};
+use crate::scenario::{Cluster, Discipline, Exact, Objective, Quantifier, Query, Scenario};
 
 /// What became of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -59,6 +60,68 @@ pub struct Report {
     pub queries: Vec<Answer>,
 }
 
+/// What became of a file, for programs: the report or why there is none, and what the file describes.
+#[derive(Debug, Serialize)]
+pub struct Outcome<'a> {
+    /// The report, if there is one.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub report: Option<&'a Report>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Of an error: the file cannot be put to use. Otherwise only time, room or a solver was missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_is_wrong: Option<bool>,
+    /// The queue, if the file describes one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueTerms>,
+    /// All clusters.
+    pub clusters: Vec<ClusterTerms<'a>>,
+}
+
+/// A queue, as an appliance's configuration has it.
+#[derive(Debug, Serialize)]
+pub struct QueueTerms {
+    /// "olaf" or "fifo".
+    pub discipline: &'static str,
+    /// Updates that it holds.
+    pub length: u16,
+}
+
+/// A cluster, as an appliance's configuration has it.
+#[derive(Debug, Serialize)]
+pub struct ClusterTerms<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// How many send.
+    pub workers: u16,
+}
+
+impl<'a> Outcome<'a> {
+    /// Of a file, if it could be read, and its verification.
+    #[must_use]
+    pub fn new(scenario: Option<&'a Scenario>, verified: &'a Result<Report, VerifyError>) -> Self {
+        let error = verified.as_ref().err();
+        let clusters = scenario.map(|scenario| scenario.clusters.as_slice()).unwrap_or_default();
+        Self {
+            report: verified.as_ref().ok(),
+            error: error.map(ToString::to_string),
+            file_is_wrong: error.map(VerifyError::is_of_the_file),
+            queue: scenario.map(|Scenario { queue, .. }| QueueTerms {
+                discipline: match queue.discipline {
+                    Discipline::Olaf => "olaf",
+                    Discipline::Fifo => "fifo",
+                },
+                length: queue.length,
+            }),
+            clusters: clusters
+                .iter()
+                .map(|Cluster { name, workers, .. }| ClusterTerms { name, workers: *workers })
+                .collect(),
+        }
+    }
+}
+
 /// The answer to one query.
 #[derive(Debug, Clone, Serialize)]
 pub struct Answer {
@@ -66,14 +129,16 @@ pub struct Answer {
     pub name: String,
     /// What is asked, in words.
     pub asked: String,
+    /// The names of the clusters that it is about.
+    pub clusters: Vec<String>,
     /// For all behaviours, or for at least one.
     pub quantifier: &'static str,
     /// The answer.
     pub verdict: Verdict,
     /// Why, in one line.
     pub because: String,
-    /// The counterexample of what has to hold for all, the example of what there has to be; of what is
-    /// determined, the behaviour.
+    /// The counterexample of a query for all, the example of one for some; in a determined case, the
+    /// behaviour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<Example>,
 }
@@ -89,7 +154,7 @@ pub struct Example {
     pub timeline: Vec<Moment>,
     /// How many moments the timeline leaves out at its end.
     pub left_out: usize,
-    /// Until when it goes: the horizon, or the last moment that is told if some are left out.
+    /// Its end: the horizon, or the last printed moment if some are left out.
     pub until_ms: f64,
 }
 
@@ -134,7 +199,7 @@ pub struct Moment {
     pub generated_ms: Option<f64>,
 }
 
-/// The most moments of a timeline that are told.
+/// The most moments of a timeline that are printed.
 pub(crate) const MOST_MOMENTS: usize = 400;
 
 /// In ms, for people.
@@ -153,13 +218,18 @@ fn trimmed(value: f64) -> String {
 }
 
 impl Query {
+    /// The clusters that it is about.
+    pub(crate) fn names(&self, scenario: &Scenario) -> Vec<String> {
+        self.clusters.iter().map(|at| scenario.clusters[*at].name.clone()).collect()
+    }
+
     /// The question in words.
     #[must_use]
     pub fn words(&self, scenario: &Scenario) -> String {
         let of = if self.clusters.len() == scenario.clusters.len() {
             "all clusters".to_owned()
         } else {
-            self.clusters.iter().map(|at| scenario.clusters[*at].name.as_str()).collect::<Vec<_>>().join(", ")
+            self.names(scenario).join(", ")
         };
         let measure = self.measure.name();
         match &self.objective {
@@ -274,7 +344,7 @@ impl fmt::Display for Report {
             writeln!(f, "  because  {}", answer.because)?;
             if let Some(example) = &answer.example {
                 example.table(f)?;
-                // How it came about matters of what has to be explained: failures, and what there is.
+                // Print the behaviour where it explains something: a failure, or an example.
                 if (answer.verdict == Verdict::Fails) != (answer.quantifier == "exists") {
                     example.timeline(f)?;
                 }

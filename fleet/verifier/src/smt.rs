@@ -27,7 +27,7 @@ pub(crate) struct Asking {
     pub(crate) deadline: Deadline,
     /// The longest text, in bytes.
     pub(crate) room: usize,
-    /// Whether texts are kept for somebody to read.
+    /// Whether texts are kept for the user.
     pub(crate) keep: bool,
     /// False: leave to the solver even what bounds decide. For tests.
     pub(crate) fold: bool,

@@ -137,6 +137,7 @@ fn determined(scenario: &Scenario, query: &Query, choice: &Choice, run: &Run) ->
     Answer {
         name: query.name.clone(),
         asked: query.words(scenario),
+        clusters: query.names(scenario),
         quantifier: query.quantifier_name(),
         verdict: if judged.holds { Verdict::Holds } else { Verdict::Fails },
         because: query.outcome(scenario, &judged),
@@ -165,6 +166,7 @@ fn asked(
     Ok(Answer {
         name: query.name.clone(),
         asked: query.words(scenario),
+        clusters: query.names(scenario),
         quantifier: query.quantifier_name(),
         verdict: if found.is_some() == exists { Verdict::Holds } else { Verdict::Fails },
         because,

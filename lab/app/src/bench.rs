@@ -1,4 +1,4 @@
-//! `pascaline-lab bench`: what the packet path costs, each figure beside its limit from the same run.
+//! `pascaline-lab bench`: the cost of the packet path, each figure next to its limit from the same run.
 
 mod distance;
 mod fixture;
@@ -25,7 +25,7 @@ pub(crate) use source::SourceArgs;
 
 /// Measure the packet path
 ///
-/// Absolute times swing on shared machines, so every figure comes with its limit from the same run, as a
+/// Absolute times vary on shared machines, so every figure is printed with its limit from the same run, as a
 /// ratio.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
@@ -35,40 +35,40 @@ pub(crate) enum BenchCommand {
   pascaline-lab bench pool --policy dsa --fan-in 64 --dtype bf16 --order rank
   pascaline-lab bench pool --sweep --only policies,types
 
-A sweep takes minutes and up to 3 GB of memory. --only takes parts of it.")]
+A sweep takes minutes and up to 3 GB of memory. --only runs parts of it.")]
     Pool(pool::PoolArgs),
     /// The whole pipeline over net_null (packets hot in cache), net_ring (source on another core) and
     /// net_memif (source in another process), against dpdk-testpmd macswap on the same ports plus the bare
     /// add
     #[command(after_help = "Example:\n  pascaline-lab bench pipeline --json --seconds 3
 
-The ratio, the median of the turns' own:
+The ratio is the median over the turns of
   (1000 / testpmd_mpps + bare_add_ns) / (1000 / mpps)
-is the time that no implementation can save, divided by the time taken. Over net_ring, dpdk-testpmd
+the time that no implementation can save, divided by the time taken. Over net_ring, dpdk-testpmd
 can only forward to itself; there the ratio is to macswap_mpps, a loop that sends each packet back to
-the same source. testpmd_io_mpps is dpdk-testpmd without a look at packets.
+the same source. testpmd_io_mpps is dpdk-testpmd without reading packets.
 
 --lcores 1,2 compares two lcores with one, with PSNs spread over all slots and with every packet for
-one slot, and shows what two cores add at once.")]
+one slot, and measures how fast two cores add at once.")]
     Pipeline(PipelineArgs),
-    /// OlafQueue: Olaf's Table 1 and Figure 6 in virtual time, beside the paper's figures; and its cost in
+    /// OlafQueue: Olaf's Table 1 and Figure 6 in virtual time, next to the paper's figures; and its cost in
     /// nanoseconds, against the bare add of the same payloads
     #[command(after_help = "Examples:
   pascaline-lab bench olaf
   pascaline-lab bench olaf --json --seed 7
 
-Needs no DPDK. What is lost and how old models are follows from the seed; nanoseconds do not.")]
+Needs no DPDK. Losses and ages are determined by the seed; nanoseconds are not.")]
     Olaf(olaf::OlafArgs),
     /// The pool's policies where 8 jobs of 8 workers contend: completion times, use of the pool, and load of
-    /// the parameter server; in virtual time, beside DSA's Figures 8 to 11
+    /// the parameter server; in virtual time, next to DSA's Figures 8 to 11
     #[command(after_help = "Examples:
   pascaline-lab bench policies
   pascaline-lab bench policies --quick --json
   pascaline-lab bench policies --runs 9 --host-jitter 10
 
-Takes minutes on all cores, --quick seconds. Everything follows from the seed. The command fails if a
-result that any worker receives lacks a contribution or has one twice, or if the pool does not account
-for a packet. docs/policies.md has the results.")]
+Takes minutes on all cores, --quick seconds. The seed determines everything. The command fails if a
+result lacks a contribution or contains one twice, or if the pool does not account for a packet.
+docs/policies.md has the results.")]
     Policies(policies::PoliciesArgs),
     /// A scrape of `/metrics` and a sample of the page, with many lcores and jobs that have all counted
     /// something
@@ -76,10 +76,10 @@ for a packet. docs/policies.md has the results.")]
   pascaline-lab bench scrape
   pascaline-lab bench scrape --lcores 16 --jobs 1024 --json
 
-Needs no DPDK, and nothing runs beside it: what is measured is reading, adding up and writing the text.")]
+Needs no DPDK, and nothing else runs meanwhile: measures reading counters, adding up and writing the text.")]
     Scrape(scrape::ScrapeArgs),
-    /// A whole appliance at full load, in turns left alone and observed: scrapes, the page, 50 API calls per
-    /// second. Shows what this does to packets' service time and to packets/s
+    /// A whole appliance at full load, alternately left alone and observed (scrapes, the page, 50 API calls
+    /// per second): the effect on packets' service time and on packets/s
     #[command(after_help = "Examples:
   pascaline-lab bench observed
   pascaline-lab bench observed --pairs 20 --json
@@ -88,14 +88,14 @@ One lcore takes packets as fast as it can from a net_null port whose receive hoo
 main core runs the control loop, the metrics, the page, the admin API, and the clients. Windows of both
 kinds alternate; medians count.")]
     Observed(observed::ObservedArgs),
-    /// The simulator of fabrics: packet events for each second of processor time, and memory for what is
-    /// under way, with 1,024 servers
+    /// The simulator of fabrics: packet events per second of processor time, and memory for pending events,
+    /// with 1,024 servers
     #[command(after_help = "Examples:
   pascaline-lab bench sim
   pascaline-lab bench sim --json
 
-Needs no DPDK. An event is a frame's end of a link, or a timer. `fabric` has frames that cross links and
-nothing else; `ring`, `trees` are what PANAMA's Figure 8 does with jobs and flows of others.")]
+Needs no DPDK. An event is a frame that leaves a link, or a timer. `fabric` only has frames that cross links;
+`ring` and `trees` are PANAMA's Figure 8, with jobs and other flows.")]
     Sim(simulator::SimArgs),
     /// The traffic source that `bench pipeline` starts as another process
     #[command(hide = true)]
@@ -145,7 +145,7 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints a report: as JSON, or for people.
-fn tell<R: Serialize>(report: &R, json: bool, print: impl FnOnce(&R)) -> anyhow::Result<ExitCode> {
+fn print_report<R: Serialize>(report: &R, json: bool, print: impl FnOnce(&R)) -> anyhow::Result<ExitCode> {
     if json {
         println!("{}", serde_json::to_string(report)?);
     } else {

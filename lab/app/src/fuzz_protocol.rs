@@ -9,12 +9,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, Shape, shaped_schedule};
 use serde_json::{Map, Value, json};
 
-/// Throw faults at workers and appliance, and check every sum
+/// Inject faults into workers and appliance, and check every sum
 ///
 /// Runs the real worker and the real packet path, without ports and in virtual time, through random
 /// schedules: one to three jobs, a tiny pool, and an adversary that loses, duplicates, delays, reorders,
 /// corrupts and cuts off frames, takes links down, exhausts buffers, restarts the appliance, kills and
-/// restarts workers, stops any part for a while, has clocks differ and a parameter server come and go. A
+/// restarts workers, stops any part for a while, skews clocks and restarts a parameter server. A
 /// finished allreduce must have the exact sum; an unfinished one must have a typed error by its deadline and
 /// a reason for it; every packet and buffer must be accounted for. Everything follows from the seed.
 #[derive(Debug, Clone, clap::Args)]
@@ -22,28 +22,28 @@ use serde_json::{Map, Value, json};
   A hundred thousand schedules on all cores:
     pascaline-lab fuzz-protocol --seed 1 --runs 100000
 
-  An appliance and another that stands in for it:
+  An appliance with a backup:
     pascaline-lab fuzz-protocol --backup --runs 20000
 
-  What happened in the schedule that a report names by its seed:
+  The events of one schedule, by the seed that a report names:
     pascaline-lab fuzz-protocol --seed 4711 --runs 1 --verbose
 
-  For a machine to read:
+  Machine-readable output:
     pascaline-lab fuzz-protocol --runs 10000 --json
 
-Exit status: 0 if nothing is wrong; 1 if a schedule broke a promise: its seed and its last events are on
+Exit status: 0 if all schedules hold; 1 if one violates an invariant: its seed and its last events are on
 standard error.")]
 pub(crate) struct FuzzArgs {
-    /// Seed of the first schedule; the others count on from it
+    /// Seed of the first schedule; the following ones have the next numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many schedules
+    /// Number of schedules
     #[arg(long, default_value_t = 10_000)]
     runs: u64,
-    /// Levels of appliances: with 2 or 3, one job below a tree of them
+    /// Levels of appliances; 2 and 3 run one job below a tree of appliances
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=3))]
     levels: u8,
-    /// One job at an appliance that another stands in for: either is killed, stopped or cut off
+    /// Run one job at an appliance with a backup; either is killed, stopped or cut off
     #[arg(long, conflicts_with = "levels")]
     backup: bool,
     /// Threads [default: one for each core]
@@ -68,7 +68,7 @@ impl FuzzArgs {
 /// # Errors
 /// If the outcome cannot be written to standard output.
 pub(crate) fn run(args: &FuzzArgs) -> anyhow::Result<ExitCode> {
-    let report = if args.verbose { aloud(args) } else { quietly(args)? };
+    let report = if args.verbose { run_verbosely(args) } else { run_campaign(args)? };
     for finding in &report.findings {
         eprintln!("seed {}: {}", finding.seed, finding.violation);
         finding.trace.iter().for_each(|line| eprintln!("    {line}"));
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &FuzzArgs) -> anyhow::Result<ExitCode> {
     Ok(if report.violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn quietly(args: &FuzzArgs) -> anyhow::Result<Report> {
+fn run_campaign(args: &FuzzArgs) -> anyhow::Result<Report> {
     let threads = args.jobs.or_else(|| Some(available_parallelism().ok()?.get())).unwrap_or(1);
     let (shape, &FuzzArgs { seed, runs, .. }) = (args.shape(), args);
     let campaign = Campaign { shape, seed, runs, threads, sabotage: Sabotage::None };
@@ -108,7 +108,7 @@ fn quietly(args: &FuzzArgs) -> anyhow::Result<Report> {
 }
 
 /// Runs one schedule after the other and prints each in full.
-fn aloud(args: &FuzzArgs) -> Report {
+fn run_verbosely(args: &FuzzArgs) -> Report {
     let began = std::time::Instant::now();
     let mut total = Report::default();
     for number in 0..args.runs {

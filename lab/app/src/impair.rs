@@ -2,11 +2,11 @@
 //! slow, with a queue that marks packets.
 //!
 //! Joins two interfaces by raw packet sockets and treats the frames between them as a bad link would. It
-//! replaces the kernel's netem where there is none, and reports what it did to the frames. [`link`] decides
-//! about each frame and knows no sockets; this part moves bytes.
+//! replaces the kernel's netem where that is missing, and counts what it did to the frames. [`link`] decides
+//! about each frame and uses no sockets; this part moves bytes.
 //!
 //! Bytes stay as they are: if the sender left the UDP checksum to its interface, it is unfinished here and at
-//! the other end. VLAN tags that the kernel keeps beside the frame are lost.
+//! the other end. VLAN tags that the kernel keeps outside the frame are lost.
 
 mod link;
 mod port;
@@ -34,7 +34,7 @@ const BATCHES_PER_TURN: usize = 4;
 /// Join two interfaces by a wire that loses, duplicates and reorders frames, and may be slow
 ///
 /// Works in user space, in place of the kernel's netem. Runs until SIGTERM or SIGINT, then sends the frames
-/// that it still holds and prints one JSON object on stdout: what it did in each direction.
+/// that it still holds and prints one JSON object on stdout: the counts of each direction.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   pascaline-lab impair --left w0 --right a0 --loss 1 --duplicate 1 --reorder 1 --seed 7
@@ -54,7 +54,7 @@ pub(crate) struct ImpairArgs {
     /// Frames to send twice, in percent, in each direction
     #[arg(long, value_name = "PCT", default_value_t = 0.0, value_parser = percent)]
     duplicate: f64,
-    /// Frames to send later than up to three that follow them, in percent, in each direction
+    /// Frames to delay behind up to three of the following frames, in percent, in each direction
     #[arg(long, value_name = "PCT", default_value_t = 0.0, value_parser = percent)]
     reorder: f64,
     /// Bits per second of the wire, in each direction; 0 for no limit
@@ -63,11 +63,11 @@ pub(crate) struct ImpairArgs {
     /// Frames that wait for a wire with a rate; more are dropped
     #[arg(long, value_name = "PACKETS", default_value_t = 1000, requires = "rate")]
     queue: usize,
-    /// From so many waiting frames on, packets of senders that heed it are marked (ECN) as they come
+    /// Queue length from which arriving packets of ECN-capable senders are marked
     #[arg(long, value_name = "PACKETS", requires = "rate")]
     ecn_threshold: Option<usize>,
-    /// From so many waiting frames on, mark all. Between the threshold and this, mark by chance, the more the
-    /// longer the queue. Unless given, mark all from the threshold on
+    /// Queue length from which all of them are marked. Between the threshold and this, the share of marked
+    /// packets grows with the queue. Unless given, all are marked from the threshold on
     #[arg(long, value_name = "PACKETS", requires = "ecn_threshold")]
     ecn_full: Option<usize>,
     /// The same seed makes the same decisions for the same sequence of frames

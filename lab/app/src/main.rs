@@ -14,10 +14,10 @@ mod scale;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use pascaline_app::cli::{manual, pipe};
+use pascaline_shared::{manual, pipe};
 use tracing_subscriber::EnvFilter;
 
-/// The laboratory of Pascaline, an in-network aggregator: measures it, and shows that its promises hold
+/// The laboratory of Pascaline, an in-network aggregator: benches, simulations, plots and fault injection
 #[derive(Debug, Parser)]
 #[command(
     version,

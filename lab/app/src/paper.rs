@@ -1,4 +1,4 @@
-//! `pascaline-lab paper`: the papers' tables and figures, made by the code that ships, beside their numbers.
+//! `pascaline-lab paper`: the papers' tables and figures, made by the code that ships, next to their numbers.
 
 mod aro;
 mod draw;
@@ -24,11 +24,11 @@ use rayon::prelude::*;
 use figure::{Entry, Scope};
 use report::Made;
 
-/// Make a table or figure of a paper, or all of them, and compare it with what the paper prints
+/// Reproduce a table or figure of a paper, or all of them, and compare it with the printed numbers
 ///
 /// Each row has the figure's own measure, the mean over the seeds and its standard error, the paper's number
-/// where its text prints one, the deviation, and the reason of one above 10 % (10 points of a percentage).
-/// Rows that begin with "knob" show what a number depends on that the paper does not state.
+/// where its text prints one, the deviation, and the reason for a deviation above 10 % (10 points of a
+/// percentage). Rows that begin with "knob" vary a parameter that the paper does not state.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pascaline-lab paper olaf-table-1
@@ -36,11 +36,11 @@ use report::Made;
   pascaline-lab paper aro-fig-8 --seeds 5 --json
   pascaline-lab paper all --quick --out papers     # papers/report.md, report.html, report.json, *.svg")]
 pub(crate) struct PaperArgs {
-    /// Which one
+    /// Name of the figure
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(names()))]
     what: String,
-    /// How many seeds [default: as many as the paper, or what 20 minutes for all allow]; rows that begin with
-    /// "knob" may have fewer, and figures that are one run have none
+    /// Number of seeds [default: the paper's, or as many as fit in 20 minutes for all figures]; rows that
+    /// begin with "knob" may have fewer. Not for figures that are a single run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: Option<u64>,
     /// Few seeds and points, small models
@@ -49,22 +49,22 @@ pub(crate) struct PaperArgs {
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
-    /// Draw it, as SVG; with `all`, the report has the pictures
+    /// Draw the figure as SVG; with `all`, the report contains the pictures
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
-    /// Where `all` writes its report
+    /// Directory for the report of `all`
     #[arg(long, value_name = "DIR", default_value = "papers")]
     out: PathBuf,
 }
 
-/// All that can be made.
+/// All figures and tables.
 fn entries() -> impl Iterator<Item = &'static Entry> {
     let ours = olaf::FIGURES.iter().chain(&dsa::FIGURES);
     ours.chain(&iswitch::FIGURES).chain(&panama::FIGURES).chain(&aro::FIGURES)
 }
 
 fn names() -> Vec<PossibleValue> {
-    let all = PossibleValue::new("all").help("Everything below, with one report");
+    let all = PossibleValue::new("all").help("All of the following, in one report");
     let each = entries().map(|entry| PossibleValue::new(entry.name).help(entry.about));
     core::iter::once(all).chain(each).collect()
 }
@@ -79,12 +79,12 @@ pub(crate) fn run(args: &PaperArgs) -> anyhow::Result<ExitCode> {
     let entry = entries().find(|entry| entry.name == args.what).context("no such figure")?;
     ensure!(
         entry.seeded || args.seeds.is_none(),
-        "--seeds: {} is one run, always the same\n  remedy: leave --seeds out",
+        "--seeds: {} is a single run that no seed changes\n  remedy: leave --seeds out",
         entry.name
     );
     let figure = (entry.make)(&scope)?;
     scope.bar.finish_and_clear();
-    // First what was made: a picture that cannot be written takes no rows with it.
+    // The rows first: a failure to write the picture must not lose them.
     if args.json {
         println!("{}", figure.json(entry.name));
     } else {
@@ -98,8 +98,8 @@ pub(crate) fn run(args: &PaperArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn all(args: &PaperArgs, scope: &Scope) -> anyhow::Result<ExitCode> {
-    ensure!(args.picture.is_none(), "--picture is for one figure: `all` draws every one, into --out");
-    // Before the minutes that it takes.
+    ensure!(args.picture.is_none(), "--picture is for a single figure: `all` draws every figure, into --out");
+    // An error shows before the minutes that the figures take.
     report::make(&args.out)?;
     let began = Instant::now();
     let entries: Vec<&Entry> = entries().collect();
@@ -108,7 +108,7 @@ fn all(args: &PaperArgs, scope: &Scope) -> anyhow::Result<ExitCode> {
         let figure = (entry.make)(scope).with_context(|| entry.name)?;
         Ok(Made { entry, figure, took: began.elapsed() })
     });
-    let (made, failed) = told(each.collect());
+    let (made, failed) = report_failures(each.collect());
     scope.bar.finish_and_clear();
     let json = report::json(&made, failed, args.quick, began.elapsed());
     if args.json {
@@ -123,8 +123,8 @@ fn all(args: &PaperArgs, scope: &Scope) -> anyhow::Result<ExitCode> {
     Ok(if json["broken"] == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What was made, and how many were not; says which, and where a number is missing.
-fn told(each: Vec<anyhow::Result<Made>>) -> (Vec<Made>, usize) {
+/// The figures that were made and the number of those that failed; prints each failure and missing number.
+fn report_failures(each: Vec<anyhow::Result<Made>>) -> (Vec<Made>, usize) {
     let all = each.len();
     let made: Vec<Made> = each
         .into_iter()

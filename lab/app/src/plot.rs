@@ -1,4 +1,4 @@
-//! `pascaline-lab plot`: pictures of what was measured.
+//! `pascaline-lab plot`: pictures of measurements.
 
 mod fairness;
 mod shares;
@@ -14,7 +14,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use serde::Deserialize;
 
-/// Draw pictures of what was measured
+/// Draw pictures of measurements
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlotCommand {
     Aom(AomArgs),
@@ -92,13 +92,13 @@ impl Panel {
         for (number, line) in text.split_inclusive('\n').enumerate() {
             match serde_json::from_str(line) {
                 Ok(arrival) => arrivals.push(arrival),
-                // Whoever is killed leaves a part of a line.
+                // A process that is killed leaves a partial line.
                 Err(_) if !line.ends_with('\n') => {
-                    eprintln!("{}: the last line is unfinished, and left out", file.display());
+                    eprintln!("{}: the last line is incomplete and ignored", file.display());
                 }
                 Err(error) => {
                     let place = format!("{}:{}:{}", file.display(), number + 1, error.column());
-                    return Err(error).context(format!("{place}: no line of a log of updates"));
+                    return Err(error).context(format!("{place}: not a line of a log of updates"));
                 }
             }
         }

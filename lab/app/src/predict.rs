@@ -10,17 +10,17 @@ use pascaline_sim::bottleneck::{FRAMING, Setting, Sharer, run};
 use pascaline_wire::CongestionControl;
 use serde_json::json;
 
-/// Tell how long an allreduce takes over links of a rate, in virtual time
+/// Predict how long an allreduce takes over links of a given rate, in virtual time
 ///
-/// Real workers and the real appliance, each rank with a link of its own to it, under a virtual clock: what
-/// links and the protocol take, and nothing of what processors do.
+/// Simulates real workers and the real appliance under a virtual clock. Each rank has its own link to the
+/// appliance. Counts the time of links and of the protocol, but no processor time.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pascaline-lab predict --ranks 4 --mbit 100 --bytes 16MiB
   pascaline-lab predict --ranks 8 --mbit 50 --bytes 40KiB --bucket 6KiB --round-trip 300us --json
 
---bucket is for links that Linux shapes (tc-tbf): what it calls burst passes at once after a pause, and
-Ethernet's preamble, checksum and gap are not counted. Without it, links are wires.")]
+--bucket is for links that Linux shapes (tc-tbf): its burst passes at once after a pause, and Ethernet's
+preamble, checksum and gap take no time. Without it, links are wires.")]
 pub(crate) struct PredictArgs {
     /// Ranks of the job
     #[arg(long, value_name = "N")]
@@ -40,7 +40,7 @@ pub(crate) struct PredictArgs {
     /// Bytes that pass a shaped link at once after a pause
     #[arg(long, value_name = "SIZE", value_parser = size)]
     bucket: Option<usize>,
-    /// How long a short packet takes to the appliance and back on idle links
+    /// Round trip of a short packet to the appliance on idle links
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "50us")]
     round_trip: Duration,
     /// Bytes that wait for a link at most; more are lost
@@ -49,18 +49,18 @@ pub(crate) struct PredictArgs {
     /// Congestion control of the workers
     #[arg(long, value_name = "CONTROL", value_parser = controls(), default_value = "delay")]
     congestion: CongestionControl,
-    /// Packets in flight at most; 0 for as many as the appliance's window lets a worker run ahead
+    /// Packets in flight at most; 0 for as many as the appliance's window allows
     #[arg(long, value_name = "N", default_value_t = 0)]
     in_flight: u16,
     /// How far a worker may run ahead, as the job's `window` in the appliance's configuration
     #[arg(long, value_name = "N", default_value_t = 1024)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=16384))]
     window: u16,
-    /// Allreduces, one after the other; the first is not counted, if there are several
+    /// Number of consecutive allreduces; the first of several is not counted
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
     iterations: u16,
-    /// Time between two of them, an hour at most
+    /// Pause between two allreduces, an hour at most
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "20ms")]
     pause: Duration,
     /// Print one JSON object
@@ -69,7 +69,7 @@ pub(crate) struct PredictArgs {
 }
 
 impl PredictArgs {
-    /// What is simulated: for long enough that all is done at a tenth of the rate.
+    /// The simulated setting. It ends late enough to finish at a tenth of the rate.
     fn setting(&self) -> anyhow::Result<Setting> {
         check_sizes(self.bytes, self.payload)?;
         check_time("--round-trip", self.round_trip)?;
@@ -90,8 +90,9 @@ impl PredictArgs {
         };
         let packet = u64::from(self.payload) + 64;
         setting.queue = (u64::try_from(self.queue)? / packet).max(1);
-        let packets = u32::try_from(self.bytes.div_ceil(usize::from(self.payload)))
-            .context("--bytes: more packets than PSNs\n  remedy: a smaller tensor")?;
+        let packets = u32::try_from(self.bytes.div_ceil(usize::from(self.payload))).context(
+            "--bytes: the tensor needs more packets than there are PSNs\n  remedy: a smaller tensor",
+        )?;
         let each = setting.packet_time() * packets + self.round_trip;
         setting.operations = usize::from(self.iterations);
         setting.ends = (each * 10 + self.pause) * u32::from(self.iterations) + Duration::from_secs(2);
@@ -99,13 +100,13 @@ impl PredictArgs {
     }
 }
 
-/// That a time is not beyond what is simulated.
+/// Refuses a time that is too long to simulate.
 pub(crate) fn check_time(option: &str, time: Duration) -> anyhow::Result<()> {
-    ensure!(time <= Duration::from_secs(3600), "{option}: more than an hour\n  remedy: give it less");
+    ensure!(time <= Duration::from_secs(3600), "{option}: more than an hour\n  remedy: a shorter time");
     Ok(())
 }
 
-/// That a tensor and packets have sizes that can be.
+/// Refuses sizes that a tensor or packets cannot have.
 pub(crate) fn check_sizes(bytes: usize, payload: u16) -> anyhow::Result<()> {
     ensure!(
         bytes > 0 && bytes.is_multiple_of(4),
@@ -123,13 +124,15 @@ pub(crate) fn check_sizes(bytes: usize, payload: u16) -> anyhow::Result<()> {
 pub(crate) fn predict(args: &PredictArgs) -> anyhow::Result<ExitCode> {
     let setting = args.setting()?;
     let wanted = usize::from(args.iterations);
-    let outcome = run(&setting).context("no appliance can be made for so many ranks and such a window")?;
-    let [share] = outcome.shares.as_slice() else { anyhow::bail!("there is one job") };
+    let outcome = run(&setting).with_context(|| {
+        format!("no appliance can serve {} ranks with a window of {}", args.ranks, args.window)
+    })?;
+    let [share] = outcome.shares.as_slice() else { anyhow::bail!("the simulation has lost its job") };
     ensure!(share.wrong == 0, "{} elements of the sums were wrong", share.wrong);
     ensure!(
         share.operations.len() >= wanted,
-        "{} of {wanted} allreduces were done after {:?} of virtual time: the links lose too much\n  remedy: \
-         a larger --queue, or a smaller --in-flight",
+        "only {} of {wanted} allreduces completed within {:?} of virtual time: the links lose too much\n  \
+         remedy: a larger --queue, or a smaller --in-flight",
         share.operations.len(),
         setting.ends
     );
@@ -149,7 +152,7 @@ pub(crate) fn predict(args: &PredictArgs) -> anyhow::Result<ExitCode> {
         );
     } else {
         println!(
-            "{:.3} ms, of which full packets take the link {:.3} ms; {} packets sent again, {} lost",
+            "{:.3} ms, of which full packets occupy the link for {:.3} ms; {} packets sent again, {} lost",
             1e3 * median.as_secs_f64(),
             1e3 * least.as_secs_f64(),
             share.resent,

@@ -1,4 +1,4 @@
-//! `scale`: what a tree of very many workers asks of each appliance, in virtual time.
+//! `scale`: the load that a tree of very many workers puts on each appliance, in virtual time.
 
 use core::time::Duration;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::predict::{check_sizes, check_time};
 
-/// Tell what very many workers below levels of appliances ask of each appliance, in virtual time
+/// Simulate the load of each appliance in a tree with very many workers, in virtual time
 ///
 /// Real workers and real appliances under a virtual clock: all workers join, then sum. Packets, control
 /// messages and slots are counted at the busiest appliance of each level. 65,536 workers take about a minute
@@ -52,10 +52,10 @@ pub(crate) struct ScaleArgs {
     /// All workers begin to join within this time
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "100ms")]
     starts: Duration,
-    /// Percent of the packets that are lost at each appliance's port, each way
+    /// Packets lost at each appliance's port, in percent, each way
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     loss: f64,
-    /// Decides who joins when, and which packets are lost
+    /// Seed of the joining times and of losses
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print one JSON object
@@ -109,7 +109,7 @@ pub(crate) fn scale(args: &ScaleArgs) -> anyhow::Result<ExitCode> {
         bar.set_position((joined + done) as u64);
         bar.set_message(format!("{joined} of {workers} joined, {done} done"));
     })
-    .context("no appliances can be made for that")?;
+    .context("no appliances can serve this tree")?;
     bar.finish_and_clear();
     if args.json {
         println!("{}", in_json(&outcome));
@@ -119,7 +119,7 @@ pub(crate) fn scale(args: &ScaleArgs) -> anyhow::Result<ExitCode> {
     ensure!(outcome.wrong == 0, "{} elements of the sums were wrong", outcome.wrong);
     ensure!(
         outcome.operations.len() == setting.operations,
-        "{} of {} allreduces were done by all workers after {:?} of virtual time",
+        "all workers completed only {} of {} allreduces within {:?} of virtual time",
         outcome.operations.len(),
         setting.operations,
         outcome.ended

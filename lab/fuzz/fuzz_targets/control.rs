@@ -1,7 +1,7 @@
 //! Control bodies.
 #![no_main]
 
-#[path = "../../../packet/wire/tests/common/invariants.rs"]
+#[path = "../../../packet/wire/tests/it/common/invariants.rs"]
 #[allow(dead_code, reason = "each target uses its part")]
 mod invariants;
 

@@ -1,7 +1,7 @@
 //! The aggregation header with payload, trailer and control body behind it.
 #![no_main]
 
-#[path = "../../../packet/wire/tests/common/invariants.rs"]
+#[path = "../../../packet/wire/tests/it/common/invariants.rs"]
 #[allow(dead_code, reason = "each target uses its part")]
 mod invariants;
 

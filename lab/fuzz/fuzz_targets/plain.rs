@@ -1,10 +1,10 @@
 //! Gradients on the fast path, one after the other, beside the ordinary parsers.
 #![no_main]
 
-#[path = "../../../packet/wire/tests/common/fast_path.rs"]
+#[path = "../../../packet/wire/tests/it/common/fast_path.rs"]
 #[allow(clippy::unwrap_used, reason = "shared with tests")]
 mod common;
-#[path = "../../../packet/wire/tests/common/invariants.rs"]
+#[path = "../../../packet/wire/tests/it/common/invariants.rs"]
 #[allow(dead_code, reason = "each target uses its part")]
 mod invariants;
 

@@ -33,44 +33,44 @@ const JOINING: Duration = Duration::from_secs(3);
 /// The same where sums go to a parent.
 const BELOW: Duration = Duration::from_millis(500);
 
-/// What a life begins with: the epoch, the secret, and the first PSN of each job, if it is not any.
+/// The start of a life: the epoch, the secret, and the first PSN of each job, if that is fixed.
 type First = (u8, Secret, Option<u32>);
 
 /// One life of the appliance.
 pub(crate) struct Appliance {
     lcores: Vec<Lcore<MemoryIo>>,
     counters: Vec<Arc<LcoreCounters>>,
-    /// Updates may wait in queues, whose packets nobody counts.
+    /// Updates may wait in queues, whose packets are not counted.
     queues: bool,
     plane: ControlPlane,
     pub(crate) server: Option<Server>,
     frames: HeapPool,
     headers: HeapPool,
     /// The last Join of each rank that counted in its job's present generation, by job and rank.
-    heard: BTreeMap<(u16, u16), Duration>,
+    heartbeats: BTreeMap<(u16, u16), Duration>,
     dead_after: BTreeMap<u16, Option<Duration>>,
     delivered: u64,
     /// The control plane's clock.
     pub(crate) awake: Awake,
 }
 
-/// What came of the control plane's turn.
+/// The outcome of the control plane's turn.
 #[derive(Debug)]
 pub(crate) struct Controlled {
-    /// It has to come back, to give answers.
+    /// It must turn again, to send answers.
     pub(crate) again: bool,
     /// When time alone changes something.
     pub(crate) due: Option<Duration>,
-    /// What time has changed.
+    /// Events that time has caused.
     pub(crate) events: Vec<Event>,
 }
 
 impl Appliance {
-    /// `None` if the plan is none that an appliance can be made from.
+    /// `None` if no appliance can be made from the plan.
     pub(crate) fn new<'a>(
         (plan, node): (&Plan, usize),
         hosts: impl Iterator<Item = &'a Host>,
-        beside: (Option<&Cluster>, Option<&Host>),
+        others: (Option<&Cluster>, Option<&Host>),
         (first_epoch, secret, first_psn): First,
         (clock, began): (&Clock, u64),
     ) -> Option<Self> {
@@ -83,7 +83,7 @@ impl Appliance {
         let own = plan.tree.as_ref().map(|_| node_address(node));
         let addresses = [OWN_V4, OWN_V6].into_iter().chain(own).collect();
         let setup = Arc::new(Setup::new(addresses, UdpPorts::single(UDP_PORT), ports));
-        let all = begun(membership((plan, node), hosts, beside, (first_epoch, secret)), first_psn);
+        let all = begun(membership((plan, node), hosts, others, (first_epoch, secret)), first_psn);
         let (plane, ends) = ControlPlane::new(all, Arc::clone(&setup), plan.lcores);
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), plan.lcores).ok()?;
         let (frames, headers) = (HeapPool::new(), HeapPool::new());
@@ -102,7 +102,7 @@ impl Appliance {
             server,
             frames,
             headers,
-            heard: BTreeMap::new(),
+            heartbeats: BTreeMap::new(),
             dead_after: plan.jobs.iter().map(|job| (job.id, job.dead_after)).collect(),
             delivered: 0,
             awake: Awake::new(began),
@@ -144,7 +144,7 @@ impl Appliance {
         self.delivered += 1;
     }
 
-    /// An lcore's turn, then idle turns. Gives the frames it sent, and whether work is left.
+    /// An lcore's turn, then idle turns. Returns the frames that it sent, and whether work is left.
     pub(crate) fn turn(&mut self, at: usize, mood: Mood, idle: u32) -> (Vec<Vec<u8>>, bool) {
         let Some(lcore) = self.lcores.get_mut(at) else { return (Vec::new(), false) };
         lcore.io().mood = mood;
@@ -175,11 +175,11 @@ impl Appliance {
         Ok(turn)
     }
 
-    /// The control plane's turn, judged: nobody may be lost who was heard of, or could not be heard.
+    /// The control plane's turn, judged: no rank may be lost whose heartbeats arrived, or could not arrive.
     pub(crate) fn control(&mut self, machine: u64) -> Result<Controlled, Violation> {
         let now = self.awake.turn(machine);
         let before = self.plane.membership().status();
-        let turn = self.plane.turn(self.awake.told());
+        let turn = self.plane.turn(self.awake.reported());
         for event in &turn.events {
             match event {
                 Event::Lost { job, ranks, .. }
@@ -189,7 +189,7 @@ impl Appliance {
                     ranks.iter().try_for_each(|&rank| self.check_loss(now, (*job, rank), limit))?;
                 }
                 Event::GaveUp { job, rank } => {
-                    let below = self.plane.membership().uplink(*job, self.awake.told()).is_some();
+                    let below = self.plane.membership().uplink(*job, self.awake.reported()).is_some();
                     let limit = if below { BELOW } else { JOINING };
                     self.check_loss(now, (*job, *rank), Some(limit))?;
                 }
@@ -197,20 +197,20 @@ impl Appliance {
             }
         }
         for Decided { request, answer } in &turn.decided {
-            // An earlier session, a newcomer who is told nothing yet, or another rank whose number was
+            // An earlier session, a newcomer without an answer yet, or another rank whose number was
             // damaged on the way, is no sign of life.
             let counts = |Answer { control, .. }: &Answer| {
                 matches!(control.status, Status::Ok | Status::Pending) && control.window > 0
             };
             if answer.as_ref().is_some_and(counts) && is_heartbeat(&before, &request.header, &request.control)
             {
-                self.heard.insert((request.header.job, request.header.rank), now);
+                self.heartbeats.insert((request.header.job, request.header.rank), now);
             }
         }
         Ok(Controlled { again: self.plane.is_due(), due: self.plane.poll_timeout(), events: turn.events })
     }
 
-    /// A defect: counts a heartbeat of rank 0 of a complete generation as heard. If true, the caller loses
+    /// A defect: records a heartbeat of rank 0 of a complete generation. If true, the caller loses
     /// it.
     pub(crate) fn overhear(&mut self, now: Duration, datagram: &[u8]) -> bool {
         let status = self.plane.membership().status();
@@ -223,19 +223,19 @@ impl Appliance {
         };
         let complete = status.iter().any(|status| status.id == header.job && status.complete);
         if complete {
-            self.heard.insert((header.job, 0), now);
+            self.heartbeats.insert((header.job, 0), now);
         }
         complete
     }
 
-    /// A rank is not counted on any more: nothing may have been heard of it for this time.
+    /// A rank was declared lost: no heartbeat of it may have arrived for this time.
     fn check_loss(
         &self,
         now: Duration,
         (job, rank): (u16, u16),
         limit: Option<Duration>,
     ) -> Result<(), Violation> {
-        let silent = self.heard.get(&(job, rank)).map_or(now, |&heard| now.saturating_sub(heard));
+        let silent = self.heartbeats.get(&(job, rank)).map_or(now, |&heard| now.saturating_sub(heard));
         if limit.is_some_and(|limit| silent >= limit) {
             return Ok(());
         }
@@ -243,13 +243,13 @@ impl Appliance {
         Err(Violation::Misjudged { job, rank, silent_ms })
     }
 
-    /// Ends this life; gives the account, and how often the parameter server had no room.
+    /// Ends this life; returns the account, and how often the parameter server had no room.
     ///
-    /// `miscount` is a defect: a packet that nobody received.
+    /// `miscount` is a defect: a packet that was never received.
     pub(crate) fn end(mut self, miscount: bool) -> Result<(Reading, u64), Violation> {
         self.plane.stop();
         let backlog: usize = self.lcores.iter_mut().map(|lcore| lcore.io().backlog()).sum();
-        // Told to stop beforehand, an lcore only does what it does last.
+        // An lcore that was stopped before only does its last work.
         self.lcores.iter_mut().for_each(|lcore| lcore.run(IdlePolicy::Spin));
         let mut total = Reading::default();
         self.counters.iter().for_each(|counters| total.merge(&counters.read()));
@@ -305,7 +305,7 @@ fn check_live(what: &'static str, pool: &HeapPool, held: usize) -> Result<(), Vi
     if live == held { Ok(()) } else { Err(Violation::Leak { what, live, held }) }
 }
 
-/// The reading of an lcore that has received a packet and does not know what became of it.
+/// The reading of an lcore that has received a packet and not accounted for it.
 fn one_more() -> Reading {
     let (counters, mut tally) = (LcoreCounters::default(), Tally::default());
     tally.add(Counter::Received, 1);

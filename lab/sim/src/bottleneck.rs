@@ -16,8 +16,6 @@
 mod link;
 
 use core::time::Duration;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use pascaline_aggregator::{Policy, PoolConfig, Region};
 use pascaline_pipelines::membership::JobSpec;
@@ -27,12 +25,12 @@ use crate::centre::Centre;
 use crate::host::Host;
 use crate::random::Random;
 use crate::rank::{Doing, Rank};
-use crate::world::nanos;
+use crate::wheel::{Wheel, nanos};
 use link::Link;
 
 /// Preamble, frame check sequence and gap of Ethernet, in bytes.
 pub const FRAMING: u64 = 24;
-/// What goes before the payload.
+/// Bytes of headers before the payload.
 const HEADERS: u64 = 64;
 
 /// A job on the links.
@@ -46,7 +44,7 @@ pub struct Sharer {
     pub begins: Duration,
 }
 
-/// What is simulated.
+/// The simulated setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// Decides which packets are lost.
@@ -57,7 +55,7 @@ pub struct Setting {
     pub jobs: Vec<Sharer>,
     /// Bits per second of each link, each way.
     pub rate: u64,
-    /// Bytes that a link takes for each frame beside those from the Ethernet header on: [`FRAMING`] on a
+    /// Bytes of a link for each frame, in addition to those from the Ethernet header on: [`FRAMING`] on a
     /// wire, none where software shapes it.
     pub framing: u64,
     /// Bytes that pass a link at once after it was idle; 0 on a wire.
@@ -121,7 +119,7 @@ impl Setting {
     }
 }
 
-/// What a job has got.
+/// A job's share.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Share {
     /// Its control.
@@ -138,7 +136,7 @@ pub struct Share {
     pub marked: u64,
 }
 
-/// What has happened.
+/// The outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// By job.
@@ -168,8 +166,8 @@ impl Outcome {
     }
 }
 
-/// Something that is going to happen.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// An event.
+#[derive(Debug)]
 enum What {
     /// A frame reaches the appliance.
     Up(Vec<u8>),
@@ -186,9 +184,7 @@ const CONTROL: u64 = 1_000_000;
 
 struct World<'a> {
     setting: &'a Setting,
-    now: u64,
-    serial: u64,
-    agenda: BinaryHeap<Reverse<(u64, u64, What)>>,
+    wheel: Wheel<What>,
     random: Random,
     centre: Centre,
     up: Vec<Link>,
@@ -200,18 +196,17 @@ struct World<'a> {
 #[must_use]
 pub fn run(setting: &Setting) -> Option<Outcome> {
     let mut world = World::new(setting)?;
-    world.schedule(0, What::Control);
+    world.wheel.push(0, What::Control);
     for at in 0..world.ranks.len() {
         let begins = world.ranks[at].begins();
-        world.schedule(begins, What::Wake(at));
+        world.wheel.push(begins, What::Wake(at));
     }
     let ends = nanos(setting.ends);
-    while let Some(Reverse((at, _, what))) = world.agenda.pop() {
-        if at > ends || world.is_done() {
+    while let Some((now, what)) = world.wheel.pop() {
+        if now > ends || world.is_done() {
             break;
         }
-        world.now = at;
-        world.happen(what);
+        world.handle(now, what);
     }
     Some(world.outcome())
 }
@@ -252,7 +247,7 @@ fn rank(setting: &Setting, number: usize) -> Rank {
     Rank::new(Host::new(number, 1, false), doing)
 }
 
-/// What a job's ranks have got, of which the first one is asked.
+/// The outcome of a job, by its ranks; operations and results are the first one's.
 fn share(ranks: &[Rank]) -> Share {
     let counts = ranks.iter().map(Rank::counts);
     let (wrong, resent, marked) =
@@ -277,9 +272,7 @@ impl<'a> World<'a> {
         let links = || (0..hosts).map(|_| Link::new(setting)).collect();
         Some(Self {
             setting,
-            now: 0,
-            serial: 0,
-            agenda: BinaryHeap::new(),
+            wheel: Wheel::default(),
             random: Random::new(setting.seed),
             centre: centre(setting)?,
             up: links(),
@@ -294,45 +287,40 @@ impl<'a> World<'a> {
         first.all(|rank| rank.operations().len() >= self.setting.operations)
     }
 
-    fn schedule(&mut self, at: u64, what: What) {
-        self.serial += 1;
-        self.agenda.push(Reverse((at, self.serial, what)));
-    }
-
-    fn happen(&mut self, what: What) {
+    fn handle(&mut self, now: u64, what: What) {
         let sent = match what {
-            What::Up(frame) => self.centre.receive(self.now, &frame),
+            What::Up(frame) => self.centre.receive(now, &frame),
             What::Control => {
-                self.schedule(self.now + CONTROL, What::Control);
-                self.centre.control(self.now)
+                self.wheel.push(now + CONTROL, What::Control);
+                self.centre.control(now)
             }
             What::Down(at, frame) => {
-                self.ranks[at].receive(self.now, &frame);
-                return self.tend(at);
+                self.ranks[at].receive(now, &frame);
+                return self.tend(now, at);
             }
-            What::Wake(at) => return self.tend(at),
+            What::Wake(at) => return self.tend(now, at),
         };
         for mut frame in sent {
             let Some(at) = Host::number_in(&frame).filter(|&at| at < self.ranks.len()) else {
                 continue;
             };
             let link = at % usize::from(self.setting.hosts);
-            if let Some(arrives) = self.down[link].carry(self.now, &mut frame, &mut self.random) {
-                self.schedule(arrives, What::Down(at, frame));
+            if let Some(arrives) = self.down[link].carry(now, &mut frame, &mut self.random) {
+                self.wheel.push(arrives, What::Down(at, frame));
             }
         }
     }
 
     /// Lets a rank send what it has to send, and look at the clock again when it wants to.
-    fn tend(&mut self, at: usize) {
+    fn tend(&mut self, now: u64, at: usize) {
         let link = at % usize::from(self.setting.hosts);
-        while let Some(mut frame) = self.ranks[at].poll_transmit(self.now) {
-            if let Some(arrives) = self.up[link].carry(self.now, &mut frame, &mut self.random) {
-                self.schedule(arrives, What::Up(frame));
+        while let Some(mut frame) = self.ranks[at].poll_transmit(now) {
+            if let Some(arrives) = self.up[link].carry(now, &mut frame, &mut self.random) {
+                self.wheel.push(arrives, What::Up(frame));
             }
         }
-        if let Some(due) = self.ranks[at].due(self.now) {
-            self.schedule(due, What::Wake(at));
+        if let Some(due) = self.ranks[at].due(now) {
+            self.wheel.push(due, What::Wake(at));
         }
     }
 

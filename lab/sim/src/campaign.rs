@@ -1,4 +1,4 @@
-//! Many schedules, on several threads, and what they add up to.
+//! Many schedules on several threads, and the sum of their outcomes.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -24,46 +24,46 @@ const CHUNK: u64 = 16;
 /// The appliances of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// So many levels: 1, or a tree of up to 3 with one job.
+    /// This many levels: 1, or a tree of up to 3 with one job.
     Levels(usize),
-    /// One, and another that stands in for it.
+    /// One with a backup.
     Backup,
 }
 
-/// What is to be run.
+/// The schedules to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Campaign {
     /// The appliances.
     pub shape: Shape,
     /// The first schedule's seed; each further schedule has the next number.
     pub seed: u64,
-    /// How many schedules.
+    /// The number of schedules.
     pub runs: u64,
-    /// On how many threads.
+    /// The number of threads.
     pub threads: usize,
     /// A defect to be built in.
     pub sabotage: Sabotage,
 }
 
-/// A schedule that broke a promise.
+/// A schedule that violated an invariant.
 #[derive(Debug, Clone)]
 pub struct Finding {
     /// Its seed.
     pub seed: u64,
-    /// What it has shown.
+    /// The violation.
     pub violation: Violation,
     /// The plan, and the end of what happened.
     pub trace: Vec<String>,
 }
 
-/// What came of all schedules.
+/// The sum of all schedules' outcomes.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// Schedules run.
     pub schedules: u64,
-    /// What was done to them.
+    /// The faults injected.
     pub faults: Faults,
-    /// What they came to by it.
+    /// The states reached.
     pub reached: Reached,
     /// Allreduces that a worker finished with the right sum.
     pub finished: u64,
@@ -71,9 +71,9 @@ pub struct Report {
     pub failed: u64,
     /// Events in all.
     pub events: u64,
-    /// Stands for everything that happened in every schedule; the order of schedules does not matter.
+    /// A digest of every event of every schedule, independent of the schedules' order.
     pub digest: u64,
-    /// Schedules that broke a promise.
+    /// Schedules that violated an invariant.
     pub violations: u64,
     /// The first of them, as they were found.
     pub findings: Vec<Finding>,
@@ -101,8 +101,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} schedules; {} faults injected: {}; came to: {}; \
-             allreduces finished {}, failed as they should {}; violations {}",
+            "{} schedules; {} faults injected: {}; reached: {}; \
+             allreduces finished {}, failed as expected {}; violations {}",
             self.schedules,
             self.faults.total(),
             self.faults,
@@ -114,7 +114,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs one schedule. `verbose` is told everything that happened, whether something is wrong or not.
+/// Runs one schedule. `verbose` receives every event, whether or not something is wrong.
 #[must_use]
 pub fn schedule(seed: u64, sabotage: Sabotage, verbose: Option<&mut dyn FnMut(&str)>) -> Report {
     shaped_schedule(Shape::Levels(1), seed, sabotage, verbose)
@@ -165,7 +165,7 @@ fn message(panic: &(dyn core::any::Any + Send)) -> String {
 }
 
 impl Campaign {
-    /// Runs all schedules, or fewer if very many of them break promises.
+    /// Runs all schedules, or fewer if very many of them violate invariants.
     ///
     /// Any thread calls `progress` now and then, with the schedules done and the violations found since its
     /// last call.

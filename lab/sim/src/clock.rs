@@ -6,6 +6,7 @@ use pascaline_pipelines::OwnTime;
 
 use crate::plan::{MICRO, MILLI};
 use crate::random::Random;
+use crate::wheel::nanos;
 
 /// How far ahead a clock may be: updates say when they were made, and half a second is forgiven there.
 const AHEAD: u64 = 400 * MILLI;
@@ -25,7 +26,7 @@ impl Drift {
         Self { ahead: random.below(AHEAD), ppm }
     }
 
-    /// What the clock shows.
+    /// The time on the clock.
     pub(crate) const fn local(self, now: u64) -> u64 {
         let drift = (now / MICRO).cast_signed() * self.ppm / 1_000;
         self.ahead + now.saturating_add_signed(drift)
@@ -79,14 +80,14 @@ impl Awake {
     pub(crate) fn turn(&mut self, local: u64) -> Duration {
         const OFTEN: u64 = 100 * MILLI;
         while self.until + OFTEN < local {
-            self.tell(self.until + OFTEN);
+            self.advance(self.until + OFTEN);
         }
-        self.tell(local.max(self.until));
+        self.advance(local.max(self.until));
         Duration::from_nanos(self.shows)
     }
 
-    /// What the control plane is told of it.
-    pub(crate) const fn told(&self) -> Duration {
+    /// The time that the control plane receives.
+    pub(crate) const fn reported(&self) -> Duration {
         Duration::from_nanos(if self.sleepless { self.until } else { self.shows })
     }
 
@@ -94,7 +95,7 @@ impl Awake {
     pub(crate) fn pause(&mut self, from: u64, to: u64) {
         self.turn(from);
         // Another pause may have gone on for longer.
-        self.tell(to.max(self.until));
+        self.advance(to.max(self.until));
     }
 
     /// An lcore does not turn between these two times. That is noticed after a quarter of a second, and that
@@ -103,16 +104,16 @@ impl Awake {
         self.held_up.push((from + 250 * MILLI, to + 100 * MILLI));
     }
 
-    fn tell(&mut self, local: u64) {
+    fn advance(&mut self, local: u64) {
         let held_up = self.held_up.iter().any(|&(from, to)| from <= self.until && self.until < to);
         self.own.turn(Duration::from_nanos(local.saturating_sub(self.began)), held_up);
         self.until = local;
-        self.shows = self.began + u64::try_from(self.own.hearing().as_nanos()).unwrap_or(0);
+        self.shows = self.began + nanos(self.own.hearing());
     }
 
-    /// What the machine's clock shows at a time that the control plane is told.
-    pub(crate) const fn local(&self, told: u64) -> u64 {
-        if self.sleepless { told } else { told.saturating_add(self.until - self.shows) }
+    /// The time on the machine's clock at a time that the control plane knows.
+    pub(crate) const fn local(&self, reported: u64) -> u64 {
+        if self.sleepless { reported } else { reported.saturating_add(self.until - self.shows) }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::host::Host;
 use crate::plan::MILLI;
 use crate::random::Random;
 use crate::violation::Violation;
+use crate::wheel::{Timer, nanos};
 use ledger::Ledger;
 
 pub(crate) use plan::ClusterPlan;
@@ -28,7 +29,7 @@ const SERVE_EVERY: u64 = 20 * MILLI;
 /// Between two looks at the clock while there is nothing to wait for.
 const IDLE: u64 = 10 * MILLI;
 
-/// Where a worker of a cluster is in its life.
+/// The stage of a cluster's worker.
 #[allow(clippy::large_enum_variant, reason = "there are few of them")]
 enum Stage {
     Joining(Join),
@@ -53,7 +54,7 @@ pub(crate) struct Cluster {
     ledger: Ledger,
     next_serve: u64,
     /// When each host is going to be woken.
-    pub(crate) wakes: Vec<Option<u64>>,
+    pub(crate) wakes: Vec<Timer>,
     /// Updates acknowledged.
     pub(crate) acknowledged: u64,
 }
@@ -71,7 +72,7 @@ impl Cluster {
         let member = |rank| Member { stage: Stage::Joining(join(rank)), next_push: 0, sent: 0 };
         Self {
             plan: plan.clone(),
-            wakes: vec![None; hosts.len()],
+            wakes: vec![Timer::default(); hosts.len()],
             hosts,
             members: (0..plan.ranks).map(member).collect(),
             server: AsyncServer::new(plan.training()),
@@ -264,7 +265,6 @@ impl Cluster {
     /// When a host has something to do by itself; `None` for never.
     pub(crate) fn due(&self, at: usize, now: u64) -> Option<u64> {
         let Some(member) = self.members.get(at) else { return Some(self.next_serve) };
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         match &member.stage {
             Stage::Joining(join) => Some(nanos(join.poll_timeout())),
             Stage::Training(session) => {

@@ -1,4 +1,4 @@
-//! Which bytes of a frame may change without a harm that the protocol does not claim to prevent.
+//! The bytes of a frame whose change the protocol claims to survive.
 //!
 //! Ethernet's check sequence, the checksums of IPv4 and UDP, the parsers and the membership guard a frame.
 //! The harness does not simulate the first: a frame that it finds never arrives, which is a loss. The
@@ -13,7 +13,7 @@
 //!
 //! | offset | bytes | why a change is found, or harmless |
 //! |---|---|---|
-//! | 0 | destination MAC | the frame is somebody else's, or (a group address) still for us |
+//! | 0 | destination MAC | the frame is for another host, or (a group address) still for us |
 //! | 6 | source MAC | gradients: not looked at. Not in requests: a Join says with it where the member is |
 //! | 12 | EtherType | another protocol |
 //! | 14 | IPv4 header | its checksum finds any change of one byte |
@@ -25,7 +25,7 @@
 //! | 43 | kind | length or count do not fit the new kind (1) |
 //! | 44 | flags | OVERFLOW changes no sum, a trailer does not fit, the rest is ignored or rejected (3) |
 //! | 46 | job, rank | another address's rank, no such rank, or no such job (2) |
-//! | 50 | PSN of a control packet | the number of a request: nobody waits for that answer, or it is right |
+//! | 50 | PSN of a control packet | the number of a request: none waits for that answer, or it is right |
 //! | 56 | count | 1 in a gradient, in a result the fan-in or as its trailer says. Not in a Join |
 //! | 58 | priority | any will do |
 //! | 60 | `wnd_cap`, tree | not used |
@@ -59,7 +59,7 @@ pub(crate) enum Direction {
     },
     /// To a worker.
     Down,
-    /// To a parameter server of its own. It takes from the appliance whatever is well-formed.
+    /// To a separate parameter server. It accepts any well-formed packet from the appliance.
     ToServer,
 }
 

@@ -1,21 +1,21 @@
 //! A fabric packet by packet, in virtual time: links with queues that mark, a wheel of timers, flows under
 //! DCTCP, and folded Clos networks. Who sends what is the experiment's.
 //!
-//! A frame costs one event per link: a link knows when it will be free, so what waits in its queue needs no
-//! event of its own. Queues do not overflow (Ethernet's PAUSE, as in PANAMA, section 4.2): a frame that finds
-//! a long one waits. Memory is that of what is under way. The same calls give the same order of events.
+//! A frame costs one event per link: a link knows when it will be free, so a frame that waits in its queue
+//! needs no further event. Queues do not overflow (Ethernet's PAUSE, as in PANAMA, section 4.2): a frame that
+//! meets a long one waits. Memory follows what is under way. The same calls give the same order of events.
 
 mod clos;
 mod dctcp;
 #[cfg(test)]
 mod tests;
-mod wheel;
 
 pub use clos::Clos;
 pub use dctcp::{Cuts, Dctcp};
-pub use wheel::Wheel;
 
-/// What travels: whatever an experiment needs, as long as a link can mark it.
+use crate::wheel::Wheel;
+
+/// An experiment's frame: anything that a link can mark.
 pub trait Frame {
     /// It has met congestion.
     fn mark(&mut self);
@@ -30,7 +30,7 @@ pub struct Link {
     pub delay: u64,
     /// Bytes in its queue from which on frames are marked.
     pub marks_from: u64,
-    /// When what has been sent so far will have left, in picoseconds.
+    /// When all frames sent so far will have left, in picoseconds.
     free: u64,
 }
 
@@ -71,7 +71,7 @@ impl<F: Frame> Fabric<F> {
         (self.events, self.marked)
     }
 
-    /// The most that has been under way at once.
+    /// The greatest number of frames under way at once.
     #[must_use]
     pub const fn most(&self) -> usize {
         self.most
@@ -80,16 +80,16 @@ impl<F: Frame> Fabric<F> {
     /// Bytes of memory for what is under way.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.wheel.room() * size_of::<(u64, F)>()
+        self.wheel.capacity() * size_of::<(u64, F)>()
     }
 
-    /// Sends a frame of so many bytes over a link. It comes out of [`next`](Self::next) at the other end. A
-    /// link that there is not loses it.
+    /// Sends a frame of this many bytes over a link. It comes out of [`next`](Self::next) at the other end. A
+    /// link that does not exist loses it.
     pub fn send(&mut self, link: usize, bytes: u64, frame: F) {
         self.send_to_busy(link, bytes, 0, frame);
     }
 
-    /// The same to a host that takes up the frame so many nanoseconds late.
+    /// The same to a host that takes the frame up `late` nanoseconds later.
     pub fn send_to_busy(&mut self, link: usize, bytes: u64, late: u64, mut frame: F) {
         let now = self.now() * 1000;
         let Some(link) = self.links.get_mut(link) else { return };
@@ -102,16 +102,16 @@ impl<F: Frame> Fabric<F> {
         self.wheel.push(link.free.div_ceil(1000) + link.delay + late, frame);
     }
 
-    /// Lets something happen later.
+    /// Schedules a frame without a link, `delay` nanoseconds from now.
     pub fn after(&mut self, delay: u64, frame: F) {
         self.wheel.push(self.now() + delay, frame);
     }
 
-    /// The next thing that happens; now is then its time. What was sent first comes first at equal times.
+    /// The next frame to arrive, whose time is then the present one. At equal times the first sent is first.
     #[expect(clippy::should_implement_trait, reason = "an agenda that grows while it is read")]
     pub fn next(&mut self) -> Option<F> {
         self.most = self.most.max(self.wheel.len());
-        let frame = self.wheel.pop()?;
+        let (_, frame) = self.wheel.pop()?;
         self.events += 1;
         Some(frame)
     }

@@ -1,4 +1,4 @@
-//! What can go wrong, by kind, and how often it did; and what schedules came to by it.
+//! The kinds of faults and of what schedules reached by them, with counts.
 
 use core::fmt;
 
@@ -81,7 +81,7 @@ kinds! {
     Fault,
     /// How often each kind of fault happened.
     Faults,
-    /// A frame vanished, by itself.
+    /// A single frame vanished.
     Lost => "lost", "lost";
     /// A frame vanished because its link was down for a while.
     BlackedOut => "blacked_out", "blacked out";
@@ -89,7 +89,7 @@ kinds! {
     Duplicated => "duplicated", "duplicated";
     /// A frame took longer than its link's latency.
     Delayed => "delayed", "delayed";
-    /// A frame came after it was sent again, or after its sender went on to something else.
+    /// A frame arrived after it was sent again, or after its sender had moved on.
     Stray => "stray", "stray";
     /// A frame overtook one that was sent before it on the same link.
     Reordered => "reordered", "reordered";
@@ -103,36 +103,36 @@ kinds! {
     TransmitStalled => "transmit_stalled", "transmit stalls";
     /// There were no buffers during a turn of an lcore or of the parameter server.
     BuffersExhausted => "buffers_exhausted", "turns without buffers";
-    /// An lcore was kept from turning for a while.
+    /// An lcore was held up for a while.
     LcoreHeldUp => "lcore_held_up", "lcores held up";
-    /// The appliance, an lcore, its parameter server or a worker was stopped for a while, and went on.
+    /// The appliance, an lcore, its parameter server or a worker was stopped for a while, and resumed.
     Paused => "pauses", "pauses";
-    /// A frame found the ring or the socket full of one that was stopped.
+    /// A frame met the full ring or socket of a stopped part.
     Overrun => "overruns", "overruns";
     /// The appliance lost all its memory and came back with another generation.
     ApplianceRestart => "appliance_restarts", "appliance restarts";
-    /// The parameter server was kept from turning for a while.
+    /// The parameter server was held up for a while.
     ServerHeldUp => "ps_held_up", "PS held up";
     /// The queue to the parameter server was full, or the server had no room for the PSN.
     ServerFull => "ps_full", "PS full";
     /// The parameter server lost all its memory.
     ServerRestart => "ps_restarts", "PS restarts";
-    /// The parameter server of its own was killed or stopped.
+    /// The separate parameter server was killed or stopped.
     ServerAway => "ps_away", "PS away";
-    /// A worker went away for good, without a word.
+    /// A worker was killed for good, without leaving.
     WorkerKilled => "workers_killed", "workers killed";
-    /// A worker went away and came back as a new session.
+    /// A worker was killed and came back with a new session.
     WorkerRestarted => "workers_restarted", "workers restarted";
     /// A member sent a command: SetH, FBcast, Halt or Reset.
     Commanded => "commands", "commands";
 }
 
 kinds! {
-    /// Something that a schedule can come to, and that proves little if none does.
+    /// Something that schedules should reach: a campaign that never does proves little.
     Reach,
-    /// How often schedules came to each.
+    /// How often schedules reached each.
     Reached,
-    /// A worker went on with its PSNs in the job's next generation.
+    /// A worker resumed its PSNs in the job's next generation.
     Resumed => "resumed", "resumed";
     /// A worker began from the first PSN in the job's next generation, with the session that it had.
     BegunAnew => "begun_anew", "begun anew";
@@ -143,19 +143,19 @@ kinds! {
     /// A contribution found no slot and went to the parameter server.
     Spilled => "spilled", "spilled";
     /// A contribution was refused because the job's quota was used up, or because its place was taken.
-    Refused => "conflicts", "refused for want of a slot";
+    Refused => "conflicts", "refused without a slot";
     /// A rank was declared lost after it had been killed.
     Died => "ranks_lost", "ranks lost";
-    /// A rank was declared lost that was still there.
+    /// A rank was declared lost that was still alive.
     TakenForDead => "taken_for_dead", "taken for dead";
     /// A worker finished an allreduce some of whose results did not contain every rank.
     Partial => "partial", "finished with fewer ranks";
-    /// A worker that was done stayed beyond its linger limit, because another might need what it had kept.
+    /// A worker that was done stayed beyond its linger limit, because another might need its results.
     StayedOn => "stayed_on", "stayed for others";
     /// An update was acknowledged to the worker that had sent it.
     Acknowledged => "updates_acknowledged", "updates acknowledged";
-    /// A rank was told that the ranks call different operations, or that one has left before its operation.
-    Disagreed => "disagreements", "told of disagreements";
+    /// A rank learned that the ranks call different operations, or that one has left before its operation.
+    Disagreed => "disagreements", "disagreements reported";
     /// A command was carried out.
     Obeyed => "commands_obeyed", "commands carried out";
     /// A worker finished an allreduce whose PSNs go beyond the last one and begin again at 0.

@@ -6,11 +6,11 @@
 //!        port ╱                    ╲ port
 //!     appliance 1    ...     appliance k                      level 1
 //!      ╱      ╲                ╱      ╲
-//!  worker 0  worker 1  ...          worker n                  each with a link of its own
+//!  worker 0  worker 1  ...          worker n                  each with its own link
 //! ```
 //!
-//! An appliance has one port, through which everything to and from it passes. Appliances take no time: what
-//! this tells is what the tree asks of each, and what ports and links take. How long a packet keeps an
+//! An appliance has one port, through which everything to and from it passes. Appliances take no time: this
+//! shows the load that the tree puts on each, and the time of ports and links. How long a packet keeps an
 //! appliance busy is measured elsewhere (`pascaline-lab bench`).
 
 mod build;
@@ -27,7 +27,8 @@ use crate::fabric::{Fabric, Frame, Link};
 use crate::host::Host;
 use crate::random::Random;
 use crate::rank::Rank;
-use crate::world::{datagram, nanos};
+use crate::wheel::{Timer, nanos};
+use crate::world::datagram;
 use build::{nodes, rank};
 
 /// Ranks of one appliance at most: those of the one word that its pool has for them here.
@@ -37,10 +38,10 @@ const MOST_APPLIANCES: usize = 1 << 14;
 /// How long a control plane lets what it has to do wait.
 const CONTROL: u64 = 1_000_000;
 
-/// What is simulated.
+/// The simulated setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// Decides who joins when, and which packets are lost.
+    /// Decides when workers join, and which packets are lost.
     pub seed: u64,
     /// Ranks of each appliance, level by level from the root: the last ones are workers.
     pub levels: Vec<u16>,
@@ -84,7 +85,7 @@ impl Setting {
     }
 }
 
-/// What the busiest appliance of a level had to do.
+/// The load of a level's busiest appliance.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Level {
     /// Appliances of this level.
@@ -103,7 +104,7 @@ pub struct Level {
     pub held: usize,
 }
 
-/// What has happened.
+/// The outcome.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// Workers.
@@ -124,7 +125,7 @@ pub struct Outcome {
     pub ended: Duration,
 }
 
-/// Something that is going to happen.
+/// An event.
 #[derive(Debug)]
 enum What {
     /// A frame is in front of an appliance's port, or has passed it.
@@ -150,7 +151,7 @@ struct Node {
     level: usize,
     /// The number of the first worker below, where workers are.
     first: usize,
-    control_at: Option<u64>,
+    control: Timer,
     load: Level,
     /// Packets received in the present millisecond, and which that is.
     recent: (u64, u64),
@@ -169,8 +170,8 @@ struct World<'a> {
     done: usize,
 }
 
-/// Runs a setting to its end; `progress` is told the workers that have joined and those that are done. `None`
-/// if there is no such tree.
+/// Runs a setting to its end; `progress` receives the numbers of workers that have joined and that are done.
+/// `None` if the tree is impossible.
 pub fn run(setting: &Setting, progress: &mut dyn FnMut(usize, usize)) -> Option<Outcome> {
     let mut world = World::new(setting)?;
     let ends = nanos(setting.ends);
@@ -179,7 +180,7 @@ pub fn run(setting: &Setting, progress: &mut dyn FnMut(usize, usize)) -> Option<
         && let Some(what) = world.fabric.next()
         && world.fabric.now() <= ends
     {
-        world.happen(what);
+        world.handle(what);
         events += 1;
         if events.is_multiple_of(1 << 16) {
             progress(world.joined, world.done);
@@ -208,7 +209,7 @@ impl<'a> World<'a> {
         Some(Self { setting, fabric, random, nodes, ranks, leaf_of, joined: 0, joined_at: None, done: 0 })
     }
 
-    fn happen(&mut self, what: What) {
+    fn handle(&mut self, what: What) {
         let now = self.fabric.now();
         match what {
             What::AtPort(node, frame) => {
@@ -230,8 +231,7 @@ impl<'a> World<'a> {
             }
             What::Wake(worker) => self.tend(worker),
             What::Control(node) => {
-                if self.nodes[node].control_at == Some(now) {
-                    self.nodes[node].control_at = None;
+                if self.nodes[node].control.expire(now) {
                     let sent = self.nodes[node].centre.control(now);
                     self.send(node, sent);
                 }
@@ -284,8 +284,7 @@ impl<'a> World<'a> {
         } else {
             node.centre.poll_timeout().map(|due| nanos(due).max(now + CONTROL))
         };
-        if let Some(due) = due.filter(|due| node.control_at.is_none_or(|at| *due < at)) {
-            node.control_at = Some(due);
+        if let Some(due) = due.filter(|&due| node.control.set_earlier(due)) {
             self.fabric.after(due - now, What::Control(at));
         }
         let first = node.first;

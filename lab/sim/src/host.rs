@@ -1,4 +1,4 @@
-//! What lies between a worker's core and the wire: the socket and the kernel of its host.
+//! A worker's host: the socket and the kernel between its core and the wire.
 
 use pascaline_pipelines::jobs::Endpoint;
 use pascaline_pipelines::membership::Parent;
@@ -54,7 +54,7 @@ pub(crate) struct Host {
     number: usize,
     /// The address that its socket is connected to.
     peer: Address,
-    /// If that is one of several appliances with addresses of their own.
+    /// If that is one of several appliances with separate addresses.
     node: Option<usize>,
     template: Template,
 }
@@ -91,7 +91,7 @@ impl Host {
         }
     }
 
-    /// Opens another socket: each life of a worker has its own, with a port of its own.
+    /// Opens another socket: each life of a worker has its own, with its own port.
     pub(crate) fn open(&mut self, life: u32) {
         let life = u16::try_from(life).unwrap_or(0) % 16;
         self.udp_port = 49152 + 16 * u16::from(low(self.number)) + life;
@@ -126,7 +126,7 @@ impl Host {
         frame(&self.template, head, body)
     }
 
-    /// The same with a TOS of its own.
+    /// The same with a given TOS.
     pub(crate) fn send_as(&self, class: u8, head: &[u8; header::LEN], body: &[u8]) -> Vec<u8> {
         let path = Path { class, ..self.path() };
         frame(&Template::new(&path), head, body)

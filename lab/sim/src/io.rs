@@ -22,14 +22,14 @@ impl Clock {
     }
 }
 
-/// What the adversary decides about a turn.
+/// The adversary's decisions about a turn.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mood {
     /// The ports take no frames.
     pub(crate) stalled: bool,
     /// There are no buffers.
     pub(crate) starved: bool,
-    /// A defect: the ports keep a packet for ever.
+    /// A defect: the ports keep a packet forever.
     pub(crate) leaks: bool,
 }
 

@@ -1,6 +1,6 @@
 //! The fault harness: real workers and the real appliance against a seeded adversary, under a virtual clock.
 //!
-//! A *schedule* is one run of one to three jobs; every fifth has an asynchronous job besides. Its seed
+//! A *schedule* is one run of one to three jobs; every fifth has an asynchronous job, too. Its seed
 //! decides everything:
 //! - the jobs: listed or formed by Joins, their policies, quotas and thresholds, and whether they survive a
 //!   death;
@@ -14,28 +14,27 @@
 //! frames pass as bytes.
 //!
 //! **What must hold** ([`Violation`]):
-//! - whoever finishes an allreduce has the sum of exactly one contribution of each rank of its generation;
-//! - whatever has a deadline ends by it, with a result or a typed error;
+//! - a finished allreduce has the sum of exactly one contribution of each rank of its generation;
+//! - every operation with a deadline ends by it, with a result or a typed error;
 //! - a job that suffers only bounded losses, duplicates, delays, corruption and starvation finishes
 //!   everything;
-//! - so does one whose appliance or parameter server restarts, if its ranks have been told of the same
-//!   generation;
-//! - a rank hears that it cannot go on with a generation only if some rank has started anew or was not told
-//!   of it;
+//! - so does one whose appliance or parameter server restarts, if all its ranks know of the same generation;
+//! - a rank learns that it cannot resume a generation only if some rank has started anew or did not know of
+//!   that generation;
 //! - received = forwarded + absorbed + answered + dropped, at each end of the appliance's life;
 //! - slots hold all live packet buffers; none is left once the appliance is gone;
 //! - an asynchronous worker's model is made of its own cluster's updates, and its updates are acknowledged;
-//! - nothing panics; nothing goes on for ever.
+//! - nothing panics; every schedule ends.
 //!
 //! **What it does not reach.** Lcores take turns on one thread, so hand-offs never race: the aggregator's
 //! loom models and thread tests are for that.
 //!
 //! **Modules.** `plan` draws a schedule and `world` runs it. `link` and `corruption` are the adversary on the
 //! wire; `clock` has the clocks. `io`, `appliance`, `host`, `worker`, `server`, `outside` and `cluster`
-//! surround the real code. `oracle` says what is wrong, and [`Sabotage`] shows that it does. `campaign` runs
-//! many schedules. Apart, without an adversary: [`bottleneck`], links with rates and queues that jobs share,
-//! and [`hierarchy`], tens of thousands of workers below levels of appliances; `centre` and `rank` are
-//! theirs.
+//! surround the real code. `oracle` finds violations, and [`Sabotage`] shows that it does. `wheel` is the
+//! calendar of all that happens in virtual time. `campaign` runs
+//! many schedules. Without an adversary run [`bottleneck`], links with rates and queues that jobs share,
+//! and [`hierarchy`], tens of thousands of workers below levels of appliances, with `centre` and `rank`.
 //!
 //! ```
 //! use pascaline_sim::{Campaign, Sabotage, Shape};
@@ -63,13 +62,13 @@ mod link;
 mod oracle;
 mod outside;
 mod plan;
-mod queue;
 pub mod random;
 mod rank;
 mod sabotage;
 mod server;
 mod trace;
 mod violation;
+pub mod wheel;
 mod worker;
 mod world;
 

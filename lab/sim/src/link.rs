@@ -10,7 +10,7 @@ use crate::faults::{Fault, Faults};
 use crate::plan::{MICRO, MILLI, often};
 use crate::random::Random;
 
-/// What a link does to frames; chances in millionths.
+/// The faults of a link; chances in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Conditions {
     latency: u64,
@@ -77,7 +77,7 @@ impl Conditions {
         HEARTBEAT * heartbeats + Duration::from_nanos(down + late)
     }
 
-    /// The same, but that so many frames in a million get lost at least.
+    /// The same, but with at least this many lost frames per million.
     pub(crate) fn losing(self, loss: u32) -> Self {
         Self { loss: self.loss.max(loss), ..self }
     }
@@ -92,7 +92,7 @@ impl Conditions {
         Self { duplicate: 0, ..self }
     }
 
-    /// Another link of the same network, with a latency of its own.
+    /// Another link of the same network, with its own latency.
     pub(crate) fn vary(self, random: &mut Random) -> Self {
         Self { latency: self.latency + random.below(10 * MICRO), ..self }
     }
@@ -126,7 +126,7 @@ impl Link {
         self.down.push((now, u64::MAX));
     }
 
-    /// What becomes of a frame that is sent now.
+    /// The arrivals of a frame that is sent now.
     pub(crate) fn send(
         &mut self,
         now: u64,

@@ -1,4 +1,4 @@
-//! What is right: what each rank contributes (`values`), and who belongs to which generation.
+//! The expected contributions of each rank (`values`), and the members of each generation.
 
 use crate::violation::Violation;
 
@@ -6,7 +6,7 @@ mod values;
 
 pub(crate) use values::{Values, decode};
 
-/// Who a contribution is from: a rank, and how often it had begun from the first PSN by then.
+/// The source of a contribution: a rank, and how often it had begun from the first PSN by then.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Contributor {
     pub(crate) job: u16,
@@ -14,7 +14,7 @@ pub(crate) struct Contributor {
     pub(crate) take: u32,
 }
 
-/// A generation of a job, as its workers have been told.
+/// A generation of a job, as its workers know it.
 #[derive(Debug)]
 struct Generation {
     job: u16,
@@ -25,7 +25,7 @@ struct Generation {
     takes: Vec<Option<u32>>,
 }
 
-/// All generations that workers have been told of.
+/// All generations that workers know of.
 ///
 /// Epochs do not repeat within a schedule: it is too short to wrap, and each start of the appliance begins
 /// elsewhere.

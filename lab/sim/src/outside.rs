@@ -1,4 +1,4 @@
-//! The parameter server as a process of its own, on a host of its own: it registers, and comes and goes.
+//! The parameter server as a separate process on a separate host: it registers, stops and restarts.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ use crate::plan::{MILLI, Plan, ServerPlan};
 use crate::sabotage::Sabotage;
 use crate::server::Server;
 use crate::violation::Violation;
+use crate::wheel::{Timer, nanos};
 
 /// Between two Serves of a job; ...
 const SERVE_EVERY: u64 = 200 * MILLI;
@@ -29,7 +30,7 @@ const SOCKET: usize = 64;
 pub(crate) enum Away {
     /// It is killed, and the next one knows nothing.
     Killed,
-    /// It is stopped, and goes on later as if nothing had happened.
+    /// It is stopped, and later resumes as if nothing had happened.
     Stopped,
 }
 
@@ -40,7 +41,7 @@ struct Registration {
     /// The latest Serve's number, and whether its answer is still to come: no other is of any use.
     number: u32,
     awaited: bool,
-    /// What the appliance has given to be sent back.
+    /// The cookie from the appliance, to be sent back.
     cookie: u64,
     sent: u64,
     due: u64,
@@ -58,18 +59,18 @@ impl Registration {
     }
 }
 
-/// The server, its host, and what it knows of the appliance.
+/// The server, its host, and its registrations at the appliance.
 pub(crate) struct Outside {
     pub(crate) host: Host,
     server: Server,
     jobs: BTreeMap<u16, Registration>,
     away: Option<Away>,
-    /// Each life has a session of its own.
+    /// Each life has its own session.
     session: u64,
     inbox: Vec<Vec<u8>>,
     frames: HeapPool,
     /// When it is going to be woken.
-    pub(crate) wake: Option<u64>,
+    pub(crate) wake: Timer,
 }
 
 impl Outside {
@@ -90,7 +91,7 @@ impl Outside {
             session: 1,
             inbox: Vec::new(),
             frames,
-            wake: None,
+            wake: Timer::default(),
         }
     }
 
@@ -198,7 +199,7 @@ impl Outside {
         for datagram in core::mem::take(&mut self.inbox) {
             self.receive(now, &datagram);
         }
-        // No queue stands between it and its socket: it sends what there is to send.
+        // No queue stands between it and its socket: it sends everything at once.
         while self.server.turn(Duration::from_nanos(now), false, sabotage)?.sent > 0 {
             while let Some(packet) = self.server.end().from.pop() {
                 if let Some((head, body)) = packet.bytes().split_first_chunk::<{ header::LEN }>() {
@@ -211,7 +212,6 @@ impl Outside {
 
     /// When it has something to do by itself.
     pub(crate) fn due(&self, now: u64, sabotage: Sabotage) -> u64 {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let serve = self.jobs.values().map(|job| job.due).min().unwrap_or(u64::MAX);
         if self.away.is_some() {
             return if sabotage == Sabotage::ServeForTheDead { serve } else { u64::MAX };

@@ -34,7 +34,7 @@ const APART: u64 = 1442;
 /// The same for what came after those: asynchronous jobs and commands.
 const EXTRA: u64 = 7;
 
-/// The same for a parameter server of its own.
+/// The same for a separate parameter server.
 const OUTSIDE: u64 = 60;
 
 /// The same for what is in [`besides`].
@@ -63,7 +63,7 @@ const STUCK_LOSS: u32 = 100_000;
 /// How long it takes until all that was lost to a server that went away has been sent again.
 const MISSED: Duration = Duration::from_secs(4);
 
-/// What can happen to the turns of lcores and of the parameter server, in millionths.
+/// Faults of turns of lcores and of the parameter server, in millionths.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Turns {
     pub(crate) held_up: u32,
@@ -74,7 +74,7 @@ pub(crate) struct Turns {
     pub(crate) server_held_up: u32,
 }
 
-/// What a worker's link does to frames, each way, and when it is down.
+/// The faults of a worker's link, each way, and the times at which it is down.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkPlan {
     pub(crate) up: Conditions,
@@ -100,14 +100,14 @@ pub(crate) struct ServerPlan {
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) jobs: Vec<JobPlan>,
-    /// An asynchronous job beside them.
+    /// An asynchronous job in addition.
     pub(crate) cluster: Option<ClusterPlan>,
     pub(crate) pool: PoolConfig,
     /// The appliances, if there are several.
     pub(crate) tree: Option<Tree>,
     /// If any job has one.
     pub(crate) server: Option<ServerPlan>,
-    /// It is a process of its own, and comes and goes.
+    /// It is a separate process that stops and restarts.
     pub(crate) outside: bool,
     pub(crate) lcores: usize,
     /// Packets go to any lcore, instead of to the one that the NIC would choose by address and port.
@@ -118,7 +118,7 @@ pub(crate) struct Plan {
     pub(crate) v6: bool,
     pub(crate) first_epoch: u8,
     /// What the first generation of each job begins with, if that is soon before PSNs begin again at 0. Only
-    /// the first: ranks of two generations are told apart by PSNs that are far from each other.
+    /// the first: ranks of two generations are distinguished by PSNs that are far from each other.
     pub(crate) first_psn: Option<u32>,
     /// Longest pause between two operations.
     pub(crate) pause: u64,
@@ -229,7 +229,7 @@ fn cluster(random: &mut Random, upsets: &[(u64, Upset)], pauses: Duration) -> Op
     Some(cluster)
 }
 
-/// When a parameter server of its own is away; the jobs wait so much longer. What is summed meanwhile may
+/// When a separate parameter server is away; the jobs wait that much longer. What is summed meanwhile may
 /// have other bits the second time.
 fn absences(random: &mut Random, jobs: &mut [JobPlan]) -> Vec<(u64, Upset)> {
     let (absences, waiting) = upset::draw_absences(random);
@@ -276,7 +276,7 @@ fn pool(random: &mut Random, jobs: &mut [JobPlan]) -> PoolConfig {
         reserved,
         ways,
         // Well above the time in which a reminder brings all contributions to a PSN together; else two PSNs
-        // that want one slot could evict each other for ever.
+        // that want one slot could evict each other forever.
         age_limit: Duration::from_millis(random.pick(&[20, 50, 100, 500])),
         ..PoolConfig::default()
     }

@@ -1,4 +1,4 @@
-//! The one source of chance: everything that a schedule does follows from its seed.
+//! The one source of randomness: a schedule's seed determines everything in it.
 
 /// SplitMix64.
 #[derive(Debug, Clone)]

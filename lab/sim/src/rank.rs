@@ -8,7 +8,7 @@ use pascaline_worker::{CongestionControl, Event, Identity, Join, Session};
 
 use crate::bottleneck::Sharer;
 use crate::host::Host;
-use crate::world::nanos;
+use crate::wheel::nanos;
 
 /// Longer than any simulation.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -19,7 +19,7 @@ enum Stage {
     Running(Session),
 }
 
-/// What a rank is and does.
+/// A rank's identity and work.
 pub(crate) struct Doing {
     pub(crate) identity: Identity,
     pub(crate) session: u64,

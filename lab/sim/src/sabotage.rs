@@ -1,4 +1,4 @@
-//! Deliberate defects: each breaks one promise, and the harness must find it.
+//! Deliberate defects: each violates one invariant, and the harness must find it.
 
 mod network;
 pub(crate) mod server;
@@ -9,7 +9,7 @@ pub(crate) use network::Saboteur;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Sabotage {
-    /// None: what the protocol says it stands.
+    /// None.
     #[default]
     None,
     /// The network changes a bit of a gradient's payload, unseen by any checksum.
@@ -24,21 +24,21 @@ pub enum Sabotage {
     CrossJobs,
     /// The network replaces results by bytes that the receiver has contributed.
     EchoAsResult,
-    /// The network tells workers that their generation is resumed where it begins from nothing.
+    /// The network claims that a generation is resumed where it begins from nothing.
     ClaimForever,
     /// The network moves the gradients of rank 0 to the next PSN once it has resumed.
     RenumberResumed,
     /// The network passes a copy of each update off as the next one.
     RenumberUpdates,
-    /// The network changes which ranks a partial result says are inside.
+    /// The network changes the set of ranks that a partial result contains.
     MisreportPartial,
     /// The network hides from a worker that its results do not contain all ranks.
     HidePartial,
-    /// The network changes which ranks an Ack says are lost.
+    /// The network changes the set of lost ranks in an Ack.
     MisnameLost,
-    /// The network keeps from workers that ranks are lost.
+    /// The network hides from workers that ranks are lost.
     HideLoss,
-    /// The network tells workers that leave that nobody waits.
+    /// The network hides from leaving workers that another rank waits.
     HideNeed,
     /// The control plane takes the time in which its process was stopped for its ranks' silence.
     SleepThrough,
@@ -48,11 +48,11 @@ pub enum Sabotage {
     ServerCountsTwice,
     /// The parameter server forgets nothing when a job enters its next generation.
     ServerForgetsNothing,
-    /// The parameter server never asks: it takes each packet for a first one and gives out each sum.
+    /// The parameter server never asks: it takes each packet for a first one and sends out each sum.
     ServerNeverAsks,
     /// The parameter server changes a bit of what it sends.
     ServerAlters,
-    /// Somebody registers in the name of a parameter server that is gone.
+    /// A registration arrives in the name of a parameter server that is gone.
     ServeForTheDead,
     /// The parameter server keeps spent packets.
     LeakToServer,
@@ -62,11 +62,11 @@ pub enum Sabotage {
     SwallowPacket,
     /// The appliance receives a packet more than it accounts for.
     Miscount,
-    /// Workers are not woken when they want to be.
+    /// Workers' timers are lost.
     LoseTimers,
     /// Appliances of a tree do not know who takes the place of those above them.
     ForgetSpares,
-    /// A link is cut for good, and nothing excuses it.
+    /// A link is cut for good, without an excuse.
     CutLink,
     /// Something panics.
     Panic,

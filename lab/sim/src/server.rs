@@ -30,7 +30,7 @@ pub(crate) struct Server {
     plan: ServerPlan,
     end: ServerEnd<HeapBuf>,
     frames: HeapPool,
-    /// What it is to serve.
+    /// The jobs that it serves.
     wanted: ServedJobs,
     /// The list of jobs that it has last seen, and what it serves by it.
     seen: Arc<Vec<ServedJob>>,
@@ -44,7 +44,7 @@ pub(crate) struct Server {
     full: u64,
 }
 
-/// What came of a turn.
+/// The outcome of a turn.
 #[derive(Debug)]
 pub(crate) struct Turn {
     /// Packets put into the queue to the lcores.
@@ -140,7 +140,7 @@ impl Server {
             let packet = (!starved).then(|| self.packet());
             sent += u64::from(packet.is_some_and(|packet| self.end.from.push(packet).is_ok()));
         }
-        // What there is no room for, it tries to send again soon.
+        // It soon tries again to send what found no room.
         let more = self.end.from.is_full() || self.is_wanted();
         Ok(Turn { sent, next: if more { Some(now) } else { self.next() } })
     }
@@ -238,7 +238,7 @@ fn params(plan: ServerPlan, job: &ServedJob) -> JobParams {
     JobParams { capacity: share(plan, &params), ..params }
 }
 
-/// What a job may take up: so many entries, and the results besides.
+/// The memory of a job: this many entries, plus the results.
 fn share(plan: ServerPlan, params: &JobParams) -> Capacity {
     const WIDEST: Element = Element { dtype: DType::F16, op: Op::Sum };
     let entry = params.entry_bytes(WIDEST, usize::from(params.payload_max));

@@ -1,4 +1,4 @@
-//! What happened: a hash of all of it, and the last of it in words.
+//! The trace of a schedule: a hash of all events, and the last ones in words.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
-//! How what must hold can be broken.
+//! Violations of what must hold.
 
-/// What a schedule has shown to be wrong.
+/// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
@@ -20,13 +20,13 @@ pub enum Violation {
         index: usize,
         /// Elements of the operation.
         elements: usize,
-        /// What it holds.
+        /// Its value.
         got: String,
-        /// What all contributions together make.
+        /// The sum of all contributions.
         expected: String,
     },
-    /// What a worker reports about its results is not what they contain.
-    #[error("job {job} rank {rank} finished operation {operation}, and its report is wrong: {why}")]
+    /// A worker's report about its results does not match their contents.
+    #[error("job {job} rank {rank} finished operation {operation} with a wrong report: {why}")]
     WrongReport {
         /// The job.
         job: u16,
@@ -34,7 +34,7 @@ pub enum Violation {
         rank: u16,
         /// The operation.
         operation: usize,
-        /// What is wrong.
+        /// The mismatch.
         why: String,
     },
     /// A worker's model is not made of its cluster's updates, or its counters do not add up.
@@ -44,7 +44,7 @@ pub enum Violation {
         job: u16,
         /// The rank.
         rank: u16,
-        /// What is wrong.
+        /// The mismatch.
         why: String,
     },
     /// Two ranks finished the same allreduce with different results.
@@ -63,9 +63,9 @@ pub enum Violation {
         operation: usize,
         /// The first element that differs.
         index: usize,
-        /// What it is to the rank that finished first.
+        /// Its value at the rank that finished first.
         mine: String,
-        /// What it is to the other.
+        /// Its value at the other.
         theirs: String,
     },
     /// A worker finished an allreduce with a contribution of a rank that cannot have made one.
@@ -95,7 +95,7 @@ pub enum Violation {
         /// The generation.
         epoch: u8,
     },
-    /// Ranks of one generation go on with different generations, or one of them with none.
+    /// Ranks of one generation resume with different generations, or one of them with none.
     #[error(
         "job {job} rank {rank}: the PSNs of generation {epoch} began in generation {one} for some \
          and in {other} for others"
@@ -107,9 +107,9 @@ pub enum Violation {
         rank: u16,
         /// The generation.
         epoch: u8,
-        /// Where the PSNs of those who joined first began.
+        /// The generation in which the PSNs of the first ranks began.
         one: u8,
-        /// Where this rank's began.
+        /// The one in which this rank's began.
         other: u8,
     },
     /// A worker failed although nothing that excuses it happened to its job.
@@ -123,21 +123,19 @@ pub enum Violation {
         why: String,
     },
     /// An error names other ranks than those that were declared lost.
-    #[error(
-        "job {job} rank {rank} has been told that these ranks died: {named}; declared lost were {lost:?}"
-    )]
+    #[error("job {job} rank {rank} received an error that ranks {named} died; declared lost were {lost:?}")]
     Misnamed {
         /// The job.
         job: u16,
-        /// The rank that was told.
+        /// The rank that received the error.
         rank: u16,
         /// The ranks that its error names.
         named: String,
         /// Those that were declared lost, each time that some were.
         lost: Vec<Vec<u16>>,
     },
-    /// A rank was declared lost that had been heard of.
-    #[error("job {job} rank {rank} was declared lost {silent_ms} ms after it was heard of")]
+    /// A rank was declared lost although its heartbeats had arrived.
+    #[error("job {job} rank {rank} was declared lost {silent_ms} ms after its last heartbeat")]
     Misjudged {
         /// The job.
         job: u16,
@@ -147,7 +145,7 @@ pub enum Violation {
         silent_ms: u64,
     },
     /// A worker learnt of a death too late.
-    #[error("job {job} rank {rank} waited for {waited_ms} ms for a rank that was dead; it may be {limit_ms}")]
+    #[error("job {job} rank {rank} waited {waited_ms} ms for a dead rank; the limit is {limit_ms} ms")]
     LateNews {
         /// The job.
         job: u16,
@@ -158,22 +156,22 @@ pub enum Violation {
         /// The job's `dead_after`, a heartbeat, and as many more as the network may lose.
         limit_ms: u64,
     },
-    /// All ranks of a run were there, and it did not complete.
-    #[error("run {run} has not completed, although all its ranks were there: {ends:?}")]
+    /// All ranks of a run were present, and it did not complete.
+    #[error("run {run} has not completed, although all its ranks were present: {ends:?}")]
     NotCompleted {
         /// The run, from 1.
         run: u64,
         /// How each rank ended.
         ends: Vec<String>,
     },
-    /// A worker was still busy with what had a deadline.
+    /// A worker was still busy after its deadline.
     #[error("job {job} rank {rank} is still {stage} after its deadline")]
     Overdue {
         /// The job.
         job: u16,
         /// The rank.
         rank: u16,
-        /// What it does.
+        /// Its stage.
         stage: &'static str,
     },
     /// Packets forwarded, absorbed, answered and dropped are not those received.
@@ -184,19 +182,19 @@ pub enum Violation {
         /// The identity, written out.
         account: String,
     },
-    /// The appliance has not received what was put in front of it.
+    /// The appliance has not received every packet that was delivered to it.
     #[error(
-        "{delivered} packets were put in front of the lcores, {received} were received and {backlog} are left"
+        "{delivered} packets were delivered to the lcores, {received} were received and {backlog} are left"
     )]
     Uncounted {
-        /// Packets put in front of the ports, or into the queue from the parameter server.
+        /// Packets delivered to the ports, or to the queue from the parameter server.
         delivered: u64,
         /// Packets counted as received.
         received: u64,
         /// Packets not received yet.
         backlog: u64,
     },
-    /// Packet buffers that nobody holds, or that somebody holds who should not.
+    /// Packet buffers without a holder, or with one that should not hold them.
     #[error("{live} {what} buffers are alive, {held} are accounted for")]
     Leak {
         /// Which ones.
@@ -206,15 +204,15 @@ pub enum Violation {
         /// Held by slots, by the ports and by the parameter server's queues.
         held: usize,
     },
-    /// The parameter server would not take a job.
-    #[error("the parameter server does not take job {job}: {why}")]
+    /// The parameter server refused a job.
+    #[error("the parameter server refuses job {job}: {why}")]
     NotServed {
         /// The job.
         job: u16,
         /// Why.
         why: String,
     },
-    /// The schedule goes on and on.
+    /// The schedule does not end.
     #[error("no end after {events} events")]
     Endless {
         /// Events so far.

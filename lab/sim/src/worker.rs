@@ -10,6 +10,7 @@ use pascaline_worker::{
 use crate::host::Host;
 use crate::oracle::Contributor;
 use crate::plan::JobPlan;
+use crate::wheel::Timer;
 
 mod ending;
 pub(crate) use ending::Ending;
@@ -20,11 +21,11 @@ const SOCKET: usize = 64;
 /// The rank of a worker among all, and its rank at its appliance with the ranks there.
 pub(crate) type Who = (u16, (u16, u16));
 
-/// Where a worker is in its life.
+/// The stage of a worker's life.
 #[allow(clippy::large_enum_variant, reason = "there are few of them")]
 pub(crate) enum Phase {
     Joining(Join),
-    /// Busy with something else: nobody reads the socket, or only now and then.
+    /// Busy with something else: the socket is not read, or only now and then.
     Pausing,
     Running,
     Leaving,
@@ -33,7 +34,7 @@ pub(crate) enum Phase {
     Over(Ending),
 }
 
-/// Something that a worker has come to.
+/// A milestone of a worker.
 #[derive(Debug)]
 pub(crate) enum Milestone {
     Joined(u8),
@@ -72,7 +73,7 @@ pub(crate) struct Worker {
     pub(crate) stage: u64,
     /// When this stage began.
     pub(crate) since: u64,
-    pub(crate) wake: Option<u64>,
+    pub(crate) wake: Timer,
     /// The operation, counted from where PSNs began.
     pub(crate) operation: usize,
     /// Whether it has sent PSNs of the upper half in it, and of the lower.
@@ -80,11 +81,11 @@ pub(crate) struct Worker {
     /// It has finished all of them.
     pub(crate) done: bool,
     pub(crate) session: Option<Session>,
-    /// The generations that this life has been told to go in, in order.
+    /// The generations that this life was admitted to, in order.
     pub(crate) epochs: Vec<u8>,
     /// The generation in which its PSNs began.
     pub(crate) root: u8,
-    /// Times that its session had gone on when somebody last looked.
+    /// How often its session had resumed at the last check.
     pub(crate) resumed: u64,
     pub(crate) killed: Option<u64>,
     /// When its present life began, and how long it waits for others to join, if not as long as the job says.
@@ -92,12 +93,12 @@ pub(crate) struct Worker {
     /// When it had finished all operations.
     pub(crate) finished: u64,
     pub(crate) patience: Option<Duration>,
-    /// Between two operations it reads what comes.
+    /// Between two operations it reads arriving datagrams.
     tends: bool,
     hints: Hints,
     pub(crate) tensor: Vec<u8>,
     inbox: Vec<Vec<u8>>,
-    /// Until when its process is stopped, and what has come to its socket since.
+    /// The end of the time for which its process is stopped, and the datagrams that have arrived since.
     pub(crate) stopped: Option<u64>,
     pub(crate) socket: Vec<Vec<u8>>,
 }
@@ -116,7 +117,7 @@ impl Worker {
             phase: Phase::Away,
             stage: 0,
             since: 0,
-            wake: None,
+            wake: Timer::default(),
             operation: 0,
             halves: [false; 2],
             done: false,
@@ -141,17 +142,17 @@ impl Worker {
         Contributor { job, rank: self.rank, take: self.take }
     }
 
-    /// There is no process of it.
+    /// It has no process.
     pub(crate) const fn is_away(&self) -> bool {
         matches!(self.phase, Phase::Away | Phase::Over(_))
     }
 
-    /// It has gone without having left.
+    /// Its process ended without leaving the job.
     pub(crate) const fn is_dead(&self) -> bool {
         matches!(self.phase, Phase::Away | Phase::Over(Ending::Killed | Ending::Failed | Ending::JoinFailed))
     }
 
-    /// Nothing will come of it any more, whether it has told anybody or not.
+    /// It will do nothing any more, whether or not it has announced that.
     pub(crate) const fn is_gone(&self) -> bool {
         matches!(self.phase, Phase::Away | Phase::Over(_)) || self.done
     }
@@ -172,7 +173,7 @@ impl Worker {
         self.resumed = 0;
         self.done = false;
         self.inbox.clear();
-        self.wake = None;
+        self.wake.cancel();
         let (rank, ranks) = self.place;
         let identity = Identity { job: plan.id, rank, ranks, payload: plan.payload };
         let number = 1000 * u64::from(self.life) + u64::from(self.rank);
@@ -191,7 +192,7 @@ impl Worker {
         self.stopped = None;
     }
 
-    /// What it says when it gives up joining, if anybody may count on it.
+    /// What it sends when it gives up joining, if another rank may count on it.
     pub(crate) fn farewell(&mut self) -> Option<Vec<u8>> {
         let Phase::Joining(join) = &mut self.phase else { return None };
         let packet = join.farewell()?;
@@ -199,7 +200,7 @@ impl Worker {
         Some(self.host.send(head, body))
     }
 
-    /// Keeps what comes while it is stopped, as far as there is room. `None` if it is not stopped.
+    /// Keeps a datagram that arrives while it is stopped, if there is room. `None` if it is not stopped.
     pub(crate) fn keep(&mut self, datagram: &[u8]) -> Option<bool> {
         self.stopped?;
         let room = self.socket.len() < SOCKET;
@@ -207,7 +208,7 @@ impl Worker {
         Some(room)
     }
 
-    /// What comes next begins from the first PSN, in whatever generation.
+    /// The next generation begins from the first PSN.
     pub(crate) const fn renew(&mut self) {
         self.take += 1;
         self.fresh = true;
@@ -224,7 +225,7 @@ impl Worker {
         self.epochs.push(epoch);
     }
 
-    /// Whether the session has gone to another generation since somebody last looked.
+    /// Whether the session has gone to another generation since the last check.
     pub(crate) fn moved(&mut self) -> Option<Moved> {
         let session = self.session.as_ref()?;
         let (to, resumed) = (session.membership().epoch, session.counters().resumed);
@@ -256,7 +257,7 @@ impl Worker {
         }
         let mut started = self.begin_operation(plan, time);
         if let Some(Err(StartError::Ended { got, .. })) = started {
-            // All others are told, too, and begin with the first operation. It may have joined them already.
+            // All others learn of it and begin with the first operation. It may have joined them already.
             if self.epochs.last() == Some(&got) {
                 self.renew();
             }
@@ -293,7 +294,7 @@ impl Worker {
         Some(self.session.as_mut()?.start_with(time, &request))
     }
 
-    /// Puts aside what nobody reads now. True if it did.
+    /// Sets a datagram aside while the socket is not read. True if it did.
     pub(crate) fn set_aside(&mut self, datagram: &[u8]) -> bool {
         let unread = matches!(self.phase, Phase::Pausing) && !self.tends;
         if unread {
@@ -302,7 +303,7 @@ impl Worker {
         unread
     }
 
-    /// What was put aside.
+    /// Datagrams that were set aside.
     pub(crate) fn take_inbox(&mut self) -> Vec<Vec<u8>> {
         core::mem::take(&mut self.inbox)
     }
@@ -332,7 +333,7 @@ impl Worker {
         }
     }
 
-    /// The time has come for whatever is due.
+    /// Handles the timers that are due.
     pub(crate) fn handle_timeout(&mut self, now: Duration) -> Option<Milestone> {
         match &mut self.phase {
             Phase::Joining(join) => join.handle_timeout(now).map(Milestone::JoinFailed),
@@ -377,7 +378,7 @@ impl Worker {
         }
     }
 
-    /// What it is doing, if that has a deadline, and how long it may.
+    /// Its activity, if that has a deadline, and how long it may take.
     pub(crate) fn stage(&self, plan: &JobPlan) -> Option<(&'static str, Duration)> {
         match self.phase {
             Phase::Joining(_) => Some(("joining", self.patience.unwrap_or(plan.join_deadline))),
@@ -388,7 +389,7 @@ impl Worker {
     }
 }
 
-/// `None` for the outcome of a command: the harness sends those beside the sessions.
+/// `None` for the outcome of a command: the harness sends those outside the sessions.
 fn milestone(event: Event) -> Option<Milestone> {
     match event {
         Event::Completed => Some(Milestone::Completed),

@@ -17,15 +17,16 @@ use crate::link::Link;
 use crate::oracle::Generations;
 use crate::outside::Outside;
 use crate::plan::{JobPlan, MILLI, Plan, Tree, Upset};
-use crate::queue::{Queue, What};
 use crate::random::Random;
 use crate::sabotage::{Sabotage, Saboteur};
 use crate::trace::{Trace, Words};
 use crate::violation::Violation;
+use crate::wheel::{Timer, Wheel};
 use crate::worker::{Ending, Phase, Worker};
 
 mod clusters;
 mod commands;
+mod event;
 mod lives;
 mod network;
 mod outside;
@@ -34,7 +35,7 @@ pub(crate) mod runs;
 mod turns;
 mod verdict;
 
-pub(crate) use lives::nanos;
+use event::What;
 pub(crate) use network::datagram;
 use pauses::Stopped;
 use runs::Runs;
@@ -44,7 +45,7 @@ const EPOCH: u64 = 1_000_000_000;
 /// Events after which a schedule is taken to have no end. The usual one has a few thousand.
 const MOST_EVENTS: u64 = 3_000_000;
 
-/// What came of a schedule.
+/// The outcome of a schedule.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     pub(crate) faults: Faults,
@@ -58,7 +59,7 @@ pub(crate) struct Outcome {
     pub(crate) violation: Option<Violation>,
 }
 
-/// What has happened to a job.
+/// A job's history.
 #[derive(Debug, Default)]
 struct JobStory {
     /// When the first life of each rank had joined.
@@ -77,8 +78,8 @@ struct Node {
     appliance: Option<Appliance>,
     first_epoch: u8,
     /// Which lcores have a turn coming, and when the control plane has one.
-    turning: Vec<Option<u64>>,
-    controlling: Option<u64>,
+    turning: Vec<Timer>,
+    controlling: Timer,
     /// How often lcores have been stuck, and until when they are.
     stuck: u64,
     stuck_until: u64,
@@ -90,8 +91,8 @@ impl Node {
         Self {
             appliance: None,
             first_epoch,
-            turning: vec![None; lcores],
-            controlling: None,
+            turning: vec![Timer::default(); lcores],
+            controlling: Timer::default(),
             stuck: 0,
             stuck_until: 0,
             stopped: Stopped::default(),
@@ -103,18 +104,18 @@ pub(crate) struct World<'a> {
     plan: &'a Plan,
     random: Random,
     now: u64,
-    queue: Queue,
+    wheel: Wheel<What>,
     trace: Trace,
     clock: Clock,
     /// The appliance, or those of a tree, the root first.
     nodes: Vec<Node>,
     /// When the parameter server in the appliance has a turn coming.
-    serving: Option<u64>,
+    serving: Timer,
     workers: Vec<Worker>,
     jobs: Vec<JobStory>,
     /// The asynchronous job. Its hosts come after the workers' in number.
     cluster: Option<Cluster>,
-    /// The parameter server of its own. Its host comes last.
+    /// The separate parameter server. Its host comes last.
     outside: Option<Outside>,
     up: Vec<Link>,
     down: Vec<Link>,
@@ -130,13 +131,12 @@ pub(crate) struct World<'a> {
     reached: Reached,
     finished: u64,
     failed: u64,
-    /// Of many runs in a row: what has come of them.
+    /// The outcomes of many runs in a row.
     runs: Runs,
     saboteur: Saboteur,
 }
 
-/// Runs the schedule of a seed. A panic is the caller's to catch.
-///
+/// Runs the schedule of a seed. The caller catches panics.
 pub(crate) fn run(shape: Shape, seed: u64, sabotage: Sabotage, words: Words) -> Outcome {
     let mut random = Random::new(seed);
     let mut plan = match shape {
@@ -207,11 +207,11 @@ impl<'a> World<'a> {
             plan,
             random,
             now: 0,
-            queue: Queue::default(),
+            wheel: Wheel::default(),
             trace: Trace::new(words),
             clock: Clock::default(),
             nodes: plan.first_epochs().map(|epoch| Node::new(epoch, plan.lcores)).collect(),
-            serving: None,
+            serving: Timer::default(),
             workers,
             jobs: plan.jobs.iter().map(|_| JobStory::default()).collect(),
             cluster,
@@ -232,7 +232,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What the clock of an appliance's machine shows.
+    /// The time on the clock of an appliance's machine.
     fn machine(&self, node: usize) -> u64 {
         self.plan.clock_of(node).local(self.now)
     }
@@ -254,29 +254,29 @@ impl<'a> World<'a> {
     fn run(&mut self) -> Result<(), Violation> {
         (0..self.nodes.len()).for_each(|node| self.start_appliance(node));
         for (number, &(at, _)) in self.plan.upsets.iter().enumerate() {
-            self.queue.push(at, What::Upset { number });
+            self.wheel.push(at, What::Upset { number });
         }
         let mut acts = self.plan.upsets.iter().filter(|(_, upset)| matches!(upset, Upset::Curtain)).count();
         for worker in 0..if acts > 0 { 0 } else { self.workers.len() } {
             let at = self.random.below(2 * MILLI);
-            self.queue.push(at, What::WorkerBack { worker });
+            self.wheel.push(at, What::WorkerBack { worker });
         }
         let over = |worker: &Worker| matches!(worker.phase, Phase::Over(_));
         for host in 0..self.plan.cluster.as_ref().map_or(0, ClusterPlan::hosts) {
-            self.queue.push(self.random.below(2 * MILLI), What::Cluster { host });
+            self.wheel.push(self.random.below(2 * MILLI), What::Cluster { host });
         }
         if self.outside.is_some() {
-            self.queue.push(0, What::OutsideBack);
+            self.wheel.push(0, What::OutsideBack);
         }
-        // Nothing matters to anybody once all workers have come to their end.
+        // The schedule is over once all workers have ended.
         while !(acts == 0
             && self.workers.iter().all(over)
             && self.cluster.as_ref().is_none_or(Cluster::is_over))
-            && let Some((at, what)) = self.queue.pop()
+            && let Some((at, what)) = self.wheel.pop()
         {
             self.now = at;
             let runs = self.runs.runs;
-            self.happen(what)?;
+            self.handle(what)?;
             acts -= usize::from(self.runs.runs > runs);
             if self.trace.events() > MOST_EVENTS * (1 + self.runs.runs) {
                 return Err(Violation::Endless { events: self.trace.events() });
@@ -285,7 +285,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn happen(&mut self, what: What) -> Result<(), Violation> {
+    fn handle(&mut self, what: What) -> Result<(), Violation> {
         match what {
             What::Up { worker, bytes, bad_checksum } => self.arrive(worker, &bytes, bad_checksum),
             What::Down { worker, bytes } => return self.deliver(worker, &bytes),
@@ -320,10 +320,12 @@ impl<'a> World<'a> {
                 // Generations must not repeat: beyond all that this life can have come to.
                 node.first_epoch =
                     node.first_epoch.wrapping_add(u8::try_from(32 + self.random.below(32)).unwrap_or(32));
-                self.queue.push(self.now + down, What::ApplianceBack { node: at });
-                node.controlling = None;
-                node.turning.fill(None);
-                self.serving = self.serving.filter(|_| at > 0);
+                self.wheel.push(self.now + down, What::ApplianceBack { node: at });
+                node.controlling.cancel();
+                node.turning.fill(Timer::default());
+                if at == 0 {
+                    self.serving.cancel();
+                }
                 let total = appliance.end(false)?;
                 self.note_end(&total);
             }
@@ -333,7 +335,7 @@ impl<'a> World<'a> {
                 if let Some(server) = server {
                     self.faults.count(Fault::ServerRestart);
                     server.go_away(queue_too);
-                    self.queue.push(self.now + down, What::ServerBack);
+                    self.wheel.push(self.now + down, What::ServerBack);
                 }
             }
             Upset::ServerAway { how, down } => self.outside_away(how, down),
@@ -349,7 +351,7 @@ impl<'a> World<'a> {
             Upset::Restart { worker, down } => {
                 if self.kill(worker, Phase::Away) {
                     self.faults.count(Fault::WorkerRestarted);
-                    self.queue.push(self.now + down, What::WorkerBack { worker });
+                    self.wheel.push(self.now + down, What::WorkerBack { worker });
                 }
             }
             Upset::Command { worker, action, value } => self.command(worker, action, value),
@@ -357,7 +359,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// What must hold once everything has come to rest.
+    /// Checks what must hold at the end.
     fn end(&mut self) -> Result<(), Violation> {
         for worker in 0..self.workers.len() {
             self.check_end(worker)?;

@@ -1,4 +1,4 @@
-//! Hosts that speak the protocol, and what they hear.
+//! Hosts that speak the protocol, and the frames that they receive.
 
 use pascaline_pipelines::classify::Objection;
 use pascaline_wire::checksum;
@@ -194,9 +194,9 @@ impl Worker {
 /// A packet of the appliance's, taken apart.
 #[derive(Debug, Clone)]
 pub struct Heard {
-    /// Where the frame goes.
+    /// The frame's destination.
     pub dst: Mac,
-    /// Where it comes from.
+    /// Its source.
     pub src: Mac,
     /// Its VLAN tags.
     pub vlan: VlanTags,
@@ -206,7 +206,7 @@ pub struct Heard {
     pub to: (Address, u16),
     /// The aggregation header.
     pub header: Header,
-    /// What follows the header.
+    /// The body behind the header.
     pub body: Vec<u8>,
 }
 

@@ -55,8 +55,8 @@ pub struct MemoryPort {
     pub tx: Arc<ArrayQueue<HeapBuf>>,
     /// Frames that this end still transmits.
     pub room: usize,
-    /// Frames that only pass through and that this end still transmits, apart from `room`: it has a queue of
-    /// its own for them. `None`: they share the other one.
+    /// Frames that only pass through and that this end still transmits, apart from `room`: it has a
+    /// separate queue for them. `None`: they share the other one.
     pub passing_room: Option<usize>,
     /// What [`Io::multi_segment`] says.
     pub multi_segment: bool,
@@ -81,7 +81,7 @@ impl MemoryPort {
 pub struct MemoryIo {
     /// Queues and limits by port.
     pub ports: Vec<MemoryPort>,
-    /// Where its packets come from.
+    /// The pool of its packets.
     pub pool: HeapPool,
     /// Header buffers that are left.
     pub headers: usize,
@@ -89,11 +89,11 @@ pub struct MemoryIo {
     pub frames: usize,
     /// Frames that this end has transmitted.
     pub sent: u64,
-    /// What arrives, and where, while this end transmits a few frames of several: one each time.
+    /// Frames that arrive while this end transmits a few frames of several, with their ports: one each time.
     pub meanwhile: Arc<ArrayQueue<(usize, HeapBuf)>>,
     /// The time that lcores see.
     pub clock: Clock,
-    /// What passes of it each time that the lcore looks, in nanoseconds.
+    /// The nanoseconds that pass with each look at the clock.
     pub tick: u64,
 }
 
@@ -129,7 +129,7 @@ impl MemoryIo {
         self.ports[port].rx.push(packet).expect("room for every frame");
     }
 
-    /// What a port has sent since the last call.
+    /// The frames that a port has sent since the last call.
     #[must_use]
     pub fn sent(&self, port: usize) -> Vec<Vec<u8>> {
         self.ports[port].sent().map(|frame| frame.to_vec()).collect()
@@ -138,7 +138,7 @@ impl MemoryIo {
 
 /// Sends as many frames as there is room for.
 fn take(tx: &ArrayQueue<HeapBuf>, room: &mut usize, frames: &mut ArrayVec<HeapBuf, STAGE>) -> u64 {
-    // Nobody else pushes, so that what has room now is taken.
+    // There is no other producer, so a packet that has room now is taken.
     let taken = frames.len().min(*room).min(tx.capacity() - tx.len());
     for frame in frames.drain(..taken) {
         tx.push(frame).expect("room was left");

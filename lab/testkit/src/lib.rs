@@ -1,4 +1,4 @@
-//! What the tests of several crates share.
+//! Shared fixtures of several crates' tests.
 //!
 //! - [`MemoryIo`]: packet I/O in memory, whose other end is the test's; [`Clock`]: a time that the test sets
 //! - [`Worker`]: a rank that builds whole frames; [`Heard`]: a frame taken apart

@@ -39,7 +39,7 @@ pub fn ranks(bitmap: &Bitmap) -> Vec<u16> {
     (0..bitmap.capacity()).filter(|&rank| bitmap.contains(rank)).collect()
 }
 
-/// What follows a header: values, and the ranks that a trailer names.
+/// The contents behind a header: values, and the ranks that a trailer names.
 #[must_use]
 pub fn contents(header: &Header, body: &[u8]) -> (Vec<i32>, Option<Vec<u16>>) {
     let (payload, trailer) = header.payload(body).expect("the appliance sends what it would accept");

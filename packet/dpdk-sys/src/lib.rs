@@ -21,6 +21,7 @@ mod opaque;
     clippy::cast_sign_loss,
     clippy::semicolon_if_nothing_returned,
     clippy::undocumented_unsafe_blocks,
+    clippy::too_many_lines,
     reason = "generated"
 )]
 mod bindings {

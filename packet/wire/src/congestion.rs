@@ -29,7 +29,7 @@ impl CongestionControl {
 
     /// What `priority` of an Ack to a Join says.
     #[must_use]
-    pub fn told(priority: u16) -> Option<Self> {
+    pub fn from_priority(priority: u16) -> Option<Self> {
         u8::try_from(priority).ok().and_then(Self::from_code)
     }
 }

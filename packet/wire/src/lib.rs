@@ -1,7 +1,7 @@
 //! Every byte Pascaline puts on or takes off the wire.
 //!
 //! Contract of this crate: pure functions over byte slices, no I/O, no allocation, no clock. The normative
-//! text of the protocol is `docs/protocol.md`; its test vectors are run by `tests/vectors.rs`.
+//! text of the protocol is `docs/protocol.md`; its test vectors are run by `tests/it/vectors.rs`.
 //!
 //! **Panics.** No function that takes received bytes panics, whatever they are: a parser checks the length
 //! once and returns [`Malformed`] with the reason. Functions that *write* take a buffer from the caller and
@@ -51,6 +51,7 @@
 //! # Ok::<(), Malformed>(())
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod arp;
 pub mod call;

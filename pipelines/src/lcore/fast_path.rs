@@ -40,7 +40,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         };
         // Drained, not consumed: that would move the whole array first.
         self.session.gather(burst, packets.drain(..), recognise, |packet| others.push(packet));
-        // A tenant that is alone has nobody's share to exceed, however long bursts are full.
+        // A single tenant has no other share to exceed, however long bursts are full.
         if self.table.is_shared() && (self.overload.is_on() || self.table.pauses_any(now)) {
             self.cut(now, burst);
         }

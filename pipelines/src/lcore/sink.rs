@@ -78,10 +78,9 @@ impl<I: Io> LcoreSink<'_, I> {
         table.get(key.job()).filter(|job| job.epoch == key.epoch())
     }
 
-    /// Takes note that a packet of a job came to nothing. Of a job that has sent too many of these nothing is
-    /// added for a moment: it is dropped where packets are sorted, which costs no more than if it could not
-    /// be parsed.
-    pub(super) fn in_vain(&mut self, job: &Job, now: u64) {
+    /// Charges a job for an unproductive packet. Packets of a job that has sent too many of these are not
+    /// added for a moment: they are dropped where packets are sorted, at no more cost than unparsable ones.
+    pub(super) fn charge_unproductive(&mut self, job: &Job, now: u64) {
         if !self.limits.pool.spend(job.tenant, now, self.table.weights()) {
             self.table.pause(job.tenant, now);
         }
@@ -101,13 +100,13 @@ impl<I: Io> LcoreSink<'_, I> {
             && job.member(request.rank).is_some()
         {
             job.cells.count(self.number, JobEvent::Replayed, 1);
-            self.in_vain(job, request.now);
+            self.charge_unproductive(job, request.now);
             self.emitter.send_singly(job, &[request.rank], &for_all(job, result));
         }
     }
 
-    /// Counts a result that was made here, and gives it out. `last` is the rank that completed it, if one
-    /// did, and how long after the first.
+    /// Counts a result that was made here, and delivers it. `last` is the rank that completed it, if one did,
+    /// and how long after the first.
     #[inline(always)]
     fn made(&mut self, result: &Aggregate<'_, Shared<I>>, last: Option<(u16, u64)>) {
         self.count(Counter::Completed);
@@ -124,7 +123,7 @@ impl<I: Io> LcoreSink<'_, I> {
         if looked_at(result.key.psn()) {
             self.look_at(job, result.element, values);
         }
-        self.give_out(job, result);
+        self.deliver(job, result);
     }
 
     /// Counts a result that is no number.
@@ -136,32 +135,32 @@ impl<I: Io> LcoreSink<'_, I> {
         }
     }
 
-    /// Gives out a result from elsewhere.
+    /// Delivers a result from elsewhere.
     fn finish(&mut self, request: &Request, result: &Aggregate<'_, Shared<I>>) {
         let table = self.table;
         let Some(job) = Self::job_of(table, result.key) else { return };
         job.cells.count(self.number, JobEvent::Installed, 1);
         self.limits.pool.earn(job.tenant, job.fan_in);
-        self.give_out(job, result);
+        self.deliver(job, result);
         self.tell_parent(job, request, result);
     }
 
     #[inline(always)]
-    fn give_out(&mut self, job: &Job, result: &Aggregate<'_, Shared<I>>) {
+    fn deliver(&mut self, job: &Job, result: &Aggregate<'_, Shared<I>>) {
         job.window.completed(self.number, result.key.psn());
         if result.overflow {
             self.count(Counter::Overflowed);
             job.cells.count(self.number, JobEvent::Overflowed, 1);
         }
         if job.detours() {
-            return self.give_out_otherwise(job, result);
+            return self.deliver_by_detour(job, result);
         }
         self.emitter.fan_out(self.table, job, result);
     }
 
     #[cold]
     #[inline(never)]
-    fn give_out_otherwise(&mut self, job: &Job, result: &Aggregate<'_, Shared<I>>) {
+    fn deliver_by_detour(&mut self, job: &Job, result: &Aggregate<'_, Shared<I>>) {
         if let Some(above) = &job.parent
             && result.round != round::TAKEN
         {
@@ -171,7 +170,7 @@ impl<I: Io> LcoreSink<'_, I> {
     }
 }
 
-/// The result, for ranks to take whatever they have promised to a server that is gone.
+/// The result, for ranks to accept regardless of promises to a server that is gone.
 fn for_all<'a, S>(job: &Job, result: &Aggregate<'a, S>) -> Aggregate<'a, S> {
     Aggregate { round: if job.bereft { round::TAKEN } else { result.round }, ..*result }
 }
@@ -345,7 +344,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
         let table = self.table;
         if let Some(job) = Self::job_of(table, request.key) {
             job.cells.dropped(self.number, reason);
-            self.in_vain(job, request.now);
+            self.charge_unproductive(job, request.now);
         }
         self.explain(request, why);
     }

@@ -33,7 +33,7 @@ impl Membership {
     ) -> Answer {
         let ControlRequest { header, control, from, .. } = request;
         let &Decision { status, expected, got, names, changed, shown } = decision;
-        let job = self.jobs.get(&header.job).or(proposed);
+        let job = proposed.or_else(|| self.jobs.get(&header.job));
         let joins = control.action == Action::Join;
         // To a Join always: what comes next may be about another generation.
         let proves = joins || (control.action, status) == (Action::Serve, Status::Pending);

@@ -7,6 +7,7 @@
 use core::time::Duration;
 
 use pascaline_wire::control::Status;
+use pascaline_wire::frame::Address;
 
 use super::job::{Decision, JobRecord, Phase, source};
 use super::leave::waits;
@@ -33,7 +34,47 @@ pub(super) struct Contest {
     latest: Duration,
 }
 
+/// Whether a job that Joins have formed still has members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Occupancy {
+    /// A member has given a sign of life since the question.
+    Alive,
+    /// Not known yet.
+    Unknown,
+    /// All have been silent for as long as proves that they are gone.
+    Deserted,
+}
+
 impl JobRecord {
+    /// Whether the job still has members, asked on behalf of a newcomer that it has no rank for.
+    pub(super) fn occupancy(&mut self, now: Duration, newcomer: Address) -> Occupancy {
+        for at in 0..self.ranks.len() {
+            self.note_sent(now, at);
+        }
+        let fresh = Contest { since: now, latest: now };
+        let contest = self.rival.filter(|contest| now.saturating_sub(contest.latest) < LIVELY);
+        let contest = Contest { latest: now, ..contest.unwrap_or(fresh) };
+        let asked = now.saturating_sub(contest.since);
+        let silence = self.spec.dead_after.unwrap_or(super::JobSpec::DEAD_AFTER);
+        let members = || (0..).zip(&self.ranks).filter(|(_, rank)| rank.present());
+        let mut present = members().filter_map(|(at, rank)| rank.joined.map(|joined| (at, joined)));
+        if present.clone().any(|(_, joined)| joined.seen().max(joined.alive) > contest.since + UNDER_WAY) {
+            self.rival = None;
+            return Occupancy::Alive;
+        }
+        let deserted = present.all(|(at, joined)| {
+            asked
+                >= match joined.endpoint.address == newcomer {
+                    _ if joined.is_appliance => APPLIANCE_GONE + UNDER_WAY,
+                    _ if self.expects_signs(now, at) => LIVELY,
+                    true => SAME_HOST,
+                    false => silence,
+                }
+        });
+        self.rival = Some(contest);
+        if deserted { Occupancy::Deserted } else { Occupancy::Unknown }
+    }
+
     /// Whether a newcomer gets a rank that has a member: `Ok` if it does, else what it is answered.
     pub(super) fn contest(
         &mut self,

@@ -7,6 +7,7 @@ use pascaline_wire::frame::Address;
 
 use super::Membership;
 use super::answer::Shown;
+use super::contest::Occupancy;
 use super::job::{Decision, JobRecord};
 use super::rank::Epochs;
 use super::reply::ControlRequest;
@@ -68,6 +69,44 @@ impl Membership {
             *proposed = Some(job);
         }
         decision
+    }
+
+    /// True for a Join that wants another number of ranks than a job has that Joins have formed.
+    pub(super) fn is_rival(&self, request: &ControlRequest) -> bool {
+        let formed = |job: &JobRecord| job.formed && job.spec.fan_in != request.header.fan_in;
+        request.control.action == Action::Join && self.jobs.get(&request.header.job).is_some_and(formed)
+    }
+
+    /// Decides on such a Join: it forms the job anew if all members of the present one are gone. A program that
+    /// goes on with fewer processes finds a job of those that died.
+    pub(super) fn form_anew(
+        &mut self,
+        now: Duration,
+        request: &ControlRequest,
+        proposed: &mut Option<JobRecord>,
+    ) -> Result<Decision, Decision> {
+        let ControlRequest { header, control, from, .. } = request;
+        let Some(job) = self.jobs.get_mut(&header.job) else {
+            return self.form(now, request, proposed);
+        };
+        let differs = Decision::new(Status::FanInMismatch, job.spec.fan_in.into(), header.fan_in.into());
+        let epoch = job.epoch.wrapping_add(1);
+        let proven = control.cookie == self.secret.cookie(request, epoch, 0);
+        let occupancy = if proven { job.occupancy(now, from.address) } else { Occupancy::Unknown };
+        match occupancy {
+            Occupancy::Alive => Err(differs),
+            Occupancy::Deserted => {
+                self.forget_if(header.job, |_, _| true);
+                self.changed = true;
+                self.form(now, request, proposed)
+            }
+            Occupancy::Unknown => {
+                // The cookie that it gets is that of the job which it may form.
+                let spec = JobSpec { fan_in: header.fan_in, ..job.spec.clone() };
+                *proposed = Some(JobRecord::bare(spec, self.secret, epoch, true, now));
+                Ok(Decision { shown: Shown::Always, ..Decision::of(Status::Pending) })
+            }
+        }
     }
 
     /// Whether a host may form one more job. Without a limit for each, one could keep out all others.

@@ -13,6 +13,7 @@ use pascaline_wire::trailer::Operations;
 
 use super::answer::Shown;
 use super::claim::{self, Claim};
+use super::contest::Contest;
 use super::cookie::Secret;
 use super::offer::{Offer, agreed};
 use super::rank::{Epochs, Former, Rank};
@@ -108,6 +109,8 @@ pub(super) struct JobRecord {
     /// Generations that were ended by a Reset: nobody resumes them.
     pub(super) unresumable: Epochs,
     pub(super) reset: Option<Reset>,
+    /// The question whether any member is alive, for newcomers that want a job of this number with other terms.
+    pub(super) rival: Option<Contest>,
     /// What it is to its parent.
     pub(super) uplink: Option<Uplink>,
     pub(super) server: Option<Serving>,
@@ -170,6 +173,7 @@ impl JobRecord {
             halted: false,
             unresumable: Epochs::default(),
             reset: None,
+            rival: None,
             uplink: spec.parent.map(|parent| Uplink::new(spec.id, parent, &spec.backups, session)),
             server: None,
             presence: Presence { heard: now, lacking: false },

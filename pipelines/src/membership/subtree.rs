@@ -122,7 +122,7 @@ impl JobRecord {
             return false;
         }
         let news = uplink.answered(now, (header, control), request.operations);
-        self.heed(now, news) || self.session_above() != before
+        self.apply_news(now, news) || self.session_above() != before
     }
 
     /// Its session at its parent, by which lcores know that one's answers.
@@ -133,11 +133,11 @@ impl JobRecord {
     /// Looks round for another parent, where there are several. True if lcores need a new table.
     pub(super) fn look_round(&mut self, now: Duration) -> bool {
         let news = self.uplink.as_mut().map_or(News::Nothing, |uplink| uplink.look_round(now));
-        self.heed(now, news)
+        self.apply_news(now, news)
     }
 
-    /// Something has changed above. True if lcores need a new table.
-    fn heed(&mut self, now: Duration, news: News) -> bool {
+    /// Applies a change above. True if lcores need a new table.
+    fn apply_news(&mut self, now: Duration, news: News) -> bool {
         match news {
             News::Nothing => return false,
             News::Formed(granted) => self.formed_above(now, granted),
@@ -147,7 +147,7 @@ impl JobRecord {
             News::Suspended | News::Turned => {}
             News::Displaced if self.phase == Phase::Forming && self.is_gathered() => self.ascend(now),
             News::Displaced => {}
-            // Whoever resets it, at whatever appliance, ends it for all.
+            // A Reset, at any appliance, ends it for all.
             News::HandedUp => self.halted = false,
         }
         self.told.set(None);

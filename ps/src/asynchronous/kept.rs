@@ -45,7 +45,7 @@ pub enum NotKept {
     Length {
         /// By what it says.
         expected: usize,
-        /// What there is.
+        /// The length found.
         got: usize,
     },
     /// Something in it has changed since it was written.
@@ -53,7 +53,7 @@ pub enum NotKept {
     Damaged {
         /// As it was written.
         expected: u32,
-        /// Of what there is.
+        /// The checksum found.
         got: u32,
     },
     /// A weight is infinite or NaN.

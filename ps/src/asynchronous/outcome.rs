@@ -29,7 +29,7 @@ pub enum AsyncOutcome {
     NoUpdate,
     /// Other elements than 32-bit floats, or not as many as the model has.
     WrongModel,
-    /// A value that is NaN or infinite, and would be part of the weights for ever.
+    /// A value that is NaN or infinite, and would stay in the weights.
     NotFinite,
     /// Its values are numbers, and would have made weights NaN or infinite.
     Diverges,
@@ -79,10 +79,9 @@ impl AsyncOutcome {
 }
 
 impl AsyncOutcome {
-    /// What the sender is told of an update that was not taken; `None` if it was, or if nothing is known of a
-    /// sender who could be told.
+    /// The status for the sender of a refused update; `None` if it was accepted, or if the sender is unknown.
     #[must_use]
-    pub const fn told(self) -> Option<Status> {
+    pub const fn status(self) -> Option<Status> {
         Some(match self {
             Self::LowReward => Status::LowReward,
             Self::NoUpdate => Status::NoUpdate,

@@ -18,7 +18,7 @@ use pascaline_wire::header::PAUSE_UNIT;
 
 /// How much of the difference is made good with each update.
 pub const GAIN: f64 = 0.05;
-/// Averages look back over about so many updates of the cluster.
+/// Averages cover about this many updates of the cluster.
 const MEMORY: f64 = 16.0;
 /// The longest pause, in seconds: what 16 bits of units hold.
 const LONGEST: f64 = 6.5535;

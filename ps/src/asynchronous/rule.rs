@@ -1,7 +1,8 @@
 //! How an update changes the weights.
 //!
 //! An update may stand for several contributions that were combined on the way: *c*, its `count`. The payload
-//! is their sum or their mean, as the queue was told ([`Combined`]); g̅ below is their mean in either case.
+//! is their sum or their mean, as the queue is configured ([`Combined`]); g̅ below is their mean in either
+//! case.
 
 use core::time::Duration;
 
@@ -84,7 +85,7 @@ pub(super) enum Judged {
 /// An update, as a rule sees it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gradient<'a> {
-    /// Little-endian floats, as many as there are weights.
+    /// Little-endian floats, one for each weight.
     pub(super) payload: &'a [u8],
     pub(super) combined: Combined,
     pub(super) count: u16,

@@ -15,7 +15,7 @@ use super::rule::{Combined, Gradient, Judged, Model, Rule, all_finite};
 /// Replies that may wait for the driver.
 const MOST_REPLIES: usize = 1024;
 
-/// To whom weights go.
+/// The receivers of weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
     /// To all workers of the cluster (Olaf, section 7): each of them may be part of the update. An update
@@ -33,10 +33,10 @@ pub struct Settings {
     pub rule: Rule,
     /// What an update carries that stands for several.
     pub combined: Combined,
-    /// To whom weights go.
+    /// The receivers of weights.
     pub audience: Audience,
-    /// With Olaf's rule: for how long the highest reward counts, if nothing reaches or exceeds it. One that
-    /// nobody can reach again, sent by mistake, must not end training.
+    /// With Olaf's rule: how long the highest reward counts, if no update reaches it. One that is out of
+    /// reach, sent by mistake, must not end training.
     pub memory: Duration,
 }
 
@@ -151,7 +151,7 @@ struct Reply {
 /// Calling contract. Times are nanoseconds since 1970, of a clock that workers and server share: an update's
 /// age is measured with it. After [`handle_datagram`](Self::handle_datagram), call
 /// [`next_reply`](Self::next_reply) until there is none and send what it writes to the appliance. A lost
-/// reply is a lost packet: nobody waits for it for ever.
+/// reply is a lost packet: no worker waits for it forever.
 ///
 /// A server without a model, as after a restart, makes none up: it tells who sends an update, and takes the
 /// weights that the first worker offers then.
@@ -252,7 +252,7 @@ impl AsyncServer {
             self.reply(Reply {
                 alone,
                 with_weights: false,
-                why: why.told(),
+                why: why.status(),
                 count: header.count,
                 update,
                 ..Reply::to(header)
@@ -312,7 +312,7 @@ impl AsyncServer {
         let alone = audience == Audience::Worker;
         let applied = judged == Judged::Applied;
         let outcome = if applied { AsyncOutcome::Applied } else { AsyncOutcome::LowReward };
-        let (with_weights, why) = (alone || applied, outcome.told());
+        let (with_weights, why) = (alone || applied, outcome.status());
         self.reply(Reply { count, update, pause, alone, with_weights, why, ..Reply::to(header) });
         Ok(outcome)
     }
@@ -383,7 +383,7 @@ impl AsyncServer {
 }
 
 impl Reply {
-    /// The answer to initial weights: those that there are, for whoever has asked.
+    /// The answer to initial weights: the present ones, for the sender.
     const fn to(header: &Header) -> Self {
         Self {
             job: header.job,

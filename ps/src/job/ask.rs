@@ -57,7 +57,7 @@ impl Job {
         if vote.is_some() {
             entry.vote = vote;
             entry.helped = true;
-            // Another question: nobody has left that unanswered yet.
+            // A new question: no rank has left it unanswered yet.
             entry.tries = 0;
             // Those who have been asked without it are asked again.
             if let Some(ask) = entry.ask.take() {
@@ -77,8 +77,7 @@ impl Job {
         self.set_timer(psn, wake);
     }
 
-    /// An answer has come: what else is missing is asked for soon, not after a pause that has grown while
-    /// nobody answered.
+    /// An answer has come: the rest is requested soon, not after a pause that has grown without answers.
     pub(super) fn answered(&mut self, psn: u32) {
         let Some(entry) = self.entries.get_mut(&psn) else { return };
         entry.tries = 0;

@@ -222,7 +222,7 @@ impl Job {
             if round::admits(header.priority, finished.round) {
                 self.answer_late(now, header, counters);
             } else {
-                self.win_over(now, header, counters);
+                self.request_promise(now, header, counters);
             }
             return Ok(Outcome::Late);
         }
@@ -234,11 +234,11 @@ impl Job {
         Ok(Outcome::Reminded)
     }
 
-    /// A rank lacks the result, and waits for another round than that of the result: of a vote that came to
-    /// nothing, of another life of the server, or of a number that was damaged on its way. It is asked to
-    /// promise this one. To send it the result as if that had been taken would not do: once the result is
-    /// forgotten here, and the ranks vote on another, it could still arrive.
-    fn win_over(&mut self, now: Duration, header: &Header, counters: &mut Counters) {
+    /// A rank lacks the result, and waits for another round than that of the result: of a vote that failed,
+    /// of another life of the server, or of a number that was damaged on its way. It is asked to promise this
+    /// one. To send it the result as if that had been taken would not do: once the result is forgotten here,
+    /// and the ranks vote on another, it could still arrive.
+    fn request_promise(&mut self, now: Duration, header: &Header, counters: &mut Counters) {
         let (psn, rank) = (header.psn, Destination::Rank(header.rank));
         if !self.cached.admit_answer(now, psn, false, self.params.fan_in, self.config.floor) {
             counters.answers_limited += 1;

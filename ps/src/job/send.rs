@@ -1,4 +1,4 @@
-//! What is to be sent for a job.
+//! The packets to send for a job.
 
 use core::time::Duration;
 
@@ -27,8 +27,8 @@ impl Job {
         !self.replies.is_empty() || !self.asking.is_empty() || self.rejection.is_some()
     }
 
-    /// Tells a rank why its contribution was rejected, unless one has been told just now.
-    pub(crate) fn tell(&mut self, now: Duration, answer: Answer, counters: &mut Counters) {
+    /// Sends a rank the reason why its contribution was rejected, unless another rejection was sent just now.
+    pub(crate) fn send_rejection(&mut self, now: Duration, answer: Answer, counters: &mut Counters) {
         let pause = self.config.floor;
         if self.rejected_at.is_some_and(|at| now < at.saturating_add(pause)) {
             counters.answers_limited += 1;

@@ -3,7 +3,7 @@
     udp_gso.py receive ADDRESS PORT TENSOR
     udp_gso.py send ADDRESS PORT TENSOR BYTES_PER_DATAGRAM SECONDS
 
-Both go through a tensor of so many bytes again and again, as a worker does: what is sent comes from memory,
+Both go through a tensor of this size again and again, as a worker does: what is sent comes from memory,
 what is received goes there. The same 64 KiB each time would never leave the processor's caches.
 
 The receiver ends when nothing has come for a second. Both print what they have moved, and the processor time
@@ -71,7 +71,7 @@ def send(address: str, port: int, tensor: bytearray, length: int, seconds: float
 
 if __name__ == "__main__":
     what, to, at, size, *more = sys.argv[1:]
-    # Written to, so that it is there: memory that nobody has written to is one page of zeros.
+    # Written to, so that it is there: memory that was never written to is one page of zeros.
     memory = bytearray(b"\x5a") * int(size)
     _used = resource.getrusage(resource.RUSAGE_SELF)
     START = _used.ru_utime + _used.ru_stime

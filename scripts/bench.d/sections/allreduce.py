@@ -14,7 +14,6 @@ import shaped
 from appliance_shaped import DEVICE
 from context import Context
 from figure import Beside, Figure, Goal, Section
-from process import Failure
 
 TITLE = "Allreduce over shaped links: Pascaline, Gloo and Open MPI, against size / bandwidth"
 
@@ -31,22 +30,20 @@ def measure(context: Context, section: Section) -> None:
     counts = context.workers or ((4,) if context.quick else (2, 4, 8))
     runs = context.pick(3, 1)
     section.notes += [
-        "float32, one namespace per worker, each link shaped with tbf in both directions, 1,500-byte "
-        "frames; the appliance's own link is"
-        " not shaped, since it stands for the switch. Time: of the slowest rank, after a barrier; the "
-        "median over the sums, and"
-        f" {'of one run' if runs == 1 else f'the median of {runs} runs, the systems in turns'}. Every sum "
-        f"is checked.",
+        "float32, one namespace per worker, each link shaped with tbf in both directions, 1,500-byte frames; "
+        "the appliance's own link is not shaped, since it stands for the switch. Time: of the slowest rank, "
+        "after a barrier; the median over the sums, and "
+        f"{'of one run' if runs == 1 else f'the median of {runs} runs, the systems in turns'}. Every sum is "
+        "checked.",
         "S/B: the bytes that a worker must send (and receive), Ethernet, IP, UDP and Pascaline headers "
-        "included, over the link's rate: no"
-        " aggregation in the network can be faster. A ring sends 2(N − 1)/N times the tensor.",
+        "included, over the link's rate: no aggregation in the network can be faster. A ring sends "
+        "2(N − 1)/N times the tensor.",
         "The bucket of each shaper holds 6 KiB: so much of a message passes at the speed of memory, which "
         "is 15 % of 40 KiB, for all alike.",
-        f"Each rank's link has {ALL_LINKS} Mbit/s ÷ N unless --mbit says otherwise: all hops of all links "
-        f"are worked off by the cores of this"
-        " one machine, which are to be no bottleneck.",
+        f"Each rank's link has {ALL_LINKS} Mbit/s ÷ N unless --mbit says otherwise: the cores of this one "
+        "machine carry all hops of all links, and are to be no bottleneck.",
+        f"The appliance's port: {DEVICE}.",
     ]
-    section.notes.append(f"The appliance's port: {DEVICE}.")
     peers = _peers(context, section)
     for count in counts:
         mbit = context.mbit or max(1, ALL_LINKS // count)
@@ -56,17 +53,10 @@ def measure(context: Context, section: Section) -> None:
         for turn in range(runs):
             ways: dict[str, Any] = {OURS: partial(_ours, context, section, turn), **peers}
             for name, reduce in ways.items():
-                context.stop.check()
-                context.say(f"allreduce: {count} workers at {mbit} Mbit/s, run {turn + 1} of {runs}: {name}")
-                try:
-                    with shaped.Shaped(count, mbit) as network:
-                        found = reduce(network, sizes)
-                except Failure as failure:
-                    section.failures.append(f"{name} with {count} workers: {failure}")
-                    context.say(f"{name}: {failure.whole}")
-                    continue
-                for size, seconds in found.items():
-                    times.setdefault(name, {}).setdefault(size, [None] * runs)[turn] = seconds
+                what = f"{name}, {count} workers at {mbit} Mbit/s, run {turn + 1} of {runs}"
+                with context.attempt(section, what), shaped.Shaped(count, mbit) as network:
+                    for size, seconds in reduce(network, sizes).items():
+                        times.setdefault(name, {}).setdefault(size, [None] * runs)[turn] = seconds
         section.raw[f"{count} workers"] = {"mbit": mbit, "runs_seconds": times}
         for size in sizes:
             _judge(section, count, mbit, size, times)
@@ -90,27 +80,22 @@ def _peers(context: Context, section: Section) -> dict[str, Reducer]:
     if context.alone:
         section.notes.append("Without peers: --no-peers.")
         return peers
-    try:
-        program = install.openmpi(context.peers, context.stop)
+
+    def mpi() -> str:
+        program = install.openmpi(context.peers)
         peers[RING] = lambda network, sizes: reducers.openmpi(context, network, program, sizes, reducers.RING)
         peers[DEFAULT] = lambda network, sizes: reducers.openmpi(context, network, program, sizes)
-        section.notes.append(
-            programs.version("mpirun", "--version") + ", over TCP; ranks yield while they wait."
-        )
-    except Failure as failure:
-        section.failures.append(f"Open MPI: {failure}")
-        context.say(f"Open MPI: {failure.whole}")
-    try:
-        python = install.gloo(context.peers, context.stop)
+        return f"{programs.version('mpirun', '--version')}, over TCP; ranks yield while they wait."
+
+    def gloo() -> str:
+        python = install.gloo(context.stop)
         peers[GLOO] = lambda network, sizes: reducers.gloo(context, network, python, sizes)
-        section.notes.append(
-            "Gloo of PyTorch "
-            + programs.version(str(python), "-c", "import torch; print(torch.__version__)")
-            + "."
-        )
-    except Failure as failure:
-        section.failures.append(f"Gloo: {failure}")
-        context.say(f"Gloo: {failure.whole}")
+        version = programs.version(str(python), "-c", "import torch; print(torch.__version__)")
+        return f"Gloo of PyTorch {version}."
+
+    for name, prepare in (("Open MPI", mpi), ("Gloo", gloo)):
+        with context.attempt(section, name):
+            section.notes.append(prepare())
     return peers
 
 
@@ -147,16 +132,10 @@ def _judge(section: Section, count: int, mbit: int, size: int, times: Times) -> 
     goal = Goal(at_least=_SHARE) if size >= 4 * MIB else None
     section.add(
         Figure(
-            f"{case}: Pascaline",
-            ours,
-            "ms",
-            Beside("S/B with headers", limit),
-            inverse=True,
-            goal=goal,
-            group=case,
-            label="Pascaline",
+            f"{case}: Pascaline", ours, "ms", Beside("S/B with headers", limit), inverse=True, goal=goal,
+            group=case, label="Pascaline",
         )
-    )
+    )  # fmt: skip
     for name in (GLOO, RING, DEFAULT):
         theirs = times.get(name, {}).get(size, [None] * len(mine))
         pairs = [(its, own) for its, own in zip(theirs, mine, strict=True) if its and own]
@@ -169,14 +148,8 @@ def _judge(section: Section, count: int, mbit: int, size: int, times: Times) -> 
             least = 1.45
         section.add(
             Figure(
-                f"{case}: against {name}",
-                ours,
-                "ms",
-                Beside(name, _median(theirs)),
-                inverse=True,
-                goal=Goal(at_least=least) if least else None,
-                group=case,
-                label="Pascaline",
+                f"{case}: against {name}", ours, "ms", Beside(name, _median(theirs)), inverse=True,
+                goal=Goal(at_least=least) if least else None, group=case, label="Pascaline",
                 of_turns=statistics.median(its / own for its, own in pairs),
             )
-        )
+        )  # fmt: skip

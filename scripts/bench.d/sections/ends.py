@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,10 +11,9 @@ from typing import Any
 import call_cost
 import drivers
 import install
-import programs
 import reducers
 import shaped
-from appliance_shaped import JOB, UDP_PORT, Appliance, has_af_xdp
+from appliance_shaped import has_af_xdp
 from context import Context
 from figure import Beside, Figure, Goal, Section
 from process import Failure
@@ -24,8 +22,6 @@ TITLE = (
     "Both ends: the worker's drivers against what they stand on, calls, and unshaped allreduces against Gloo"
 )
 
-_PEER = Path(__file__).resolve().parents[1] / "peers/udp_gso.py"
-_PORT = 5201
 _OURS, _BY_MULTICAST = "Pascaline", "Pascaline, results by multicast"
 _SUM = 16 << 20
 _WORKERS = 4
@@ -66,51 +62,33 @@ def measure(context: Context, section: Section) -> None:
     ]
     found: dict[str, float] = {}
     turns = context.pick(3, 1)
-    _attempt(context, section, "kernel driver", lambda: _driver(context, section, turns, found))
-    _attempt(context, section, "blocks of 8 bits", lambda: _blocks(context, section, turns, found))
-    for kind in ("memif", "af_xdp"):
-        if kind == "memif" or has_af_xdp():
-            _attempt(context, section, kind, partial(_port, context, section, kind, turns, found))
+    with context.attempt(section, "kernel driver"):
+        _driver(context, section, turns, found)
+    with context.attempt(section, "blocks of 8 bits"):
+        _blocks(context, section, turns, found)
+    for kind in ("memif", "af_xdp") if has_af_xdp() else ("memif",):
+        with context.attempt(section, kind):
+            _port(context, section, kind, turns, found)
     if context.calls:
-        _attempt(context, section, "calls", partial(_calls, context, section, context.calls, found))
+        with context.attempt(section, "calls"):
+            _calls(context, section, context.calls, found)
     gloo: Path | None = None
     if context.alone:
         section.notes.append("Without Gloo: --no-peers.")
     else:
-        try:
-            gloo = install.gloo(context.peers, context.stop)
-        except Failure as failure:
-            section.failures.append(f"Gloo: {failure}")
-    cases = (("1500", False), ("1500_offloads", True), ("9000", True))
-    for name, offloads in cases:
-        mtu = int(name.partition("_")[0])
-        _attempt(
-            context,
-            section,
-            f"unshaped, MTU {mtu}",
-            partial(_unshaped, context, section, gloo, mtu, offloads, turns, found),
-        )
-    values: dict[str, float | None] = {}
+        with context.attempt(section, "Gloo"):
+            gloo = install.gloo(context.stop)
+    for mtu, offloads in ((1500, False), (1500, True), (9000, True)):
+        with context.attempt(section, f"unshaped, MTU {mtu}"):
+            _unshaped(context, section, gloo, mtu, offloads, turns, found)
+    section.raw["last line"] = {key: round(found[key], 3) if key in found else None for key in KEYS}
     for key in KEYS:
-        values[key] = round(found[key], 3) if key in found else None
-        if key not in found:
-            why = "it failed"
-            if "gloo" in key and gloo is None:
-                why = "without Gloo there is nothing to compare with"
-            elif context.quick and key.endswith("_call_us"):
-                why = "left out by --quick"
-            section.notes.append(f"{key} was not measured: {why}.")
-    section.raw["last line"] = values
-
-
-def _attempt(context: Context, section: Section, name: str, act: Callable[[], None]) -> None:
-    context.stop.check()
-    context.say(f"ends: {name}")
-    try:
-        act()
-    except Failure as failure:
-        section.failures.append(f"{name}: {failure}")
-        context.say(f"{name}: {failure.whole}")
+        why = "it failed"
+        if "gloo" in key and gloo is None:
+            why = "without Gloo there is nothing to compare with"
+        elif context.quick and key.endswith("_call_us"):
+            why = "left out by --quick"
+        section.notes += [] if key in found else [f"{key} was not measured: {why}."]
 
 
 def payload(mtu: int) -> int:
@@ -179,27 +157,10 @@ def _calls(context: Context, section: Section, parts: call_cost.Built, found: di
 
 
 def _one_worker(context: Context, section: Section, turn: int) -> dict[str, float]:
-    options = {
-        "--appliance": f"{shaped.APPLIANCE}:{UDP_PORT}", "--job": JOB, "--rank": 0, "--ranks": 1,
-        "--payload": payload(1500), "--bytes": drivers.BYTES, "--iterations": context.pick(8, 3),
-    }  # fmt: skip
-    words = [str(word) for option in options.items() for word in option]
-    with (
-        shaped.Shaped(2, 0, offloads=True) as network,
-        Appliance(context.binary, network, context.files, context.stop, ranks=1, device=DEVICE),
-    ):
-        command = [str(context.binary), "worker", "allreduce", *words, "--json"]
-        child = programs.start("worker", command, context.files, network.workers[0])
-        programs.wait([child], context.stop, 120)
-    report = programs.objects(child)[-1]
-    if report["verified"] != len(report["seconds"]):
-        raise Failure("the worker's sums are wrong")
+    with shaped.Shaped(2, 0, offloads=True) as network:
+        report = drivers.worker(context, network, DEVICE, payload(1500))
     section.raw[f"worker, turn {turn + 1}"] = report
-    bits = 8 * report["bytes"]
-    return {
-        "gbps": bits / statistics.median(report["seconds"]) / 1e9,
-        "ms_per_gbit": 1e3 * report["cpu_seconds"] / (2 * bits * len(report["seconds"]) / 1e9),
-    }
+    return drivers.costs(report)
 
 
 def _blocks(context: Context, section: Section, turns: int, found: dict[str, float]) -> None:
@@ -230,33 +191,16 @@ def _blocks(context: Context, section: Section, turns: int, found: dict[str, flo
 
 
 def _bare(context: Context, section: Section, turn: int) -> dict[str, float]:
-    command = [sys.executable, str(_PEER)]
     with shaped.Shaped(2, 0, offloads=True) as network:
-        # As large as the worker's tensor: the same payload, from memory and to memory.
-        to = (shaped.address(1), str(_PORT), str(drivers.BYTES))
-        receiver = programs.start("receiver", [*command, "receive", *to], context.files, network.workers[1])
-        try:
-            context.stop.sleep(0.5)
-            words = ["send", *to, str(payload(1500) + 22), str(context.pick(4, 2))]
-            sender = programs.start("sender", [*command, *words], context.files, network.workers[0])
-            programs.wait([sender, receiver], context.stop, 60)
-        finally:
-            receiver.stop(2.0)
-    sent, received = programs.objects(sender)[-1], programs.objects(receiver)[-1]
+        sent, received = drivers.bare(context, network, payload(1500) + 22, context.pick(4, 2))
     section.raw[f"bare sockets, turn {turn + 1}"] = {"sent": sent, "received": received}
-    moved = 8 * (sent["bytes"] + received["bytes"]) / 1e9
-    return {"ms_per_gbit": 1e3 * (sent["cpu_seconds"] + received["cpu_seconds"]) / moved}
+    return {"ms_per_gbit": drivers.bare_ms_per_gbit(sent, received)}
 
 
 def _unshaped(
-    context: Context,
-    section: Section,
-    gloo: Path | None,
-    mtu: int,
-    offloads: bool,
-    turns: int,
-    found: dict[str, float],
-) -> None:
+    context: Context, section: Section, gloo: Path | None,
+    mtu: int, offloads: bool, turns: int, found: dict[str, float],
+) -> None:  # fmt: skip
     """Four workers and the appliance on this machine's cores."""
     sizes = {_SUM: context.pick(8, 4)}
     more: dict[str, Any] = {"--payload": payload(mtu), "--in-flight": 0}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import drivers
@@ -15,11 +12,10 @@ import shaped
 from appliance_shaped import has_af_xdp
 from context import Context
 from figure import Beside, Figure, Section
-from process import Child, Failure
+from process import Child
 
 TITLE = "Host: the worker's drivers, against iperf3 and bare sockets on the same veth pairs"
 
-_HERE = Path(__file__).resolve().parents[1]
 _PORT = 5201
 # What fills the same frames as the worker's packets: Pascaline's header is part of the others' data.
 _DATAGRAM = shaped.PAYLOAD + 22
@@ -30,13 +26,11 @@ _KERNEL = ("worker, kernel UDP, each way", "worker, kernel UDP")
 def measure(context: Context, section: Section) -> None:
     """A job of one rank, whose every packet comes back at once; and others with frames as long."""
     section.notes.append(
-        "One worker and its appliance over unshaped veth pairs and a bridge, 1,500-byte frames; a job of "
-        "one rank, so that each packet is"
-        " answered at once and nobody else is waited for. CPU time is that of the worker's thread during "
-        "the allreduces, system calls and"
-        " what of the kernel's network runs inside them included, per Gbit of payload that is sent or "
-        "received. The others send one way,"
-        " as fast as they can: their CPU time is that of sender and receiver, per Gbit that either moves."
+        "One worker and its appliance over unshaped veth pairs and a bridge, 1,500-byte frames; a job of one "
+        "rank, so that each packet is answered at once and no other is waited for. CPU time is that of the "
+        "worker's thread during the allreduces, system calls and what of the kernel's network runs inside "
+        "them included, per Gbit of payload that is sent or received. The others send one way, as fast as "
+        "they can: their CPU time is that of sender and receiver, per Gbit that either moves."
     )
     kernel = _driver(context, section, "kernel", drivers.kernel)
     others = {"bare sockets with GSO and GRO, one way": _bare(context, section)}
@@ -63,33 +57,21 @@ def measure(context: Context, section: Section) -> None:
 
 
 def _compare(
-    section: Section,
-    name: str,
-    found: dict[str, float],
-    labels: tuple[str, str],
-    other: dict[str, float],
-    beside: tuple[str, str],
-) -> None:
+    section: Section, name: str,
+    found: dict[str, float], labels: tuple[str, str], other: dict[str, float], beside: tuple[str, str],
+) -> None:  # fmt: skip
     """Payload and processor time of a driver, beside those of another; each has its label."""
+    gbps, cost = Beside(beside[0], other["gbps"]), Beside(beside[1], other["ms_per_gbit"])
     section.add(
         Figure(
-            f"{name}: payload, each way at the same time",
-            found["gbps"],
-            "Gbit/s",
-            Beside(beside[0], other["gbps"]),
-            group="payload",
+            f"{name}: payload, each way at the same time", found["gbps"], "Gbit/s", gbps, group="payload",
             label=labels[0],
         ),
         Figure(
-            f"{name}: CPU time",
-            found["ms_per_gbit"],
-            "ms per Gbit moved",
-            Beside(beside[1], other["ms_per_gbit"]),
-            inverse=True,
-            group="CPU time",
-            label=labels[1],
+            f"{name}: CPU time", found["ms_per_gbit"], "ms per Gbit moved", cost, inverse=True,
+            group="CPU time", label=labels[1],
         ),
-    )
+    )  # fmt: skip
 
 
 def _driver(
@@ -97,68 +79,41 @@ def _driver(
 ) -> dict[str, float]:
     """Goodput and processor time of a driver."""
     with shaped.Shaped(2, 0) as network:
-        report = run(context, network)
-    if report["verified"] != len(report["seconds"]):
-        raise Failure(f"worker, {name}: sums are wrong")
-    section.raw[f"worker, {name}"] = report
-    bits = 8 * report["bytes"]
-    return {
-        "gbps": bits / statistics.median(report["seconds"]) / 1e9,
-        "ms_per_gbit": 1e3 * report["cpu_seconds"] / (2 * bits * len(report["seconds"]) / 1e9),
-    }
+        section.raw[f"worker, {name}"] = report = run(context, network)
+    return drivers.costs(report)
 
 
 def _bare(context: Context, section: Section) -> dict[str, float]:
     """The least that UDP costs in this kernel."""
-    command = [sys.executable, str(_HERE / "peers/udp_gso.py")]
     with shaped.Shaped(2, 0) as network:
-        to = (shaped.address(1), str(_PORT), str(drivers.BYTES))
-        receiver = programs.start(
-            "gso-receiver", [*command, "receive", *to], context.files, network.workers[1]
-        )
-        try:
-            context.stop.sleep(0.5)
-            words = ["send", *to, str(_DATAGRAM), str(context.pick(5, 2))]
-            sender = programs.start("gso-sender", [*command, *words], context.files, network.workers[0])
-            programs.wait([sender, receiver], context.stop, 60)
-        finally:
-            receiver.stop(2.0)
-    sent, received = programs.objects(sender)[-1], programs.objects(receiver)[-1]
+        sent, received = drivers.bare(context, network, _DATAGRAM, context.pick(5, 2))
     section.raw["bare sockets"] = {"sent": sent, "received": received}
     return {
         "gbps": 8 * received["bytes"] / received["seconds"] / 1e9,
-        "ms_per_gbit": 1e3
-        * (sent["cpu_seconds"] + received["cpu_seconds"])
-        / (8 * (sent["bytes"] + received["bytes"]) / 1e9),
+        "ms_per_gbit": drivers.bare_ms_per_gbit(sent, received),
         "received_pct": 100 * received["bytes"] / sent["bytes"],
     }
 
 
 def _iperf3(context: Context, section: Section) -> dict[str, float]:
     """Nothing where it cannot be had."""
-    try:
-        program = install.iperf3(context.stop)
+    with context.attempt(section, "iperf3"):
+        program = install.iperf3()
         gso = "--gso" in programs.version(program, "--help", whole=True)
-        said = (
-            ", with --gso."
-            if gso
-            else ", which has no --gso (3.18 and later have): a system call for each datagram."
-        )
-        section.notes.append(programs.version(program, "--version") + said)
+        without = ", which has no --gso (3.18 and later have): a system call for each datagram."
+        section.notes.append(programs.version(program, "--version") + (", with --gso." if gso else without))
         with shaped.Shaped(2, 0) as network:
             report = _run_iperf3(context, network, program, gso=gso)
-    except Failure as failure:
-        section.failures.append(f"iperf3: {failure}")
-        return {}
-    section.raw["iperf3"] = report
-    end = report["end"]
-    sent, received, cpu = end["sum_sent"], end["sum_received"], end["cpu_utilization_percent"]
-    busy = (cpu["host_total"] + cpu["remote_total"]) / 100 * sent["seconds"]
-    return {
-        "gbps": received["bits_per_second"] / 1e9,
-        "ms_per_gbit": 1e3 * busy / (8 * (sent["bytes"] + received["bytes"]) / 1e9),
-        "received_pct": 100 * received["bytes"] / sent["bytes"],
-    }
+        section.raw["iperf3"] = report
+        end = report["end"]
+        sent, received, cpu = end["sum_sent"], end["sum_received"], end["cpu_utilization_percent"]
+        busy = (cpu["host_total"] + cpu["remote_total"]) / 100 * sent["seconds"]
+        return {
+            "gbps": received["bits_per_second"] / 1e9,
+            "ms_per_gbit": 1e3 * busy / (8 * (sent["bytes"] + received["bytes"]) / 1e9),
+            "received_pct": 100 * received["bytes"] / sent["bytes"],
+        }
+    return {}
 
 
 def _run_iperf3(context: Context, network: shaped.Shaped, program: str, *, gso: bool) -> dict[str, Any]:
@@ -167,19 +122,9 @@ def _run_iperf3(context: Context, network: shaped.Shaped, program: str, *, gso: 
         listen = [program, "--server", "--one-off", "--port", str(_PORT), "--json"]
         server = programs.start("iperf3-server", listen, context.files, network.workers[1])
         context.stop.sleep(0.5)
-        command = [
-            program,
-            "--client",
-            shaped.address(1),
-            "--port",
-            str(_PORT),
-            "--udp",
-            "--bitrate",
-            "0",
-            "--length",
-            str(_DATAGRAM),
-        ]
-        command += ["--time", str(context.pick(5, 2)), "--json", *(["--gso"] if gso else [])]
+        words = f"--client {shaped.address(1)} --port {_PORT} --udp --bitrate 0 --length {_DATAGRAM} --json"
+        words += f" --time {context.pick(5, 2)}{' --gso' if gso else ''}"
+        command = [program, *words.split()]
         client = programs.start("iperf3-client", command, context.files, network.workers[0])
         programs.wait([client], context.stop, 60)
     finally:

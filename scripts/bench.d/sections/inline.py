@@ -33,44 +33,23 @@ def measure(context: Context, section: Section) -> None:
     )
     said = _demonstrate(context)
     section.raw["demo"] = said
-    gbps, p99 = said["iperf3_gbps"], said["ping_p99_ms"]
-    reference = said["reference"]
+    gbps, p99, reference = said["iperf3_gbps"], said["ping_p99_ms"], said["reference"]
+    forwarder = Beside(reference, gbps[reference])
     section.add(
         Figure(
-            "iperf3 through the appliance, idle",
-            gbps["inline"],
-            "Gbit/s",
-            Beside(reference, gbps[reference]),
-            goal=_CARRIED,
-            group="iperf3",
-            label="in line",
+            "iperf3 through the appliance, idle", gbps["inline"], "Gbit/s", forwarder,
+            goal=_CARRIED, group="iperf3", label="in line",
         )
-    )
+    )  # fmt: skip
     if p99["idle"] is None or p99["allreduce"] is None:
         section.failures.append("too few echoes came back to tell a p99")
         return
-    section.add(
-        Figure(
-            "p99 of ping beside allreduces that fill their links",
-            p99["allreduce"],
-            "ms",
-            Beside("idle", p99["idle"]),
-            goal=_WAITS,
-            group="ping",
-            label="full links",
-        )
-    )
-    if p99["unshaped"] is not None:
-        section.add(
-            Figure(
-                "p99 of ping beside allreduces that fill the processors",
-                p99["unshaped"],
-                "ms",
-                Beside("idle", p99["idle"]),
-                group="ping",
-                label="full processors",
-            )
-        )
+    idle = Beside("idle", p99["idle"])
+    for key, what, goal in (("allreduce", "their links", _WAITS), ("unshaped", "the processors", None)):
+        if p99[key] is not None:
+            name = f"p99 of ping beside allreduces that fill {what}"
+            label = f"full {what.split()[-1]}"
+            section.add(Figure(name, p99[key], "ms", idle, goal=goal, group="ping", label=label))
 
 
 def _demonstrate(context: Context) -> dict[str, Any]:

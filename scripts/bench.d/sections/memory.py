@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import shaped
 from appliance_shaped import Appliance
@@ -34,39 +35,27 @@ def measure(context: Context, section: Section) -> None:
     used = {}
     for slots in _SLOTS:
         context.stop.check()
+        # Where there are hugepages, all of memory_mb would be resident from the start.
+        keys: dict[str, Any] = {"slots": slots, "memory_mb": _MEMORY_MB, "dataplane": 'hugepages = "no"'}
         with (
             shaped.Shaped(1, 0) as network,
             Appliance(
-                context.binary,
-                network,
-                context.files,
-                context.stop,
-                slots=slots,
-                memory_mb=_MEMORY_MB,
-                device=_DEVICE,
-                # Where there are some, all of memory_mb would be resident from the start.
-                dataplane='hugepages = "no"',
+                context.binary, network, context.files, context.stop, device=_DEVICE, **keys
             ) as appliance,
         ):
             promised = _promise(context.binary, appliance.config)
             pool = int(appliance.metrics().values("pascaline_pool_bytes")[0])
             resident = _resident(appliance.pid)
         used[slots] = {"rss_bytes": resident, "pool_bytes": pool, **promised}
+        rest = f"promised packet buffers, the pool, and {_BASE_MB} MiB for the rest"
+        limit = Beside(rest, (promised["buffers_bytes"] + pool + _BASE_MB * 2**20) / 1e6)
         section.add(
             Figure(
-                f"{slots} slots: resident",
-                resident / 1e6,
-                "MB",
-                Beside(
-                    f"promised packet buffers, the pool, and {_BASE_MB} MiB for the rest",
-                    (promised["buffers_bytes"] + pool + _BASE_MB * 2**20) / 1e6,
-                ),
-                goal=Goal(at_most=1.0),
-                group="resident",
-                label=f"{slots} slots",
+                f"{slots} slots: resident", resident / 1e6, "MB", limit,
+                goal=Goal(at_most=1.0), group="resident", label=f"{slots} slots",
             ),
             Figure(f"{slots} slots: the pool's own, per slot", pool / slots, "bytes"),
-        )
+        )  # fmt: skip
     section.raw["appliances"] = used
     few, many = (used[slots] for slots in _SLOTS)
     more = _SLOTS[1] - _SLOTS[0]
@@ -74,17 +63,13 @@ def measure(context: Context, section: Section) -> None:
     promised_per_slot = (
         many["buffers_bytes"] + many["pool_bytes"] - few["buffers_bytes"] - few["pool_bytes"]
     ) / more
+    beside = Beside("a slot and its packet buffer, as promised", promised_per_slot)
     section.add(
         Figure(
-            "a slot more: resident",
-            per_slot,
-            "bytes",
-            Beside("a slot and its packet buffer, as promised", promised_per_slot),
-            goal=Goal(at_most=1.1),
-            group="a slot more",
-            label="resident",
+            "a slot more: resident", per_slot, "bytes", beside,
+            goal=Goal(at_most=1.1), group="a slot more", label="resident",
         )
-    )
+    )  # fmt: skip
 
 
 def _promise(binary: Path, config: Path) -> dict[str, int]:

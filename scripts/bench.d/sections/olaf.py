@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import programs
 from context import Context
 from figure import Beside, Figure, Goal, Section
 
@@ -18,35 +17,17 @@ def measure(context: Context, section: Section) -> None:
         "them is the FIFO queue with the"
         " same arrivals; docs/olaf.md compares with the paper, whose arrivals are not published."
     )
-    found = programs.json_of(
-        "olaf", [str(context.lab), "bench", "olaf", "--json"], context.files, context.stop, 120
-    )
-    section.raw["olaf"] = found
+    section.raw["olaf"] = found = context.ask_lab("olaf", "bench olaf", 120)
     for row in found["table1"]:
-        case = (
-            f"{row['arrivals']} arrivals"
-            + (f" in bursts of {row['burst']}" if row["burst"] else "")
-            + f", {row['out_gbps']} Gbit/s"
-        )
+        bursts = f" in bursts of {row['burst']}" if row["burst"] else ""
+        case = f"{row['arrivals']} arrivals{bursts}, {row['out_gbps']} Gbit/s"
         fifo, olaf = row["fifo"], row["olaf"]
-        section.add(
-            Figure(
-                f"{case}: lost",
-                olaf["lost_pct"],
-                "%",
-                Beside("FIFO", fifo["lost_pct"]),
-                group=f"{case}: lost",
-                label="Olaf",
-            ),
-            Figure(
-                f"{case}: age of model",
-                olaf["aom_ms"],
-                "ms",
-                Beside("FIFO", fifo["aom_ms"]),
-                group=f"{case}: age",
-                label="Olaf",
-            ),
-        )
+        for what, short, key, unit in (
+            ("lost", "lost", "lost_pct", "%"),
+            ("age of model", "age", "aom_ms", "ms"),
+        ):
+            beside, group = Beside("FIFO", fifo[key]), f"{case}: {short}"
+            section.add(Figure(f"{case}: {what}", olaf[key], unit, beside, group=group, label="Olaf"))
     _add_operations(section, found)
 
 
@@ -58,25 +39,16 @@ def _add_operations(section: Section, found: dict[str, Any]) -> None:
             case = f"{row['clusters']} clusters, {row['queue_len']} segments, {what}"
             section.add(
                 Figure(
-                    f"{case}: enqueue and dequeue",
-                    row["enqueue_dequeue_ns"],
-                    "ns",
+                    f"{case}: enqueue and dequeue", row["enqueue_dequeue_ns"], "ns",
                     Beside("bare add", row["bare_add_ns"]),
-                    group=f"an operation of the queue, {what}",
-                    label=case,
+                    group=f"an operation of the queue, {what}", label=case,
                 )
-            )
+            )  # fmt: skip
         # What the queue itself costs, without the add: the same at every size, but for the memory that the
         # payloads lie in.
-        fewest, most = rows[0], rows[-1]
-        section.add(
-            Figure(
-                f"{most['clusters']} clusters in {most['queue_len']} segments, {what}: on top of the add",
-                most["on_top_ns"],
-                "ns",
-                Beside(
-                    f"{fewest['clusters']} clusters in {fewest['queue_len']} segments", fewest["on_top_ns"]
-                ),
-                goal=Goal(at_most=1.15),
-            )
+        least, most = (
+            f"{row['clusters']} clusters in {row['queue_len']} segments" for row in (rows[0], rows[-1])
         )
+        beside = Beside(least, rows[0]["on_top_ns"])
+        name = f"{most}, {what}: on top of the add"
+        section.add(Figure(name, rows[-1]["on_top_ns"], "ns", beside, goal=Goal(at_most=1.15)))

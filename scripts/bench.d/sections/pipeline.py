@@ -1,4 +1,4 @@
-"""The whole pipeline over DPDK ports, against what nobody can save."""
+"""The whole pipeline over DPDK ports, against what no pipeline can save."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import install
 import programs
 from context import Context
 from figure import Beside, Figure, Goal, Section
-from process import Failure
 
 TITLE = "Pipeline: one lcore over DPDK ports, against dpdk-testpmd plus the bare add; two lcores beside one"
 
@@ -21,6 +20,7 @@ TITLE = "Pipeline: one lcore over DPDK ports, against dpdk-testpmd plus the bare
 _PEER_MPPS = {"hot": 15.4, "ring": 6.0}
 _PEER_GOALS = {"hot": Goal(at_least=1.3), "ring": Goal(at_least=1.0)}
 _PEER_FAN_IN = 4
+_PEER = "OmniReduce"
 # What the open peer makes over a kind of port, and the median of the ratios of neighbouring turns, if there
 # were any.
 _Peers = dict[str, tuple[Beside, float | None]]
@@ -35,14 +35,11 @@ def measure(context: Context, section: Section) -> None:
     """`pascaline-lab bench pipeline` with both fan-ins of the goals."""
     section.notes += [
         "1 KiB of f32 per packet, results fanned out to all ranks. The limit is the time of dpdk-testpmd "
-        "macswap per packet on the same"
-        " ports plus the bare add of the same payloads; the ratio is limit ÷ time, that is packets/s ÷ "
-        "those of the limit: the median of those"
-        " of neighbouring turns.",
-        "Over net_ring dpdk-testpmd can only forward to itself what it has sent; the limit is that of a "
-        "loop that exchanges the addresses of"
-        " each packet of the same source, which is on the other core in the same process and gives up "
-        "results unread, but for some.",
+        "macswap per packet on the same ports plus the bare add of the same payloads; the ratio is limit ÷ "
+        "time, that is packets/s ÷ those of the limit: the median of those of neighbouring turns.",
+        "Over net_ring dpdk-testpmd can only forward to itself what it has sent; the limit is that of a loop "
+        "that exchanges the addresses of each packet of the same source, which is on the other core in the "
+        "same process and gives up results unread, but for some.",
     ]
     seconds, repeat = context.pick(2, 1), context.pick(5, 1)
     for fan_in in (4, 8):
@@ -56,11 +53,7 @@ def measure(context: Context, section: Section) -> None:
 
 
 def _add_port(
-    section: Section,
-    fan_in: int,
-    port: tuple[str, str, Goal | None],
-    found: dict[str, Any],
-    beside: _Peers,
+    section: Section, fan_in: int, port: tuple[str, str, Goal | None], found: dict[str, Any], beside: _Peers
 ) -> None:
     """The figures of one kind of port: the pipeline beside its limit, and beside the open peer."""
     key, where, goal = port
@@ -76,40 +69,16 @@ def _add_port(
     theirs = "" if "macswap_mpps" in values else group
     section.add(
         Figure(
-            group,
-            values["mpps"],
-            "Mpps",
-            Beside("limit", limit),
-            goal=goal,
-            group=group,
-            label="pipeline",
+            group, values["mpps"], "Mpps", Beside("limit", limit), goal=goal, group=group, label="pipeline",
             of_turns=values["ratio"],
-        ),
-        Figure(
-            f"{group}: dpdk-testpmd macswap",
-            values["testpmd_mpps"],
-            "Mpps",
-            group=theirs,
-            label="testpmd macswap",
-        ),
-        Figure(
-            f"{group}: dpdk-testpmd io",
-            values["testpmd_io_mpps"],
-            "Mpps",
-            group=theirs,
-            label="testpmd io",
-        ),
-    )
-    if "macswap_mpps" in values:
-        section.add(
-            Figure(
-                f"{group}: macswap",
-                values["macswap_mpps"],
-                "Mpps",
-                group=group,
-                label="macswap, same source",
-            ),
         )
+    )  # fmt: skip
+    for kind, key_of in (("macswap", "testpmd_mpps"), ("io", "testpmd_io_mpps")):
+        name, label = f"{group}: dpdk-testpmd {kind}", f"testpmd {kind}"
+        section.add(Figure(name, values[key_of], "Mpps", group=theirs, label=label))
+    if "macswap_mpps" in values:
+        label = "macswap, same source"
+        section.add(Figure(f"{group}: macswap", values["macswap_mpps"], "Mpps", group=group, label=label))
     if key in beside:
         open_peer, of_turns = beside[key]
         name, goal = f"{group}, and the open peer", None if of_turns is None else _PEER_GOALS[key]
@@ -118,18 +87,10 @@ def _add_port(
 
 def _peer(context: Context, section: Section) -> Path | None:
     """The open software aggregator, if there is a checkout of it."""
-    if context.omnireduce is None:
-        return None
-    try:
-        return install.omnireduce(context.omnireduce.resolve(), context.peers, context.stop)
-    except Failure as failure:
-        _peer_failed(context, section, failure)
-        return None
-
-
-def _peer_failed(context: Context, section: Section, failure: Failure) -> None:
-    section.failures.append(f"OmniReduce: {failure}")
-    context.say(f"OmniReduce: {failure.whole}")
+    if context.omnireduce:
+        with context.attempt(section, _PEER):
+            return install.omnireduce(context.omnireduce.resolve(), context.peers, context.stop)
+    return None
 
 
 def _in_turns(
@@ -142,26 +103,16 @@ def _in_turns(
     theirs: dict[str, list[float]] = {key: [] for key in _PEER_MPPS}
     for turn in range(turns):
         if peer:
-            try:
+            failed = len(section.failures)
+            with context.attempt(section, _PEER):
                 for key, mpps in theirs.items():
-                    context.stop.check()
+                    name = f"omnireduce-{key}-{turn}"
                     command = [str(peer), key, str(fan_in), "256", str(seconds), "1", "0"]
-                    mpps.append(
-                        programs.json_of(
-                            f"omnireduce-{key}-{turn}", command, context.files, context.stop, 60 + seconds
-                        )["mpps"]
-                    )
-            except Failure as failure:
-                _peer_failed(context, section, failure)
-                peer = None
-        context.stop.check()
-        command = [str(context.lab), "bench", "pipeline", "--json", "--fan-in", str(fan_in)]
-        command += ["--seconds", str(seconds), "--repeat", str(each)]
-        ours.append(
-            programs.json_of(
-                f"pipeline-{fan_in}-{turn}", command, context.files, context.stop, 60 + 40 * seconds * each
-            )
-        )
+                    said = programs.json_of(name, command, context.files, context.stop, 60 + seconds)
+                    mpps.append(said["mpps"])
+            peer = peer if len(section.failures) == failed else None
+        words = f"bench pipeline --fan-in {fan_in} --seconds {seconds} --repeat {each}"
+        ours.append(context.ask_lab(f"pipeline-{fan_in}-{turn}", words, 60 + 40 * seconds * each))
     beside = _beside(section, ours, theirs if peer else None) if fan_in == _PEER_FAN_IN else {}
     return _medians(ours), beside
 
@@ -170,15 +121,12 @@ def _beside(section: Section, ours: list[dict[str, Any]], theirs: dict[str, list
     """What the open peer makes, by kind of port, and the median of the turns' ratios to it, if measured."""
     what = (
         "The open software aggregator OmniReduce/DAIET `ps`, its loops made vectorisable, safe against "
-        "losses, "
-        "of 1 KiB packets at fan-in 4"
+        "losses, of 1 KiB packets at fan-in 4"
     )
     if theirs:
         section.raw["OmniReduce"] = theirs
-        section.notes.append(
-            f"{what}, was measured in turns with the pipeline, with the same PSNs in the same order; its "
-            f"sums were checked."
-        )
+        turns = "was measured in turns with the pipeline, with the same PSNs in the same order"
+        section.notes.append(f"{what}, {turns}; its sums were checked.")
         return {
             key: (
                 Beside("OmniReduce, vectorised", statistics.median(mpps)),
@@ -188,10 +136,9 @@ def _beside(section: Section, ours: list[dict[str, Any]], theirs: dict[str, list
         }
     section.notes.append(
         f"{what}: {_PEER_MPPS['hot']} Mpps with packets in cache, {_PEER_MPPS['ring']} from another core. "
-        f"It cannot be had as a package: these figures"
-        " are from another run on another machine, and machines differ by more than 2 here, so that no goal "
-        "is judged by them. With --omnireduce"
-        " it is measured in this run."
+        "There is no package of it: these figures are from another run on another machine, and machines "
+        "differ by more than 2 here, so that no goal is judged by them. With --omnireduce it is measured in "
+        "this run."
     )
     return {
         key: (Beside("OmniReduce, vectorised (another machine)", mpps), None)
@@ -222,37 +169,22 @@ def _apart(found: dict[str, Any]) -> str:
 
 def _two_lcores(context: Context, section: Section, seconds: int, repeat: int) -> None:
     """`pascaline-lab bench pipeline --lcores 1,2`: PSNs of both, and every packet for one of them to sum."""
-    context.stop.check()
-    command = [str(context.lab), "bench", "pipeline", "--json", "--lcores", "1,2"]
-    command += ["--seconds", str(seconds), "--repeat", str(repeat)]
-    found = programs.json_of(
-        "pipeline-lcores", command, context.files, context.stop, 60 + 20 * seconds * repeat
-    )
+    words = f"bench pipeline --lcores 1,2 --seconds {seconds} --repeat {repeat}"
+    found = context.ask_lab("pipeline-lcores", words, 60 + 20 * seconds * repeat)
     section.raw["two lcores"] = found
     section.notes.append(
         "Two lcores take both cores. Their ratios are medians of those of neighbouring turns."
         f" The bare add alone makes {found['bare_add_ratio']:.2f} × on both at once."
         f" With every packet on one set of slots, {100 * found['one_slot']['handed_off']:.0f} % of the "
-        f"packets went from lcore to lcore, the others were"
-        f" combined before. {_apart(found)}"
+        f"packets went from lcore to lcore, the others were combined before. {_apart(found)}"
     )
-    for key, what, least in (
-        ("spread", "PSNs spread, steered", 1.8),
-        ("one_slot", "every packet on one set of slots", 1.0),
-    ):
-        values = found[key]
-        group = f"two lcores, {what}"
+    cases = (("spread", "PSNs spread, steered", 1.8), ("one_slot", "every packet on one set of slots", 1.0))
+    for key, what, least in cases:
+        values, group, goal = found[key], f"two lcores, {what}", Goal(at_least=least)
         beside = Beside("one lcore", values["one_mpps"])
-        goal = Goal(at_least=least)
         section.add(
             Figure(
-                group,
-                values["two_mpps"],
-                "Mpps",
-                beside,
-                goal=goal,
-                group=group,
-                label="two lcores",
+                group, values["two_mpps"], "Mpps", beside, goal=goal, group=group, label="two lcores",
                 of_turns=values["ratio"],
             )
-        )
+        )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import programs
 import sweep
 from context import Context
 from figure import Beside, Figure, Goal, Section
@@ -27,39 +26,19 @@ def measure(context: Context, section: Section) -> None:
         "packets beyond L2."
     )
     for payload, fan_in, most in _CASES:
-        context.stop.check()
         case = f"{payload} B, fan-in {fan_in}"
-        command = [
-            str(context.lab),
-            "bench",
-            "pool",
-            "--json",
-            "--payload",
-            str(payload),
-            "--fan-in",
-            str(fan_in),
-        ]
-        found = programs.json_of(
-            f"pool-{payload}-{fan_in}",
-            [*command, "--rounds", str(_ROUNDS)],
-            context.files,
-            context.stop,
-            _SECONDS,
-        )
+        words = f"bench pool --payload {payload} --fan-in {fan_in} --rounds {_ROUNDS}"
+        found = context.ask_lab(f"pool-{payload}-{fan_in}", words, _SECONDS)
         section.raw[case] = found
         for where, values, goal in (("cache", found, most), ("last level", found["last_level"], None)):
+            group, least = f"{case}, {where}", Goal(at_most=goal) if goal else None
+            add = Beside("bare add", values["bare_add_ns"])
             section.add(
                 Figure(
-                    f"{case}, {where}: pool",
-                    values["pool_ns"],
-                    "ns/packet",
-                    Beside("bare add", values["bare_add_ns"]),
-                    goal=Goal(at_most=goal) if goal else None,
-                    group=f"{case}, {where}",
-                    label="pool",
-                    of_turns=values["ratio"],
+                    f"{group}: pool", values["pool_ns"], "ns/packet", add,
+                    goal=least, group=group, label="pool", of_turns=values["ratio"],
                 ),
-                Figure(f"{case}, {where}: payload", values["gbps_per_core"], "Gbit/s per core"),
-            )
+                Figure(f"{group}: payload", values["gbps_per_core"], "Gbit/s per core"),
+            )  # fmt: skip
     if not context.quick:
         sweep.measure(context, section, _PARTS, _ROUNDS, ("policy", "dtype", "order", "fan_in", "payload"))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import statistics
 
-import programs
 import reducers
 import shaped
 from context import Context
 from figure import Beside, Figure, Goal, Section
-from process import Failure
 from sections.allreduce import ALL_LINKS, KIB, MIB, case_of
 
 TITLE = "Virtual time beside the real thing: an allreduce over shaped links"
@@ -33,11 +31,8 @@ def measure(context: Context, section: Section) -> None:
     for ranks in context.workers or ((4,) if context.quick else (2, 4, 8)):
         mbit = context.mbit or max(1, ALL_LINKS // ranks)
         sizes = {size: times for size, times in _SIZES.items() if not context.quick or size <= MIB}
-        try:
+        with context.attempt(section, f"{ranks} ranks"):
             _compare(context, section, ranks, mbit, sizes, turns)
-        except Failure as failure:
-            section.failures.append(f"{ranks} ranks: {failure}")
-            context.say(f"predicted: {failure.whole}")
 
 
 def _compare(
@@ -69,12 +64,7 @@ def _compare(
 
 
 def _predicted(context: Context, ranks: int, mbit: int, size: int, round_trip: float) -> float:
-    options = {
-        "--ranks": ranks, "--mbit": mbit, "--bytes": size, "--payload": shaped.PAYLOAD,
-        "--bucket": shaped.burst(mbit), "--round-trip": f"{round(round_trip)}us",
-        "--in-flight": reducers.IN_FLIGHT,
-    }  # fmt: skip
-    words = [str(word) for option in options.items() for word in option]
-    command = [str(context.lab), "predict", *words, "--json"]
-    said = programs.json_of("predict", command, context.files, context.stop, 300.0)
-    return float(said["median_seconds"])
+    words = f"predict --ranks {ranks} --mbit {mbit} --bytes {size} --payload {shaped.PAYLOAD}"
+    words += f" --bucket {shaped.burst(mbit)} --round-trip {round(round_trip)}us"
+    words += f" --in-flight {reducers.IN_FLIGHT}"
+    return float(context.ask_lab("predict", words, 300.0)["median_seconds"])

@@ -87,7 +87,7 @@ pub(crate) struct JobSummary {
     pub(crate) name: String,
     /// `configured`, or `formed` by its workers' Joins.
     pub(crate) origin: String,
-    /// `forming`: ranks are missing; `running`; `halted`; `broken`: it has lost ranks; `idle`: nobody has
+    /// `forming`: ranks are missing; `running`; `halted`; `broken`: it has lost ranks; `idle`: no rank has
     /// joined.
     pub(crate) state: String,
     pub(crate) ranks: u16,
@@ -149,7 +149,7 @@ pub(crate) struct JobTerms {
     pub(crate) order: String,
     /// Partials at the same time; 0 for any number.
     pub(crate) quota: u32,
-    /// What it is sure of beside the other jobs, in proportion to theirs.
+    /// Its guaranteed share, in proportion to the other jobs'.
     pub(crate) share: u16,
     /// Contributions that complete a PSN.
     pub(crate) threshold: u16,
@@ -204,8 +204,8 @@ pub(crate) struct ReloadReport {
 pub(crate) struct JobChange {
     pub(crate) id: u16,
     pub(crate) name: String,
-    /// `added`; `changed`: members go on with what they have under way; `reformed`: its next generation
-    /// begins, and members have to join again; `removed`.
+    /// `added`; `changed`: members continue their operations; `reformed`: its next generation begins, and
+    /// members have to join again; `removed`.
     pub(crate) what: String,
 }
 
@@ -242,7 +242,7 @@ pub(crate) struct EffectiveConfig {
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CaptureRequest {
-    /// The next so many packets of the job that the appliance receives.
+    /// The number of packets of the job to capture, from the next received one on.
     #[schema(minimum = 1, maximum = 4096)]
     #[serde(default = "CaptureRequest::packets")]
     pub(crate) packets: u32,

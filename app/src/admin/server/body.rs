@@ -3,9 +3,8 @@
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
+use pascaline_shared::guarded::Problem;
 use serde::de::DeserializeOwned;
-
-use super::problem::Problem;
 
 /// A JSON body. An empty one is an empty object.
 #[derive(Debug)]

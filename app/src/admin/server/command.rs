@@ -16,7 +16,7 @@ pub(crate) enum JobCommand {
     Halt {},
     /// Gives the result of a PSN out again, or asks the ranks that it lacks.
     Help { psn: u32 },
-    /// Sends out what there is of a PSN.
+    /// Sends out the partial sum of a PSN.
     FBcast { psn: u32 },
     /// Sets how many contributions complete a PSN.
     SetH { h: u16 },

@@ -1,23 +1,24 @@
 //! Where the API is listened for.
 
-use std::fs::DirBuilder;
-use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::net::{SocketAddr, TcpListener};
 
-use anyhow::Context as _;
+use pascaline_shared::guarded::{Credentials, unix};
+use pascaline_shared::http::server::Listener;
 
-use super::credentials::Credentials;
+use super::credentials::credentials;
 use crate::config::{AdminConfig, AdminListen, Config, ConfigError, Located};
-use crate::http;
-use crate::http::server::{Listener, SocketFile};
 
-/// Owner and group may use the API: the group of the service's user is how operators get access.
-const SOCKET_MODE: u32 = 0o660;
-
-/// The directory that is made for it, if there is none.
-const DIRECTORY_MODE: u32 = 0o750;
+/// Binds an address of a configuration.
+///
+/// # Errors
+/// It cannot be listened on.
+pub(crate) fn tcp(config: &Config, listen: &Located<SocketAddr>) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(listen.value).map_err(|error| {
+        let message = format!("cannot listen on {}: {error}", listen.value);
+        let remedy = "choose another address or port, or end the process that uses it (`ss -ltnp`)";
+        config.error(listen, message, remedy).into()
+    })
+}
 
 /// A listener, and what it asks of those who come.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub(crate) struct Bound {
 
 /// Binds what the configuration says, and reads token, certificate and key.
 pub(crate) fn bind(config: &Config, admin: &AdminConfig) -> anyhow::Result<Bound> {
-    let credentials = Credentials::load(config, admin)?;
+    let credentials = credentials(config, admin)?;
     let listener = match &admin.listen.value {
         AdminListen::Unix(path) => {
             unix(path, &|what: &dyn core::fmt::Display, remedy: &str| -> ConfigError {
@@ -37,49 +38,8 @@ pub(crate) fn bind(config: &Config, admin: &AdminConfig) -> anyhow::Result<Bound
             })?
         }
         AdminListen::Tcp(address) => {
-            Listener::Tcp(http::bind(config, &Located { value: *address, place: admin.listen.place })?)
+            Listener::Tcp(tcp(config, &Located { value: *address, place: admin.listen.place })?)
         }
     };
     Ok(Bound { listener, credentials })
-}
-
-/// Puts what is wrong, and what to do about it, into an error.
-type Refuse<'a, E> = &'a dyn Fn(&dyn core::fmt::Display, &str) -> E;
-
-/// Binds a socket that its owner and group may use.
-pub(crate) fn unix<E: Into<anyhow::Error>>(path: &Path, refuse: Refuse<'_, E>) -> anyhow::Result<Listener> {
-    // What a service manager does for a service (RuntimeDirectory=); whoever starts it by hand should not
-    // have to.
-    if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
-        let made = DirBuilder::new().mode(DIRECTORY_MODE).create(directory);
-        made.map_err(|error| refuse(&error, "make its directory, or choose another path").into())?;
-    }
-    clear(path, refuse).map_err(Into::into)?;
-    let listener = UnixListener::bind(path).map_err(|error| {
-        refuse(&error, "make its directory, writable for the user that runs the appliance").into()
-    })?;
-    let file = SocketFile(path.to_owned());
-    // Until here it had what the umask left, which never lets others in: connecting takes the right to write.
-    let permissions = std::fs::Permissions::from_mode(SOCKET_MODE);
-    std::fs::set_permissions(path, permissions).context("setting the mode of the admin socket")?;
-    Ok(Listener::Unix(listener, file))
-}
-
-/// Removes the socket of an appliance that was killed; leaves alone whatever else is there.
-fn clear<E>(path: &Path, refuse: Refuse<'_, E>) -> Result<(), E> {
-    match std::fs::symlink_metadata(path) {
-        Ok(found) if !found.file_type().is_socket() => {
-            Err(refuse(&"there is a file that is no socket", "choose another path, or remove it"))
-        }
-        Ok(_) => match UnixStream::connect(path) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(path).map_err(|error| refuse(&error, "remove the old socket"))
-            }
-            Ok(_) => {
-                Err(refuse(&"somebody listens there", "end the other appliance, or choose another path"))
-            }
-            Err(error) => Err(refuse(&error, "choose another path, or remove it")),
-        },
-        Err(_) => Ok(()),
-    }
 }

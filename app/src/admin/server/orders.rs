@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use pascaline_pipelines::membership::Registration;
 use pascaline_pipelines::switchml::Terms;
+use pascaline_shared::guarded::Problem;
 use tokio::sync::{mpsc, oneshot};
 
 use super::answers::{
@@ -10,7 +11,6 @@ use super::answers::{
 };
 use super::command::{Commanded, JobCommand};
 use super::patch::Patch;
-use super::problem::Problem;
 
 /// Orders that may wait: the control plane takes some every millisecond.
 const WAITING: usize = 64;
@@ -70,8 +70,10 @@ pub(crate) enum Order {
     Config(Reply<EffectiveConfig>),
     Command(JobKey, JobCommand, Reply<Commanded>),
     Capture(JobKey, CaptureRequest, Reply<Captured>),
+    #[cfg_attr(not(feature = "switchml"), expect(dead_code, reason = "no such client has a door"))]
     /// A client of SwitchML's wants to know of how many workers this job is.
     Workers(u16, Reply<u16>),
+    #[cfg_attr(not(feature = "switchml"), expect(dead_code, reason = "no such client has a door"))]
     /// A client of SwitchML's wants to send to this job.
     Register(u16, Registration, Reply<Terms>),
 }

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
+use pascaline_shared::guarded::Problem;
 use serde_json::{Map, Value};
-
-use super::problem::Problem;
 
 /// What becomes of keys.
 #[derive(Debug, Clone, PartialEq)]

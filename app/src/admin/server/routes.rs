@@ -1,13 +1,12 @@
 //! The routes, and what each makes of a request.
 
-use std::time::Duration;
-
 use axum::extract::rejection::PathRejection;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use pascaline_shared::guarded::Problem;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -19,10 +18,6 @@ use super::command::{Commanded, JobCommand};
 use super::openapi;
 use super::orders::{JobKey, Order, Orders};
 use super::patch::Patch;
-use super::problem::Problem;
-
-/// A capture may take so much longer than any other request.
-pub(super) const CAPTURE_LONGEST: Duration = Duration::from_secs(CaptureRequest::MOST_SECONDS as u64);
 
 type Answer<T> = Result<Json<T>, Problem>;
 type Job = Result<Path<String>, PathRejection>;
@@ -41,8 +36,8 @@ pub(super) fn router(orders: Orders, body_bytes: usize) -> Router {
         .route("/api/v1/drain", post(drain))
         .route("/api/v1/openapi.json", get(document))
         .fallback(|| async {
-            let remedy = "GET /api/v1/openapi.json lists what there is";
-            Problem::new(StatusCode::NOT_FOUND, "there is nothing here", remedy)
+            let remedy = "GET /api/v1/openapi.json lists all paths";
+            Problem::new(StatusCode::NOT_FOUND, "no such path", remedy)
         })
         .method_not_allowed_fallback(|| async {
             let remedy = "GET /api/v1/openapi.json lists what can be done here";

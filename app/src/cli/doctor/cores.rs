@@ -115,7 +115,7 @@ fn isolation(host: &Host, config: &Config, lcores: &BTreeSet<usize>) -> Finding 
     if matches!(config.idle, IdlePolicy::Backoff { .. }) {
         let detail =
             format!("cores {list} are isolated and tickless, yet idle = \"backoff\" lets them sleep");
-        return Finding::warn(check, detail, "idle = \"spin\": nobody else uses these cores");
+        return Finding::warn(check, detail, "idle = \"spin\": no other thread uses these cores");
     }
     Finding::ok(check, format!("cores {list} are isolated and tickless"))
 }

@@ -14,7 +14,7 @@ pub(crate) enum Status {
     Warn,
     /// It will not work.
     Fail,
-    /// It cannot be told from here.
+    /// It cannot be determined.
     Unknown,
 }
 
@@ -46,7 +46,7 @@ impl Finding {
         Self { check, status: Status::Fail, detail: detail.into(), remedy: remedy.into() }
     }
 
-    /// It cannot be told; the remedy is how to find out.
+    /// It cannot be determined; the remedy is how to find out.
     pub(crate) fn unknown(check: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { check, status: Status::Unknown, detail: detail.into(), remedy: remedy.into() }
     }

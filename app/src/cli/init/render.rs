@@ -33,7 +33,7 @@ pub(super) fn render(choice: &Choice, addresses: &[IpAddr], ranks: u16, api: Opt
         line(&mut text, "float = true", "everything shares one core: for trying out only");
     }
     if choice.isolated {
-        line(&mut text, "idle = \"spin\"", "nobody else wants these cores");
+        line(&mut text, "idle = \"spin\"", "no other thread uses these cores");
     } else {
         let cores = ranges(&choice.cores);
         line(&mut text, "idle = \"backoff\"", &format!("with isolcpus={cores} nohz_full={cores}: \"spin\""));
@@ -63,7 +63,7 @@ fn render_admin(text: &mut String, api: Option<&tls::Files>) {
         }
         Some(tls::Files { cert, key, token }) => {
             line(text, &format!("listen = \"0.0.0.0:{ADMIN_PORT}\""), "jobs, reload, `pascaline explain`");
-            line(text, &format!("token_file = {token:?}"), "whoever has it may do all of that");
+            line(text, &format!("token_file = {token:?}"), "its holder may do all of that");
             line(text, &format!("tls_cert = {cert:?}"), "for clients: --ca; SIGHUP takes up a new one");
             line(text, &format!("tls_key = {key:?}"), "stays here");
         }

@@ -8,7 +8,6 @@ use std::time::SystemTime;
 
 use anyhow::Context as _;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
-use tokio_rustls::rustls::crypto::ring;
 
 /// Years for which a certificate is valid.
 const YEARS: i32 = 5;
@@ -33,8 +32,7 @@ impl Files {
     pub(super) fn make(&self, names: &[String]) -> anyhow::Result<()> {
         let (cert, key) = pair(names)?;
         let mut random = [0; 32];
-        let filled = ring::default_provider().secure_random.fill(&mut random);
-        filled.map_err(|_| anyhow::anyhow!("the system gives no random numbers"))?;
+        getrandom::fill(&mut random).context("asking the system for random numbers")?;
         let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         for file in [&self.cert, &self.key, &self.token] {
             super::not_there(file)?;

@@ -37,7 +37,7 @@ refused them.";
 ///
 /// Small allreduces, one after the other, tell the round trip; large ones what moves, each way at the same
 /// time. With several ranks a round trip contains the wait for the slowest of them. Over several trees small
-/// ones take turns, and large ones are dealt out: goodput is that of all trees, and each is told of as well.
+/// ones take turns, and large ones are spread: goodput is that of all trees, and each is printed as well.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
@@ -96,7 +96,7 @@ struct Found {
     payload: u16,
 }
 
-/// Runs the command. What goes wrong is told on standard error and by the exit status.
+/// Runs the command. Errors go to standard error and the exit status.
 ///
 /// # Errors
 /// If the outcome cannot be written to standard output.
@@ -259,7 +259,7 @@ fn show(args: &BenchArgs, found: &Found) {
     println!("loss          {:.3} % sent again", 100.0 * found.loss());
     println!("congestion    {}, {} results marked", found.control.name(), found.counters.marked);
     println!("limited by    {why}");
-    // One tree has been told of, unless another appliance stands in.
+    // One tree is printed already, unless another appliance stands in.
     let worth = |tree: &TreeReport| found.trees.len() > 1 || tree.counters.turned > 0;
     for (tree, trip) in found.trees.iter().filter(|(tree, _)| worth(tree)) {
         let place = tree.appliance.map_or_else(|| "nowhere".to_owned(), |appliance| appliance.to_string());

@@ -14,7 +14,7 @@ pub(crate) enum Kind {
     Reduce,
     /// Every rank gets the root's tensor.
     Broadcast,
-    /// Nobody goes on before all have come; nothing is moved.
+    /// No rank continues before all have arrived; no data.
     Barrier,
     /// Every rank gets its part of the combination.
     #[value(name = "reduce_scatter", alias = "reduce-scatter")]

@@ -21,7 +21,7 @@ Examples:
   Three contributions complete a PSN from now on (profile = \"iswitch\" or \"panama\"):
     pascaline worker command seth=3 --appliance 10.77.0.254 --job 1 --rank 3 --ranks 4
 
-  Send out what there is of the generation's sixth PSN, then ask for its result:
+  Send out the partial sum of the generation's sixth PSN, then ask for its result:
     pascaline worker command fbcast=+5 help=+5 --appliance 10.77.0.254 --job 1 --rank 3 --ranks 4
 
 Exit status: 0 if all was obeyed, 1 if something was not answered or failed, 2 if the arguments are wrong or
@@ -84,7 +84,7 @@ impl FromStr for Step {
 /// How often a worker that waits shows that it is alive, and answers.
 const TEND: Duration = Duration::from_millis(20);
 
-/// Runs the command. What goes wrong is told on standard error and by the exit status.
+/// Runs the command. Errors go to standard error and the exit status.
 ///
 /// # Errors
 /// None.

@@ -86,7 +86,7 @@ fn solution(args: &IswitchArgs) -> Vec<f32> {
     (0..args.floats.get()).map(|_| 2.0 * rng.f32() - 1.0).collect()
 }
 
-/// Runs the command. What goes wrong is told on standard error and by the exit status.
+/// Runs the command. Errors go to standard error and the exit status.
 ///
 /// # Errors
 /// None.

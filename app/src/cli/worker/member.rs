@@ -55,7 +55,7 @@ pub(crate) struct RankArgs {
 }
 
 impl RankArgs {
-    /// What its worker is told of it.
+    /// The configuration of its worker.
     pub(super) fn config(&self, appliances: Appliances) -> Config {
         let config = Config::new(appliances.appliance, self.job, self.rank, self.ranks);
         Config { dscp: self.dscp, ..config.among(appliances) }
@@ -103,7 +103,7 @@ pub(crate) struct DriverArgs {
     /// With --driver dpdk: memory for packets in megabytes: 64 by default, 192 for jumbo frames.
     #[arg(long, value_name = "MB")]
     memory_mb: Option<u32>,
-    /// With --driver dpdk: poll without ever sleeping, on a core that nobody else needs.
+    /// With --driver dpdk: poll without ever sleeping, on a dedicated core.
     #[arg(long)]
     spin: bool,
 }

@@ -151,7 +151,7 @@ impl OlafArgs {
     }
 }
 
-/// Runs the command. What goes wrong is told on standard error and by the exit status.
+/// Runs the command. Errors go to standard error and the exit status.
 ///
 /// # Errors
 /// If the outcome cannot be written to standard output.

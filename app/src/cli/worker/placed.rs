@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use axum::http::StatusCode;
 use clap::Args;
+use pascaline_shared::http::client::{Address, Client};
 use serde_json::Value;
 
 use super::member::RankArgs;
-use crate::http::client::{Address, Client};
 
-/// How long a controller may take until the rank's appliance has been told its part.
+/// How long a controller may take until the rank's appliance has its part.
 const PATIENCE: Duration = Duration::from_secs(30);
 const BETWEEN: Duration = Duration::from_millis(200);
 

@@ -119,7 +119,7 @@ struct Outcome {
     mismatches: u32,
 }
 
-/// Runs the command. What goes wrong is told on standard error and by the exit status.
+/// Runs the command. Errors go to standard error and the exit status.
 ///
 /// # Errors
 /// If there is no runtime for gRPC.

@@ -22,7 +22,7 @@ impl Accept<'_> {
             (None, Some(alone)) => return Err(self.error(alone, "tls_key without tls_cert", "give both")),
         };
         if let (AdminListen::Unix(_), Some(cert)) = (&at.value, tls_cert) {
-            let remedy = "leave tls_cert and tls_key out: whoever may open the socket's file may use it";
+            let remedy = "leave tls_cert and tls_key out: permissions of the socket's file control access";
             return Err(self.error(cert, "TLS on a Unix socket", remedy));
         }
         let token_file = token_file.as_ref().map(|file| self.path(file)).transpose()?;

@@ -230,7 +230,7 @@ impl Accept<'_> {
         match &job.quota {
             Some(written) if chosen.partials && quota > 0 => {
                 let message = "quota and results that may lack ranks exclude each other: younger PSNs, which \
-                    nothing empties, would use it up for ever";
+                    nothing empties, would use it up permanently";
                 let remedy = "leave quota out: the job takes no more than its region, see region_slots";
                 Err(self.error(written, message, remedy))
             }

@@ -35,11 +35,9 @@ impl Accept<'_> {
                 let below = port - port % many;
                 self.error(count, error, &format!("give udp_port as well, e.g. udp_port = {below}"))
             }
-            (UdpPortsError::Count { .. }, _) => self.error(
-                count,
-                error,
-                "as many as there are lcores, or a multiple: 1, 2, 4, 8, 16, 32 or 64",
-            ),
+            (UdpPortsError::Count { .. }, _) => {
+                self.error(count, error, "the number of lcores, or a multiple: 1, 2, 4, 8, 16, 32 or 64")
+            }
         })?;
         if ports.has(ROCE) {
             let message = format!("UDP port {ROCE} is among them, which NICs take for RoCE");
@@ -51,7 +49,7 @@ impl Accept<'_> {
     /// A DSCP that tells the appliance's packets from others.
     fn dscp(&self, written: &Spanned<u16>) -> Checked<u8> {
         let what = match u8::try_from(*written.get_ref()) {
-            Ok(0) => "DSCP 0 is what packets have that nobody has marked".to_owned(),
+            Ok(0) => "DSCP 0 is that of all unmarked packets".to_owned(),
             Ok(dscp @ 1..=63) => return Ok(dscp),
             _ => format!("there is no DSCP {}: it has 6 bits", written.get_ref()),
         };
@@ -79,7 +77,7 @@ impl Accept<'_> {
             .map_err(|error| self.error(written, format_args!("{:?}: {error}", written.get_ref()), usual))?;
         let ip = address.ip();
         if address.port() == 0 {
-            let message = format!("{:?}: nobody would know which port that is", written.get_ref());
+            let message = format!("{:?}: that would be an unknown port", written.get_ref());
             return Err(self.error(written, message, "choose a port from 1 to 65535, e.g. 9464"));
         }
         if ip.is_multicast() || ip == IpAddr::from([255; 4]) {

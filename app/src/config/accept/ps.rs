@@ -174,7 +174,7 @@ impl Accept<'_> {
         let ranks = written.get_ref().max_ranks_per_host.as_ref();
         if from.get_ref().is_empty() {
             let remedy = "list networks, e.g. [\"10.77.0.0/24\"], or leave [admission] out";
-            return Err(self.error(from, "nobody may form a job", remedy));
+            return Err(self.error(from, "no host may form a job", remedy));
         }
         let default = DEFAULT_SLOTS_PER_JOB.min(shared_slots);
         let quota = self.within(slots_per_job.as_ref(), default, 1, shared_slots, "slots_per_job")?;

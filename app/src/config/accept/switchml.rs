@@ -15,6 +15,7 @@ use crate::config::job::SwitchMlConfig;
 use crate::config::profile::Profile;
 use crate::config::words::Protocol;
 use crate::config::{AdminConfig, AdminListen, ConfigError, raw};
+use crate::left_out;
 
 /// True if the job's workers are clients of SwitchML's.
 pub(super) fn is_switchml(job: &raw::Job) -> bool {
@@ -32,6 +33,9 @@ impl Accept<'_> {
         let Some(protocol) = job.protocol.as_ref().filter(|_| is_switchml(job)) else {
             return self.no_switchml(job);
         };
+        if self.here && cfg!(not(feature = "switchml")) {
+            return Err(self.error(protocol, left_out::SWITCHML, left_out::REMEDY));
+        }
         if let Some(error) = self.useless(job) {
             return Err(error);
         }

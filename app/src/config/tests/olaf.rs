@@ -233,7 +233,7 @@ fn a_job_that_would_not_meet_its_objective_is_refused() {
     let config = verified(&ages(3, 8, &bound("10ms", "job300")), "").unwrap();
     let why = refused(&config).unwrap();
     assert!(why.starts_with("fresh fails: ") && why.contains("job300"), "{why}");
-    assert!(config.to_string().contains(&format!("nobody may join: {why}")), "{config}");
+    assert!(config.to_string().contains(&format!("no rank may join: {why}")), "{config}");
     assert!(config.jobs[0].refused.is_none(), "it sends no updates");
     // What takes too much of the appliance, or a solver that does not work, is no mistake of the file.
     let much = ages(3, 8, &bound("200ms", "job300")).replace("70ms", "1us");

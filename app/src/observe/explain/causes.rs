@@ -113,19 +113,19 @@ pub(super) const COUNTED: [Cause; 19] = [
         "packet-share",
         Count::Drops(&[DropReason::PacketShare]),
         both(
-            "Packet share: {n} packets were dropped: of what comes to no result the job sent more than its \
-                share, {share}, without end or while the lcore had more to do than it can.",
+            "Packet share: {n} packets were dropped: the job exceeded its share, {share}, of packets \
+             that never lead to a result, over time or while the lcore was overloaded.",
         ),
-        "look why the job's PSNs do not complete (a straggler?); raise its share, or add lcores",
+        "find out why the job's PSNs do not complete (a straggler?); raise its share, or add lcores",
     ),
     cause(
         "server-share",
         Count::Drops(&[DropReason::ServerShare]),
         both(
-            "Server share: {n} packets for the parameter server were dropped: of what comes to no result the \
-                job sent it more than its share, {share}.",
+            "Server share: {n} packets for the parameter server were dropped: the job exceeded its \
+             share, {share}, of packets that never lead to a result.",
         ),
-        "look why the job's PSNs do not complete (a straggler?), or raise its share",
+        "find out why the job's PSNs do not complete (a straggler?), or raise its share",
     ),
     cause(
         "preempted",
@@ -174,7 +174,7 @@ pub(super) const COUNTED: [Cause; 19] = [
         "wrong-epoch",
         Count::Drops(&[DropReason::WrongEpoch]),
         both("Wrong epoch: {n} packets were of another generation of the job."),
-        "after a restart of workers it passes; else a worker of an earlier run is still there",
+        "normal after a restart of workers; otherwise a worker of an earlier run is still there",
     ),
     cause(
         "not-member",
@@ -188,15 +188,15 @@ pub(super) const COUNTED: [Cause; 19] = [
         both(
             "Outside the window: {n} packets named PSNs or slots that no rank of the job can have under way.",
         ),
-        "a few come late, after losses; else somebody sends in a rank's name, or a client breaks the spread \
-            rule: capture the port. Where the workers are SwitchML's clients, raise the job's window: it \
+        "a few arrive late, after losses; otherwise packets are forged, or a client breaks the spread \
+         rule: capture the port. Where the workers are SwitchML's clients, raise the job's window: it \
             should be twice their max_outstanding_packets",
     ),
     cause(
         "too-often",
         Count::Drops(&[DropReason::TooOften]),
         both("Too often: {n} reminders or kept results were more than their rank may send."),
-        "for a moment after a restart it is as it should be; else somebody sends in a rank's name",
+        "normal for a moment after a restart; otherwise packets are sent in a rank's name",
     ),
     cause(
         "rank-spoofed",

@@ -6,7 +6,7 @@ use super::{Evidence, Reason};
 
 /// How long ago a neighbour may have been heard of, in nanoseconds.
 const RECENT_NS: u64 = 3_000_000_000;
-/// Packets that come to nothing before they are worth a word: a few windows, as after a restart.
+/// Unproductive packets before they are reported: a few windows, as after a restart.
 const WORTH: u64 = 10_000;
 
 /// What one job knows of another one.
@@ -42,22 +42,22 @@ impl Neighbour {
         }
     }
 
-    /// True if it sends now, and most of what it sends comes to nothing.
+    /// True if it sends now, and most of its packets are unproductive.
     fn disturbs(&self, now_ns: u64) -> bool {
         let recent = now_ns.saturating_sub(self.heard_ns) <= RECENT_NS;
         recent && self.wasted >= WORTH && self.wasted > self.packets / 2
     }
 }
 
-/// Who slows the job down: of those who do, the one whose packets come to nothing most often.
+/// The neighbour that slows the job down: the one with the most unproductive packets.
 pub(super) fn reason(known: &Evidence<'_>) -> Option<Reason> {
     let (others, own) = (known.neighbours, known.status.id);
     let disturbing = others.iter().filter(|other| other.id != own && other.disturbs(known.now_ns));
     let Neighbour { id, name, packets, wasted, limited, .. } = disturbing.max_by_key(|other| other.wasted)?;
     let name = super::quoted(name);
     let text = format!(
-        "Slowed by job {id}{name}: of its {packets} packets {wasted} came to no result, and take time on the \
-            lcore; {limited} were held back, since it has its share."
+        "Slowed by job {id}{name}: of its {packets} packets {wasted} never led to a result, but took time of \
+         the lcore; {limited} were refused beyond its share."
     );
     let remedy = format!(
         "`pascaline explain {id}` says why; raise this job's share, lower that one's, or give the appliance \

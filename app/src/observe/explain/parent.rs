@@ -28,7 +28,7 @@ pub(crate) struct ExplainedParent {
     /// are missing there; `refused`, `joined`, `leaving`.
     #[schema(example = "joined")]
     pub(crate) state: &'static str,
-    /// Whoever does not say its MAC by ARP or neighbour discovery: the parent, or a router on the way.
+    /// The host that does not answer ARP or neighbour discovery: the parent, or a router on the way.
     #[schema(example = "parent 10.0.1.254 does not answer ARP")]
     pub(crate) unreachable: Option<String>,
     /// Why it refuses.
@@ -84,7 +84,7 @@ impl ExplainedParent {
                 "parent-unreachable",
                 format!("Nothing can go to the parent, {address}: {unreachable}. The ranks wait."),
                 "start it, or look at cable and VLAN, and at port, from and via of `parent`; with `mac` \
-                 there nobody has to answer",
+                 there no answer is needed",
             ),
             ("silent", ..) => (
                 "parent-silent",

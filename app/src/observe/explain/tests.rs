@@ -273,8 +273,8 @@ fn a_job_that_is_slowed_is_told_by_whom() {
     assert_eq!(kinds(&told), ["neighbour"]);
     assert_eq!(
         told.reasons[0].text,
-        "Slowed by job 9 \"greedy\": of its 50000 packets 49990 came to no result, and take time on the \
-            lcore; 777 were held back, since it has its share."
+        "Slowed by job 9 \"greedy\": of its 50000 packets 49990 never led to a result, but took time of \
+         the lcore; 777 were refused beyond its share."
     );
     assert!(told.reasons[0].remedy.starts_with("`pascaline explain 9` says why"));
     let told = diagnose(&Evidence { neighbours: &neighbours[2..], ..evidence });

@@ -4,7 +4,7 @@ import { fill, make, meter, table, text } from "./draw.js";
 import { bits, bytes, percent, rate, seconds, whole, words } from "./format.js";
 
 const STATES = {
-  empty: ["nobody has joined", "waiting"],
+  empty: ["no rank has joined", "waiting"],
   forming: ["ranks are missing", "warn"],
   running: ["running", "busy"],
   quiet: ["no traffic", "waiting"],

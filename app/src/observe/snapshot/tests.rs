@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pascaline_pipelines::membership::{JobState, JobStatus};
+use pascaline_shared::http::names::Names;
+use pascaline_shared::http::server::{Plan, Server};
 use pascaline_telemetry::{Counter, JobCells, JobEvent, LcoreCounters, Made, Moment, Tally};
 
 use pascaline_wire::trailer::RankReports;
 
 use super::*;
 use super::{JOBS, RANKS};
-use crate::http::names::Names;
-use crate::http::server::{Plan, Server};
 use crate::observe::endpoints::Pages;
 use crate::observe::explain::Terms;
 use crate::observe::page::Live;

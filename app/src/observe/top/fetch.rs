@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
+use pascaline_shared::http::client::{Address, Client};
 
-use crate::http::client::{Address, Client};
+#[cfg(feature = "top")]
 use crate::observe::snapshot::Snapshot;
 
 const PATH: &str = "/api/v1/snapshot";
@@ -44,6 +45,7 @@ impl Source {
     ///
     /// # Errors
     /// The appliance does not answer, or with something else.
+    #[cfg(feature = "top")]
     pub(super) fn snapshot(&self) -> anyhow::Result<Snapshot> {
         serde_json::from_str(&self.text()?).map_err(|error| {
             let remedy = "give the URL of an appliance of this version, without a path";

@@ -10,8 +10,8 @@ step that this makes is its update: a policy gradient that Adam has scaled. Thre
 The policy and its value function share their layers, as in Olaf, section 8.2, so that all of it is one
 packet: 8 → 40 → 40 → 4 + 1 has 2,205 weights, of the 2,230 that a frame of 9,000 bytes has room for.
 
-`clients/examples/train/rl.py` is a program that uses this, `scripts/train rl` runs it. It brings DQN and DDPG of its
-own: what has `weights`, `play` and `improve` (`Learns`) is trained in the same three ways. Needs PyTorch and
+`clients/examples/train/rl.py` is a program that uses this, `scripts/train rl` runs it. It adds DQN and
+DDPG: any object with `weights`, `play` and `improve` (`Learns`) can be trained. Needs PyTorch and
 gymnasium[box2d].
 """
 

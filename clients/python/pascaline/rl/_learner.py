@@ -32,7 +32,7 @@ class Settings:
     value: float = 0.5
     # Of rewards, so that a value's error weighs about as much as a policy's.
     scale: float = 0.02
-    # A worker's reward is the mean of so many episodes.
+    # A worker's reward is the mean of this many episodes.
     episodes: int = 20
 
 

@@ -49,7 +49,7 @@ class Told:
 
 
 def asynchronous(learner: Learns, worker: AsyncWorker, iterations: int, wait: float = 0.3) -> Iterator[Told]:
-    """Olaf: an update goes out when an iteration ends, and nobody waits for anybody.
+    """Olaf: an update leaves when an iteration ends, and no worker waits.
 
     The worker's weights are the learner's. The next iteration begins with the newest ones that have come: it
     waits for the answer for `wait` seconds at most. An update that is lost, or that cannot be sent since too
@@ -57,7 +57,7 @@ def asynchronous(learner: Learns, worker: AsyncWorker, iterations: int, wait: fl
     """
     if not np.shares_memory(worker.weights, learner.weights):
         raise ValueError("the worker has other weights than the learner: pass learner.weights to AsyncWorker")
-    # Whoever offered weights first has offered those of all.
+    # The first offered weights are those of all.
     begun = time.monotonic()
     while not worker.poll() and time.monotonic() - begun < 5:
         worker.wait(0.1)
@@ -151,7 +151,7 @@ class _Player:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        # Whoever waits for room goes on, and sees that it is over.
+        # A thread that waits for room continues, and sees the end.
         while self._thread.is_alive():
             with contextlib.suppress(queue.Empty):
                 self._made.get(timeout=0.05)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -17,8 +17,9 @@ from .._arrays import TRAVELS, lend
 from .._streams import Streams
 from .._worker import Handle, Wish, Worker
 from . import _ring, _staging
-from ._gloo import OverGloo, gloo
-from ._meeting import meet
+from ._gloo import OverGloo, abandon, begin_mean, gloo, local_address
+from ._jobs import Numbers
+from ._meeting import compare, meet
 from ._operations import Line, Operation, Works
 from ._recovery import Recovery
 from ._settings import Settings, current
@@ -32,6 +33,8 @@ Parts = Callable[[Any], Pairs]
 _GROUPS: dict[int, Group] = {}
 # Seconds for joining, which takes one where there is an appliance: that one may be starting, too.
 _JOIN = 60.0
+# Seconds that a group which ends gives operations under way.
+_MOMENT = 0.5
 # The store of the world's group, where further groups count their jobs.
 _WORLD: list[Any] = []
 
@@ -44,13 +47,13 @@ class Group(OverGloo):
     tensors, send and receive, gather, scatter, all-to-all.
     """
 
-    # Of PyTorch's own attribute, the class that Python can inherit from makes an endless recursion.
-    supports_coalescing = False
-
-    def __init__(self, options: Any, settings: Settings, job: int) -> None:
+    def __init__(self, options: Any, settings: Settings, job: int, numbers: Numbers | None = None) -> None:
+        """numbers: where the job's number came from, for a group beside the world's."""
         rank, size = options.group_rank, options.group_size
         store = dist.PrefixStore("pascaline", options.store)
-        super().__init__(gloo(dist.PrefixStore("gloo", store), rank, size, options.timeout), rank, size)
+        bind = local_address(settings.appliance)
+        below = gloo(dist.PrefixStore("gloo", store), rank, size, options.timeout, bind)
+        super().__init__(below, rank, size)
         self._size, self._rank = size, rank
         self._timeout = options.timeout
         # What goes round in Gloo's ring waits for nothing that goes through the appliance.
@@ -64,7 +67,7 @@ class Group(OverGloo):
         terms = {"timeout": options.timeout.total_seconds()} | settings.worker
         # All ranks are here, those that torchrun has started last, too: they have met in the store.
         terms = {"join_timeout": min(terms["timeout"], _JOIN)} | terms
-        recovery = Recovery(settings, store, rank, size, options.timeout)
+        recovery = Recovery(settings, store, rank, size, options.timeout, bind)
         if size > 1 and job:
 
             def join() -> Worker:
@@ -74,8 +77,8 @@ class Group(OverGloo):
                 self._streams = Streams(settings.appliance, job, rank, size, settings.streams, **terms)
                 self._worker, self._urgent = self._streams
             else:
-                self._worker = recovery.joined(join, self._gloo)
-        self._recovery = recovery
+                self._worker = recovery.joined(join, self._gloo, spare=numbers is not None)
+        self._recovery, self._numbers = recovery, numbers
         _GROUPS[id(self)] = self
 
     def getBackendName(self) -> str:  # noqa: N802
@@ -125,12 +128,7 @@ class Group(OverGloo):
     def _mean_over_gloo(self, buffer: Any) -> Any:
         """Gloo itself has no means."""
         self._count(gloo=1)
-        work = self._gloo.allreduce([buffer], c10d.AllreduceOptions())
-
-        def finish() -> None:
-            work.wait()
-            buffer.div_(self._size)
-
+        finish = begin_mean(self._gloo, buffer, self._size)
         return self._round.join(Operation([buffer], finish))
 
     def _allreduce(self, tensor: Any, op: str, timeout: timedelta | None, **more: Any) -> Any:
@@ -147,11 +145,12 @@ class Group(OverGloo):
         return self._begin(results, wish, host, sum_again, lambda: parts(host), ready=ready, wraps=wraps)
 
     def _sum_again(self, tensor: Any, op: str, group: Any) -> None:
-        options = c10d.AllreduceOptions()
-        options.reduceOp = dist.ReduceOp.SUM if op == "AVG" else getattr(dist.ReduceOp, op)
-        group.allreduce([tensor], options).wait()
         if op == "AVG":
-            tensor.detach().div_(self._size)
+            begin_mean(group, tensor.detach(), self._size)()
+            return
+        options = c10d.AllreduceOptions()
+        options.reduceOp = getattr(dist.ReduceOp, op)
+        group.allreduce([tensor], options).wait()
 
     def allreduce_coalesced(self, tensors: list[Any], options: Any) -> Any:
         """Several tensors in one operation."""
@@ -223,6 +222,8 @@ class Group(OverGloo):
         return self._gather(parts, parts, tensor, options)
 
     def _gather(self, results: list[Any], parts: list[Any], tensor: Any, options: Any) -> Any:
+        if tensor.numel() == 0:
+            return self._line.join(Operation(results, lambda: None))
         if _ring.is_quicker(tensor, parts):
             self._count(gloo=1)
             limit = seconds(options.timeout) or self._timeout.total_seconds()
@@ -285,7 +286,7 @@ class Group(OverGloo):
         return made(Works(works, outputs))
 
     def _takes(self, tensor: Any, op: str) -> bool:
-        """Whether the appliance can do it: a mean of integers is for nobody."""
+        """Whether the appliance can do it: it has no mean of integers."""
         known = self._worker is not None and op in OPS and type_of(tensor) in TRAVELS
         return known and plain(tensor) and not (op == "AVG" and tensor.dtype == torch.int32)
 
@@ -331,18 +332,34 @@ class Group(OverGloo):
         return self._line.join(Operation(results, finish))
 
     def shutdown(self) -> None:
-        """Ends what is under way, and leaves the job."""
+        """Leaves the job. What has not ended after a moment fails: other ranks may never call it."""
+        self._end(_MOMENT)
+
+    def abort(self) -> None:
+        """Leaves the job at once: what is under way fails."""
+        self._end(0.0)
+
+    def _end(self, grace: float) -> None:
         if _GROUPS.pop(id(self), None) is None:
             return
-        for line in (self._line, self._round, self._ahead):
-            line.close()
+        end = time.monotonic() + grace
+        lines = (self._line, self._round, self._ahead)
+        member = self._streams or self._worker
+        leaves = all(line.is_empty_within(end - time.monotonic()) for line in lines)
+        if not leaves:
+            self._recovery.abort()
+            abandon(self._gloo)
+            if member:
+                member.abort()
+        for line in lines:
+            line.close(abort=not leaves)
         for starts in (self._starts, self._starts_ahead):
             starts.close()
-        member = self._streams or self._worker
-        if member and not self._recovery.over:
+        if member and leaves and not self._recovery.over:
             member.leave()
-
-    abort = shutdown
+            # After an abort the appliance may still wait for ranks of this job.
+            if self._numbers and self._rank == 0:
+                self._numbers.give_back(self.job)
 
 
 def group_of(group: Any = None, device: Any = None) -> Group:
@@ -358,41 +375,18 @@ def group_of(group: Any = None, device: Any = None) -> Group:
 
 def _create(options: Any, _: Any) -> Group:
     settings = current()
-    options.store = meet(options.store, options.group_rank, options.group_size, options.timeout)
+    rank, size = options.group_rank, options.group_size
+    options.store = meet(options.store, rank, size, options.timeout)
+    compare(options.store, rank, size, settings.common(), options.timeout)
     if not dist.is_initialized():
         _WORLD[:] = [options.store]
-        if settings.job:
-            return Group(options, settings, settings.job)
-        # The world's group is the first of the range.
-        return Group(options, settings, settings.jobs[0] if settings.jobs else 0)
-    return Group(options, settings, _next_job(settings, options))
+        # Without a job of its own, the world's group is the first of the range.
+        return Group(options, settings, settings.job or (settings.jobs[0] if settings.jobs else 0))
+    counter = _WORLD[0] if _WORLD else dist.distributed_c10d._get_default_store()
+    numbers = Numbers(settings, counter)
+    job = numbers.shared(options.store, rank, size)
+    return Group(options, settings, job, numbers)
 
-
-def _next_job(settings: Settings, options: Any) -> int:
-    """A job for a further group: its first rank takes the next number, and tells the others, if any."""
-    if options.group_size == 1:
-        return 0
-    store = options.store
-    if options.group_rank == 0:
-        job = 0
-        if settings.jobs:
-            first, last = settings.jobs
-            # Each tree of each stream of the group has a number of its own.
-            trees = settings.streams * (1 + settings.appliance.count(";"))
-            taken = 0 if settings.job else 1
-            counter = _WORLD[0] if _WORLD else dist.distributed_c10d._get_default_store()
-            job = first + trees * (taken + counter.add("pascaline/jobs", 1) - 1)
-            job = job if job + trees - 1 <= last else 0
-        if not job:
-            warnings.warn(_NO_JOB, RuntimeWarning, stacklevel=2)
-        store.set("pascaline/job", str(job))
-    return int(store.get("pascaline/job"))
-
-
-_NO_JOB = (
-    "there is no job for a further group of processes, which goes over Gloo: set PASCALINE_JOBS to numbers of"
-    " the appliance's [admission], such as 1000-1063"
-)
 
 # A group that knows of a device which is not there is asked to use it.
 _DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]

@@ -1,21 +1,22 @@
 """How the processes of a group find each other in a store that may still know their forerunners.
 
 torchrun with a fixed address, as on one machine, keeps one store while it starts ranks anew (PyTorch 2.15:
-`StaticTCPRendezvous`), and a program may end its group and begin another one. What those before have left
-looks like what somebody has just written: whoever believes it connects to a process that is dead.
+`StaticTCPRendezvous`), and a program may end its group and begin another one. Entries of their
+predecessors look like new ones: a rank that believes them connects to a dead process.
 """
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
 
-from ..errors import IncompleteError
+from ..errors import IncompleteError, MismatchError
 
 _LOOK = 0.005
 
@@ -23,9 +24,9 @@ _LOOK = 0.005
 def meet(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
     """A part of the store that is these processes' alone.
 
-    Each says a word that nobody has said before. Once every rank has one, rank 0 welcomes them, with a word
-    of its own for the generation. Whoever finds its word among those welcomed says so. If somebody does not,
-    rank 0 has welcomed a forerunner's word, and looks again. Raises IncompleteError after the timeout.
+    Each rank writes a unique word. Once every rank has one, rank 0 welcomes them, with a new word for the
+    generation. A rank that finds its word among those welcomed confirms it. If one does not, rank 0 has
+    welcomed a predecessor's word, and reads again. Raises IncompleteError after the timeout.
     """
     own, end = uuid.uuid4().hex, time.monotonic() + timeout.total_seconds()
     if rank == 0:
@@ -47,6 +48,34 @@ def _welcome(store: Any, own: str, others: Sequence[int], end: float) -> None:
             store.set("welcome", " ".join((own, *words)))
         late = [rank for rank, word in zip(others, words, strict=True) if not word] or late
         _wait(end, f"of the group of processes, these ranks have not come in time: {late}", late)
+
+
+def compare(store: Any, rank: int, size: int, settings: Mapping[str, Any], timeout: timedelta) -> None:
+    """Has all ranks compare what must be the same everywhere.
+
+    Rank 0 reads what each has, and tells all of them what differs. Raises MismatchError, at every rank, which
+    names the setting, its values and the ranks.
+    """
+    store.set(f"settings/{rank}", json.dumps(settings))
+    if rank == 0:
+        store.wait([f"settings/{other}" for other in range(size)], timeout)
+        theirs = [json.loads(store.get(f"settings/{other}")) for other in range(size)]
+        store.set("settings/verdict", json.dumps(_difference(theirs)))
+    store.wait(["settings/verdict"], timeout)
+    text, ranks = json.loads(store.get("settings/verdict"))
+    if text:
+        raise MismatchError(text, ranks)
+
+
+def _difference(all_ranks: Sequence[Mapping[str, Any]]) -> tuple[str, list[int]]:
+    first = all_ranks[0]
+    for name in sorted(set().union(*all_ranks)):
+        others = [rank for rank, found in enumerate(all_ranks) if found.get(name) != first.get(name)]
+        if others:
+            other = all_ranks[others[0]].get(name)
+            text = f"{name} is {first.get(name)} at rank 0 and {other} at rank {others[0]}: set it alike"
+            return f"{text} at all ranks, in the environment or by pascaline.torch.configure", others
+    return "", []
 
 
 def _read(store: Any, key: str) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch._C._distributed_c10d import Work as _Work
 
-from ..errors import PascalineError
+from ..errors import ClosedError, PascalineError
+from ._promises import Keepers
 from ._staging import Arrival
 from ._tensors import is_here, seconds
 from ._works import made
@@ -23,7 +24,7 @@ from ._works import made
 _KEPT = 256
 # What an operation can fail with: that of the appliance's, and that of Gloo's and PyTorch's.
 _FAILURES = (PascalineError, RuntimeError, ValueError)
-# So many results are to be had of a Work alone. Of those before, whoever wants them holds the tensors.
+# The latest results stay with their Work. Of earlier ones, the caller holds the tensors.
 _WHOLE = 8
 
 
@@ -43,38 +44,48 @@ class Operation:
         self.work: Work | None = None
         # Of its tensors, until it has them.
         self.future: Any = None
-        # Kept by whoever ends it.
+        # Set by the thread that ends it.
         self.promises: list[Promise] = []
         self._tensors: Any = tensors
         self._over = False
+        self._ending = threading.Lock()
         self._finish: Callable[[], Arrival | None] | None = finish
-        # Its tensors may be of that mode, outside which nobody may write to them.
+        # Its tensors may be of that mode, outside which they must not be written.
         self._inference = torch.is_inference_mode_enabled()
 
     @property
     def tensors(self) -> list[Any]:
-        """Its tensors; once it is long over, those that somebody else still has."""
+        """Its tensors; once it is long over, those that are still referenced elsewhere."""
         return _there(self._tensors) if self._over else self._tensors
 
     def forget(self) -> None:
-        """Keeps nobody's memory any more: a Work lives on for a while."""
+        """Releases the tensors: a Work lives on for a while."""
         self._over, self._tensors = True, _seen(self._tensors)
 
     def end(self) -> None:
         """Ends it, well or not. What the handler of a signal raises in the middle leaves it as it is."""
         if self.ended:
             return
+        arrival, failure = None, None
         try:
             with torch.inference_mode(self._inference):
-                self.arrival = self._finish() if self._finish else None
+                arrival = self._finish() if self._finish else None
         except BaseException as error:
             # Handlers run in the main thread.
             handles = threading.current_thread() is threading.main_thread()
             if handles and not isinstance(error, _FAILURES):
                 raise
-            self.error = error
-        self._finish = None
-        self.ended = True
+            failure = error
+        with self._ending:
+            # It may have been aborted meanwhile.
+            if not self.ended:
+                self.arrival, self.error, self._finish, self.ended = arrival, failure, None, True
+
+    def abort(self) -> None:
+        """Ends it without its result; a thread that is still inside `finish` is not waited for."""
+        with self._ending:
+            if not self.ended:
+                self.error, self.ended = ClosedError("the operation was aborted with its group", ()), True
 
 
 class Promise:
@@ -87,7 +98,7 @@ class Promise:
     def keep(self) -> None:
         """Says that the operation has ended."""
         arrival = self.operation.arrival
-        # Whoever asks the future has his stream wait for what the present one does here.
+        # The stream of the caller waits for the present one.
         with arrival.here() if arrival else nullcontext():
             self._future.set_result(self._tensors)
         self.operation.future = None
@@ -110,7 +121,7 @@ class Line:
 
     def __init__(self) -> None:
         self._waiting: deque[Operation] = deque()
-        # Somebody ends the first of those; told when it has ended.
+        # One thread ends the first of those; notified when it has ended.
         self._changed = threading.Condition()
         self._busy = False
         # C++ holds a Work by what it was made of, which is of no use without the Python object: those that
@@ -120,6 +131,7 @@ class Line:
         self._ended: deque[Operation] = deque()
         self._promised: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._keepers = Keepers()
 
     def join(self, operation: Operation) -> Work:
         """The next one."""
@@ -130,13 +142,15 @@ class Line:
 
     def end(self, operation: Operation) -> None:
         """Ends it, and those before it. Raises what went wrong with it."""
+        if not operation.ended:
+            Keepers.step_aside()
         while not operation.ended and self._waiting:
             self._step(operation)
         if operation.error:
             raise operation.error
 
     def _step(self, operation: Operation) -> None:
-        """Ends the first one, or waits until somebody else has. Nobody waits longer than for `operation`."""
+        """Ends the first one, or waits until another thread has; no longer than for `operation`."""
         own = False
         try:
             with self._changed:
@@ -151,14 +165,15 @@ class Line:
             if own:
                 self._release()
 
-    def _release(self) -> None:
+    def _release(self, *, stepping: bool = True) -> None:
         with self._changed:
-            self._busy = False
+            if stepping:
+                self._busy = False
             promises = self._note()
             self._changed.notify_all()
-        # Without the lock: what is called then may wait for others.
+        # Elsewhere: a callback may wait for an operation that this thread has yet to end.
         for promise in promises:
-            promise.keep()
+            self._keepers.submit(promise.keep)
 
     def _note(self) -> list[Promise]:
         promises: list[Promise] = []
@@ -176,6 +191,8 @@ class Line:
         """Whether it ends in time. It goes on in any case."""
         if not operation.ended and operation.future is None:
             self.promise(operation)
+        if not operation.ended:
+            Keepers.step_aside()
         with self._changed:
             return self._changed.wait_for(lambda: operation.ended, seconds)
 
@@ -194,7 +211,7 @@ class Line:
         future = base.then(value)
         promise = Promise(operation, base, tensors)
         with self._changed:
-            # Whoever ends it takes the lock once more, and finds the promise.
+            # The thread that ends it takes the lock once more, and finds the promise.
             ended = operation.ended
             if not ended:
                 operation.promises.append(promise)
@@ -206,17 +223,31 @@ class Line:
             promise.keep()
         else:
             self._promised.put(operation)
+            # The caller may be a callback that waits for this future.
+            Keepers.step_aside()
         return future
 
-    def close(self) -> None:
-        """Ends what is under way, and the thread."""
+    def is_empty_within(self, seconds: float) -> bool:
+        """Whether all of them have ended by then."""
         with self._changed:
             last = self._waiting[-1] if self._waiting else None
-        if last:
-            self._quietly(last)
+        return last is None or self.ended_within(last, max(seconds, 0.0))
+
+    def close(self, *, abort: bool) -> None:
+        """Ends what is under way, and the thread; with `abort`, without waiting for either."""
+        with self._changed:
+            waiting = list(self._waiting)
+        for operation in waiting if abort else ():
+            operation.abort()
+        if abort:
+            self._release(stepping=False)
+        elif waiting:
+            self._quietly(waiting[-1])
         if self._thread:
             self._promised.put(None)
-            self._thread.join()
+            if not abort:
+                self._thread.join()
+        self._keepers.drain()
 
     def _quietly(self, operation: Operation) -> None:
         try:
@@ -228,7 +259,7 @@ class Line:
         while (operation := self._promised.get()) is not None:
             while not operation.ended and self._waiting:
                 self._step(operation)
-            # Holds nobody's memory while there is nothing to do.
+            # Holds no tensor while there is nothing to do.
             del operation
 
 
@@ -254,7 +285,7 @@ class Work(_Work):
         return True
 
     def is_completed(self) -> bool:
-        """Whether it has ended, well or not. Whoever asks need not wait: the group ends it meanwhile."""
+        """Whether it has ended, well or not. The caller need not wait: the group ends it meanwhile."""
         if not self._operation.ended:
             self.get_future()
         return self._operation.ended

@@ -1,7 +1,7 @@
 """What a group does when the appliance fails: an exception, or Gloo from then on.
 
-Ranks stop at the same operation, or at two that follow each other: nobody completes an operation to which
-somebody has not yet contributed. Where some have completed the earlier one, the others get its result from
+Ranks stop at the same operation, or at two that follow each other: no rank completes an operation to which
+another has not yet contributed. Where some have completed the earlier one, the others get its result from
 one of them, so that all have the same bits; then everything is Gloo's.
 """
 
@@ -17,16 +17,19 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 from .._worker import Handle, Worker
-from ..errors import ArgumentError, MismatchError, PascalineError, RanksLostError
-from ._gloo import gloo
+from ..errors import ArgumentError, MismatchError, PascalineError, RanksLostError, RefusedError
+from ._gloo import abandon, gloo
 from ._settings import Settings
 
 
 class Recovery:
     """The state of a group in which an appliance may fail."""
 
-    def __init__(self, settings: Settings, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+    def __init__(
+        self, settings: Settings, store: Any, rank: int, size: int, timeout: timedelta, bind: str | None
+    ) -> None:
         self._settings = settings
+        self._bind = bind
         self._store = store
         self._rank, self._size, self._timeout = rank, size, timeout
         self._gloo: Any = None
@@ -36,15 +39,28 @@ class Recovery:
         # Whether all ranks have the same.
         self._shared = True
         self.over = False
+        self._aborted = False
 
-    def joined(self, join: Callable[[], Worker], group: Any) -> Worker | None:
-        """A worker. None with a fallback, if a rank could not join."""
-        if not self._settings.fallback:
+    def abort(self) -> None:
+        """From now on what fails stays failed, and nothing is done again over Gloo."""
+        self._aborted = True
+        if self._gloo is not None:
+            abandon(self._gloo)
+
+    def joined(self, join: Callable[[], Worker], group: Any, *, spare: bool) -> Worker | None:
+        """A worker. None if a rank could not join and there is a fallback.
+
+        spare: the job is one more of many. Where the appliance admits no more of them, such a group goes over
+        Gloo in any case, as one for which there is no number.
+        """
+        if not self._settings.fallback and not spare:
             return join()
         worker, error = None, None
         try:
             worker = join()
         except PascalineError as failure:
+            if not self._settings.fallback and not isinstance(failure, RefusedError):
+                raise
             error = failure
         flag = torch.tensor([0 if worker is None else 1], dtype=torch.int32)
         options = c10d.AllreduceOptions()
@@ -85,9 +101,8 @@ class Recovery:
         try:
             report = handle.wait()
         except PascalineError as error:
-            if not self._settings.fallback or isinstance(
-                error, (ArgumentError, MismatchError, RanksLostError)
-            ):
+            final = isinstance(error, (ArgumentError, MismatchError, RanksLostError))
+            if final or self._aborted or not self._settings.fallback:
                 raise
             self._fall_back(error, number, (data, kept, shared), again)
             return False
@@ -138,7 +153,8 @@ class Recovery:
     def _second(self) -> Any:
         """A group of Gloo's beside that of the calls that are Gloo's anyway: their orders are two."""
         if self._gloo is None:
-            self._gloo = gloo(dist.PrefixStore("second", self._store), self._rank, self._size, self._timeout)
+            store = dist.PrefixStore("second", self._store)
+            self._gloo = gloo(store, self._rank, self._size, self._timeout, self._bind)
         return self._gloo
 
     def _warn(self, error: PascalineError) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -19,12 +20,12 @@ _SWITCHES = {"0": False, "1": True}
 
 @dataclass(frozen=True)
 class Settings:
-    """What groups of processes are told.
+    """The settings of process groups.
 
     appliance: address and port. job: that of the whole world, one of the appliance's [[jobs]]; 0: the first
     of `jobs`. jobs: first and last number for further groups, of the appliance's [admission]. fallback: when
-    the appliance fails, go on over Gloo with one warning, instead of an exception. worker: what each Worker
-    is told besides. streams: with 2, each group has a second job, with the next number, in which hooks.mean
+    the appliance fails, continue over Gloo with one warning, instead of an exception. worker: further options
+    of each Worker. streams: with 2, each group has a second job, with the next number, in which hooks.mean
     and its like have the first layers' gradients overtake.
     """
 
@@ -34,6 +35,18 @@ class Settings:
     fallback: bool = False
     worker: dict[str, Any] = field(default_factory=dict)
     streams: int = 1
+
+    def common(self) -> dict[str, Any]:
+        """What must be the same at all ranks, by the names that users give it. Addresses may differ."""
+        return {
+            "the version of pascaline": version("pascaline"),
+            "job": self.job,
+            "PASCALINE_JOBS": self.jobs and "{}-{}".format(*self.jobs),
+            "PASCALINE_FALLBACK": "gloo" if self.fallback else "not set",
+            "streams": self.streams,
+            "the number of trees": 1 + self.appliance.count(";"),
+            "payload": self.worker.get("payload") or "not set",
+        }
 
 
 _configured: list[Settings] = []

@@ -1,8 +1,8 @@
 """Tensors on a device: what a group sums of them lies in pinned memory of the host meanwhile.
 
-Copies are made on streams of their own, one each way, beside what the device computes, and no call waits for
-one: a thread waits for what comes from the device, and then starts the operation; whoever waits for the
-result has his stream wait for the copy back.
+Copies are made on separate streams, one each way, in parallel with computation, and no call waits for
+one: a thread waits for what comes from the device, and then starts the operation; a wait for
+the result makes the caller's stream wait for the copy back.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Device:
         if read:
             with self._module.stream(self._from):
                 host.copy_(tensor.detach(), non_blocking=True)
-            # Its memory is nobody else's until it has been copied.
+            # Its memory is not reused until it has been copied.
             tensor.record_stream(self._from)
         # Waiting for it takes no processor.
         event: Event = self._module.Event(blocking=True)

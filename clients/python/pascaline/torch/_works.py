@@ -1,9 +1,9 @@
 """Hands programs the Work that a group has made, where PyTorch would hand on less than it knows.
 
 PyTorch's C++ (2.15) puts what a backend in Python returns into an object of its own, `PyWorkHolder` in
-`py/PyProcessGroup.hpp`, which asks that Work for `wait()` and `get_future()` alone: `is_completed()` would be
-false for ever, and Gloo's `source_rank()` lost. So the calls of a ProcessGroup from Python return the Work
-itself, if it is one of this package's groups that has made it. Calls from C++, such as those of
+`py/PyProcessGroup.hpp`, which asks that Work for `wait()` and `get_future()` alone: `is_completed()` would
+stay false, and Gloo's `source_rank()` lost. So the calls of a ProcessGroup from Python return the Work
+itself, if one of this package's groups has made it. Calls from C++, such as those of
 DistributedDataParallel, need no more than the two.
 """
 
@@ -69,7 +69,7 @@ def _handing_on(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
             _LATEST.work = None
 
     # To C++, a function in Python is a user's own version of the call, unless one of that name is what calls
-    # it: without the name, a class of Python's that inherits the call would call itself for ever.
+    # it: without the name, a class of Python's that inherits the call would call itself without end.
     handing_on.__code__ = handing_on.__code__.replace(co_name=name)
     return functools.wraps(call)(handing_on)
 

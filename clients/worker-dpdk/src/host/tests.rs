@@ -51,10 +51,10 @@ const fn in_prefix(host: u64) -> Address {
 fn reachable_from(ends: Ends) -> Host {
     let mut host = Host::new(ends);
     let neighbour = Ends { mac: HOP, address: ends.next_hop, next_hop: ends.address, ..ends };
-    let Heard::Answer(answer) = Host::new(neighbour).hear(NOW, &host.question(), false) else {
+    let Received::Answer(answer) = Host::new(neighbour).handle_frame(NOW, &host.question(), false) else {
         panic!("no answer")
     };
-    assert_eq!(host.hear(NOW, &answer, false), Heard::Nothing);
+    assert_eq!(host.handle_frame(NOW, &answer, false), Received::Nothing);
     assert!(host.is_reachable());
     host
 }
@@ -95,17 +95,17 @@ fn a_stranger_is_answered_and_not_taken_for_the_next_hop() {
     ] {
         let stranger = Ends { mac: HOP, address: else_where[0], next_hop: ends.address, ..ends };
         let mut host = Host::new(ends);
-        let Heard::Answer(answer) = host.hear(NOW, &Host::new(stranger).question(), false) else {
+        let Received::Answer(answer) = host.handle_frame(NOW, &Host::new(stranger).question(), false) else {
             panic!("no answer")
         };
         assert!(!host.is_reachable());
         assert_eq!(Frame::parse(&answer).unwrap().dst, HOP);
         let mut asker = Host::new(stranger);
-        assert_eq!(asker.hear(NOW, &answer, false), Heard::Nothing);
+        assert_eq!(asker.handle_frame(NOW, &answer, false), Received::Nothing);
         assert!(asker.is_reachable());
         // Nor is somebody who claims to be the next hop towards somebody else.
         let other = Ends { mac: HOP, address: ends.next_hop, next_hop: else_where[1], ..ends };
-        assert_eq!(host.hear(NOW, &Host::new(other).question(), false), Heard::Nothing);
+        assert_eq!(host.handle_frame(NOW, &Host::new(other).question(), false), Received::Nothing);
         assert!(!host.is_reachable());
     }
 }
@@ -124,17 +124,19 @@ fn the_next_hop_is_asked_for_again_when_nothing_comes() {
         let appliance = Ends { appliance_ports: UdpPorts::single(ends.port), ..appliance };
         reachable_from(appliance).address(&mut datagram, &HEADER.to_bytes(), None).unwrap();
         datagram[..6].copy_from_slice(&ends.mac.0);
-        assert!(matches!(host.hear(at(200), &datagram, false), Heard::Datagram(_)));
+        assert!(matches!(host.handle_frame(at(200), &datagram, false), Received::Datagram(_)));
         assert_eq!([1199, 1200, 1299].map(|ms| asks(&mut host, ms)), [false, true, false]);
         let moved = Mac([2, 0, 0, 0, 0, 10]);
         let neighbour = Ends { mac: moved, address: ends.next_hop, next_hop: ends.address, ..ends };
         let question = host.question_by(at(1300)).unwrap();
-        let Heard::Answer(answer) = Host::new(neighbour).hear(NOW, &question, false) else { panic!() };
-        host.hear(at(1301), &answer, false);
+        let Received::Answer(answer) = Host::new(neighbour).handle_frame(NOW, &question, false) else {
+            panic!()
+        };
+        host.handle_frame(at(1301), &answer, false);
         assert_eq!(destination(&host), moved);
-        assert!(matches!(host.hear(at(1302), &datagram, false), Heard::Datagram(_)));
+        assert!(matches!(host.handle_frame(at(1302), &datagram, false), Received::Datagram(_)));
         assert!(!asks(&mut host, 2301), "it is there");
-        assert!(matches!(host.hear(at(11_000), &datagram, false), Heard::Datagram(_)));
+        assert!(matches!(host.handle_frame(at(11_000), &datagram, false), Received::Datagram(_)));
         assert_eq!([11_299, 11_300, 11_400].map(|ms| asks(&mut host, ms)), [false, true, false], "still");
     }
 }
@@ -156,11 +158,15 @@ fn a_next_hop_that_announces_itself_is_learned() {
             Arp { operation, sender_mac: moved, sender_ip: next_hop, target_mac: none, target_ip: next_hop };
         let mut frame = [0; arp::FRAME_LEN];
         arp.write_frame(&mut frame, Mac::BROADCAST).unwrap();
-        assert_eq!(host.hear(NOW, &frame, false), Heard::Nothing);
+        assert_eq!(host.handle_frame(NOW, &frame, false), Received::Nothing);
         assert_eq!(destination(&host), moved);
         (arp.sender_mac, arp.sender_ip, arp.target_ip) = (HOP, [10, 0, 0, 8], [10, 0, 0, 8]);
         arp.write_frame(&mut frame, Mac::BROADCAST).unwrap();
-        assert_eq!((host.hear(NOW, &frame, false), destination(&host)), (Heard::Nothing, moved), "another's");
+        assert_eq!(
+            (host.handle_frame(NOW, &frame, false), destination(&host)),
+            (Received::Nothing, moved),
+            "another's"
+        );
         host = reachable();
     }
 }
@@ -226,15 +232,15 @@ fn from_the_appliance_only(ends: Ends, body: usize, places: &[usize]) {
     // Short frames are padded on the wire.
     let padded = [&frame[..], &[0; 20]].concat();
     for bytes in [&frame, &padded] {
-        assert_eq!(worker.hear(NOW, bytes, false), Heard::Datagram(body..body + header::LEN + 8));
-        assert_eq!(worker.hear(NOW, bytes, true), Heard::Nothing, "the port has found it damaged");
+        assert_eq!(worker.handle_frame(NOW, bytes, false), Received::Datagram(body..body + header::LEN + 8));
+        assert_eq!(worker.handle_frame(NOW, bytes, true), Received::Nothing, "the port has found it damaged");
     }
     for &at in places {
         let mut wrong = frame.clone();
         wrong[at] ^= 0x10;
-        assert_eq!(worker.hear(NOW, &wrong, false), Heard::Nothing, "byte {at}");
+        assert_eq!(worker.handle_frame(NOW, &wrong, false), Received::Nothing, "byte {at}");
     }
     for length in 0..frame.len() {
-        assert_eq!(worker.hear(NOW, &frame[..length], false), Heard::Nothing, "{length} bytes");
+        assert_eq!(worker.handle_frame(NOW, &frame[..length], false), Received::Nothing, "{length} bytes");
     }
 }

@@ -67,7 +67,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// A control that has heard nothing yet and therefore knows of no congestion: it lets everything pass.
+    /// A control without any answer yet, which therefore assumes no congestion: it sends every update.
     #[must_use]
     pub fn new(policy: Policy, seed: u64) -> Self {
         Self { policy, rng: Rng::with_seed(seed), heard: None }

@@ -46,8 +46,8 @@ impl Default for ByStatus {
 
 /// What an asynchronous worker has done.
 ///
-/// After every call `pushed` = `sent` + `skipped` + `busy`, `sent` = `acknowledged` + `given_up` + what is
-/// under way, and `received` = `acks_own` + `acks_cluster` + `controls` + all that was ignored or malformed.
+/// After every call `pushed` = `sent` + `skipped` + `busy`, `sent` = `acknowledged` + `given_up` + those in
+/// flight, and `received` = `acks_own` + `acks_cluster` + `controls` + all that was ignored or malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AsyncCounters {
     /// Updates that the trainer had.
@@ -92,7 +92,7 @@ impl AsyncCounters {
         place(why).map_or(0, |at| self.not_taken.0[at])
     }
 
-    /// The reasons for which updates of this worker were not taken, and how often each was told.
+    /// The reasons for which updates of this worker were refused, and how often each was reported.
     pub fn refusals(&self) -> impl Iterator<Item = (Status, u64)> {
         Status::ALL.into_iter().zip(self.not_taken.0).filter(|(_, count)| *count > 0)
     }

@@ -8,7 +8,7 @@ use pascaline_wire::trailer;
 
 use crate::rtt::Rtt;
 
-/// Before the first acknowledgement nobody knows how long the queue is.
+/// Before the first acknowledgement the length of the queue is unknown.
 const INITIAL: Duration = Duration::from_secs(1);
 /// An update that has waited for longer is gone, or too old to be worth waiting for.
 const CEILING: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ struct Sent {
 /// What an acknowledgement was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Acknowledged {
-    /// So many updates of this worker that were under way.
+    /// The number of acknowledged updates of this worker that were in flight.
     Open(u32),
     /// Nothing that was still waited for.
     Nothing,

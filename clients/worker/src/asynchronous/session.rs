@@ -49,7 +49,7 @@ pub enum Initial<'a> {
     /// These weights. The server takes the first ones that it gets from any worker of the cluster, and
     /// answers with what it has (Olaf, section 2.1); until then updates are not sent.
     Weights(&'a [f32]),
-    /// Nothing: somebody else tells the server. If nobody does, this worker offers zeros.
+    /// Nothing: another worker offers weights. If none does, this worker offers zeros.
     Nothing,
 }
 
@@ -83,7 +83,7 @@ pub enum PushError {
     #[error("the appliance rejects this worker: {0}")]
     Rejected(#[from] Rejection),
     /// Nothing has come of what was sent.
-    #[error("nothing that this worker has sent for {:.1} s was applied: {why}", after.as_secs_f64())]
+    #[error("no update that this worker has sent for {:.1} s was applied: {why}", after.as_secs_f64())]
     Futile {
         /// For so long.
         after: Duration,
@@ -92,17 +92,17 @@ pub enum PushError {
     },
 }
 
-/// Why nothing comes of what is sent.
+/// Why no update is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Why {
     /// The appliance is silent as well.
     #[error("the appliance does not answer: is it running, and reachable from here?")]
     ApplianceSilent,
     /// The appliance answers, and says nothing about updates.
-    #[error("the appliance answers, and the job's parameter server does not: is `pascaline ps` running?")]
+    #[error("the appliance answers, but the job's parameter server does not: is `pascaline ps` running?")]
     ServerSilent,
-    /// The appliance knows of no server.
-    #[error("the appliance says that the job's parameter server is not here: start `pascaline ps`")]
+    /// The appliance has no server for the job.
+    #[error("the appliance reports that the job has no parameter server: start `pascaline ps`")]
     NoServer,
     /// What was said of the last update.
     #[error("the last update was refused: {0}")]

@@ -3,9 +3,9 @@
 //! The window grows by one packet for each round trip, and halves when results take longer than an empty path
 //! plus what may wait in queues: as much as the path itself holds, or [`QUEUED`] packets of one's own if that
 //! is more, or more yet where hosts handle packets in large [bunches](BUNCHES). So a halved window still
-//! fills the path. Whoever shares a queue sees the same delay and halves with the others: the larger window
-//! loses more, and all become equal, as with TCP's. And each halving empties the queue, so that everybody
-//! sees again how long the empty path takes.
+//! fills the path. All flows in a queue see the same delay and halve together: the larger window loses more,
+//! and all become equal, as with TCP's. And each halving empties the queue, so that every flow sees again how
+//! long the empty path takes.
 //!
 //! From Swift comes the delay as the signal and its bound by the flow's own rate; from BBR the shortest round
 //! trip of late, and that losses count only if there are many of them.
@@ -19,8 +19,8 @@
 //! flight what it takes the empty path to hold, and each ten seconds it leaves the queues for 200 ms to see
 //! how long the empty path takes. If it finds our queue there, it takes that for the path, and twice that
 //! from then on. So when results come sooner than usual, and more of them, though the window is what it was,
-//! somebody has left the queues, and we [step aside](ASIDE) for some rounds, that both may see the path. It
-//! is not done for somebody whose part was small: our queue, once seen, makes it larger.
+//! another flow has left the queues, and we [step aside](ASIDE) for some rounds, so that both can measure the
+//! path. This is not done for a flow with a small share: our queue, once measured, makes it larger.
 
 use core::time::Duration;
 
@@ -30,7 +30,7 @@ use super::Sample;
 pub const FIRST: f64 = 64.0;
 /// The least window after a halving.
 pub const LEAST: f64 = 16.0;
-/// So many packets of one's own may wait in queues in any case: hosts handle packets in bunches.
+/// Own packets that may wait in queues in any case: hosts handle packets in bunches.
 pub const QUEUED: u32 = 64;
 /// If results come in bunches, as many packets may wait as this many bunches hold. Then hosts are the limit,
 /// not the network, and a larger bunch costs less for each packet.
@@ -42,11 +42,11 @@ pub const BUNCHED: u32 = 256;
 pub const HELD: Duration = Duration::from_millis(2);
 /// For how long a shortest time is believed that has not been seen again: paths change.
 pub const MEMORY: Duration = Duration::from_secs(10);
-/// If one of so many packets of a round is lost, the queue is too short for the window.
+/// If one of this many packets of a round is lost, the queue is too short for the window.
 pub const LOSSES: u32 = 8;
-/// So many rounds in a row must say that somebody has left the queues.
+/// Rounds in a row that must show that another flow has left the queues.
 pub const LEFT: u32 = 3;
-/// A round says so if it brings at least so many times the results of a usual one in the same time.
+/// A round shows it if it brings at least this multiple of a usual round's results in the same time.
 pub const MORE: f64 = 1.25;
 /// Its results must also take at most this part of the usual time.
 pub const SOONER: f64 = 0.85;
@@ -54,7 +54,7 @@ pub const SOONER: f64 = 0.85;
 pub const WEIGHT: f64 = 1.0 / 32.0;
 /// The part of its window that it keeps in flight while it steps aside.
 pub const ASIDE: f64 = 1.0 / 3.0;
-/// It steps aside for so many rounds. In the first of them the rest of its packets leaves the queues.
+/// It steps aside for this many rounds. In the first of them the rest of its packets leaves the queues.
 pub const ASIDE_FOR: u32 = 3;
 
 /// The results that come within a round trip.
@@ -126,7 +126,7 @@ pub struct Delay {
     round: Option<Round>,
     /// Rounds of late, since the window has found its size, or has stepped aside.
     usual: Option<Usual>,
-    /// Rounds in a row in which somebody seems to have left the queues.
+    /// Rounds in a row in which another flow seems to have left the queues.
     left: u32,
     /// Rounds for which it steps aside from now on.
     aside: u32,
@@ -219,7 +219,7 @@ impl Delay {
         self.slow = slow && !(full || self.slow);
     }
 
-    /// Whether somebody has left the queues.
+    /// Whether another flow has left the queues.
     fn has_left(&mut self, round: Usual) -> bool {
         let usual = self.usual.get_or_insert(round);
         if round.rate < MORE * usual.rate || round.took > SOONER * usual.took {

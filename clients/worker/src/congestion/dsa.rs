@@ -19,7 +19,7 @@ pub struct Dsa {
 }
 
 impl Dsa {
-    /// For packets of so many bytes.
+    /// For packets of this many bytes.
     #[must_use]
     pub fn new(packet: u32) -> Self {
         Self { window: f64::from((FIRST_BYTES / packet.max(1)).max(1)), halved: Duration::ZERO }

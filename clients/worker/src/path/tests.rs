@@ -6,7 +6,7 @@ fn over(payload: u16, up: u16, down: u16) -> (u16, Option<Shortened>, usize) {
     for joins in 0.. {
         assert!(joins < 100, "{path:?}");
         if path.is_open() {
-            return (path.payload(), path.news(), joins);
+            return (path.payload(), path.take_warning(), joins);
         }
         path.shorten();
         let sent = CONTROL_LEN + path.padding();
@@ -70,5 +70,5 @@ fn losses_in_a_row_shorten_nothing() {
     let sent = CONTROL_LEN + path.padding();
     assert!(path.answered(sent) && path.is_open());
     assert!(!path.shorten());
-    assert_eq!((path.payload(), path.news()), (1408, None));
+    assert_eq!((path.payload(), path.take_warning()), (1408, None));
 }

@@ -46,7 +46,7 @@ fn who_is_refused_turns_before_the_silence_is_over() {
 fn an_answer_ends_the_silence() {
     let mut places = three();
     places.asked(at(0));
-    places.heard();
+    places.note_answer();
     places.asked(at(400));
     assert!(!places.turn(at(899), true, None));
     assert!(places.turn(at(900), true, None));
@@ -71,7 +71,7 @@ fn who_has_come_back_looks_where_it_was_only_if_it_does_not_get_on() {
     assert!(places.turn(at(500), true, None));
     places.note_join();
     assert!(places.turn(at(1500), false, None) && places.is_home());
-    places.got_on(at(2000));
+    places.note_progress(at(2000));
     assert!(!places.turn(at(4999), true, None));
     assert!(places.turn(at(5000), true, None), "3 s without a result");
     assert_eq!(places.at(), 1);

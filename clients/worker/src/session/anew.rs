@@ -1,4 +1,4 @@
-//! A generation that nobody can go on with: what runs fails, and PSNs begin anew.
+//! A generation that cannot be resumed: the running operation fails, and PSNs begin again.
 
 use core::time::Duration;
 
@@ -26,7 +26,7 @@ impl Session {
             (self.condition, self.rejoin) = (before, None);
             return event;
         }
-        // Each worker is told once: by the failure of what was running, or when it begins the next allreduce.
+        // Each user learns it once: by the failure of the running operation, or at the next allreduce.
         self.farewells = 0;
         self.condition = match before {
             Condition::Broken => before,

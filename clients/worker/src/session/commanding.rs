@@ -28,7 +28,7 @@ pub enum Command {
     Halt,
     /// Sets how many contributions complete a PSN.
     SetH(u16),
-    /// Has what there is of a PSN sent out.
+    /// Has the partial sum of a PSN sent out.
     FBcast(u32),
     /// Has the result of a PSN sent again, or the ranks asked that it lacks.
     Help(u32),
@@ -130,7 +130,7 @@ impl fmt::Display for Silence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Command::FBcast(psn) if self.2.is_none() => {
-                write!(f, ": PSN {psn} is not one that the job may have under way, or its result got lost")
+                write!(f, ": PSN {psn} is outside the job's window, or its result was lost")
             }
             _ => write!(f, ": {}", Check::new(self.1, self.2)),
         }
@@ -239,7 +239,7 @@ impl Session {
         }
         self.counters.acks += 1;
         if command == Command::Reset && header.epoch != self.membership.epoch {
-            // Whoever has asked for it need not be told that his generation is over.
+            // The rank that asked for it needs no notice that its generation is over.
             self.requests.outdate();
             let _ = self.send_off(now, header.epoch);
             self.condition = Condition::Good;

@@ -1,4 +1,4 @@
-//! Operations that do not get on: what is reported of the way, what is told meanwhile, and the end.
+//! Stalled operations: reports about the path, reports to the user, and the end.
 
 use core::time::Duration;
 
@@ -9,20 +9,20 @@ use crate::counters::Ignored;
 use crate::inquiry::STALLED;
 use crate::way::Unreachable;
 
-/// How often a session that has failed says so: nobody asks for an answer.
+/// How often a failed session says so: no answer comes.
 const FAREWELLS: u8 = 2;
 
 impl Session {
-    /// For drivers: packets do not get to the appliance, says a host on the way or this one's kernel. Where
-    /// somebody refuses them, and goes on doing so while nothing else is heard, the next appliance has its
-    /// turn; without one the operation fails.
+    /// For drivers: packets do not get to the appliance, says a host on the way or this one's kernel. If
+    /// packets are refused for long while the appliance is silent, the worker turns to the next one; without
+    /// one the operation fails.
     pub fn note_unreachable(&mut self, now: Duration, report: Unreachable) {
         self.counters.unreachable += 1;
         self.way.reported(now, report);
     }
 
     /// For drivers: this host has let packets go; or it has `kept` all that were to go, by a filter or a
-    /// route of its own. Where it goes on with that, it is as if it were refused, whatever is heard.
+    /// route of its own. If that continues, it counts as refused, whatever arrives.
     pub fn note_left(&mut self, now: Duration, kept: bool) {
         self.way.left_here(now, kept);
     }
@@ -83,12 +83,11 @@ impl Session {
         }
     }
 
-    /// What to tell the user of an allreduce that does not get on, once each time that it stops. May be asked
-    /// at any time.
+    /// The report about a stalled allreduce, once for each stall. May be called at any time.
     pub fn stalled(&mut self, now: Duration) -> Option<Progress> {
         let operation = self.operation.as_ref()?;
         let silent = self.way.silence(now, operation.started) >= STALLED;
-        if !self.inquiry.is_news(silent) {
+        if !self.inquiry.take_stall_notice(silent) {
             return None;
         }
         let rejoined = self.rejoin.as_ref().map(Rejoin::joined);

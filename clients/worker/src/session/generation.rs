@@ -16,7 +16,7 @@ use crate::allreduce::Failure;
 use crate::asking::Asking;
 use crate::counters::Ignored;
 use crate::identity::{Identity, Membership};
-use crate::membership::{Left, Told, agrees, offering};
+use crate::membership::{Left, Named, agrees, offering};
 use crate::rejection::{Reason, Rejection};
 
 /// How often a worker that waits shows that it is alive. What follows is limited only by this: within so long
@@ -38,10 +38,9 @@ const LATE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Rejoin {
     asking: Asking,
-    told: Told,
+    told: Named,
     joined: Option<u16>,
-    /// The worker's generation cannot be gone on with, and it has forgotten it: it asks to start from
-    /// nothing.
+    /// The worker's generation cannot be resumed, and it has discarded it: it asks to start from nothing.
     anew: bool,
 }
 
@@ -51,8 +50,8 @@ impl Rejoin {
         self.joined.unwrap_or(0)
     }
 
-    /// True if that was not known. Then it asks at once, with the generation that has been told.
-    fn hear(&mut self, told: Told) -> bool {
+    /// True if that was not known. Then it asks at once, with the generation in the answer.
+    fn adopt(&mut self, told: Named) -> bool {
         let news = self.told != told;
         if news {
             self.told = told;
@@ -64,12 +63,12 @@ impl Rejoin {
     /// Asks to start from nothing, in a while.
     pub(super) const fn anew(now: Duration, epoch: u8) -> Self {
         let asking = Asking::after(now, HEARTBEAT);
-        Self { asking, told: Told::generation(epoch), joined: None, anew: true }
+        Self { asking, told: Named::generation(epoch), joined: None, anew: true }
     }
 
-    /// Asks as if nothing had been told.
+    /// Asks as if there had been no answer.
     pub(super) fn ask_anew(&mut self, now: Duration) {
-        (self.told, self.joined, self.asking) = (Told::NOTHING, None, Asking::new(now, Duration::MAX));
+        (self.told, self.joined, self.asking) = (Named::NOTHING, None, Asking::new(now, Duration::MAX));
     }
 
     /// True if it asks to start from nothing.
@@ -123,7 +122,7 @@ impl Session {
             let due = rejoin.asking.is_due(now);
             if due {
                 self.places.asked(now);
-                if rejoin.told != Told::NOTHING {
+                if rejoin.told != Named::NOTHING {
                     self.places.note_join();
                 }
             }
@@ -136,7 +135,7 @@ impl Session {
                 let number = self.requests.next();
                 let (head, body) = identity.join(number, session, spread, resume, rejoin.told);
                 let body = offering(body, self.membership.flexible && rejoin.anew);
-                let head = Header { priority: self.hearing.say(), ..head };
+                let head = Header { priority: self.hearing.priority(), ..head };
                 Transmit::control(&head, &called.describe(body))
             });
         }
@@ -152,8 +151,8 @@ impl Session {
         self.heartbeat = Some(now.saturating_add(HEARTBEAT));
         self.counters.heartbeats_sent += 1;
         self.places.asked(now);
-        let (head, body) = identity.join(self.requests.next(), session, spread, 0, Told::generation(epoch));
-        let head = Header { priority: self.hearing.say(), ..head };
+        let (head, body) = identity.join(self.requests.next(), session, spread, 0, Named::generation(epoch));
+        let head = Header { priority: self.hearing.priority(), ..head };
         Some(Transmit::control(&head, &called.describe(body)))
     }
 
@@ -207,7 +206,7 @@ impl Session {
         if ack.status == Status::Ok {
             self.note_group(ack);
         }
-        let told = Told::generation(header.epoch);
+        let told = Named::generation(header.epoch);
         let news = core::mem::replace(&mut self.membership.cookie, ack.cookie) != ack.cookie;
         if news && let Some(rejoin) = &mut self.rejoin {
             rejoin.asking.begin_again();
@@ -222,12 +221,12 @@ impl Session {
                 rejoin.joined = Some(header.count);
                 let counted = rejoin.told == told && !news;
                 if !self.has_looked(now, header.epoch, counted) {
-                    self.hear(told);
+                    self.adopt(told);
                 }
             }
-            (Status::WrongEpoch, Some(_)) => self.hear(told),
+            (Status::WrongEpoch, Some(_)) => self.adopt(told),
             (Status::Ok | Status::Pending | Status::WrongEpoch, None) => self.lose_generation(now, told),
-            (Status::NotMember, _) | (Status::UnknownJob, None) => self.lose_generation(now, Told::NOTHING),
+            (Status::NotMember, _) | (Status::UnknownJob, None) => self.lose_generation(now, Named::NOTHING),
             // It has been a member: an appliance that was started anew will know the job again, or does not
             // yet.
             (Status::UnknownJob, Some(_)) if self.leaving.is_none() => return Err(Ignored::NotFatal.into()),
@@ -246,7 +245,7 @@ impl Session {
     }
 
     /// Whether an Ack says that this worker is a member of the generation that it knows: another one may have
-    /// its number, but not its first PSN as well, which only members are told.
+    /// its number, but not its first PSN as well, which only members get.
     fn is_member_of(&self, header: &Header, ack: &Control) -> bool {
         (header.epoch, ack.psn) == (self.membership.epoch, self.membership.base)
     }
@@ -255,13 +254,13 @@ impl Session {
     fn on_left(&mut self, now: Duration, header: &Header, ack: &Control) -> Handled {
         let lives = self.is_member_of(header, ack);
         if let Some(leaving) = &mut self.leaving {
-            leaving.heard(now);
+            leaving.note_answer(now);
         }
         match ack.status {
             Status::TooMany => return Err(Ignored::NotFatal.into()),
             Status::Pending if lives => {
                 let needed = ack.expected > 0;
-                if self.leaving.as_mut().is_some_and(|leaving| !leaving.stays(now, needed)) {
+                if self.leaving.as_mut().is_some_and(|leaving| !leaving.must_stay(now, needed)) {
                     self.counters.acks += 1;
                     return Ok(Some(self.left(Left::Lingered)));
                 }
@@ -269,7 +268,7 @@ impl Session {
             Status::WrongEpoch if lives => {}
             Status::Pending | Status::WrongEpoch | Status::NotMember => {
                 // An appliance that was started anew: others may still need what this worker has kept.
-                self.lose_generation(now, Told::generation(header.epoch));
+                self.lose_generation(now, Named::generation(header.epoch));
             }
             _ => {
                 self.counters.acks += 1;
@@ -280,11 +279,11 @@ impl Session {
         Ok(None)
     }
 
-    pub(super) fn lose_generation(&mut self, now: Duration, told: Told) {
+    pub(super) fn lose_generation(&mut self, now: Duration, told: Named) {
         if self.rejoin.is_none() {
             self.reminder = None;
             if let Some(leaving) = &mut self.leaving {
-                leaving.heard(now);
+                leaving.note_answer(now);
             }
             self.rejoin =
                 Some(Rejoin { asking: Asking::new(now, Duration::MAX), told, joined: None, anew: false });
@@ -294,8 +293,8 @@ impl Session {
 
     /// Takes note of the job's generation while asking to go on. What was asked with another one in mind may
     /// be answered as if it had been meant: such an answer is of a generation that has ended.
-    fn hear(&mut self, told: Told) {
-        if self.rejoin.as_mut().is_some_and(|rejoin| rejoin.hear(told)) {
+    fn adopt(&mut self, told: Named) {
+        if self.rejoin.as_mut().is_some_and(|rejoin| rejoin.adopt(told)) {
             self.requests.outdate();
         }
     }
@@ -304,7 +303,7 @@ impl Session {
     fn admitted(&mut self, now: Duration, header: &Header, ack: &Control) -> Handled {
         let Membership { identity, epoch, spread, .. } = self.membership;
         let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
-        // What it can go on with, and all others as well.
+        // The generation that it can resume, and all others as well.
         let agreed = control::named_generation(ack.expected);
         let resumed = agreed.is_some_and(|agreed| agreed == epoch || Some(agreed) == self.base);
         if (resumed || anew) && ack.payload == 0 {
@@ -336,7 +335,7 @@ impl Session {
             self.base = agreed;
             self.resume(now, header.epoch, ack.psn);
         } else if self.leaving.is_some() {
-            // Nobody can need what it has kept, and it is no member that others wait for.
+            // No rank can need its results, and it is not a member that others wait for.
             event = Some(self.left(Left::Everyone));
         } else {
             event = self.send_off(now, header.epoch);

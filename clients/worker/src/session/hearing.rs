@@ -60,7 +60,7 @@ impl Hearing {
     }
 
     /// What the Join says that is about to be sent.
-    pub(super) fn say(&mut self) -> u16 {
+    pub(super) fn priority(&mut self) -> u16 {
         self.said = self.state();
         self.asked += u32::from(self.said == LISTENS);
         self.said
@@ -161,7 +161,7 @@ impl Session {
         }
     }
 
-    /// Knows of no group any more: somebody else's may be another.
+    /// Forgets the group: another appliance's may differ.
     pub(super) fn forget_group(&mut self) {
         (self.membership.group, self.hearing) = (None, Hearing::default());
     }

@@ -1,9 +1,9 @@
 //! Leaving: how long a worker that is done stays for the sake of the others.
 //!
-//! What it has kept may be all that there is of a result that another rank lacks. Who waits inside an
-//! allreduce says so to the appliance every [`HEARTBEAT`](super::HEARTBEAT), and the appliance says so in its
-//! answers to a Leave. So the limit is not on how long leaving takes, but on how long nobody has been heard
-//! of that could be helped.
+//! It may hold the only copy of a result that another rank lacks. A rank that waits inside an allreduce says
+//! so to the appliance every [`HEARTBEAT`](super::HEARTBEAT), and the appliance says so in its answers to a
+//! Leave. So the limit is not on the time of leaving, but on the time since a rank that needs help was last
+//! heard of.
 
 use core::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) struct Leaving {
     /// It is not in the generation that there is: there is nothing to ask.
     outsider: bool,
     linger: Duration,
-    /// The last sign that somebody may need what this worker has.
+    /// The last sign that a rank may need this worker's results.
     needed: Duration,
     /// The last answer, or the last generation that has ended.
     heard: Duration,
@@ -30,7 +30,7 @@ pub(super) struct Leaving {
 }
 
 impl Leaving {
-    /// Leaves when nobody has needed it for `linger`. Others may be inside an allreduce for up to `deadline`
+    /// Leaves when no rank has needed it for `linger`. Others may be inside an allreduce for up to `deadline`
     /// from now.
     pub(super) fn new(now: Duration, linger: Duration, deadline: Duration, outsider: bool) -> Self {
         let last = now.saturating_add(deadline).saturating_add(linger);
@@ -59,25 +59,25 @@ impl Leaving {
     }
 
     /// The appliance has answered.
-    pub(super) const fn heard(&mut self, now: Duration) {
+    pub(super) const fn note_answer(&mut self, now: Duration) {
         self.heard = now;
     }
 
     /// A rank asks for something that this worker has.
-    pub(super) const fn needed(&mut self, now: Duration) {
+    pub(super) const fn note_need(&mut self, now: Duration) {
         self.needed = now;
     }
 
     /// The appliance has said that others are still there, and whether any of them waits. True if that is a
     /// reason to stay.
-    pub(super) fn stays(&mut self, now: Duration, needed: bool) -> bool {
+    pub(super) fn must_stay(&mut self, now: Duration, needed: bool) -> bool {
         if needed {
             self.needed = now;
         }
         now < self.needed.saturating_add(self.linger)
     }
 
-    /// The generation goes on in another, in which nobody has said yet that it waits.
+    /// The generation is resumed in another, in which no rank is known to wait yet.
     pub(super) const fn begin_again(&mut self, now: Duration) {
         self.asking.begin_again();
         (self.needed, self.heard) = (now, now);

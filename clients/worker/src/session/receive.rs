@@ -33,8 +33,8 @@ impl Session {
     ) -> Option<Event> {
         self.counters.received += 1;
         self.marked = marked;
-        self.way.heard(now);
-        self.places.heard();
+        self.way.note_received(now);
+        self.places.note_answer();
         let event = match self.dispatch(now, datagram, tensor) {
             Ok(event) => event,
             Err(why) => {
@@ -137,7 +137,7 @@ impl Session {
         let signal = Signal { marked, cap: header.wnd_cap };
         self.base = None;
         self.counters.results += 1;
-        self.places.got_on(now);
+        self.places.note_progress(now);
         self.counters.overflows += u64::from(overflowed);
         self.counters.marked += u64::from(marked);
         if self.hearing.note_result(now) {
@@ -148,7 +148,7 @@ impl Session {
 
     /// The ranks call different operations, as the result of the PSN that compares has shown.
     fn disagree(&mut self, now: Duration) -> Handled {
-        if self.is_hopeless(now) {
+        if self.has_expired_dispute(now) {
             let rejection = self.membership.identity.rejection(Reason::Operations(None), 0, 0);
             return self.rejected(now, rejection);
         }
@@ -197,7 +197,7 @@ impl Session {
             },
         };
         if let Some(leaving) = &mut self.leaving {
-            leaving.needed(now);
+            leaving.note_need(now);
         }
         if !self.answers.admit(now, last) {
             return Err(Ignored::ReminderLimited.into());

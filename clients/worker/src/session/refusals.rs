@@ -1,5 +1,5 @@
-//! What a worker makes of Acks that answer no request: the appliance has refused a packet of its own, or
-//! somebody says so (protocol, sections 9 and 14).
+//! What a worker makes of Acks that answer no request: the appliance has refused a packet of its own, or a
+//! forged Ack claims so (protocol, sections 9 and 14).
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use pascaline_wire::control::{Control, Status};
 use super::receive::Handled;
 use super::{Condition, Session};
 use crate::counters::Ignored;
-use crate::membership::Told;
+use crate::membership::Named;
 use crate::rejection::Rejection;
 use crate::window::Standing;
 
@@ -17,9 +17,9 @@ use crate::window::Standing;
 const UNEXPLAINED: Duration = Duration::from_millis(1500);
 
 impl Session {
-    /// True if such an Ack names a contribution that has no result yet, and repeats what this worker has said
-    /// in it: whoever cannot see its packets would have to guess that. A packet that somebody else has sent
-    /// in this worker's name, or that was damaged on its way, is not its own.
+    /// True if such an Ack names a contribution that has no result yet, and repeats this worker's values: a
+    /// host that cannot see its packets would have to guess them. A packet that another host has sent in this
+    /// worker's name, or that was damaged on its way, is not its own.
     pub(super) fn is_of_own(&self, header: &Header, ack: &Control) -> bool {
         let Some(operation) = &self.operation else { return false };
         if self.window.standing(header.psn) != Standing::Outstanding {
@@ -48,14 +48,14 @@ impl Session {
         let stale = ack.got != ack.expected && ack.expected == u32::from(self.membership.epoch);
         let over = matches!(ack.status, Status::WrongEpoch | Status::NotMember | Status::UnknownJob);
         if self.condition == Condition::Broken || stale && ack.status == Status::WrongEpoch {
-            // Whoever is leaving learns from the Ack to its next Leave what has become of the generation.
+            // A leaving worker learns the state of the generation from the Ack to its next Leave.
             return Err(Ignored::LateRejection.into());
         }
         match ack.status {
-            _ if over => self.lose_generation(now, Told::NOTHING),
+            _ if over => self.lose_generation(now, Named::NOTHING),
             Status::TooMany | Status::UnknownPsn => return Err(Ignored::NotFatal.into()),
             Status::PayloadMismatch | Status::ElementMismatch | Status::OperationMismatch
-                if !self.is_hopeless(now) => {}
+                if !self.has_expired_dispute(now) => {}
             _ => return self.rejected(now, rejection),
         }
         self.counters.acks += 1;
@@ -66,13 +66,13 @@ impl Session {
     /// asks.
     pub(crate) fn doubt(&mut self, now: Duration) {
         if self.condition != Condition::Broken {
-            self.lose_generation(now, Told::NOTHING);
+            self.lose_generation(now, Named::NOTHING);
         }
     }
 
     /// The other ranks have called something else. The next heartbeat, which is due at once, says what this
     /// worker has called, and its answer what the others have. True if none has come for too long.
-    pub(super) fn is_hopeless(&mut self, now: Duration) -> bool {
+    pub(super) fn has_expired_dispute(&mut self, now: Duration) -> bool {
         let since = match self.disputed {
             Some(since) => since,
             None => {

@@ -18,10 +18,10 @@ pub enum StartError {
     /// An earlier operation of this session failed, or it is leaving.
     #[error("an earlier operation failed, or the worker has left: it must join again")]
     Broken,
-    /// A rank has started anew since the last operation, so the job has a generation in which nothing goes
-    /// on. Said once: the next operation is the first one of the new generation.
+    /// A rank has restarted since the last operation, so the job has a new generation that resumes nothing.
+    /// Reported once: the next operation is the first one of the new generation.
     #[error(
-        "the job has gone from generation {got} to {expected} and a rank has started anew: \
+        "the job has gone from generation {got} to {expected} and a rank has restarted: \
          the next operation is the first one of all ranks"
     )]
     Ended {
@@ -47,8 +47,7 @@ pub enum StartError {
         /// Bytes per element.
         size: usize,
     },
-    /// The job spans appliances, whose ranks are counted apart: which of them would be the root, or have
-    /// which part, nobody can say.
+    /// The job spans appliances, whose ranks are counted apart, so a root or a part is not defined.
     #[error(
         "{collective} in a job of {workers} workers below several appliances: only allreduce and barrier"
     )]
@@ -85,7 +84,7 @@ pub enum StartError {
         elements: usize,
     },
     /// Elements that share a scale cannot be compared, and their blocks cannot be parted.
-    #[error("{dtype} comes in blocks of 32 elements, which can be added and not {what}")]
+    #[error("{dtype} comes in blocks of 32 elements, which can only be added, not {what}")]
     Blocks {
         /// What cannot be done.
         what: &'static str,
@@ -93,10 +92,10 @@ pub enum StartError {
         dtype: DType,
     },
     /// What rounding has left is kept for sums only.
-    #[error("error feedback goes with sums and means; nothing else makes good later what rounding has left")]
+    #[error("error feedback works with sums and means only")]
     Feedback,
     /// What rounding has left belongs to another tensor.
-    #[error("the feedback is that of a tensor of {kept} elements, and this one has {elements}")]
+    #[error("the feedback belongs to a tensor of {kept} elements, and this one has {elements}")]
     FeedbackLength {
         /// Elements of which there is feedback.
         kept: usize,
@@ -175,7 +174,7 @@ impl Session {
         }
     }
 
-    /// Bytes of a full packet of what is planned.
+    /// Bytes of a full packet of the planned operation.
     fn full(&self, plan: &Plan, dtype: DType) -> Result<usize, StartError> {
         let (workers, collective) = (self.membership.workers, plan.call.collective);
         if workers > 0 && collective.compares() && collective != Called::Barrier {

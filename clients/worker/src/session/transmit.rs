@@ -1,4 +1,4 @@
-//! What is to be sent: requests first, then answers, a reminder, and contributions.
+//! The order of sending: requests first, then answers, a reminder, and contributions.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -95,7 +95,7 @@ impl Session {
         transmit
     }
 
-    /// Asks who is missing, if the operation does not get on.
+    /// Asks for missing ranks, if the operation is stalled.
     fn inquire(&mut self, now: Duration) -> Option<Transmit> {
         let Membership { identity, session, epoch, .. } = self.membership;
         if !self.inquiry.is_due(now, self.window.completed(), identity.rank) {
@@ -205,8 +205,7 @@ impl Session {
         let sending = self.window.send(now)?;
         self.recovery.on_sent(now);
         self.counters.retransmissions += u64::from(sending.again);
-        // What a reminder has asked for must not ask in its turn: that would go round among the ranks for
-        // ever.
+        // An answer to a reminder must not remind in turn: that would go round among the ranks forever.
         if sending.retransmissions > REMIND_AFTER && !sending.prompted {
             self.reminder = Some(sending.psn);
         }

@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use super::Session;
-use crate::membership::Told;
+use crate::membership::Named;
 use crate::places::Places;
 use crate::way::Way;
 
@@ -60,7 +60,7 @@ impl Session {
         self.membership.cookie = 0;
         self.forget_group();
         self.way = Way::default();
-        self.lose_generation(now, Told::NOTHING);
+        self.lose_generation(now, Named::NOTHING);
         if let Some(rejoin) = &mut self.rejoin {
             rejoin.ask_anew(now);
         }

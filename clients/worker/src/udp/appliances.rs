@@ -43,7 +43,7 @@ impl Config {
         Self { appliance, backups, trees, ..self }
     }
 
-    /// What the worker of each stream is told: behind the numbers of the streams before it.
+    /// The configuration of each stream's worker: its numbers follow those of the streams before it.
     ///
     /// # Errors
     /// [`ConfigError::Streams`], if there are none, too many, or no numbers for their jobs.
@@ -68,8 +68,8 @@ impl Config {
         })
     }
 
-    /// What each tree's worker is told. Where none of a tree's own appliances answers, those of the next
-    /// trees have their turn.
+    /// The configuration of each tree's worker. Where none of a tree's own appliances answers, those of the
+    /// next trees have their turn.
     pub(super) fn of_trees(&self) -> impl Iterator<Item = Self> {
         (0..=self.trees.len()).map(move |tree| {
             let mut list = self.tree(tree);

@@ -130,13 +130,13 @@ pub enum AsyncJoinError {
         jumbo: usize,
     },
     /// More updates under way than can be kept in mind.
-    #[error("{outstanding} updates under way: at most {MOST_OUTSTANDING}")]
+    #[error("{outstanding} updates in flight: at most {MOST_OUTSTANDING}")]
     Outstanding {
         /// What was asked for.
         outstanding: u16,
     },
     /// With it everything would be sent.
-    #[error("a threshold of 0 s switches transmission control off: choose one above 0")]
+    #[error("a threshold of 0 s disables transmission control: choose one above 0")]
     Threshold,
 }
 
@@ -303,7 +303,7 @@ impl AsyncWorker {
 }
 
 impl Drop for AsyncWorker {
-    /// Nobody has to wait for a worker that is no more, and its rank is free for the next one.
+    /// No rank has to wait for a dropped worker, and its rank is free for the next one.
     fn drop(&mut self) {
         if !self.session.is_leaving() {
             self.session.leave(self.origin.elapsed(), Duration::ZERO);

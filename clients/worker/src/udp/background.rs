@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::{Builder, JoinHandle};
 
@@ -22,15 +22,15 @@ const TEND: Duration = Duration::from_millis(100);
 
 type Work = Box<dyn FnOnce(&mut Worker) + Send>;
 
-/// A worker that a thread drives. Operations are carried out in the order in which they were started, which
-/// must be the same at all ranks; whoever starts them goes on meanwhile. Between them the thread answers what
-/// other ranks ask.
+/// A worker that a thread drives. Operations run in the order in which they were started, which must be the
+/// same at all ranks; the caller continues meanwhile. Between them the thread answers other ranks.
 ///
 /// Dropping it is leaving without waiting for the end.
 pub struct Background {
     work: Sender<Work>,
-    /// How many ends of generations whoever starts operations has been told.
+    /// How many ends of generations have been reported to the caller.
     told: Arc<AtomicU64>,
+    aborted: Arc<AtomicBool>,
     thread: JoinHandle<Departure>,
 }
 
@@ -48,8 +48,9 @@ impl Worker {
     pub fn into_background(self) -> io::Result<Background> {
         let (work, orders) = channel();
         let told = Arc::new(AtomicU64::new(self.ended));
+        let aborted = Arc::clone(&self.aborted);
         let thread = Builder::new().name("pascaline".to_owned()).spawn(move || serve(self, &orders))?;
-        Ok(Background { work, told, thread })
+        Ok(Background { work, told, aborted, thread })
     }
 }
 
@@ -82,9 +83,9 @@ impl Background {
         Handle { outcome: self.submit(work), finished: None }
     }
 
-    /// Has the thread do something with the worker, after what has been started before.
+    /// Has the thread do something with the worker, after the operations started before.
     ///
-    /// Where a generation has ended by then whose end nobody has looked at yet, operations fail with that:
+    /// If a generation has ended by then and its end has not been reported yet, operations fail with that:
     /// they would be taken for the first ones of the next generation, and others may have failed at another.
     pub fn submit<R: Send + 'static>(
         &self,
@@ -96,10 +97,10 @@ impl Background {
             worker.outdated = worker.ended != known;
             let outcome = work(worker);
             worker.outdated = false;
-            // Whoever started it may have lost interest.
+            // The caller may have dropped the handle.
             let _ = done.send((outcome, worker.ended));
         };
-        // Where the thread has ended, whoever looks finds out.
+        // If the thread has ended, the handle reports it.
         let _ = self.work.send(Box::new(work));
         Submitted { outcome, told: Arc::clone(&self.told) }
     }
@@ -118,6 +119,14 @@ impl Background {
         drop(self.work);
         self.thread
     }
+
+    /// Likewise, and what has been started fails within 100 ms, with an error of the system's of the kind
+    /// `Interrupted`. Other ranks that still need something of this one may fail, too.
+    #[must_use]
+    pub fn abort(self) -> JoinHandle<Departure> {
+        self.aborted.store(true, Ordering::Relaxed);
+        self.begin_to_leave()
+    }
 }
 
 /// Something that the thread is to do.
@@ -127,7 +136,7 @@ pub struct Submitted<R> {
     told: Arc<AtomicU64>,
 }
 
-/// What has come of it. To open it is to be told of all generations that had ended by then.
+/// The outcome. Opening it reports all generations that had ended by then.
 #[derive(Debug)]
 pub struct Sealed<R> {
     outcome: R,

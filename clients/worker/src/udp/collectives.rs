@@ -9,6 +9,7 @@ use crate::Op;
 use crate::allreduce::{Report, Request};
 use crate::collective::{Collective, Parts};
 use crate::element::{DType, Element};
+use crate::mean;
 use crate::narrow::{self, Narrowing};
 use crate::priority::Hints;
 use crate::session::{Event, StartError};
@@ -74,7 +75,7 @@ impl Worker {
 
     /// Any collective operation on an `f32` tensor that travels as something smaller. What this costs in
     /// precision is in [`narrow`](crate::narrow); what a rank takes of a tensor is rounded at the root, too.
-    /// All ranks narrow in the same way, or are told that they call different operations.
+    /// All ranks narrow in the same way, or get an error that they call different operations.
     ///
     /// # Errors
     /// As [`collective`](Self::collective).
@@ -87,7 +88,8 @@ impl Worker {
     ) -> Result<Report, AllreduceError> {
         let mut room = core::mem::take(&mut self.narrowed);
         let identity = self.membership().identity;
-        let run = |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.collective(call, dtype, bytes, hints);
+        let run =
+            |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.run_collective(call, dtype, bytes, hints);
         let outcome = narrow::through(&identity, collective, (tensor, narrowing.into()), &mut room, run);
         self.narrowed = room;
         outcome
@@ -96,11 +98,26 @@ impl Worker {
     /// Any collective operation, on a tensor of `dtype` elements as they lie in memory. A broadcast takes any
     /// number of bytes.
     ///
-    /// # Errors
-    /// See [`AllreduceError`]. Ranks that call different operations, roots or parts are told so. It never
-    /// waits beyond [`Config::deadline`](crate::Config::deadline). Where the operation has begun, and was not
-    /// finished, what the tensor holds is unspecified.
+    /// # Errors See [`AllreduceError`]. Ranks that call different operations, roots or parts get an error
+    /// that says so. It never waits beyond [`Config::deadline`](crate::Config::deadline). Where the operation
+    /// has begun, and was not finished, what the tensor holds is unspecified.
     pub fn collective(
+        &mut self,
+        collective: &Collective<'_>,
+        dtype: DType,
+        tensor: &mut [u8],
+        hints: Hints,
+    ) -> Result<Report, AllreduceError> {
+        let mut room = core::mem::take(&mut self.narrowed);
+        let identity = self.membership().identity;
+        let run = |bytes: &mut [u8]| self.run_collective(collective, dtype, bytes, hints);
+        let outcome = mean::guarded(&identity, (collective, dtype), tensor, &mut room, run);
+        self.narrowed = room;
+        outcome
+    }
+
+    /// Any collective operation, on a tensor that travels as it is.
+    fn run_collective(
         &mut self,
         collective: &Collective<'_>,
         dtype: DType,

@@ -1,8 +1,8 @@
 //! Which part of a tensor goes over which tree.
 //!
 //! All ranks deal by one rule, which needs the tensor's length, the number of trees and the number of the
-//! call alone: nobody has to tell anybody. A tensor is cut into runs of equal length, one for each tree, of
-//! [`LEAST`] bytes at least. The first run of call c goes over tree c mod T, the next one over the next
+//! call alone, so ranks need not agree on it. A tensor is cut into runs of equal length, one for each tree,
+//! of [`LEAST`] bytes at least. The first run of call c goes over tree c mod T, the next one over the next
 //! tree, and so on: small tensors, of which there is one run, take turns. Runs, and not every T-th packet:
 //! each tree has packets of its own length then, and the ends of none depend on those of another.
 

@@ -14,7 +14,7 @@ use crate::session::Session;
 pub(super) struct Listener {
     group: Option<MulticastGroup>,
     socket: Option<Socket>,
-    /// Why there is no socket, until somebody asks.
+    /// Why there is no socket, until it is reported.
     trouble: Option<io::Error>,
     /// Bytes that the socket should have room for.
     room: usize,
@@ -40,7 +40,7 @@ impl Listener {
         if let Some(socket) = &self.socket {
             socket.make_room(self.room);
             socket.join_datagrams();
-            socket.heed_marks(session.control().heeds_marks());
+            socket.read_marks(session.control().heeds_marks());
         }
         session.listen(self.socket.is_some());
     }

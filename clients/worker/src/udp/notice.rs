@@ -1,4 +1,4 @@
-//! What a user is told while a call waits: see [`Config::notice`](super::Config::notice).
+//! Reports to the user while a call waits: see [`Config::notice`](super::Config::notice).
 
 use core::fmt;
 use core::time::Duration;
@@ -11,22 +11,22 @@ use crate::session::Session;
 pub struct Notice(pub fn(&dyn fmt::Display));
 
 impl Notice {
-    /// For drivers: tells what there is to tell of a Join.
+    /// For drivers: reports a stalled Join, and a payload that was shortened.
     pub fn of_join(self, join: &mut Join, now: Duration) {
         let Self(tell) = self;
         if let Some(waiting) = join.stalled(now) {
-            tell(&format_args!("joining takes its time: {waiting}"));
+            tell(&format_args!("joining is stalled: {waiting}"));
         }
         if let Some(shortened) = join.shortened() {
             tell(&shortened);
         }
     }
 
-    /// For drivers: tells what there is to tell of what runs.
+    /// For drivers: reports a stalled operation.
     pub fn of_session(self, session: &mut Session, now: Duration) {
         let Self(tell) = self;
         if let Some(progress) = session.stalled(now) {
-            tell(&format_args!("an allreduce does not get on: {progress}"));
+            tell(&format_args!("allreduce is stalled: {progress}"));
         }
     }
 }

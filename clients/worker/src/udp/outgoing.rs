@@ -26,7 +26,7 @@ const SMALL_PIECE: usize = 16;
 const WINDOW_SHARE: u32 = 2;
 /// The most bytes in one piece: what a UDP datagram over IPv4 or IPv6 can hold.
 const PIECE_BYTES: usize = 65_000;
-/// So many packets are sent in pieces before what was sent again is looked at.
+/// Packets sent in pieces before retransmissions are judged.
 const TRIAL_PACKETS: u64 = 64;
 
 /// What sending in batches needs. The system's structures hold pointers, so it does not move to another
@@ -136,7 +136,7 @@ pub(super) struct Cutting {
     /// Bytes of a full packet from Pascaline's header on.
     length: u16,
     given_up: bool,
-    /// Why, until somebody has been told.
+    /// Why, until it is reported.
     news: Option<&'static str>,
     /// Packets sent in pieces.
     sent: u64,
@@ -151,7 +151,7 @@ impl Cutting {
         Self { length: length.unwrap_or(0), given_up: length.is_none(), news: None, sent: 0 }
     }
 
-    /// Packets in a piece while so many may be in flight.
+    /// Packets in a piece while this many may be in flight.
     fn per_piece(&self, allowed: u32) -> usize {
         if self.given_up {
             return 1;
@@ -166,7 +166,7 @@ impl Cutting {
     }
 
     /// Why packets are sent one by one from now on: once.
-    pub(super) const fn news(&mut self) -> Option<&'static str> {
+    pub(super) const fn take_warning(&mut self) -> Option<&'static str> {
         self.news.take()
     }
 

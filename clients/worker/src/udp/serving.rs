@@ -11,7 +11,7 @@ use nix::poll::PollFlags;
 
 use super::Notice;
 use super::socket::Socket;
-use super::tree::{Ride, Tree};
+use super::tree::{Exchange, Tree};
 use super::worker::{Work, is_failure};
 use crate::membership::Left;
 use crate::session::Event;
@@ -19,15 +19,14 @@ use crate::session::Event;
 /// What the operating system has refused, and why.
 pub(super) type Broken = (&'static str, io::Error);
 
-/// Alone, a tree always has a timeout of its own: its operation's deadline.
-const ALONE: Duration = Duration::from_secs(1);
+/// Served in the caller's thread, it looks so often whether the program has aborted.
+const ALONE: Duration = Duration::from_millis(100);
 /// In a thread of its own it looks so often whether the operation has failed over another tree.
 const UNDER_WAY: Duration = Duration::from_millis(10);
 /// And, once it has ended here, whether it has everywhere. Until then other ranks may need something.
 const ENDED: Duration = Duration::from_micros(100);
 
-/// What those who serve the trees know of each other. No data goes by these: what a thread has done is seen
-/// by who joins it.
+/// What the threads of the trees share. No data goes by these: a thread's work is visible once it is joined.
 pub(super) struct Serving<'a> {
     origin: &'a Instant,
     notice: Option<Notice>,
@@ -35,18 +34,26 @@ pub(super) struct Serving<'a> {
     busy: AtomicUsize,
     /// It has failed over one, so it does over all.
     failed: AtomicBool,
+    /// The program has aborted: see [`Background::abort`](super::Background::abort).
+    aborted: &'a AtomicBool,
 }
 
 impl<'a> Serving<'a> {
-    pub(super) fn new(origin: &'a Instant, notice: Option<Notice>, work: &Work<'_>) -> Self {
+    pub(super) fn new(
+        origin: &'a Instant,
+        notice: Option<Notice>,
+        aborted: &'a AtomicBool,
+        work: &Work<'_>,
+    ) -> Self {
         let busy = AtomicUsize::new(work.iter().flatten().count());
-        Self { origin, notice, busy, failed: AtomicBool::new(false) }
+        Self { origin, notice, busy, failed: AtomicBool::new(false), aborted }
     }
 
     /// In this thread, until it has ended over all trees or failed over one.
     pub(super) fn together(&self, trees: &mut [Tree], work: Work<'_>) -> Result<Event, Broken> {
-        let mut rides: Vec<_> = trees.iter_mut().zip(work).map(|(tree, tensor)| tree.ride(tensor)).collect();
-        self.serve(&mut rides, ALONE).map(|ended| ended.unwrap_or(Event::Completed))
+        let mut exchanges: Vec<_> =
+            trees.iter_mut().zip(work).map(|(tree, tensor)| tree.exchange(tensor)).collect();
+        self.serve(&mut exchanges, ALONE).map(|ended| ended.unwrap_or(Event::Completed))
     }
 
     /// Likewise, each tree in a thread of its own.
@@ -76,7 +83,7 @@ impl<'a> Serving<'a> {
 
     fn alone(&self, tree: &mut Tree, tensor: Option<&mut [u8]>) -> Result<Option<Event>, Broken> {
         let _others = Unwinding(self);
-        self.serve(&mut [tree.ride(tensor)], UNDER_WAY).inspect_err(|_| self.fail())
+        self.serve(&mut [tree.exchange(tensor)], UNDER_WAY).inspect_err(|_| self.fail())
     }
 
     fn fail(&self) {
@@ -85,27 +92,34 @@ impl<'a> Serving<'a> {
 
     /// Serves some trees, and looks at least every so often at what has come of it elsewhere. Returns how it
     /// ended over these, the worst of them, if it was under way here and has.
-    fn serve(&self, rides: &mut [Ride<'_>], looks: Duration) -> Result<Option<Event>, Broken> {
+    fn serve(&self, exchanges: &mut [Exchange<'_>], looks: Duration) -> Result<Option<Event>, Broken> {
         let mut ended: Option<Event> = None;
         loop {
-            for ride in rides.iter_mut() {
-                ride.send()?;
+            for exchange in exchanges.iter_mut() {
+                exchange.send()?;
             }
-            let gathers = rides.iter().filter(|ride| ride.is_busy()).map(|ride| ride.session.may_gather());
+            // Only here: a message that it leaves has been sent once.
+            if self.aborted.load(Relaxed) {
+                return Err(("the operation has been aborted", io::ErrorKind::Interrupted.into()));
+            }
+            let gathers = exchanges
+                .iter()
+                .filter(|exchange| exchange.is_busy())
+                .map(|exchange| exchange.session.may_gather());
             if let Some(gather) = gathers.min().flatten() {
                 thread::sleep(gather);
             }
-            let most = if rides.iter().any(Ride::is_busy) { looks } else { ENDED };
-            let due = rides.iter().filter_map(Ride::poll_timeout).min();
+            let most = if exchanges.iter().any(Exchange::is_busy) { looks } else { ENDED };
+            let due = exchanges.iter().filter_map(Exchange::poll_timeout).min();
             let patience = due.map_or(most, |due| due.saturating_sub(self.origin.elapsed()).min(most));
-            if !turn(rides)? && wait(rides, patience)? {
-                turn(rides)?;
+            if !turn(exchanges)? && wait(exchanges, patience)? {
+                turn(exchanges)?;
             }
-            for ride in rides.iter_mut() {
+            for exchange in exchanges.iter_mut() {
                 if let Some(notice) = self.notice {
-                    ride.tell(notice);
+                    exchange.notify(notice);
                 }
-                if let Some(event) = ride.end()? {
+                if let Some(event) = exchange.end()? {
                     if is_failure(&event) {
                         self.fail();
                     }
@@ -123,7 +137,7 @@ impl<'a> Serving<'a> {
     }
 }
 
-/// Where a thread panics, the others would wait for its tree for ever.
+/// If a thread panics, the others would wait for its tree forever.
 struct Unwinding<'a>(&'a Serving<'a>);
 
 impl Drop for Unwinding<'_> {
@@ -135,24 +149,24 @@ impl Drop for Unwinding<'_> {
 }
 
 /// Handles what has come over each tree. True if anything has.
-fn turn(rides: &mut [Ride<'_>]) -> Result<bool, Broken> {
+fn turn(exchanges: &mut [Exchange<'_>]) -> Result<bool, Broken> {
     let mut any = false;
-    for ride in rides {
-        any |= ride.hear()?;
-        let count = ride.receive()?;
+    for exchange in exchanges {
+        any |= exchange.receive_multicast()?;
+        let count = exchange.receive()?;
         any |= count > 0;
-        ride.handle(count);
+        exchange.handle(count);
     }
     Ok(any)
 }
 
-fn wait(rides: &[Ride<'_>], patience: Duration) -> Result<bool, Broken> {
+fn wait(exchanges: &[Exchange<'_>], patience: Duration) -> Result<bool, Broken> {
     let io = |source| ("cannot wait", source);
-    match rides {
-        [ride] if ride.sockets().nth(1).is_none() => {
-            ride.socket.wait(PollFlags::POLLIN, patience).map_err(io)
+    match exchanges {
+        [exchange] if exchange.sockets().nth(1).is_none() => {
+            exchange.socket.wait(PollFlags::POLLIN, patience).map_err(io)
         }
-        _ => Socket::wait_any(rides.iter().flat_map(Ride::sockets), patience).map_err(io),
+        _ => Socket::wait_any(exchanges.iter().flat_map(Exchange::sockets), patience).map_err(io),
     }
 }
 

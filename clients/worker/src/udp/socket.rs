@@ -36,7 +36,7 @@ pub(super) const PLACE: usize = 65_536;
 /// The most room that can be asked for. The kernel doubles it, as a number of 32 bits with a sign.
 const MOST_ROOM: usize = 0x3fff_ffff;
 
-/// What lies in a place: so many bytes, of datagrams that are so long, but for the last one.
+/// The content of a place: its bytes, and the length of its datagrams except the last one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Received {
     bytes: usize,
@@ -72,7 +72,7 @@ impl Socket {
         Ok(Self::of(udp, Vec::new()))
     }
 
-    /// Opens sockets that talk to these ports of `peer` and to nobody else.
+    /// Opens sockets that talk only to these ports of `peer`.
     pub(super) fn open_to(bind: Option<SocketAddr>, peer: SocketAddr, ports: UdpPorts) -> io::Result<Self> {
         if ports.count() == 1 {
             return Self::open(bind, peer);
@@ -97,7 +97,7 @@ impl Socket {
         Ok(Self::of(udp, others))
     }
 
-    /// A socket at this local address, which others may have too, that hears nobody but `peer`.
+    /// A socket at this local address, which others may share, that receives only from `peer`.
     pub(super) fn open_shared(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
         let udp = shared(local)?;
         prepare(&udp, peer)?;
@@ -138,8 +138,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Makes room for so many bytes each way, if the system allows. Only root may exceed its limits; whatever
-    /// is granted is taken, since a small buffer costs retransmissions only.
+    /// Makes room for this many bytes each way, if the system allows. Only root may exceed its limits; any
+    /// size is accepted, since a small buffer only costs retransmissions.
     pub(super) fn make_room(&self, bytes: usize) {
         let bytes = bytes.min(MOST_ROOM);
         for udp in core::iter::once(&self.udp).chain(&self.others) {
@@ -207,8 +207,8 @@ impl Socket {
 
     /// Empties the queue of errors: until then the socket is ready, whatever it is asked for.
     fn take_reports(&self, place: usize) {
-        // With room for how the message was marked, which is told first where marks are heeded: what has no
-        // room is not told at all.
+        // With room for the message's mark, which comes first where marks are read: reports without room are
+        // lost.
         let mut room = nix::cmsg_space!(
             [u8; size_of::<libc::sock_extended_err>() + size_of::<libc::sockaddr_in6>()],
             libc::c_int
@@ -228,7 +228,7 @@ impl Socket {
                     }
                     _ => None,
                 };
-                // Where nobody answers for an address, this host tells itself.
+                // If no host answers for an address, this host reports it.
                 let report = report
                     .map(|report| Unreachable { by: report.by.filter(|by| Some(*by) != here), ..report });
                 self.report.set(report.or(self.report.get()));
@@ -260,9 +260,9 @@ impl Socket {
         self.udp.recv(buffer)
     }
 
-    /// Whether packets ask to be marked instead of dropped where there is congestion, and whether the marks
-    /// of those that come are told. A system that cannot leaves marks unseen.
-    pub(super) fn heed_marks(&self, heed: bool) {
+    /// Whether packets ask to be marked instead of dropped under congestion, and whether marks of received
+    /// ones are read. A system without support leaves marks unseen.
+    pub(super) fn read_marks(&self, heed: bool) {
         if self.heeding.replace(heed) == heed {
             return;
         }

@@ -60,7 +60,7 @@ impl Streams {
         self.0[stream].start(collective, tensor, hints)
     }
 
-    /// The workers, for whoever tends each by itself.
+    /// The workers, to tend each by itself.
     #[must_use]
     pub fn into_workers(self) -> Vec<Background> {
         self.0

@@ -139,8 +139,8 @@ impl<'a> Transfer<'a> {
     }
 
     /// Why packets are sent one by one from now on: once.
-    pub(super) const fn news(&mut self) -> Option<&'static str> {
-        self.cutting.news()
+    pub(super) const fn take_warning(&mut self) -> Option<&'static str> {
+        self.cutting.take_warning()
     }
 
     /// Receives what is there, without waiting. Returns how many places have something.
@@ -171,8 +171,8 @@ fn place(ports: UdpPorts, packet: &Transmit) -> usize {
 }
 
 /// What ICMP, routing or a filter of this host reports about the peer may change before the deadline: an
-/// appliance that is being started, a link that comes back. And whoever knows the two addresses and ports can
-/// forge any of the ICMP messages that cause these.
+/// appliance that is being started, a link that comes back. And any host that knows the two addresses and
+/// ports can forge the ICMP messages that cause these.
 pub(super) const fn is_unreachable(error: Errno) -> bool {
     matches!(
         error,

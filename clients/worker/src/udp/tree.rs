@@ -91,19 +91,19 @@ impl Tree {
     /// ended already.
     pub(super) fn abandon(&mut self) {
         self.session.abandon(self.origin.elapsed());
-        let _ = self.ride(None).send();
+        let _ = self.exchange(None).send();
     }
 
     /// Answers what has come, without waiting.
     pub(super) fn tend(&mut self) -> io::Result<()> {
-        let mut ride = self.ride(None);
+        let mut exchange = self.exchange(None);
         let told = |(_, source)| source;
         // Bounded by what the socket can hold, even if more keeps coming.
         for _ in 0..64 {
-            ride.hear().map_err(told)?;
-            let count = ride.receive().map_err(told)?;
-            ride.take(count);
-            ride.send().map_err(told)?;
+            exchange.receive_multicast().map_err(told)?;
+            let count = exchange.receive().map_err(told)?;
+            exchange.take(count);
+            exchange.send().map_err(told)?;
             if count < PLACES {
                 break;
             }
@@ -111,13 +111,13 @@ impl Tree {
         Ok(())
     }
 
-    /// What moves its packets while something is under way: with `tensor`, something of this tree.
-    pub(super) fn ride<'a>(&'a mut self, tensor: Option<&'a mut [u8]>) -> Ride<'a> {
+    /// Moves its packets while an operation is in flight: with `tensor`, one of this tree.
+    pub(super) fn exchange<'a>(&'a mut self, tensor: Option<&'a mut [u8]>) -> Exchange<'a> {
         let Self { origin, socket, listener, peers, place, session, cutting, buffer } = self;
-        socket.heed_marks(session.control().heeds_marks());
+        socket.read_marks(session.control().heeds_marks());
         let first = UdpPorts::single(peers.first().map_or(0, |peer| peer.0.port()));
         let ports = peers.get(*place).map_or(first, |peer| peer.1);
-        Ride {
+        Exchange {
             socket,
             listener,
             peers,
@@ -146,14 +146,14 @@ fn failed(peers: &[Peer], places: &Places, failure: JoinFailure) -> JoinError {
 }
 
 impl Drop for Tree {
-    /// Nobody has to wait for a worker that is no more, and its rank is free for the next one.
+    /// No rank has to wait for a dropped worker, and its rank is free for the next one.
     fn drop(&mut self) {
         self.abandon();
     }
 }
 
 /// A tree while something is under way, there or at another one.
-pub(super) struct Ride<'a> {
+pub(super) struct Exchange<'a> {
     pub(super) socket: &'a Socket,
     listener: &'a mut Listener,
     peers: &'a [Peer],
@@ -167,7 +167,7 @@ pub(super) struct Ride<'a> {
     full_batches: u32,
 }
 
-impl Ride<'_> {
+impl Exchange<'_> {
     /// Whether something is under way here.
     pub(super) const fn is_busy(&self) -> bool {
         self.is_busy
@@ -199,9 +199,9 @@ impl Ride<'_> {
         core::iter::once(self.socket).chain(self.listener.socket())
     }
 
-    /// Handles what has come by the job's multicast group, without waiting: all of it, so that no result
-    /// seems late that is here, but not for ever. True if there was something.
-    pub(super) fn hear(&mut self) -> Result<bool, (&'static str, io::Error)> {
+    /// Handles datagrams of the job's multicast group, without waiting: all of them, so that no received
+    /// result seems late, but not without end. True if there were any.
+    pub(super) fn receive_multicast(&mut self) -> Result<bool, (&'static str, io::Error)> {
         let mut any = false;
         for _ in 0..FULL_BATCHES {
             let Some(socket) = self.listener.socket() else { break };
@@ -226,8 +226,8 @@ impl Ride<'_> {
             self.session.note_unreachable(self.origin.elapsed(), report);
         }
         self.take(count);
-        // If this thread was not scheduled, results that seem late may lie in the socket: read them
-        // first, but not for ever.
+        // If this thread was not scheduled, results that seem late may lie in the socket: read them first,
+        // but not without end.
         self.full_batches = if count == PLACES { self.full_batches + 1 } else { 0 };
         if self.full_batches.is_multiple_of(FULL_BATCHES) {
             let end = self.session.handle_timeout(self.origin.elapsed());
@@ -243,10 +243,10 @@ impl Ride<'_> {
         }
     }
 
-    /// Tells the user what there is to tell.
-    pub(super) fn tell(&mut self, notice: Notice) {
+    /// Reports warnings to the user.
+    pub(super) fn notify(&mut self, notice: Notice) {
         let Notice(tell) = notice;
-        if let Some(why) = self.transfer.news() {
+        if let Some(why) = self.transfer.take_warning() {
             tell(&format_args!("packets are sent one by one, which takes more processor time: {why}"));
         }
         if let Some((group, why)) = self.listener.trouble() {

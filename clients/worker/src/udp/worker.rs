@@ -1,5 +1,7 @@
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime};
 
 use core::time::Duration;
@@ -32,13 +34,13 @@ const ASK: Duration = Duration::from_millis(100);
 /// All ranks must call [`allreduce`](Self::allreduce) and the other collectives with tensors of the same type
 /// and length, and the same operation, in the same order. Between calls, reminders from other ranks wait in
 /// the socket; in long pauses [`tend`](Self::tend) answers them. A worker that is dropped without
-/// [`leave`](Self::leave), or fails, says that it gives up and waits for nobody: its rank is free at once,
+/// [`leave`](Self::leave), or fails, says that it gives up and waits for no rank: its rank is free at once,
 /// but the others may miss results that only it had.
 ///
 /// If the appliance restarts, or goes on without a dead rank, the worker joins again and the allreduce goes
 /// on, within the deadline. Where the job has several [trees](Config::trees), that holds for each of them;
-/// but a rank that starts anew, and with it a generation that nobody can go on with, ends the worker: all
-/// ranks join again.
+/// but a restarted rank, and with it a generation that cannot be resumed, ends the worker: all ranks join
+/// again.
 pub struct Worker {
     pub(super) config: Config,
     pub(super) trees: Vec<Tree>,
@@ -49,12 +51,14 @@ pub struct Worker {
     counters: Counters,
     /// A tensor in 16 bits.
     pub(super) narrowed: Vec<u16>,
-    /// How many generations have ended that could not be gone on with, as users were told.
+    /// How many generations have ended that could not be resumed, as reported to users.
     pub(super) ended: u64,
     /// What began with the latest end, and what ended.
     pub(super) latest: (u8, u8),
     /// Nothing is begun: it was asked for before it could be known that a generation had ended.
     pub(super) outdated: bool,
+    /// Set from another thread: what is under way ends at once, and nothing is begun any more.
+    pub(super) aborted: Arc<AtomicBool>,
 }
 
 impl core::fmt::Debug for Worker {
@@ -96,6 +100,7 @@ impl Worker {
             ended: 0,
             latest: (0, 0),
             outdated: false,
+            aborted: Arc::default(),
         })
     }
 
@@ -134,7 +139,7 @@ impl Worker {
     /// Runs to its end what the trees' sessions have begun: each with its own tensor, none where nothing is
     /// under way. If it fails over one tree, it does over all.
     pub(super) fn drive(&mut self, work: Work<'_>) -> Result<Event, Broken> {
-        let ended = self.ride(work);
+        let ended = self.carry_out(work);
         let failed = !ended.as_ref().is_ok_and(|event| !is_failure(event));
         let generation = ended.as_ref().ok().and_then(ended_generation);
         if let Some(generation) = generation {
@@ -148,18 +153,18 @@ impl Worker {
         ended
     }
 
-    /// The user is about to be told that a generation has ended.
+    /// The end of a generation is about to be reported to the user.
     pub(super) fn note_end(&mut self, generation: (u8, u8)) {
         self.latest = generation;
         self.ended += 1;
     }
 
     /// As `drive`, until it ends over all trees or fails over one.
-    fn ride(&mut self, work: Work<'_>) -> Result<Event, Broken> {
-        let Self { config, trees, origin, .. } = self;
+    fn carry_out(&mut self, work: Work<'_>) -> Result<Event, Broken> {
+        let Self { config, trees, origin, aborted, .. } = self;
         // To start a thread takes longer than a small tensor, of which there is one run.
         let apart = config.threads && work.iter().flatten().filter(|tensor| !tensor.is_empty()).count() > 1;
-        let serving = Serving::new(origin, config.notice, &work);
+        let serving = Serving::new(origin, config.notice, aborted, &work);
         if apart { serving.apart(trees, work) } else { serving.together(trees, work) }
     }
 
@@ -178,7 +183,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Leaves the job. Answers reminders until everyone has left, or nobody has needed it for
+    /// Leaves the job. Answers reminders until everyone has left, or no rank has needed it for
     /// [`Config::linger`].
     ///
     /// Errors of the socket end the wait.
@@ -286,7 +291,7 @@ impl Worker {
     }
 }
 
-/// What is under way at each tree: a tensor, which may be empty, or nothing.
+/// The operation of each tree: a tensor, which may be empty, or none.
 pub(super) type Work<'a> = Vec<Option<&'a mut [u8]>>;
 
 /// One of a worker's trees.
@@ -314,7 +319,7 @@ pub(super) const fn is_failure(event: &Event) -> bool {
     matches!(event, Event::Failed(_))
 }
 
-/// A random number: nobody else knows it, and no other session of the rank has had it.
+/// A random number: no other host knows it, and no other session of the rank has had it.
 #[must_use]
 pub fn session_number() -> u64 {
     // Where the system has no random numbers to give, one that at least differs.

@@ -20,7 +20,7 @@ fn a_refusal_is_believed_once_it_lasts() {
 fn an_answer_makes_refusals_forgotten() {
     let mut way = Way::default();
     way.reported(SECOND, refused());
-    way.heard(2 * SECOND);
+    way.note_received(2 * SECOND);
     assert!(!way.is_closed(9 * SECOND));
     assert_eq!(way.report(), None);
     assert_eq!(way.silence(9 * SECOND, SECOND), 7 * SECOND);
@@ -32,10 +32,10 @@ fn what_was_under_way_does_not_make_a_refusal_forgotten() {
     let mut way = Way::default();
     way.reported(SECOND, refused());
     let last = SECOND + UNDER_WAY;
-    way.heard(last);
+    way.note_received(last);
     assert_eq!(way.report(), Some(refused()));
     assert_eq!(way.closes(), Some(last + CLOSED), "counted from what was heard last");
-    way.heard(last + Duration::from_nanos(1));
+    way.note_received(last + Duration::from_nanos(1));
     assert_eq!((way.report(), way.closes()), (None, None));
 }
 
@@ -45,7 +45,7 @@ fn refusals_beside_answers_are_not_believed() {
     for tenth in 0..100 {
         let now = SECOND / 10 * tenth;
         way.reported(now, refused());
-        way.heard(now);
+        way.note_received(now);
         assert!(!way.is_closed(now + SECOND / 10), "a stranger can say so as often as he likes");
     }
 }
@@ -56,7 +56,7 @@ fn what_this_host_refuses_does_not_get_there_whatever_is_heard() {
     for tenth in 10..30 {
         let now = SECOND / 10 * tenth;
         way.left_here(now, true);
-        way.heard(now + SECOND / 100);
+        way.note_received(now + SECOND / 100);
         assert_eq!(way.is_closed(now), now >= SECOND + CLOSED, "{now:?}");
     }
     assert_eq!(way.report(), Some(HERE));
@@ -73,7 +73,7 @@ fn a_vague_report_takes_no_clear_ones_place() {
     way.reported(SECOND, refused());
     way.reported(SECOND, vague);
     assert_eq!((way.report(), way.closes()), (Some(refused()), Some(SECOND + CLOSED)));
-    way.heard(9 * SECOND);
+    way.note_received(9 * SECOND);
     way.reported(10 * SECOND, vague);
     assert_eq!((way.report(), way.closes()), (Some(vague), None));
 }

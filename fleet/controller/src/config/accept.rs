@@ -221,7 +221,7 @@ impl Accept<'_> {
                 let text = std::fs::read_to_string(directory.join(plan.get_ref()));
                 let text = text.map_err(|error| {
                     let message = format!("{}: {error}", plan.get_ref().display());
-                    self.error(plan, message, "write it: pascaline plan FILE --json > PLAN")
+                    self.error(plan, message, "write it: pascaline-fleet plan FILE --json > PLAN")
                 })?;
                 let read = Plan::read(&text);
                 read.map(Shape::Planned)

@@ -1,7 +1,7 @@
 //! Who stands by for the appliances of a tree.
 //!
 //! A backup has the same part, ready for those below, who turn to it by themselves. It is in the tree, so
-//! that whoever takes the part of one that fails is where they have turned to.
+//! that the new holder of a failed part is where they have turned to.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ impl Core {
         switches.map(|at| far[at].saturating_sub(near[at])).fold(0, usize::saturating_add)
     }
 
-    /// Whether an appliance may answer: of one that nobody has heard yet it is not known.
+    /// Whether an appliance may answer: unknown before its first answer.
     fn is_there(&self, at: usize) -> bool {
         self.seen[at].health != Health::Down
     }
@@ -124,7 +124,7 @@ impl Core {
         tree.replace(failed, by);
     }
 
-    /// Where a backup has the part and all ranks have come to it, nobody can be elsewhere any more.
+    /// Once a backup has the part and all ranks have joined it, no rank can be elsewhere.
     pub(super) fn gathered(&mut self, appliance: &str, job: u16, joined: u64, now: Duration) {
         if !self.leadership.leads() {
             return;

@@ -7,7 +7,7 @@ use super::{Core, HELD_UP, Health, Note};
 use crate::tree::Tree;
 
 impl Core {
-    /// Finds appliances that have been silent for too long, and somebody for their parts.
+    /// Finds appliances that have been silent for too long, and others for their parts.
     pub(super) fn watch(&mut self, now: Duration) {
         self.wakes(now);
         let leads = self.leads(now);
@@ -24,7 +24,7 @@ impl Core {
                 self.moved(now, format!("appliance {name} has not answered for {silent}"));
             }
         }
-        // Each thread comes here many times a second; what follows looks at all jobs and all appliances.
+        // Each thread calls this many times a second; the rest walks all jobs and all appliances.
         if !leads || !core::mem::take(&mut self.unsettled) {
             return;
         }
@@ -37,7 +37,7 @@ impl Core {
         self.back_up(now);
     }
 
-    /// Who was held up has heard nobody meanwhile: that is no silence of the appliances.
+    /// A stalled process has received nothing meanwhile: that is no silence of the appliances.
     pub(super) fn wakes(&mut self, now: Duration) {
         let gap = now.saturating_sub(self.awake);
         self.awake = self.awake.max(now);
@@ -69,7 +69,7 @@ impl Core {
                     self.changed(number, now);
                 }
             } else if self.waiting.insert((job, name.clone())) {
-                self.moved(now, format!("job {job}: nobody can take the part of {name}: it waits for it"));
+                self.moved(now, format!("job {job}: no appliance can take the part of {name}: it waits"));
             }
         }
     }

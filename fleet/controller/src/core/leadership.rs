@@ -1,6 +1,6 @@
 //! Who leads of several controllers, and what one that does not lead leaves alone.
 //!
-//! Whoever leads may until a time that its store names. Then it stops by itself, whether or not it has heard
+//! The leader leads until a time that its store names. Then it stops by itself, whether or not it has heard
 //! that another one leads by now: a controller that was held up and goes on looks at the clock first.
 
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct LeadershipView {
     pub problem: Option<String>,
 }
 
-/// What the core knows of that.
+/// The core's knowledge about it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Leadership {
     member: Option<String>,
@@ -151,7 +151,7 @@ impl Core {
             let kept: Option<Vec<Tree>> = job.numbers().map(known).collect();
             let is_new = kept.is_none() && leads;
             if kept.is_none() && !leads {
-                // What appliances were told is not of the tree that is planned here.
+                // The pushed parts are not of the tree that is planned here.
                 self.pushed.retain(|(_, number), _| job.numbers().all(|own| own != *number));
             }
             for (number, mut tree) in job.numbers().zip(kept.unwrap_or(planned)) {
@@ -178,7 +178,7 @@ impl Core {
         }
     }
 
-    /// Tells nobody anything any more. What it has not remembered was never decided.
+    /// Stops pushing. Decisions that are not stored were never made.
     fn follow(&mut self) {
         self.leadership.until = None;
         self.leadership.unconfirmed = false;
@@ -199,7 +199,7 @@ impl Core {
         self.leadership.unconfirmed = false;
     }
 
-    /// Whether a tree is not in the store yet. No appliance is told before: whoever leads next must know.
+    /// Whether a tree is not in the store yet. Nothing is pushed before: the next leader must know it.
     pub(super) fn is_unconfirmed(&self) -> bool {
         self.leadership.unconfirmed || self.notes.iter().any(is_tree)
     }

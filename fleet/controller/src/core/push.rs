@@ -14,7 +14,7 @@ const TOLD: [&str; 3] = ["name", "fan_in", "members"];
 
 impl Core {
     /// An appliance has answered.
-    pub(super) fn heard(&mut self, ask: &Ask, status: u16, body: &Value, now: Duration) {
+    pub(super) fn note_answer(&mut self, ask: &Ask, status: u16, body: &Value, now: Duration) {
         let at = ask.appliance;
         let name = self.network.appliances[at].name.clone();
         let seen = &mut self.seen[at];
@@ -34,12 +34,12 @@ impl Core {
             Purpose::Read(job) if done => self.read(at, job, body, now),
             Purpose::Create(job) | Purpose::Change(job) if done => {
                 self.remember(&name, job, ask.body.as_ref().map(without_null));
-                self.moved(now, format!("job {job}: appliance {name} was told its part"));
+                self.moved(now, format!("job {job}: appliance {name} got its part"));
                 self.again(at, now);
             }
             Purpose::Remove(job) if done || status == 404 => {
                 self.remember(&name, job, None);
-                self.moved(now, format!("job {job}: appliance {name} was told to forget it"));
+                self.moved(now, format!("job {job}: removed from appliance {name}"));
             }
             // Gone since the list was made: the next look sees it.
             Purpose::Read(_) if status == 404 => self.again(at, now),
@@ -121,7 +121,7 @@ impl Core {
         let name = self.network.appliances[at].name.clone();
         let told = self.pushed.get(&(name.clone(), job)).map(without_null);
         let leads = self.leadership.leads();
-        let wanted = if leads { self.body(&name, job) } else { self.as_told(&name, job, told.as_ref()) };
+        let wanted = if leads { self.body(&name, job) } else { self.as_pushed(&name, job, told.as_ref()) };
         let as_it_was_told = |wanted| !leads || told.as_ref().is_none_or(|told| told == wanted);
         let fits = |wanted| !differs(wanted, &found["terms"]) && as_it_was_told(wanted);
         if !wanted.as_ref().is_some_and(fits) {
@@ -135,7 +135,7 @@ impl Core {
             return;
         }
         if told.is_none() {
-            // As it should be, though nobody remembers why.
+            // As it should be, though there is no record of it.
             self.remember(&name, job, wanted);
         }
         let state = found["state"].as_str().unwrap_or("?").to_owned();
@@ -144,9 +144,9 @@ impl Core {
         self.gathered(&name, job, joined, now);
     }
 
-    /// What an appliance has if it is as it was told, and as the tree is now. Who follows knows it so: its
-    /// own file may have other ranks and terms than the one that the tree was made for.
-    fn as_told(&self, appliance: &str, number: u16, told: Option<&Value>) -> Option<Value> {
+    /// An appliance's job if it equals the pushed part and the present tree. A follower uses this: its own
+    /// file may have other ranks and terms than the one that the tree was made for.
+    fn as_pushed(&self, appliance: &str, number: u16, told: Option<&Value>) -> Option<Value> {
         let (tree, mut told) = (self.trees.get(&number)?, told?.as_object()?.clone());
         let node = tree.part(appliance)?;
         told.insert("fan_in".to_owned(), json!(tree.fan_in(node)));
@@ -154,7 +154,7 @@ impl Core {
         Some(Value::Object(told))
     }
 
-    /// What an appliance is to be told of a job, by who leads.
+    /// The part of a job that the leader pushes to an appliance.
     pub(super) fn body(&self, appliance: &str, number: u16) -> Option<Value> {
         let (job, tree) = (self.job(number)?, self.trees.get(&number)?);
         let node = tree.part(appliance)?;
@@ -171,7 +171,7 @@ impl Core {
         body.insert("id".to_owned(), json!(number));
         body.insert("name".to_owned(), json!(job.tree_name(number)));
         body.insert("fan_in".to_owned(), json!(tree.fan_in(node)));
-        // Whoever does not come to a backup may be alive where the part was before.
+        // A rank that does not join a backup may be alive where the part was before.
         if !foreign && (appliance != node.appliance || node.gathering) {
             body.insert("dead_after".to_owned(), json!("0s"));
         }
@@ -188,7 +188,7 @@ impl Core {
         Some(Value::Object(body))
     }
 
-    /// The one above a part, as an appliance that has it is told; with those that stand by for that one.
+    /// The parent of a part, as pushed to an appliance that has the part; with that parent's backups.
     fn parent(&self, tree: &Tree, node: &Node, appliance: &str) -> Option<Value> {
         let above = tree.node(node.parent.as_deref()?)?;
         let (own, up) = (self.network.named(appliance)?, self.network.named(&above.appliance)?);
@@ -229,8 +229,8 @@ fn differs(wanted: &Value, found: &Value) -> bool {
 }
 
 /// What makes an appliance have what it should: it merges this into what it has (RFC 7396), so what has to go
-/// is null. Of the keys of a job it goes only if it was told by a controller; `parent` and its keys in any
-/// case, since a tree decides all of them.
+/// is null. A key of a job is removed only if a controller pushed it; `parent` and its keys in any case,
+/// since a tree decides all of them.
 fn change(mut wanted: Value, told: Option<&Value>) -> Value {
     let told = told.and_then(Value::as_object).into_iter().flat_map(Map::keys).map(String::as_str);
     clear(&mut wanted, ["parent", "members"].into_iter().chain(told));

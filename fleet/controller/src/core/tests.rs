@@ -273,7 +273,11 @@ fn without_a_spare_it_plans_anew_or_waits() {
     assert_eq!(world.core.placement(1, 0).unwrap().way.appliance, "spine0-a");
     assert!(world.core.trees[&2].node("leaf0-a").is_some());
     assert!(
-        world.stored.moves.iter().any(|moved| moved.text.contains("nobody can take the part of leaf0-a"))
+        world
+            .stored
+            .moves
+            .iter()
+            .any(|moved| moved.text.contains("no appliance can take the part of leaf0-a"))
     );
     world.set("leaf0-a", true);
     world.run(Duration::from_secs(3));

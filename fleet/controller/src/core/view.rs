@@ -135,8 +135,7 @@ pub struct MoveView {
 impl Core {
     /// Where a rank of a job sends to; an error in words, with the remedy, and whether asking again may help.
     ///
-    /// # Errors
-    /// There is no such job or rank, or its appliance has not been told yet.
+    /// # Errors There is no such job or rank, or its appliance does not have its part yet.
     pub fn placement(&self, job: u16, rank: u16) -> Result<Placement, (String, String, bool)> {
         let refuse = |what: String, remedy: &str, again| Err((what, remedy.to_owned(), again));
         if !self.leadership.has_read() {

@@ -27,7 +27,7 @@ impl Store for Scripted {
         self.0.lock().unwrap().standing.clone()
     }
 
-    fn is_news(&self) -> bool {
+    fn has_changes(&self) -> bool {
         false
     }
 

@@ -105,7 +105,7 @@ impl Etcd {
         Ok(Self { member: at.member.clone(), prefix, patience, clock, common, runtime, task })
     }
 
-    /// Writes some of what there is to write; not if another controller leads by now.
+    /// Writes some of the pending changes; not if another controller leads by now.
     fn commit(&self, term: &Term, some: &[records::Put]) -> Result<bool, String> {
         let client = self.common.client().clone();
         let mut client = client.ok_or("etcd does not answer")?;
@@ -122,7 +122,7 @@ impl Etcd {
         let answer = self.runtime.block_on(async {
             tokio::time::timeout(self.patience, client.txn(txn)).await.map_err(|_| "no answer".to_owned())
         })?;
-        let answer = answer.map_err(session::said)?;
+        let answer = answer.map_err(session::describe)?;
         let mut state = self.common.state();
         if answer.succeeded() {
             let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
@@ -155,7 +155,7 @@ impl Store for Etcd {
         }
     }
 
-    fn is_news(&self) -> bool {
+    fn has_changes(&self) -> bool {
         self.common.state().news
     }
 

@@ -36,7 +36,7 @@ impl Sqlite {
         let name = file.display().to_string();
         let sqlite = |error| StoreError::Sqlite { file: name.clone(), error };
         let connection = Connection::open(file).map_err(sqlite)?;
-        // Whoever comes second is refused, and does not write between.
+        // A second process is refused, and does not write in between.
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(sqlite)?;
         connection.pragma_update(None, "journal_mode", "WAL").map_err(sqlite)?;
         let found: i64 =
@@ -125,7 +125,7 @@ impl Store for Sqlite {
         Standing { leads_until: Some(Duration::MAX), term: TERM, ..Standing::default() }
     }
 
-    fn is_news(&self) -> bool {
+    fn has_changes(&self) -> bool {
         false
     }
 

@@ -11,7 +11,7 @@ use crate::model::{Channel, Flows};
 use crate::place::choices;
 use crate::plan::Binding;
 
-/// So many sets of pipelines of the parameter server's leaf are all tried; of more, a few.
+/// Up to this many sets of pipelines of the parameter server's leaf are all tried; of more, a few.
 const MOST_SETS: u64 = 5_000;
 const FEW_SETS: usize = 64;
 
@@ -36,7 +36,7 @@ pub(crate) fn decide(view: &View<'_>, caps: &Caps, deadline: Instant) -> Verdict
 /// Sets of pipelines of a parameter server's leaf that may be used, as masks.
 pub(super) struct Admitted {
     pub(super) masks: Vec<u64>,
-    /// These are not all that there are.
+    /// There are more than these.
     more: bool,
 }
 

@@ -98,7 +98,7 @@ fn ways_over_parallel_links_are_kept() {
 
 #[test]
 fn what_is_no_earlier_plan_is_told() {
-    assert!(Former::read("{}").unwrap_err().to_string().contains("pascaline plan --json"));
+    assert!(Former::read("{}").unwrap_err().to_string().contains("pascaline-fleet plan --json"));
     let one = instance(&[("a", 0, &[4, 5])]);
     let text = to_json(&one, &plan(&one, &Options::default()).unwrap()).to_string();
     let former = Former::read(&text.replace("spine", "gone")).unwrap();

@@ -134,7 +134,7 @@ impl<'a> Flow<'a> {
     /// True if an update is appended whatever happens.
     fn is_certain(&self, at: usize) -> bool {
         let update = &self.updates[at];
-        let free = self.scenario.tosses(self.said(update.cluster)).is_none();
+        let free = self.scenario.tosses(self.cluster_of(update.cluster)).is_none();
         let alone =
             update.index == 0 || self.gap(self.of[update.cluster][update.index - 1], at) >= self.longest;
         self.never_full && free && alone && update.at.high <= self.horizon.low
@@ -143,7 +143,7 @@ impl<'a> Flow<'a> {
     /// How long after another one of its cluster an update comes at least: what bounds of times do not tell.
     fn gap(&self, first: usize, second: usize) -> Exact {
         let (a, b) = (&self.updates[first], &self.updates[second]);
-        &self.said(a.cluster).period.low * (b.place.factor() - a.place.factor())
+        &self.cluster_of(a.cluster).period.low * (b.place.factor() - a.place.factor())
     }
 
     /// Whether one arrives before another.
@@ -301,7 +301,7 @@ impl<'a> Flow<'a> {
         &self.longest + &self.service.high
     }
 
-    pub(super) fn said(&self, cluster: usize) -> &Cluster {
+    pub(super) fn cluster_of(&self, cluster: usize) -> &Cluster {
         &self.scenario.clusters[cluster]
     }
 }

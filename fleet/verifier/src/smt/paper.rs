@@ -55,6 +55,7 @@ pub(crate) fn answer(
     let told = |verdict, because| Answer {
         name: query.name.clone(),
         asked: query.words(scenario),
+        clusters: query.names(scenario),
         quantifier: query.quantifier_name(),
         verdict,
         because,

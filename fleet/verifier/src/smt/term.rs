@@ -89,8 +89,8 @@ impl Smt {
         Self { text: String::new(), names: 0, asking: *asking }
     }
 
-    /// Whether there is time and room to go on: asked once for each update, whose terms are as many as there
-    /// are updates at most.
+    /// Whether there is time and room left: called once for each update, which has at most one term for each
+    /// update.
     pub(super) fn check(&self) -> Result<(), VerifyError> {
         if self.text.len() > self.asking.room {
             return Err(VerifyError::TooLong(self.asking.room >> 20));

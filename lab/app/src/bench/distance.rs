@@ -80,7 +80,7 @@ impl Distance {
         handle.join().map_err(|panic| anyhow::anyhow!("{panic}"))
     }
 
-    /// What has been measured.
+    /// The measurements so far.
     pub(super) fn apart(&self) -> Apart {
         Apart {
             least: self.0.iter().copied().fold(f64::INFINITY, f64::min),

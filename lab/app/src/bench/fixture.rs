@@ -30,7 +30,7 @@ use frames::JOB;
 pub(crate) use frames::{Arrival, Frames};
 pub(crate) use load::{L2, Level, Load, PolicyName, Residence};
 
-/// What is aggregated.
+/// The aggregation.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Shape {
     /// Contributions per result
@@ -140,7 +140,7 @@ pub(crate) struct Bench<I: Io<Buf = Mbuf>, const WORDS: usize = 1> {
     pub(crate) readers: LcoreReaders,
 }
 
-/// What the lcores of a bench share.
+/// The shared state of a bench's lcores.
 pub(crate) struct Common {
     pub(crate) plane: ControlPlane,
     /// Packets for the parameter server.

@@ -25,7 +25,7 @@ pub(super) fn device(number: usize, shape: &Shape) -> String {
     format!("net_null{number},size={}", shape.frame_len())
 }
 
-/// What one lcore did.
+/// One lcore's counts.
 pub(super) struct Seen {
     /// Millions of packets per second, the time of the receive hook taken out.
     pub mpps: f64,

@@ -1,5 +1,5 @@
-//! `bench pipeline --lcores 1,2`: two lcores beside one, on net_null ports whose receive hook writes every
-//! packet.
+//! `bench pipeline --lcores 1,2`: two lcores compared with one, on net_null ports whose receive hook writes
+//! every packet.
 //!
 //! Two loads: PSNs spread over all slots, each steered to one lcore (as by its UDP port); and a pool of one
 //! set, for which one lcore must hand off every packet to the other. For comparison, the bare add on both
@@ -73,7 +73,7 @@ struct Report {
     bare_add_ns: f64,
     /// The same on two cores at once.
     bare_add_both_ns: f64,
-    /// What two cores add at once, as a multiple of one: the limit for the pipeline's ratio.
+    /// The speed of two cores that add at once, as a multiple of one core: the limit of the ratio.
     bare_add_ratio: f64,
     cores_apart_ns: Apart,
     fan_in: u16,
@@ -118,7 +118,7 @@ pub(super) fn run(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string(&report)?);
         return Ok(ExitCode::SUCCESS);
     }
-    println!("fan-in {}, {} B payload; two lcores beside one", report.fan_in, report.payload);
+    println!("fan-in {}, {} B payload; two lcores compared with one", report.fan_in, report.payload);
     for (name, scaling) in [("spread", &report.spread), ("one slot", &report.one_slot)] {
         println!(
             "{name:9} one {:6.2} Mpps   two {:6.2} Mpps   ratio {:.2}   {:.0} % handed off",
@@ -210,7 +210,7 @@ struct Gate {
     done: AtomicUsize,
 }
 
-/// What an lcore did while it was measured.
+/// An lcore's counts during the measurement.
 struct Seen {
     received: u64,
     completed: u64,

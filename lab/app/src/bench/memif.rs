@@ -25,7 +25,7 @@ pub(super) fn device(number: usize, socket: &Path, shape: &Shape) -> String {
     )
 }
 
-/// A socket path of its own in the temporary directory. Dropping it removes the file: a stale one keeps a
+/// A unique socket path in the temporary directory. Dropping it removes the file: a stale one keeps a
 /// server from starting.
 pub(super) struct Socket(PathBuf);
 
@@ -53,7 +53,7 @@ pub(super) fn start_source(
     mac: Mac,
     verify: bool,
 ) -> anyhow::Result<Source> {
-    let mut command = Command::new(std::env::current_exe().context("finding the own executable")?);
+    let mut command = Command::new(std::env::current_exe().context("finding this program's executable")?);
     command.args(["bench", "source", "--socket"]).arg(socket);
     command.args(["--core", &args.main_core.to_string(), "--seconds", &args.seconds.to_string()]);
     command.args(["--fan-in", &args.shape.fan_in.to_string(), "--payload", &args.shape.payload.to_string()]);
@@ -65,14 +65,14 @@ pub(super) fn start_source(
     Ok(Source(command.spawn().context("starting the traffic source")?))
 }
 
-/// The source's process. It keeps the link up until it is dropped. Drop it only when nobody polls the other
+/// The source's process. It keeps the link up until it is dropped. Drop it only when no lcore polls the other
 /// end any more: DPDK's memif driver unmaps the rings under a poller.
 pub(super) struct Source(Child);
 
 impl Source {
     /// Waits for its report.
     pub(super) fn report(&mut self) -> anyhow::Result<SourceReport> {
-        let output = self.0.stdout.take().context("the source has reported already")?;
+        let output = self.0.stdout.take().context("the source has already reported")?;
         for line in BufReader::new(output).lines() {
             let line = line.context("waiting for the traffic source")?;
             if line.starts_with('{') {

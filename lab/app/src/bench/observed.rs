@@ -1,4 +1,4 @@
-//! `bench observed`: what looking at an appliance costs its packets.
+//! `bench observed`: what observing an appliance costs its packets.
 //!
 //! A whole appliance with its control loop, metrics, page and admin API, at full load on one lcore. Its
 //! viewers come and go in turns; they use TCP and a real HTTP client, from the main core.
@@ -26,7 +26,7 @@ use super::hot;
 pub(crate) struct ObservedArgs {
     #[command(flatten)]
     shape: Shape,
-    /// Pairs of windows, one left alone and one looked at
+    /// Pairs of windows, one left alone and one observed
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pairs: u16,
     /// Seconds per window
@@ -38,10 +38,10 @@ pub(crate) struct ObservedArgs {
     /// Scrapes per second
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     scrapes: u32,
-    /// Jobs; one of them is at work
+    /// Jobs; one of them sends packets
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: u16,
-    /// Lcores that jobs are counted by; one of them is at work
+    /// Lcores with counters of jobs; one of them has packets
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=128))]
     lcores: u16,
     /// The core of everything but packets
@@ -116,7 +116,7 @@ pub(super) fn run(args: &ObservedArgs) -> anyhow::Result<ExitCode> {
         .spawn(move || viewers::watch(addresses, &source, rates, pairs, seconds))?;
     let code = appliance.serve(&configuration, page)?;
     let watched = viewers.join().map_err(|_| anyhow::anyhow!("the viewers' thread has panicked"))??;
-    anyhow::ensure!(code == ExitCode::SUCCESS, "the appliance did not end well: the measurement is void");
+    anyhow::ensure!(code == ExitCode::SUCCESS, "the appliance did not end cleanly: the measurement is void");
     let changes = |value: fn(&Seen) -> f64| -> Vec<f64> {
         let change = |(alone, observed): &(Seen, Seen)| 100.0 * (value(observed) / value(alone) - 1.0);
         watched.pairs.iter().map(change).collect()
@@ -139,10 +139,10 @@ pub(super) fn run(args: &ObservedArgs) -> anyhow::Result<ExitCode> {
         jobs: args.jobs,
         lcores: args.lcores,
     };
-    super::tell(&report, args.json, tell)
+    super::print_report(&report, args.json, print)
 }
 
-fn tell(report: &Report) {
+fn print(report: &Report) {
     println!("packet service time, microseconds    median    99 %    Mpps");
     for (name, of) in [("left alone", &report.alone), ("looked at", &report.observed)] {
         println!("  {name:32} {:7.2} {:7.2} {:7.3}", of.service_p50_us, of.service_p99_us, of.mpps);

@@ -15,13 +15,13 @@ use serde::Serialize;
 
 #[derive(Debug, Args)]
 pub(crate) struct OlafArgs {
-    /// The seed of the arrivals
+    /// Seed of the arrivals
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Runs in virtual time; their mean counts
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// Rounds of the measurement in nanoseconds; the median of all their parts counts
+    /// Rounds of the measurement in nanoseconds; the median of their parts counts
     #[arg(long, default_value_t = 101, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
     /// Print one JSON object
@@ -158,7 +158,7 @@ pub(super) fn run(args: &OlafArgs) -> anyhow::Result<ExitCode> {
         seed: args.seed,
         runs: args.runs,
     };
-    super::tell(&report, args.json, print)
+    super::print_report(&report, args.json, print)
 }
 
 fn print(report: &Report) {

@@ -1,4 +1,4 @@
-//! `bench policies`: the pool's policies in virtual time, beside DSA's Figures 8 to 11.
+//! `bench policies`: the pool's policies in virtual time, next to DSA's Figures 8 to 11.
 
 mod json;
 mod table;
@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 #[derive(Debug, Args)]
 pub(crate) struct PoliciesArgs {
-    /// The seed of starts, stragglers and hosts
+    /// Seed of starts, stragglers and hosts
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Runs of each cell, with this seed and the following ones; medians count [default: 3]
@@ -24,7 +24,7 @@ pub(crate) struct PoliciesArgs {
     /// A quick trial: --runs 1 --scale 32
     #[arg(long)]
     quick: bool,
-    /// Mean microseconds between a host's polls of what it has received; 0: hosts in lock-step
+    /// Mean microseconds between a host's polls for received packets; 0: hosts in lock-step
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=1000))]
     host_jitter: u32,
@@ -61,7 +61,7 @@ pub(super) fn run(args: &PoliciesArgs) -> anyhow::Result<ExitCode> {
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
-    let comparison = outcome.context("a run has broken a promise")?;
+    let comparison = outcome.context("a run has violated an invariant")?;
     if args.json {
         println!("{}", json::report(&experiment, &comparison));
     } else {

@@ -34,8 +34,8 @@ pub(crate) struct PoolArgs {
     /// Payload bytes per packet
     #[arg(long, default_value_t = 1024, value_parser = payload)]
     payload: u16,
-    /// How the job uses the pool: a profile or conflict policy of the configuration [default: first come in
-    /// the shared part, no parameter server]
+    /// How the job uses the pool: a profile or conflict policy of the configuration [default: first come,
+    /// first served in the shared part, no parameter server]
     #[arg(long)]
     policy: Option<PolicyName>,
     /// Type of the elements
@@ -48,14 +48,14 @@ pub(crate) struct PoolArgs {
     /// last-level cache
     #[arg(long, value_parser = slots)]
     slots: Option<u32>,
-    /// Jobs that PSNs are dealt out to in turn
+    /// Jobs; PSNs are dealt out to them in turn
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     jobs: u16,
-    /// Measure each policy, and each axis (fan-in, payload, type, order, jobs, workers per job, slots), and
-    /// check what is required; compared cases take turns
+    /// Measure each policy and each axis (fan-in, payload, type, order, jobs, workers per job, slots), and
+    /// check the requirements; compared cases take turns
     #[arg(long, conflicts_with_all = ["fan_in", "payload", "policy", "dtype", "order", "slots", "jobs"])]
     sweep: bool,
-    /// With --sweep: only these parts of it
+    /// With --sweep: run only these parts of it
     #[arg(long, value_name = "PART", requires = "sweep", value_delimiter = ',')]
     only: Vec<sweep::Part>,
     /// Rounds of 256 packets, or fewer of more; the median round counts
@@ -269,8 +269,8 @@ fn room(loads: &[Load]) -> u16 {
 /// Memory for the packets of the loads.
 fn megabytes(loads: &[Load]) -> u32 {
     /// Descriptor, private area, headroom, and DPDK's bookkeeping.
-    const BESIDE: u64 = 128 + 64 + 128 + 192;
-    let bytes = u64::from(packets(loads).max(fixture::BUFFERS)) * (u64::from(room(loads)) + BESIDE);
+    const OVERHEAD: u64 = 128 + 64 + 128 + 192;
+    let bytes = u64::from(packets(loads).max(fixture::BUFFERS)) * (u64::from(room(loads)) + OVERHEAD);
     u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(64)
 }
 

@@ -159,7 +159,7 @@ pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
         seconds: args.seconds,
         hugepages,
     };
-    super::tell(&report, args.json, Report::print)
+    super::print_report(&report, args.json, Report::print)
 }
 
 /// The bare add on all these lcores at once: the mean of their times.

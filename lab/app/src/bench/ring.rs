@@ -21,7 +21,7 @@ use super::PipelineArgs;
 use super::fixture::{self, EPOCH, Frames, L2, Load};
 use super::source::{Read, Source};
 
-/// What is between the rings.
+/// The program between the rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Between {
     /// The pipeline.
@@ -48,7 +48,7 @@ pub(super) fn measure(
     pools: &(Mempool, Mempool),
     between: Between,
 ) -> anyhow::Result<f64> {
-    // Rings outlive their port, so each needs a name of its own.
+    // Rings outlive their port, so each needs a unique name.
     static OPENED: AtomicU32 = AtomicU32::new(0);
     let frames = &pools.0;
     let open = || {
@@ -101,7 +101,7 @@ pub(super) fn measure(
     Ok(report.mpps)
 }
 
-/// What must be zero.
+/// Counters that must be zero.
 #[derive(Debug, Default)]
 struct Lost {
     unaccounted: i128,

@@ -1,4 +1,4 @@
-//! `bench scrape`: what a scrape and a sample of the page cost the main core.
+//! `bench scrape`: the cost of a scrape and of a sample of the page on the main core.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(super) fn run(args: &ScrapeArgs) -> anyhow::Result<ExitCode> {
     let (counters, readers) = (0..lcores).map(lcore).collect::<Result<(Vec<_>, Vec<_>), _>>()?;
     let telemetry = Telemetry::new(counters, readers, Box::new(Arc::clone(&gauges)));
     let text = telemetry.scrape()?;
-    ensure!(text.ends_with("# EOF\n"), "the scrape is not whole");
+    ensure!(text.ends_with("# EOF\n"), "the scrape is incomplete");
     let (scrape_ms, scrape_p99_ms) = timed(repeat, || telemetry.scrape().map(drop))?;
     let mut sampler = PageSampler::default();
     let mut sample_bytes = 0;

@@ -1,4 +1,4 @@
-//! `bench sim`: how fast fabrics are simulated, and what memory that takes.
+//! `bench sim`: how fast fabrics are simulated, and the memory that this takes.
 
 use core::time::Duration;
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ pub(crate) struct SimArgs {
 /// The paper's servers.
 const CLOS: Clos = Clos::square(32);
 
-/// What a run took.
+/// The cost of a run.
 struct Took {
     name: &'static str,
     events: u64,
@@ -92,7 +92,7 @@ fn shared(name: &'static str, scheme: Scheme, lasts: u64) -> anyhow::Result<Took
     let setting = Setting { jobs, flows, jitter: 10_000, ..Setting::idle(CLOS, scheme, lasts) };
     let began = processor()?;
     let outcome = simulate(&setting)?;
-    ensure!(outcome.wrong == 0, "{} sums lacked a worker or had one twice", outcome.wrong);
+    ensure!(outcome.wrong == 0, "{} sums lacked a worker or counted one twice", outcome.wrong);
     let processor = processor()? - began;
     Ok(Took { name, events: outcome.events, processor, most: outcome.most, memory: outcome.memory })
 }
@@ -119,7 +119,7 @@ pub(super) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
             let (millions, seconds) = (took.millions(), took.processor.as_secs_f64());
             println!(
                 "{name:<8} {events:>10} events in {seconds:.2} s: {millions:.2} million/s; at most {most} \
-                 under way, {memory} bytes for them at the end"
+                 pending, {memory} bytes for them at the end"
             );
         }
     }

@@ -45,7 +45,7 @@ pub(crate) struct SourceArgs {
     /// when the link goes down
     #[arg(long)]
     hold: bool,
-    /// Check the contents of what comes back
+    /// Check the contents of returned packets
     #[arg(long)]
     verify: bool,
 }
@@ -59,7 +59,7 @@ fn mac(text: &str) -> Result<Mac, String> {
     octets.try_into().map(Mac).map_err(|_| "a MAC address has six octets".to_owned())
 }
 
-/// What the source saw.
+/// The source's measurements.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct SourceReport {
     /// Millions of packets per second that came back.
@@ -118,7 +118,7 @@ pub(super) fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     let clock = Clock::new(&eal);
     let limit = clock.now_ns() + LINK_NS;
     while !port.link()?.up {
-        anyhow::ensure!(clock.now_ns() < limit, "the memif link does not come up");
+        anyhow::ensure!(clock.now_ns() < limit, "the memif link did not come up");
         source.receive();
     }
     println!("{}", serde_json::to_string(&source.measure(&clock, args.seconds))?);

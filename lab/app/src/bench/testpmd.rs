@@ -1,4 +1,4 @@
-//! dpdk-testpmd on the same ports: what moving packets costs without touching their payload.
+//! dpdk-testpmd on the same ports: the cost of moving packets without touching their payload.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,7 +13,7 @@ use super::{PipelineArgs, fixture};
 /// How long a line that is waited for may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What it does with packets.
+/// Its forwarding mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Exchanges the addresses of each.
@@ -33,7 +33,7 @@ impl Mode {
     }
 }
 
-/// Bursts that it sends at the start where nobody else sends any.
+/// Bursts that it sends at the start if there is no other source.
 const FIRST: u32 = 8;
 
 /// A running dpdk-testpmd; ended when dropped.
@@ -95,7 +95,7 @@ impl Testpmd {
     }
 
     /// Millions of packets per second in both modes, each over this time. With `own` it starts by sending
-    /// packets of its own, for devices that only give back what they were given.
+    /// its own packets, for devices that only give back what they were given.
     pub(super) fn both(&mut self, seconds: u64, own: bool) -> anyhow::Result<[f64; 2]> {
         let start = if own { format!("start tx_first {FIRST}") } else { "start".to_owned() };
         let mut rates = [0.0; 2];

@@ -39,7 +39,7 @@ pub(crate) enum Scheme {
     Server,
 }
 
-/// Whose window the flows of others have.
+/// The window of other flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     Dctcp(Cuts),
@@ -71,7 +71,7 @@ pub(crate) struct Job {
     pub(crate) spine: usize,
 }
 
-/// What is simulated.
+/// The simulated setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) clos: Clos,
@@ -88,7 +88,7 @@ pub(crate) struct Setting {
     pub(crate) marks_from: u64,
     /// Nanoseconds of a link.
     pub(crate) delay: u64,
-    /// Nanoseconds that a host takes for each packet's acknowledgement or step, beside the links.
+    /// Nanoseconds that a host takes for each packet's acknowledgement or step, in addition to the links.
     pub(crate) host: u64,
     /// The most that `host` is exceeded by, in nanoseconds; drawn for each packet. Without it hosts run in
     /// lock-step: each finds the queue as long as the last time, and a few get all the marks.
@@ -127,7 +127,7 @@ impl Setting {
     }
 }
 
-/// What happened.
+/// The outcome.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Outcome {
     /// Iterations of each job that have ended.

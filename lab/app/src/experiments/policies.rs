@@ -8,7 +8,6 @@
 //! modelled size. The bytes are integers whose sum shows each rank's contribution: every result that a worker
 //! receives is checked to hold each rank exactly once.
 
-mod agenda;
 mod experiment;
 mod ledger;
 mod line;
@@ -59,26 +58,26 @@ pub(crate) struct Run {
     pub(crate) verified: u64,
 }
 
-/// A broken promise.
+/// A violated invariant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Violation {
     /// A result is not the sum of one contribution of each rank.
     #[error("job {job}: rank {rank} got {got:?} for PSN {psn}, not {expected:?}")]
     Sum { job: u16, rank: u16, psn: u32, expected: Payload, got: Payload },
-    /// A worker waits without end.
+    /// A worker waits forever.
     #[error("job {job}: rank {rank} still waits for PSN {psn}; the last event was after {after_us} us")]
     Stalled { job: u16, rank: u16, psn: u32, after_us: u64 },
     /// Workers have more or fewer results than there are PSNs.
-    #[error("{got} results were received of {expected}")]
+    #[error("{got} of {expected} results were received")]
     Results { expected: u64, got: u64 },
     /// Packets did not come back.
     #[error("{packets} packets are lost in the pool")]
     Leak { packets: usize },
     /// The pool did not report what happened to a packet, or reported it twice.
-    #[error("the pool was offered {offered} packets, and has said of {answered} what became of them")]
+    #[error("the pool was offered {offered} packets, but accounted for {answered}")]
     Unaccounted { offered: u64, answered: u64 },
     /// Packets still circulate after every worker has finished.
-    #[error("packets still go round long after the last result")]
+    #[error("packets still circulate long after the last result")]
     Restless,
     /// The pool's configuration is impossible.
     #[error(transparent)]

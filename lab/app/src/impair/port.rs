@@ -89,7 +89,7 @@ impl Port {
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_QUEUE_BYTES);
         let promiscuous = Promiscuous::enter(name);
         if promiscuous.is_none() {
-            eprintln!("impair: {name} cannot be made promiscuous: frames for others may stay away");
+            eprintln!("impair: {name} cannot be made promiscuous: frames for other addresses may not arrive");
         }
         Ok(Self {
             name: name.to_owned(),
@@ -214,7 +214,7 @@ fn link_address(name: &str) -> anyhow::Result<LinkAddr> {
         .context("cannot list the interfaces")?
         .filter(|interface| interface.interface_name == name)
         .find_map(|interface| interface.address?.as_link_addr().copied())
-        .with_context(|| format!("there is no interface {name} here"))
+        .with_context(|| format!("interface {name} does not exist here"))
 }
 
 /// Frames that an interface has received since it exists.

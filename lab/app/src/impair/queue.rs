@@ -14,7 +14,7 @@ const FRAMING: usize = 24;
 const CLASS: usize = ETH_LEN + 1;
 const SUM: core::ops::Range<usize> = ETH_LEN + 10..ETH_LEN + 12;
 
-/// What a line is like.
+/// A line's properties.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
     /// Bits per second; 0 for no limit.
@@ -23,11 +23,11 @@ pub(crate) struct Line {
     pub(crate) limit: usize,
     /// Frames that wait from which on those that may be are marked: more and more of them, by chance.
     pub(crate) threshold: Option<usize>,
-    /// From so many waiting frames on, all are marked. Up to the threshold, or 0: no marks by chance.
+    /// Queue length from which all are marked. Up to the threshold, or 0: no marks by chance.
     pub(crate) full: usize,
 }
 
-/// What a frame is to a queue: bytes that it may mark.
+/// A frame as a queue sees it: bytes that it may mark.
 pub(crate) trait Bytes {
     /// All of them.
     fn bytes_mut(&mut self) -> &mut [u8];
@@ -37,7 +37,7 @@ pub(crate) trait Bytes {
 #[derive(Debug)]
 pub(crate) struct Queue<F> {
     line: Line,
-    /// What waits, and when each has left.
+    /// Waiting frames, and when each has left.
     waiting: VecDeque<(Instant, F)>,
     random: Rng,
     pub(crate) marked: u64,
@@ -96,7 +96,7 @@ impl<F: Bytes> Queue<F> {
     }
 }
 
-/// Marks an untagged IP packet whose sender heeds marks. False if it does not.
+/// Marks an untagged IP packet of an ECN-capable sender. False for other packets.
 fn mark(frame: &mut [u8]) -> bool {
     match frame.get(12..14) {
         Some([0x08, 0x00]) if frame.len() >= ETH_LEN + IPV4_LEN && frame[CLASS] & ecn::MASK != 0 => {

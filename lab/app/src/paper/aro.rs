@@ -7,7 +7,7 @@ use pascaline_planner::{Options, Plan, PlanError, Setting, Solver, plan};
 
 use super::figure::{Entry, Figure, Row, Scope};
 
-/// What can be made.
+/// The figures of this paper.
 pub(super) const FIGURES: [Entry; 8] = [
     Entry::seeded("aro-fig-7a", "ARO, one job, one task: throughput of each method", default_setting),
     Entry::seeded("aro-fig-7b", "The same by the part of switches that add", by_adding),
@@ -30,7 +30,7 @@ const METHODS: [(Solver, &str); 8] = [
     (Solver::Spread, "spread"),
     (Solver::RoundRobin, "round-robin"),
 ];
-/// What one plan of several tasks may take: what is not proven then has a gap.
+/// The time limit of one plan of several tasks: a plan that is not proven by then has a gap.
 const LIMIT: Duration = Duration::from_secs(3);
 
 type Made = anyhow::Result<Figure>;
@@ -192,9 +192,9 @@ fn large(scope: &Scope) -> Made {
 
 /// The times of section IV.C: of 30 scenarios, and what SRO and APP save.
 fn times(scope: &Scope) -> Made {
-    const WHY: &str = "the paper gives a quadratic program to Gurobi; with u = 1/r it is linear, and where \
-                       all links are alike a search over whole numbers of flows needs no program: the rows \
-                       below";
+    const WHY: &str = "the paper gives a quadratic program to Gurobi. With u = 1/r it is linear, and where \
+                       all links are equal a search over whole numbers of flows needs no program: see the \
+                       rows below";
     let mut figure = empty(scope);
     let (mut full, default) = (0.0, Setting::default());
     for (solver, name) in [(Solver::Aro, "ARO (QSR)"), (Solver::AroAcc, "ARO-ACC")] {

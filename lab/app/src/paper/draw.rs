@@ -23,7 +23,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// The figure as SVG.
 ///
 /// # Errors
-/// What the backend reports: not to be expected.
+/// An error of the backend: not to be expected.
 pub(super) fn svg(figure: &Figure) -> anyhow::Result<String> {
     let mut units: Vec<&str> = Vec::new();
     figure.rows.iter().for_each(|row| {

@@ -7,18 +7,22 @@ use crate::experiments::policies::{Lossy, Measure, Mix, Run, SIDES, Setting, Sid
 
 type Made = anyhow::Result<Figure>;
 
-/// What can be made.
+/// The figures of this paper.
 pub(super) const FIGURES: [Entry; 10] = [
-    Entry::seeded("dsa-fig-1", "DSA: for how long a slot is taken", figure_1),
+    Entry::seeded("dsa-fig-1", "DSA: how long a slot is occupied", figure_1),
     Entry::seeded("dsa-fig-5", "DSA: time to the same accuracy, two jobs", figure_5),
     Entry::seeded("dsa-fig-6", "DSA: training speed of eight models, two jobs", figure_6),
     Entry::seeded("dsa-fig-7", "DSA: throughput of allreduces", figure_7),
     Entry::seeded("dsa-fig-8", "DSA: completion time by the number of jobs", figure_8),
     Entry::seeded("dsa-fig-9", "DSA: completion time by the number of workers", figure_9),
     Entry::seeded("dsa-fig-10", "DSA: use of the pool's memory", figure_10),
-    Entry::seeded("dsa-fig-11", "DSA: its priorities beside always and by a coin", figure_11),
+    Entry::seeded(
+        "dsa-fig-11",
+        "DSA: its priorities compared with always preempting and with a coin",
+        figure_11,
+    ),
     Entry::seeded("dsa-fig-12", "DSA: training speed when packets are lost", figure_12),
-    Entry::seeded("dsa-losses", "DSA: what is lost, and what repairs it", losses::figure),
+    Entry::seeded("dsa-losses", "DSA: which packets are lost, and what repairs the loss", losses::figure),
 ];
 
 /// The systems, as places in [`SIDES`].
@@ -103,7 +107,7 @@ fn contest(
     Ok(())
 }
 
-/// What the text does not state.
+/// Parameters that the text does not state.
 fn knobs(base: Setting) -> Vec<Point> {
     let narrow = |in_flight, spread| Setting { in_flight, spread, ..base };
     vec![
@@ -121,14 +125,14 @@ fn knobs(base: Setting) -> Vec<Point> {
     ]
 }
 
-const SWITCHML_WHY: &str = "with the text's memory each job's region holds several windows and lacks \
-                            nothing, while sharing adds conflicts, each of which costs the stated timeout \
-                            of 1 ms. Knob: memory per packet in flight, whose number is not in the text; \
-                            with a pool smaller than the windows the printed factor is passed";
-const ATP_WHY: &str = "in both systems conflicts cost timeouts; which has more of them depends on what the \
-                       text leaves open. Knobs: how often hosts look (lock-step favours ATP, jitter DSA), \
-                       packets in flight, and memory per packet in flight, which passes the printed \
-                       factor";
+const SWITCHML_WHY: &str = "with the text's memory each job's region holds several windows and is never \
+                            short, while sharing adds conflicts, each of which costs the stated timeout of 1 \
+                            ms. Knob: memory per packet in flight, which the text does not state; with a \
+                            pool smaller than the windows the factor exceeds the printed one";
+const ATP_WHY: &str = "in both systems conflicts cost timeouts; which system has more of them depends on \
+                       parameters that the text leaves open. Knobs: how often hosts poll (lock-step favours \
+                       ATP, jitter favours DSA), packets in flight, and memory per packet in flight, with \
+                       which the factor exceeds the printed one";
 
 fn begun(scope: &Scope) -> Figure {
     Figure { seeds: scope.seeds(5, 1), ..Figure::default() }
@@ -176,10 +180,10 @@ fn figure_10(scope: &Scope) -> Made {
     Ok(figure)
 }
 
-const ORDER_WHY: &str = "1/T of the priority favours newcomers as always preempting does, and a coin lies \
-                         between: the order turns with the seed and with what the text leaves open. Knobs: \
-                         hosts' jitter, packets in flight, memory; where memory is scarce all three come \
-                         out alike";
+const ORDER_WHY: &str = "1/T of the priority favours newcomers, as always preempting does, and a coin lies \
+                         in between: the order changes with the seed and with parameters that the text \
+                         leaves open. Knobs: hosts' jitter, packets in flight, memory; where memory is \
+                         scarce all three are equal";
 
 fn figure_11(scope: &Scope) -> Made {
     let (mut figure, base) = (begun(scope), base(scope));
@@ -197,10 +201,9 @@ fn figure_11(scope: &Scope) -> Made {
 /// Figure 1: the time for which a slot is taken, by how seldom hosts look at what they have received: what
 /// makes one rank's packet come later than another's in every window, not only in the first.
 fn figure_1(scope: &Scope) -> Made {
-    const WHY: &str = "a slot is taken until the last rank's packet is there, so this is how unevenly \
-                       hosts send, which the text does not measure. Knob: hosts that pause for \
-                       milliseconds give the printed 3 to 20 ms, in the simulation's own setting it is a \
-                       round trip";
+    const WHY: &str = "a slot is taken until the last rank's packet arrives, so this measures how unevenly \
+                       hosts send, which the text does not state. Knob: hosts that pause for milliseconds \
+                       give the printed 3 to 20 ms; in the simulation's own setting it is a round trip";
     let mut figure = Figure { seeds: scope.seeds(2, 1), ..Figure::default() };
     let mut lines = Vec::new();
     for poll_us in [1, 100, 1000, 5000, 20_000] {
@@ -225,7 +228,7 @@ fn figure_1(scope: &Scope) -> Made {
     Ok(figure)
 }
 
-/// A model of so many megabytes whose iteration computes `computes` times as long as it communicates at 100
+/// A model of this many megabytes whose iteration computes `computes` times as long as it communicates at 100
 /// Gbit/s, at most 16 MB of it: what is alike in all of it need not be sent to the end.
 fn model(scope: &Scope, megabytes: f64, computes: f64) -> Mix {
     let partition = megabytes.min(if scope.quick { 2.0 } else { 16.0 }) * 1000.0 / 4.0;
@@ -242,9 +245,9 @@ fn testbed(mix: Mix, ranks: u16) -> Setting {
 }
 
 const TESTBED_WHY: &str = "the testbed's windows, jitter and share of computing are not in the text. Knob: \
-                           while two jobs' windows fit into the pool its conflicts decide, each a timeout; \
-                           once memory per packet in flight is scarce DSA is ahead by the printed factor \
-                           and more";
+                           while two jobs' windows fit into the pool, conflicts decide, each at the cost of \
+                           a timeout; once memory per packet in flight is scarce, DSA leads by the printed \
+                           factor and more";
 
 /// Figure 5: all systems make the same sums, so accuracy per iteration is the same, and the time to it is
 /// that of an iteration.

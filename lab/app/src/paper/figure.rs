@@ -1,4 +1,4 @@
-//! What a figure is made of, and what it is made with.
+//! A paper's figure: its rows and curves, and the scope within which it is made.
 
 use std::borrow::Cow;
 
@@ -80,10 +80,10 @@ impl Scope {
     }
 }
 
-/// What came out.
+/// A figure's contents.
 #[derive(Default)]
 pub(crate) struct Figure {
-    /// Seeds of each row that has no number of its own.
+    /// Seeds of each row that does not have fewer.
     pub(crate) seeds: u64,
     pub(crate) rows: Vec<Row>,
     /// Drawn as lines, where the paper does.
@@ -99,7 +99,7 @@ pub(crate) struct Curves {
 
 /// One line of a table.
 pub(crate) struct Row {
-    /// What varies, and its value.
+    /// The varied parameter, and its value.
     pub(crate) point: String,
     /// Method or measure.
     pub(crate) name: String,
@@ -108,7 +108,7 @@ pub(crate) struct Row {
     pub(crate) error: f64,
     /// How many seeds, if fewer than the figure's.
     pub(crate) seeds: Option<u64>,
-    /// What the paper's text prints.
+    /// The number in the paper's text.
     pub(crate) paper: Option<f64>,
     pub(crate) unit: &'static str,
     /// Why they differ.
@@ -154,7 +154,7 @@ impl Row {
         Self { reason: reason.into(), ..self }
     }
 
-    /// How far this is from the paper: of percentages the difference in points, else the part of its number.
+    /// The deviation from the paper: for percentages the difference in points, otherwise relative.
     pub(crate) fn deviation(&self) -> Option<f64> {
         let paper = self.paper?;
         Some(if self.unit == "%" { self.mean - paper } else { self.mean / paper - 1.0 })
@@ -170,7 +170,7 @@ impl Row {
     }
 
     /// True if it is off by more than a tenth, or ten points, and further than two standard errors of so few
-    /// seeds reach, and nothing says why.
+    /// seeds reach, and no reason is given.
     pub(crate) fn unexplained(&self) -> bool {
         let limit = if self.unit == "%" { 10.0 } else { 0.1 };
         let chance = self.paper.is_some_and(|paper| (self.mean - paper).abs() <= 2.0 * self.error);

@@ -10,7 +10,7 @@ use crate::experiments::cluster::{Job, PACKET, Scheme, Setting, run};
 
 type Made = anyhow::Result<Figure>;
 
-/// What can be made.
+/// The figures of this paper.
 pub(super) const FIGURES: [Entry; 4] = [
     Entry::one_run("iswitch-fig-12", "iSwitch: time of a synchronous iteration", figure_12),
     Entry::one_run("iswitch-table-3", "iSwitch: speedups of synchronous training", table_3),
@@ -92,16 +92,16 @@ impl Model {
         Ok([combining(self.bytes, 0, 4)?, combining(self.bytes, 1, 4)?, combining(self.bytes, 2, 4)?])
     }
 
-    /// What an iteration takes beside combining: what iSwitch's prints, without what combining takes here.
+    /// An iteration without combining: iSwitch's printed time, less what combining takes here.
     fn local(&self, combining: &[f64; 3]) -> f64 {
         self.printed(2) - combining[2]
     }
 }
 
-const STEPS: &str = "links explain the least of it: 40 KB cross one in 0.03 ms, and the printed iterations \
-                     differ by 8 ms. Knob: what hosts' software takes for each message that a worker waits \
-                     for, which the text does not state; \"needs\" is what gives the printed number, more \
-                     for larger messages and for the server, which adds up four";
+const STEPS: &str = "links explain only a small part: 40 KB cross one in 0.03 ms, and the printed iterations \
+                     differ by 8 ms. Knob: the time of hosts' software for each message that a worker waits \
+                     for, which the text does not state; \"needs\" is the time that gives the printed \
+                     number, more for larger messages and for the server, which adds up four";
 
 fn all(scope: &Scope) -> anyhow::Result<Vec<[f64; 3]>> {
     scope.map(&[0, 1, 2, 3], |&at| MODELS[at].combining())

@@ -13,12 +13,12 @@ use crate::experiments::olaf::{
 
 type Made = anyhow::Result<Figure>;
 
-/// What can be made.
+/// The figures of this paper.
 pub(super) const FIGURES: [Entry; 6] = [
-    Entry::seeded("olaf-table-1", "OlafQueue beside FIFO before a narrow line", table_1),
-    Entry::seeded("olaf-table-2", "Three switches, all clusters alike", table_2),
-    Entry::seeded("olaf-table-3", "Three switches, clusters that send more often", table_3),
-    Entry::seeded("olaf-fig-6", "How many aggregations an outgoing update has", figure_6),
+    Entry::seeded("olaf-table-1", "OlafQueue compared with FIFO in front of a narrow line", table_1),
+    Entry::seeded("olaf-table-2", "Three switches, all clusters sending equally often", table_2),
+    Entry::seeded("olaf-table-3", "Three switches, half of the clusters sending more often", table_3),
+    Entry::seeded("olaf-fig-6", "Number of aggregations in an outgoing update", figure_6),
     Entry::seeded("olaf-fig-7", "Time until the server has 200 updates of each worker", figure_7),
     Entry::seeded("olaf-fig-10", "Age-of-Model while one of two switches gets narrower", figure_10),
 ];
@@ -38,9 +38,9 @@ fn at(tables: &[Vec<experiments::Row>], number: usize, of: impl Fn(&experiments:
     tables.iter().filter_map(|rows| rows.get(number)).map(of).collect()
 }
 
-const POISSON: &str = "the paper's traces are not published; with Poisson senders of 60 Gbit/s in all FIFO \
+const POISSON: &str = "the paper's traces are not published; with Poisson senders of 60 Gbit/s in all, FIFO \
                        must lose (60 − out) / 60 and more. Knob below: trains of 128 updates at the ports' \
-                       rate give FIFO's rows, senders in step Olaf's 11 %";
+                       rate give FIFO's rows, senders in step give Olaf's 11 %";
 
 fn table_1(scope: &Scope) -> Made {
     let seeds = scope.seeds(30, 5);
@@ -135,11 +135,11 @@ fn scheme(number: usize) -> Scheme {
 
 /// Rates behind SW1, SW2 and SW3 in kbit/s, which the paper does not give.
 type Lines = ([u32; 2], u32);
-/// What the paper's losses fit, and what its ages do.
+/// Lines that fit the paper's losses, and lines that fit its ages.
 const LOSSES: Lines = ([10_000; 2], 1000);
 const AGES: Lines = ([2000; 2], 200);
 
-/// What FIFO, Olaf and so on make of these lines, of each seed.
+/// The outcome of a scheme on these lines, for each seed.
 fn multihop(
     scope: &Scope,
     seeds: u64,
@@ -159,15 +159,16 @@ fn of(outcomes: &[Outcome], of: impl Fn(&Outcome) -> f64) -> Vec<f64> {
     outcomes.iter().map(of).collect()
 }
 
-/// What a line of tables 2 and 3 prints: name, loss, ages of both groups, Jain's index.
+/// A row of tables 2 and 3: name, loss, ages of both groups, Jain's index.
 type Printed = (&'static str, f64, [f64; 2], f64);
 
 const RATE: &str = "the lines' rates are not in the text. Knob: no rate gives both columns: about 1 Mbit/s \
                     behind SW3 gives the losses, 0.2 Mbit/s Olaf's ages, and about 0.4 Mbit/s FIFO's ages, \
-                    if they are of a worker's own updates instead of a cluster's. Knob: intervals that \
-                    differ by half a per cent give FIFO's row of Table 2, by workers";
-const JAIN: &str = "not from the ages beside it: for two groups of clusters with the printed ages Jain's \
-                    index is in the last rows; here it is of the ages above";
+                    if those are ages of a worker's own updates instead of a cluster's. Knob: intervals that \
+                    differ by half a percent give FIFO's row of Table 2, by workers";
+const JAIN: &str = "the printed index does not follow from the ages in the same row: the last rows have \
+                    Jain's index for two groups of clusters with the printed ages; here it is the index of \
+                    the ages above";
 
 fn multihop_table(scope: &Scope, slow: u64, printed: &[Printed]) -> Made {
     let seeds = scope.seeds(10, 2);
@@ -280,8 +281,8 @@ fn figure_7(scope: &Scope) -> Made {
 
 /// Figure 10: SW1 gets narrower while SW2 stays as it is; all send every 100 ms.
 fn figure_10(scope: &Scope) -> Made {
-    const WHY: &str = "the text says only that FIFO's goes beyond this when SW1 is narrowest, and gives no \
-                       rates. Knob: the age grows as the rate shrinks; of a worker's own updates it is \
+    const WHY: &str = "the text only says that FIFO's age exceeds this when SW1 is narrowest, and gives no \
+                       rates. Knob: the age grows as the rate shrinks; the age of a worker's own updates is \
                        tenfold";
     let seeds = scope.seeds(10, 2);
     let mut figure = Figure { seeds, ..Figure::default() };

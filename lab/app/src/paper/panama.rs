@@ -12,17 +12,13 @@ use crate::experiments::cluster::{Job, Outcome, PACKET, Plain, Scheme, Setting, 
 
 type Made = anyhow::Result<Figure>;
 
-/// What can be made.
+/// The figures of this paper.
 pub(super) const FIGURES: [Entry; 4] = [
-    Entry::one_run("panama-fig-7", "PANAMA: what an appliance in line lets through", bump::figure),
-    Entry::seeded(
-        "panama-fig-8",
-        "PANAMA: flows of others and jobs that share a Clos network",
-        shared::figure,
-    ),
+    Entry::one_run("panama-fig-7", "PANAMA: throughput of flows through an appliance in line", bump::figure),
+    Entry::seeded("panama-fig-8", "PANAMA: other flows and jobs that share a Clos network", shared::figure),
     Entry::one_run(
         "panama-fig-9",
-        "PANAMA: four trees beside one, and a ring, by long flows beside them",
+        "PANAMA: four trees, one tree and a ring, by the number of competing long flows",
         figure_9,
     ),
     Entry::one_run("panama-fig-10", "PANAMA: a flow and a job on one link", fairness::figure),
@@ -33,7 +29,7 @@ const PANAMA: Scheme = Scheme::Trees(4, Panama, 256);
 
 fn checked(setting: &Setting) -> anyhow::Result<Outcome> {
     let outcome = run(setting)?;
-    anyhow::ensure!(outcome.wrong == 0, "{} sums lacked a worker or had one twice", outcome.wrong);
+    anyhow::ensure!(outcome.wrong == 0, "{} sums lacked a worker or counted one twice", outcome.wrong);
     Ok(outcome)
 }
 

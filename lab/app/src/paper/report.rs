@@ -48,7 +48,7 @@ pub(super) fn write(into: &Path, made: &[Made], quick: bool, json: &Value) -> an
     let how = if quick { "quick: few seeds and points, small models" } else { "all seeds and points" };
     let intro = format!(
         "Made by `pascaline-lab paper all` in {:.0} s ({how}). Each row is the mean over the seeds, with its \
-         standard error, beside the paper's number where its text prints one.",
+         standard error, next to the paper's number where its text prints one.",
         json["seconds"].as_f64().unwrap_or(f64::NAN)
     );
     let mut markdown = format!("# The papers' tables and figures\n\n{intro}\n");
@@ -89,12 +89,12 @@ pub(super) fn make(into: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))
 }
 
-/// What a figure's rows are of, in words.
+/// The number of a figure's seeds, in words.
 fn seeds(entry: &Entry, figure: &Figure) -> String {
-    if entry.seeded { format!("{} seeds", figure.seeds) } else { "one run".to_owned() }
+    if entry.seeded { format!("{} seeds", figure.seeds) } else { "a single run".to_owned() }
 }
 
-/// What a row is, with the seeds that it has for itself.
+/// A row's name, with the number of its seeds if that differs.
 fn name(row: &Row, seeds: u64) -> String {
     match row.seeds {
         Some(own) if own != seeds => format!("{} ({own} seeds)", row.name),
@@ -145,7 +145,7 @@ fn escaped(text: &str) -> String {
 pub(super) fn print(entry: &Entry, figure: &Figure) {
     let (seeds, reasons) = (seeds(entry, figure), reasons(figure));
     println!(
-        "{}, {seeds}: mean ± standard error, beside the paper's number where its text has one",
+        "{}, {seeds}: mean ± standard error, next to the paper's number where its text prints one",
         entry.name
     );
     for row in &figure.rows {

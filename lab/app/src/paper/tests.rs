@@ -1,12 +1,12 @@
-//! Figures are sound before anybody looks at them.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+//! Figures are sound before they are read.
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue stops")]
 
 use std::collections::HashSet;
 
 use indicatif::ProgressBar;
 
 use super::figure::{Curves, Figure, Row, Scope, distribution, quantile};
-use super::{PaperArgs, draw, entries, report, run, told};
+use super::{PaperArgs, draw, entries, report, report_failures, run};
 
 fn scope() -> Scope {
     Scope { seeds: Some(2), quick: true, bar: ProgressBar::hidden() }
@@ -66,7 +66,7 @@ fn what_is_broken_is_counted_and_reported() {
     let made = |figure| Ok(report::Made { entry, figure, took: Default::default() });
     let sound = Figure { rows: vec![Row::of("", "", &[1.0], "")], ..Figure::default() };
     let each = vec![made(Figure { seeds: 1, rows, curves }), made(sound), Err(anyhow::anyhow!("no"))];
-    let (made, failed) = told(each);
+    let (made, failed) = report_failures(each);
     let json = report::json(&made, failed, true, Default::default());
     assert_eq!((json["broken"].as_u64(), json["names"].as_array().unwrap().len()), (Some(2), 2), "{json}");
     let into = std::env::temp_dir().join(format!("pascaline-broken-{}", std::process::id()));
@@ -75,7 +75,7 @@ fn what_is_broken_is_counted_and_reported() {
     std::fs::remove_dir_all(&into).unwrap();
 }
 
-/// Who asks for more seeds of what has none is told, and not given one run as if it were many.
+/// --seeds is refused where there are none, instead of passing one run off as many.
 #[test]
 fn seeds_of_one_run_are_refused() {
     let args = |what: &str| PaperArgs {

@@ -1,4 +1,4 @@
-//! Two jobs on one link, over time (as PANAMA, section 7.3 and Figure 10, shows a job beside others).
+//! Two jobs on one link, over time (as PANAMA, section 7.3 and Figure 10, shows a job and competing flows).
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::shares::{Line, Panel, picture_of};
 
-/// Draw what two jobs get of a link that they share, under each congestion control, in virtual time
+/// Draw the shares of two jobs on one link, under each congestion control, in virtual time
 ///
 /// Links of 10 Gbit/s that mark from 85 packets on. The second job begins after 5 ms. One panel per control;
 /// the first one has fixed windows of 512 and 64 packets.
@@ -23,7 +23,7 @@ pub(crate) struct FairnessArgs {
     /// The SVG to write
     #[arg(long, value_name = "FILE", default_value = "fairness.svg")]
     out: PathBuf,
-    /// One JSON object instead of text
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -31,7 +31,7 @@ pub(crate) struct FairnessArgs {
 const BEGINS: Duration = Duration::from_millis(5);
 const SETTLED: Duration = Duration::from_millis(45);
 const ENDS: Duration = Duration::from_millis(70);
-/// Each point of a line is of so much time.
+/// The interval that a point of a line stands for.
 const STEP: Duration = Duration::from_millis(1);
 const ROWS: [(CongestionControl, [u16; 2]); 4] = [
     (CongestionControl::Fixed, [512, 64]),
@@ -40,7 +40,7 @@ const ROWS: [(CongestionControl, [u16; 2]); 4] = [
     (CongestionControl::Delay, [0, 0]),
 ];
 
-/// What came of one control.
+/// The outcome of one control.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) control: &'static str,
@@ -63,7 +63,7 @@ impl Row {
             ends: ENDS,
             ..Setting::rack(2)
         };
-        let outcome = run(&setting).context("no appliance for the setting")?;
+        let outcome = run(&setting).context("this setting allows no appliance")?;
         anyhow::ensure!(
             outcome.shares.iter().all(|share| share.wrong == 0),
             "{}: wrong sums",
@@ -89,7 +89,7 @@ impl Row {
     }
 }
 
-/// What part of the link's packets the results of each job were.
+/// The share of each job's results in the packets that the link could carry.
 fn of_the_link(setting: &Setting, outcome: &Outcome, from: Duration, to: Duration) -> [f64; 2] {
     let most = (to - from).as_secs_f64() / setting.packet_time().as_secs_f64();
     let results = outcome.results(from, to);

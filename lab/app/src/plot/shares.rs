@@ -1,4 +1,4 @@
-//! What those who share a link get of it, over time.
+//! Shares of a link over time.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,10 +8,11 @@ use clap::Args;
 use plotters::prelude::*;
 use serde::Deserialize;
 
-/// Draw what was measured on a link that several share
+/// Draw measured shares of a link over time
 ///
 /// FILE is a JSON list of panels, `{"title": TEXT, "lines": [{"of": TEXT, "points": [[SECONDS, PART], …]}]}`:
-/// the part of the link that each got at that time. `scripts/lab --case tcp --shares FILE` draws its own.
+/// the part of the link that each flow or job got at that time. `scripts/lab --case tcp --shares FILE` draws
+/// its own.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pascaline-lab plot shares --out shares.svg shares.json")]
@@ -19,19 +20,19 @@ pub(crate) struct SharesArgs {
     /// The SVG to write
     #[arg(long, value_name = "FILE", default_value = "shares.svg")]
     out: PathBuf,
-    /// What was measured
+    /// The list of panels
     #[arg(value_name = "FILE")]
     panels: PathBuf,
 }
 
-/// One of those who share a link: times, and parts of the link.
+/// A flow or job on the link: times, and parts of the link.
 #[derive(Debug, Deserialize)]
 pub(super) struct Line {
     pub(super) of: String,
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// A link that some share.
+/// A link and those that share it.
 #[derive(Debug, Deserialize)]
 pub(super) struct Panel {
     pub(super) title: String,
@@ -45,7 +46,7 @@ impl Panel {
 }
 
 const PANEL: (u32, u32) = (420, 320);
-/// Panels beside each other; more are below.
+/// Panels in a row.
 const COLUMNS: usize = 4;
 
 /// Runs the command.
@@ -53,7 +54,7 @@ pub(super) fn draw(args: &SharesArgs) -> anyhow::Result<ExitCode> {
     let SharesArgs { out, panels: file } = args;
     let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     let panels: Vec<Panel> =
-        serde_json::from_str(&text).with_context(|| format!("{} is no list of panels", file.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is not a list of panels", file.display()))?;
     ensure!(!panels.is_empty(), "{} has no panels", file.display());
     std::fs::write(out, picture_of(&panels, "time, s")?)
         .with_context(|| format!("writing {}", out.display()))?;

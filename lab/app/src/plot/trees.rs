@@ -1,4 +1,4 @@
-//! What several trees make of a job's time, from what `scripts/lab --case trees --json` has measured.
+//! The time of allreduces over one tree and over several, as `scripts/lab --case trees --json` measures it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,8 +12,8 @@ use serde::Deserialize;
 
 /// Draw how long allreduces take over one tree and over several
 ///
-/// On the left with all links as they are, and with one path congested (as PANAMA, Figure 9, shows trees
-/// beside long flows); on the right each allreduce of the run in which an appliance was killed.
+/// On the left with unloaded links, and with one path congested (as PANAMA, Figure 9, shows trees and long
+/// flows); on the right each allreduce of the run in which an appliance was killed.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   scripts/lab --case trees --spines 4 --bytes 4MiB --mbit 25 --json > trees.json
@@ -22,7 +22,7 @@ pub(crate) struct TreesArgs {
     /// The SVG to write
     #[arg(long, value_name = "FILE", default_value = "trees.svg")]
     out: PathBuf,
-    /// What scripts/lab has printed with --json; its last line is read
+    /// The output of scripts/lab with --json; its last line is read
     #[arg(value_name = "FILE")]
     measured: PathBuf,
 }
@@ -64,7 +64,7 @@ pub(crate) fn draw(args: &TreesArgs) -> anyhow::Result<ExitCode> {
     let file = args.measured.display();
     let text = std::fs::read_to_string(&args.measured).with_context(|| format!("reading {file}"))?;
     let lab = read(&text).with_context(|| {
-        format!("{file}: this is not what `scripts/lab --case trees --json` prints; give a file with that")
+        format!("{file}: not the output of `scripts/lab --case trees --json`\n  remedy: give its output")
     })?;
     let mut picture = String::new();
     picture_of(&lab, &mut picture)?;
@@ -119,7 +119,7 @@ fn killed(area: &Area<'_>, case: &Case) -> anyhow::Result<()> {
     let most = case.killed.iter().copied().fold(1e-9, f64::max) * 1.1;
     let mut chart = ChartBuilder::on(area)
         .margin(14)
-        .caption("a tree's appliance is killed half way", ("sans-serif", 15))
+        .caption("a tree's appliance is killed halfway", ("sans-serif", 15))
         .x_label_area_size(40)
         .y_label_area_size(50)
         .build_cartesian_2d(0..case.killed.len(), 0.0..most)?;

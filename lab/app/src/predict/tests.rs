@@ -36,7 +36,7 @@ fn a_short_allreduce_takes_the_line_its_time() {
     let bits = 8.0 * (40.0 * 1024.0 + 30.0 * 64.0);
     let line = bits / 100e6 * 1e3;
     let took = milliseconds(&["--bytes", "40KiB", "--bucket", "0", "--round-trip", "1ms"]);
-    assert!(took > line + 1.0 && took < line + 1.4, "{took} ms beside {line} ms");
+    assert!(took > line + 1.0 && took < line + 1.4, "{took} ms against {line} ms");
     let passed = milliseconds(&["--bytes", "40KiB", "--bucket", "6KiB", "--round-trip", "1ms"]);
     let bucket = 8.0 * 6.0 * 1024.0 / 100e6 * 1e3;
     assert!((took - passed - bucket).abs() < 0.2, "{passed} ms instead of {took} ms");

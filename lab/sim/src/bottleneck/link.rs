@@ -7,7 +7,7 @@ use pascaline_wire::{checksum, ecn};
 
 use super::Setting;
 use crate::random::Random;
-use crate::world::nanos;
+use crate::wheel::nanos;
 
 #[derive(Debug)]
 pub(super) struct Link {
@@ -77,7 +77,7 @@ impl Link {
     }
 }
 
-/// Marks an IPv4 packet whose sender heeds marks. False if it does not.
+/// Marks an IPv4 packet of an ECN-capable sender. False for other packets.
 fn mark(frame: &mut [u8]) -> bool {
     let Some(ip) = frame.get_mut(ETH_LEN..ETH_LEN + IPV4_LEN) else { return false };
     if ip[1] & ecn::MASK == 0 {

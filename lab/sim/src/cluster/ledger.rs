@@ -1,4 +1,4 @@
-//! What the workers of an asynchronous job send, and how often it leaves for the parameter server.
+//! The updates of an asynchronous job's workers, and how often each leaves for the parameter server.
 //!
 //! An update is a power of four in one of its floats. Which power and which float tells whose update it is
 //! and its number, modulo as many as there is room for. So the digits of a sum say which updates are inside,

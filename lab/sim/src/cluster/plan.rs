@@ -1,4 +1,4 @@
-//! What an asynchronous job is to be like.
+//! The plan of an asynchronous job.
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -31,7 +31,7 @@ pub(crate) struct ClusterPlan {
     pub(super) pace: u64,
     pub(super) policy: Policy,
     queue: PortQueue,
-    /// The appliance restarts: workers that have left do not come back, so the others wait in vain.
+    /// The appliance restarts: workers that have left do not come back, so the others cannot finish.
     pub(crate) forsaken: bool,
     /// For what a worker does, in nanoseconds.
     pub(super) deadline: u64,
@@ -89,7 +89,7 @@ impl ClusterPlan {
         Training { rule: if all { rule } else { Rule::default() }, ..Training::default() }
     }
 
-    /// The job as the appliance is told of it. The last host is the server's.
+    /// The job's configuration in the appliance. The last host is the server's.
     pub(crate) fn spec(&self, hosts: &[Host], admitted: bool) -> JobSpec {
         let (server, workers) = hosts.split_last().unzip();
         let listed = workers.unwrap_or_default().iter().map(|host: &Host| host.address).collect();

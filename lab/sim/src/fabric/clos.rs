@@ -62,7 +62,7 @@ impl Clos {
         2 * self.hosts() + self.leaves * self.spines + leaf * self.spines + spine
     }
 
-    /// The link after so many hops on the way from one server to another, over a spine if they have different
+    /// The link after `hop` hops on the way from one server to another, over a spine if they have different
     /// leaves; `None` at the end.
     #[must_use]
     pub const fn hop(&self, from: usize, to: usize, spine: usize, hop: u8) -> Option<usize> {

@@ -52,8 +52,8 @@ impl Dctcp {
         self.window as u32
     }
 
-    /// A packet was acknowledged, and so many are still in flight. A mark cuts the window by α / 2; it does
-    /// not grow until that has shown.
+    /// A packet was acknowledged, and `in_flight` remain in flight. A mark cuts the window by α / 2; it does
+    /// not grow until that shows.
     pub fn on_ack(&mut self, marked: bool, in_flight: u32) {
         self.acked += 1;
         self.acks += 1;

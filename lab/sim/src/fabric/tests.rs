@@ -1,50 +1,6 @@
-//! The wheel against a sorted list, links against arithmetic, DCTCP against two flows on one link.
+//! Links against arithmetic, DCTCP against two flows on one link.
 
-use super::{Clos, Dctcp, Fabric, Frame, Link, Wheel};
-use crate::random::Random;
-
-#[test]
-fn a_wheel_gives_what_a_sorted_list_gives() {
-    let mut random = Random::new(5);
-    let (mut wheel, mut list) = (Wheel::default(), Vec::<(u64, u32)>::new());
-    let mut number = 0;
-    for _ in 0..200_000 {
-        if random.below(100) < 55 {
-            let far = [3, 60, 5000, 1 << 20, 1 << 40][random.index(5)];
-            let at = wheel.now() + random.below(far);
-            wheel.push(at, number);
-            let place = list.partition_point(|&(other, _)| other <= at);
-            list.insert(place, (at, number));
-            number += 1;
-        } else if !list.is_empty() {
-            let (at, what) = list.remove(0);
-            assert_eq!((wheel.pop(), wheel.now()), (Some(what), at));
-        }
-    }
-    while !list.is_empty() {
-        assert_eq!(wheel.pop(), Some(list.remove(0).1));
-    }
-    assert_eq!(wheel.pop(), None);
-}
-
-/// What a peak took is given back: memory is that of what is under way, and little for each slot.
-#[test]
-fn a_wheel_gives_back_what_a_peak_took() {
-    let mut random = Random::new(6);
-    let mut wheel = Wheel::default();
-    let fill = |wheel: &mut Wheel<u32>, random: &mut Random, number: u32| {
-        (0..number).for_each(|what| wheel.push(wheel.now() + random.below(1 << 24), what));
-    };
-    fill(&mut wheel, &mut random, 300_000);
-    assert!((300_000..1_200_000).contains(&wheel.room()), "{}", wheel.room());
-    while wheel.pop().is_some() {}
-    assert!(wheel.is_empty());
-    for _ in 0..20 {
-        fill(&mut wheel, &mut random, 1000);
-        while wheel.pop().is_some() {}
-    }
-    assert!(wheel.room() < 12 * 64 * 64, "{}", wheel.room());
-}
+use super::{Clos, Dctcp, Fabric, Frame, Link};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Packet {

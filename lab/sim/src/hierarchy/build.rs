@@ -11,6 +11,7 @@ use crate::bottleneck::Sharer;
 use crate::centre::Centre;
 use crate::host::{Host, parent_of};
 use crate::rank::{Doing, Rank};
+use crate::wheel::Timer;
 
 const JOB: u16 = 1;
 
@@ -35,7 +36,7 @@ pub(super) fn nodes(setting: &Setting) -> Option<(Vec<Node>, Vec<usize>)> {
             }
             let load = Level { ranks, ..Level::default() };
             let centre = centre(setting, at, ranks, above)?;
-            nodes.push(Node { centre, level: depth, first, control_at: None, load, recent: (0, 0) });
+            nodes.push(Node { centre, level: depth, first, control: Timer::default(), load, recent: (0, 0) });
         }
         level = below;
     }

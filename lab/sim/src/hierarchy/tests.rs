@@ -42,7 +42,7 @@ fn each_appliance_hears_of_its_own_ranks_only() {
 fn losses_cost_time_and_nothing_else() {
     let lossless = right(&setting(&[4, 8]));
     let lossy = right(&Setting { loss_per_million: 20_000, ..setting(&[4, 8]) });
-    // Whoever joins first begins before the others, and may ask again.
+    // The first to join begins before the others, and may ask again.
     assert!(lossy.resent > lossless.resent + 20, "{} and {}", lossy.resent, lossless.resent);
 }
 

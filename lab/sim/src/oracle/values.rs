@@ -52,7 +52,7 @@ impl Values {
         (got - sum).abs() <= rounding
     }
 
-    /// What the contributions of these ranks make, in words.
+    /// The sum of these ranks' contributions, in words.
     pub(crate) fn expected(
         self,
         ranks: impl Iterator<Item = Contributor>,
@@ -78,8 +78,8 @@ impl Values {
     /// of them is inside loses bits, which shows as soon as the other has come.
     fn rough(self, who: Contributor, operation: usize, index: usize) -> f64 {
         let part = float(hash(who, operation, index)) / 2_f64.powi(52);
-        let nobody = Contributor { rank: u16::from(u8::MAX), take: 0, ..who };
-        let large = 2_f64.powi(15) + float(hash(nobody, operation, index) >> 50);
+        let absent = Contributor { rank: u16::from(u8::MAX), take: 0, ..who };
+        let large = 2_f64.powi(15) + float(hash(absent, operation, index) >> 50);
         let value = match who.rank {
             0 => large + part,
             1 => -large - part,
@@ -89,7 +89,7 @@ impl Values {
         if self.element.dtype == DType::F32 { f64::from(value as f32) } else { value }
     }
 
-    /// What the operation makes of the ranks' whole numbers; 0 of none.
+    /// The operation's result for the ranks' whole numbers; 0 for none.
     fn combine(self, ranks: impl Iterator<Item = Contributor>, operation: usize, index: usize) -> i64 {
         let values = ranks.map(|who| self.whole(who, operation, index));
         match self.element.op {
@@ -122,7 +122,7 @@ const fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// What makes a contribution differ from all others.
+/// A digest of a contribution that differs from those of all others.
 fn hash(who: Contributor, operation: usize, index: usize) -> u64 {
     let Contributor { job, rank, take } = who;
     let who = u64::from(job) << 48 | u64::from(rank) << 40 | u64::from(take) << 32;

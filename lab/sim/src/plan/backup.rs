@@ -1,4 +1,4 @@
-//! Two appliances for one job: what the first one had, the second goes on with, and the other way round.
+//! Two appliances for one job: the second resumes what the first one had, and the other way round.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::link::Conditions;
 use crate::random::Random;
 
 /// How long the ranks may take to find together again after something has happened to an appliance: each
-/// notices, waits at one, looks at the other, and comes too late for somebody, a few times.
+/// notices, waits at one, looks at the other, and comes too late for another, a few times.
 const TOGETHER: Duration = Duration::from_secs(12);
 
 impl Plan {
@@ -54,7 +54,7 @@ impl Plan {
     }
 }
 
-/// What goes wrong, and how much longer everything may take for it.
+/// The incidents, and how much longer everything may take for them.
 fn upsets(random: &mut Random, job: &mut JobPlan, ranks: usize) -> (Vec<(u64, Upset)>, Duration) {
     let (mut upsets, mut longer) = (Vec::new(), 0);
     let mut gone = None;

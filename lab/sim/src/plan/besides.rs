@@ -1,4 +1,4 @@
-//! What half of the schedules have besides: clocks that differ, parts that are stopped for a while, and ranks
+//! Additions to half of the schedules: clocks that differ, parts that are stopped for a while, and ranks
 //! that disagree.
 
 use core::time::Duration;
@@ -11,7 +11,7 @@ use crate::random::Random;
 /// How many schedules have anything of this, in millionths.
 const SHARE: u32 = 500_000;
 
-/// A part that can be stopped and go on, as by SIGSTOP.
+/// A part that can be stopped and resumed, as by SIGSTOP.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Part {
     /// The whole process of an appliance, the root's being 0.
@@ -23,7 +23,7 @@ pub(crate) enum Part {
     Worker(usize),
 }
 
-/// What a schedule has besides.
+/// The additions to a schedule.
 #[derive(Debug, Default)]
 pub(super) struct Besides {
     any: bool,
@@ -88,14 +88,14 @@ impl Besides {
         }
     }
 
-    /// The clocks of so many parts.
+    /// The clocks of this many parts.
     pub(super) fn draw_clocks(&self, random: &mut Random, parts: usize) -> Vec<Drift> {
         let draw = |_| if self.clocks { Drift::draw(random) } else { Drift::default() };
         (0..parts).map(draw).collect()
     }
 }
 
-/// So many milliseconds at the most: one or the other.
+/// This many milliseconds at most: one or the other.
 fn up_to(random: &mut Random, short: u64, long: u64) -> u64 {
     let most = random.pick(&[short, long]);
     random.between(MILLI, most * MILLI)

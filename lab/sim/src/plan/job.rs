@@ -1,4 +1,4 @@
-//! A job: what the appliance is told about it, and what its workers do.
+//! A job: its configuration in the appliance, and what its workers do.
 
 use core::time::Duration;
 
@@ -9,25 +9,25 @@ use pascaline_wire::{DType, Element, Op};
 use crate::oracle::Values;
 use crate::random::Random;
 
-/// What may make a job's allreduces fail. If nothing does, every one has to succeed.
+/// The reasons for which a job's allreduces may fail. Without one, all have to succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Excuse {
-    /// The appliance starts anew. That excuses nothing by itself: ranks go on, or begin from the first PSN
+    /// The appliance starts anew. That excuses nothing by itself: ranks resume, or begin from the first PSN
     /// and succeed.
     pub(crate) appliance: bool,
-    /// A worker starts anew. What was running is refused; who has left does not come back to begin again.
+    /// A worker starts anew. Running operations are refused; a rank that has left does not come back.
     pub(crate) restart: bool,
     /// A worker never comes back.
     pub(crate) kill: bool,
-    /// A member halts or resets the job: what was running is refused, and nobody resumes it.
+    /// A member halts or resets the job: running operations are refused, and no rank resumes them.
     pub(crate) reset: bool,
     /// PSNs are complete without the ranks that are late: those may be left behind for good.
     pub(crate) threshold: bool,
-    /// It is run many times in a row: what counts is what each run comes to.
+    /// It is run many times in a row: each run's outcome counts.
     pub(crate) runs: bool,
 }
 
-/// What one rank calls otherwise than the others.
+/// A call in which one rank differs from the others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Differs {
     Length,
@@ -60,7 +60,7 @@ pub(crate) struct JobPlan {
     /// Elements of each allreduce.
     pub(crate) operations: Vec<usize>,
     pub(crate) policy: Policy,
-    /// Its region, if it has one, has twice as many slots as the window; else as many.
+    /// Its region, if it has one, has twice as many slots as the window; otherwise as many.
     pub(crate) wide_region: bool,
     /// Contributions that complete a PSN, if not all.
     pub(crate) threshold: Option<u16>,
@@ -72,7 +72,7 @@ pub(crate) struct JobPlan {
     pub(crate) admitted: bool,
     pub(crate) dead_after: Option<Duration>,
     pub(crate) on_death: OnDeath,
-    /// How long it may take, beside `dead_after`, until a worker knows of a death.
+    /// How long it may take, in addition to `dead_after`, until a worker knows of a death.
     pub(crate) news: Duration,
     pub(crate) excuse: Excuse,
     pub(crate) dispute: Option<Dispute>,
@@ -80,7 +80,7 @@ pub(crate) struct JobPlan {
     pub(crate) lives: u32,
     pub(crate) join_deadline: Duration,
     pub(crate) deadline: Duration,
-    /// How long a worker that leaves stays when nobody is known to wait.
+    /// How long a worker that leaves stays when no rank is known to wait.
     pub(crate) linger: Duration,
 }
 
@@ -166,7 +166,7 @@ impl JobPlan {
         }
     }
 
-    /// What an appliance is told of it, whoever its ranks are.
+    /// Its configuration in an appliance, for any ranks.
     pub(crate) fn spec(&self) -> JobSpec {
         JobSpec {
             window: self.window,
@@ -204,10 +204,10 @@ impl JobPlan {
 
     /// Makes its values rough, with a chance in millionths, if that can show anything. To be decided last.
     ///
-    /// - Every result must contain every rank: only exact values tell sums of fewer apart.
+    /// - Every result must contain every rank: only exact values distinguish sums of fewer.
     /// - There must be an order: sums of more than two ranks have one; minima and maxima have none.
     /// - Integers become floats. 16-bit floats are rounded once, so hardly any of their sums shows an order.
-    /// - Without a server nobody watches over the bits (protocol, section 11).
+    /// - Without a server no part guards the bits (protocol, section 11).
     pub(super) fn roughen(&mut self, random: &mut Random, chance: u32) {
         let complete = !self.excuse.threshold && (self.on_death == OnDeath::Fail || !self.excuse.kill);
         let Element { dtype, op } = self.element;
@@ -220,13 +220,13 @@ impl JobPlan {
         }
     }
 
-    /// News takes so much longer.
+    /// News takes this much longer.
     pub(super) fn wait(&mut self, longer: Duration) {
         self.news += longer;
         self.linger += longer;
     }
 
-    /// Everything may take so much longer.
+    /// Everything may take this much longer.
     pub(super) fn endure(&mut self, longer: Duration) {
         self.wait(longer);
         self.deadline += longer;
@@ -237,7 +237,7 @@ impl JobPlan {
     pub(super) fn settle(&mut self, random: &mut Random, news: Duration) {
         const SECOND: Duration = Duration::from_secs(1);
         self.news = news;
-        // No longer than it may take until the appliance knows who waits: what must suffice, and not more.
+        // Just long enough for the appliance to learn which ranks wait.
         self.linger = news;
         if self.excuse == Excuse::default() && self.policy.region.is_some() && random.chance(500_000) {
             self.excuse.threshold = true;
@@ -250,7 +250,7 @@ impl JobPlan {
         }
         self.accept_partial = self.excuse.threshold || self.on_death == OnDeath::Continue;
         if self.accept_partial {
-            // Which ranks are inside is found out from the sum.
+            // The sum shows which ranks are inside.
             self.element = Element { op: Op::Sum, ..self.element };
             if self.element.dtype.sums_wide() {
                 self.travel_as(DType::F32);
@@ -272,7 +272,7 @@ impl JobPlan {
                 self.linger = dead_after + news + 2 * SECOND;
             }
             (Excuse { reset: true, .. }, _) => (self.join_deadline, self.deadline) = (5 * SECOND, 8 * SECOND),
-            // Workers that end before the restart do not join again, and the others wait in vain.
+            // Workers that end before the restart do not join again, and the others' wait cannot succeed.
             (Excuse { restart: true, .. }, _) => {
                 self.lives = 8;
                 self.join_deadline = 5 * SECOND;

@@ -12,7 +12,7 @@ use crate::random::Random;
 const EACH: u64 = 30_000 * MILLI;
 
 impl Plan {
-    /// So many runs.
+    /// This many runs.
     pub(crate) fn of_runs(random: &mut Random, runs: u64) -> Self {
         let mut plan = Self::draw(random);
         let mut job = JobPlan::draw(random, 0);
@@ -34,7 +34,7 @@ impl Plan {
     }
 }
 
-/// What happens in one run.
+/// The events of one run.
 fn acts(random: &mut Random, from: u64, workers: usize) -> Vec<(u64, Upset)> {
     let mut acts = Vec::new();
     for worker in 0..workers {

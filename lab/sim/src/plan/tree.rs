@@ -30,7 +30,7 @@ pub(crate) struct Tree {
     leaves: Vec<(usize, u16)>,
     /// Appliances that take the place of others for those below.
     spares: Vec<(usize, usize)>,
-    /// Nobody has been told of these.
+    /// No appliance knows of these.
     secret: bool,
     first_epochs: Vec<u8>,
     pub(super) clocks: Vec<Drift>,
@@ -39,7 +39,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// So many levels of appliances, with two to eight workers below.
+    /// This many levels of appliances, with two to eight workers below.
     fn draw(random: &mut Random, levels: usize) -> Self {
         let mut places = vec![Place { parent: None, ranks: 0 }];
         let mut lowest = vec![0];
@@ -105,7 +105,7 @@ impl Tree {
         Some(rank)
     }
 
-    /// Two appliances without a parent, each for all of so many workers.
+    /// Two appliances without a parent, each for all of this many workers.
     pub(super) fn of_two(random: &mut Random, ranks: u16) -> Self {
         let first = random.next().to_le_bytes()[0];
         Self {
@@ -125,7 +125,7 @@ impl Tree {
         matches!(self.places.as_slice(), [_, Place { parent: None, .. }, ..])
     }
 
-    /// What an appliance knows of the job.
+    /// The job's configuration in an appliance.
     pub(crate) fn membership<'a>(
         &self,
         (plan, node): (&Plan, usize),
@@ -153,12 +153,12 @@ impl Tree {
     }
 }
 
-/// How long it may take until all are below a spare appliance: each notices, and comes too late for somebody,
-/// or is held where nobody else comes, a few times.
+/// How long it may take until all are below a spare appliance: each notices, and comes too late for another,
+/// or is held where no other comes, a few times.
 const TOGETHER: u64 = 12_000 * MILLI;
 
 impl Plan {
-    /// A schedule of one job below so many levels of appliances.
+    /// A schedule of one job below this many levels of appliances.
     pub(crate) fn of_tree(random: &mut Random, levels: usize) -> Self {
         let mut plan = Self::draw_with(random, 0);
         let mut tree = Tree::draw(random, levels);
@@ -215,7 +215,7 @@ impl Plan {
         clock.copied().unwrap_or(self.clock)
     }
 
-    /// Where each appliance's generations begin.
+    /// The first generation of each appliance.
     pub(crate) fn first_epochs(&self) -> impl Iterator<Item = u8> {
         let tree = self.tree.as_ref();
         let only = tree.is_none().then_some(self.first_epoch);
@@ -248,7 +248,7 @@ impl Plan {
     }
 }
 
-/// What ends the job where nothing else goes wrong: ranks die, one or all below a leaf, or a member commands.
+/// The end of a job without other incidents: ranks die, one or all below a leaf, or a member commands.
 fn ends(random: &mut Random, jobs: &mut [JobPlan], tree: &Tree) -> Vec<(u64, Upset)> {
     if random.chance(500_000) {
         let draws = core::iter::repeat_with(|| draw_resets(random, jobs));
@@ -262,7 +262,7 @@ fn ends(random: &mut Random, jobs: &mut [JobPlan], tree: &Tree) -> Vec<(u64, Ups
     (0..tree.leaves.len()).filter(dies).map(|worker| (at, Upset::Kill { worker })).collect()
 }
 
-/// What goes wrong, and how much longer everything may take for it.
+/// The incidents, and how much longer everything may take for them.
 fn upsets(random: &mut Random, job: &mut JobPlan, tree: &Tree) -> (Vec<(u64, Upset)>, Duration) {
     let (mut upsets, mut longer) = (Vec::new(), 0);
     let at = |random: &mut Random| random.below(300 * MILLI);

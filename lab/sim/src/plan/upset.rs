@@ -1,4 +1,4 @@
-//! What goes wrong once, and whose operations may fail for it.
+//! Single incidents, and the operations that may fail for them.
 
 use core::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{MICRO, MILLI};
 use crate::outside::Away;
 use crate::random::Random;
 
-/// Something that goes wrong once.
+/// A single incident.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Upset {
     RestartAppliance {
@@ -22,12 +22,12 @@ pub(crate) enum Upset {
         down: u64,
         queue_too: bool,
     },
-    /// The parameter server of its own is killed or stopped, and comes back.
+    /// The separate parameter server is killed or stopped, and comes back.
     ServerAway {
         how: Away,
         down: u64,
     },
-    /// A part is stopped, and goes on.
+    /// A part is stopped, and resumes.
     Pause {
         part: Part,
         down: u64,
@@ -38,7 +38,7 @@ pub(crate) enum Upset {
         node: usize,
         down: u64,
     },
-    /// A rank's process is started, if there is none, and waits so long for the others.
+    /// A rank's process is started, if there is none, and waits this long for the others.
     Start {
         worker: usize,
         patience: Duration,
@@ -60,7 +60,7 @@ pub(crate) enum Upset {
     },
 }
 
-/// When what goes wrong. What it excuses is noted in the jobs.
+/// The incidents and their times. Their excuses are noted in the jobs.
 pub(super) fn draw(random: &mut Random, jobs: &mut [JobPlan], workers: usize) -> Vec<(u64, Upset)> {
     let mut upsets = Vec::new();
     // The first operations begin when the second round of Joins has been answered, after 20 ms.
@@ -108,7 +108,7 @@ pub(super) fn draw(random: &mut Random, jobs: &mut [JobPlan], workers: usize) ->
 /// Longer than any schedule takes.
 pub(super) const FOR_GOOD: u64 = 3_600_000 * MILLI;
 
-/// When a parameter server of its own is away: longer than it takes to be missed, or not, or for good. And
+/// When a separate parameter server is away: longer than it takes to be missed, or not, or for good. And
 /// how long jobs may wait for it in all.
 pub(super) fn draw_absences(random: &mut Random) -> (Vec<(u64, Upset)>, u64) {
     let (mut absences, mut waiting) = (Vec::new(), 0);

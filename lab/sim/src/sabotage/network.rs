@@ -1,4 +1,4 @@
-//! What the network could do that nobody can guard against, or should.
+//! Defects of the network that no protocol can, or should, guard against.
 
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Flags, Header, header};
@@ -145,7 +145,7 @@ impl Saboteur {
         let (header, _) = Header::parse(head).ok()?;
         let partial = header.flags.has(Flags::TRAILER);
         match self.what {
-            // As if nobody else had contributed.
+            // As if no other rank had contributed.
             Sabotage::EchoAsResult => body.copy_from_slice(receiver.tensor.get(..body.len())?),
             // As if all were inside. No job here has more than eight ranks.
             Sabotage::HidePartial if partial => {

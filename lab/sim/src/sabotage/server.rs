@@ -1,4 +1,4 @@
-//! What a parameter server could do wrong.
+//! Defects of the parameter server.
 
 use pascaline_ps::JobParams;
 use pascaline_wire::{Flags, Header, Kind, Trailer, header, round};

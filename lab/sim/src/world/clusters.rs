@@ -1,15 +1,15 @@
-//! What happens to the hosts of the asynchronous job.
+//! Events of the asynchronous job's hosts.
 
+use super::event::What;
 use super::network::datagram;
 use super::{EPOCH, World};
-use crate::queue::What;
 use crate::violation::Violation;
 
 impl World<'_> {
     /// A host does what is due, and is woken again.
     pub(super) fn cluster_turn(&mut self, host: usize) -> Result<(), Violation> {
         if let Some(wake) = self.cluster.as_mut().and_then(|cluster| cluster.wakes.get_mut(host)) {
-            *wake = None;
+            wake.cancel();
         }
         self.settle_cluster(host)
     }
@@ -37,10 +37,9 @@ impl World<'_> {
         let frames = cluster.turn(host, now, unix_ns, &mut self.random)?;
         let due = cluster.due(host, now).map(|due| clock.global(due));
         if let (Some(due), Some(wake)) = (due, cluster.wakes.get_mut(host))
-            && wake.is_none_or(|wake| due < wake)
+            && wake.set_earlier(due)
         {
-            *wake = Some(due);
-            self.queue.push(due.max(self.now + 1), What::Cluster { host });
+            self.wheel.push(due.max(self.now + 1), What::Cluster { host });
         }
         for frame in frames {
             self.send_up(self.workers.len() + host, frame);

@@ -1,4 +1,4 @@
-//! Commands of members (iSwitch, Table 2), as a tool beside the worker sends them.
+//! Commands of members (iSwitch, Table 2), as a tool next to the worker sends them.
 
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::{Element, Flags, Header, Kind};

@@ -1,15 +1,14 @@
-//! What happens to workers.
-
-use core::time::Duration;
+//! Events of workers.
 
 use pascaline_worker::{Failure, Reason};
 
 use super::World;
+use super::event::What;
 use crate::faults::{Fault, Reach};
 use crate::plan::MILLI;
-use crate::queue::What;
 use crate::sabotage::Sabotage;
 use crate::violation::Violation;
+use crate::wheel::nanos;
 use crate::worker::{Ending, Milestone, Phase};
 
 impl World<'_> {
@@ -96,7 +95,7 @@ impl World<'_> {
 
     pub(super) fn wake(&mut self, number: usize) -> Result<(), Violation> {
         if let Some(worker) = self.workers.get_mut(number) {
-            worker.wake = None;
+            worker.wake.cancel();
         }
         self.settle(number)
     }
@@ -114,10 +113,9 @@ impl World<'_> {
         self.flush(number);
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
         let Some(due) = worker.poll_timeout().map(|due| clock.global(nanos(due))) else { return Ok(()) };
-        if worker.wake.is_none_or(|wake| due < wake) {
-            worker.wake = Some(due);
+        if worker.wake.set_earlier(due) {
             if self.saboteur.what != Sabotage::LoseTimers || !self.random.chance(100_000) {
-                self.queue.push(due.max(self.now), What::Wake { worker: number });
+                self.wheel.push(due.max(self.now), What::Wake { worker: number });
             }
         }
         Ok(())
@@ -140,7 +138,7 @@ impl World<'_> {
             return Ok(());
         }
         if let Some(until) = worker.stopped {
-            self.queue.push(until + 1, What::Begin { worker: number, stage });
+            self.wheel.push(until + 1, What::Begin { worker: number, stage });
             return Ok(());
         }
         let rank = worker.rank;
@@ -170,7 +168,7 @@ impl World<'_> {
         self.settle(number)
     }
 
-    /// A worker has come to something.
+    /// A worker has reached a milestone.
     fn reach(&mut self, number: usize, milestone: Milestone) -> Result<(), Violation> {
         self.trace.note(self.now, 23, &[], || format!("worker {number}: {milestone:?}"));
         self.check_excuse(number, &milestone)?;
@@ -195,7 +193,7 @@ impl World<'_> {
                 self.rest(number);
             }
             Milestone::JoinFailed(_) => {
-                // Twice: nobody asks for an answer.
+                // Twice: this message is never answered.
                 let farewells: Vec<_> = (0..2).filter_map(|_| worker.farewell()).collect();
                 worker.end(Phase::Over(Ending::JoinFailed), now);
                 farewells.into_iter().for_each(|frame| self.send_up(number, frame));
@@ -207,7 +205,7 @@ impl World<'_> {
             }
             Milestone::Failed(failure) => {
                 self.failed += 1;
-                // It says that it gives up.
+                // It announces that it gives up.
                 self.flush(number);
                 let again = self.again(number, &failure);
                 let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
@@ -220,7 +218,7 @@ impl World<'_> {
                 } else if again != Again::Not && can_start {
                     worker.end(Phase::Away, now);
                     let at = self.now + self.random.below(5 * MILLI);
-                    self.queue.push(at, What::WorkerBack { worker: number });
+                    self.wheel.push(at, What::WorkerBack { worker: number });
                 } else {
                     worker.end(Phase::Over(Ending::Failed), now);
                 }
@@ -229,7 +227,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// What its user can do after a failure.
+    /// The user's next step after a failure.
     fn again(&mut self, number: usize, failure: &Failure) -> Again {
         let again = match failure {
             Failure::Rejected { rejection, .. } => Again::after(&rejection.reason),
@@ -242,7 +240,7 @@ impl World<'_> {
         if let Some(job) = self.jobs.get_mut(worker.job) {
             job.begun_anew |= ended;
         }
-        // Sent off at a backup: what the others have there or elsewhere is not for this session.
+        // Refused at a backup: this session cannot use what the others have there or elsewhere.
         let over = worker.session.as_ref().is_some_and(pascaline_worker::Session::is_over);
         if ended && over { Again::NewSession } else { again }
     }
@@ -262,23 +260,23 @@ impl World<'_> {
         let at = self.now + self.random.below(self.plan.pause);
         let Some(worker) = self.workers.get_mut(number) else { return };
         worker.enter(Phase::Pausing, self.now);
-        self.queue.push(at, What::Begin { worker: number, stage: worker.stage });
+        self.wheel.push(at, What::Begin { worker: number, stage: worker.stage });
     }
 
-    /// Sees to it that a stage that goes on beyond its deadline is noticed.
+    /// Schedules the check that a stage ends by its deadline.
     fn arrange_audit(&mut self, number: usize) {
         let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return };
         if let Some((_, limit)) = worker.stage(plan) {
             let local = nanos(self.time_of(number).saturating_add(limit));
             let at = self.clock_of(number).global(local).saturating_add(1);
-            self.queue.push(at, What::Audit { worker: number, stage: worker.stage });
+            self.wheel.push(at, What::Audit { worker: number, stage: worker.stage });
         }
     }
 
     pub(super) fn audit(&mut self, number: usize, stage: u64) -> Result<(), Violation> {
         let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return Ok(()) };
         if let Some(until) = worker.stopped {
-            self.queue.push(until + 1, What::Audit { worker: number, stage });
+            self.wheel.push(until + 1, What::Audit { worker: number, stage });
             return Ok(());
         }
         match worker.stage(plan) {
@@ -290,10 +288,10 @@ impl World<'_> {
     }
 }
 
-/// What a user can do after an error.
+/// A user's next step after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Again {
-    /// Begin with the first operation, in the session that there is.
+    /// Begin with the first operation, in the present session.
     SameSession,
     /// Join again.
     NewSession,
@@ -308,8 +306,4 @@ impl Again {
             _ => Self::Not,
         }
     }
-}
-
-pub(crate) fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

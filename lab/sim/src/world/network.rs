@@ -1,13 +1,13 @@
-//! What happens to frames.
+//! Events of frames.
 
 use pascaline_wire::control::Control;
 use pascaline_wire::frame::{Frame, Net};
 use pascaline_wire::{Header, Kind};
 
 use super::World;
+use super::event::What;
 use crate::faults::Fault;
 use crate::host::Host;
-use crate::queue::What;
 use crate::violation::Violation;
 
 impl World<'_> {
@@ -16,7 +16,7 @@ impl World<'_> {
         self.trace.note(self.now, 2, &bytes, || format!("worker {worker} sends {}", words(&bytes)));
         let extra = self.saboteur.tamper_up(worker, &mut bytes, &self.workers, &mut self.random);
         if let Some((worker, bytes)) = extra {
-            self.queue.push(self.now, What::Up { worker, bytes, bad_checksum: false });
+            self.wheel.push(self.now, What::Up { worker, bytes, bad_checksum: false });
         }
         if self.is_cut((worker, self.target(worker, &bytes))) {
             return;
@@ -24,7 +24,7 @@ impl World<'_> {
         let Some(link) = self.up.get_mut(worker) else { return };
         for arrival in link.send(self.now, bytes, &mut self.random, &mut self.faults) {
             let what = What::Up { worker, bytes: arrival.bytes, bad_checksum: arrival.bad_checksum };
-            self.queue.push(arrival.at, what);
+            self.wheel.push(arrival.at, what);
         }
     }
 
@@ -44,14 +44,14 @@ impl World<'_> {
         }
         if let Some((other, forged)) = self.saboteur.tamper_down(worker, &mut bytes, &self.workers) {
             let framed = self.workers.get(other).map(|other| other.host.forge(&forged)).unwrap_or_default();
-            self.queue.push(self.now, What::Down { worker: other, bytes: framed });
+            self.wheel.push(self.now, What::Down { worker: other, bytes: framed });
         }
         if self.is_cut((worker, node)) {
             return Ok(());
         }
         let Some(link) = self.down.get_mut(worker) else { return Ok(()) };
         for arrival in link.send(self.now, bytes, &mut self.random, &mut self.faults) {
-            self.queue.push(arrival.at, What::Down { worker, bytes: arrival.bytes });
+            self.wheel.push(arrival.at, What::Down { worker, bytes: arrival.bytes });
         }
         Ok(())
     }
@@ -81,7 +81,7 @@ impl World<'_> {
         let links = if up { &mut self.climbing } else { &mut self.descending };
         let Some(link) = links.get_mut(if up { from } else { to }) else { return };
         for arrival in link.send(self.now, bytes, &mut self.random, &mut self.faults) {
-            self.queue.push(arrival.at, What::Across { node: to, bytes: arrival.bytes });
+            self.wheel.push(arrival.at, What::Across { node: to, bytes: arrival.bytes });
         }
     }
 }

@@ -1,18 +1,17 @@
-//! What happens to the parameter server of its own.
+//! Events of the separate parameter server.
 
 use super::World;
+use super::event::What;
 use crate::faults::Fault;
 use crate::outside::{Away, Outside};
-use crate::queue::What;
 use crate::violation::Violation;
 
 impl World<'_> {
     /// It does what is due, and is woken again.
     pub(super) fn outside_turn(&mut self) -> Result<(), Violation> {
-        // Another turn has come before this one.
         let now = self.now;
-        let due = self.outside.as_mut().and_then(|outside| outside.wake.take_if(|at| *at == now));
-        if due.is_some() { self.settle_outside() } else { Ok(()) }
+        let due = self.outside.as_mut().is_some_and(|outside| outside.wake.expire(now));
+        if due { self.settle_outside() } else { Ok(()) }
     }
 
     /// A frame reaches its host.
@@ -28,12 +27,12 @@ impl World<'_> {
         let Some(outside) = &mut self.outside else { return };
         self.faults.count(Fault::ServerAway);
         outside.go_away(how);
-        self.queue.push(self.now + down, What::OutsideBack);
+        self.wheel.push(self.now + down, What::OutsideBack);
     }
 
     pub(super) fn outside_back(&mut self) -> Result<(), Violation> {
         let now = self.now;
-        self.trace.note(now, 13, &[], || "the parameter server of its own is back".to_owned());
+        self.trace.note(now, 13, &[], || "the separate parameter server is back".to_owned());
         let now = self.clock_of(self.up.len() - 1).local(now);
         if let Some(outside) = &mut self.outside {
             outside.come_back(now);
@@ -47,9 +46,8 @@ impl World<'_> {
         let Some(outside) = &mut self.outside else { return Ok(()) };
         let frames = outside.turn(now, sabotage)?;
         let due = clock.global(outside.due(now, sabotage)).max(self.now + 1);
-        if outside.wake.is_none_or(|wake| due < wake) {
-            outside.wake = Some(due);
-            self.queue.push(due, What::Outside);
+        if outside.wake.set_earlier(due) {
+            self.wheel.push(due, What::Outside);
         }
         let number = self.up.len() - 1;
         for frame in frames {
@@ -58,7 +56,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The host of a server of its own, and its number.
+    /// The separate server with its host, if this is its number.
     pub(super) fn outside(&self, number: usize) -> Option<&Outside> {
         self.outside.as_ref().filter(|_| number + 1 == self.up.len())
     }

@@ -1,10 +1,10 @@
-//! Parts that are stopped for a while and go on, as by SIGSTOP: what comes meanwhile waits for them.
+//! Parts that are stopped for a while, as by SIGSTOP, and resume: what arrives meanwhile waits for them.
 
+use super::event::What;
 use super::{Node, World};
 use crate::clock::Drift;
 use crate::faults::Fault;
 use crate::plan::Part;
-use crate::queue::What;
 use crate::violation::Violation;
 
 /// Until when parts of the appliance stand still.
@@ -41,7 +41,7 @@ impl World<'_> {
             Part::Worker(number) => match self.workers.get_mut(number) {
                 Some(worker) if !worker.is_away() => {
                     worker.stopped = worker.stopped.max(Some(until));
-                    self.queue.push(until, What::Resume { worker: number });
+                    self.wheel.push(until, What::Resume { worker: number });
                 }
                 _ => return,
             },
@@ -68,14 +68,14 @@ impl World<'_> {
         self.faults.count(Fault::Paused);
     }
 
-    /// A worker goes on: it finds in its socket what came meanwhile.
+    /// A worker resumes: it finds in its socket what arrived meanwhile.
     pub(super) fn resume(&mut self, number: usize) -> Result<(), Violation> {
         let now = self.now;
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
         if worker.stopped.take_if(|until| *until <= now).is_none() {
             return Ok(());
         }
-        self.trace.note(now, 25, &[], || format!("worker {number} goes on"));
+        self.trace.note(now, 25, &[], || format!("worker {number} resumes"));
         for datagram in core::mem::take(&mut worker.socket) {
             self.look_at(number, &datagram)?;
         }

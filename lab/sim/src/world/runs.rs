@@ -3,18 +3,18 @@
 use core::time::Duration;
 
 use super::World;
-use super::lives::nanos;
 use crate::oracle::Generations;
 use crate::plan::MILLI;
 use crate::trace::Words;
 use crate::violation::Violation;
+use crate::wheel::nanos;
 use crate::worker::{Ending, Phase, Worker};
 
 /// A worker that was killed keeps its rank for up to 1.5 s, one that was killed while joining for 3 s. For so
 /// long all ranks have to be there.
 const ENOUGH: u64 = 5_000 * MILLI;
 
-/// What came of many runs.
+/// The outcome of many runs.
 #[derive(Debug, Clone, Default)]
 pub struct Runs {
     /// Runs, from their first rank's start to their last one's end.
@@ -29,7 +29,7 @@ pub struct Runs {
     pub trace: Vec<String>,
 }
 
-/// Runs one job again and again at one appliance. Nobody but the ranks does anything.
+/// Runs one job again and again at one appliance, without faults or other jobs.
 #[must_use]
 pub fn runs(seed: u64, runs: u64) -> Runs {
     let (outcome, came) = super::run_again_and_again(seed, runs, Words::None);
@@ -50,7 +50,7 @@ impl World<'_> {
         self.start_worker(number)
     }
 
-    /// A run is over: whoever is still there is killed.
+    /// A run is over: ranks that are still alive are killed.
     pub(super) fn curtain(&mut self) -> Result<(), Violation> {
         self.runs.runs += 1;
         let completed = self.workers.iter().all(|worker| matches!(worker.phase, Phase::Over(Ending::Left)));

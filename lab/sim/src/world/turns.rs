@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use pascaline_pipelines::membership::{Event, Secret};
 
-use super::lives::nanos;
+use super::event::What;
 use super::network::datagram;
 use super::pauses::Stopped;
 use super::{EPOCH, World};
@@ -12,14 +12,14 @@ use crate::appliance::Appliance;
 use crate::faults::{Fault, Reach};
 use crate::io::Mood;
 use crate::plan::{MICRO, MILLI, STUCK_FOR, STUCK_TIMES};
-use crate::queue::What;
 use crate::sabotage::Sabotage;
 use crate::violation::Violation;
+use crate::wheel::nanos;
 
 impl World<'_> {
     pub(super) fn start_appliance(&mut self, at: usize) {
         let hosts = self.workers.iter().map(|worker| &worker.host);
-        let beside = (self.cluster.as_ref(), self.outside.as_ref().map(|outside| &outside.host));
+        let others = (self.cluster.as_ref(), self.outside.as_ref().map(|outside| &outside.host));
         let machine = self.machine(at);
         self.clock.set(EPOCH + machine);
         let Some(node) = self.nodes.get_mut(at) else { return };
@@ -29,7 +29,7 @@ impl World<'_> {
         let secret = if alike { Secret::NONE } else { Secret::new([epoch; 16]) };
         let first_psn = self.plan.first_psn.filter(|_| !alike && (self.now, at) == (0, 0));
         let time = (&self.clock, machine);
-        node.appliance = Appliance::new((self.plan, at), hosts, beside, (epoch, secret, first_psn), time);
+        node.appliance = Appliance::new((self.plan, at), hosts, others, (epoch, secret, first_psn), time);
         if let Some(appliance) = &mut node.appliance {
             appliance.awake.sleepless = self.saboteur.what == Sabotage::SleepThrough;
         }
@@ -97,7 +97,7 @@ impl World<'_> {
     /// Makes sure that an lcore will turn soon.
     fn arrange_turn(&mut self, at: usize, lcore: usize) {
         let Some(node) = self.nodes.get_mut(at) else { return };
-        if node.turning.get(lcore).is_some_and(Option::is_none) {
+        if node.turning.get(lcore).is_some_and(|turning| !turning.is_set()) {
             let mut after = self.random.below(5 * MICRO);
             if self.random.chance(self.plan.turns.held_up) {
                 self.faults.count(Fault::LcoreHeldUp);
@@ -116,14 +116,15 @@ impl World<'_> {
     fn push_turn(&mut self, (at, lcore): (usize, usize), then: u64) {
         let Some(node) = self.nodes.get_mut(at) else { return };
         let then = then.max(node.stopped.lcore(lcore));
-        node.turning.iter_mut().skip(lcore).take(1).for_each(|turning| *turning = Some(then));
-        self.queue.push(then, What::Turn { node: at, lcore });
+        if node.turning.get_mut(lcore).is_some_and(|turning| turning.set(then)) {
+            self.wheel.push(then, What::Turn { node: at, lcore });
+        }
     }
 
     pub(super) fn turn(&mut self, at: usize, lcore: usize) -> Result<(), Violation> {
         let (now, machine) = (self.now, self.machine(at));
         let Some(node) = self.nodes.get_mut(at) else { return Ok(()) };
-        if node.turning.get_mut(lcore).and_then(|turning| turning.take_if(|at| *at == now)).is_none() {
+        if !node.turning.get_mut(lcore).is_some_and(|turning| turning.expire(now)) {
             return Ok(());
         }
         if now < node.stopped.lcore(lcore) {
@@ -169,10 +170,8 @@ impl World<'_> {
     /// Makes sure that a control plane turns soon after this time.
     pub(super) fn arrange_control(&mut self, node: usize, at: u64) {
         let at = at.max(self.now) + self.random.below(MILLI);
-        let Some(controlling) = self.nodes.get_mut(node).map(|node| &mut node.controlling) else { return };
-        if controlling.is_none_or(|before| at < before) {
-            *controlling = Some(at);
-            self.queue.push(at, What::Control { node });
+        if self.nodes.get_mut(node).is_some_and(|node| node.controlling.set_earlier(at)) {
+            self.wheel.push(at, What::Control { node });
         }
     }
 
@@ -180,7 +179,7 @@ impl World<'_> {
         let (now, machine) = (self.now, self.machine(at));
         let Some(node) = self.nodes.get_mut(at) else { return Ok(()) };
         // Another turn has come before this one, or another appliance.
-        if node.controlling.take_if(|at| *at == now).is_none() {
+        if !node.controlling.expire(now) {
             return Ok(());
         }
         let stopped = node.stopped.process();
@@ -225,14 +224,13 @@ impl World<'_> {
             self.faults.count(Fault::ServerHeldUp);
             at += self.random.below(20 * MILLI);
         }
-        if self.serving.is_none_or(|before| at < before) {
-            self.serving = Some(at);
-            self.queue.push(at, What::Serve);
+        if self.serving.set_earlier(at) {
+            self.wheel.push(at, What::Serve);
         }
     }
 
     pub(super) fn serve(&mut self) -> Result<(), Violation> {
-        if self.serving.take_if(|at| *at == self.now).is_none() {
+        if !self.serving.expire(self.now) {
             return Ok(());
         }
         let stopped = self.nodes.first().map_or(0, |root| root.stopped.server());

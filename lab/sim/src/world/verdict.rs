@@ -1,16 +1,16 @@
-//! What a worker has come to, judged.
+//! Judges how a worker ended.
 
 use core::time::Duration;
 
 use pascaline_worker::{Failure, JoinFailure, Left, RankSet, Reason, Rejection};
 
 use super::World;
-use super::lives::nanos;
 use crate::clock::DRIFT;
 use crate::faults::Reach;
 use crate::oracle::{Contributor, decode};
 use crate::plan::{Dispute, Excuse, JobPlan, MILLI};
 use crate::violation::Violation;
+use crate::wheel::nanos;
 use crate::worker::{Ending, Milestone, Phase, Worker};
 
 impl World<'_> {
@@ -44,7 +44,7 @@ impl World<'_> {
             {
                 return wrong(format!("{partial:?}, but its results lack {sets:?}"));
             }
-            // Who is there must not be left out, but by a threshold.
+            // A rank that is present must not be missing, except by a threshold.
             let lost = |rank: u16| self.losses(worker.job).any(|ranks| ranks.contains(&rank));
             if !plan.excuse.threshold
                 && let Some(there) = missing.iter().find(|&rank| !lost(rank))
@@ -53,9 +53,9 @@ impl World<'_> {
             }
         }
         let (job, root, operation) = (worker.job, worker.root, worker.operation);
-        // What only the dead have had is had again, without them; so is what only those have had who were
-        // taken for dead, and are not in the others' generation. So is what a rank had that was done when a
-        // Reset asked all to join again, and that the others have lost.
+        // A result that only dead ranks had is made again, without them; so is one that only ranks had that
+        // were taken for dead and are not in the others' generation. So is a result of a rank that was done
+        // when a Reset asked all to join again, if the others have lost it.
         let lost = |rank: u16| self.losses(worker.job).any(|ranks| ranks.contains(&rank));
         let apart = |one: &Worker, other: &Worker| {
             lost(one.rank) && other.epochs.last().is_some_and(|epoch| !one.epochs.contains(epoch))
@@ -112,7 +112,7 @@ impl World<'_> {
             let whole = fits(&RankSet::EMPTY, first, packet);
             let set: Vec<RankSet> = match whole {
                 Ok(()) if absent.is_empty() => vec![RankSet::EMPTY],
-                // Who cannot have contributed is not inside.
+                // A rank that cannot have contributed is not inside.
                 _ => subsets(missing)
                     .filter(|set| set.includes(&absent) && fits(set, first, packet).is_ok())
                     .collect(),
@@ -138,7 +138,7 @@ impl World<'_> {
         self.jobs.get(job).into_iter().flat_map(|job| &job.losses)
     }
 
-    /// Nothing may fail that nothing excuses.
+    /// No operation may fail without an excuse.
     pub(super) fn check_excuse(&mut self, number: usize, milestone: &Milestone) -> Result<(), Violation> {
         let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return Ok(()) };
         let why = match milestone {
@@ -166,7 +166,7 @@ impl World<'_> {
         Err(Violation::Unexcused { job: plan.id, rank: worker.rank, why })
     }
 
-    /// Who is told of a disagreement is told in time, and of whom.
+    /// A rank learns of a disagreement in time, and which rank disagrees.
     fn check_dispute(
         &self,
         plan: &JobPlan,
@@ -180,14 +180,14 @@ impl World<'_> {
         let named = match reason {
             // If there are but two, each differs from the other.
             Reason::Operations(Some(two)) => [two.most.rank, two.differing.rank].contains(&dispute.rank),
-            // Who has been told leaves.
+            // A rank that knows leaves.
             Reason::RanksLeft(left) => !left.as_slice().is_empty(),
             // The answer that explains gets lost in a bad network, for long enough.
             Reason::Operations(None) | Reason::Element | Reason::Payload => plan.news > BAD_NEWS,
             _ => false,
         };
         if !named || worker.operation < dispute.operation {
-            return Err(Violation::Unexcused { job, rank, why: format!("it is told {reason:?}") });
+            return Err(Violation::Unexcused { job, rank, why: format!("its reason is {reason:?}") });
         }
         let all = self.workers.iter().filter(|other| other.job == worker.job);
         let since = all.map(|other| other.since).max().unwrap_or(0);
@@ -205,10 +205,10 @@ impl World<'_> {
             return !is_taken(milestone);
         }
         let begun_anew = self.jobs.get(worker.job).is_some_and(|job| job.begun_anew);
-        // Who has come to an end does not begin again with those who must.
+        // A rank that has ended does not begin again with those that must.
         let stranded = restart || reset || kill && appliance || begun_anew;
         let gone = self.others(number).any(Worker::is_gone);
-        // Who was taken for dead has no generation to go on with, whether that is still known or not.
+        // A rank that was taken for dead has no generation to resume, whether or not that is still known.
         let dead = kill && self.losses(worker.job).any(|ranks| ranks.contains(&worker.rank));
         match milestone {
             Milestone::Failed(Failure::Rejected { rejection, .. }) => match &rejection.reason {
@@ -220,7 +220,7 @@ impl World<'_> {
                 }
                 Reason::Halted => reset,
                 Reason::Overtaken => threshold,
-                // Who has given up had its own excuse.
+                // A rank that gave up had its own excuse.
                 Reason::RanksLeft(named) => {
                     named.as_slice().iter().any(|report| {
                         let gone = |other: &Worker| other.is_dead() || other.life > 1;
@@ -273,23 +273,23 @@ impl World<'_> {
         others.map(|(_, other)| other).filter(move |other| Some(other.job) == job)
     }
 
-    /// True if some rank cannot have wanted to go on with the generation `from` when `to` began.
+    /// True if some rank cannot have asked to resume the generation `from` when `to` began.
     ///
-    /// It has started afresh, had not been told of `from`, or had been told of a later one.
+    /// It has started afresh, did not know of `from`, or knew of a later generation.
     fn is_new(&self, number: usize, from: u8, to: u8) -> bool {
         let wanted = |other: &Worker| {
             let mut after = other.epochs.iter().skip_while(|&&epoch| epoch != from);
             let told = after.next().is_some();
             told && after.next().is_none_or(|&next| next == to)
         };
-        // Whoever was killed may have asked before, and who began anew may have given up since; nobody else
-        // who is gone has asked.
+        // A killed rank may have asked before, and one that began anew may have given up since; no other rank
+        // that is gone has asked.
         let over = |other: &Worker| matches!(other.phase, Phase::Over(ending) if !ending.is_sudden());
         let asked = |other: &&Worker| !over(other) || other.life > 1;
         self.others(number).filter(asked).any(|other| !wanted(other))
     }
 
-    /// A worker has been told that ranks are lost: those that are, and in time.
+    /// A worker learns of lost ranks: of the right ones, and in time.
     fn check_names(
         &self,
         plan: &JobPlan,
@@ -306,14 +306,14 @@ impl World<'_> {
             return Err(Violation::Misnamed { job, rank, named: named.to_string(), lost });
         }
         let Some(dead_after) = plan.dead_after else { return Ok(()) };
-        // Others have told what they had to say before they went, or have not been in the generation.
+        // The others announced it before they left, or were not in the generation.
         let only_killed = plan.excuse == Excuse { kill: true, ..Excuse::default() };
         let named = self.others(number).filter(|other| all.contains(other.rank));
         let died: Option<Vec<u64>> = named.map(|other| other.killed).collect();
         let Some(died) = died.filter(|_| only_killed) else { return Ok(()) };
         let since = died.into_iter().max().unwrap_or(0).max(worker.since);
         let (waited, limit) = (self.now - since, nanos(dead_after + plan.news));
-        // By whatever clock.
+        // By either clock.
         let limit = limit + limit / 1_000_000 * 2 * u64::from(DRIFT);
         if waited > limit {
             let (waited_ms, limit_ms) = (waited / MILLI, limit / MILLI);
@@ -322,7 +322,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Everyone must have come to an end.
+    /// Every worker must have ended.
     pub(super) fn check_end(&self, number: usize) -> Result<(), Violation> {
         let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return Ok(()) };
         let (job, rank) = (plan.id, worker.rank);
@@ -336,8 +336,8 @@ impl World<'_> {
     }
 }
 
-/// For each packet, whom it lacks, out of the sets that fit its elements. Where several do, as a single
-/// element may be the same at two ranks, it is one who is missing and whom no other packet lacks.
+/// For each packet, the ranks that it lacks, out of the sets that fit its elements. Where several fit, since
+/// a single element may be equal at two ranks, it is a rank that is missing and that no other packet lacks.
 fn settled(sets: &[Vec<RankSet>], missing: &RankSet) -> Vec<RankSet> {
     let certain = sets.iter().filter(|fitting| fitting.len() == 1).flatten();
     let known = certain.fold(RankSet::EMPTY, |all, set| all | *set);
@@ -346,7 +346,7 @@ fn settled(sets: &[Vec<RankSet>], missing: &RankSet) -> Vec<RankSet> {
     sets.iter().filter_map(one).collect()
 }
 
-/// True if somebody else is said to have the rank.
+/// True if another worker is reported to have the rank.
 const fn is_taken(milestone: &Milestone) -> bool {
     matches!(milestone, Milestone::JoinFailed(JoinFailure::Rejected(Rejection { reason: Reason::Taken, .. })))
 }

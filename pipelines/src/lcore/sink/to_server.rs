@@ -73,7 +73,7 @@ impl<I: Io> LcoreSink<'_, I> {
             return Some(packet);
         }
         if !self.may_send(job, request.now) {
-            self.in_vain(job, request.now);
+            self.charge_unproductive(job, request.now);
             self.emitter.discard(packet, DropReason::ServerShare);
             return None;
         }
@@ -110,7 +110,7 @@ impl<I: Io> LcoreSink<'_, I> {
         let Some(job) = Self::job_of(table, key) else { return false };
         let now = self.emitter.io.now();
         if !self.may_send(job, now) {
-            self.in_vain(job, now);
+            self.charge_unproductive(job, now);
             self.give_up(what);
             return false;
         }
@@ -202,7 +202,7 @@ impl<I: Io> LcoreSink<'_, I> {
                 self.count_of(key, JobEvent::GivenUp);
                 let (table, now) = (self.table, self.emitter.io.now());
                 if let Some(job) = Self::job_of(table, key) {
-                    self.in_vain(job, now);
+                    self.charge_unproductive(job, now);
                 }
             }
             Evicted::Partial(_) | Evicted::Originals(_) => {

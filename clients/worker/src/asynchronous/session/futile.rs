@@ -6,7 +6,7 @@ use pascaline_wire::control::Status;
 
 use super::Why;
 
-/// So many attempts must have come to nothing: a worker that rarely sends anything may lose one.
+/// This many attempts must have had no effect: a worker that rarely sends may lose one.
 const ATTEMPTS: u32 = 3;
 
 /// What has been tried since something was applied, or was at least compared with what was.
@@ -44,11 +44,11 @@ impl Futile {
     }
 
     /// The appliance has said something.
-    pub(super) const fn hear(&mut self, now: Duration) {
+    pub(super) const fn note_answer(&mut self, now: Duration) {
         self.heard = Some(now);
     }
 
-    /// For how long all was in vain, and why, once that is too long.
+    /// For how long no update was applied, and why, once that is too long.
     pub(super) fn verdict(&self, now: Duration, patience: Duration) -> Option<(Duration, Why)> {
         let since = self.since.filter(|_| self.attempts >= ATTEMPTS)?;
         let after = now.saturating_sub(since);

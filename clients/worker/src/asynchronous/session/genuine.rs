@@ -35,7 +35,7 @@ impl Numbers {
     }
 
     /// Genuine if the rank's updates have come as far as this number, or not much further, or not much
-    /// further than those of others and this worker's `own`: whoever is combined into others' updates for
+    /// further than those of others and this worker's `own`: a rank that is combined into others' updates for
     /// long is not named meanwhile, and sends as many. An older one will do: answers overtake each other.
     fn admits(&mut self, own: u32, rank: u16, psn: u32) -> Option<Answer> {
         let ranks = self.next.len() - 1;

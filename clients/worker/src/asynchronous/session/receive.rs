@@ -116,7 +116,7 @@ impl AsyncSession {
 
     fn on_control(&mut self, now: Duration, header: &Header, body: &[u8], datagram: &[u8]) -> Option<Left> {
         self.counters.controls += 1;
-        self.futile.hear(now);
+        self.futile.note_answer(now);
         let Membership { identity, session, .. } = *self.membership();
         if header.rank == identity.rank
             && let Ok((ack, trailer)) = Request::parse_with_trailer(header, body)

@@ -90,5 +90,8 @@ fn a_path_that_loses_what_is_in_one_piece_gets_no_more_of_it() {
     cutting.sent = 1 << 20;
     cutting.look_at(501);
     assert_eq!(cutting.per_piece(4096), 1, "for good");
-    assert!(cutting.news().is_some_and(|why| why.contains("did not arrive")) && cutting.news().is_none());
+    assert!(
+        cutting.take_warning().is_some_and(|why| why.contains("did not arrive"))
+            && cutting.take_warning().is_none()
+    );
 }

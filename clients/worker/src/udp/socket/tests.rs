@@ -63,7 +63,7 @@ fn who_refuses_is_told_beside_marks() {
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let Ok(peer) = UdpSocket::bind(address).and_then(|closed| closed.local_addr()) else { continue };
         let socket = Socket::open(None, peer).unwrap();
-        socket.heed_marks(true);
+        socket.read_marks(true);
         socket.send(&[0]).unwrap();
         socket.wait(PollFlags::POLLIN, Duration::from_secs(10)).unwrap();
         assert_eq!(socket.report().map(|report| report.obstacle), Some(Obstacle::NothingListens), "{peer}");

@@ -1,4 +1,4 @@
-//! Appliances: where they are, and how they are told what to do.
+//! Appliances: where they are, and how they are configured.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};

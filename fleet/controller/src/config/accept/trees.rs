@@ -9,7 +9,7 @@ use crate::tree::Refusal;
 use crate::trees::MOST;
 
 impl Accept<'_> {
-    /// As written; else one.
+    /// As written; otherwise one.
     pub(super) fn trees(&self, raw: &RawJob) -> Checked<u16> {
         let Some(written) = &raw.trees else { return Ok(1) };
         let (trees, id) = (*written.get_ref(), *raw.id.get_ref());
@@ -35,7 +35,7 @@ impl Accept<'_> {
         Ok(trees)
     }
 
-    /// Whether nobody else has the numbers of a job's trees.
+    /// Checks that no other job has the numbers of a job's trees.
     pub(super) fn numbers(&self, raw: &RawJob, job: &Job, taken: &mut BTreeSet<u16>) -> Checked<()> {
         let Some(number) = job.numbers().find(|&number| !taken.insert(number)) else { return Ok(()) };
         let message = format!("there are two jobs {number}");

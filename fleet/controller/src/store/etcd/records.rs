@@ -14,7 +14,7 @@ pub(super) type Put = (String, Option<String>);
 
 const MOVED: &str = "moves";
 /// Operations, and bytes of keys and values, of one transaction: etcd refuses more than 128, and a request of
-/// more than 1.5 MiB, unless it is told otherwise.
+/// more than 1.5 MiB, by default.
 const TOGETHER: (usize, usize) = (100, 1 << 20);
 
 /// What is written in one transaction each. One that is alone may be longer.
@@ -59,8 +59,8 @@ impl Records {
         Self { keys, read_at }
     }
 
-    /// Something is said about a key. What is older than what is known says nothing.
-    pub(super) fn hear(&mut self, key: &str, value: Option<String>, revision: i64) {
+    /// Applies a value of a key. Older values than the known one are ignored.
+    pub(super) fn apply(&mut self, key: &str, value: Option<String>, revision: i64) {
         if revision <= self.read_at {
             return;
         }
@@ -73,7 +73,7 @@ impl Records {
     /// What was written just now.
     pub(super) fn take(&mut self, puts: &[Put], revision: i64) {
         for (key, value) in puts {
-            self.hear(key, value.clone(), revision);
+            self.apply(key, value.clone(), revision);
         }
     }
 
@@ -145,7 +145,7 @@ impl Records {
             moves.drain(..old);
             puts.insert(MOVED.to_owned(), serde_json::to_string(&moves).ok());
         }
-        // Trees come first: a part that was told has its tree.
+        // Trees come first: a pushed part has its tree.
         let (mut trees, rest): (Vec<Put>, Vec<Put>) =
             puts.into_iter().partition(|(key, _)| key.starts_with("trees/"));
         trees.extend(rest);

@@ -38,7 +38,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Talks until it is told to stop.
+    /// Runs until it is stopped.
     pub(super) async fn run(self) {
         let mut lease = None;
         for endpoint in self.endpoints.iter().cycle() {
@@ -60,7 +60,7 @@ impl Session {
         }
     }
 
-    /// With one member. Returns when it is told to stop, or with why the member is of no use.
+    /// With one member. Returns when it is stopped, or with the reason why the member is of no use.
     async fn with(&self, endpoint: &str, lease: &mut Option<i64>) -> Result<(), String> {
         let mut client = self.bounded(Client::connect([endpoint], Some(self.options.clone()))).await?;
         let id = self.take_lease(&mut client, lease).await?;
@@ -81,10 +81,10 @@ impl Session {
                         return Err("the lease is not kept".to_owned());
                     }
                     asked = Some(self.clock.now());
-                    keeper.keep_alive().await.map_err(said)?;
+                    keeper.keep_alive().await.map_err(describe)?;
                 }
                 answer = kept.message() => {
-                    let answer = answer.map_err(said)?.ok_or("it hangs up")?;
+                    let answer = answer.map_err(describe)?.ok_or("it hangs up")?;
                     let left = u64::try_from(answer.ttl()).unwrap_or(0);
                     if left == 0 {
                         *lease = None;
@@ -96,13 +96,13 @@ impl Session {
                     }
                 }
                 events = watch.message() => {
-                    let events = events.map_err(said)?.ok_or("it hangs up")?;
-                    if self.hear(&events)? {
+                    let events = events.map_err(describe)?.ok_or("it hangs up")?;
+                    if self.apply(&events)? {
                         self.see_leader(&mut client).await;
                     }
                 }
                 won = &mut campaign => {
-                    // What whoever led before has written last has to be known.
+                    // The last writes of the former leader have to be known.
                     let won = won?;
                     self.read(&mut client).await?;
                     self.common.state().term = Some(won);
@@ -124,7 +124,7 @@ impl Session {
 
     fn in_time<T>(&self, done: Result<Result<T, Error>, Elapsed>) -> Result<T, String> {
         let late = format!("no answer in {}", humantime::format_duration(self.patience));
-        done.map_or(Err(late), |done| done.map_err(said))
+        done.map_or(Err(late), |done| done.map_err(describe))
     }
 
     /// The lease that there is, or a new one.
@@ -174,13 +174,13 @@ impl Session {
         Ok(revision)
     }
 
-    /// A key without the prefix; none if it is not UTF-8, and so nobody's here.
+    /// A key without the prefix; none if it is not UTF-8, and so no controller's.
     fn key<'k>(&self, key: &'k [u8]) -> Option<&'k str> {
         core::str::from_utf8(key).ok()?.strip_prefix(&self.prefix)
     }
 
     /// What has been written. Whether the election has changed.
-    fn hear(&self, events: &WatchResponse) -> Result<bool, String> {
+    fn apply(&self, events: &WatchResponse) -> Result<bool, String> {
         if events.canceled() {
             return Err(format!("it stops the watch: {}", events.cancel_reason()));
         }
@@ -198,7 +198,7 @@ impl Session {
                 }
             } else if let Some(records) = &mut state.records {
                 let value = pair.value_str().ok().filter(|_| !gone).map(str::to_owned);
-                records.hear(key, value, pair.mod_revision());
+                records.apply(key, value, pair.mod_revision());
                 state.news = true;
             }
         }
@@ -223,8 +223,8 @@ impl Session {
         }
         let (mut client, election, member) = (client.clone(), self.election(), self.member.clone());
         Box::pin(async move {
-            let won = client.campaign(election, member, lease).await.map_err(said)?;
-            let leader = won.leader().ok_or("it has elected nobody")?;
+            let won = client.campaign(election, member, lease).await.map_err(describe)?;
+            let leader = won.leader().ok_or("it has elected no leader")?;
             Ok(Term { key: leader.key().to_vec(), revision: leader.rev(), unwritten: None })
         })
     }
@@ -246,7 +246,7 @@ impl Session {
 }
 
 /// Without what lies below: the words of a status are enough.
-pub(super) fn said(error: Error) -> String {
+pub(super) fn describe(error: Error) -> String {
     match error {
         Error::GRpcStatus(status) => status.message().to_owned(),
         other => other.to_string(),

@@ -1,4 +1,4 @@
-//! The appliance's viewers, and the observer who reads how its packets fare.
+//! The appliance's viewers, and the observer that reads the service time of its packets.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The API calls, in turns.
 const CALLS: [&str; 5] = ["status", "jobs", "jobs/1", "jobs/1/explain", "config"];
 
-/// Where the appliance is.
+/// The appliance's addresses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Addresses {
     pub(super) page: SocketAddr,
@@ -36,7 +36,7 @@ pub(super) struct Rates {
     pub(super) scrapes: u32,
 }
 
-/// What was seen in a window: medians of its samples. Times in seconds.
+/// A window's measurements: medians of its samples. Times in seconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
     pub(super) p50: f64,
@@ -67,7 +67,7 @@ impl Source {
     }
 }
 
-/// What was seen in all.
+/// All measurements.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
     /// Left alone, looked at.
@@ -161,7 +161,7 @@ pub(super) fn watch(
     // In any case: otherwise the appliance would never end.
     let ended = agent.post(&format!("http://{}/api/v1/drain", at.api)).send_empty();
     let watched: anyhow::Result<Watched> = watched;
-    ended.context("telling the appliance to end")?;
+    ended.context("asking the appliance to end")?;
     watched
 }
 

@@ -1,4 +1,4 @@
-//! What OlafQueue costs in nanoseconds.
+//! The cost of OlafQueue in nanoseconds.
 //!
 //! In each step two updates arrive and one leaves. One of the two is combined with a waiting update, the
 //! other goes to the tail. Steps come in bursts, and the queue prefetches for each burst, as on the packet

@@ -31,7 +31,7 @@ fn heading(row: &Row) {
     let Setting { jobs, ranks, payload, mix, memory, poll_us, .. } = row.setting;
     println!(
         "\n{jobs} jobs of {ranks} workers, models {}, packets of {} B, pool of {} KiB ({} slots), \
-         hosts look every {poll_us} us",
+         hosts poll every {poll_us} us",
         mix.name(),
         u64::from(payload) + HEADERS,
         memory >> 10,

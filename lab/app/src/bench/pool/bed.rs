@@ -256,7 +256,7 @@ impl<const WORDS: usize> Measured for Bed<WORDS> {
     }
 }
 
-/// The median of what the pool takes beside the bare add of the same round.
+/// The median of the pool's time on top of the bare add of the same round.
 fn ratio(bare: &[f64], pool: &[f64]) -> f64 {
     median(bare.iter().zip(pool).map(|(bare, pool)| pool / bare).collect())
 }

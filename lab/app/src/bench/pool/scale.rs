@@ -1,4 +1,4 @@
-//! What a packet costs as jobs, workers and slots grow: the axes, and what each of them keeps fixed.
+//! The cost of a packet as jobs, workers and slots grow: the axes, and what each of them keeps fixed.
 //!
 //! Points of an axis differ in one number only. Rounds have the same number of packets and of PSNs under way,
 //! so accumulators cover the same memory; each burst has 32 different PSNs; the pools are the same, except
@@ -21,7 +21,7 @@ use super::nanos;
 use super::sweep::{Case, Part};
 use super::{Level, Load, Residence, Shape};
 
-/// What "flat" allows: the greatest value, divided by the least.
+/// The limit of "flat": the greatest value, divided by the least.
 pub(super) const FLAT: f64 = 1.15;
 
 /// PSNs under way, in every case.
@@ -80,7 +80,7 @@ pub(super) fn slots() -> Vec<Case> {
     [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20].into_iter().map(case).collect()
 }
 
-/// What should be flat: its name, and nanoseconds per packet of each case.
+/// An axis that should be flat: its name, and nanoseconds per packet of each case.
 pub(super) fn flat(cases: &[Case]) -> Vec<(&'static str, Vec<f64>)> {
     let of = |part, wanted: &dyn Fn(&Case) -> bool| -> Vec<f64> {
         let cases = cases.iter().filter(|case| case.part == part && wanted(case));

@@ -1,4 +1,4 @@
-//! `bench pool --sweep`: the pool along each axis, and what is required of it.
+//! `bench pool --sweep`: the pool along each axis, and the requirements there.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use super::scale::{self, Memory};
 use super::{Figures, Level, Load, OrderName, PolicyName, PoolArgs, Shape};
 use crate::bench::fixture;
 
-/// What is varied; the rest stays at f32, payloads of 1 KiB, 8 ranks.
+/// The varied parameter; the rest stays at f32, payloads of 1 KiB, 8 ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Part {
@@ -113,7 +113,7 @@ pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     let checks = checks(&cases);
     let report = Report { kernels: Kernels::detect().isa, rounds: args.rounds, cases, checks };
-    crate::bench::tell(&report, args.json, print)
+    crate::bench::print_report(&report, args.json, print)
 }
 
 fn print(report: &Report) {

@@ -13,7 +13,7 @@ fn ratios_are_of_turns() {
     let figures = measured(&[10.0, 5.0, 5.0], &[50.0, 25.0, 50.0]).figures(&[40.0, 80.0, 40.0]);
     assert!((figures.ratio - 0.6).abs() < 1e-9, "{figures:?}");
     assert_eq!((figures.mpps, figures.testpmd_mpps, figures.hook_ns), (5.0, 50.0, None));
-    // Beside the same source, that counts.
+    // Against the same source, that counts.
     let ring = Measured { macswap: vec![20.0], ..measured(&[10.0], &[100.0]) }.figures(&[50.0]);
     assert!((ring.ratio - 1.0).abs() < 1e-9, "{ring:?}");
 }

@@ -23,7 +23,7 @@ pub(super) struct Adder {
     trees: Vec<u32>,
 }
 
-/// What comes of a contribution.
+/// The outcome of a contribution.
 #[derive(Default)]
 struct Sums {
     done: Option<u32>,

@@ -1,5 +1,5 @@
-//! Training in which nobody waits, gradient by gradient: how long from one change of the weights to the next,
-//! and how stale gradients are (iSwitch, sections 4.1 and 6.2, Table 5).
+//! Training without barriers, gradient by gradient: the time from one change of the weights to the next, and
+//! how stale gradients are (iSwitch, sections 4.1 and 6.2, Table 5).
 //!
 //! The real pool says when an iteration has enough gradients, and which are inside; the real asynchronous
 //! server applies updates. What a gradient's way takes is given, as [`run`](super::run) has found it.
@@ -9,17 +9,16 @@
 #![expect(clippy::cast_possible_truncation, reason = "few workers, and iterations of a run")]
 
 use core::time::Duration;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use pascaline_aggregator::PoolConfigError;
 use pascaline_ps::asynchronous::{AsyncJob, AsyncOutcome, AsyncServer, Audience, Rule, Settings};
 use pascaline_sim::random::Random;
+use pascaline_sim::wheel::Wheel;
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer, trailer};
 
 use super::adder::Adder;
 
-/// What is trained, in nanoseconds.
+/// The training, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Training {
     pub(crate) workers: u16,
@@ -33,13 +32,13 @@ pub(crate) struct Training {
     pub(crate) there: u64,
     /// The way back from the server.
     pub(crate) back: u64,
-    /// What the server takes for an update, one after the other.
+    /// The server's time for an update; it serves one after the other.
     pub(crate) serves: u64,
     pub(crate) iterations: u64,
     pub(crate) seed: u64,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trained {
     /// Nanoseconds between two changes of the weights.
@@ -59,7 +58,7 @@ impl Training {
     }
 }
 
-/// What has counted so far.
+/// Counts so far.
 #[derive(Default)]
 struct Tally {
     counted: u64,
@@ -96,20 +95,19 @@ struct Stages {
     ready: Option<u64>,
 }
 
-/// What happens at a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug)]
 enum Event {
-    /// A gradient from the weights of an iteration is computed.
-    Computed(u64),
-    /// The result is there; whether the worker's gradient is inside.
-    Result(bool),
+    /// A worker has computed a gradient from the weights of an iteration.
+    Computed { worker: usize, from: u64 },
+    /// The result of an iteration reaches the workers that wait for it.
+    Result { iteration: u64 },
 }
 
 /// Over a pool that adds.
 struct Switched<'a> {
     training: &'a Training,
     adder: Adder,
-    agenda: BinaryHeap<Reverse<(u64, usize, Event)>>,
+    wheel: Wheel<Event>,
     stages: Vec<Stages>,
     /// When the result of each iteration is at the workers, and who is inside.
     results: Vec<(u64, u32)>,
@@ -121,12 +119,7 @@ impl Switched<'_> {
     fn compute(&mut self, now: u64, worker: usize) {
         let takes = self.training.computation(&mut self.random);
         let from = self.stages[worker].iteration;
-        self.agenda.push(Reverse((now + takes, worker, Event::Computed(from))));
-    }
-
-    fn result(&mut self, now: u64, worker: usize, (at, inside): (u64, u32)) {
-        let event = Event::Result(inside & (1 << worker) != 0);
-        self.agenda.push(Reverse((at.max(now), worker, event)));
+        self.wheel.push(now + takes, Event::Computed { worker, from });
     }
 
     /// The second stage offers what it holds, or takes the next gradient; the first computes on then.
@@ -155,40 +148,52 @@ impl Switched<'_> {
     }
 
     fn aggregate(&mut self, now: u64, worker: usize, iteration: u64) {
-        if let Some(&known) = usize::try_from(iteration).ok().and_then(|at| self.results.get(at)) {
-            return self.result(now, worker, known);
-        }
         let Training { workers, needed, there, .. } = *self.training;
-        let (psn, rank) = (iteration as u32, worker as u16);
-        let Some(inside) = self.adder.add(now, 0, psn, rank, (workers, needed), 1 << worker) else { return };
-        let known = (now + there, inside);
-        self.results.push(known);
-        for other in 0..self.stages.len() {
-            let stages = &self.stages[other];
-            if stages.offered.is_some() && stages.iteration == iteration {
-                self.result(now, other, known);
-            }
-        }
+        let known = usize::try_from(iteration).ok().and_then(|at| self.results.get(at));
+        let at = if let Some(&(at, _)) = known {
+            at.max(now)
+        } else {
+            let (psn, rank) = (iteration as u32, worker as u16);
+            let inside = self.adder.add(now, 0, psn, rank, (workers, needed), 1 << worker);
+            let Some(inside) = inside else { return };
+            self.results.push((now + there, inside));
+            now + there
+        };
+        self.wheel.push(at, Event::Result { iteration });
     }
 
-    fn happen(&mut self, now: u64, worker: usize, event: Event) {
-        let stages = &mut self.stages[worker];
+    fn is_done(&self) -> bool {
+        self.results.len() as u64 >= self.training.iterations
+    }
+
+    fn handle(&mut self, now: u64, event: Event) {
         match event {
-            Event::Computed(from) => {
+            Event::Computed { worker, from } => {
+                let stages = &mut self.stages[worker];
                 stages.ready = Some(from);
-                if stages.offered.is_some() {
-                    return;
+                if stages.offered.is_none() {
+                    self.advance(now, worker);
                 }
             }
-            Event::Result(inside) => {
-                if let Some(from) = stages.offered.filter(|_| inside) {
-                    self.tally.count(stages.iteration - from);
-                    stages.offered = None;
+            Event::Result { iteration } => {
+                let inside = self.results[iteration as usize].1;
+                for worker in 0..self.stages.len() {
+                    let stages = &mut self.stages[worker];
+                    let Some(from) = stages.offered.filter(|_| stages.iteration == iteration) else {
+                        continue;
+                    };
+                    if inside & (1 << worker) != 0 {
+                        self.tally.count(iteration - from);
+                        stages.offered = None;
+                    }
+                    stages.iteration += 1;
+                    self.advance(now, worker);
+                    if self.is_done() {
+                        return;
+                    }
                 }
-                stages.iteration += 1;
             }
         }
-        self.advance(now, worker);
     }
 }
 
@@ -200,7 +205,7 @@ pub(crate) fn switched(training: &Training) -> Result<Trained, PoolConfigError> 
     let mut run = Switched {
         training,
         adder: Adder::new(vec![0])?,
-        agenda: BinaryHeap::new(),
+        wheel: Wheel::default(),
         stages: (0..training.workers).map(|_| Stages::default()).collect(),
         results: Vec::new(),
         random: Random::new(training.seed),
@@ -208,10 +213,10 @@ pub(crate) fn switched(training: &Training) -> Result<Trained, PoolConfigError> 
     };
     (0..run.stages.len()).for_each(|worker| run.compute(0, worker));
     let mut last = 0;
-    while let Some(Reverse((now, worker, event))) = run.agenda.pop() {
+    while let Some((now, event)) = run.wheel.pop() {
         last = now;
-        run.happen(now, worker, event);
-        if run.results.len() as u64 >= training.iterations {
+        run.handle(now, event);
+        if run.is_done() {
             break;
         }
     }
@@ -219,8 +224,8 @@ pub(crate) fn switched(training: &Training) -> Result<Trained, PoolConfigError> 
     Ok(run.tally.trained(last, run.results.len() as u64))
 }
 
-/// Trains with a server, to which each worker sends its gradient, and which answers with weights. Whatever is
-/// on the server's link, or at the server, waits for what came before.
+/// Trains with a server, to which each worker sends its gradient, and which answers with weights. The server
+/// and its link serve one message after the other.
 ///
 /// # Errors
 /// The server does not take an update.
@@ -238,14 +243,14 @@ pub(crate) fn served(training: &Training) -> Result<Trained, AsyncOutcome> {
         return Err(first);
     }
     // Gradients by the time at which they are computed, and the weights that they are from.
-    let mut agenda: BinaryHeap<Reverse<(u64, u16, u64, u64)>> = BinaryHeap::new();
+    let mut wheel = Wheel::default();
     for worker in 0..fan_in {
-        agenda.push(Reverse((training.computation(&mut random), worker, 0, 0)));
+        wheel.push(training.computation(&mut random), (worker, 0, 0));
     }
     let version = |server: &AsyncServer| server.clusters().map(|(_, cluster)| cluster.version()).sum::<u64>();
     let (mut up, mut busy, mut down, mut tally) = (0, 0, 0, Tally::default());
     let (mut reply, mut changes) = (Vec::new(), 0);
-    while let Some(Reverse((now, worker, from, began))) = agenda.pop() {
+    while let Some((now, (worker, from, began))) = wheel.pop() {
         up = now.max(up) + training.there;
         busy = up.max(busy) + training.serves;
         let late = version(&server) - from;
@@ -265,7 +270,7 @@ pub(crate) fn served(training: &Training) -> Result<Trained, AsyncOutcome> {
         }
         down = busy.max(down) + training.back;
         let done = down + training.computation(&mut random);
-        agenda.push(Reverse((done, worker, changes, down)));
+        wheel.push(done, (worker, changes, down));
     }
     Ok(tally.trained(busy, changes))
 }

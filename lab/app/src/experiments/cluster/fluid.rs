@@ -58,7 +58,7 @@ fn way(setting: &Setting, from: usize, to: usize, name: u64, links: &mut BTreeMa
     hops.for_each(|link| *links.entry(link).or_default() += 1.0);
 }
 
-/// What a job sends in an iteration, each tree at this weight.
+/// A job's streams in an iteration, each tree at this weight.
 fn streams(setting: &Setting, number: usize, weight: f64) -> Vec<Stream> {
     let job = &setting.jobs[number];
     let workers = job.workers.len();

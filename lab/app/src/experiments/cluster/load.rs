@@ -1,4 +1,4 @@
-//! What a shared cluster has to carry (PANAMA, section 7), from a seed: jobs, and flows of others.
+//! The load of a shared cluster (PANAMA, section 7), from a seed: jobs, and other flows.
 
 use pascaline_sim::fabric::Clos;
 use pascaline_sim::random::{Random, mix};

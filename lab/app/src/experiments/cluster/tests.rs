@@ -1,5 +1,5 @@
 //! Sums, times and shares in small clusters.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue stops")]
 
 use pascaline_sim::fabric::{Clos, Cuts};
 use pascaline_wire::CongestionControl::{Fixed, Panama};
@@ -46,7 +46,7 @@ fn jobs_that_share_are_exact_and_repeatable() {
     }
 }
 
-/// What a flow has of its first link, beside a job one of whose workers sends over it.
+/// A flow's share of its first link, over which a worker of a job sends too.
 fn share(scheme: Scheme, transport: Transport, jitter: u64) -> f64 {
     let flows = vec![Plain { from: 0, to: 8, packets: u32::MAX, begins: 0 }];
     let empty = setting(scheme, 3, 1_000_000);
@@ -58,7 +58,7 @@ fn share(scheme: Scheme, transport: Transport, jitter: u64) -> f64 {
 }
 
 /// Figure 10 of PANAMA: under the same control a flow and a job get halves, unless hosts are in lock-step;
-/// beside a window that stays a flow starves.
+/// a fixed window starves the flow.
 #[test]
 fn a_flow_keeps_its_share_beside_panama() {
     let panama = Scheme::Trees(1, Panama, 256);
@@ -71,7 +71,7 @@ fn a_flow_keeps_its_share_beside_panama() {
     assert!(starved < 0.1, "{starved}");
 }
 
-/// What is drawn loads the links as it should, and shares them without a wrong sum.
+/// A drawn load loads the links as it should, and no sum is wrong.
 #[test]
 fn a_shared_cluster_has_its_load_and_is_exact() {
     let (clos, lasts) = (Clos::square(8), 20_000_000);
@@ -93,7 +93,7 @@ fn a_shared_cluster_has_its_load_and_is_exact() {
     }
 }
 
-/// Nobody waits: with H of four an iteration takes what its slowest computation takes, and combining is
+/// No worker waits: with H of four an iteration takes what its slowest computation takes, and combining is
 /// hidden; with fewer it takes less. A server changes weights as often as four workers send, or as it can.
 #[test]
 fn who_waits_for_nobody_is_late_within_the_bound() {

@@ -34,10 +34,10 @@ enum What {
     Begin(u32),
     /// A job's worker has its gradient.
     Ready(u32),
-    /// A packet of a flow, after so many hops, and its acknowledgement.
+    /// A packet of a flow, after this many hops, and its acknowledgement.
     Data(u32, u8),
     Ack(u32),
-    /// A contribution to a tree's PSN; a leaf's sum of its own; the sum to a leaf, and to a worker.
+    /// A contribution to a tree's PSN; a leaf's own sum; the sum to a leaf, and to a worker.
     Up(u32, u32, u16),
     Part(u32, u32, u16),
     Sum(u32, u32, u16),
@@ -56,7 +56,7 @@ struct Tree {
     got: Vec<u32>,
 }
 
-/// Where a job's iteration stands.
+/// The progress of a job's iteration.
 struct Progress {
     /// Leaf of each group of workers, and their number.
     groups: Vec<(usize, u16)>,
@@ -93,7 +93,7 @@ pub(crate) fn run(setting: &Setting) -> Result<Outcome, PoolConfigError> {
         if world.fabric.now() > setting.lasts {
             break;
         }
-        world.happen(packet);
+        world.handle(packet);
         let done = world.outcome.iterations.first().copied().unwrap_or(0);
         if setting.iterations > 0 && done >= setting.iterations {
             break;
@@ -210,7 +210,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn happen(&mut self, packet: Packet) {
+    fn handle(&mut self, packet: Packet) {
         let marked = packet.marked;
         match packet.what {
             What::Begin(number) => self.begin(number as usize),

@@ -83,8 +83,8 @@ impl Bottleneck {
         self.queue.state(now)
     }
 
-    /// The update that was sent at `now`, which is [`next`](Self::next). The line goes on with the following
-    /// one.
+    /// The update that was sent at `now`, which is [`next`](Self::next). The line begins to send the
+    /// following one.
     pub(crate) fn finish(&mut self, now: u64) -> Option<Departure<HeapBuf>> {
         self.ends.take()?;
         let sent = self.sending.take().or_else(|| self.queue.dequeue());

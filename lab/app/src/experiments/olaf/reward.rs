@@ -1,15 +1,15 @@
 //! The time until the server has 200 updates of each worker (Olaf, section 8.2, Figure 7).
 //!
-//! 100 clusters of 3 workers before a queue of 8, who all send until the server has 200 updates of each. What
-//! was combined counts for each worker inside, and what was replaced for nobody. The paper's traces are not
+//! 100 clusters of 3 workers before a queue of 8, who all send until the server has 200 updates of each. A
+//! combined update counts for each worker inside, a replaced one for none. The paper's traces are not
 //! published: workers send at random times, with rates that differ by up to `spread`.
 
-use core::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use pascaline_buffer::HeapPool;
 use pascaline_queue::{Config, ConfigError, Departure, Discipline, EnqueueOutcome, Update};
 use pascaline_sim::random::Random;
+use pascaline_sim::wheel::Wheel;
 
 use super::SECOND;
 use super::arrivals::{exponential, ticks, uniform};
@@ -53,12 +53,12 @@ impl Reward {
         let mean = f64::from(BITS) * f64::from(WORKERS) / self.offered_gbps * (SECOND as f64 / 1e9);
         let intervals: Vec<f64> =
             (0..WORKERS).map(|_| mean / (1.0 + self.spread * (2.0 * uniform(&mut random) - 1.0))).collect();
-        let mut agenda: BinaryHeap<Reverse<(u64, u16)>> = BinaryHeap::new();
+        let mut wheel = Wheel::default();
         let gap =
             |worker: u16, random: &mut Random| ticks(exponential(random) * intervals[usize::from(worker)]);
-        (0..WORKERS).for_each(|worker| agenda.push(Reverse((gap(worker, &mut random), worker))));
+        (0..WORKERS).for_each(|worker| wheel.push(gap(worker, &mut random), worker));
         let mut tally = Tally::new(self.updates);
-        while let Some(Reverse((now, worker))) = agenda.pop() {
+        while let Some((now, worker)) = wheel.pop() {
             while let Some(at) = line.next().filter(|at| *at <= now) {
                 if let Some(Departure { update, .. }) = line.finish(at) {
                     tally.arrive(&update);
@@ -69,19 +69,19 @@ impl Reward {
             }
             tally
                 .offer(worker, line.offer(now, update(worker, now), pool.alloc(&bytes, bytes.len())).outcome);
-            agenda.push(Reverse((now + gap(worker, &mut random), worker)));
+            wheel.push(now + gap(worker, &mut random), worker);
         }
         Ok(0.0)
     }
 }
 
-/// Whose updates the server has.
+/// The workers whose updates the server has.
 struct Tally {
     /// By cluster, in the order of departure: whose updates are in the queue or on the line.
     inside: Vec<VecDeque<u16>>,
     /// By worker: how many the server lacks.
     wanted: Vec<u32>,
-    /// Workers of whom it lacks any.
+    /// Workers of which it lacks any.
     lacking: usize,
 }
 

@@ -246,7 +246,7 @@ fn run(discipline: Discipline, arrivals: &[Arrival], out_gbps: u32, hold: Hold) 
             break;
         }
     }
-    // An age after the last arrival would only measure how long the run goes on.
+    // An age after the last arrival would only measure how long the run lasts.
     let until = arrivals.last().map_or(0, |arrival| arrival.at);
     let counters = bottleneck.queue().counters();
     Ok(Run {

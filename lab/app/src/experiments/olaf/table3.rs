@@ -14,15 +14,14 @@
 #[cfg(test)]
 mod tests;
 
-use core::cmp::Reverse;
 use core::num::NonZeroU64;
 use core::time::Duration;
-use std::collections::BinaryHeap;
 
 use pascaline_buffer::HeapPool;
 use pascaline_ps::asynchronous::{Age, Pace, jain};
 use pascaline_queue::{Config, ConfigError, Discipline, EnqueueOutcome, Shaper, Update};
 use pascaline_sim::random::{Random, mix};
+use pascaline_sim::wheel::{Wheel, nanos};
 use pascaline_wire::header::PAUSE_UNIT;
 use pascaline_wire::trailer::QueueState;
 use pascaline_worker::asynchronous::{Control, Heard, Policy};
@@ -47,7 +46,7 @@ const REPLY: u64 = MS;
 pub(crate) enum Senders {
     /// At equal intervals, all at the same times, in the order of their numbers.
     Locked,
-    /// Each interval is longer or shorter by up to so many millionths. The first update leaves at a random
+    /// Each interval is longer or shorter by up to this many millionths. The first update leaves at a random
     /// time within the first interval.
     Jittered(u32),
     /// Each trainer is a Poisson process.
@@ -159,9 +158,10 @@ impl Table3 {
     }
 }
 
-/// Events other than departures, ordered by time, then by creation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug)]
 enum Event {
+    /// A line has sent its update.
+    Sent { line: usize },
     /// An acknowledgement reaches all workers of a cluster, with active clusters, places and waiting updates.
     Ack { cluster: u16, pause: u16, state: (u16, u16, u32) },
     /// A trainer has an update.
@@ -173,7 +173,7 @@ struct World {
     lasts: u64,
     intervals: [u64; 2],
     random: Random,
-    agenda: BinaryHeap<Reverse<(u64, Event)>>,
+    wheel: Wheel<Event>,
     controls: Vec<Control>,
     lines: Vec<Bottleneck>,
     ages: Vec<Age>,
@@ -200,13 +200,12 @@ impl World {
             };
             Bottleneck::with_line(&config, Shaper::new(rate, Duration::ZERO), Hold::UntilBegun)
         };
-        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let mut world = Self {
             senders,
             lasts: nanos(experiment.lasts),
             intervals: [100 * MS, nanos(experiment.slow)],
             random: Random::new(seed),
-            agenda: BinaryHeap::new(),
+            wheel: Wheel::default(),
             controls: Vec::new(),
             lines: (0..PLACES.len()).map(line).collect::<Result<_, _>>()?,
             ages: vec![Age::default(); usize::from(CLUSTERS)],
@@ -225,7 +224,7 @@ impl World {
                 Senders::Jittered(_) => world.random.below(world.interval(worker)),
                 Senders::Poisson => world.gap(worker),
             };
-            world.agenda.push(Reverse((first, Event::Update { worker })));
+            world.wheel.push(first, Event::Update { worker });
         }
         Ok(world)
     }
@@ -250,24 +249,15 @@ impl World {
     }
 
     fn run(mut self) -> Outcome {
-        loop {
-            let line = (0..self.lines.len()).filter_map(|at| Some((self.lines[at].next()?, at))).min();
-            let due = self.agenda.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
-            // At equal times departures come first.
-            match line {
-                Some((at, line)) if at <= due.min(self.lasts) => self.depart(at, line),
-                _ if due > self.lasts => break,
-                _ => {
-                    let Some(Reverse((now, event))) = self.agenda.pop() else { break };
-                    self.happen(now, event);
-                }
-            }
+        while let Some((now, event)) = self.wheel.pop().filter(|&(now, _)| now <= self.lasts) {
+            self.handle(now, event);
         }
         self.outcome()
     }
 
-    fn happen(&mut self, now: u64, event: Event) {
+    fn handle(&mut self, now: u64, event: Event) {
         match event {
+            Event::Sent { line } => self.depart(now, line),
             Event::Ack { cluster, pause, state: (clusters, capacity, waiting) } => {
                 let queue = QueueState { clusters, capacity, waiting };
                 let heard = Heard { queue, pause: PAUSE_UNIT * u32::from(pause) };
@@ -278,7 +268,7 @@ impl World {
             }
             Event::Update { worker } => {
                 let next = now + self.gap(worker);
-                self.agenda.push(Reverse((next, Event::Update { worker })));
+                self.wheel.push(next, Event::Update { worker });
                 self.updates += 1;
                 let control = self.controls.get_mut(usize::from(worker));
                 if control.is_some_and(|control| control.permits(Duration::from_nanos(now))) {
@@ -292,15 +282,23 @@ impl World {
 
     fn offer(&mut self, now: u64, line: usize, update: Update) {
         let packet = self.pool.alloc(&[0; BYTES as usize], usize::from(BYTES));
-        if let Some(line) = self.lines.get_mut(line)
-            && line.offer(now, update, packet).outcome == EnqueueOutcome::Full
-        {
+        let Some(to) = self.lines.get_mut(line) else { return };
+        let idle = to.next().is_none();
+        if to.offer(now, update, packet).outcome == EnqueueOutcome::Full {
             self.lost += u64::from(update.count);
+        }
+        if idle && let Some(at) = to.next() {
+            self.wheel.push(at, Event::Sent { line });
         }
     }
 
     fn depart(&mut self, now: u64, line: usize) {
-        let Some(departure) = self.lines.get_mut(line).and_then(|line| line.finish(now)) else { return };
+        let Some(from) = self.lines.get_mut(line) else { return };
+        let departure = from.finish(now);
+        if let Some(at) = from.next() {
+            self.wheel.push(at, Event::Sent { line });
+        }
+        let Some(departure) = departure else { return };
         if line != LAST {
             return self.offer(now, LAST, departure.update);
         }
@@ -320,7 +318,7 @@ impl World {
         let age = Duration::from_nanos(now - departure.update.generated_ns);
         let pause = self.pace.on_update(cluster, Duration::from_nanos(now), age);
         let state = (clusters, capacity, waiting);
-        self.agenda.push(Reverse((now + REPLY, Event::Ack { cluster, pause, state })));
+        self.wheel.push(now + REPLY, Event::Ack { cluster, pause, state });
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts of a run")]

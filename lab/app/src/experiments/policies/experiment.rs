@@ -75,7 +75,7 @@ pub(crate) struct Spread {
 /// One cell: a setting, and the medians of its runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Row {
-    /// What it is for.
+    /// Its purpose.
     pub(crate) part: Part,
     /// The setting, with the first run's seed.
     pub(crate) setting: Setting,
@@ -108,7 +108,7 @@ pub(crate) struct Row {
 pub(crate) struct Choice {
     /// The policy.
     pub(crate) policy: Policy,
-    /// Where aggregates become results.
+    /// The place where aggregates become results.
     pub(crate) results_at: ResultsAt,
     /// Slots of a set.
     pub(crate) ways: usize,
@@ -117,7 +117,7 @@ pub(crate) struct Choice {
 /// A choice's rank in all contests of a part.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Best {
-    /// What is chosen.
+    /// The choice.
     pub(crate) choice: Choice,
     /// Completion time divided by the shortest of its contest: the geometric mean over all contests.
     pub(crate) mean: f64,
@@ -139,7 +139,7 @@ pub(crate) struct Comparison {
 }
 
 impl Setting {
-    /// What is chosen.
+    /// The choice.
     #[must_use]
     pub(crate) const fn choice(&self) -> Choice {
         Choice { policy: self.policy, results_at: self.results_at, ways: self.ways }

@@ -1,21 +1,20 @@
-//! What is lost: which packets, of which aggregation tasks, and what repairs it.
+//! Which packets are lost, of which aggregation tasks, and what repairs the loss.
 
 use std::collections::HashMap;
 
 use pascaline_wire::Kind;
 
-use super::line::Fate;
 use super::outcome::Datagram;
 use super::worker::Up;
 
-/// What a packet is for. A packet that travels two lines is the same on both.
+/// The purpose of a packet. A packet that travels two lines has the same one on both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Role {
     /// A contribution that a worker sends for the first time.
     Gradient,
     /// One that it sends again.
     Again,
-    /// A worker's word that it still waits.
+    /// A worker's message that it still waits.
     Reminder,
     /// A result to all ranks.
     Result,
@@ -23,13 +22,13 @@ pub(crate) enum Role {
     Answer,
     /// A request to a rank, by the appliance or the server.
     Ask,
-    /// What lost its slot, to the server.
+    /// A contribution or partial sum that lost its slot, to the server.
     Loser,
     /// A complete aggregate, to the server.
     Whole,
     /// The server's request for what the appliance holds.
     Fetch,
-    /// What that request brings.
+    /// The answer to that request.
     Fetched,
     /// A contribution for which the server has asked.
     Original,
@@ -95,15 +94,15 @@ impl Role {
 /// How far a repair had to go, the cheapest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Repair {
-    /// Nobody missed what was lost, or the PSN's usual way replaced it.
+    /// The lost packet was not needed, or the PSN's usual packets replaced it.
     Nothing,
     /// Workers sent their contributions again.
     SentAgain,
     /// The appliance, or the server, still had the result.
     Answered,
-    /// Reminders: ranks were asked for what lacks.
+    /// Ranks were asked for the missing packets by reminders.
     Reminded,
-    /// The server fetched what there was, from the appliance and the workers.
+    /// The server fetched partial sums from the appliance and the workers.
     Fetched,
 }
 
@@ -128,7 +127,7 @@ impl Repair {
 /// The aggregation tasks of DSA's analysis (section IV.C).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Task {
-    /// Nobody contended for its slot.
+    /// No other PSN contended for its slot.
     Uncontended,
     /// It won every contest.
     Won,
@@ -175,9 +174,9 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// A packet was sent. True if it is the only one of its line, as [`Fate::First`] says.
-    pub(super) fn sent(&mut self, now: u64, role: Role, psn: (u16, u32), fate: Fate) -> bool {
-        if fate == Fate::Lost {
+    /// A packet was sent, and arrives then; `None` if it is lost.
+    pub(super) fn sent(&mut self, now: u64, role: Role, psn: (u16, u32), arrives: Option<u64>) {
+        if arrives.is_none() {
             let case = self.cases.entry(psn).or_insert_with(|| Case {
                 lost: Vec::new(),
                 repair: Repair::Nothing,
@@ -194,7 +193,6 @@ impl Ledger {
             case.repair = case.repair.max(repair);
             case.packets += 1;
         }
-        fate == Fate::First
     }
 
     /// A rank has got its result.

@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::agenda::NEVER;
 use pascaline_sim::random::Random;
+
+/// The time of an event that will not come.
+pub(super) const NEVER: u64 = u64::MAX;
 
 /// Properties of a line.
 #[derive(Debug, Clone, Copy)]
@@ -14,17 +16,6 @@ pub(super) struct Kind {
     pub(super) delay: u64,
     /// Losses per million packets.
     pub(super) loss: u32,
-}
-
-/// What becomes of a packet that is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// It is the only one under way, so that [`Line::next`] has changed.
-    First,
-    /// It follows others.
-    Queued,
-    /// It will not arrive.
-    Lost,
 }
 
 /// One direction of a line, with an unbounded queue before it.
@@ -41,16 +32,17 @@ impl<P> Line<P> {
         Self { kind, free_at: 0, under_way: VecDeque::new(), random: Random::new(seed) }
     }
 
-    /// Sends a packet of `bytes` bytes; a lost packet takes its time too. `loss` of a million are lost, where
-    /// it is not the line's own.
-    pub(super) fn send(&mut self, now: u64, bytes: u64, packet: P, loss: Option<u32>) -> Fate {
+    /// Sends a packet of `bytes` bytes and returns when it arrives; `None` if it is lost, which takes its
+    /// time too. `loss` packets per million are lost, where it is not the line's own.
+    pub(super) fn send(&mut self, now: u64, bytes: u64, packet: P, loss: Option<u32>) -> Option<u64> {
         self.free_at = self.free_at.max(now) + bytes * self.kind.byte;
         let loss = loss.unwrap_or(self.kind.loss);
         if loss > 0 && self.random.chance(loss) {
-            return Fate::Lost;
+            return None;
         }
-        self.under_way.push_back((self.free_at + self.kind.delay, packet));
-        if self.under_way.len() == 1 { Fate::First } else { Fate::Queued }
+        let arrives = self.free_at + self.kind.delay;
+        self.under_way.push_back((arrives, packet));
+        Some(arrives)
     }
 
     /// When the next packet arrives.

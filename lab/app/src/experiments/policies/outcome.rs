@@ -80,7 +80,7 @@ pub(super) struct Outcome {
 pub(super) struct Watched {
     since: HashMap<Key, u64>,
     pub(super) occupation: Vec<u64>,
-    /// Who has each slot of a pool with one to a set.
+    /// The holder of each slot, in a pool with one slot per set.
     holders: HashMap<usize, Key>,
     sets: usize,
     /// How contests went: of a PSN the first and the worst.
@@ -108,7 +108,7 @@ impl Watched {
         }
     }
 
-    /// What a PSN is by its first contest, and by its worst.
+    /// A PSN's task by its first contest, and by its worst.
     pub(super) fn tasks(&self, key: Key) -> (Task, Task) {
         self.contests.get(&key).copied().unwrap_or((Task::Uncontended, Task::Uncontended))
     }

@@ -4,7 +4,7 @@
 use super::experiment::Row;
 use super::setting::{Mix, Policy, ResultsAt, Setting};
 
-/// What is compared.
+/// The measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Measure {
     /// How many times shorter jobs are.
@@ -27,9 +27,9 @@ impl Measure {
 /// A system under comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Side {
-    /// Who wins what.
+    /// The policy of conflicts.
     pub(crate) policy: Policy,
-    /// Where the paper's system makes results.
+    /// The place where the paper's system makes results.
     pub(crate) results_at: ResultsAt,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Sweep {
 }
 
 impl Sweep {
-    /// What is varied.
+    /// The varied parameter.
     #[must_use]
     pub(crate) const fn name(self) -> Option<&'static str> {
         match self {
@@ -70,11 +70,11 @@ impl Sweep {
 pub(crate) struct Fact {
     /// The figure.
     pub(crate) figure: u8,
-    /// What is trained.
+    /// The models.
     pub(crate) mix: Mix,
-    /// What is compared.
+    /// The measure.
     pub(crate) measure: Measure,
-    /// What is better.
+    /// The better side.
     pub(crate) of: Side,
     /// Than what.
     pub(crate) over: Side,

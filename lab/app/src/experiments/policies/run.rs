@@ -4,11 +4,11 @@ mod report;
 
 use pascaline_aggregator::Key;
 use pascaline_sim::random::Random;
+use pascaline_sim::wheel::{Timer, Wheel};
 use pascaline_wire::{Flags, Header, Kind, round};
 
-use super::agenda::{Agenda, NEVER};
 use super::ledger::{Case, Ledger, Role};
-use super::line::Line;
+use super::line::{Line, NEVER};
 use super::outcome::{Datagram, EPOCH, Send, header};
 use super::payload::{MAX_RANKS, Payload};
 use super::server::{Host, clock};
@@ -20,9 +20,9 @@ use super::{Run, Violation};
 /// The deadline: ten thousand times the length of an iteration.
 const DEADLINE: u64 = 20_000_000 * MICRO;
 
-/// What happens next.
+/// The events.
 #[derive(Debug, Clone, Copy)]
-enum Source {
+enum Event {
     /// A worker's packet reaches the appliance.
     Up(usize),
     /// A worker polls.
@@ -38,7 +38,7 @@ enum Source {
 /// The whole simulation. Workers are numbered consecutively, job by job.
 struct World {
     setting: Setting,
-    agenda: Agenda,
+    wheel: Wheel<Event>,
     workers: Vec<Worker>,
     ups: Vec<Line<Up>>,
     downs: Vec<Line<Down>>,
@@ -46,8 +46,10 @@ struct World {
     to_servers: Vec<Line<(Datagram, bool)>>,
     from_servers: Vec<Line<Datagram>>,
     switch: Switch,
-    /// Earliest next poll of each host.
+    /// The next poll of each host, and the earliest that may be.
+    poll_timers: Vec<Timer>,
     earliest: Vec<u64>,
+    server_timers: Vec<Timer>,
     /// Random polling intervals of hosts.
     polls: Random,
     running: usize,
@@ -72,10 +74,9 @@ impl World {
         let line = setting.server_line();
         let seeds = random.next();
         let seed = |number: usize| seeds.wrapping_add(number as u64);
-        let sources = u16::try_from(2 * workers.len()).unwrap_or(u16::MAX).saturating_add(3 * jobs);
         let own = |worker: &Worker| setting.worker_line(worker.name().1);
         let mut world = Self {
-            agenda: Agenda::new(sources),
+            wheel: Wheel::default(),
             ups: workers.iter().zip(0..).map(|(who, number)| Line::new(own(who), seed(2 * number))).collect(),
             downs: workers
                 .iter()
@@ -86,7 +87,9 @@ impl World {
             to_servers: (0..jobs).map(|job| Line::new(line, !seed(2 * usize::from(job)))).collect(),
             from_servers: (0..jobs).map(|job| Line::new(line, !seed(2 * usize::from(job) + 1))).collect(),
             switch: Switch::new(&setting)?,
+            poll_timers: vec![Timer::default(); workers.len()],
             earliest: vec![0; workers.len()],
+            server_timers: vec![Timer::default(); usize::from(jobs)],
             polls: Random::new(random.next()),
             running: workers.len(),
             server_packets: 0,
@@ -96,91 +99,83 @@ impl World {
         };
         for number in 0..world.workers.len() {
             let ready = world.workers[number].next(0);
-            world.note(Source::Poll(number), ready);
+            world.set(Event::Poll(number), ready);
         }
         Ok(world)
     }
 
-    /// A source's number on the agenda.
-    fn place(&self, source: Source) -> u16 {
-        let (workers, jobs) = (self.workers.len(), self.hosts.len());
-        let place = match source {
-            Source::Up(number) => number,
-            Source::Poll(number) => workers + number,
-            Source::ToServer(job) => 2 * workers + job,
-            Source::FromServer(job) => 2 * workers + jobs + job,
-            Source::Timer(job) => 2 * workers + 2 * jobs + job,
+    /// Sets the timer of an event, or cancels it.
+    fn set(&mut self, event: Event, time: u64) {
+        let timer = match event {
+            Event::Poll(number) => &mut self.poll_timers[number],
+            Event::Timer(job) => &mut self.server_timers[job],
+            _ => return,
         };
-        u16::try_from(place).unwrap_or(u16::MAX)
-    }
-
-    fn source(&self, place: u16) -> Source {
-        let (workers, jobs, place) = (self.workers.len(), self.hosts.len(), usize::from(place));
-        if place < workers {
-            Source::Up(place)
-        } else if place < 2 * workers {
-            Source::Poll(place - workers)
-        } else if place < 2 * workers + jobs {
-            Source::ToServer(place - 2 * workers)
-        } else if place < 2 * workers + 2 * jobs {
-            Source::FromServer(place - 2 * workers - jobs)
-        } else {
-            Source::Timer(place - 2 * workers - 2 * jobs)
+        if time == NEVER {
+            timer.cancel();
+        } else if timer.set(time) {
+            self.wheel.push(time, event);
         }
     }
 
-    fn note(&mut self, source: Source, time: u64) {
-        let place = self.place(source);
-        self.agenda.set(place, time);
+    /// The next event, and its time.
+    fn next(&mut self) -> Option<(u64, Event)> {
+        loop {
+            let (now, event) = self.wheel.pop()?;
+            let is_due = match event {
+                Event::Poll(number) => self.poll_timers[number].expire(now),
+                Event::Timer(job) => self.server_timers[job].expire(now),
+                Event::Up(_) | Event::ToServer(_) | Event::FromServer(_) => true,
+            };
+            if is_due {
+                return Some((now, event));
+            }
+        }
     }
 
     /// Runs until every worker has finished.
     fn run(&mut self) -> Result<(), Violation> {
         let mut now = 0;
         while self.running > 0 {
-            let (time, place) = self.agenda.next();
-            if time > DEADLINE {
+            let Some((time, event)) = self.next().filter(|&(time, _)| time <= DEADLINE) else {
                 return Err(self.stalled(now));
-            }
+            };
             now = time;
-            self.step(now, place)?;
+            self.step(now, event)?;
         }
         Ok(())
     }
 
-    /// Waits until nothing is under way. A contribution that was sent again in vain may have opened its PSN
-    /// anew; servers ask for the rest in vain until they give it up.
+    /// Waits until nothing is under way. A contribution that was needlessly sent again may have reopened its
+    /// PSN; servers then ask for the rest until they give up.
     fn settle(&mut self) -> Result<(), Violation> {
         let until = DEADLINE + 2 * clock(Host::patience());
-        loop {
-            match self.agenda.next() {
-                (NEVER, _) => return Ok(()),
-                (now, _) if now > until => return Err(Violation::Restless),
-                (now, place) => self.step(now, place)?,
+        while let Some((now, event)) = self.next() {
+            if now > until {
+                return Err(Violation::Restless);
             }
+            self.step(now, event)?;
         }
+        Ok(())
     }
 
-    /// The next event.
-    fn step(&mut self, now: u64, place: u16) -> Result<(), Violation> {
-        match self.source(place) {
-            Source::Up(number) => self.arrive(now, number),
-            Source::Poll(number) => self.poll(now, number)?,
-            Source::ToServer(job) => {
+    fn step(&mut self, now: u64, event: Event) -> Result<(), Violation> {
+        match event {
+            Event::Up(number) => self.arrive(now, number),
+            Event::Poll(number) => self.poll(now, number)?,
+            Event::ToServer(job) => {
                 if let Some((_, (datagram, whole))) = self.to_servers[job].receive(now) {
                     self.hosts[job].receive(now, &datagram, whole);
                 }
-                self.note(Source::ToServer(job), self.to_servers[job].next());
                 self.drain_server(now, job);
             }
-            Source::FromServer(job) => {
+            Event::FromServer(job) => {
                 if let Some((_, datagram)) = self.from_servers[job].receive(now) {
                     self.switch.served(now, &datagram);
                 }
-                self.note(Source::FromServer(job), self.from_servers[job].next());
                 self.drain_switch(now);
             }
-            Source::Timer(job) => {
+            Event::Timer(job) => {
                 self.hosts[job].wake(now);
                 self.drain_server(now, job);
             }
@@ -196,9 +191,7 @@ impl World {
 
     /// A worker's packet reaches the appliance.
     fn arrive(&mut self, now: u64, number: usize) {
-        let arrived = self.ups[number].receive(now);
-        self.note(Source::Up(number), self.ups[number].next());
-        let Some((_, packet)) = arrived else { return };
+        let Some((_, packet)) = self.ups[number].receive(now) else { return };
         let (job, rank) = self.workers[number].name();
         let ranks = self.setting.ranks;
         let head =
@@ -245,18 +238,14 @@ impl World {
         }
         worker.wake(now);
         let frame = self.setting.frame();
-        let up = &mut self.ups[number];
-        let mut changed = false;
         while let Some(packet) = worker.send(now) {
             let bytes = if matches!(packet, Up::Reminder { .. }) { LEAST_FRAME } else { frame };
             let (role, psn) = Role::up(&packet);
-            let fate = up.send(now, bytes, packet, self.setting.loss_of(role));
-            changed |= self.ledger.sent(now, role, (worker.name().0, psn), fate);
+            let arrives = self.ups[number].send(now, bytes, packet, self.setting.loss_of(role));
+            self.ledger.sent(now, role, (worker.name().0, psn), arrives);
+            arrives.into_iter().for_each(|at| self.wheel.push(at, Event::Up(number)));
         }
         self.running -= usize::from(!finished && worker.deeds().finished.is_some());
-        if changed {
-            self.note(Source::Up(number), self.ups[number].next());
-        }
         let mean = u64::from(self.setting.poll_us) * MICRO;
         self.earliest[number] = now + 1 + mean / 2 + self.polls.below(mean);
         self.next_poll(number, self.workers[number].next(now));
@@ -266,7 +255,7 @@ impl World {
     /// A host polls when it has received something or its own timer is due, but not at once again.
     fn next_poll(&mut self, number: usize, own: u64) {
         let at = self.downs[number].next().min(own).max(self.earliest[number]);
-        self.note(Source::Poll(number), at);
+        self.set(Event::Poll(number), at);
     }
 
     /// Sends the appliance's packets.
@@ -291,10 +280,9 @@ impl World {
                     self.server_packets += 1;
                     let (psn, whole) = (about(&datagram), role == Role::Whole);
                     let loss = self.setting.loss_of(role);
-                    let fate = self.to_servers[job].send(now, bytes, (datagram, whole), loss);
-                    if self.ledger.sent(now, role, psn, fate) {
-                        self.note(Source::ToServer(job), self.to_servers[job].next());
-                    }
+                    let arrives = self.to_servers[job].send(now, bytes, (datagram, whole), loss);
+                    self.ledger.sent(now, role, psn, arrives);
+                    arrives.into_iter().for_each(|at| self.wheel.push(at, Event::ToServer(job)));
                 }
             }
         }
@@ -308,8 +296,11 @@ impl World {
                 Down::Result { psn, .. } => (psn, self.setting.frame()),
                 Down::Remind { psn, .. } => (psn, LEAST_FRAME),
             };
-            let fate = self.downs[number].send(now, bytes, packet, self.setting.loss_of(role));
-            if self.ledger.sent(now, role, (job, psn), fate) {
+            let line = &mut self.downs[number];
+            let waits = line.next();
+            let arrives = line.send(now, bytes, packet, self.setting.loss_of(role));
+            self.ledger.sent(now, role, (job, psn), arrives);
+            if waits == NEVER && arrives.is_some() {
                 let own = self.workers[number].next(now);
                 self.next_poll(number, own);
             }
@@ -318,18 +309,15 @@ impl World {
 
     /// Sends a server's packets, and sets its timer.
     fn drain_server(&mut self, now: u64, job: usize) {
-        let mut changed = false;
         while let Some(datagram) = self.hosts[job].send() {
             let bytes = self.bytes(&datagram);
             let (role, psn) = (Role::from_server(&datagram), about(&datagram));
-            let fate = self.from_servers[job].send(now, bytes, datagram, self.setting.loss_of(role));
-            changed |= self.ledger.sent(now, role, psn, fate);
-        }
-        if changed {
-            self.note(Source::FromServer(job), self.from_servers[job].next());
+            let arrives = self.from_servers[job].send(now, bytes, datagram, self.setting.loss_of(role));
+            self.ledger.sent(now, role, psn, arrives);
+            arrives.into_iter().for_each(|at| self.wheel.push(at, Event::FromServer(job)));
         }
         let timer = self.hosts[job].next(now);
-        self.note(Source::Timer(job), timer);
+        self.set(Event::Timer(job), timer);
     }
 
     /// Bytes of a packet to or from a server, with a payload of the modelled length.
@@ -352,7 +340,7 @@ pub(crate) fn run(setting: &Setting) -> Result<Run, Violation> {
     Ok(watched(setting, false)?.run)
 }
 
-/// What a run shows to those who want more.
+/// A run with more details.
 #[derive(Debug)]
 pub(crate) struct Seen {
     /// Its figures.

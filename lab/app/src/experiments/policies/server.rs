@@ -1,11 +1,12 @@
-//! The parameter server of one job: the real state machine on a host of its own.
+//! The parameter server of one job: the real state machine on a separate host.
 
 use core::time::Duration;
 
 use arrayvec::ArrayVec;
 use pascaline_ps::{Capacity, Config, JobParams, Server, SetJobError};
+use pascaline_sim::wheel::nanos;
 
-use super::agenda::NEVER;
+use super::line::NEVER;
 use super::outcome::{Datagram, EPOCH};
 use super::setting::Setting;
 
@@ -24,7 +25,7 @@ pub(super) const fn time(now: u64) -> Duration {
 
 /// Converts the server's time to virtual time.
 pub(super) fn clock(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000)
+    nanos(time).saturating_mul(1000)
 }
 
 impl Host {

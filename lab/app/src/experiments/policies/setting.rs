@@ -71,7 +71,7 @@ impl Policy {
     }
 }
 
-/// Where a complete aggregate becomes the result.
+/// The place where a complete aggregate becomes the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ResultsAt {
     /// In the appliance, which sends it to the workers at once.
@@ -100,7 +100,7 @@ pub(crate) enum Mix {
     B,
     /// Both in turns.
     Both,
-    /// A model whose partitions have so many kilobytes, and whose layers take so many microseconds.
+    /// A model by the kilobytes of its partitions and the microseconds that its layers take.
     Of { kilobytes: u32, layer_us: u32 },
 }
 
@@ -186,11 +186,11 @@ pub(crate) struct Setting {
     pub(crate) memory: usize,
     /// Slots of a set.
     pub(crate) ways: usize,
-    /// Who wins what.
+    /// The policy of conflicts.
     pub(crate) policy: Policy,
-    /// Where results are made.
+    /// The place where results are made.
     pub(crate) results_at: ResultsAt,
-    /// What is trained.
+    /// The models.
     pub(crate) mix: Mix,
     /// Most packets that a worker has in flight.
     pub(crate) in_flight: u16,

@@ -134,7 +134,7 @@ impl Switch {
         self.outcome.watched = Some(Watched::new(setting.slots() / setting.ways.max(1)));
     }
 
-    /// What was noted.
+    /// The records.
     pub(super) fn watched(&mut self) -> Watched {
         self.outcome.watched.take().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The comparison of the pool's policies, small: what must hold for each, and what tells them apart.
+//! The comparison of the pool's policies, small: what must hold for each, and how they differ.
 #![allow(clippy::unwrap_used, reason = "that is how tests fail")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -9,7 +9,7 @@ use pascaline_worker::session::REMIND_AFTER;
 use pascaline_worker::window::{Standing, Window};
 
 use super::Violation;
-use super::agenda::NEVER;
+use super::line::NEVER;
 use super::payload::Payload;
 use super::server::{clock, time};
 use super::setting::{LAYERS, PARTITIONS, Setting, Work};

@@ -24,7 +24,7 @@ fn frames_wait_for_the_line_are_marked_and_dropped() {
     let mut frames: Vec<_> = [ecn::CAPABLE, 0, ecn::CAPABLE, 0, ecn::CAPABLE, 1, 0].map(packet).into();
     queue.pass(start, &mut frames);
     assert!(frames.is_empty(), "none has left yet");
-    assert_eq!((queue.marked, queue.dropped), (2, 1), "those that heed it; the seventh has no room");
+    assert_eq!((queue.marked, queue.dropped), (2, 1), "ECN-capable ones; the seventh has no room");
     assert_eq!(queue.next_due(), Some(start + us(8)));
     queue.pass(start + us(24), &mut frames);
     assert_eq!(frames.len(), 3);

@@ -1,4 +1,4 @@
-//! What is lost, and what repairs it (sections IV.B, IV.C and VII.C).
+//! Lost packets, and what repairs the loss (sections IV.B, IV.C and VII.C).
 
 use super::{Curves, DSA, Figure, Made, Row, Scope, model, on, testbed};
 use crate::experiments::policies::{Case, Lossy, Repair, ResultsAt, Role, Setting, Task, watched};
@@ -22,7 +22,7 @@ const FIRST: [(Role, &str); 3] = [
     ),
 ];
 
-/// What is lost while a loss is repaired.
+/// Losses during a repair.
 const SECOND: [Role; 8] = [
     Role::Served,
     Role::Again,
@@ -34,16 +34,16 @@ const SECOND: [Role; 8] = [
     Role::Original,
 ];
 const SECOND_WHY: &str = "the paper: any loss leaves a part at the server or a worker without its result, \
-                          and the one or the other starts the reminders again";
+                          and either of them starts the reminders again";
 
-const WORKER_WHY: &str = "the pool's memory for what is under way, and which contest says of what type a \
-                          task is, are not in the text. Knobs: memory and the first contest: 2 MB and \
-                          the first contest give the printed ratio, and no memory does it by the worst \
-                          contest, since a task that loses one sends more packets";
-const SERVER_WHY: &str = "a task without a contest has no packet at the server unless it is repaired, so \
-                          there is nothing of it to lose. Knob: where complete sums become results; if they \
-                          pass the server, as ATP's do, its losses are of all types, and by the first \
-                          contest within ten points of the print";
+const WORKER_WHY: &str = "the text does not state the pool's memory for packets in flight, nor which contest \
+                          decides a task's type. Knobs: memory and the first contest: 2 MB and the first \
+                          contest give the printed ratio; by the worst contest no memory gives it, since a \
+                          task that loses one sends more packets";
+const SERVER_WHY: &str = "a task without a contest has no packet at the server unless it is repaired, so it \
+                          has nothing to lose there. Knob: where complete sums become results; if they pass \
+                          the server, as ATP's do, all types lose packets there, and by the first contest \
+                          within ten points of the printed number";
 
 /// Of all seeds of a point.
 struct Point {

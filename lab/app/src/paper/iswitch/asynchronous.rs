@@ -24,12 +24,12 @@ const WAYS: [&str; 2] = ["Async PS", "Async iSwitch"];
 /// A model's setting, and what comes of it both ways.
 fn both(training: &Training) -> anyhow::Result<[Trained; 2]> {
     let server = served(training);
-    let server = server.map_err(|why| anyhow::anyhow!("the server says {}", why.name()))?;
+    let server = server.map_err(|why| anyhow::anyhow!("the server answered {}", why.name()))?;
     Ok([server, switched(training)?])
 }
 
 /// The setting of Table 5: four workers, H of four, S of three. A gradient takes what an iteration of the
-/// synchronous training takes beside combining.
+/// synchronous training takes besides combining.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "milliseconds in nanoseconds")]
 fn setting(model: &Model) -> anyhow::Result<(Training, Training)> {
     let nanos = |milliseconds: f64| (milliseconds * 1e6) as u64;
@@ -48,11 +48,11 @@ const INTERVAL: [&str; 2] = [
     "with the text's default, H of all four, an iteration takes as long as a computation, of which no split \
      is stated. Knob: H; with 3 of 4 all four models are within a tenth of the printed number",
 ];
-const SPEEDUP: &str = "of the printed iterations and the intervals here; a server that takes nothing changes \
-                       weights as fast as four workers send. Knobs: \"needs\" of both intervals give the \
-                       printed number";
+const SPEEDUP: &str = "from the printed iterations and the intervals here; a server that takes no time \
+                       changes weights as fast as four workers send. Knobs: \"needs\" of both intervals give \
+                       the printed number";
 
-/// What comes of each seed, both ways.
+/// The outcomes of each seed, both ways.
 fn made(
     scope: &Scope,
     seeds: u64,

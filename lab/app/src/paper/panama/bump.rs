@@ -1,5 +1,5 @@
-//! Figure 7: two servers, with nothing between them but a switch, with an appliance that lets pass, and with
-//! one that adds up what comes, from one input.
+//! Figure 7: two servers, with only a switch between them, with an appliance that forwards, and with one that
+//! adds up, from one input.
 
 use pascaline_sim::fabric::Clos;
 use pascaline_sim::random::Random;
@@ -12,9 +12,9 @@ use crate::experiments::olaf::exponential;
 const SAMPLES: usize = 40;
 const FINE: usize = 100;
 
-const WHY: &str = "the sender's clock is exact here, and the receiver counts what is on the wire: more \
-                   than the link's 10 Gbit/s is a receiver that reads late. Knob: pauses of so much of a \
-                   sample between its reads";
+const WHY: &str = "the sender's clock is exact here, and the receiver counts bytes on the wire: a value \
+                   above the link's 10 Gbit/s comes from a receiver that reads late. Knob: pauses between \
+                   its reads, in parts of a sample";
 
 /// Gbit/s of each sample, as a receiver sees it that pauses between its reads: exponentially distributed
 /// times with a mean of `pause` fine samples.

@@ -6,11 +6,12 @@ use pascaline_wire::CongestionControl::{Fixed, Panama};
 
 use super::{Curves, Figure, Job, Made, Plain, Row, Scheme, Scope, Setting, Transport, checked, gbps};
 
-const WHY: &str = "two things that the text does not state decide the shares. Hosts in lock-step meet the \
-                   queue at the same place again and again, so that even a flow under the job's own control \
-                   gets nine tenths; more jitter, less of that. And how DCTCP counts: Figure 5 judges each \
-                   window's worth of results by itself, so marks for what was sent before a cut cut again, \
-                   while RFC 8257 cuts once. A flow that counts as Figure 5 does, and jitter, give halves";
+const WHY: &str = "two things that the text does not state decide the shares. First, hosts in lock-step meet \
+                   the queue at the same place again and again, so that even a flow under the job's own \
+                   control gets nine tenths; jitter reduces that. Second, DCTCP's count: Figure 5 judges \
+                   each window's worth of results by itself, so marks for packets sent before a cut cut \
+                   again, while RFC 8257 cuts once. A flow that counts as Figure 5 does, and jitter, give \
+                   halves";
 
 const PANAMA: Scheme = Scheme::Trees(1, Panama, 256);
 const RFC: Transport = Transport::Dctcp(Cuts::Once);

@@ -1,5 +1,5 @@
 //! Figure 8: jobs and flows of others share a Clos network: flow by flow with the paper's 1,024 servers and
-//! sizes, and packet by packet with 64 servers and small ones, beside the flow-level model of the same.
+//! sizes, and packet by packet with 64 servers and small ones, next to the flow-level model of the same.
 
 use pascaline_sim::fabric::Clos;
 use pascaline_wire::CongestionControl::{Fixed, Panama};
@@ -11,7 +11,7 @@ use crate::paper::figure::quantile;
 /// The paper's SwitchML*: the same trees, and a window that stays.
 const SWITCHML: Scheme = Scheme::Trees(4, Fixed, 64);
 
-/// Name, scheme, and what a tree takes beside a flow, where flows are all that there is: what Figure 10 shows
+/// Name, scheme, and a tree's weight against a flow, where there are only flows: what Figure 10 shows
 /// of four trees, and of windows that leave a flow next to nothing.
 type Way = (&'static str, Option<Scheme>, f64);
 const WAYS: [Way; 4] = [
@@ -105,11 +105,11 @@ fn shared(load: &Load, how: How) -> anyhow::Result<Vec<Shown>> {
     each.collect()
 }
 
-const WHY: &str = "the models' shares, the number of jobs, where they run, SwitchML*'s window and how flows \
-                   divide between Websearch and Datamining are not in the text, and this model knows no \
+const WHY: &str = "the models' shares, the number of jobs, their places, SwitchML*'s window and the division \
+                   of flows between Websearch and Datamining are not in the text, and this model has no \
                    queues. Knobs: weight of PANAMA's trees, computation, load; with 64 servers packet by \
-                   packet what jobs bring, how few packets a tree keeps in flight, how many rings a job \
-                   has, and Websearch alone, which together pass the printed 4.5, as none does alone";
+                   packet: the jobs' load, packets in flight per tree, rings per job, and Websearch alone. \
+                   Together they exceed the printed 4.5; none does alone";
 
 /// The points: what is 1,024 servers, flow by flow, and what is 64, both ways.
 fn points(quick: bool) -> Vec<(String, Load, How)> {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What a fixed window takes it keeps; PANAMA's gives back. Both show in the picture.
+/// A fixed window keeps its share; PANAMA's gives back. Both show in the picture.
 #[test]
 fn control_makes_the_difference() {
     let fixed = Row::of(ROWS[0].0, ROWS[0].1).unwrap();

@@ -48,7 +48,7 @@ fn rates_are_fair_and_fit() {
     }
 }
 
-/// Alone, a flow, a ring and trees take what packets take, and beside a flow twice that.
+/// Alone, a flow, a ring and trees take what packets take, and twice that if a flow shares their link.
 #[test]
 fn alone_they_take_what_links_take() {
     let job = Job { workers: (0..8).collect(), packets: 10_000, computes: 1000, begins: 0, spine: 0 };
@@ -61,7 +61,7 @@ fn alone_they_take_what_links_take() {
         assert!((0.98..1.02).contains(&alone), "{scheme:?}: {alone}");
         // In the ring 0 sends to 1, as the flow does.
         let flows = vec![Plain { from: 0, to: 1, packets: u32::MAX, begins: 0 }];
-        let beside = took(&run(&Setting { flows, ..setting }, 0.25, 100_000));
-        assert!((1.9..2.1).contains(&beside), "{scheme:?}: {beside}");
+        let shared = took(&run(&Setting { flows, ..setting }, 0.25, 100_000));
+        assert!((1.9..2.1).contains(&shared), "{scheme:?}: {shared}");
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Flow {
     pub(super) sent: u32,
     pub(super) acked: u32,
     pub(super) arrived: u32,
-    /// What may be sent: all, or what a job's step allows.
+    /// The packets that may be sent: all, or those that a job's step allows.
     pub(super) allowed: u32,
     control: Control,
     began: u64,

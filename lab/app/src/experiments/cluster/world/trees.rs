@@ -25,7 +25,7 @@ impl World<'_> {
         ((tree / self.per_job) as usize, (tree % self.per_job) as usize)
     }
 
-    /// PSNs go on from iteration to iteration, so that none comes again in a slot that still has its result.
+    /// PSNs continue from iteration to iteration, so that none recurs in a slot that still has its result.
     fn name(&self, tree: u32, psn: u32) -> u32 {
         let (job, at) = self.of(tree);
         self.outcome.iterations[job] as u32 * self.jobs[job].trees[at].packets + psn

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What the server gets counts, for each worker inside; what was replaced or dropped for nobody.
+/// A received update counts for each worker inside; a replaced or dropped one for none.
 #[test]
 fn what_arrives_is_counted() {
     let mut tally = Tally::new(2);

@@ -1,6 +1,6 @@
 //! Olaf's microbenchmark in virtual time: what must hold, and what the documentation says about the paper's
 //! figures.
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on stops")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot continue stops")]
 
 use super::super::{Arrivals, Hold, PAPER, Row, SECOND, Table1, Workload};
 

@@ -1,6 +1,6 @@
 //! Two groups of clusters of which one sends more often (Olaf, table 3): what transmission control does, as
 //! docs/olaf.md tells it.
-#![allow(clippy::expect_used, reason = "a test that cannot go on stops")]
+#![allow(clippy::expect_used, reason = "a test that cannot continue stops")]
 
 use std::time::Duration;
 

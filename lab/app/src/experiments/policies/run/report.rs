@@ -1,7 +1,7 @@
-//! What a run has shown.
+//! The figures of a run.
 
 use super::super::Run;
-use super::super::agenda::NEVER;
+use super::super::line::NEVER;
 use super::super::outcome::JobCounts;
 use super::super::server::Host;
 use super::super::worker::Worker;

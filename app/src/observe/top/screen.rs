@@ -1,0 +1,36 @@
+//! The screen, and the same as text for `--once`.
+
+mod format;
+mod interactive;
+mod panels;
+mod view;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use anyhow::bail;
+
+use self::view::View;
+use super::fetch::Source;
+use super::{TopArgs, said};
+
+/// What `--once` draws, without a terminal to ask.
+const ONCE: (u16, u16) = (120, 32);
+
+/// Draws it once as text, or until the user leaves.
+pub(super) fn show(source: &Source, args: &TopArgs) -> anyhow::Result<ExitCode> {
+    if args.once {
+        let mut view = View::default();
+        view.show(source.snapshot()?);
+        let text = view.to_text(ONCE.0, ONCE.1)?;
+        return Ok(said(std::io::stdout().write_all(text.as_bytes())));
+    }
+    if !std::io::stdout().is_terminal() {
+        bail!("standard output is no terminal: use --once, or --json");
+    }
+    interactive::run(source, args.interval)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests;

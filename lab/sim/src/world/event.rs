@@ -1,0 +1,40 @@
+//! The events of a schedule.
+
+/// An event.
+#[derive(Debug)]
+pub(super) enum What {
+    /// A frame from a worker reaches the appliance's port.
+    Up { worker: usize, bytes: Vec<u8>, bad_checksum: bool },
+    /// A frame from the appliance reaches a worker's host.
+    Down { worker: usize, bytes: Vec<u8> },
+    /// A frame from one appliance reaches another one's port.
+    Across { node: usize, bytes: Vec<u8> },
+    /// An lcore takes its turn.
+    Turn { node: usize, lcore: usize },
+    /// A control plane takes its turn.
+    Control { node: usize },
+    /// The parameter server takes its turn.
+    Serve,
+    /// A worker that was stopped resumes.
+    Resume { worker: usize },
+    /// A worker's timer is due.
+    Wake { worker: usize },
+    /// A worker ends its pause.
+    Begin { worker: usize, stage: u64 },
+    /// The deadline of a worker's stage.
+    Audit { worker: usize, stage: u64 },
+    /// A host of the asynchronous job has something to do.
+    Cluster { host: usize },
+    /// The separate parameter server has something to do.
+    Outside,
+    /// One of the plan's upsets.
+    Upset { number: usize },
+    /// An appliance is back.
+    ApplianceBack { node: usize },
+    /// The parameter server is back.
+    ServerBack,
+    /// The separate parameter server is back.
+    OutsideBack,
+    /// A worker is back.
+    WorkerBack { worker: usize },
+}

@@ -1,0 +1,3 @@
+//! An appliance around lcores, as the tests share it.
+
+pub(crate) mod appliance;

@@ -1,0 +1,10 @@
+//! Appliances below appliances, over ports in memory: what goes up, what comes down, and what is lost on the
+//! way.
+
+mod backups;
+mod commands;
+mod formation;
+mod hops;
+mod next_hop;
+mod sums;
+mod tree;

@@ -1,0 +1,46 @@
+"""What is right and wrong about a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from metrics import Accounting
+
+
+@dataclass
+class Verdict:
+    """What the outcome of every run has: what was wrong with it, if anything."""
+
+    problems: list[str] = field(default_factory=list, kw_only=True)
+
+    @property
+    def good(self) -> bool:
+        """Whether all is as it has to be."""
+        return not self.problems
+
+    def require(self, *conditions: tuple[object, str]) -> None:
+        """Each with what is wrong where it does not hold."""
+        self.problems += [otherwise for holds, otherwise in conditions if not holds]
+
+    def require_sums(self, verified: int, wanted: int, mismatches: int) -> None:
+        """All sums are right, at every rank."""
+        self.require(
+            (verified == wanted, f"{verified} of {wanted} allreduces verified by all workers"),
+            (not mismatches, f"{mismatches} mismatches"),
+        )
+
+    def require_order(self, accounting: Accounting, exit_code: int) -> None:
+        """The appliance has accounted for every packet, and left in good order."""
+        self.require(
+            (accounting.holds, f"the appliance's accounts do not add up: {accounting}"),
+            (not exit_code, f"the appliance's exit code after SIGTERM is {exit_code}"),
+        )
+
+    def text(self) -> str:
+        """The report for people."""
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract of --json."""
+        raise NotImplementedError

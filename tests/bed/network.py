@@ -1,0 +1,210 @@
+"""Namespaces, links and addresses by pyroute2, removed again however the run ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import psutil
+from pyroute2 import IPRoute, NetNS, config, netns
+
+from netns import APPLIANCE_ADDRESS, NAMESPACES, in_namespace, worker_address
+from process import Failure, run
+
+MTU = 1500
+# Raw sockets must see what a wire would carry: no packet larger than the MTU.
+_OFFLOADS = ("gso", "off", "tso", "off", "gro", "off", "tx-udp-segmentation", "off")
+_T = TypeVar("_T")
+# pyroute2 enters namespaces in child processes. They end by SIGTERM, so that our handlers must not be theirs;
+# and on a busy machine they take longer than its 2 s.
+config.disable_mp_signal = True
+config.default_communicate_timeout = 20
+config.default_create_socket_timeout = 60
+
+
+class Host:
+    """One network namespace."""
+
+    def __init__(self, name: str, *, ip6: bool = False) -> None:
+        """Makes it, with its loopback interface up."""
+        self.name = name
+        netns.create(name)
+        self.ip = NetNS(name)
+        self.inside(lambda: _write_sysctl("disable_ipv6", "0" if ip6 else "1"))
+        if ip6:
+            # Only the addresses that it is given, and nothing sent to routers.
+            for key, value in (("accept_ra", "0"), ("router_solicitations", "0"), ("addr_gen_mode", "1")):
+                self.inside(partial(_write_sysctl, key, value))
+        self.up("lo")
+
+    def close(self) -> None:
+        """Removes it; its links go with it."""
+        self.ip.close()
+        if (NAMESPACES / self.name).exists():
+            netns.remove(self.name)
+
+    def inside(self, action: Callable[[], _T]) -> _T:
+        """Runs something inside, in a thread; what it opens stays inside."""
+        return in_namespace(self.name, action)
+
+    def run(self, *command: str, check: bool = True, timeout: float = 20.0) -> str:
+        """Runs a short command inside and returns what it printed on both outputs."""
+        done = run("ip", "netns", "exec", self.name, *command, check=check, timeout=timeout)
+        return done.stdout + done.stderr
+
+    def index(self, interface: str) -> int:
+        """The kernel's number of an interface."""
+        found = self.ip.link_lookup(ifname=interface)
+        if not found:
+            raise Failure(f"{self.name} has no interface {interface}")
+        return int(found[0])
+
+    def set(self, interface: str, **changes: Any) -> None:
+        """Changes an interface: `state="down"`, `mtu=9000`, `master=…`, `address=…` and so on."""
+        if isinstance(master := changes.get("master"), str):
+            changes["master"] = self.index(master)
+        self.ip.link("set", index=self.index(interface), **changes)
+
+    def up(self, interface: str) -> None:
+        """Switches an interface on."""
+        self.set(interface, state="up")
+
+    def address(self, interface: str, address: str) -> None:
+        """Gives an interface an address with its prefix length."""
+        host, prefix = address.split("/")
+        # No time is lost by asking whether another host has it.
+        more = {"flags": 0x02} if ":" in host else {}
+        self.ip.addr("add", index=self.index(interface), address=host, prefixlen=int(prefix), **more)
+
+    def route(self, target: str, gateway: str) -> None:
+        """Adds a route; `default` is every other target."""
+        self.ip.route("add", dst=target, gateway=gateway)
+
+    def bridge(self, name: str, *ports: str, **options: int) -> None:
+        """Joins interfaces by a new bridge; options are the kernel's, such as `br_mcast_snooping=0`."""
+        self.ip.link("add", ifname=name, kind="bridge", **options)
+        # A switch has no firewall: where the kernel has one for bridges, it would look at each packet.
+        for table in ("arptables", "iptables", "ip6tables"):
+            self.inside(partial(_write, Path(f"/proc/sys/net/bridge/bridge-nf-call-{table}"), "0"))
+        for port in ports:
+            self.set(port, master=name)
+        self.up(name)
+
+    def shape(self, interface: str, mbit: float, burst: int, queue: int) -> None:
+        """Limits what an interface sends to this rate; at most `queue` bytes wait."""
+        rate = f"{mbit:g}mbit"
+        self.ip.tc("replace", "tbf", self.index(interface), 0, rate=rate, burst=burst, limit=queue)
+
+    def mac(self, interface: str = "eth0") -> str:
+        """The MAC address of an interface."""
+        return str(self._link(interface).get_attr("IFLA_ADDRESS"))
+
+    def counted(self, interface: str) -> dict[str, int]:
+        """What the kernel has counted at an interface: `rx_packets`, `tx_bytes` and so on."""
+        return dict(self._link(interface).get_attr("IFLA_STATS64"))
+
+    def forget(self) -> None:
+        """Empties what the kernel has learnt of neighbours and routes."""
+        for command in ("neigh flush all", "route flush cache"):
+            self.run("ip", *command.split())
+
+    def _link(self, interface: str) -> Any:
+        return self.ip.get_links(self.index(interface))[0]
+
+
+class Network:
+    """The hosts of one run. Use it in a `with`: it is removed at the end."""
+
+    def __init__(self, prefix: str, *, mtu: int = MTU, ip6: bool = False) -> None:
+        """Names of namespaces begin with `prefix` and the process id. Removes those of ended processes."""
+        self.prefix = prefix
+        self.mtu = mtu
+        self.ip6 = ip6
+        self.hosts: list[Host] = []
+        remove_leftovers(prefix)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def host(self, name: str) -> Host:
+        """Adds a namespace; its full name is `PREFIX-PID-name`."""
+        host = Host(f"{self.prefix}-{os.getpid()}-{name}", ip6=self.ip6)
+        self.hosts.append(host)
+        return host
+
+    def pair(self, left: Host, left_if: str, right: Host, right_if: str, *, mtu: int = 0) -> None:
+        """Joins two hosts by a veth pair, both ends up, without segmentation offloads."""
+        mtu = mtu or self.mtu
+        peer = {"ifname": right_if, "mtu": mtu, "net_ns_fd": right.name}
+        with IPRoute() as here:
+            here.link("add", ifname=left_if, kind="veth", mtu=mtu, net_ns_fd=left.name, peer=peer)
+        for host, interface in ((left, left_if), (right, right_if)):
+            host.run("ethtool", "-K", interface, *_OFFLOADS)
+            host.up(interface)
+
+    def close(self) -> None:
+        """Removes everything."""
+        while self.hosts:
+            self.hosts.pop().close()
+
+
+class Star(Network):
+    """An appliance with one link to each worker; attributes as of the demo's network.
+
+    worker i: eth0 ── pas{i} :appliance
+    """
+
+    def __init__(self, workers: int, prefix: str = "pastest", *, mtu: int = MTU) -> None:
+        super().__init__(prefix, mtu=mtu)
+        self.appliance_address = APPLIANCE_ADDRESS
+        self.ports = workers
+        with self._removed_on_failure():
+            self.at_appliance = self.host("app")
+            self.at_workers = [self.host(f"w{rank}") for rank in range(workers)]
+            for rank, worker in enumerate(self.at_workers):
+                self.pair(worker, "eth0", self.at_appliance, f"pas{rank}")
+                worker.address("eth0", f"{self.address(rank)}/24")
+        self.appliance = self.at_appliance.name
+        self.workers = [host.name for host in self.at_workers]
+
+    @contextlib.contextmanager
+    def _removed_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def address(self, rank: int) -> str:
+        """The address of a worker, without the prefix length."""
+        return worker_address(rank)
+
+
+def remove_leftovers(prefix: str) -> list[str]:
+    """Removes namespaces under this prefix whose process has ended; returns their names."""
+    removed = []
+    for name in netns.listnetns():
+        owner = re.fullmatch(rf"{re.escape(prefix)}-(\d+)-[\w-]+", name)
+        if owner and not psutil.pid_exists(int(owner.group(1))):
+            netns.remove(name)
+            removed.append(name)
+    return removed
+
+
+def _write_sysctl(key: str, value: str) -> None:
+    for scope in ("all", "default"):
+        _write(Path(f"/proc/sys/net/ipv6/conf/{scope}/{key}"), value)
+
+
+def _write(switch: Path, value: str) -> None:
+    """Not every kernel has every switch."""
+    if switch.exists():
+        switch.write_text(value)

@@ -1,0 +1,168 @@
+"""The bed: four workers, a parameter server and an attacker behind a bridge, as in a rack, and the appliance.
+
+The attacker has a second link, straight to a port of the appliance: what it sends there passes no switch.
+
+    worker i: eth0 ─┐
+    server:   eth0 ─┤ bridge ── pas0 :appliance: pas1 ── eth1 :attacker
+    attacker: eth0 ─┘
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from appliance import cores, device
+from netns import APPLIANCE_ADDRESS as APPLIANCE_ADDRESS
+from netns import worker_address as worker_address
+
+from ..bed.appliance import TELEMETRY as TELEMETRY
+from ..bed.appliance import Appliance
+from ..bed.network import Network
+from .frames import RANKS
+
+PREFIX = "pashostile"
+APPLIANCE_IPV6 = "2001:db8::fe"
+ATTACKER_ADDRESS = "10.77.0.66"
+SERVER_ADDRESS = "10.77.0.9"
+# An address that no host has.
+UNUSED = "10.77.0.99"
+FIRST_PORT = 41000
+SERVER_PORT = 16421
+SERVER_TELEMETRY = ("127.0.0.1", 9465)
+# The jobs of the configuration: as shipped; with `members`; in the shared pool; asynchronous; of
+# 1,024 ranks; neighbours.
+OPEN, LISTED, SHARED, ASYNCHRONOUS, WIDE, NEIGHBOUR, NEIGHBOUR_SHARED = 1, 2, 3, 4, 5, 6, 7
+MTU = 1500
+
+
+def worker_port(job: int, rank: int) -> int:
+    """The UDP port that a worker sends from: a stranger would have to guess it."""
+    return FIRST_PORT + 10 * job + rank
+
+
+class Bed(Network):
+    """The namespaces and links."""
+
+    def __init__(self) -> None:
+        """Builds everything."""
+        super().__init__(PREFIX, mtu=MTU)
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self) -> None:
+        self.at_appliance, self.bridge = self.host("app"), self.host("bri")
+        self.server, self.attacker = self.host("srv"), self.host("att")
+        self.workers = [self.host(f"w{rank}") for rank in range(RANKS)]
+        self.appliance = self.at_appliance.name
+        addresses = {worker_address(rank): worker for rank, worker in enumerate(self.workers)}
+        addresses |= {SERVER_ADDRESS: self.server, ATTACKER_ADDRESS: self.attacker}
+        ports = []
+        for number, (address, host) in enumerate(addresses.items()):
+            self.pair(host, "eth0", self.bridge, f"h{number}")
+            host.address("eth0", f"{address}/24")
+            ports.append(f"h{number}")
+        self.pair(self.bridge, "uplink", self.at_appliance, "pas0")
+        self.pair(self.attacker, "eth1", self.at_appliance, "pas1")
+        self.bridge.bridge("rack", *ports, "uplink", br_mcast_snooping=0)
+
+    def forget(self) -> None:
+        """Empties what the workers' kernels have learnt of routes and neighbours."""
+        for worker in self.workers:
+            worker.forget()
+
+
+def appliance(binary: Path, bed: Bed, files: Path) -> Appliance:
+    """Starts the appliance of the bed."""
+    return Appliance(binary, bed, configuration(files / "admin.sock"), files)
+
+
+def configuration(admin: Path) -> str:
+    """The appliance's TOML: as shipped where it is not the matter of a case."""
+    main, dataplane = cores()
+    ports = "\n".join(
+        f'[[ports]]\nname = "{name}"\ndevice = "{device("af_packet", number, MTU)}"\nmtu = {MTU}\n'
+        for number, name in enumerate(("rack", "wire"))
+    )
+    return f"""\
+[appliance]
+name = "{PREFIX}-{os.getpid()}"
+addresses = ["{APPLIANCE_ADDRESS}", "{APPLIANCE_IPV6}"]
+
+[dataplane]
+main_core = {main}
+cores = [{dataplane}]
+float = true
+memory_mb = 512
+
+{ports}
+[pool]
+slots = 8192
+
+{_jobs()}
+[ps]
+mode = "external"
+address = "{SERVER_ADDRESS}"
+port = {SERVER_PORT}
+listen = "{SERVER_TELEMETRY[0]}:{SERVER_TELEMETRY[1]}"
+
+[telemetry]
+listen = "{TELEMETRY[0]}:{TELEMETRY[1]}"
+
+[admin]
+listen = "unix:{admin}"
+"""
+
+
+def _jobs() -> str:
+    """As shipped; with `members`; in the shared pool; asynchronous; with many ranks; formed by Joins."""
+    members = ", ".join(f'"{worker_address(rank)}"' for rank in range(RANKS))
+    return f"""\
+[[jobs]]
+id = {OPEN}
+name = "open"
+fan_in = {RANKS}
+
+[[jobs]]
+id = {LISTED}
+name = "listed"
+fan_in = {RANKS}
+members = [{members}]
+
+[[jobs]]
+id = {SHARED}
+name = "shared"
+fan_in = {RANKS}
+profile = "dsa"
+
+[[jobs]]
+id = {ASYNCHRONOUS}
+name = "asynchronous"
+fan_in = {RANKS}
+mode = "olaf"
+
+[[jobs]]
+id = {WIDE}
+name = "wide"
+fan_in = 1024
+window = 32
+
+[[jobs]]
+id = {NEIGHBOUR}
+name = "neighbour"
+fan_in = 2
+
+[[jobs]]
+id = {NEIGHBOUR_SHARED}
+name = "neighbour-shared"
+fan_in = 2
+profile = "dsa"
+
+[admission]
+jobs = "1000-1999"
+from = ["10.77.0.0/24"]
+max_jobs = 16
+"""

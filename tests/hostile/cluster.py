@@ -1,0 +1,148 @@
+"""An asynchronous job under attack from within: three workers, and the attacker as the fourth rank."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from . import bed as beds
+from . import frames as f
+from .scene import Scene, exchange
+
+FLOATS = 64
+RANK = f.RANKS - 1
+_JOIN_SECONDS = 10.0
+_STOP_SECONDS = 3.0
+# In so long a healthy job applies more than a hundred updates.
+_ADVANCE_SECONDS = 3.0
+_LISTEN_SECONDS = 0.3
+_LARGEST = 1e6
+
+
+def values(value: float) -> bytes:
+    """A payload of as many floats as the model has; elements are little endian."""
+    return array.array("f", [value] * FLOATS).tobytes()
+
+
+@dataclass
+class Cluster:
+    """The workers, and what the attacker knows as their colleague."""
+
+    scene: Scene
+    children: list[Any] = field(default_factory=list)
+    epoch: int = 0
+    number: int = 0
+
+    def start(self) -> None:
+        """Starts the workers, and joins as the last rank, with a proven address."""
+        scene = self.scene
+        words = {
+            "--appliance": f"{beds.APPLIANCE_ADDRESS}:{f.PORT}",
+            "--job": beds.ASYNCHRONOUS,
+            "--ranks": f.RANKS,
+            "--floats": FLOATS,
+            "--interval": "20ms",
+            "--updates": 1_000_000,
+        }
+        for rank in range(RANK):
+            words["--rank"] = rank
+            options = [str(word) for pair in words.items() for word in pair]
+            command = [str(scene.binary), "worker", "olaf", *options]
+            self.children.append(scene.child(f"olaf{rank}", command, scene.bed.workers[rank]))
+        session, end = scene.random.getrandbits(64), time.monotonic() + _JOIN_SECONDS
+        body: dict[str, Any] = {"session": session, "payload_bytes": 4 * FLOATS, "got": f.NO_GENERATION}
+        while time.monotonic() < end:
+            frame = scene.way().frame(f.control("join", beds.ASYNCHRONOUS, RANK, **body))
+            for answer in scene.ask([frame], seconds=0.1):
+                if answer.payload.session != session:
+                    continue
+                self.epoch, self.number = answer.epoch, answer.payload.psn
+                body |= {"cookie": answer.payload.cookie, "got": f.GENERATION + self.epoch}
+                if answer.payload.status == 0:
+                    return
+        raise AssertionError(f"the attacker cannot join the asynchronous job\n{self.children[0].tail()}")
+
+    def update(self, value: float, reward: float, count: int = 1) -> bytes:
+        """The attacker's own update."""
+        self.number += 1
+        fields = {"psn": self.number, "count": count, "epoch": self.epoch}
+        job, now = beds.ASYNCHRONOUS, time.time_ns()
+        return self.scene.way().frame(f.update(job, RANK, values(value), reward, now, **fields))
+
+    def applied(self) -> int:
+        """Updates that have changed the model."""
+        return self.scene.server_metrics().by_label("pascaline_ps_updates_total", "verdict").get("applied", 0)
+
+    def weights(self) -> list[float]:
+        """The model as the appliance tells the attacker, like any rank."""
+        found = array.array("f")
+        for packet in self.heard([], "ack"):
+            found.frombytes(packet.payload.load[: 4 * FLOATS])
+        return list(found)
+
+    def heard(self, frames: list[bytes], kind: str) -> list[f.Packet]:
+        """Sends frames as the attacker; returns the packets of a kind, with a model, that reach it."""
+        raw = self.scene.bed.attacker.inside(lambda: exchange(frames, "eth1", _LISTEN_SECONDS))
+        least = f.HEADERS + f.HEADER + 4 * FLOATS
+        packets = [f.Pascaline(frame[f.HEADERS :]) for frame in raw if len(frame) > least]
+        return [packet for packet in packets if packet.sprintf("%Pascaline.kind%") == kind]
+
+    def advances(self, before: int) -> list[str]:
+        """Whether updates have been applied beyond this number, and the model is one."""
+        problems = []
+        with contextlib.suppress(httpx.HTTPError):
+            self.scene.stop.wait_for(lambda: self.applied() > before, _ADVANCE_SECONDS)
+            if self.applied() == before:
+                problems.append("no update is applied any more, in a new generation either")
+        # Weights come with an update that is applied only.
+        return problems + _infinite(self.weights())
+
+    def stop(self) -> None:
+        """Ends the workers; the attacker leaves without a packet."""
+        for child in self.children:
+            child.stop(_STOP_SECONDS)
+
+
+def prepared(scene: Scene) -> None:
+    """Before a case."""
+    scene.cluster = Cluster(scene)
+    try:
+        scene.cluster.start()
+    except BaseException:
+        scene.cluster.stop()
+        raise
+
+
+def judged(scene: Scene) -> list[str]:
+    """After it: the model is still one, and the job's next run advances."""
+    problems = _infinite(scene.cluster.weights())
+    scene.cluster.stop()
+    # By the rule of the paper an update is applied if its reward is the highest so far: soon that is rare.
+    before = scene.cluster.applied()
+    prepared(scene)
+    try:
+        return problems + scene.cluster.advances(before)
+    finally:
+        scene.cluster.stop()
+
+
+def _infinite(weights: list[float]) -> list[str]:
+    if any(not math.isfinite(weight) or abs(weight) > _LARGEST for weight in weights):
+        return [f"the model has weights like {max(weights, key=abs)}"]
+    return []
+
+
+def updates(value: float, reward: float, count: int = 1) -> Callable[[Scene], list[bytes]]:
+    """Frames of a case."""
+
+    def make(scene: Scene) -> list[bytes]:
+        return [scene.cluster.update(value, reward, count) for _ in range(200)]
+
+    return make

@@ -1,0 +1,322 @@
+"""Where mistakes are made: an appliance and workers in network namespaces, and what each of them says.
+
+A test makes one mistake in a `Bed` and then says which words must be in which text. What does not hold is
+noted, and the test continues, so that all of it is reported at the end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import flood
+from appliance import JOB, UDP_PORT, Settings, configuration
+from metrics import RESULTS
+from netns import APPLIANCE_ADDRESS, worker_address
+from process import Child, Failure, Stop
+
+from ..bed.appliance import Appliance
+from ..bed.network import Host, Star
+from ..bed.process import Processes
+from .member import Member, socket_in
+
+MIB = 1 << 20
+RANKS = 3
+# The host that is no rank: parameter servers and strangers live there.
+OUTSIDE = 3
+# For how long a worker may take to end, and a text to come, before the case is given up.
+_PATIENCE = 45.0
+_KILL_SECONDS = 1.0
+# A mistake must be named within this time.
+SOON = 2.0
+_FLAGS = re.IGNORECASE | re.DOTALL
+
+
+def within(seconds: float, *, quick: bool = True) -> pytest.MarkDecorator:
+    """The mistake must be named in this time; `quick`: the short form makes it, too."""
+    return pytest.mark.within(seconds, quick=quick)
+
+
+@dataclass
+class Outcome:
+    """What came of a case."""
+
+    name: str
+    what: str
+    limit: float
+    seconds: float = 0.0
+    texts: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def named(self) -> bool:
+        """Whether every rank received the right error, in time."""
+        return not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        """For --json."""
+        return {
+            "name": self.name,
+            "what": self.what,
+            "named": self.named,
+            "seconds": round(self.seconds, 3),
+            "limit_s": self.limit,
+            "texts": self.texts,
+            "problems": self.problems,
+        }
+
+
+class Bed:
+    """One case's appliance, workers and other processes; everything ends with it."""
+
+    def __init__(self, binary: Path, network: Star, files: Path, stop: Stop, outcome: Outcome) -> None:
+        self.binary, self.network, self.files, self.stop, self.outcome = binary, network, files, stop, outcome
+        self.hosts = network.at_workers
+        self.appliances: list[Appliance] = []
+        self._undo = ExitStack()
+        self._children = self._undo.enter_context(Processes(files))
+        self._since = time.monotonic()
+
+    # ---- parts ----
+
+    def appliance(
+        self, keys: str = "", more: str = "", *, policy: str = "default", slots: int = 4096
+    ) -> Appliance:
+        """Starts one with such lines in its job's table, and such tables; returns it once it is ready."""
+        settings = self.settings(keys, more, policy=policy, slots=slots)
+        appliance = self._undo.enter_context(Appliance(self.binary, self.network, settings, self.files))
+        self.appliances.append(appliance)
+        appliance.wait_ready(self.stop)
+        return appliance
+
+    def settings(self, keys: str = "", more: str = "", *, policy: str = "default", slots: int = 4096) -> str:
+        """Its configuration."""
+        settings = Settings(
+            "af_packet", slots, 512, policy, more=more, job_keys=keys, fan_in=RANKS, name="mistakes"
+        )
+        return configuration(self.network, settings, self.files / "admin.sock")  # type: ignore[arg-type]
+
+    def worker(self, rank: int, **options: object) -> Child:
+        """Starts a rank; options are those of `pascaline worker allreduce`, with `_` for `-`."""
+        return self._start("allreduce", rank, {"job": JOB, "bytes": MIB, "iterations": 1000} | options)
+
+    def workers(self, ranks: Iterable[int] = range(RANKS), **options: Any) -> list[Child]:
+        """Starts several that do the same."""
+        return [self.worker(rank, **options) for rank in ranks]
+
+    def updater(self, rank: int, **options: object) -> Child:
+        """Starts a rank of an asynchronous job; options are those of `pascaline worker olaf`."""
+        return self._start("olaf", rank, options)
+
+    def command(self, rank: int, *words: str, **options: object) -> Child:
+        """Starts a rank that commands the job: `pascaline worker command`."""
+        return self._start("command", rank, {"job": JOB} | options, words)
+
+    def _start(self, mode: str, rank: int, options: dict[str, object], more: tuple[str, ...] = ()) -> Child:
+        words = {"appliance": f"{APPLIANCE_ADDRESS}:{UDP_PORT}", "rank": rank, "ranks": RANKS} | options
+        command = [str(self.binary), "worker", mode, *more, "--json"]
+        for name, value in words.items():
+            option = f"--{name.replace('_', '-')}"
+            command += [option] if value is True else [option, str(value)]
+        child = self.child(f"rank{rank}", command, self.hosts[rank])
+        self.mark()
+        return child
+
+    def server(self) -> Child:
+        """Starts the parameter server, on a host of its own."""
+        command = [str(self.binary), "ps", "-c", str(self.files / "appliance.toml")]
+        return self.child("ps", command, self.hosts[OUTSIDE])
+
+    def child(self, name: str, command: list[str], host: Host | str) -> Child:
+        """Starts some other program on a host."""
+        return self._children.start(name, command, host if isinstance(host, str) else host.name)
+
+    def member(
+        self, rank: int, job: int = JOB, ranks: int = RANKS, *, payload: int = 1024, at: int = -1
+    ) -> Member:
+        """A rank that the test itself plays, on its host or another one."""
+        found = Member(socket_in(self.hosts[rank if at < 0 else at]), job, rank, ranks, payload)
+        self.undo(found.close)
+        return found
+
+    def flood(self, job: int, rate: int) -> None:
+        """Has the outside host join a job of two ranks, and send gradients that never complete."""
+        words = [job, rate, 1024, 512, "gradients"]
+        child = self.child(
+            "neighbour", [sys.executable, "-B", flood.__file__, *map(str, words)], self.hosts[OUTSIDE]
+        )
+        if not self.stop.wait_for(lambda: "joined" in child.out.read_text(), 10):
+            raise Failure("the neighbour has not joined", child.tail())
+
+    def pascaline(self, *words: str) -> str:
+        """What a command of the program's says in the appliance's namespace, on both outputs."""
+        return self.network.at_appliance.run(str(self.binary), *words, check=False)
+
+    @property
+    def admin(self) -> str:
+        """Where its admin API is."""
+        return f"unix:{self.files / 'admin.sock'}"
+
+    def explain(self, job: int = JOB) -> str:
+        """What `pascaline explain` says of a job."""
+        return self.pascaline("explain", str(job), "--admin", self.admin)
+
+    def readiness(self) -> str:
+        """What /readyz says."""
+        return self.appliances[-1].get("/readyz").text
+
+    def undo(self, action: Callable[..., object], *arguments: object, **named: object) -> None:
+        """Does something at the end, in reverse order."""
+        self._undo.callback(action, *arguments, **named)
+
+    # ---- time ----
+
+    def mark(self) -> None:
+        """The mistake is made now: from here on the seconds count."""
+        self._since = time.monotonic()
+
+    def elapsed(self) -> float:
+        """Since then."""
+        return time.monotonic() - self._since
+
+    def sleep(self, seconds: float) -> None:
+        """Sleeps, but not through a signal."""
+        self.stop.sleep(seconds)
+
+    def await_work(self, seconds: float = 10.0) -> None:
+        """Waits until results have been sent."""
+        appliance = self.appliances[-1]
+        if not self.stop.wait_for(lambda: appliance.scrape().total(RESULTS) > 300, seconds):
+            self.problem(f"no results after {seconds:.0f} s")
+
+    def at_work(self, **options: Any) -> list[Child]:
+        """All ranks, once results have been sent."""
+        children = self.workers(**options)
+        self.await_work()
+        return children
+
+    def kill(self, pid: int, number: int = signal.SIGKILL) -> None:
+        """Ends a process without a warning, or stops it: that is the mistake."""
+        os.kill(pid, number)
+        self.mark()
+
+    # ---- what must hold ----
+
+    def problem(self, text: str) -> None:
+        """Notes what does not hold."""
+        self.outcome.problems.append(text)
+
+    def says(self, who: str, text: str, *patterns: str) -> None:
+        """Every pattern must be in the text."""
+        self.outcome.texts[who] = " ".join(text.split())[:1200]
+        for pattern in patterns:
+            if not re.search(pattern, text, _FLAGS):
+                self.problem(f"{who} does not say {pattern!r}")
+
+    def in_time(self, who: str, seconds: float | None = None) -> None:
+        """Takes note of how long it took until this was named: so far, or `seconds`."""
+        seconds = self.elapsed() if seconds is None else seconds
+        self.outcome.seconds = max(self.outcome.seconds, seconds)
+        if seconds > self.outcome.limit:
+            self.problem(f"{who}: {seconds:.2f} s, at most {self.outcome.limit:g} s")
+
+    def fails(self, children: list[Child], *patterns: str) -> None:
+        """Each of them ends, in time, with an error that says all of this."""
+        self._end(children)
+        for child in children:
+            self.says(child.name, error_of(child), *patterns)
+            if child.exit_code() == 0:
+                self.problem(f"{child.name} ends as if all were well")
+
+    def succeeds(self, children: list[Child], seconds: float = _PATIENCE) -> None:
+        """Each of them ends well."""
+        self.ended(children, seconds)
+        for child in children:
+            if child.exit_code() is None:
+                self.problem(f"{child.name} has not ended after {seconds:.0f} s")
+            elif child.exit_code() != 0:
+                self.problem(f"{child.name} fails: {error_of(child)}")
+
+    def ended(self, children: list[Child], seconds: float) -> bool:
+        """Waits until all have ended; false if they do not within the time."""
+        return self.stop.wait_for(lambda: all(child.exit_code() is not None for child in children), seconds)
+
+    def _end(self, children: list[Child]) -> None:
+        """Waits for each, and notes when."""
+        waiting = list(children)
+        while waiting and self.elapsed() < max(_PATIENCE, self.outcome.limit + 5):
+            for child in [child for child in waiting if child.exit_code() is not None]:
+                waiting.remove(child)
+                self.in_time(child.name)
+            self.stop.sleep(0.02)
+        for child in waiting:
+            self.in_time(child.name)
+            child.stop(_KILL_SECONDS)
+
+    def appears(self, who: str, text: Callable[[], str], *patterns: str) -> None:
+        """A text comes to say all of this, in time; it need not say so for long."""
+        now = ""
+
+        def there() -> bool:
+            nonlocal now
+            now = text()
+            return all(re.search(pattern, now, _FLAGS) for pattern in patterns)
+
+        self.stop.wait_for(there, max(self.outcome.limit - self.elapsed(), 0) + 3)
+        self.in_time(who)
+        self.says(who, now, *patterns)
+
+    def close(self) -> None:
+        """Ends everything."""
+        for child in self._children.all:
+            child.kill()
+        self._undo.close()
+
+
+def error_of(child: Child) -> str:
+    """What a worker tells its user: the errors and warnings on standard error, and the error of its JSON."""
+    err = child.err.read_text(errors="replace")
+    lines = [line for line in err.splitlines() if line.startswith(("error:", "warning:"))]
+    for line in child.out.read_text(errors="replace").splitlines():
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        error = found.get("error") if isinstance(found, dict) else None
+        if error and not any(str(error) in told for told in lines):
+            lines.append(f"json: {error}")
+    return "\n".join(lines) or err[-600:]
+
+
+def stalled_lcore(pid: int) -> Callable[[], None]:
+    """Stops the first lcore of an appliance and nothing else; call what this returns to let it continue."""
+    attach, detach, whole = 16, 17, 0x4000_0000
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    found = [
+        int(task.name) for task in tasks if re.match(r"(lcore|dpdk|rte)-worker", (task / "comm").read_text())
+    ]
+    if not found:
+        raise Failure("the appliance has no thread that is called as DPDK calls lcores")
+    trace = ctypes.CDLL(None, use_errno=True).ptrace
+    trace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    if trace(attach, found[0], None, None) != 0:
+        raise Failure(f"ptrace: {os.strerror(ctypes.get_errno())}")
+    os.waitpid(found[0], whole)
+    return lambda: trace(detach, found[0], None, None)
+
+
+def address_of(rank: int) -> str:
+    """A rank's address as a pattern."""
+    return re.escape(worker_address(rank))

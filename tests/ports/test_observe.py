@@ -1,0 +1,115 @@
+"""There is an answer to everything that the dashboard and the alert rules ask of Prometheus.
+
+An appliance, workers that allreduce without end, others that send updates, and a real Prometheus with the
+rules of conf/prometheus; every expression of every panel and rule is evaluated over its HTTP API. A panel
+whose every value is 0 has no data, unless it asks for what does not happen in this run. Alerts compare; that
+they fire, promtool tests.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import asynchronous
+from tests.bed.appliance import Appliance, Settings
+from tests.bed.network import Star
+from tests.bed.process import Deadline
+from tests.bed.workers import Load, Workers
+from tests.ports import expressions
+from tests.ports.expressions import Dashboard, Expression
+from tests.ports.prometheus import Prometheus, QueryError, programs
+from tests.runner.shell import ROOT, Shell
+
+pytestmark = pytest.mark.all
+_CONF = ROOT / "conf"
+# Enough scrapes that every rate has two; then it may take a while until everything has happened once.
+_WARM_UP_SECONDS = 8.0
+_PATIENCE_SECONDS = 30.0
+_BETWEEN_LOOKS = 2.0
+_RATE_INTERVAL, _SPAN = "10s", "1m"
+_ENDLESS = Load(
+    allreduces=10**6, bytes=1 << 20, dtype="f32", payload=1024, in_flight=64, seed=1, deadline=600
+)
+
+
+@pytest.fixture(scope="module")
+def prometheus_path(target: Path, environment: dict[str, str]) -> Path:
+    """The directory of prometheus and promtool."""
+    return programs(target / "prometheus", environment)
+
+
+def test_files(shell: Shell, prometheus_path: Path) -> None:
+    """Promtool accepts configuration and rules; each alert fires and stays silent as tested."""
+    for words in ("check config prometheus.yml", "check rules rules.yml", "test rules rules_test.yml"):
+        *command, file = words.split()
+        shell(prometheus_path / "promtool", *command, _CONF / "prometheus" / file, seconds=60)
+    alerts = set(re.findall(r"- alert: (\w+)", (_CONF / "prometheus/rules.yml").read_text()))
+    tests = (_CONF / "prometheus/rules_test.yml").read_text()
+    silent = set(re.findall(r"alertname: (\w+), eval_time: \w+, exp_alerts: \[\]", tests))
+    fired = set(re.findall(r"alertname: (\w+)\n +eval_time: \w+\n +exp_alerts:\n +- exp_labels", tests))
+    assert alerts
+    assert not alerts - (silent & fired), "rules_test.yml does not show these both firing and silent"
+
+
+def test_dashboard() -> None:
+    """Grafana accepts it, and a reader finds a description of each panel."""
+    assert Dashboard(_CONF / "grafana/dashboards/pascaline.json").problems() == []
+
+
+@pytest.fixture
+def watched(pascaline: Path, star: Star, tmp_path: Path, prometheus_path: Path) -> Iterator[Prometheus]:
+    """A Prometheus that scrapes an appliance at work."""
+    stop = Deadline(120)
+    with ExitStack() as cleanup:
+        settings = Settings("af_packet", pool_slots=4096, window=512, more=asynchronous.TABLES)
+        appliance = cleanup.enter_context(Appliance(pascaline, star, settings, tmp_path))
+        appliance.wait_ready(stop)
+        prometheus = Prometheus(prometheus_path, _CONF / "prometheus", tmp_path, star.appliance)
+        cleanup.callback(prometheus.stop)
+        prometheus.wait_ready()
+        workers = Workers(pascaline, star, tmp_path)  # type: ignore[arg-type] # it has what workers need
+        cleanup.callback(workers.stop)
+        workers.start(_ENDLESS)
+        updates = asynchronous.Updates(pascaline, star, tmp_path)  # type: ignore[arg-type]
+        cleanup.callback(updates.stop)
+        stop.sleep(_WARM_UP_SECONDS)
+        yield prometheus
+        appliance.check_running()
+        updates.check_running()
+        # Raises, with the workers' own words, unless they have done it all.
+        assert workers.running() or workers.results()
+
+
+@pytest.mark.root
+def test_every_expression_has_data(watched: Prometheus) -> None:
+    """Panels and rules, and the dashboard's variables."""
+    dashboard = Dashboard(_CONF / "grafana/dashboards/pascaline.json")
+    asked = dashboard.expressions(_RATE_INTERVAL, _SPAN)
+    asked += [expressions.of_rule(rule) for rule in watched.rules()]
+    assert asked
+    unanswered = asked
+    end = time.monotonic() + _PATIENCE_SECONDS
+    while unanswered := [expression for expression in unanswered if not _answered(watched, expression)]:
+        if time.monotonic() > end:
+            break
+        time.sleep(_BETWEEN_LOOKS)
+    assert not [f"{e.asked_by}: {e.text} = {watched.values(e.text)}" for e in unanswered]
+    unlabelled = [name for name in dashboard.variables() if not watched.label_values(*name)]
+    assert not unlabelled
+    assert not [f"{rule['name']}: {rule['lastError']}" for rule in watched.rules() if rule["health"] == "err"]
+    unused = sorted(set(watched.metrics()) - expressions.metrics_in(asked))
+    print(f"{len(asked)} expressions; metrics that neither panel nor rule asks for: {', '.join(unused)}")
+
+
+def _answered(prometheus: Prometheus, expression: Expression) -> bool:
+    try:
+        values = prometheus.values(expression.text)
+    except QueryError as error:
+        raise AssertionError(f"{expression.asked_by}: {error}: {expression.text}") from error
+    return any(values) or (bool(values) and expressions.may_be_zero(expression))

@@ -1,0 +1,1 @@
+"""The programs themselves, without ports."""

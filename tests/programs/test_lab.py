@@ -1,0 +1,70 @@
+"""pascaline-lab in virtual time: faults, 65,536 ranks, policies, papers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.runner.shell import Shell
+
+pytestmark = pytest.mark.all
+
+
+def test_protocol_under_faults(shell: Shell, lab: Path) -> None:
+    """Real workers and a real appliance against an adversary: no promise is broken in 40,000 schedules."""
+    shell(lab, "fuzz-protocol", "--seed", 200000, "--runs", 40000, "--jobs", 2)
+
+
+@pytest.mark.parametrize("levels", [2, 3])
+def test_trees_under_faults(levels: int, shell: Shell, lab: Path) -> None:
+    """The same below two and three levels of appliances."""
+    shell(lab, "fuzz-protocol", "--levels", levels, "--seed", 100000, "--runs", 2000, "--jobs", 2)
+
+
+def test_many_ranks(shell: Shell, lab: Path) -> None:
+    """As many workers as three levels of appliances are meant for join, and sum exactly."""
+    words = ("--levels", "32,32,64", "--bytes", "1KiB", "--iterations", 2)
+    said = shell.json(lab, "scale", *words, "--json")
+    assert said["workers"] == 65536
+    assert said["wrong"] == 0
+    assert said["seconds"][1] > 0
+    assert said["levels"][0]["appliances"] == 1
+    assert said["levels"][2]["appliances"] == 1024
+
+
+def test_policies_compared(shell: Shell, lab: Path) -> None:
+    """Every result is exact, and every packet accounted for: otherwise the exit code is 1."""
+    said = shell.json(lab, "bench", "policies", "--quick", "--json")
+    assert said["verified"] == said["expected"]
+    assert said["verified"] > 1_000_000
+    assert said["scale"] > 1
+    assert said["cells"][0]["completion_ms"] > 0
+    assert said["ranking"][0]["times_best"] >= 1
+    assert said["ranking"][19]["times_best"] > said["ranking"][0]["times_best"]
+    assert said["paper"][13]["figure"] == 11
+    assert said["paper"][13]["here"] > 0
+
+
+def test_papers(shell: Shell, lab: Path, target: Path) -> None:
+    """Every table and figure is there with a picture; what differs from its paper has a reason."""
+    out = target / "test-logs/papers"
+    said = shell.json(lab, "paper", "all", "--quick", "--out", out, "--json")
+    assert said["broken"] == 0
+    assert said["unexplained"] == 0
+    assert said["compared"] > 60
+    assert said["seconds"] < 180
+    listed = re.findall(r"^ +- ([a-z0-9-]+):", shell(lab, "paper", "--help").out, re.MULTILINE)
+    names = set(listed) - {"all"}
+    assert names
+    assert names <= set(said["names"])
+    assert all((out / f"{name}.svg").stat().st_size for name in names)
+
+
+def test_olaf_table_1(shell: Shell, lab: Path) -> None:
+    """Olaf's losses with Poisson senders are known: within two points."""
+    rows = shell.json(lab, "paper", "olaf-table-1", "--json")["rows"]
+    for row, known in ((0, 32.0), (1, 0.0), (7, 65.2), (8, 0.9), (14, 91.0), (15, 6.6)):
+        assert rows[row]["mean"] == pytest.approx(known, abs=2), rows[row]
+    assert rows[15]["name"] == "Olaf lost"

@@ -1,0 +1,158 @@
+"""The command line of scripts/test."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bed import tables
+from tests.runner.outcomes import Outcome, Outcomes, title
+from tests.runner.programs import Programs
+from tests.runner.record import Record, minutes
+from tests.runner.shell import ROOT, environment_of, root_environment
+
+_TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+_LOGS = _TARGET / "test-logs"
+_LIMITS = {False: "15 min", True: "50 min"}
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the tests and returns the exit code."""
+    options = _parse(arguments)
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        # As Ctrl-C: what a test has started is ended first.
+        signal.signal(signum, signal.default_int_handler)
+    _LOGS.mkdir(parents=True, exist_ok=True)
+    os.environ["PASCALINE_PROGRAMS"] = str(options.programs or "")
+    if options.as_root:
+        return _run_as_root(options)
+    split = os.geteuid() != 0 and may_be_root()
+    chosen = _outcomes(options, as_root=None)
+    _pytest(chosen, "--collect-only")
+    if options.list:
+        print(*(item_title for item_title in _titles(chosen)), sep="\n")
+        return 0
+    if not chosen.items and not chosen.broken:
+        print(f"test: no step's name contains: {' '.join(options.words)}", file=sys.stderr)
+        return 2
+    record = Record(_TARGET / "test-times.json", everything=options.all)
+    print(
+        record.announcement(_titles(chosen), whole=not options.words, limit=_LIMITS[options.all]), flush=True
+    )
+    since = time.monotonic()
+    outcomes = _outcomes(options, as_root=False if split else None)
+    ended = _pytest(outcomes)
+    needs_root = any(item.get_closest_marker("root") for item in chosen.items)
+    if split and needs_root and ended != pytest.ExitCode.INTERRUPTED:
+        outcomes.add(_by_sudo(options))
+    return _report(outcomes, record, time.monotonic() - since, whole=not options.words and ended in (0, 1))
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/test", allow_abbrev=False)
+    add = parser.add_argument
+    add("--all", action="store_true")
+    add("--list", action="store_true")
+    add("--programs", type=Path, metavar="DIR")
+    add("--as-root", type=Path, help=argparse.SUPPRESS)
+    add("words", nargs="*", metavar="WORD")
+    return parser.parse_args(arguments)
+
+
+def _outcomes(options: argparse.Namespace, *, as_root: bool | None) -> Outcomes:
+    return Outcomes(_LOGS, options.words, everything=options.all, as_root=as_root)
+
+
+def _titles(outcomes: Outcomes) -> list[str]:
+    return [title(item.nodeid) for item in outcomes.items]
+
+
+def _pytest(outcomes: Outcomes, *more: str) -> int:
+    quiet = ("-p", "no:terminal", f"--junitxml={_LOGS / 'junit.xml'}") if not more else ("-p", "no:terminal")
+    return int(pytest.main([*quiet, *more, str(ROOT / "tests")], plugins=[outcomes]))
+
+
+def may_be_root() -> bool:
+    """Whether this user may do what needs root, without being asked for a password."""
+    if os.geteuid() == 0:
+        return True
+    try:
+        return subprocess.run(("sudo", "-n", "true"), capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def _by_sudo(options: argparse.Namespace) -> list[dict[str, object]]:
+    """Runs the tests that need root in this process, in one that is root's; returns what came of them."""
+    said = _LOGS / "as-root.json"
+    said.unlink(missing_ok=True)
+    try:
+        # Not by root, who has no Rust.
+        programs = Programs(_TARGET, environment_of(_TARGET)).directory
+    except pytest.fail.Exception as failure:
+        return [{"title": "tests by sudo", "failures": [str(failure)]}]
+    more = ("--programs", str(programs), *["--all"] * options.all)
+    words = (sys.executable, "-B", "-m", "tests.runner", "--as-root", str(said), *more, *options.words)
+    subprocess.run(("sudo", "-n", "env", *root_environment(), *words), cwd=ROOT, check=False)
+    if not said.exists():
+        return [{"title": "tests by sudo", "failures": ["ended without a report"]}]
+    found: list[dict[str, object]] = json.loads(said.read_text())
+    return found
+
+
+def _run_as_root(options: argparse.Namespace) -> int:
+    outcomes = _outcomes(options, as_root=True)
+    code = _pytest(outcomes, "-o", "junit_family=xunit2")
+    options.as_root.write_text(json.dumps(outcomes.to_json()))
+    return code
+
+
+def _rows(found: list[Outcome]) -> Iterator[tuple[object, ...]]:
+    """A row for each file of tests."""
+    for group, members in itertools.groupby(found, key=lambda outcome: outcome.title.partition(":")[0]):
+        several = list(members)
+        passed, failed, skipped = (
+            sum(outcome.passed for outcome in several),
+            sum(len(outcome.failures) for outcome in several),
+            sum(len(outcome.skipped) for outcome in several),
+        )
+        mark = "✗" if failed else "✓" if passed else "-"
+        yield mark, group, passed, failed, skipped, minutes(sum(outcome.seconds for outcome in several))
+
+
+def _report(outcomes: Outcomes, record: Record, seconds: float, *, whole: bool) -> int:
+    """The table, what was skipped or failed, and the last line."""
+    found = outcomes.found
+    print()
+    tables.show(("", "tests", "passed", "failed", "skipped", "time"), _rows(found))
+    for outcome in found:
+        for reason in outcome.skipped:
+            print(f"- skipped: {outcome.title}: {reason}")
+    for outcome in found:
+        for failure in outcome.failures:
+            see = f" (see {outcome.log})" if outcome.log and outcome.log not in failure else ""
+            print(f"- failed: {outcome.title}: {failure}{see}")
+    for broken in outcomes.broken:
+        print(f"- failed: {broken}")
+    passed = sum(outcome.passed for outcome in found)
+    failed = sum(len(outcome.failures) for outcome in found) + len(outcomes.broken)
+    skipped = sum(len(outcome.skipped) for outcome in found)
+    counts = f"{passed} passed, {failed} failed, {skipped} skipped"
+    record.keep({outcome.title: outcome.seconds for outcome in found}, seconds if whole else None, counts)
+    print(f"in {minutes(seconds)}")
+    print(counts)
+    return 1 if failed or not passed + skipped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

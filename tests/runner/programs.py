@@ -1,0 +1,54 @@
+"""Pascaline's programs: built when a test asks for one, and only once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.runner.shell import ROOT
+
+# Optimised, and built in half of the time that the release takes, which is for packages and benches.
+PROFILE = "fast"
+# All at once: which features a dependency has depends on what is built with it.
+_OPTIMISED = ("-p", "pascaline", "-p", "pascaline-fleet", "-p", "pascaline-lab")
+# As for the tests of Rust, which have built everything but the programs themselves.
+_FOR_TESTS = ("--workspace", "--bins", "--tests")
+
+
+class Programs:
+    """Those of one profile."""
+
+    def __init__(self, target: Path, environment: Mapping[str, str], profile: str = PROFILE) -> None:
+        self._target = target
+        self._environment = environment
+        self._profile = profile
+        self._directory: Path | None = None
+
+    @property
+    def directory(self) -> Path:
+        """Where they are. `scripts/test --programs DIR` uses those of another build."""
+        if self._directory is None:
+            given = os.environ.get("PASCALINE_PROGRAMS")
+            self._directory = Path(given).resolve() if given else self._build()
+        return self._directory
+
+    def get(self, name: str) -> Path:
+        """One of them."""
+        found = self.directory / name
+        if not found.is_file():
+            pytest.fail(f"there is no {found}", pytrace=False)
+        return found
+
+    def _build(self) -> Path:
+        wanted = _FOR_TESTS if self._profile == "dev" else _OPTIMISED
+        command = ("cargo", "build", "--locked", "--profile", self._profile, *wanted)
+        done = subprocess.run(
+            command, cwd=ROOT, env=self._environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            pytest.fail(f"{' '.join(command)}\n{done.stderr[-4000:]}", pytrace=False)
+        return self._target / ("debug" if self._profile == "dev" else self._profile)

@@ -1,0 +1,152 @@
+"""Programs that a test runs: bounded in time, with what they print in the test's log."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# The exit code of a program that cannot run on this machine; the last line that it printed is the reason.
+CANNOT_RUN = 77
+_TAIL_LINES = 40
+_COLUMNS = 200
+# How long a program has to clean up after it was asked to end.
+_GRACE_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Done:
+    """A program that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        """What it has printed on both outputs."""
+        return self.out + self.err
+
+
+class Shell:
+    """Runs programs in the root of the repository."""
+
+    def __init__(self, log: Path, environment: Mapping[str, str]) -> None:
+        self.log = log
+        self.environment = dict(environment)
+        log.write_text("")
+
+    def __call__(
+        self,
+        *command: object,
+        seconds: float = 600,
+        code: int | None = 0,
+        environment: Mapping[str, str] | None = None,
+        stdin: str = "",
+    ) -> Done:
+        """Runs a program. The test fails if it takes longer, or ends with another exit code (None: any)."""
+        words = [str(word) for word in command]
+        self._write(f"$ {' '.join(words)}\n")
+        out = self.log.with_suffix(".out")
+        err = self.log.with_suffix(".err")
+        with out.open("wb") as out_file, err.open("wb") as err_file:
+            found = self._run(
+                words, seconds, {**self.environment, **(environment or {})}, stdin, out_file, err_file
+            )
+        done = Done(-1 if found is None else found, _text(out), _text(err))
+        self._write(done.err + done.out)
+        for file in (out, err):
+            file.unlink()
+        if found is None:
+            self._fail(f"not done after {seconds:g} s: {' '.join(words)}")
+        if done.code == CANNOT_RUN and code != CANNOT_RUN:
+            lines = done.text.splitlines()
+            pytest.skip(lines[-1] if lines else "it cannot run here")
+        if code is not None and done.code != code:
+            self._fail(f"exit code {done.code}, not {code}: {' '.join(words)}")
+        return done
+
+    def json(self, *command: object, **options: Any) -> dict[str, Any]:
+        """Runs a program whose last line is a JSON object, and returns that."""
+        lines = self(*command, **options).out.splitlines()
+        try:
+            said = json.loads(lines[-1])
+        except (IndexError, ValueError):
+            said = None
+        if not isinstance(said, dict):
+            self._fail(f"the last line is no JSON object: {' '.join(map(str, command))}")
+        return said
+
+    def _run(
+        self,
+        words: Sequence[str],
+        seconds: float,
+        environment: Mapping[str, str],
+        stdin: str,
+        out: IO[bytes],
+        err: IO[bytes],
+    ) -> int | None:
+        with subprocess.Popen(
+            words,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=err,
+            env=environment,
+            start_new_session=True,
+        ) as child:
+            try:
+                child.communicate(stdin.encode(), timeout=seconds)
+            except BaseException as error:
+                _end(child)
+                if isinstance(error, subprocess.TimeoutExpired):
+                    return None
+                raise
+            return child.returncode
+
+    def _write(self, text: str) -> None:
+        with self.log.open("a") as log:
+            log.write(text if not text or text.endswith("\n") else f"{text}\n")
+
+    def _fail(self, why: str) -> None:
+        shown = why if len(why) <= _COLUMNS else f"{why[:_COLUMNS]}…"
+        pytest.fail(f"{shown} (see {self.log})", pytrace=False)
+
+
+def tail(log: Path, lines: int = _TAIL_LINES) -> str:
+    """The end of a log."""
+    return "\n".join(f"  | {line}" for line in _text(log).splitlines()[-lines:])
+
+
+def environment_of(target: Path) -> dict[str, str]:
+    """The user's environment, with Rust and the tools of the tests in PATH."""
+    places = (target / "tools/tests/bin", os.environ.get("PATH", os.defpath), Path.home() / ".cargo/bin")
+    return {**os.environ, "PATH": os.pathsep.join(map(str, places)), "CARGO_TERM_COLOR": "never"}
+
+
+def root_environment() -> list[str]:
+    """Words for `sudo env`: what sudo would drop and programs as root need."""
+    return [f"{key}={os.environ[key]}" for key in ("PATH", "CARGO_TARGET_DIR") if key in os.environ]
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Asks a program and all that it has started to end, and insists after a while."""
+    for signum in (signal.SIGTERM, signal.SIGKILL):
+        if child.poll() is None:
+            os.killpg(child.pid, signum)
+            try:
+                child.wait(_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue
+
+
+def _text(file: Path) -> str:
+    return file.read_text(errors="replace")

@@ -1,0 +1,156 @@
+"""Lints, the tests of all crates, documentation, models of threads, sanitizers, licences, fuzzers."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.runner.__main__ import may_be_root
+from tests.runner.cases import Cases
+from tests.runner.shell import ROOT, Shell
+
+_NEXTEST = (
+    "cargo",
+    "nextest",
+    "run",
+    "--workspace",
+    "--locked",
+    "--no-fail-fast",
+    "--failure-output",
+    "final",
+)
+_ROOT = re.compile(r"^([^|]+)\|([^|]+)\|.*\broot\b")
+
+
+def test_units(shell: Shell, cases: Cases, target: Path) -> None:
+    """Unit and property tests of the workspace. A test that cannot run here says why, and is skipped."""
+    skipped = target / "test-logs/skipped"
+    skipped.write_text("")
+    noted = {"PASCALINE_SKIPPED": str(skipped)}
+    if shutil.which("cargo-nextest", path=shell.environment["PATH"]):
+        _nextest(shell, cases, target, noted)
+        if os.geteuid() != 0 and may_be_root():
+            _again_by_root(shell, cases, target, skipped)
+    else:
+        command = ("cargo", "test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests")
+        done = shell(*command, seconds=1800, code=None, environment=noted)
+        cases.add_libtest(done.text)
+        assert done.code == 0 or cases.failures, done.text[-2000:]
+    cases.subtract_skipped(skipped)
+    assert not cases.failures
+
+
+def test_lints(shell: Shell) -> None:
+    """No lint of clippy's fires: clocks, sockets and lengths among them."""
+    shell("cargo", "clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings", seconds=1800)
+
+
+def test_examples_in_documentation(shell: Shell, cases: Cases) -> None:
+    """Examples compile; what must not compile does not."""
+    done = shell(
+        *("cargo", "test", "--doc", "--workspace", "--locked", "--no-fail-fast"), seconds=1200, code=None
+    )
+    cases.add_libtest(done.text)
+    assert done.code == 0
+
+
+@pytest.mark.all
+def test_documentation(shell: Shell) -> None:
+    """It builds without a warning."""
+    command = ("cargo", "doc", "--workspace", "--no-deps", "--locked")
+    shell(*command, seconds=900, environment={"RUSTDOCFLAGS": "-D warnings"})
+
+
+@pytest.mark.all
+def test_loom(shell: Shell, cases: Cases, target: Path) -> None:
+    """Hand-off between lcores, in every order that can be."""
+    # Loom replaces the atomics at compile time: its build must not overwrite the ordinary one.
+    environment = {
+        "RUSTFLAGS": "--cfg loom",
+        "CARGO_TARGET_DIR": str(target / "loom"),
+        "CARGO_PROFILE_RELEASE_LTO": "off",
+    }
+    command = ("cargo", "test", "-p", "pascaline-aggregator", "--release", "--locked", "--test", "loom")
+    done = shell(*command, seconds=900, code=None, environment=environment)
+    cases.add_libtest(done.text)
+    assert done.code == 0
+
+
+@pytest.mark.all
+def test_sabotages(shell: Shell, cases: Cases) -> None:
+    """Each fault that tests can put into the pool breaks an invariant, or a job's share."""
+    command = ("cargo", "test", "-p", "pascaline-aggregator", "--features", "sabotage", "--locked", "--tests")
+    done = shell(*command, "--", "sabotages", "found_out", seconds=900, code=None)
+    cases.add_libtest(done.text)
+    assert done.code == 0
+
+
+@pytest.mark.all
+def test_address_sanitizer(shell: Shell, cases: Cases) -> None:
+    """No test reads or writes outside its memory."""
+    done = shell("scripts/asan", seconds=1800, code=None)
+    cases.add_last_line(done.out)
+    assert done.code == 0
+
+
+@pytest.mark.all
+def test_licences(shell: Shell) -> None:
+    """Dependencies and their sources are those that deny.toml allows."""
+    shell("cargo", "deny", "check", "licenses", "bans", "sources", seconds=300)
+
+
+@pytest.mark.all
+def test_fuzzers(shell: Shell) -> None:
+    """No parser panics, for five seconds each."""
+    shell("lab/fuzz/run", "5", seconds=900)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("how", [(), ("--demonstrate",)], ids=["as-in-the-table", "slowed-down"])
+def test_instructions(how: tuple[str, ...], shell: Shell) -> None:
+    """No piece of the packet path takes over 5 % more than its table has; one that does is found."""
+    shell("scripts/instructions", *how, seconds=900)
+
+
+def _nextest(shell: Shell, cases: Cases, target: Path, environment: dict[str, str], *more: str) -> None:
+    """Runs nextest and adds its cases, which it writes in JUnit's form."""
+    config = target / "test-logs/nextest.toml"
+    config.write_text('[profile.default.junit]\npath = "junit.xml"\n')
+    junit = target / "nextest/default/junit.xml"
+    junit.unlink(missing_ok=True)
+    done = shell(
+        *_NEXTEST,
+        "--tool-config-file",
+        f"pascaline:{config}",
+        *more,
+        seconds=1800,
+        code=None,
+        environment=environment,
+    )
+    if junit.exists():
+        cases.add_junit(junit)
+    assert done.code == 0 or cases.failures, f"nextest ended with exit code {done.code}: {done.err[-2000:]}"
+
+
+def _again_by_root(shell: Shell, cases: Cases, target: Path, skipped: Path) -> None:
+    """Runs those again, by sudo, that have just said that they need root."""
+    lines = skipped.read_text().splitlines()
+    again = [found for line in lines if (found := _ROOT.match(line))]
+    if not again:
+        return
+    # Without a reason: counted twice.
+    counted = [f"{found[1]}|{found[2]}|" for found in again]
+    left = [line for line in lines if not _ROOT.match(line)]
+    skipped.write_text("".join(f"{line}\n" for line in counted + left))
+    tests = " | ".join(sorted({f"(binary_id(={found[1]}) & test(={found[2]}))" for found in again}))
+    host = subprocess.run(("rustc", "-vV"), cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    name = re.search(r"^host: (\S+)", host, re.MULTILINE)
+    assert name
+    runner = f"CARGO_TARGET_{name[1].upper().replace('-', '_')}_RUNNER"
+    environment = {runner: "sudo -n -E", "PASCALINE_SKIPPED": str(skipped)}
+    _nextest(shell, cases, target, environment, "-E", tests)

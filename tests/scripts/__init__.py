@@ -1,0 +1,1 @@
+"""What scripts judge and choose by themselves, without ports."""

@@ -1,0 +1,109 @@
+"""What would throw away the minutes of a bench. Nothing is measured here."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import complete
+import main
+from context import Context
+from figure import Beside, Figure, Goal, Section
+from process import Failure
+from sections import allreduce, ends, inline
+
+
+def test_a_demo_that_hangs_fails_its_section_only() -> None:
+    """The demo gives up before it is killed."""
+    context = Context(Path("/pascaline"), Path(), Path(), mock.Mock(), quick=True)
+    hangs = subprocess.TimeoutExpired("demo", 200.0)
+    with (
+        mock.patch("subprocess.run", side_effect=hangs) as run,
+        pytest.raises(Failure, match=r"^scripts/demo --inline was not done after 200 s$"),
+    ):
+        inline._demonstrate(context)
+    words = run.call_args.args[0]
+    assert float(words[words.index("--timeout") + 1]) < run.call_args.kwargs["timeout"]
+
+
+def test_a_report_that_cannot_be_written_is_told_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The directory may be a file."""
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit) as ended:
+        main._parse(["--out", str(tmp_path / "file")])
+    assert ended.value.code == 2
+    assert "File exists" in capsys.readouterr().err
+
+
+def _whole(changed: dict[str, float] | None = None, without: str = "") -> dict[str, Any]:
+    """A report that has all it must have, but for what these say."""
+    said: dict[str, Any] = {"failures": [], "sections": []}
+    for name, figures in complete.FIGURES.items():
+        section = Section(name, name)
+        for figure in figures:
+            value = (changed or {}).get(name, 1.0)
+            if figure != without:
+                section.add(Figure(figure, value, "", Beside("limit", 1.0), goal=Goal(at_most=1.0)))
+        if name == "ends":
+            section.raw["last line"] = dict.fromkeys(complete.keys(af_xdp=False), 1.0)
+        said["sections"].append(section.to_json())
+    return said
+
+
+def test_nothing_is_wrong_with_a_whole_report() -> None:
+    """Times may be above their goal."""
+    assert list(complete.wrong(_whole({"host": 2.0}), af_xdp=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "figure"), [(name, figure) for name, all_ in complete.FIGURES.items() for figure in all_]
+)
+def test_each_figure_is_missed(name: str, figure: str) -> None:
+    """By its name, wherever others stand."""
+    assert list(complete.wrong(_whole(without=figure), af_xdp=False)) == [f"{name}: {figure}: not there"]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"memory": 1.01}, {"allreduce": 1.6}, {"host": 0.0}, {"olaf": float("nan")}]
+)
+def test_what_cannot_be_is_found(changed: dict[str, float]) -> None:
+    """Memory beyond the promise, sums faster than links, nothing, and what is no number."""
+    assert list(complete.wrong(_whole(changed), af_xdp=False))
+
+
+def test_a_failure_and_what_is_missing_on_this_machine_are_found() -> None:
+    """With AF_XDP there is more."""
+    assert list(complete.wrong({**_whole(), "failures": ["x"]}, af_xdp=False)) == ["not measured: x"]
+    assert list(complete.wrong(_whole(), af_xdp=True))
+
+
+@pytest.mark.parametrize("key", ["udp_gbps", "memif_vs_testpmd"])
+def test_a_key_of_the_last_line_is_missed(key: str) -> None:
+    """It is null."""
+    said = _whole()
+    said["sections"][-1]["raw"]["last line"][key] = None
+    assert list(complete.wrong(said, af_xdp=False)) == [f"ends, last line: {key} is None"]
+
+
+def test_the_last_line_has_the_same_keys_as_ever() -> None:
+    """Programs read it."""
+    assert complete.keys(af_xdp=True) == [
+        key for key in ends.KEYS if not key.startswith("unshaped") and not key.endswith("call_us")
+    ]
+
+
+def test_the_median_of_the_turns_ratios_counts() -> None:
+    """The machine is slow from the middle of a turn on; one in which the peer failed is no pair."""
+    times: allreduce.Times = {
+        allreduce.OURS: {allreduce.MIB: [1.0, 1.0, 10.0, 7.0]},
+        allreduce.GLOO: {allreduce.MIB: [2.0, 20.0, 20.0, None]},
+    }
+    section = Section("allreduce", "")
+    allreduce._judge(section, 4, 100, allreduce.MIB, times)
+    assert section.figures[-1].ratio == 2.0, section.figures[-1]

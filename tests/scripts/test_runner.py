@@ -1,0 +1,138 @@
+"""How scripts/test counts and judges: what is skipped or fails must show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.runner.cases import Cases
+from tests.runner.outcomes import title
+from tests.runner.shell import Shell
+
+pytest_plugins = ["pytester"]
+_JUNIT = """<testsuites><testsuite name="wire">
+<testcase name="good" classname="wire::it"/>
+<testcase name="bad" classname="wire::it"><failure message="no"/></testcase>
+<testcase name="not here" classname="wire::it"><skipped message="no root"/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_junit(tmp_path: Path) -> None:
+    """Each case once, with names of those that did not pass."""
+    report = tmp_path / "junit.xml"
+    report.write_text(_JUNIT)
+    cases = Cases()
+    cases.add_junit(report)
+    assert cases == Cases(1, ["wire::it bad"], ["wire::it not here: no root"])
+
+
+def test_cargo_without_nextest() -> None:
+    """Its own lines."""
+    cases = Cases()
+    cases.add_libtest(
+        "test a ... FAILED\ntest result: FAILED. 3 passed; 1 failed; 0 ignored\n"
+        "test result: ok. 2 passed; 0 failed; 1 ignored\n"
+    )
+    assert cases == Cases(5, ["a"], [])
+
+
+def test_last_line() -> None:
+    """Of scripts that count for themselves."""
+    cases = Cases()
+    cases.add_last_line("✗ parse: wrong\n- skipped: Miri is missing\n2 passed, 1 failed, 1 skipped\n")
+    assert cases == Cases(2, ["parse: wrong"], ["Miri is missing"])
+    cases.add_last_line("nothing of the kind")
+    assert cases.total == 4
+
+
+def test_what_root_has_run_again_is_not_skipped(tmp_path: Path) -> None:
+    """A line without a reason only takes off what was counted twice."""
+    skipped = tmp_path / "skipped"
+    skipped.write_text("dpdk|a_port|\ndpdk|a_socket|no AF_XDP\n")
+    cases = Cases(passed=5)
+    cases.subtract_skipped(skipped)
+    assert cases == Cases(3, [], ["dpdk a_socket: no AF_XDP"])
+
+
+def test_titles() -> None:
+    """As people type them."""
+    assert title("ports/test_demo.py::test_sums[f32]") == "ports/demo: sums[f32]"
+    assert title("hostile/test_noise.py::test_noise[bad-layers]") == "hostile/noise: noise[bad-layers]"
+
+
+def _shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path / "log", {"PATH": "/usr/bin:/bin"})
+
+
+def test_a_program_that_fails_fails_its_test(tmp_path: Path) -> None:
+    """The exit code is in the message, the output in the log."""
+    with pytest.raises(pytest.fail.Exception, match="exit code 3, not 0"):
+        _shell(tmp_path)("sh", "-c", "echo something; exit 3")
+    assert "something" in (tmp_path / "log").read_text()
+
+
+def test_a_program_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    """With what it has started."""
+    with pytest.raises(pytest.fail.Exception, match="not done after"):
+        _shell(tmp_path)("sh", "-c", "sleep 60 & sleep 60", seconds=0.2)
+
+
+def test_a_program_that_cannot_run_here_is_skipped(tmp_path: Path) -> None:
+    """Its last line is the reason."""
+    with pytest.raises(pytest.skip.Exception, match=r"^too noisy$"):
+        _shell(tmp_path)("sh", "-c", "echo begin; echo too noisy; exit 77")
+
+
+_COUNTED = """
+import pytest
+from tests.runner.cases import CASES, Cases
+
+@pytest.fixture
+def cases(request):
+    found = Cases()
+    request.node.user_properties.append((CASES, found))
+    return found
+
+def test_many(cases):
+    cases.passed = 3
+    cases.skipped.append("a case: no root")
+
+def test_none(cases):
+    pass
+
+def test_early_end(cases):
+    cases.passed = 2
+    assert False, "ended early"
+
+def test_bad():
+    assert 1 == 2
+
+@pytest.fixture
+def broken():
+    raise ValueError("no bed")
+
+def test_no_bed(broken):
+    pass
+
+def test_skipped():
+    pytest.skip("not here")
+"""
+
+
+def test_outcomes(pytester: pytest.Pytester, tmp_path: Path) -> None:
+    """Cases within a test count one by one; one without any, or that ended early, has failed."""
+    from tests.runner.outcomes import Outcomes
+
+    pytester.makepyfile(test_counted=_COUNTED)
+    outcomes = Outcomes(tmp_path, [], everything=True, as_root=None)
+    pytester.inline_run("-p", "no:terminal", plugins=[outcomes])
+    counts = {o.title.split()[-1]: (o.passed, len(o.failures), len(o.skipped)) for o in outcomes.found}
+    assert counts == {
+        "many": (3, 0, 1),
+        "none": (0, 1, 0),
+        "early_end": (2, 1, 0),
+        "bad": (0, 1, 0),
+        "no_bed": (0, 1, 0),
+        "skipped": (0, 0, 1),
+    }
