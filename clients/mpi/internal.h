@@ -42,8 +42,8 @@ bool large_enough(size_t bytes);
 
 /* meeting.c */
 
-/* Has all ranks of the world find out that all have the library, and agree: on the largest `min_bytes`, and on
- * what the lowest rank has against the appliance. Ends the program where a rank lacks the library. */
+/* Has all ranks of the world find out that all have the library, and agree: on the largest `min_bytes`, and
+ * on what the lowest rank has against the appliance. Ends the program where a rank lacks the library. */
 void meet(int rank, int ranks, long *min_bytes, char *wrong);
 
 /* requests.c */

@@ -11,8 +11,8 @@ import pytest
 
 from tests.runner.shell import ROOT
 
-# Optimised, and built in half of the time that the release takes, which is for packages and benches.
-PROFILE = "fast"
+# Optimised where it matters, and built in a third of the release's time: that is for packages and benches.
+PROFILE = "demo"
 # All at once: which features a dependency has depends on what is built with it.
 _OPTIMISED = ("-p", "pascaline", "-p", "pascaline-fleet", "-p", "pascaline-lab")
 # As for the tests of Rust, which have built everything but the programs themselves.

@@ -118,7 +118,8 @@ def test_an_abort_fails_what_is_pending_at_once(groups: Groups) -> None:
 
 def test_calls_that_block_do_not_hold_up_those_behind_them() -> None:
     """Calls are made in order, and where one asks for what has not ended, or takes long, the next starts."""
-    keepers, order = Keepers(), []
+    keepers = Keepers()
+    order: list[str] = []
     opened, done = threading.Event(), threading.Event()
 
     def asks() -> None:
@@ -133,7 +134,8 @@ def test_calls_that_block_do_not_hold_up_those_behind_them() -> None:
     keepers.submit(lambda: order.append("first"))
     keepers.submit(asks)
     keepers.submit(blocks)
-    keepers.submit(lambda: (order.append("last"), done.set()))
+    keepers.submit(lambda: order.append("last"))
+    keepers.submit(done.set)
     assert done.wait(10)
     assert order == ["first", "last"]
     opened.set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -234,6 +235,10 @@ def way(request: pytest.FixtureRequest, appliance: pascaline.Appliance) -> Itera
     together(lambda rank: made[rank].shutdown())
 
 
+def _of_rank(made: list[Group], call: Call, rank: int) -> str:
+    return _outcome(made[rank], call)
+
+
 def _outcome(group: Group, call: Call) -> str:
     try:
         pairs = call.run(group)
@@ -249,7 +254,7 @@ def test_no_result_is_wrong(name: str, way: tuple[str, list[Group]]) -> None:
     named, made = way
     wrong = []
     for call in _calls(name):
-        found = together(lambda rank, call=call: _outcome(made[rank], call))
+        found = together(partial(_of_rank, made, call))
         kinds = {each.partition(":")[0] for each in found}
         kind = "wrong" if "wrong" in kinds else "refused" if "refused" in kinds else "right"
         _found[kind] += 1

@@ -195,7 +195,7 @@ def test_ranks_that_are_ahead_help_only_with_what_all_have(shared: bool) -> None
             return SimpleNamespace(overflows=0)
 
     def act(rank: int) -> str:
-        recovery = Recovery(Settings("127.0.0.1", fallback=True), store, rank, 2, timedelta(seconds=10))
+        recovery = Recovery(Settings("127.0.0.1", fallback=True), store, rank, 2, timedelta(seconds=10), None)
         recovery._second = Second  # type: ignore[method-assign]
         gone = errors.UnreachableError("it is gone", [])
         data = torch.full((2,), 1.0 + rank)

@@ -77,8 +77,8 @@ impl Membership {
         request.control.action == Action::Join && self.jobs.get(&request.header.job).is_some_and(formed)
     }
 
-    /// Decides on such a Join: it forms the job anew if all members of the present one are gone. A program that
-    /// goes on with fewer processes finds a job of those that died.
+    /// Decides on such a Join: it forms the job anew if all members of the present one are gone. A program
+    /// that continues with fewer processes finds a job of those that died.
     pub(super) fn form_anew(
         &mut self,
         now: Duration,

@@ -109,7 +109,8 @@ pub(super) struct JobRecord {
     /// Generations that were ended by a Reset: nobody resumes them.
     pub(super) unresumable: Epochs,
     pub(super) reset: Option<Reset>,
-    /// The question whether any member is alive, for newcomers that want a job of this number with other terms.
+    /// The question whether any member is alive, for newcomers that want a job of this number with another
+    /// number of ranks.
     pub(super) rival: Option<Contest>,
     /// What it is to its parent.
     pub(super) uplink: Option<Uplink>,

@@ -208,7 +208,8 @@ fn news(flow: &Flow<'_>, smt: &mut Smt, cluster: usize) -> Result<(Vec<News>, Nu
         let update = &flow.updates[*at];
         // Of those that are generated together, only the first to arrive is news; of others, all but one of
         // time 0.
-        let than = if flow.said(cluster).spread == Spread::Together { last.clone() } else { Num::zero() };
+        let than =
+            if flow.cluster_of(cluster).spread == Spread::Together { last.clone() } else { Num::zero() };
         let newer = smt.lt(&than, &update.at);
         let comes = smt.all(vec![arrives, newer]);
         let before = last.clone();

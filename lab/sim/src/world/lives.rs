@@ -113,10 +113,10 @@ impl World<'_> {
         self.flush(number);
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
         let Some(due) = worker.poll_timeout().map(|due| clock.global(nanos(due))) else { return Ok(()) };
-        if worker.wake.set_earlier(due) {
-            if self.saboteur.what != Sabotage::LoseTimers || !self.random.chance(100_000) {
-                self.wheel.push(due.max(self.now), What::Wake { worker: number });
-            }
+        if worker.wake.set_earlier(due)
+            && (self.saboteur.what != Sabotage::LoseTimers || !self.random.chance(100_000))
+        {
+            self.wheel.push(due.max(self.now), What::Wake { worker: number });
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! What is drawn, on a terminal in memory.
 
+use std::time::Duration;
+
 use pascaline_pipelines::membership::JobState;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -7,6 +9,7 @@ use super::interactive::press;
 use super::*;
 use crate::observe::snapshot::Snapshot;
 use crate::observe::snapshot::{Drop, Explained, Flow, Job, Lcore, Pool, Rank, Series, Traffic};
+use crate::observe::top::interval;
 
 fn snapshot() -> Snapshot {
     let flow = |bytes_per_second| Flow { bytes_per_second, packets_per_second: 1000.0, ..Flow::default() };
