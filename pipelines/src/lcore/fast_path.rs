@@ -19,8 +19,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Not inlined, as the next one: inside the turn they would use the stack instead of registers.
     #[inline(never)]
     pub(super) fn sort(
-        &mut self,
-        (port, mac, now): (usize, Mac, u64),
+        &self,
+        (port, mac): (usize, Mac),
         packets: &mut ArrayVec<I::Buf, BURST>,
         burst: &mut Burst<I::Buf>,
         others: &mut ArrayVec<I::Buf, BURST>,
@@ -40,11 +40,22 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         };
         // Drained, not consumed: that would move the whole array first.
         self.session.gather(burst, packets.drain(..), recognise, |packet| others.push(packet));
+    }
+
+    /// Takes out what exceeds a share or names a PSN outside of its job's window.
+    ///
+    /// Apart from the sorting: in that loop it would cost each packet three times as much, of the stack.
+    #[inline(always)]
+    pub(super) fn hold_back(
+        &mut self,
+        now: u64,
+        burst: &mut Burst<I::Buf>,
+        others: &mut ArrayVec<I::Buf, BURST>,
+    ) {
         // A single tenant has no other share to exceed, however long bursts are full.
         if self.table.is_shared() && (self.overload.is_on() || self.table.pauses_any(now)) {
             self.cut(now, burst);
         }
-        // Apart: in the loop above it would cost each packet three times as much, of the stack.
         if !are_admitted(&self.table, burst) {
             keep_out(&self.table, burst, others);
         }
