@@ -80,7 +80,7 @@ proptest! {
                 Step::Pop => {
                     let counts = |&(at, what): &(u64, usize)| what != TIMER || set_to == Some(at);
                     let place = list.iter().position(counts);
-                    let expected = list.drain(..place.map_or(list.len(), |place| place + 1)).last();
+                    let expected = list.drain(..place.map_or(list.len(), |place| place + 1)).next_back();
                     let expected = expected.filter(|_| place.is_some());
                     set_to = set_to.filter(|_| expected.is_none_or(|(_, what)| what != TIMER));
                     prop_assert_eq!(next(&mut wheel, &mut timer), expected);
