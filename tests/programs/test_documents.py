@@ -8,7 +8,6 @@ lead somewhere.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shlex
@@ -33,8 +32,6 @@ _SUBCOMMANDS = re.compile(r"^Commands:\n((?:  .*\n)+)", re.MULTILINE)
 _OPERATORS = {"|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "(", ")"}
 _PLACEHOLDER = re.compile(r"…|\.\.\.|<[^>]*>|\[.*\]")
 _SECONDS = 60
-# It starts in TRex's Python or in an environment that has Scapy.
-_NEEDS_SCAPY = "scripts/trex/run"
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,7 @@ def _examples(binaries: Path) -> Iterator[Line]:
     """What the help texts show, of each script and of each command of the programs."""
     commands: list[tuple[str, ...]] = [(name,) for name in _PROGRAMS]
     scripts = [path for path in (ROOT / "scripts").glob("*") if path.is_file() and os.access(path, os.X_OK)]
-    scripts += [ROOT / "scripts/trex/check", *([ROOT / _NEEDS_SCAPY] if _has_scapy() else [])]
+    scripts += [ROOT / "scripts/trex/check", ROOT / "scripts/trex/run"]
     commands += [(str(path.relative_to(ROOT)),) for path in sorted(scripts)]
     while commands:
         command = commands.pop()
@@ -124,10 +121,6 @@ def _examples(binaries: Path) -> Iterator[Line]:
         commands += [(*command, name) for name in _subcommands(text)]
         for block in _EXAMPLES.finditer(text):
             yield from _block(f"{' '.join(command)} --help", 1, block.group(1))
-
-
-def _has_scapy() -> bool:
-    return importlib.util.find_spec("scapy") is not None
 
 
 def _subcommands(text: str) -> list[str]:
@@ -154,6 +147,8 @@ def _run(command: tuple[str, ...], binaries: Path) -> subprocess.CompletedProces
     return subprocess.run(
         [*prefix, str(program), *rest],
         cwd=ROOT,
+        # scripts/trex/run starts where Python has Scapy.
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -176,12 +171,10 @@ def _check(line: Line, binaries: Path) -> None:
         if (ROOT / name).is_dir() and not rest:
             return
         raise _Wrong(f"there is no {name}")
-    if name == _NEEDS_SCAPY and not _has_scapy():
-        return
     if name == "scripts/test":
         _check_steps(rest)
     words = [word for word in rest if not _PLACEHOLDER.search(word)]
-    if name not in _PROGRAMS and not Path(name).suffix and not rest:
+    if name not in _PROGRAMS and not rest:
         return
     text = _check_subcommands(name, words, binaries)
     options = [word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)]
@@ -202,8 +195,7 @@ def _check_subcommands(name: str, words: list[str], binaries: Path) -> str:
     command: tuple[str, ...] = (name,)
     text = last = _help(command, binaries)
     for word in words:
-        braces = re.search(r"\{([\w,-]+)\}", last)
-        known = _subcommands(last) or (braces.group(1).split(",") if braces and name not in _PROGRAMS else [])
+        known = _subcommands(last) or ([] if name in _PROGRAMS else _choices(last))
         if word in known:
             command = (*command, word)
             last = _help(command, binaries) if name in _PROGRAMS else _help((name, word), binaries)
@@ -213,8 +205,14 @@ def _check_subcommands(name: str, words: list[str], binaries: Path) -> str:
     return text
 
 
+def _choices(text: str) -> list[str]:
+    """The subcommands of a script, in braces or in a list."""
+    braces = re.search(r"\{([\w,-]+)\}", text)
+    return braces.group(1).split(",") if braces else re.findall(r"^    ([a-z]\w+)  +", text, re.MULTILINE)
+
+
 def _check_steps(words: list[str]) -> None:
-    steps = _run(("scripts/test", "--list"), ROOT).stdout
+    steps = _run(("scripts/test", "--list", "--all"), ROOT).stdout
     for word in words:
         named = not word.startswith("-") and not _PLACEHOLDER.search(word) and word != "WORD"
         if named and word not in steps:

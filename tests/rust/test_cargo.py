@@ -24,6 +24,8 @@ _NEXTEST = (
     "--failure-output",
     "final",
 )
+# Where nothing is built yet, on a busy machine with two cores.
+_BUILD_AND_RUN = 2700
 _ROOT = re.compile(r"^([^|]+)\|([^|]+)\|.*\broot\b")
 
 
@@ -38,7 +40,7 @@ def test_units(shell: Shell, cases: Cases, target: Path) -> None:
             _again_by_root(shell, cases, target, skipped)
     else:
         command = ("cargo", "test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests")
-        done = shell(*command, seconds=1800, code=None, environment=noted)
+        done = shell(*command, seconds=_BUILD_AND_RUN, code=None, environment=noted)
         cases.add_libtest(done.text)
         assert done.code == 0 or cases.failures, done.text[-2000:]
     cases.subtract_skipped(skipped)
@@ -47,7 +49,17 @@ def test_units(shell: Shell, cases: Cases, target: Path) -> None:
 
 def test_lints(shell: Shell) -> None:
     """No lint of clippy's fires: clocks, sockets and lengths among them."""
-    shell("cargo", "clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings", seconds=1800)
+    shell(
+        "cargo",
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+        seconds=_BUILD_AND_RUN,
+    )
 
 
 def test_examples_in_documentation(shell: Shell, cases: Cases) -> None:
@@ -93,7 +105,7 @@ def test_sabotages(shell: Shell, cases: Cases) -> None:
 @pytest.mark.all
 def test_address_sanitizer(shell: Shell, cases: Cases) -> None:
     """No test reads or writes outside its memory."""
-    done = shell("scripts/asan", seconds=1800, code=None)
+    done = shell("scripts/asan", seconds=_BUILD_AND_RUN, code=None)
     cases.add_last_line(done.out)
     assert done.code == 0
 
@@ -128,7 +140,7 @@ def _nextest(shell: Shell, cases: Cases, target: Path, environment: dict[str, st
         "--tool-config-file",
         f"pascaline:{config}",
         *more,
-        seconds=1800,
+        seconds=_BUILD_AND_RUN,
         code=None,
         environment=environment,
     )
