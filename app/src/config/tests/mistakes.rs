@@ -89,7 +89,7 @@ fn ports_that_nobody_can_use() {
         ("addresses =", "udp_port = 65535\nudp_ports = 2\naddresses =", "65535", "multiple", "65534"),
         ("addresses =", "udp_port = 65536\naddresses =", "65536", "65536", "from 0 to 65535"),
         ("addresses =", "dscp = 64\naddresses =", "64", "no DSCP 64", "from 1 to 63"),
-        ("addresses =", "dscp = 0\naddresses =", "0", "nobody has marked", "dscp = 46"),
+        ("addresses =", "dscp = 0\naddresses =", "0", "unmarked", "dscp = 46"),
         ("addresses =", "dscp = 300\naddresses =", "300", "no DSCP 300", "from 1 to 63"),
         ("addresses =", "udp_port = -1\naddresses =", "-1", "-1", "from 0 to 65535"),
         ("addresses =", "udp_port = \"16420\"\naddresses =", "\"16420\"", "string", "whole number"),

@@ -108,7 +108,7 @@ fn every_mistake_about_the_server_names_its_place() {
         ("[admission]\njobs = \"2-1\"\nfrom = [\"::/0\"]", "\"2-1\"", "no range"),
         ("[admission]\njobs = \"1-70000\"\nfrom = [\"::/0\"]", "\"1-70000\"", "no range"),
         ("[admission]\njobs = \"all\"\nfrom = [\"::/0\"]", "\"all\"", "no range"),
-        ("[admission]\njobs = \"1-2\"\nfrom = []", "[]", "nobody"),
+        ("[admission]\njobs = \"1-2\"\nfrom = []", "[]", "no host may"),
         ("[admission]\njobs = \"1-2\"\nfrom = [\"10.77.0.0/33\"]", "\"10.77.0.0/33\"", ""),
         ("[admission]\njobs = \"1-2\"\nfrom = [\"::/0\"]\nmax_jobs = 0", "0", "out of range"),
         ("[admission]\njobs = \"1-2\"\nfrom = [\"::/0\"]\nmax_jobs_per_host = 17", "17", "out of range"),
