@@ -5,7 +5,7 @@
 //! (`f16`) or 2⁻⁸ (`bf16`) the error of a sum S of x₁ … x_N is at most u Σ|xᵢ| + u (|S| + u Σ|xᵢ|), plus the
 //! rounding of additions in `f32`, for numbers that are normal in the type. `f16` turns 65,520 and more into
 //! infinities; below 2⁻¹⁴ its error is absolute, 2⁻²⁵ for each rounding. Of a mean, both hold for what each
-//! rank has divided ([`mean`](crate::mean)).
+//! rank has divided ([`mean`]).
 //!
 //! With blocks of 32 elements that share a scale ([`mx`], which has what one rounding does), the error of an
 //! element depends on the largest one of its block. With mᵢ as that of rank i and M as that of the sum:
