@@ -160,7 +160,7 @@ def test_overtaken(bed: Bed) -> None:
     bed.sleep(1.0)
     bed.kill(hung.pid, signal.SIGCONT)
     bed.appears("explain", bed.explain, rf"rank {_ODD} .* waits for results that are kept no longer")
-    bed.fails([hung], "have gone on", "results")
+    bed.fails([hung], "have continued", "results")
     for child in others:
         if child.exit_code() is not None:
             bed.problem(f"{child.name} ends")
