@@ -189,6 +189,8 @@ class Call:
             group.send([own], 1, 9).wait()
             return []
         if rank == 1:
+            # A receiver that refuses would leave the sender waiting.
+            own = own.clone() if self.shape == "expanded" else own
             group.recv([own], 0, 9).wait()
             return [(_listed(own), _listed(self.tensor(0)))]
         return []

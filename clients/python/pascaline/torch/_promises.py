@@ -89,6 +89,8 @@ class Keepers:
                 call()
             except Exception:
                 sys.excepthook(*sys.exc_info())
+            # Keeps no tensors while there is nothing to do.
+            del call
             turn, _PLACE.turn = _PLACE.turn, None
             with self._changed:
                 self._resting += 1
