@@ -50,7 +50,7 @@ def test_hooks_of_pytorch_end_with_the_weights_of_gloo(hook: str) -> None:
 
 
 def test_callbacks_wait_for_later_operations(groups: Groups) -> None:
-    """Three deep, for several at a time, and beside operations that somebody else waits for."""
+    """Three deep, for several at a time, and beside operations that another caller waits for."""
 
     def act(group: Group) -> None:
         def deeper(depth: int, tensor: Any) -> Any:

@@ -266,7 +266,7 @@ def test_no_result_is_wrong(name: str, way: tuple[str, list[Group]]) -> None:
 
 
 def test_the_table_is_full() -> None:
-    """How many there were, for whoever looks at the table; most are right, and none is wrong."""
+    """Prints how many there were; most are right, and none is wrong."""
     print("table:", dict(_found))
     cases = 2 * len(_SHAPES) * len(_TYPES) * (len(_REDUCING) * len(_OPS) + 8)
     assert sum(_found.values()) == cases

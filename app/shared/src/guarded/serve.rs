@@ -16,7 +16,7 @@ const LIMITS: Limits = Limits {
     connections: 64,
     head: Duration::from_secs(5),
     idle: Duration::from_secs(120),
-    // Whoever reads slowly is not waited for any longer.
+    // A client that reads slowly is cut off.
     connection: Duration::from_secs(120),
     head_bytes: 16 * 1024,
     farewell: Duration::from_millis(250),

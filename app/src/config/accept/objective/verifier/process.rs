@@ -37,7 +37,7 @@ pub(super) fn answer(file: &Path) -> Result<Vec<u8>, Unasked> {
     std::thread::spawn(move || {
         let mut said = Vec::new();
         let read = out.as_mut().map(|out| out.take(LONGEST).read_to_end(&mut said));
-        // Nobody waits for it any longer if it is late.
+        // A late process is not waited for.
         let _ = sender.send(read.is_some_and(|read| read.is_ok()).then_some(said));
     });
     let said = receiver.recv_timeout(PATIENCE);
