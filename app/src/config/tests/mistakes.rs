@@ -93,7 +93,7 @@ fn ports_that_nobody_can_use() {
         ("addresses =", "dscp = 300\naddresses =", "300", "no DSCP 300", "from 1 to 63"),
         ("addresses =", "udp_port = -1\naddresses =", "-1", "-1", "from 0 to 65535"),
         ("addresses =", "udp_port = \"16420\"\naddresses =", "\"16420\"", "string", "whole number"),
-        ("127.0.0.1:9464", "127.0.0.1:0", "\"127.0.0.1:0\"", "which port", "9464"),
+        ("127.0.0.1:9464", "127.0.0.1:0", "\"127.0.0.1:0\"", "an unknown port", "9464"),
         ("127.0.0.1:9464", "224.0.0.1:9464", "\"224", "no address of this machine", "127.0.0.1:9464"),
         ("127.0.0.1:9464", "10.77.0.254:9464", "\"10.77.0.254:9464\"", "the appliance's own", "127.0.0.1"),
         ("127.0.0.1:9464", "localhost:9464", "\"localhost:9464\"", "", "127.0.0.1:9464"),
