@@ -15,7 +15,7 @@ Examples:
   pascaline-fleet plan clients/examples/plans/appliances.json
   pascaline-fleet plan clients/examples/plans/fat-tree.json --json
   pascaline-fleet plan clients/examples/plans/fat-tree.json --solver milp --picture plan.svg
-  pascaline-fleet plan fleet/planner/tests/it/instances/01_default_block_cap.json --solver aggtree --seed 7
+  pascaline-fleet plan fleet/planner/tests/instances/01_default_block_cap.json --solver aggtree --seed 7
   pascaline-fleet plan clients/examples/plans/appliances.json --place 2
   pascaline-fleet plan clients/examples/plans/fat-tree.json --keep before.json --moves 1
 
