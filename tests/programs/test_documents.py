@@ -174,6 +174,8 @@ def _check(line: Line, binaries: Path) -> None:
     if name == "scripts/test":
         _check_steps(rest)
     words = [word for word in rest if not _PLACEHOLDER.search(word)]
+    if lost := [word for word in words if _is_of_the_tree(word) and not (ROOT / word).exists()]:
+        raise _Wrong(f"there is no {lost[0]}")
     if name not in _PROGRAMS and not rest:
         return
     text = _check_subcommands(name, words, binaries)
@@ -188,6 +190,12 @@ def _check(line: Line, binaries: Path) -> None:
             raise _Wrong(
                 done.stderr.strip().splitlines()[0] if done.stderr else f"exit code {done.returncode}"
             )
+
+
+def _is_of_the_tree(word: str) -> bool:
+    """A path below a folder of the repository, other than one that a build makes."""
+    top, slash, _ = word.partition("/")
+    return bool(slash) and top not in ("", "target") and (ROOT / top).is_dir() and not set(word) & set("*{$")
 
 
 def _check_subcommands(name: str, words: list[str], binaries: Path) -> str:
