@@ -214,6 +214,11 @@ pub trait BurstSink<B: PacketBuf, const WORDS: usize = 1>: Sink<B, WORDS> {
 
     /// How a job uses the pool; the default for a job that is not known.
     fn rules(&self, job: u16) -> Rules;
+    /// True if a gradient whose slot does not expect it may open one, or be anything else. What is inside a
+    /// slot was admitted once, so what that expects need not be asked about.
+    fn admits(&self, _gradient: &Gradient) -> bool {
+        true
+    }
     /// How important a recognised gradient is.
     fn priority(&self, packet: &B) -> u16;
     /// All that there is to say about a gradient that arrived at `now`.

@@ -32,7 +32,7 @@ pub(crate) use onward::{Onward, origin};
 pub use served::{ServedJob, ServedJobs};
 pub use server::Server;
 pub use table::{Group, JobTable};
-pub use window::{Admitted, PsnWindow};
+pub use window::PsnWindow;
 
 /// How a member is reached, as learnt from its Join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -343,12 +343,6 @@ impl Job {
     #[inline(always)]
     pub(crate) const fn detours(&self) -> bool {
         self.detours
-    }
-
-    /// The keys that are known to be of PSNs that may be under way.
-    #[inline(always)]
-    pub(crate) fn admitted(&self) -> Admitted {
-        self.window.admitted(self.id, self.epoch)
     }
 
     /// True if it shares the pool, and somebody has joined it.

@@ -8,9 +8,9 @@
 //! ```text
 //! 1 receive  io.receive → rx_burst (in the appliance: `DpdkIo` in `app/src/appliance/ports.rs`)
 //! 2 sort     Lcore::sort → Session::gather ─ one masked compare (Classifier::recognise), prefetch the set
-//!            Lcore::hold_back ─ are_admitted: PSNs outside their job's window, which the slow path drops
-//!              (keep_out); cut: jobs that exceed their share of an overloaded lcore
+//!            Lcore::hold_back ─ cut: jobs that exceed their share of an overloaded lcore
 //! 3 add      Lcore::add → Session::add_burst ─ predict the slot → Shard::add → Slot::add_fast
+//!              ├ no slot expects it: LcoreSink::admits; outside its job's window the slow path drops it
 //!              ├ the first one: Session::open → Slot::open_fast, its packet is the accumulator
 //!              ├ of 2 KiB and more: several at once, add_together → Slot::add_long
 //!              ├ of another lcore's set: handed off; that one's turn takes it up after its bursts (resume)
@@ -310,9 +310,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let Some(own) = self.setup.ports.get(port) else { return };
         let mac = own.mac;
         self.sort((port, mac), &mut packets, &mut burst, &mut others);
-        self.hold_back(now, &mut burst, &mut others);
+        self.hold_back(now, &mut burst);
         self.emitter.tally.add(Counter::ReceivedBytes, bytes as u64);
         self.add(now, &mut burst);
+        others.extend(burst.refused());
         if !others.is_empty() {
             self.others(port, mac, now, others);
         }

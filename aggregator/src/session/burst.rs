@@ -48,6 +48,8 @@ pub(super) struct Arrival<B> {
 /// [added](Session::add_burst).
 pub struct Burst<B> {
     pub(super) arrivals: ArrayVec<Arrival<B>, BURST>,
+    /// Not admitted: no slot was opened for them, and nothing else was done.
+    refused: ArrayVec<B, BURST>,
 }
 
 impl<B> Burst<B> {
@@ -55,7 +57,21 @@ impl<B> Burst<B> {
     #[must_use]
     #[inline(always)]
     pub fn new() -> Self {
-        Self { arrivals: ArrayVec::new() }
+        Self { arrivals: ArrayVec::new(), refused: ArrayVec::new() }
+    }
+
+    /// Takes out what the sink did not [admit](crate::BurstSink::admits).
+    #[inline(always)]
+    pub fn refused(&mut self) -> impl Iterator<Item = B> {
+        self.refused.drain(..)
+    }
+
+    /// Moves what still has its packet.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn set_refused_aside(&mut self) {
+        let Self { arrivals, refused } = self;
+        arrivals.retain(|arrival| arrival.packet.take().map(|packet| refused.push(packet)).is_none());
     }
 
     /// Its gradients, in the order in which they came.

@@ -22,6 +22,14 @@ const FEW: usize = 128;
 /// cache when the next contribution comes.
 const LONG: u16 = 2048;
 
+/// What has become of a burst.
+pub(super) struct Worked {
+    /// Gradients that led to an event.
+    pub(super) events: usize,
+    /// A bit for each place in the burst whose gradient was not admitted.
+    pub(super) refused: u64,
+}
+
 /// Gradients that have been brought in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Taken {
@@ -33,7 +41,8 @@ pub(super) struct Taken {
 impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     /// Brings a [gathered](Self::gather) burst into the pool, in the order in which it came, and empties it.
     /// `now` is the time of arrival in nanoseconds. A gradient that was added, and was not the last one of
-    /// its PSN, has no event of its own: [`BurstSink::worked_off`] says how many these are.
+    /// its PSN, has no event of its own: [`BurstSink::worked_off`] says how many these are. What opens no
+    /// slot because the sink does not [admit](BurstSink::admits) it is [left](Burst::refused) to the caller.
     ///
     /// Always inlined: what the caller's sink is made of stays in registers.
     #[inline(always)]
@@ -46,11 +55,14 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         for arrival in burst.arrivals.iter().take(AHEAD) {
             self.shard.prefetch_contents(arrival.place);
         }
-        let events = if self.is_long(burst, sink) {
+        let Worked { events, refused } = if self.is_long(burst, sink) {
             self.add_together(burst, now, sink)
         } else {
             self.add_singly(burst, now, sink)
         };
+        if refused != 0 {
+            burst.set_refused_aside();
+        }
         sink.worked_off(burst, burst.arrivals.len() - events, now);
         burst.clear_taken();
     }
@@ -87,11 +99,11 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             && sink.rules(gradient.key().job()).order() == Order::Arrival
     }
 
-    /// Brings in one gradient after the other. Returns how many led to an event.
+    /// Brings in one gradient after the other.
     #[inline(always)]
-    fn add_singly<S: BurstSink<B, WORDS>>(&mut self, burst: &mut Burst<B>, now: u64, sink: &mut S) -> usize {
+    fn add_singly<S: BurstSink<B, WORDS>>(&mut self, burst: &mut Burst<B>, now: u64, sink: &mut S) -> Worked {
         let arrivals = &mut burst.arrivals;
-        let (mut at, mut events) = (0, 0);
+        let (mut at, mut events, mut refused) = (0, 0, 0);
         while at < arrivals.len() {
             if let Some(coming) = arrivals.get(at + AHEAD) {
                 self.shard.prefetch_contents(coming.place);
@@ -110,6 +122,10 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                     (at, events) = (at + 1, events + 1);
                     recycle();
                 }
+                Outcome::Absent | Outcome::Unsuited if !sink.admits(gradient) => {
+                    refused |= 1 << at;
+                    at += 1;
+                }
                 Outcome::Absent if self.open(&mut arrivals[at], now, sink) => {
                     at += 1;
                     events += 1;
@@ -121,7 +137,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                 }
             }
         }
-        events
+        Worked { events, refused }
     }
 
     /// Opens a slot with a gradient where nothing has to be asked; if not, nothing is done. Apart from

@@ -8,6 +8,7 @@ use pascaline_buffer::PacketBuf;
 
 use super::Session;
 use super::burst::{Arrival, BURST, Burst};
+use super::fast_path::Worked;
 use crate::shard::Outcome;
 use crate::sink::BurstSink;
 use crate::slot::Admission;
@@ -53,17 +54,17 @@ impl Chains {
 }
 
 impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
-    /// Brings in a burst. Returns how many of its gradients led to an event.
+    /// Brings in a burst.
     #[inline(never)]
     pub(super) fn add_together<S: BurstSink<B, WORDS>>(
         &mut self,
         burst: &mut Burst<B>,
         now: u64,
         sink: &mut S,
-    ) -> usize {
+    ) -> Worked {
         let arrivals = &mut burst.arrivals;
         let mut chains = Chains::of(arrivals);
-        let mut events = 0;
+        let (mut events, mut refused) = (0, 0_u64);
         for at in 0..arrivals.len() {
             if chains.is_inside(at) {
                 continue;
@@ -71,6 +72,9 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             match self.add_chain(&mut chains, at, arrivals, now, sink) {
                 Outcome::Added => {}
                 Outcome::Settled => events += 1,
+                Outcome::Absent | Outcome::Unsuited if !sink.admits(&arrivals[at].gradient) => {
+                    refused |= 1 << at;
+                }
                 Outcome::Absent if self.open(&mut arrivals[at], now, sink) => events += 1,
                 // One at a time: some of those behind it may be inside.
                 Outcome::Absent | Outcome::Unsuited => {
@@ -80,9 +84,10 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
         arrivals
             .iter_mut()
-            .filter_map(|arrival| arrival.packet.take())
+            .enumerate()
+            .filter_map(|(at, arrival)| if refused & 1 << at == 0 { arrival.packet.take() } else { None })
             .for_each(|packet| sink.recycled(packet));
-        events
+        Worked { events, refused }
     }
 
     /// Adds a gradient and those behind it in the same slot, in the order in which they came, as far as the

@@ -15,7 +15,6 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use pascaline_aggregator::Key;
 
 /// The parts of a window by which the shared words may lag behind an lcore's own results.
 const STEPS: u32 = 8;
@@ -59,52 +58,6 @@ const _: () = {
 struct Words {
     first: AtomicU32,
     count: AtomicU32,
-}
-
-/// Keys of one generation, from one PSN on. None by default.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Admitted {
-    first: u64,
-    count: u64,
-}
-
-impl Admitted {
-    /// The same keys, with an element in the byte above, as [`Gradient::name`] has it.
-    ///
-    /// [`Gradient::name`]: pascaline_aggregator::Gradient::name
-    #[must_use]
-    #[inline(always)]
-    pub const fn named(self, element: u8) -> Self {
-        Self { first: self.first | (element as u64) << 56, ..self }
-    }
-
-    /// How far a key with an element is behind the first one; the whole range of a word if it comes before.
-    #[must_use]
-    #[inline(always)]
-    pub const fn behind_first(&self, name: u64) -> u64 {
-        name.wrapping_sub(self.first)
-    }
-
-    /// True if a key that is so far [behind the first one](Self::behind_first) is one of them.
-    #[must_use]
-    #[inline(always)]
-    pub const fn reaches(&self, behind: u64) -> bool {
-        behind < self.count
-    }
-
-    /// True if it is one of them: that may be said of one too few, where PSNs begin again at 0.
-    #[must_use]
-    #[inline(always)]
-    pub const fn has(&self, key: Key) -> bool {
-        self.has_name(key.to_bits())
-    }
-
-    /// The same of a key with an element above it.
-    #[must_use]
-    #[inline(always)]
-    pub const fn has_name(&self, name: u64) -> bool {
-        self.reaches(self.behind_first(name))
-    }
 }
 
 impl PsnWindow {
@@ -193,14 +146,6 @@ impl PsnWindow {
     pub(crate) fn admits_at_once(&self, psn: u32) -> bool {
         let Words { first, count } = &self.shared;
         psn.wrapping_sub(first.load(Ordering::Relaxed)) < count.load(Ordering::Relaxed)
-    }
-
-    /// The keys that the shared words admit of a generation.
-    #[inline(always)]
-    pub(super) fn admitted(&self, job: u16, epoch: u8) -> Admitted {
-        let Words { first, count } = &self.shared;
-        let (first, count) = (first.load(Ordering::Relaxed), count.load(Ordering::Relaxed));
-        Admitted { first: Key::new(job, epoch, first).to_bits(), count: count.into() }
     }
 
     /// True if a PSN is admitted after a look at what each lcore has noted.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use pascaline_aggregator::{Burst, Key};
+use pascaline_aggregator::Burst;
 use pascaline_buffer::PacketBuf;
 use pascaline_wire::fast_path::{self, Lengths};
 use pascaline_wire::frame::Mac;
@@ -11,7 +11,6 @@ use pascaline_wire::frame::Mac;
 use super::Lcore;
 use crate::classify::Classifier;
 use crate::io::{BURST, Io};
-use crate::jobs::{Job, JobTable};
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Sorts a burst into gradients for the pool and other packets.
@@ -42,22 +41,14 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         self.session.gather(burst, packets.drain(..), recognise, |packet| others.push(packet));
     }
 
-    /// Takes out what exceeds a share or names a PSN outside of its job's window.
+    /// Takes out what exceeds a share.
     ///
     /// Apart from the sorting: in that loop it would cost each packet three times as much, of the stack.
     #[inline(always)]
-    pub(super) fn hold_back(
-        &mut self,
-        now: u64,
-        burst: &mut Burst<I::Buf>,
-        others: &mut ArrayVec<I::Buf, BURST>,
-    ) {
+    pub(super) fn hold_back(&mut self, now: u64, burst: &mut Burst<I::Buf>) {
         // A single tenant has no other share to exceed, however long bursts are full.
         if self.table.is_shared() && (self.overload.is_on() || self.table.pauses_any(now)) {
             self.cut(now, burst);
-        }
-        if !are_admitted(&self.table, burst) {
-            keep_out(&self.table, burst, others);
         }
     }
 
@@ -76,39 +67,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
-    /// Adds the gradients of a burst.
+    /// Adds the gradients of a burst. Those whose PSNs cannot be under way are left to the slow path, which
+    /// drops them: only what would open a slot is asked for that.
     #[inline(never)]
     pub(super) fn add(&mut self, now: u64, burst: &mut Burst<I::Buf>) {
         self.with_pool(|session, sink| session.add_burst(burst, now, sink));
     }
-}
-
-/// True if the PSNs of all gradients are known to be ones that may be under way.
-#[inline(never)]
-fn are_admitted<B>(table: &JobTable, burst: &Burst<B>) -> bool {
-    let of = |key: Key| table.get(key.job()).map(Job::admitted).unwrap_or_default();
-    let Some(first) = burst.gradients().next() else { return true };
-    let mut admitted = of(first.key());
-    // Mostly all are of one job: finding the last of all, without a branch, costs less than stopping at the
-    // first one outside.
-    let alike = admitted.named(first.element());
-    let last = burst.gradients().map(|gradient| alike.behind_first(gradient.name())).fold(0, u64::max);
-    if alike.reaches(last) {
-        return true;
-    }
-    burst.gradients().all(|gradient| {
-        let key = gradient.key();
-        if !admitted.has(key) {
-            admitted = of(key);
-        }
-        admitted.has(key)
-    })
-}
-
-/// Takes the gradients out of a burst whose PSNs cannot be under way. The slow path drops them.
-#[cold]
-#[inline(never)]
-fn keep_out<B>(table: &JobTable, burst: &mut Burst<B>, others: &mut ArrayVec<B, BURST>) {
-    let outside = |key: Key| table.get(key.job()).is_none_or(|job| !job.window.has(key.psn()));
-    burst.take_out(|gradient| outside(gradient.key()), |_, packet| others.push(packet));
 }

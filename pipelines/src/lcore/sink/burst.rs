@@ -20,6 +20,12 @@ impl<I: Io, const WORDS: usize> BurstSink<I::Buf, WORDS> for LcoreSink<'_, I> {
     }
 
     #[inline(always)]
+    fn admits(&self, gradient: &Gradient) -> bool {
+        let key = gradient.key();
+        self.table.get(key.job()).is_some_and(|job| job.window.has(key.psn()))
+    }
+
+    #[inline(always)]
     fn priority(&self, packet: &I::Buf) -> u16 {
         fast_path::priority(packet.bytes())
     }
