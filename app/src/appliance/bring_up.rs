@@ -9,7 +9,7 @@ use crossbeam_queue::ArrayQueue;
 use pascaline_aggregator::{Pool, RankSet};
 use pascaline_buffer::combine::Kernels;
 use pascaline_dpdk::mempool::{PoolConfig, PoolError};
-use pascaline_dpdk::port::{Started, StartedPort, Steer, Steering};
+use pascaline_dpdk::port::{Active, Started, StartedPort, Steer, Steering};
 use pascaline_dpdk::{
     Clock, Device, Eal, Lcore as DpdkLcore, Mbuf, Mempool, OpenError, Port, PortConfig as DpdkPortConfig,
 };
@@ -82,8 +82,10 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
         let multi_segment = started.active().tx_multi_segment;
         info!(
             port = port.name, driver = started.caps().driver, %mac, mtu = started.active().mtu, multi_segment,
-            descriptors = ?started.active().descriptors, rss = ?started.active().rss, "port started"
+            descriptors = ?started.active().descriptors, rss = ?started.active().rss,
+            verifies = ?started.active().rx_checksum, "port started"
         );
+        tell_spread(config, port, started.active());
         tell_steering(config, &port.name, started.active().steering);
         ports::deal(&mut queues, rx, tx, multi_segment);
         setup.ports.push(PortSetup { mac, beyond: port.beyond, mtu: started.active().mtu });
@@ -257,6 +259,19 @@ fn steer(config: &Config) -> Option<Steer> {
         ipv4: config.addresses.iter().any(IpAddr::is_ipv4),
         ipv6: config.addresses.iter().any(IpAddr::is_ipv6),
     })
+}
+
+/// Warns of a card whose packets all come to one lcore. The kernel and memif spread by themselves.
+fn tell_spread(config: &Config, port: &PortConfig, active: &Active) {
+    let (lcores, is_card) = (config.cores.value.len(), matches!(port.device.value, Device::Pci(_)));
+    if is_card && lcores > 1 && active.rss.is_none() && active.steering == Steering::None {
+        warn!(
+            port = port.name,
+            lcores,
+            "the card spreads packets over no queues: all of this port's come to one lcore, which hands them \
+                over; with one core in `cores` nothing is handed over"
+        );
+    }
 }
 
 /// Says how a port steers, where it was asked to.

@@ -169,9 +169,9 @@ impl fmt::Display for Text<'_> {
             }
             Reason::NotMember => write!(f, "rank {rank} is not a member of {its_job}: it must join (again)"),
             Reason::Payload => {
-                let wanted =
-                    format_args!("the other ranks of job {job} send {expected} payload bytes a packet");
-                write!(f, "{wanted}, rank {rank} was started with {got}: give every rank the same payload")
+                let wanted = format_args!("job {job} takes {expected} payload bytes a packet");
+                let whose = "as its other ranks send, or as the appliance's ports allow";
+                write!(f, "{wanted}, {whose}; rank {rank} was started with {got}: give every rank {expected}")
             }
             Reason::Element => {
                 let (others, mine) = (Named(expected), Named(got));

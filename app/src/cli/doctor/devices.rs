@@ -54,7 +54,9 @@ impl Need {
             return if nics.iter().any(spare) { Self::Perhaps } else { Self::No };
         };
         let wanted = config.ports.iter().any(|port| match &port.device.value {
-            Device::Pci(address) => find(nics, address).is_none_or(|nic| !nic.is_shared()),
+            Device::Pci(address) => {
+                find(nics, address).is_none_or(|nic| !nic.is_shared() && !nic.is_by_uio())
+            }
             Device::Vdev(_) => false,
         });
         if wanted { Self::Yes } else { Self::No }
@@ -82,7 +84,14 @@ fn iommu(host: &Host, nics: &[Nic], need: Need) -> Finding {
     }
     let remedy = "switch it on in the firmware and boot with `intel_iommu=on iommu=pt` (AMD: `iommu=pt`); \
                   in a virtual machine without one: \
-                  `echo 1 > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode`";
+                  `echo 1 > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode`, or, where there is no \
+                  such file (Debian has none): `modprobe uio_pci_generic`, `dpdk-devbind.py \
+                  --bind=uio_pci_generic ADDRESS`, and run as root with hugepages";
+    if nics.iter().any(Nic::is_by_uio) {
+        let detail = "off; uio_pci_generic works without it, as root with hugepages, and devices may write \
+                      anywhere in memory";
+        return Finding::warn(check, detail, remedy);
+    }
     let unsafe_mode = host.text("sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
     if unsafe_mode.is_some_and(|mode| mode == "Y" || mode == "1") {
         return Finding::warn(
@@ -140,7 +149,8 @@ fn described(nic: &Nic) -> String {
 
 fn bind(nic: &Nic) -> String {
     format!(
-        "to give it to DPDK: `dpdk-devbind.py --bind=vfio-pci {}`; the kernel loses the interface",
+        "to give it to DPDK: `dpdk-devbind.py --bind=vfio-pci {0}`, and for every boot `driverctl \
+         set-override {0} vfio-pci`; the kernel loses the interface",
         nic.address
     )
 }

@@ -7,8 +7,9 @@ use crate::config::Config;
 use crate::host::Host;
 
 const SIZES: &str = "sys/kernel/mm/hugepages";
-const REMEDY: &str = "reserve some: `sysctl -w vm.nr_hugepages=512` (1 GiB of 2 MiB pages), or at boot \
-                      `default_hugepagesz=1G hugepagesz=1G hugepages=4`";
+const REMEDY: &str = "reserve some: `sysctl -w vm.nr_hugepages=512` (1 GiB of 2 MiB pages), and for every \
+                      boot `echo vm.nr_hugepages=512 > /etc/sysctl.d/50-hugepages.conf`, or on the kernel's \
+                      command line `default_hugepagesz=1G hugepagesz=1G hugepages=4`";
 
 pub(super) fn examine(host: &Host, config: Option<&Config>) -> Vec<Finding> {
     let mut findings = vec![hugepages(host, config), mounted(host, config)];
@@ -72,6 +73,13 @@ fn hugepages(host: &Host, config: Option<&Config>) -> Finding {
     let (free, wanted) = (free_mb(&sizes), wanted_mb(config));
     if free >= wanted {
         return Finding::ok(check, reserved.join(", "));
+    }
+    let total: u64 = sizes.iter().map(|size| size.kib * size.total / 1024).sum();
+    if total >= wanted {
+        let detail = format!("{}; others are in use, and a start takes {wanted} MB", reserved.join(", "));
+        let remedy =
+            "nothing, if the appliance that uses them is running; else end what does, or reserve more";
+        return Finding::warn(check, detail, remedy);
     }
     let detail = match reserved.is_empty() {
         true => "none reserved".to_owned(),

@@ -61,6 +61,11 @@ impl Nic {
         self.driver.as_ref().is_some_and(|driver| known.clone().any(|name| name == driver))
     }
 
+    /// DPDK has it by a driver that needs no IOMMU.
+    pub(crate) fn is_by_uio(&self) -> bool {
+        self.driver.as_deref().is_some_and(|driver| DPDK_DRIVERS[1..].contains(&driver))
+    }
+
     /// DPDK uses it beside the kernel: nothing is to be bound.
     pub(crate) fn is_shared(&self) -> bool {
         self.driver.as_ref().is_some_and(|driver| SHARED_DRIVERS.contains(&driver.as_str()))

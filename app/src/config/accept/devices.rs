@@ -56,7 +56,8 @@ impl Accept<'_> {
             }
         }
         taken.extend(own.into_iter().map(|(key, _)| (key, text.to_owned())));
-        Ok(if pci.is_some() { Device::Pci(text.to_owned()) } else { Device::Vdev(text.to_owned()) })
+        // In the long form, which alone is found among DPDK's devices.
+        Ok(pci.map_or_else(|| Device::Vdev(text.to_owned()), |pci| Device::Pci(text.replacen(name, &pci, 1))))
     }
 }
 

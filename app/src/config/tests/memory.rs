@@ -59,6 +59,15 @@ fn every_buffer_is_counted() {
 }
 
 #[test]
+fn no_buffer_is_longer_than_fourteen_bits_say_unless_the_mtu_wants_it() {
+    let room = |mtu: u16| {
+        let text = GOOD.replace("[[ports]]\n", &format!("[[ports]]\nmtu = {mtu}\n"));
+        parse(&text).unwrap().packet_buffers().frame_room
+    };
+    assert_eq!([1500, 2026, 8100, 9000].map(room), [2048, 2048, 8192, 16_368]);
+}
+
+#[test]
 fn what_cannot_fit_is_refused_with_the_number() {
     let memory = |mb: u32| {
         let text = GOOD.replacen("cores = [1]", &format!("cores = [1]\nmemory_mb = {mb}"), 1);

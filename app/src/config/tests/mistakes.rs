@@ -135,6 +135,13 @@ fn devices_that_are_none_or_another_ports() {
     ]);
     let two = GOOD.replacen("net_af_packet0,iface=veth0", "01:00.0", 1);
     assert!(parse(&two).unwrap_err().to_string().contains("this device is a port already"));
+    for written in ["01:00.0", "1:0.0", "0000:01:00.0", "01:00.0,dv_flow_en=1"] {
+        let config = parse(&GOOD.replacen("0000:01:00.0", written, 1)).unwrap();
+        let (_, arguments) =
+            written.split_once(",").map_or(("", String::new()), |(at, more)| (at, format!(",{more}")));
+        let taken: Vec<_> = config.ports.iter().map(|port| port.device.value.clone()).collect();
+        assert!(taken.contains(&Device::Pci(format!("0000:01:00.0{arguments}"))), "{written}: {taken:?}");
+    }
     for device in
         ["01:00.1", "0000:c1:00.0,dv_flow_en=1", "net_memif0,role=server,id=1", "eth_af_packet0,iface=e0"]
     {

@@ -22,7 +22,8 @@ fn on_interface(config: &mut String) {
 fn memory() -> Vec<Defect> {
     vec![
         ("no hugepages", |t, _| t.hugepages(0, 0), "hugepages", "fail", "none reserved", "vm.nr_hugepages"),
-        ("too few", |t, _| t.hugepages(1024, 100), "hugepages", "fail", "100 of 1024", "vm.nr_hugepages"),
+        ("too few", |t, _| t.hugepages(100, 100), "hugepages", "fail", "100 of 100", "vm.nr_hugepages"),
+        ("enough, in use", |t, _| t.hugepages(1024, 100), "hugepages", "warn", "100 of 1024", "is running"),
         (
             "no hugepages, which is accepted",
             |t, c| {
@@ -69,6 +70,18 @@ fn iommu() -> Vec<Defect> {
             "warn",
             "anywhere in memory",
             "intel_iommu=on",
+        ),
+        (
+            "IOMMU off, and a driver that needs none",
+            |t, c| {
+                t.remove("sys/kernel/iommu_groups");
+                t.card("0000:03:00.0", ("8086", "100e"), "uio_pci_generic", -1);
+                swap(c, "0000:01:00.0", "0000:03:00.0");
+            },
+            "iommu",
+            "warn",
+            "uio_pci_generic works without it",
+            "as root with hugepages",
         ),
         (
             "IOMMU for the kernel, too",

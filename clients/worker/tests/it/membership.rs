@@ -220,8 +220,8 @@ fn each_refusal_gives_its_error() {
         (Status::NotMember, "rank 2 is not a member of the appliance's job 1: it must join (again)"),
         (
             Status::PayloadMismatch,
-            "the other ranks of job 1 send 4 payload bytes a packet, rank 2 was started with 3: give every \
-             rank the same payload",
+            "job 1 takes 4 payload bytes a packet, as its other ranks send, or as the appliance's ports \
+             allow; rank 2 was started with 3: give every rank 4",
         ),
         (Status::ElementMismatch, "the other ranks of job 1 call sum of bf16, rank 2 calls sum of f16"),
         (Status::Unsupported, "the appliance does not support this request of job 1"),
