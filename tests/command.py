@@ -32,7 +32,6 @@ FOUND = "found"
 
 
 def say(text: str) -> None:
-    """Tells a person, who watches the standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -79,7 +78,6 @@ class Run:
         self.error = ""
 
     def collect(self) -> list[pytest.Item]:
-        """The tests that would run."""
         self._pytest("--collect-only")
         return self.items
 
@@ -166,7 +164,6 @@ def divided(items: list[pytest.Item], folder: Path) -> tuple[list[pytest.Item], 
 
 
 def binary(request: pytest.FixtureRequest) -> Path:
-    """The program `pascaline`."""
     run = of(request.config)
     found: Path = run.binary if run else request.getfixturevalue("binary")
     return found

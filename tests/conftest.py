@@ -35,7 +35,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def target() -> Path:
-    """Where everything is built."""
     return _TARGET
 
 
@@ -63,7 +62,6 @@ def cases(request: pytest.FixtureRequest) -> Cases:
 
 @pytest.fixture(scope="session")
 def programs(environment: dict[str, str]) -> Programs:
-    """The optimised programs."""
     return Programs(_TARGET, environment)
 
 
@@ -75,7 +73,6 @@ def debug_programs(environment: dict[str, str]) -> Path:
 
 @pytest.fixture(scope="session")
 def pascaline(programs: Programs) -> Path:
-    """The operator's program, with all features."""
     return programs.get("pascaline")
 
 
@@ -87,13 +84,11 @@ def binary(pascaline: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def fleet(programs: Programs) -> Path:
-    """The program for many appliances."""
     return programs.get("pascaline-fleet")
 
 
 @pytest.fixture(scope="session")
 def lab(programs: Programs) -> Path:
-    """The laboratory's program."""
     return programs.get("pascaline-lab")
 
 

@@ -75,7 +75,6 @@ class Appliance(appliance.Appliance):
         self.stop()
 
     def metrics(self) -> Metrics:
-        """What it counts, now."""
         return self.scrape()
 
     def books(self) -> Accounting:

@@ -77,7 +77,6 @@ FIGURES: dict[str, tuple[str, ...]] = {
 
 
 def wrong(said: dict[str, Any], *, af_xdp: bool) -> Iterator[str]:
-    """What is missing in a report, or cannot be."""
     yield from (f"not measured: {failure}" for failure in said["failures"])
     sections = {section["name"]: section for section in said["sections"]}
     for name, wanted in FIGURES.items():

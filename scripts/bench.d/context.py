@@ -18,8 +18,6 @@ from process import Failure, Stop
 
 @dataclass(frozen=True)
 class Context:
-    """A run of scripts/bench."""
-
     binary: Path
     # Logs and configurations of what is started; one directory per section.
     files: Path
@@ -43,7 +41,6 @@ class Context:
         return build.lab(self.binary)
 
     def say(self, text: str) -> None:
-        """Tells the person who waits what happens now."""
         print(f"bench: {text}", file=sys.stderr, flush=True)
 
     @contextmanager

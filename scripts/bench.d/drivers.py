@@ -60,7 +60,6 @@ def _worker(context: Context, network: shaped.Shaped, device: str, port: list[st
 def worker(
     context: Context, network: shaped.Shaped, device: str, payload: int, more: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """What a worker says that sums alone, beside its appliance."""
     words = (
         f"worker allreduce --json --appliance {shaped.APPLIANCE}:{UDP_PORT} --job {JOB} --rank 0 --ranks 1"
     )

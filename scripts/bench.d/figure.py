@@ -16,13 +16,10 @@ class Beside:
 
 @dataclass(frozen=True)
 class Goal:
-    """What a ratio must be."""
-
     at_least: float | None = None
     at_most: float | None = None
 
     def met(self, ratio: float) -> bool:
-        """Whether a ratio is within it."""
         return (self.at_least is None or ratio >= self.at_least) and (
             self.at_most is None or ratio <= self.at_most
         )
@@ -76,7 +73,6 @@ class Figure:
         return way if self.of_turns is None else f"{way}, median of neighbouring turns"
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, what follows from it included."""
         return {
             "name": self.name,
             "value": self.value,
@@ -108,11 +104,9 @@ class Section:
     stolen: float = 0.0
 
     def add(self, *figures: Figure) -> None:
-        """Takes figures in, in the order in which they are to be shown."""
         self.figures.extend(figures)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it."""
         return {
             "name": self.name,
             "title": self.title,

@@ -80,7 +80,6 @@ def _text(x: float, y: float, text: str, *, anchor: str = "start", size: int = 1
 
 
 def main(arguments: list[str]) -> None:
-    """Writes the picture, or compares it."""
     if arguments not in ([], ["--check"]):
         sys.exit(__doc__)
     picture = svg(*read(_TABLE.read_text()))

@@ -26,7 +26,6 @@ def everything(peers: Path, stop: Stop) -> None:
 
 
 def iperf3() -> str:
-    """The program."""
     return _debian("iperf3")
 
 
@@ -98,5 +97,4 @@ def _debian(program: str) -> str:
 
 
 def _run(stop: Stop, *command: str) -> None:
-    """Runs something that takes minutes; a signal ends it too."""
     run_long([_debian(command[0]), *command[1:]], stop, f"failed: {' '.join(command)}")

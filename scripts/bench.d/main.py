@@ -72,7 +72,6 @@ Needs root (it asks sudo otherwise). Removes the namespaces that it makes, also 
 
 
 def main(arguments: list[str]) -> int:
-    """Measures; returns the exit code."""
     options = _parse(arguments)
     stop = Stop(_LIMIT_SECONDS)
     try:

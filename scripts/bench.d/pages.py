@@ -18,7 +18,6 @@ _MARKS = {True: "✓", False: "✗", None: ""}
 
 
 def machine() -> dict[str, Any]:
-    """What it was measured on."""
     return {
         "cpu": _value("/proc/cpuinfo", "model name") or platform.processor(),
         "vectors": vectors(),
@@ -37,7 +36,6 @@ def vectors() -> str:
 
 
 def _value(path: str, key: str) -> str:
-    """What stands behind the first such key."""
     lines = (line.partition(":") for line in Path(path).read_text().splitlines())
     return next((value.strip() for name, _, value in lines if name.strip() == key), "")
 
@@ -76,7 +74,6 @@ def write(
 
 
 def markdown(said: dict[str, Any], sections: Sequence[Section]) -> str:
-    """The report as a page."""
     where = said["machine"]
     lines = [
         "# What it does, measured",

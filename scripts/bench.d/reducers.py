@@ -86,7 +86,6 @@ def _workers(
 def gloo(
     context: Context, network: shaped.Shaped, python: Path, sizes: Mapping[int, int]
 ) -> dict[int, float]:
-    """Through torch.distributed."""
     # A port of its own each time: the last one's connections may still be closing.
     meeting = f"{shaped.address(0)}:{next(_MEETING)}"
     children = []

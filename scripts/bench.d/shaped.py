@@ -33,7 +33,6 @@ _QUEUE_MS = 50
 
 
 def address(rank: int) -> str:
-    """The address of a worker."""
     return f"10.88.0.{rank + 1}"
 
 
@@ -69,7 +68,6 @@ class Shaped(Network):
 
     @property
     def namespaces(self) -> list[str]:
-        """All names, whether they exist yet or not."""
         return [self.appliance, self.switch, *self.workers]
 
     def __enter__(self) -> Self:
@@ -94,7 +92,6 @@ class Shaped(Network):
         }
 
     def create(self) -> None:
-        """Builds everything."""
         for name in self.namespaces:
             self.add(name)
         in_namespace(self.switch, forward_only)

@@ -105,7 +105,6 @@ def _package(tree: Path, target: Path, stop: Stop) -> str:
 
 
 def _cargo(tree: Path, target: Path, command: list[str], stop: Stop) -> Path:
-    """Builds; returns the program."""
     messages = _run(tree, target, [*command, "--message-format=json-render-diagnostics"], stop)
     for line in reversed(messages.splitlines()):
         message: dict[str, Any] = json.loads(line)

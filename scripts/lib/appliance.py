@@ -94,7 +94,6 @@ class Appliance:
         return Child(name, self._command, self._files, self._network.appliance, realtime=self._realtime)
 
     def kill(self) -> None:
-        """Ends it without a warning."""
         self._child.kill()
 
     def kill_and_restart(self, stop: Stop) -> None:
@@ -103,7 +102,6 @@ class Appliance:
         self.restart(stop)
 
     def restart(self, stop: Stop) -> None:
-        """Starts another in the place of one that was killed."""
         self._child = self._start()
         self.wait_ready(stop)
 
@@ -113,7 +111,6 @@ class Appliance:
         return self._child.pid
 
     def configuration(self) -> str:
-        """Its file."""
         return self.config.read_text()
 
     def reload(self, text: str, *, by_api: bool = False) -> Any:
@@ -149,7 +146,6 @@ class Appliance:
             raise Failure(f"the appliance ended by itself with exit code {code}: {last_error(tail)}", tail)
 
     def scrape(self) -> Metrics:
-        """Its metrics as they are now."""
         status, body = self._get("/metrics")
         if status != 200:
             raise Failure(f"/metrics answers with status {status}", self._child.tail())
@@ -174,11 +170,9 @@ class Appliance:
         return self._child.stop(_EXIT_SECONDS)
 
     def tail(self) -> str:
-        """The end of its log."""
         return self._child.tail()
 
     def log(self) -> str:
-        """All of its log."""
         return self._child.err.read_text(errors="replace") + self._child.out.read_text(errors="replace")
 
     def _healthy(self) -> bool:
@@ -219,7 +213,6 @@ class _UnixConnection(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        """As for TCP, but without a name to resolve."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))

@@ -48,7 +48,6 @@ class Updates:
             self._children.append(Child(f"olaf{rank}", command, files, network.workers[rank]))
 
     def check_running(self) -> None:
-        """Raises if one of them has ended."""
         for child in self._children:
             if child.exit_code() is not None:
                 raise Failure(f"{child.name} ended too early", child.tail())

@@ -40,7 +40,6 @@ class Wanted:
     tests: bool = False
 
     def command(self) -> list[str]:
-        """The arguments of cargo."""
         profile = ["--release"] if self.release else ["--profile", "demo"]
         features = ["--no-default-features"] if self.demo else []
         for name in self.features:
@@ -117,12 +116,10 @@ def lab(binary: Path) -> Path:
 
 
 def fleet(binary: Path) -> Path:
-    """The program of many appliances, beside the other."""
     return beside(binary, "pascaline-fleet")
 
 
 def beside(binary: Path, name: str) -> Path:
-    """Another program, where the operator's is."""
     found = binary.with_name(name)
     if not found.is_file():
         raise Failure(f"{found} is missing: build it with cargo build --release -p {name}")

@@ -44,7 +44,6 @@ def built(binary: Path) -> Built:
 
 
 def measure(binary: Path, parts: Built, stop: Stop, python: Path | None = None) -> dict[str, Any]:
-    """Measures. Needs root."""
     libraries, first = parts.libraries, clients.DERIVED[0]
     place = f"{APPLIANCE_ADDRESS}:{UDP_PORT}"
     network = clients.Managed(_RANKS, 1500)

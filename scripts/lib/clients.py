@@ -74,11 +74,9 @@ class Managed(Network):
 
     @property
     def namespaces(self) -> list[str]:
-        """All names, with that of the management network's switch."""
         return [*super().namespaces, self.management]
 
     def create(self) -> None:
-        """As without it, and a switch with a link to each worker."""
         super().create()
         for rank, worker in enumerate(self.workers):
             self.pair(worker, _MANAGEMENT, self.management, f"m{rank}")
@@ -116,7 +114,6 @@ class Outcome(Verdict):
         return min(least, self.options.allreduces)
 
     def judge(self, exit_codes: list[int | None], appliance: int) -> Outcome:
-        """Says what is wrong."""
         results = self.metrics.total(RESULTS)
         wrong = [rank for rank, (right, of) in self.right.items() if right != of]
         self.require(
@@ -147,7 +144,6 @@ class Outcome(Verdict):
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """The object of --json."""
         accounts = Accounting.of(self.metrics)
         found: dict[str, Any] = {
             "ok": self.good,
@@ -173,7 +169,6 @@ class Outcome(Verdict):
 
 
 def demonstrate(options: Options, binary: Path, libraries: Path, stop: Stop) -> Outcome:
-    """One run, from nothing to nothing."""
     mpi, streams = options.client == "mpi", options.client == "c-streams"
     workers, mtu = options.workers, options.mtu
     network = Managed(workers, mtu) if mpi else Network(workers, mtu, middle=False)

@@ -102,7 +102,6 @@ def device(driver: str, port: int, mtu: int, ring: int = 0, queues: int = 1) -> 
 
 
 def port(name: str, device: str, mtu: int, **more: Any) -> Tables:
-    """The table of a port."""
     return {"name": name, "device": device, "mtu": mtu, **more}
 
 
@@ -155,7 +154,6 @@ def tables(name: str, address: str, more: str) -> str:
 
 
 def telemetry(listen: tuple[str, int] = TELEMETRY) -> Tables:
-    """Where metrics are served."""
     return {"listen": f"{listen[0]}:{listen[1]}"}
 
 

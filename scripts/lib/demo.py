@@ -46,7 +46,6 @@ _BUILD_SECONDS = 3600.0
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the demonstration and returns the exit code."""
     options = parse(arguments)
     stop = Stop(_BUILD_SECONDS)
     try:
@@ -112,7 +111,6 @@ def _show(options: Options, binary: Path, libraries: Path | None, stop: Stop) ->
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
-    """One run of plain allreduces, from nothing to nothing."""
     rates = impairment.Rates(options.loss, options.duplicate, options.reorder, options.seed)
     ends = {"ip6": options.ip6, "routed": options.routed, "bridged": options.multicast}
     network = Network(options.workers, options.mtu, middle=rates.any, **ends)

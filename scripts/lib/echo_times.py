@@ -63,7 +63,6 @@ def _nanoseconds(beside: list[tuple[int, int, bytes]]) -> int | None:
 
 
 def _take(listener: socket.socket, left: dict[bytes, int], took: list[float]) -> None:
-    """Takes what is there."""
     while True:
         try:
             frame, beside, _, address = listener.recvmsg(128, 64)
@@ -81,7 +80,6 @@ def _take(listener: socket.socket, left: dict[bytes, int], took: list[float]) ->
 
 
 def main(interface: str) -> int:
-    """Looks at the interface until it is asked to end."""
     ended = _Ended()
     listener = _listen(interface)
     poller = select.poll()

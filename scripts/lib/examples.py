@@ -33,7 +33,6 @@ _ELEMENTS, _ITERATIONS = 16384, 3
 
 
 def main(arguments: list[str]) -> int:
-    """Builds, runs and judges; returns the exit code."""
     parser = argparse.ArgumentParser(prog="scripts/examples", description=__doc__)
     parser.add_argument("--binary", type=Path, help="a built pascaline, instead of building it")
     parser.add_argument("--examples", type=Path, help="where built examples are, instead of building them")

@@ -35,7 +35,6 @@ class Rates:
 
     @property
     def any(self) -> bool:
-        """Whether anything is asked for at all."""
         return bool(self.loss or self.duplicate or self.reorder)
 
 

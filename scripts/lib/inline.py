@@ -57,8 +57,6 @@ _PINGED = 0.6
 
 @dataclass
 class Outcome(Verdict):
-    """What the workers, the frames, TCP and the pings came to."""
-
     whole: report.Outcome
     untouched: list[str]
     kinds: int
@@ -88,7 +86,6 @@ class Outcome(Verdict):
         self.ping_said_p99_ratio = _ratio(self.said_p99_ms["allreduce"], self.said_p99_ms["idle"])
 
     def text(self) -> str:
-        """The report for people."""
         rates = ", ".join(f"{name} {_number(value)}" for name, value in self.gbps.items())
         pings = ", ".join(f"{name} {_number(value)}" for name, value in self.p99_ms.items())
         return (
@@ -103,7 +100,6 @@ class Outcome(Verdict):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The contract of --json."""
         return {
             **self.whole.to_json(),
             "ok": self.good,
@@ -139,7 +135,6 @@ class Wire(Network):
 
     @property
     def namespaces(self) -> list[str]:
-        """All names, whether they exist yet or not."""
         return [*super().namespaces, self.server, self.neighbour]
 
     @property
@@ -173,7 +168,6 @@ class Wire(Network):
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    """One run, from nothing to nothing."""
     wire = Wire(options.workers, options.mtu)
     say(f"{options.workers} workers on one side, a server on the other, the appliance between")
     with Stage(binary, stop, wire, keep=options.keep) as stage:

@@ -61,7 +61,6 @@ class Pings:
 
     @property
     def begun(self) -> bool:
-        """Whether they ping."""
         return bool(self._children)
 
     def end(self) -> Echoes:

@@ -47,7 +47,6 @@ class Outcome(Verdict):
         )
 
     def text(self) -> str:
-        """The table."""
         keys = ("rank", "contributed", "missed", "stale", "most_stale", "error_max", "checksum")
         head = ("rank", "inside", "missed", "too stale", "most stale", "from solution", "model")
         rows = [
@@ -62,7 +61,6 @@ class Outcome(Verdict):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The object of --json."""
         return {
             "ok": self.good,
             "iterations": _ITERATIONS,
@@ -76,7 +74,6 @@ class Outcome(Verdict):
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    """One run, from nothing to nothing."""
     workers, slots = options.workers, options.pool_slots
     needed = max(1, workers - 1)
     network = Network(workers, options.mtu, middle=False)

@@ -30,8 +30,6 @@ SERVICE = "pascaline_packet_service_seconds"
 
 
 class Metrics:
-    """One scrape."""
-
     def __init__(self, text: str) -> None:
         self._samples = list(_parse(text))
 
@@ -91,7 +89,6 @@ class Accounting:
 
     @classmethod
     def of(cls, metrics: Metrics) -> Accounting:
-        """Reads it off a scrape."""
         names = (RECEIVED, FORWARDED, ABSORBED, ANSWERED, DROPPED)
         return cls(*(metrics.total(name) for name in names))
 

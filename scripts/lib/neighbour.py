@@ -47,11 +47,9 @@ class Street(Network):
 
     @property
     def namespaces(self) -> list[str]:
-        """All names, whether they exist yet or not."""
         return [*super().namespaces, self.neighbour]
 
     def create(self) -> None:
-        """Builds everything."""
         super().create()
         self.pair(self.neighbour, "eth0", self.appliance, f"pas{self.port}")
         self.own(self.neighbour, netns.worker_address(self.port), "eth0")
@@ -85,7 +83,6 @@ class Outcome(Verdict):
         self.mismatches += sum(worker["mismatches"] for worker in results)
 
     def judge(self, found: m.Metrics, appliance_exit: int) -> Outcome:
-        """Whether all sums are exact and all is accounted for."""
         self.metrics, self.accounting = found, m.Accounting.of(found)
         self.require_sums(self.verified, self.wanted, self.mismatches)
         self.require_order(self.accounting, appliance_exit)
@@ -100,7 +97,6 @@ class Outcome(Verdict):
         return round(self.median(kind) / self.median(to), 3)
 
     def to_json(self) -> dict[str, Any]:
-        """The contract of --json."""
         return {
             "ok": self.good,
             "ratio": self.ratio(BESIDE),
@@ -123,7 +119,6 @@ class Outcome(Verdict):
         }
 
     def text(self) -> str:
-        """For people."""
         names = {
             ALONE: "nothing",
             REFUSED: "packets refused at the parse",
@@ -145,7 +140,6 @@ class Outcome(Verdict):
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop, network: Street, settings: Settings) -> Outcome:
-    """One run, from nothing to nothing."""
     load, outcome = Load.of(options, network), Outcome(options)
     with Stage(binary, stop, network, keep=options.keep) as stage:
         appliance = stage.appliance(network, with_neighbour(settings, network))

@@ -56,7 +56,6 @@ def ip(words: str, *, check: bool = True) -> str:
 
 
 def worker_address(rank: int) -> str:
-    """The address of a worker, without the prefix length."""
     return f"10.77.0.{rank + 1}"
 
 
@@ -90,14 +89,12 @@ class Network:
         self.routers = [f"{prefix}-t{rank}" for rank in range(workers if routed else 0)]
 
     def address(self, rank: int) -> str:
-        """The address of a worker, without the prefix length."""
         if self.routers:
             return f"fd78:{rank + 1}::2" if self.ip6 else f"10.78.{rank + 1}.2"
         return f"fd77::{rank + 1:x}" if self.ip6 else worker_address(rank)
 
     @property
     def namespaces(self) -> list[str]:
-        """All names, whether they exist yet or not."""
         between = [*([self.middle] if self.middle else []), *self.racks, *self.routers]
         return [self.appliance, *between, *self.workers]
 
@@ -173,7 +170,6 @@ class Network:
         ip(f"-n {other} addr flush dev eth0")
 
     def add(self, name: str) -> None:
-        """Makes one namespace."""
         ip(f"netns add {name}")
         in_namespace(name, _with_ipv6 if self.ip6 and name != self.appliance else without_ipv6)
         ip(f"-n {name} link set lo up")
@@ -260,7 +256,6 @@ def in_namespace(name: str, action: Callable[[], _T]) -> _T:
 
 
 def enter(name: str) -> None:
-    """Moves the calling thread into a namespace, for good."""
     libc = ctypes.CDLL(None, use_errno=True)
     with (NAMESPACES / name).open("rb") as handle:
         if libc.setns(handle.fileno(), _CLONE_NEWNET) != 0:

@@ -30,8 +30,6 @@ _LINE = 50.0
 
 @dataclass
 class Figures:
-    """One run."""
-
     offered: float
     received: int
     aggregated: int
@@ -41,7 +39,6 @@ class Figures:
     log: Path
 
     def to_json(self) -> dict[str, Any]:
-        """The figures alone."""
         return {
             "received": self.received,
             "aggregated": self.aggregated,
@@ -62,7 +59,6 @@ class Outcome(Loads[Figures]):
         self.compare(1 / 5, "a fifth")
 
     def text(self) -> str:
-        """The table."""
         head = ("offered", "queue", "updates", "received", "aggregated", "lost %", "mean AoM, ms", "Jain")
         rows = [
             (
@@ -79,7 +75,6 @@ class Outcome(Loads[Figures]):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The object of --json: the highest load, then all."""
         told = self.told()
         loads = [{"offered": load, **runs} for load, runs in told.items()]
         more = {"loads": loads, "picture": str(self.picture), "problems": self.problems}
@@ -87,7 +82,6 @@ class Outcome(Loads[Figures]):
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    """All runs, from nothing to nothing."""
     network = Network(CLUSTERS + 1, options.mtu, middle=False)
     with Stage(binary, stop, network, keep=options.keep) as stage:
         loads, problems = measure_all(stage, options, lambda *each: _Run(network, *each))
@@ -112,7 +106,6 @@ class _Run(Run[Figures]):
         self._log = stage.files / "updates.jsonl"
 
     def begin(self) -> None:
-        """Starts everything."""
         mtu, driver = self.options.mtu, self.options.driver
         ports = [port(f"p{place}", device(driver, place, mtu), mtu) for place in range(CLUSTERS + 1)]
         ports[CLUSTERS]["queue"] = self.queue(_LINE, PLACES)
@@ -129,7 +122,6 @@ class _Run(Run[Figures]):
                 self.worker(f"worker{cluster}-{rank}", namespace, cluster, rank, WORKERS, interval)
 
     def read(self) -> Figures:
-        """Reads what came of it while the load still lasts."""
         appliance, said = self._appliance.scrape(), scrape_server(self.server_namespace)
         for scrape, prefix in ((appliance, "pascaline_olaf_"), (said, "pascaline_aom_")):
             if not scrape.names(prefix):

@@ -67,7 +67,6 @@ class Hop:
         return self.came - sum(self.fates.get(fate, 0) for fate in _FATES)
 
     def to_json(self) -> dict[str, Any]:
-        """Its part of --json."""
         departed = self.fates.get("departed", 0)
         counts = {"came": self.came, "combined": self.combined, "lost": self.lost, "departed": departed}
         return {"hop": self.name, **counts, "lost_pct": round(self.lost_pct, 2), "missing": self.missing}
@@ -75,8 +74,6 @@ class Hop:
 
 @dataclass
 class Figures:
-    """One run."""
-
     hops: list[Hop]
     between: int
     aom_ms: float
@@ -93,7 +90,6 @@ class Figures:
         return 100.0 * sum(hop.lost for hop in self.hops) / max(1, self.offered)
 
     def to_json(self) -> dict[str, Any]:
-        """Its part of --json."""
         return {
             "offered": self.offered,
             "lost_pct": round(self.lost_pct, 2),
@@ -120,7 +116,6 @@ class Outcome(Loads[Figures]):
             self.require((not figures.between, between))
 
     def text(self) -> str:
-        """The table."""
         head = ("offered", "queue", "hop", "came", "combined", "lost", "lost %", "mean AoM, ms", "Jain")
         rows = []
         for load, name, one in self.runs():
@@ -135,7 +130,6 @@ class Outcome(Loads[Figures]):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The object of --json: the highest load, then all."""
         told = self.told()
         loads = [{"load": load, **runs} for load, runs in told.items()]
         more = {"loads": loads, "problems": self.problems}
@@ -143,7 +137,6 @@ class Outcome(Loads[Figures]):
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    """All runs, from nothing to nothing."""
     root = Network(1, options.mtu, middle=False)
     racks = [Rack(leaf, CLUSTERS, root, first=1) for leaf in range(LEAVES)]
     with Stage(binary, stop, root, *racks, keep=options.keep) as stage:
@@ -163,7 +156,6 @@ class _Run(Run[Figures]):
         self._root, self._racks, self.server_namespace = root, racks, root.workers[0]
 
     def begin(self) -> None:
-        """Starts everything."""
         files = self.stage.place("root")
         self.stage.appliance(self._root, self._root_tables(), "root", files, ready=False)
         for rack in self._racks:

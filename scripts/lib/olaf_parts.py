@@ -115,7 +115,6 @@ class Run(Generic[F]):
         raise NotImplementedError
 
     def measure(self) -> F:
-        """Runs the load."""
         with self.stage:
             self.begin()
             if not self.stage.stop.wait_for(self._running, JOIN_SECONDS):
@@ -150,7 +149,6 @@ class Run(Generic[F]):
         self.workers.append(self.stage.pascaline(name, words, namespace))
 
     def tables(self, addresses: list[str], ports: list[Tables], jobs: list[Tables]) -> Tables:
-        """An appliance's configuration."""
         tables = base("demo", *addresses, drain="100ms")
         return {**tables, "ports": ports, "jobs": jobs, "telemetry": telemetry()}
 
@@ -187,7 +185,6 @@ def measure_all(
 
 
 def scrape_server(namespace: str) -> Metrics:
-    """The parameter server's metrics."""
     return Metrics(fetch(namespace, SERVER_TELEMETRY, "/metrics")[1])
 
 

@@ -240,7 +240,6 @@ class Options:
 
     @property
     def bad_network(self) -> bool:
-        """Whether frames are lost, sent twice or overtaken."""
         return bool(self.loss or self.duplicate or self.reorder)
 
 

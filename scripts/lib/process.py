@@ -109,7 +109,6 @@ class Stop:
 
 
 def say(text: str) -> None:
-    """Tells a person, who watches the standard error."""
     print(text, file=sys.stderr, flush=True)
 
 

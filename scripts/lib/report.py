@@ -83,11 +83,9 @@ class Outcome(Verdict):
         return self.metrics.total(m.RESULTS_SENT) / max(self.metrics.total(m.RESULTS), 1)
 
     def sum(self, key: str) -> int:
-        """A count over all workers."""
         return sum(int(worker.get(key, 0)) for worker in self.workers)
 
     def to_json(self) -> dict[str, Any]:
-        """The contract of --json."""
         options, total = self.options, self.metrics.total
         goodputs = [worker["goodput_gbps"] for worker in self.workers]
         return {
@@ -134,7 +132,6 @@ class Outcome(Verdict):
         }
 
     def text(self) -> str:
-        """All of it as tables."""
         parts = [_workers(self), _totals(self), _appliance(self)]
         if self.impairment["by"] != "none":
             parts.insert(2, _impairment(self.impairment))
@@ -238,7 +235,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def dump(found: dict[str, Any]) -> str:
-    """One line of JSON."""
     return json.dumps(found, separators=(",", ":"))
 
 

@@ -86,7 +86,6 @@ class Stage:
         return part
 
     def place(self, name: str) -> Path:
-        """A directory of the run's files."""
         (self.files / name).mkdir(parents=True, exist_ok=True)
         return self.files / name
 

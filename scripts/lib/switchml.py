@@ -31,8 +31,6 @@ _BRIDGE = "manage"
 
 @dataclass
 class Outcome(Verdict):
-    """What the workers and the appliance said."""
-
     options: Options
     ranks: list[dict[str, Any]]
     metrics: Metrics
@@ -59,7 +57,6 @@ class Outcome(Verdict):
         return sum(int(rank.get(key, 0)) for rank in self.ranks)
 
     def text(self) -> str:
-        """The table."""
         options = self.options
         head = ("rank", "right", "wrong", "ms (median)", "sent", "again", "ignored")
         keys = ("packets_sent", "retransmissions", "ignored")
@@ -79,7 +76,6 @@ class Outcome(Verdict):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The object of --json."""
         seconds = [value for rank in self.ranks for value in rank.get("seconds", [])]
         return {
             "ok": self.good,
@@ -103,7 +99,6 @@ class Outcome(Verdict):
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    """One run, from nothing to nothing."""
     network = Network(options.workers, options.mtu, middle=False)
     with Stage(binary, stop, network, keep=options.keep) as stage:
         _manage(network)

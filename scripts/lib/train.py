@@ -31,7 +31,6 @@ _KINDS: dict[str, ModuleType] = {
 
 
 def main(arguments: list[str]) -> int:
-    """One run; exit code 1 if something went wrong."""
     options = _options(arguments)
     kind = _KINDS[options.what]
     stop = Stop(options.timeout, "--timeout")

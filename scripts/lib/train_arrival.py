@@ -22,7 +22,6 @@ Examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
     train_bed.add_sizes(parser, 10)
     train_bed.add_number(parser, "--turns", 3, "trainings with either")
     train_bed.add_number(parser, "--layers", 10, "of 1 MiB each")
@@ -57,7 +56,6 @@ def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
 
 
 def text(found: dict[str, Any]) -> str:
-    """For people."""
     return (
         f"{found['layers']} layers of 1 MiB, {found['workers']} ranks, links of {found['mbit']} Mbit/s\n"
         f"the first layers' gradients are there after {found['first_layers_ms']} ms in a stream of their own,"

@@ -63,7 +63,6 @@ def add_sizes(parser: argparse.ArgumentParser, steps: int, *, workers: int = 4) 
 def add_number(
     parser: argparse.ArgumentParser, name: str, usual: int, what: str, low: int = 1, high: int = 2**16
 ) -> None:
-    """A whole number."""
     parser.add_argument(
         name, type=between(low, high), default=usual, metavar="N", help=f"{what} (%(default)s)"
     )

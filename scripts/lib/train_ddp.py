@@ -26,7 +26,6 @@ Examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
     train_bed.add_sizes(parser, 200)
     train_bed.add_number(parser, "--hidden", 256, "width of the layers")
     train_bed.add_links(parser)
@@ -102,7 +101,6 @@ def _judge(
 
 
 def text(found: dict[str, Any]) -> str:
-    """For people."""
     trace = found.get("trace")
     overlap = (
         f"\nallreduces take {trace['allreduce_ms']} ms of a step, of which {trace['hidden_pct']} % lie behind"

@@ -23,7 +23,6 @@ _NEAR = 1e-2
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
     train_bed.add_sizes(parser, 20)
     train_bed.add_number(parser, "--turns", 3, "trainings over each backend")
     train_bed.add_number(parser, "--hidden", 512, "width of the layers")
@@ -60,7 +59,6 @@ def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
 
 
 def text(found: dict[str, Any]) -> str:
-    """For people."""
     return (
         f"{train_bed.speed_text(found)} ({', '.join(map(str, found['ratios']))})\n"
         f"loss {found['losses'][0]} → {found['losses'][1]}, over Gloo the same up to"

@@ -25,7 +25,6 @@ _NEAR = 0.1
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
     train_bed.add_sizes(parser, 200)
     train_bed.add_number(parser, "--wide", 64, "width of the layers")
     train_bed.add_number(parser, "--layers", 2, "layers of attention")
@@ -70,7 +69,6 @@ def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
 
 
 def text(found: dict[str, Any]) -> str:
-    """For people."""
     return (
         f"{train_bed.speed_text(found)}\n"
         f"loss {found['loss_first']} → {found['loss_last']}; over Gloo {found['gloo_loss_last']}"

@@ -29,7 +29,6 @@ Examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
     train_bed.add_sizes(parser, 50, workers=2)
 
 
@@ -81,7 +80,6 @@ def _install(bed: Bed) -> None:
 
 
 def text(found: dict[str, Any]) -> str:
-    """For people."""
     equal = "the same" if found["equal"] else "NOT the same"
     return (
         f"Ray {found['ray']}: {found['steps']} steps of {found['workers']} workers, weights are {equal}\n"

@@ -47,7 +47,6 @@ Examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
     choose, number, real = parser.add_argument, train_bed.add_number, train_bed.add_real
     choose("--algorithm", choices=list(_GAMES), default="ppo", help="to learn by (%(default)s)")
     choose("--mode", choices=list(_MODES), default="async", help="of training (%(default)s)")
@@ -73,8 +72,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 @dataclass
 class Run:
-    """One kind of training, for all seeds."""
-
     name: str
     # For each seed and worker, what was said after each iteration.
     said: list[list[list[dict[str, Any]]]]
@@ -153,7 +150,6 @@ class Run:
 
 
 def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
-    """One run, or one with each queue."""
     network = bed.network(options.workers + 2, 0, _MTU)
     queues = ("fifo", "olaf") if options.queue == "both" else (options.queue,)
     if options.mode == "async":
@@ -243,7 +239,6 @@ def _others(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -> li
 def _wait(
     options: argparse.Namespace, appliance: Appliance, around: list[Child], ranks: list[Child], stop: Stop
 ) -> None:
-    """Returns when all ranks have ended well."""
     while any(rank.exit_code() is None for rank in ranks):
         stop.sleep(0.5)
         appliance.check_running()
@@ -298,7 +293,6 @@ def _job(number: int, members: list[str]) -> Tables:
 
 
 def text(found: dict[str, Any]) -> str:
-    """For people."""
     runs = [found] if "rewards" in found else [found["fifo"], found["olaf"]]
     what = f"{found['algorithm']}, {found['workers']} workers, {found['iterations']} iterations of each"
     lines = [f"{what}, load {found['load']}"]

@@ -39,8 +39,6 @@ _MOST_STREAMS = 1.25
 
 @dataclass
 class Outcome(Verdict):
-    """What the workers and the appliances said, and what the root's links have carried."""
-
     whole: report.Outcome
     links: list[dict[str, Any]]
     accounts: dict[str, Accounting]
@@ -63,7 +61,6 @@ class Outcome(Verdict):
         )
 
     def text(self) -> str:
-        """The report for people."""
         head = ("leaf", "workers", "packets up", "MB up", "packets down", "MB down")
         rows = [
             [f"{value / 1e6:.1f}" if name.endswith("bytes") else value for name, value in link.items()]
@@ -76,7 +73,6 @@ class Outcome(Verdict):
         return "\n\n".join([self.whole.text(), report.table(head, rows), streams])
 
     def to_json(self) -> dict[str, Any]:
-        """The contract of --json."""
         return {
             **self.whole.to_json(),
             "ok": self.good,
@@ -102,7 +98,6 @@ class Rack(Network):
         self.above = f"{_ABOVE[root.ip6]}{number + 1}"
 
     def create(self) -> None:
-        """Builds the rack and its link to the root."""
         super().create()
         # The leaf's ports are numbered: the one that leads up is the one behind those of the workers.
         self._root.pair(self.appliance, f"pas{len(self.workers)}", self._root.appliance, self._port)
@@ -126,7 +121,6 @@ def root_address(*, ip6: bool) -> str:
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    """One run, from nothing to nothing."""
     # Without workers of its own: its ports lead to the leaves.
     root = Network(0, options.mtu, middle=False, ip6=options.ip6)
     shares = [len(range(leaf, options.workers, options.leaves)) for leaf in range(options.leaves)]

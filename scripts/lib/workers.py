@@ -140,11 +140,9 @@ class Workers:
         return self.finished()
 
     def failed(self) -> bool:
-        """Whether one has ended badly."""
         return any(worker.child.exit_code() for worker in self._workers)
 
     def all_have_done(self, allreduces: int) -> bool:
-        """Whether every worker has reported as many."""
         for worker in self._workers:
             worker.advance()
         return all(worker.finished >= allreduces for worker in self._workers)
@@ -162,7 +160,6 @@ class Workers:
         return all(worker.child.exit_code() is None for worker in self._workers)
 
     def stop(self) -> None:
-        """Ends those that still run."""
         for worker in self._workers:
             worker.child.stop(_STOP_SECONDS)
 

@@ -47,12 +47,10 @@ class Browser:
         return self._inside.submit(action).result()
 
     def stop(self) -> None:
-        """Ends browser and driver."""
         self._do(self._window.quit)
         self._inside.shutdown()
 
     def go(self, url: str) -> None:
-        """Opens a page."""
         self._do(lambda: self._window.get(url))
 
     def run(self, script: str, *arguments: Any) -> Any:

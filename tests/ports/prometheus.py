@@ -64,7 +64,6 @@ class Prometheus:
         wait_for(self._ready, _READY_SECONDS, "prometheus is not ready", self._child.tail())
 
     def stop(self) -> None:
-        """Ends it."""
         self._processes.close(grace=10.0)
 
     def values(self, expression: str) -> list[float]:

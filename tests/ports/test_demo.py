@@ -78,7 +78,6 @@ def test_two_levels(demo: Demo) -> None:
 
 
 def test_gives_up_in_time(shell: Shell) -> None:
-    """Exit code 1."""
     shell("scripts/demo", "--json", "--allreduces", 100000, "--timeout", 3, seconds=60, code=1)
 
 
@@ -116,7 +115,6 @@ def test_two_levels_over_ipv6(demo: Demo) -> None:
 
 @pytest.mark.all
 def test_ipv6(demo: Demo) -> None:
-    """Over IPv6."""
     assert good(demo("--ip6 --bytes 1MiB --allreduces 3"), allreduces=3)["ip6"]
 
 
@@ -209,7 +207,6 @@ def test_rank_order(demo: Demo) -> None:
 @pytest.mark.all
 @pytest.mark.parametrize(("dtype", "payload"), [("i32", 256), ("f32", 1024)])
 def test_switchml(dtype: str, payload: int, demo: Demo) -> None:
-    """SwitchML's clients."""
     said = demo(f"--protocol switchml --bytes 512KiB --allreduces 4 --dtype {dtype} --payload {payload}")
     assert said["ok"]
     assert said["verified"] == 4

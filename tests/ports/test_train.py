@@ -16,8 +16,6 @@ Train = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def train(shell: Shell, pascaline: Path) -> Train:
-    """Runs a training and returns its JSON."""
-
     def run(words: str, *more: object, seconds: float = 300) -> dict[str, Any]:
         tail = ("--json", "--binary", pascaline, *map(str, more))
         said = shell.json("scripts/train", *words.split(), *tail, seconds=seconds)
@@ -103,7 +101,6 @@ def test_rl_in_step(train: Train) -> None:
 
 
 def test_rl_a2c(train: Train) -> None:
-    """Another algorithm, in step."""
     words = "rl --algorithm a2c --mode sync --workers 2 --seeds 1 --iterations 60 --rate 1"
     said = train(words, seconds=120)
     assert said["algorithm"] == "a2c"

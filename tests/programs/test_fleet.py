@@ -27,7 +27,6 @@ def test_known_optimum(file: Path, shell: Shell, fleet: Path) -> None:
 
 
 def test_there_are_instances() -> None:
-    """The test above has cases."""
     assert len(_INSTANCES) >= 5
 
 
@@ -104,7 +103,6 @@ def test_printed_constraints_are_vacuous(shell: Shell, fleet: Path) -> None:
 
 
 def test_verification_gives_up_in_time(shell: Shell, fleet: Path) -> None:
-    """Exit code 3."""
     require("z3", "z3")
     shell(fleet, "verify", _VERIFY / "phases.toml", "--time-limit", "0s", code=3)
 

@@ -27,7 +27,6 @@ _LIMITS = {False: "15 min", True: "50 min"}
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the tests and returns the exit code."""
     options = _parse(arguments)
     for signum in (signal.SIGTERM, signal.SIGHUP):
         # As Ctrl-C: what a test has started is ended first.

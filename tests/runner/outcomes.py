@@ -22,8 +22,6 @@ _SHOWN_COLUMNS = 300
 
 @dataclass
 class Outcome:
-    """What came of one test."""
-
     title: str
     passed: int = 0
     failures: list[str] = field(default_factory=list)
@@ -85,7 +83,6 @@ class Outcomes:
     # ---- telling ----
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Progress."""
         self._current = Outcome(title(nodeid))
         (self.logs / f"{slug(nodeid)}.log").unlink(missing_ok=True)
         self._since = time.monotonic()
@@ -101,7 +98,6 @@ class Outcomes:
             self._tell(outcome, report)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """The end of a line."""
         outcome = self._current
         assert outcome
         assert outcome.title == title(nodeid)

@@ -21,8 +21,6 @@ _FOR_TESTS = ("--workspace", "--bins", "--tests")
 
 
 class Programs:
-    """Those of one profile."""
-
     def __init__(self, target: Path, environment: Mapping[str, str], profile: str = PROFILE) -> None:
         self._target = target
         self._environment = environment

@@ -24,8 +24,6 @@ _GRACE_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Done:
-    """A program that has ended."""
-
     code: int
     out: str
     err: str
@@ -122,7 +120,6 @@ class Shell:
 
 
 def tail(log: Path, lines: int = _TAIL_LINES) -> str:
-    """The end of a log."""
     return "\n".join(f"  | {line}" for line in _text(log).splitlines()[-lines:])
 
 

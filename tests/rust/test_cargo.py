@@ -73,7 +73,6 @@ def test_examples_in_documentation(shell: Shell, cases: Cases) -> None:
 
 @pytest.mark.all
 def test_documentation(shell: Shell) -> None:
-    """It builds without a warning."""
     command = ("cargo", "doc", "--workspace", "--no-deps", "--locked")
     shell(*command, seconds=900, environment={"RUSTDOCFLAGS": "-D warnings"})
 

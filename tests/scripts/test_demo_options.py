@@ -20,7 +20,6 @@ _REFUSED = {
 
 
 def _refused(words: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """The error text that these options end with."""
     with pytest.raises(SystemExit) as ended:
         parse(words.split())
     assert ended.value.code == 2, words
@@ -50,7 +49,6 @@ def test_what_a_run_does_not_obey_is_refused(
 def test_what_belongs_to_another_run_is_told(
     words: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without that one."""
     assert told in _refused(words, capsys)
 
 
@@ -76,7 +74,6 @@ def test_what_a_run_obeys_is_accepted(words: str) -> None:
 
 
 def test_the_examples_of_the_help_are_accepted() -> None:
-    """All of them."""
     lines = [line for line in EXAMPLES.splitlines() if line.startswith("  scripts/demo")]
     examples = [line.split("  ")[1] for line in lines]
     assert len(examples) > 20

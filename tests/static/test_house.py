@@ -70,7 +70,6 @@ def _none(places: Iterable[str]) -> None:
 
 
 def test_files_are_short() -> None:
-    """No source file is longer than one person keeps in mind."""
     lengths = {name: text.count("\n") for name, text in _texts(*_SIZED)}
     assert lengths
     _none(f"{name}: {lines} lines" for name, lines in lengths.items() if lines > _FILE_LINES)
@@ -122,7 +121,6 @@ def test_rust_does_not_grow() -> None:
 
 
 def test_modules_have_one_form() -> None:
-    """Modules are `foo.rs` beside `foo/`; tests of a module are a file of their own."""
     sources = [(name, text) for name, text in _texts(".rs") if "/src/" in name]
     assert sources
     assert not [name for name, _ in sources if name.endswith("/mod.rs")], "write foo.rs beside foo/"

@@ -29,7 +29,6 @@ def test_rust_form(shell: Shell) -> None:
 
 
 def test_python(shell: Shell) -> None:
-    """No lint of ruff's fires, and its form is kept."""
     config = ("--config", "scripts/ruff.toml")
     shell("ruff", "check", *config, *_PYTHON)
     shell("ruff", "format", *config, "--check", *_PYTHON)
@@ -37,7 +36,6 @@ def test_python(shell: Shell) -> None:
 
 @pytest.mark.parametrize(("folder", "path"), _TYPED, ids=[folder for folder, _ in _TYPED])
 def test_types(folder: str, path: str, shell: Shell, target: Path) -> None:
-    """Types of Python, by mypy."""
     names = _git("ls-files", "--cached", "--others", "--exclude-standard", "--", folder)
     files = [name for name in names if name.endswith(".py") and (ROOT / name).is_file()]
     if folder == "scripts/lib":
@@ -55,13 +53,11 @@ def test_types(folder: str, path: str, shell: Shell, target: Path) -> None:
 
 
 def test_shell(shell: Shell) -> None:
-    """No lint of shellcheck's fires."""
     named = _git("grep", "-lE", r"^#!.*\b(ba)?sh$", "--", "scripts", ".ci", "lab/fuzz", "conf", "clients")
     shell("shellcheck", "--external-sources", *named, *(ROOT / "scripts/lib").glob("*.sh"))
 
 
 def test_spelling(shell: Shell) -> None:
-    """Words are spelt right."""
     shell("typos", "--config", "scripts/typos.toml")
 
 

@@ -75,7 +75,6 @@ def _ours(
 
 
 def _peers(context: Context, section: Section) -> dict[str, Reducer]:
-    """Those that are there or can be installed."""
     peers: dict[str, Reducer] = {}
     if context.alone:
         section.notes.append("Without peers: --no-peers.")
@@ -111,7 +110,6 @@ def _sizes(count: int, mbit: int, *, quick: bool) -> dict[int, int]:
 
 
 def case_of(count: int, size: int, mbit: int) -> str:
-    """Ranks, size and rate in words."""
     amount = f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB"
     return f"N = {count}, {amount}, {mbit} Mbit/s"
 

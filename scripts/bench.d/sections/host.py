@@ -77,7 +77,6 @@ def _compare(
 def _driver(
     context: Context, section: Section, name: str, run: Callable[[Context, shaped.Shaped], dict[str, Any]]
 ) -> dict[str, float]:
-    """Goodput and processor time of a driver."""
     with shaped.Shaped(2, 0) as network:
         section.raw[f"worker, {name}"] = report = run(context, network)
     return drivers.costs(report)

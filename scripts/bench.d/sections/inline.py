@@ -23,7 +23,6 @@ _WAITS = Goal(at_most=2.0)
 
 
 def measure(context: Context, section: Section) -> None:
-    """One run of scripts/demo --inline: workers on one side, a server on the other."""
     section.notes.append(
         "scripts/demo --inline: two workers, a server, and between them the appliance on two net_kernel "
         "ports, or dpdk-testpmd (io, net_af_packet) on the same interfaces. A neighbour of the workers pings "

@@ -11,7 +11,6 @@ TITLE = "Olaf: the queue of asynchronous updates, beside FIFO and the paper"
 
 
 def measure(context: Context, section: Section) -> None:
-    """One run of `pascaline-lab bench olaf`."""
     section.notes.append(
         "Loss and age are from virtual time and follow from the seed; nanoseconds are of this run. Beside "
         "them is the FIFO queue with the"

@@ -32,7 +32,6 @@ _PORTS = (
 
 
 def measure(context: Context, section: Section) -> None:
-    """`pascaline-lab bench pipeline` with both fan-ins of the goals."""
     section.notes += [
         "1 KiB of f32 per packet, results fanned out to all ranks. The limit is the time of dpdk-testpmd "
         "macswap per packet on the same ports plus the bare add of the same payloads; the ratio is limit ÷ "
@@ -86,7 +85,6 @@ def _add_port(
 
 
 def _peer(context: Context, section: Section) -> Path | None:
-    """The open software aggregator, if there is a checkout of it."""
     if context.omnireduce:
         with context.attempt(section, _PEER):
             return install.omnireduce(context.omnireduce.resolve(), context.peers, context.stop)
