@@ -4,8 +4,6 @@ A `Run` is a plugin of pytest that chooses the cases, keeps what came of each, a
 Under plain pytest there is none, and cases run in their short form.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

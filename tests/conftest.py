@@ -1,7 +1,5 @@
 """Fixtures of all tests: a shell, the programs, what counts as a case."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`scripts/bench --against`: the packet path of two programs, in turns on one machine."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

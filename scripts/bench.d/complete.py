@@ -4,8 +4,6 @@ Every figure named here must be there, with a number that is not absurd, and not
 are not judged, memory is.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -1,7 +1,5 @@
 """What every section needs to know."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """One worker and its appliance, over each of the worker's drivers; and dpdk-testpmd in the place of both."""
 
-from __future__ import annotations
-
 import re
 import statistics
 import sys

@@ -1,7 +1,5 @@
 """What is measured: a figure, beside what it is measured against in the same run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -6,8 +6,6 @@ Usage: scripts/bench.d/history.py [--check]
 Writes docs/pictures/packet-path.svg; with --check it fails if that is not what the table says.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import sys

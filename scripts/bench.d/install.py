@@ -4,8 +4,6 @@ Debian's packages are installed by scripts/setup. PyTorch is that of scripts/tra
 up to look.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

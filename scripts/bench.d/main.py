@@ -1,7 +1,5 @@
 """scripts/bench: measures and reports. See scripts/bench --help."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

@@ -1,7 +1,5 @@
 """The report: Markdown for people, JSON for programs, a picture per section."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """Pictures of figures: horizontal bars in SVG, one picture per section."""
 
-from __future__ import annotations
-
 import html
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """Starting what is measured, so that the machine's other work takes as little of its time as possible."""
 
-from __future__ import annotations
-
 import json
 import statistics
 import subprocess

@@ -4,8 +4,6 @@ Each takes the sizes to sum with the number of times, and returns for each size 
 takes, a median over the times. Everywhere a barrier comes before each sum, and every sum is checked.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from pathlib import Path

@@ -9,8 +9,6 @@ where it would at a real port. The appliance's own link is not shaped: it stands
 together are N times as fast as one.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Self

@@ -1,7 +1,5 @@
 """`pascaline-lab bench pool --sweep`, read: one figure per case, and one per requirement."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The program of another commit, built in a worktree below the target directory and kept there."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The appliance of a run: its configuration, its process, its health and its metrics."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """A job that sends updates beside the job of the demo: a parameter server, and two workers without end."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from appliance import UDP_PORT

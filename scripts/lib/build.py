@@ -1,7 +1,5 @@
 """Getting the machine and the program ready."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

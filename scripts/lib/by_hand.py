@@ -1,7 +1,5 @@
 """A job that is suspended half way, and healed by hand: `pascaline job halt`, `pascaline job reset`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -7,8 +7,6 @@ call_cost.py of clients/python/bench: what a call of 4 KiB from Python costs abo
 16 MiB does, in per cent.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The appliance's configuration: tables as Python has them, and the TOML that they are written as."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ reads the appliance's metrics, ends everything and judges. Exit code 0 only if e
 every worker, the appliance's accounts add up and it left in good order.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

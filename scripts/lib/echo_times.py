@@ -6,8 +6,6 @@ What `ping` says begins before the kernel sends: it has in it what else its proc
 one line for each echo, its milliseconds, when it is asked to end (SIGINT, SIGTERM).
 """
 
-from __future__ import annotations
-
 import select
 import signal
 import socket

@@ -6,8 +6,6 @@ frames. All check every sum. The appliance and each rank have a network namespac
 of one process. Exit code 0 only if all ranks say that all sums are right. Needs root.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -5,8 +5,6 @@ The kernel's netem does it where the kernel has it, on a bridge in the namespace
 reported, not what was asked.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 from typing import Any

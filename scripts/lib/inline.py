@@ -9,8 +9,6 @@ How fast TCP passes, and how long an echo takes beside an allreduce, is measured
 shares the machine's cores. `inline_pings` has the echoes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -4,8 +4,6 @@ The neighbour does not train: its link is its own, so an echo waits for nothing 
 a processor before the workers have one, as an appliance has cores of its own and workers are elsewhere.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 import statistics

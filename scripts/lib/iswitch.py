@@ -6,8 +6,6 @@ iteration has the gradients of at least H ranks, if the slow rank has missed ite
 was staler than the bound when it was offered.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -16,8 +16,6 @@ With `routed`, a router of its own stands between each worker and the appliance:
     worker i: eth0 ── near :router i: far ── pas{i} :appliance
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import json

@@ -6,8 +6,6 @@ runs. What came of it is read off the appliance's counters and the server's Age-
 run.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

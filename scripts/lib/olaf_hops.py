@@ -10,8 +10,6 @@ When all has been measured the workers are ended, and once nothing waits any mor
 accounted for: at each hop, and between them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

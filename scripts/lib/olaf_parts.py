@@ -1,7 +1,5 @@
 """What both demos of asynchronous updates have: a bed of appliances, server and workers, loads, a verdict."""
 
-from __future__ import annotations
-
 import http.client
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Starting and ending processes so that nothing outlives the script, however the script ends."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

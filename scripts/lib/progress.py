@@ -1,7 +1,5 @@
 """How far a run is, for the person who waits."""
 
-from __future__ import annotations
-
 import sys
 import time
 

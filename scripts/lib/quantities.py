@@ -1,7 +1,5 @@
 """Numbers of the command line, as argparse reads them: what is none ends the script with exit code 2."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import re

@@ -1,7 +1,5 @@
 """What a run showed: for people a table, for programs one JSON object."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ packets of 64 or 256 integers. A run is good if every worker has verified every 
 counted a result for each packet of the tensors, so that they cannot have come from elsewhere.
 """
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Trains with PyTorch through an appliance: `scripts/train --help`. What there is has a module of its own."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """scripts/train arrival: when the first layers' gradients are there, with a stream of their own or not."""
 
-from __future__ import annotations
-
 import argparse
 import statistics
 from typing import Any

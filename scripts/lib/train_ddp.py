@@ -1,7 +1,5 @@
 """scripts/train ddp: DistributedDataParallel through an appliance, across its restart, and over Gloo."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

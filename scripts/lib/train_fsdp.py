@@ -1,7 +1,5 @@
 """scripts/train fsdp: FSDP2 through an appliance and over Gloo, in turns."""
 
-from __future__ import annotations
-
 import argparse
 import statistics
 from typing import Any

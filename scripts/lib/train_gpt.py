@@ -1,7 +1,5 @@
 """scripts/train gpt: a small GPT on the project's documents, through an appliance and over Gloo."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

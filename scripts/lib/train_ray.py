@@ -1,7 +1,5 @@
 """scripts/train ray: Ray Train's workers, whose gradients an appliance adds up."""
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """scripts/train rl: policies that learn through an appliance's queue, FIFO or Olaf's, or by collectives."""
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys

@@ -9,8 +9,6 @@ A run is good if every worker has verified every sum over *all* workers, all acc
 the root has carried one stream: as many packets each way as one worker sends, however many are below.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is right and wrong about a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A headless Chromium in a network namespace, driven by Selenium."""
 
-from __future__ import annotations
-
 import base64
 import os
 import sys

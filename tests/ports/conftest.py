@@ -1,7 +1,5 @@
 """A bed for tests that make their own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

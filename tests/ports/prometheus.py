@@ -1,7 +1,5 @@
 """A Prometheus of our own: its program, its configuration, its process, its HTTP API."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

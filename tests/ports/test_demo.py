@@ -1,7 +1,5 @@
 """scripts/demo: every worker verifies every sum."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

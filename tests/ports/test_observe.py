@@ -6,8 +6,6 @@ whose every value is 0 has no data, unless it asks for what does not happen in t
 they fire, promtool tests.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ then finished, with as many sums as the workers have verified; at two widths, da
 in the console, without anything wider than the window, and for a keyboard alone.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """scripts/train: models that learn over the appliance, beside Gloo and behind queues."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

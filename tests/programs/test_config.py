@@ -1,7 +1,5 @@
 """What a user writes into files, and types."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -6,8 +6,6 @@ name programs, commands and options that exist. So do the examples of each `--he
 lead somewhere.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """pascaline-fleet: plans with known optima, and verdicts on queues."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """pascaline-lab in virtual time: faults, 65,536 ranks, policies, papers."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

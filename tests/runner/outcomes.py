@@ -1,7 +1,5 @@
 """A plugin of pytest: tells what happens, and keeps what came of each test."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -1,7 +1,5 @@
 """Pascaline's programs: built when a test asks for one, and only once."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

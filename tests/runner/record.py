@@ -1,7 +1,5 @@
 """How long tests took last time."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

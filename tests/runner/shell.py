@@ -1,7 +1,5 @@
 """Programs that a test runs: bounded in time, with what they print in the test's log."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Lints, the tests of all crates, documentation, models of threads, sanitizers, licences, fuzzers."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What would throw away the minutes of a bench. Nothing is measured here."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a script hands on to itself when it becomes root."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """What scripts/hostile, scripts/mistakes and scripts/lab say of a run that ends before its last case."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

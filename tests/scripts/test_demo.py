@@ -1,7 +1,5 @@
 """What scripts/demo decides before and after a run: memory, judgements, signals, the words of an error."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

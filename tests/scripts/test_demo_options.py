@@ -1,7 +1,5 @@
 """The options of scripts/demo: a run refuses what it does not obey, since it must not end as if it had."""
 
-from __future__ import annotations
-
 import pytest
 
 from options import EXAMPLES, parse

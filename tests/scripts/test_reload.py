@@ -1,7 +1,5 @@
 """What would make a reload that changes nothing look like one that does. Without an appliance."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from unittest import mock

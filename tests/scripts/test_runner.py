@@ -1,7 +1,5 @@
 """How scripts/test counts and judges: what is skipped or fails must show."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -5,8 +5,6 @@ which (docs/architecture.md has the table), and who writes which field of a slot
 clocks, threads and sockets are clippy's: clippy.toml.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

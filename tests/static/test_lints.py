@@ -1,7 +1,5 @@
 """One form, and nothing that a linter sees: of Rust, Python and shell; and words that are spelt right."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

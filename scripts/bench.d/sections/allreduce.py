@@ -1,7 +1,5 @@
 """Allreduces over shaped links: Pascaline, Gloo and Open MPI, against size ÷ bandwidth."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Both ends of a fast path: the worker beside bare sockets and Gloo where processors are what limits."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """The worker's drivers: what a core moves, against UDP by others over the same veth pair."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

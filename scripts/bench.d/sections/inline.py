@@ -1,7 +1,5 @@
 """In line: TCP through the appliance against dpdk-testpmd, and echoes beside an allreduce against idle."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

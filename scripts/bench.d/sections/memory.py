@@ -1,7 +1,5 @@
 """Memory: bytes per slot, and what a running appliance takes against what its configuration promises."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Olaf's queue: what it loses and how old models are, in virtual time, and what an operation costs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from context import Context

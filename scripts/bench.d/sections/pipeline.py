@@ -1,7 +1,5 @@
 """The whole pipeline over DPDK ports, against what no pipeline can save."""
 
-from __future__ import annotations
-
 import statistics
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The aggregator pool on one core against the bare add: the cases that have goals, and each axis."""
 
-from __future__ import annotations
-
 import sweep
 from context import Context
 from figure import Beside, Figure, Goal, Section

@@ -1,7 +1,5 @@
 """Allreduces over shaped links beside what the simulator says of the same links."""
 
-from __future__ import annotations
-
 import statistics
 
 import reducers

@@ -1,7 +1,5 @@
 """What a packet costs as there are more jobs, more workers per job, more slots."""
 
-from __future__ import annotations
-
 import sweep
 from context import Context
 from figure import Section
