@@ -7,8 +7,9 @@ import re
 import signal
 import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from configuration import (
     DRAIN_SECONDS,
@@ -62,8 +63,12 @@ class Appliance:
         files: Path,
         *,
         realtime: bool = False,
+        before: Sequence[str] = (),
     ) -> None:
-        """With settings, of a Network, or with a whole configuration. `realtime` as for a Child."""
+        """With settings, of a Network, or with a whole configuration. `realtime` as for a Child.
+
+        `before`: a command that replaces itself by the program.
+        """
         self._network = network
         self._realtime = realtime
         self.config = files / "appliance.toml"
@@ -73,7 +78,7 @@ class Appliance:
             settings = configuration(network, settings, self.socket)
         self.config.write_text(settings if isinstance(settings, str) else dumps(settings))
         self._find_room(binary)
-        self._command = [str(binary), "run", "-c", str(self.config)]
+        self._command = [*before, str(binary), "run", "-c", str(self.config)]
         self._files = files
         self._lives = 0
         self._child = self._start()
@@ -90,6 +95,12 @@ class Appliance:
         self._lives += 1
         name = "appliance" if self._lives == 1 else f"appliance{self._lives}"
         return Child(name, self._command, self._files, self._network.appliance, realtime=self._realtime)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def kill(self) -> None:
         self._child.kill()

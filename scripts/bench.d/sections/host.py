@@ -10,7 +10,6 @@ import shaped
 from appliance_shaped import has_af_xdp
 from context import Context
 from figure import Beside, Figure, Section
-from process import Child
 
 TITLE = "Host: the worker's drivers, against iperf3 and bare sockets on the same veth pairs"
 
@@ -114,17 +113,12 @@ def _iperf3(context: Context, section: Section) -> dict[str, float]:
 
 
 def _run_iperf3(context: Context, network: shaped.Shaped, program: str, *, gso: bool) -> dict[str, Any]:
-    server: Child | None = None
-    try:
-        listen = [program, "--server", "--one-off", "--port", str(_PORT), "--json"]
-        server = programs.start("iperf3-server", listen, context.files, network.workers[1])
-        context.stop.sleep(0.5)
-        words = f"--client {shaped.address(1)} --port {_PORT} --udp --bitrate 0 --length {_DATAGRAM} --json"
-        words += f" --time {context.pick(5, 2)}{' --gso' if gso else ''}"
-        command = [program, *words.split()]
-        client = programs.start("iperf3-client", command, context.files, network.workers[0])
-        programs.wait([client], context.stop, 60)
-    finally:
-        if server:
-            server.stop(2.0)
+    listen = f"--server --one-off --port {_PORT} --json"
+    words = f"--client {shaped.address(1)} --port {_PORT} --udp --bitrate 0 --length {_DATAGRAM} --json"
+    words += f" --time {context.pick(5, 2)}{' --gso' if gso else ''}"
+    commands = {
+        "iperf3-server": ([program, *listen.split()], network.workers[1]),
+        "iperf3-client": ([program, *words.split()], network.workers[0]),
+    }
+    _, client = programs.run(commands, context.files, context.stop, 60, apart=0.5)
     return programs.whole_object(client)

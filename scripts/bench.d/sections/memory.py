@@ -2,10 +2,9 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import shaped
-from appliance_shaped import Appliance
+from appliance_shaped import running
 from context import Context
 from figure import Beside, Figure, Goal, Section
 from process import Failure, run
@@ -34,15 +33,10 @@ def measure(context: Context, section: Section) -> None:
     for slots in _SLOTS:
         context.stop.check()
         # Where there are hugepages, all of memory_mb would be resident from the start.
-        keys: dict[str, Any] = {"slots": slots, "memory_mb": _MEMORY_MB, "dataplane": 'hugepages = "no"'}
-        with (
-            shaped.Shaped(1, 0) as network,
-            Appliance(
-                context.binary, network, context.files, context.stop, device=_DEVICE, **keys
-            ) as appliance,
-        ):
+        keys = {"slots": slots, "memory_mb": _MEMORY_MB, "hugepages": "no", "device": _DEVICE}
+        with shaped.Shaped(1, 0) as network, running(context, network, **keys) as appliance:
             promised = _promise(context.binary, appliance.config)
-            pool = int(appliance.metrics().values("pascaline_pool_bytes")[0])
+            pool = int(appliance.scrape().values("pascaline_pool_bytes")[0])
             resident = _resident(appliance.pid)
         used[slots] = {"rss_bytes": resident, "pool_bytes": pool, **promised}
         rest = f"promised packet buffers, the pool, and {_BASE_MB} MiB for the rest"
