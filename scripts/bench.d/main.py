@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
         binary = build.ready(
             stop, options.binary, build.Wanted(release=True, tests=True, programs=("pascaline-lab",))
         )
-        options.calls = options.calls or _calls(options, binary)
+        options.calls = options.calls or _calls(options, binary, stop)
         calls = ["--calls", *(str(path) for path in options.calls)] if options.calls else []
         build.become_root(Path(__file__).resolve(), [*arguments, *calls], binary)
         stop.restart_clock()
@@ -97,12 +97,12 @@ def main(arguments: list[str]) -> int:
         return 1
 
 
-def _calls(options: argparse.Namespace, binary: Path) -> list[Path]:
+def _calls(options: argparse.Namespace, binary: Path, stop: Stop) -> list[Path]:
     """Builds what `ends` measures calls of: cargo's files are the user's, not root's."""
     if options.install or options.quick or "ends" not in options.only:
         return []
     try:
-        parts = call_cost.built(binary)
+        parts = call_cost.built(binary, stop)
     except Failure as failure:
         _say(f"calls are not measured: {failure.whole}")
         return []

@@ -8,7 +8,6 @@ call_cost.py of clients/python/bench: what a call of 4 KiB from Python costs abo
 """
 
 import json
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,10 +34,11 @@ class Built:
     example: Path
 
 
-def built(binary: Path) -> Built:
+def built(binary: Path, stop: Stop) -> Built:
     """Builds it, as optimised as `binary` is. Needs Rust, and no root."""
     optimised = binary.parent.name != "debug"
-    return Built(clients.libraries(mpi=True, optimised=optimised), _example(optimised=optimised))
+    libraries = clients.libraries(stop, mpi=True, optimised=optimised)
+    return Built(libraries, _example(stop, optimised=optimised))
 
 
 def measure(binary: Path, parts: Built, stop: Stop, python: Path | None = None) -> dict[str, Any]:
@@ -73,24 +73,18 @@ def measure(binary: Path, parts: Built, stop: Stop, python: Path | None = None) 
         return found | said("mpi", command)
 
 
-def _example(*, optimised: bool) -> Path:
+def _example(stop: Stop, *, optimised: bool) -> Path:
     command = [build.cargo(), "build", "--locked", "-p", "pascaline-capi", "--example", "call_cost"]
     command += ["--release"] if optimised else []
-    command.append("--message-format=json-render-diagnostics")
-    done = subprocess.run(command, cwd=build.ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    for line in done.stdout.splitlines():
-        message = json.loads(line)
-        if message.get("executable") and message.get("target", {}).get("name") == "call_cost":
-            return Path(message["executable"])
-    raise Failure("cargo built no example named call_cost")
+    return build.cargo_made("call_cost", command, stop, "the example call_cost does not build")
 
 
 def main(binary: str, *python: str) -> int:
     """Measures and prints. `binary` is a built pascaline; the interpreter has the package pascaline."""
     try:
         program = Path(binary).resolve()
-        stop = Stop(2 * _SECONDS + 600)
-        print(json.dumps(measure(program, built(program), stop, *map(Path, python))))
+        parts = built(program, Stop(clients.BUILD_SECONDS))
+        print(json.dumps(measure(program, parts, Stop(2 * _SECONDS + 600), *map(Path, python))))
     except Failure as failure:
         print(f"call_cost: {failure.whole}", file=sys.stderr)
         return 1

@@ -39,13 +39,11 @@ _LEAST_WINDOW = 512
 _WITH_SERVER = ("dsa", "atp", "always", "coin")
 # Of IPv4 and of IPv6, for use within an organisation, without a job's number.
 _GROUPS = ("239.77.0.", "ff18::77:")
-# The build has its own clock.
-_BUILD_SECONDS = 3600.0
 
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    stop = Stop(_BUILD_SECONDS)
+    stop = Stop(clients.BUILD_SECONDS)
     try:
         if options.cleanup:
             return _cleanup(arguments)
@@ -86,7 +84,7 @@ def _libraries(options: Options, binary: Path, stop: Stop) -> Path | None:
     if options.client == "rust" or options.libraries:
         return options.libraries and options.libraries.resolve()
     optimised = binary.parent.name != "debug"
-    return clients.libraries(mpi=options.client == "mpi", optimised=optimised, stop=stop)
+    return clients.libraries(stop, mpi=options.client == "mpi", optimised=optimised)
 
 
 _SHOWS: dict[Kind, Callable[[Options, Path, Stop], Verdict]] = {

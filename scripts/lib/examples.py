@@ -7,8 +7,6 @@ of one process. Exit code 0 only if all ranks say that all sums are right. Needs
 """
 
 import argparse
-import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,7 +37,7 @@ def main(arguments: list[str]) -> int:
     try:
         # First of all: it installs what the examples are built with.
         binary = build.ready(stop, options.binary)
-        examples = options.examples.resolve() if options.examples else _build()
+        examples = options.examples.resolve() if options.examples else _build(stop)
         build.become_root(Path(__file__).resolve(), ["--examples", str(examples)], binary)
         for line in _run(binary, examples / "allreduce", Stop(_RUN_SECONDS)):
             print(line)
@@ -54,24 +52,11 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _build() -> Path:
+def _build(stop: Stop) -> Path:
     """All examples; returns the directory that they are in."""
     packages = ["-p", "pascaline-worker", "-p", "pascaline-worker-dpdk"]
     command = [build.cargo(), "build", "--locked", "--examples", *packages]
-    done = subprocess.run(
-        [*command, "--message-format=json-render-diagnostics"],
-        cwd=build.ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise Failure("the examples do not build")
-    for line in done.stdout.splitlines():
-        message = json.loads(line)
-        if message.get("executable") and message.get("target", {}).get("name") == "allreduce":
-            return Path(message["executable"]).parent
-    raise Failure("cargo built no example named allreduce")
+    return build.cargo_made("allreduce", command, stop, "the examples do not build").parent
 
 
 def _run(binary: Path, example: Path, stop: Stop) -> list[str]:

@@ -131,14 +131,21 @@ def run(*command: str, check: bool = True, timeout: float = 10.0) -> subprocess.
     return done
 
 
-def run_long(command: Sequence[str], stop: Stop, failure: str) -> str:
+def run_long(
+    command: Sequence[str],
+    stop: Stop,
+    failure: str | Callable[[], str],
+    *,
+    place: Path | None = None,
+    may_ask: bool = False,
+) -> str:
     """Runs a long command with its progress on our stderr, and returns its stdout.
 
-    A signal ends it, with all that it has started.
+    A signal ends it, with all that it has started; but not where it may ask for a password at our terminal.
     """
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=pipe, text=True, start_new_session=True
+        command, cwd=place, stdin=subprocess.DEVNULL, stdout=pipe, text=True, start_new_session=not may_ask
     ) as child:
         try:
             while True:
@@ -150,9 +157,10 @@ def run_long(command: Sequence[str], stop: Stop, failure: str) -> str:
                     continue
         finally:
             if child.poll() is None:
-                os.killpg(child.pid, signal.SIGTERM)
+                (os.kill if may_ask else os.killpg)(child.pid, signal.SIGTERM)
     if child.returncode != 0:
-        raise Failure(failure, "\n".join(output.splitlines()[-LOG_TAIL_LINES:]))
+        why = failure if isinstance(failure, str) else failure()
+        raise Failure(why, "\n".join(output.splitlines()[-LOG_TAIL_LINES:]))
     return output
 
 

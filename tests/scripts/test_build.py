@@ -58,7 +58,7 @@ class TestAsRoot:
         """The second pass, or a program from a package."""
         with (
             mock.patch.object(build, "root_is_possible"),
-            mock.patch.object(build, "_run", return_value="") as run,
+            mock.patch.object(build, "run_long", return_value="") as run,
         ):
             build.ready(Stop(1), Path("/build/pascaline"), build.DEMO)
         assert run.call_args.args[0][1:] == ["--no-rust"]
@@ -100,7 +100,7 @@ class TestAsRoot:
             order.append("ready")
             return Path("/build/pascaline")
 
-        def built() -> Path:
+        def built(_: Stop) -> Path:
             order.append("built")
             raise Failure("far enough")
 
