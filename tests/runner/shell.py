@@ -117,6 +117,13 @@ class Shell:
         pytest.fail(f"{shown} (see {self.log})", pytrace=False)
 
 
+def holds(said: Mapping[str, Any], conditions: str) -> None:
+    """Fails with those of the conditions, `;` between, that do not hold of a report, whose keys they name."""
+    each = [condition.strip() for condition in conditions.split(";")]
+    wrong = [condition for condition in each if condition and not eval(condition, {}, dict(said))]
+    assert not wrong, f"{'; '.join(wrong)}: {said}"
+
+
 def tail(log: Path, lines: int = _TAIL_LINES) -> str:
     return "\n".join(f"  | {line}" for line in _text(log).splitlines()[-lines:])
 
