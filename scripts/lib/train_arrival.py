@@ -5,7 +5,7 @@ import statistics
 from typing import Any
 
 import train_bed
-from process import Failure
+from quantities import between
 from train_bed import Bed
 
 DESCRIPTION = """\
@@ -19,18 +19,12 @@ Examples:
 """
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    train_bed.add_sizes(parser, 10)
-    train_bed.add_number(parser, "--turns", 3, "trainings with either")
-    train_bed.add_number(parser, "--layers", 10, "of 1 MiB each")
-    train_bed.add_bucket(parser, 1.0)
-    train_bed.add_links(parser)
+OPTIONS = {"workers": 4, "steps": 10, "seed": 1, "turns": 3, "layers": 10, "bucket-mb": 1.0, "mbit": 200}
+OWN = {"turns": (between(1, 2**16), "trainings with either"), "layers": (between(1, 2**16), "of 1 MiB each")}
 
 
 def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
     """Trainings in turns, in the same processes."""
-    if options.picture:
-        raise Failure("scripts/train arrival draws nothing: no --picture")
     words = train_bed.words(options, "steps", "turns", "layers", "bucket-mb", "seed")
     # Sums in the order of ranks: two trainings differ by nothing.
     job = {"id": 2, "name": "urgent"}

@@ -22,7 +22,6 @@ import shaped
 from build import ROOT
 from configuration import UDP_PORT, Tables
 from process import Child, Failure, Stop
-from quantities import between, real
 from stage import Stage
 
 PREFIX = "pastrain"
@@ -44,45 +43,6 @@ def environment(*, install: bool) -> Path:
     if (install or not there) and subprocess.run(command, check=False).returncode:
         raise Failure("scripts/python --install failed")
     return python
-
-
-def add_hook(parser: argparse.ArgumentParser) -> None:
-    """Which of pascaline.torch.hooks DistributedDataParallel reduces its buckets with."""
-    add = parser.add_argument
-    add("--hook", choices=["none", "mean", *ROUNDING], default="none", help="of DDP (%(default)s)")
-    add("--feedback", action="store_true", help="what a hook's rounding leaves comes with the next gradients")
-
-
-def add_sizes(parser: argparse.ArgumentParser, steps: int, *, workers: int = 4) -> None:
-    """How much there is to do, and by how many. One worker alone has no other to sum with."""
-    add_number(parser, "--workers", workers, "ranks", 2, MOST)
-    add_number(parser, "--steps", steps, "steps of each training", 2, 10**7)
-    add_number(parser, "--seed", 1, "of weights and data", 0, 2**31)
-
-
-def add_number(
-    parser: argparse.ArgumentParser, name: str, usual: int, what: str, low: int = 1, high: int = 2**16
-) -> None:
-    parser.add_argument(
-        name, type=between(low, high), default=usual, metavar="N", help=f"{what} (%(default)s)"
-    )
-
-
-def add_real(
-    parser: argparse.ArgumentParser, name: str, usual: float, high: float, what: str, *, above: bool = False
-) -> None:
-    """A number from 0 on; `above`: larger than 0."""
-    parser.add_argument(name, type=real(0, high, above=above), default=usual, help=f"{what} (%(default)s)")
-
-
-def add_links(parser: argparse.ArgumentParser) -> None:
-    """What the network is like."""
-    add_number(parser, "--mbit", 200, "rate of each worker's link; 0: as it is", 0, 10**6)
-
-
-def add_bucket(parser: argparse.ArgumentParser, usual: float) -> None:
-    """What one allreduce takes."""
-    add_real(parser, "--bucket-mb", usual, 4096, "MB of gradients in one allreduce", above=True)
 
 
 def tables(network: shaped.Shaped, ranks: int, *, order: str = "arrival", **more: Any) -> Tables:

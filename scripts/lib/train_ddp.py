@@ -3,7 +3,6 @@
 import argparse
 import json
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import train_bed
@@ -23,16 +22,10 @@ Examples:
 """
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    train_bed.add_sizes(parser, 200)
-    train_bed.add_number(parser, "--hidden", 256, "width of the layers")
-    train_bed.add_links(parser)
-    train_bed.add_hook(parser)
-    train_bed.add_bucket(parser, 25.0)
-    parser.add_argument(
-        "--trace", type=Path, help="draw some steps of the first training, which slows it down, into this PNG"
-    )
-    parser.add_argument("--no-restart", action="store_true", help="leave the appliance alone")
+OPTIONS = {
+    "workers": 4, "steps": 200, "seed": 1, "hidden": 256, "mbit": 200, "hook": "none", "feedback": False,
+    "bucket-mb": 25.0, "trace": None, "no-restart": False, "picture": None,
+}  # fmt: skip
 
 
 def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:

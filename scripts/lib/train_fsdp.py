@@ -20,11 +20,7 @@ Examples:
 _NEAR = 1e-2
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    train_bed.add_sizes(parser, 20)
-    train_bed.add_number(parser, "--turns", 3, "trainings over each backend")
-    train_bed.add_number(parser, "--hidden", 512, "width of the layers")
-    train_bed.add_links(parser)
+OPTIONS = {"workers": 4, "steps": 20, "seed": 1, "turns": 3, "hidden": 512, "mbit": 200, "picture": None}
 
 
 def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:

@@ -26,14 +26,11 @@ Examples:
 """
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    train_bed.add_sizes(parser, 50, workers=2)
+OPTIONS = {"workers": 2, "steps": 50, "seed": 1}
 
 
 def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
     """The cluster lives in one namespace, as on one machine; the appliance has its own."""
-    if options.picture:
-        raise Failure("ray draws no picture: leave --picture out")
     _install(bed)
     network = bed.network(1, 0)
     tables = train_bed.tables(network, options.workers)

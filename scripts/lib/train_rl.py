@@ -13,6 +13,7 @@ from appliance import Appliance
 from build import ROOT
 from configuration import UDP_PORT, Tables, base, port, telemetry
 from process import Child, Failure, Stop
+from quantities import between, real
 from train_bed import Bed
 
 _MTU = 9000
@@ -44,28 +45,32 @@ Examples:
 """
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    choose, number, real = parser.add_argument, train_bed.add_number, train_bed.add_real
-    choose("--algorithm", choices=list(_GAMES), default="ppo", help="to learn by (%(default)s)")
-    choose("--mode", choices=list(_MODES), default="async", help="of training (%(default)s)")
-    choose(
-        "--queue", choices=["fifo", "olaf", "both"], default="olaf",
-        help="of the port to the parameter server, for --mode async; both: one after the other (%(default)s)",
-    )  # fmt: skip
-    choose(
-        "--rule", choices=["staleness", "olaf"], default="staleness",
-        help="of the server: every update counts, or one with the best reward so far (%(default)s)",
-    )  # fmt: skip
-    number(parser, "--workers", 4, "of the job", 1, train_bed.MOST)
-    number(parser, "--seeds", 3, "trainings", 1, 64)
-    number(parser, "--seed", 1, "the first one", 0)
-    number(parser, "--iterations", 100, "of each worker", 1, 10**7)
-    real(parser, "--rate", 0.5, 100, "by how much of an update the weights move", above=True)
-    real(parser, "--load", 4.0, 50, "what other clusters offer, as a multiple of what the port lets through")
-    real(parser, "--line", 50.0, 10**5, "updates per second that it lets through", above=True)
-    real(parser, "--wait", 0.3, 3600, "seconds that a worker waits for an answer")
-    reward = "tell when the mean of ten iterations reached it (%(default)s)"
-    choose("--reward", type=float, default=0.0, help=reward)
+OPTIONS = {
+    "algorithm": "ppo", "mode": "async", "queue": "olaf", "rule": "staleness", "workers": 4, "seeds": 3,
+    "seed": 1, "iterations": 100, "rate": 0.5, "load": 4.0, "line": 50.0, "wait": 0.3, "reward": 0.0,
+    "picture": None,
+}  # fmt: skip
+OWN = {
+    "algorithm": (tuple(_GAMES), "to learn by"),
+    "mode": (tuple(_MODES), "of training"),
+    "queue": (
+        ("fifo", "olaf", "both"),
+        "of the port to the parameter server, for --mode async; both: one after the other",
+    ),
+    "rule": (
+        ("staleness", "olaf"),
+        "of the server: every update counts, or one with the best reward so far",
+    ),
+    "workers": (between(1, train_bed.MOST), "of the job"),
+    "seeds": (between(1, 64), "trainings"),
+    "seed": (between(0, 2**16), "the first one"),
+    "iterations": (between(1, 10**7), "of each worker"),
+    "rate": (real(0, 100, above=True), "by how much of an update the weights move"),
+    "load": (real(0, 50), "what other clusters offer, as a multiple of what the port lets through"),
+    "line": (real(0, 10**5, above=True), "updates per second that it lets through"),
+    "wait": (real(0, 3600), "seconds that a worker waits for an answer"),
+    "reward": (float, "tell when the mean of ten iterations reached it"),
+}
 
 
 @dataclass
