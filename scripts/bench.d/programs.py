@@ -66,9 +66,14 @@ def objects(child: Child) -> list[dict[str, Any]]:
 def json_of(name: str, command: Sequence[object], logs: Path, stop: Stop, seconds: float) -> dict[str, Any]:
     """Runs a program that prints one JSON object, and returns that."""
     (child,) = run({name: (command, None)}, logs, stop, seconds)
+    return last_object(child)
+
+
+def last_object(child: Child) -> dict[str, Any]:
+    """The last JSON object that a program printed in a line."""
     found = objects(child)
     if not found:
-        raise Failure(f"{name} printed no JSON object", child.tail())
+        raise Failure(f"{child.name} printed no JSON object", child.tail())
     return found[-1]
 
 

@@ -81,7 +81,12 @@ def run(
     found["jobs"] += [{**found["jobs"][0], **job}] if job else []
     bed.appliance(network, found)
     children = bed.ranks(network, ROOT / f"clients/examples/train/{program}.py", line, KEYS)
-    watch(children, trainings, bed.stop, each)
+
+    def place(said: dict[str, Any]) -> str:
+        run = f"{said['run'] + 1} of {trainings}, {said['backend']}, step {said['step']}"
+        return f"{run}: loss {said['loss']:.3f}"
+
+    bed.attend(children, "step", place, each=each)
     return [[said for said in programs.objects(child) if said.get("done")] for child in children]
 
 
@@ -153,6 +158,35 @@ class Bed(Stage):
             children.append(self.child(f"rank{rank}", [*command, *words], namespace))
         return children
 
+    def attend(
+        self,
+        ranks: Sequence[Child],
+        key: str = "",
+        told: Callable[[dict[str, Any]], str] = str,
+        *,
+        each: Callable[[dict[str, Any]], None] = lambda _: None,
+        around: Sequence[Child] = (),
+    ) -> None:
+        """Returns when all ranks have ended well; what is `around` them must not end.
+
+        `each` gets what rank 0 has said last, of which a terminal shows what is `told` if it has the key.
+        """
+        shown = key and sys.stderr.isatty()
+        running = True
+        while running:
+            running = any(rank.exit_code() is None for rank in ranks)
+            self.stop.sleep(0.2)
+            self.check(*around)
+            if failed := next((rank for rank in ranks if rank.exit_code()), None):
+                raise Failure(f"{failed.name} ended with exit code {failed.exit_code()}", failed.tail())
+            latest: dict[str, Any] = next(reversed(programs.objects(ranks[0])), {})
+            if latest:
+                each(latest)
+            if shown and key in latest:
+                print(f"\r{told(latest)}   ", end="", file=sys.stderr, flush=True)
+        if shown:
+            print(file=sys.stderr)
+
     def draw(self, picture: Path, across: str, up: str, lines: Mapping[str, Any], more: str = "") -> None:
         """Lines into a PNG: lists of numbers, or objects with x, y and, if they have one, their spread."""
         picture.parent.mkdir(parents=True, exist_ok=True)
@@ -160,31 +194,6 @@ class Bed(Stage):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise Failure(f"cannot draw {picture}", done.stderr)
-
-
-def watch(
-    children: Sequence[Child],
-    trainings: int,
-    stop: Stop,
-    each: Callable[[dict[str, Any]], None] = lambda _: None,
-) -> None:
-    """Waits for the end of all ranks, and shows how far rank 0 is; `each` gets what it has said last."""
-    shown = sys.stderr.isatty()
-    while any(child.exit_code() is None for child in children):
-        stop.sleep(0.2)
-        failed = next((child for child in children if child.exit_code()), None)
-        if failed:
-            raise Failure(f"{failed.name} ended with exit code {failed.exit_code()}", failed.tail())
-        said = programs.objects(children[0])
-        if not said:
-            continue
-        latest = said[-1]
-        each(latest)
-        if shown and "step" in latest:
-            place = f"{latest['run'] + 1} of {trainings}, {latest['backend']}, step {latest['step']}"
-            print(f"\r{place}: loss {latest['loss']:.3f} ", end="", file=sys.stderr, flush=True)
-    if shown:
-        print(file=sys.stderr)
 
 
 _DRAW = """

@@ -47,12 +47,8 @@ def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
     words += [bed.python, "-B", ROOT / "clients/examples/train/ray_train.py"]
     words += train_bed.words(options, "workers", "steps", "seed")
     child = bed.child("ray", words, network.workers[0])
-    while child.exit_code() is None:
-        bed.stop.sleep(0.2)
-    said = programs.objects(child)
-    if child.exit_code() or not said:
-        raise Failure(f"Ray's program ended with exit code {child.exit_code()}", child.tail())
-    found = said[-1] | {"workers": options.workers, "steps": options.steps}
+    bed.attend([child])
+    found = programs.last_object(child) | {"workers": options.workers, "steps": options.steps}
     if not found["losses"]:
         raise Failure("Ray's workers have reported nothing", child.tail())
     conditions = {

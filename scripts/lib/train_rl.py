@@ -2,17 +2,15 @@
 
 import argparse
 import statistics
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 import programs
 import shaped
 import train_bed
-from appliance import Appliance
 from build import ROOT
 from configuration import UDP_PORT, Tables, base, port, telemetry
-from process import Child, Failure, Stop
+from process import Child
 from quantities import between, real
 from train_bed import Bed
 
@@ -187,7 +185,7 @@ def _asynchronous(options: argparse.Namespace, bed: Bed, network: shaped.Shaped,
     server = bed.child(f"ps-{queue}", command, network.workers[-2])
     others = _others(options, bed, network) if options.load else []
     ranks = _ranks(options, bed, network, queue)
-    _wait(options, appliance, [server, *others], ranks, bed.stop)
+    _wait(options, bed, ranks, [server, *others])
     metrics = appliance.scrape()
     received = metrics.total("pascaline_olaf_received_total")
     dropped = metrics.by_label("pascaline_olaf_dropped_total", "cause").get("full", 0)
@@ -212,7 +210,7 @@ def _collective(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -
     tables["jobs"] = [{**job, "id": 1 + number, "name": f"seed {number}"} for number in seeds]
     appliance = bed.appliance(network, tables)
     ranks = _ranks(options, bed, network, options.mode)
-    _wait(options, appliance, [], ranks, bed.stop)
+    _wait(options, bed, ranks, [])
     appliance.stop()
     return _read(options, _MODES[options.mode], ranks)
 
@@ -239,20 +237,12 @@ def _others(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -> li
     ]
 
 
-def _wait(
-    options: argparse.Namespace, appliance: Appliance, around: list[Child], ranks: list[Child], stop: Stop
-) -> None:
-    while any(rank.exit_code() is None for rank in ranks):
-        stop.sleep(0.5)
-        appliance.check_running()
-        for child in (*around, *ranks):
-            if child.exit_code() is not None and (child in around or child.exit_code()):
-                raise Failure(f"{child.name} ended with exit code {child.exit_code()}", child.tail())
-        if sys.stderr.isatty() and (said := programs.objects(ranks[0])) and "iteration" in said[-1]:
-            place = f"seed {said[-1]['seed']}, iteration {said[-1]['iteration']} of {options.iterations}"
-            print(f"\r{place}: reward {said[-1]['reward']:.0f}   ", end="", file=sys.stderr, flush=True)
-    if failed := next((rank for rank in ranks if rank.exit_code()), None):
-        raise Failure(f"{failed.name} ended with exit code {failed.exit_code()}", failed.tail())
+def _wait(options: argparse.Namespace, bed: Bed, ranks: list[Child], around: list[Child]) -> None:
+    def place(said: dict[str, Any]) -> str:
+        iteration = f"iteration {said['iteration']} of {options.iterations}"
+        return f"seed {said['seed']}, {iteration}: reward {said['reward']:.0f}"
+
+    bed.attend(ranks, "iteration", place, around=around)
 
 
 def _read(options: argparse.Namespace, name: str, ranks: list[Child]) -> Run:
