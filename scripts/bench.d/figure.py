@@ -1,5 +1,7 @@
 """What is measured: a figure, beside what it is measured against in the same run."""
 
+import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +12,11 @@ class Beside:
 
     name: str
     value: float
+
+
+def median_ratio(ones: Iterable[float], others: Iterable[float]) -> float:
+    """Of neighbouring turns: what changes from turn to turn is in both then."""
+    return statistics.median(one / other for one, other in zip(ones, others, strict=True))
 
 
 @dataclass(frozen=True)
@@ -101,8 +108,9 @@ class Section:
     # The part of the cores' time that the machine's neighbours had meanwhile.
     stolen: float = 0.0
 
-    def add(self, *figures: Figure) -> None:
-        self.figures.extend(figures)
+    def figure(self, name: str, value: float, unit: str, beside: Beside | None = None, **more: Any) -> None:
+        """Takes one in, behind the others; `more` are further fields of `Figure`."""
+        self.figures.append(Figure(name, value, unit, beside, **more))
 
     def to_json(self) -> dict[str, Any]:
         return {

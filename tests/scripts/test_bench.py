@@ -10,7 +10,7 @@ import pytest
 import complete
 import main
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Beside, Goal, Section
 from process import Failure
 from sections import allreduce, ends, inline
 
@@ -46,7 +46,7 @@ def _whole(changed: dict[str, float] | None = None, without: str = "") -> dict[s
         for figure in figures:
             value = (changed or {}).get(name, 1.0)
             if figure != without:
-                section.add(Figure(figure, value, "", Beside("limit", 1.0), goal=Goal(at_most=1.0)))
+                section.figure(figure, value, "", Beside("limit", 1.0), goal=Goal(at_most=1.0))
         if name == "ends":
             section.raw["last line"] = dict.fromkeys(complete.keys(af_xdp=False), 1.0)
         said["sections"].append(section.to_json())

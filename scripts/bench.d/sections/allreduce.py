@@ -11,7 +11,7 @@ import reducers
 import shaped
 from appliance_shaped import DEVICE
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Beside, Goal, Section
 
 TITLE = "Allreduce over shaped links: Pascaline, Gloo and Open MPI, against size / bandwidth"
 
@@ -126,11 +126,9 @@ def _judge(section: Section, count: int, mbit: int, size: int, times: Times) -> 
     limit = 1e3 * (size + packets * shaped.PASCALINE_HEADERS) * 8 / (mbit * 1e6)
     case = case_of(count, size, mbit)
     goal = Goal(at_least=_SHARE) if size >= 4 * MIB else None
-    section.add(
-        Figure(
-            f"{case}: Pascaline", ours, "ms", Beside("S/B with headers", limit), inverse=True, goal=goal,
-            group=case, label="Pascaline",
-        )
+    section.figure(
+        f"{case}: Pascaline", ours, "ms", Beside("S/B with headers", limit), inverse=True, goal=goal,
+        group=case, label="Pascaline",
     )  # fmt: skip
     for name in (GLOO, RING, DEFAULT):
         theirs = times.get(name, {}).get(size, [None] * len(mine))
@@ -142,10 +140,8 @@ def _judge(section: Section, count: int, mbit: int, size: int, times: Times) -> 
             least = 1.5
         if count == 4 and (name, size) == (RING, 40 * KIB):
             least = 1.45
-        section.add(
-            Figure(
-                f"{case}: against {name}", ours, "ms", Beside(name, _median(theirs)), inverse=True,
-                goal=Goal(at_least=least) if least else None, group=case, label="Pascaline",
-                of_turns=statistics.median(its / own for its, own in pairs),
-            )
+        section.figure(
+            f"{case}: against {name}", ours, "ms", Beside(name, _median(theirs)), inverse=True,
+            goal=Goal(at_least=least) if least else None, group=case, label="Pascaline",
+            of_turns=statistics.median(its / own for its, own in pairs),
         )  # fmt: skip

@@ -9,7 +9,7 @@ import programs
 import shaped
 from appliance_shaped import has_af_xdp
 from context import Context
-from figure import Beside, Figure, Section
+from figure import Beside, Section
 
 TITLE = "Host: the worker's drivers, against iperf3 and bare sockets on the same veth pairs"
 
@@ -36,7 +36,7 @@ def measure(context: Context, section: Section) -> None:
     for name, found in others.items():
         if found:
             _compare(section, "kernel UDP", kernel, _KERNEL, found, (name, name))
-            section.add(Figure(f"{name}: received of what was sent", found["received_pct"], "%"))
+            section.figure(f"{name}: received of what was sent", found["received_pct"], "%")
     section.notes.append(
         "The DPDK driver polls: its CPU time is mostly that of waiting for the appliance, which has the "
         "other core."
@@ -59,15 +59,13 @@ def _compare(
 ) -> None:  # fmt: skip
     """Payload and processor time of a driver, beside those of another; each has its label."""
     gbps, cost = Beside(beside[0], other["gbps"]), Beside(beside[1], other["ms_per_gbit"])
-    section.add(
-        Figure(
-            f"{name}: payload, each way at the same time", found["gbps"], "Gbit/s", gbps, group="payload",
-            label=labels[0],
-        ),
-        Figure(
-            f"{name}: CPU time", found["ms_per_gbit"], "ms per Gbit moved", cost, inverse=True,
-            group="CPU time", label=labels[1],
-        ),
+    section.figure(
+        f"{name}: payload, each way at the same time", found["gbps"], "Gbit/s", gbps, group="payload",
+        label=labels[0],
+    )  # fmt: skip
+    section.figure(
+        f"{name}: CPU time", found["ms_per_gbit"], "ms per Gbit moved", cost, inverse=True,
+        group="CPU time", label=labels[1],
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import build
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Beside, Goal, Section
 from process import Failure
 
 TITLE = "In line: what passes the appliance, against a forwarder that looks into nothing and against idle"
@@ -32,11 +32,9 @@ def measure(context: Context, section: Section) -> None:
     section.raw["demo"] = said
     gbps, p99, reference = said["iperf3_gbps"], said["ping_p99_ms"], said["reference"]
     forwarder = Beside(reference, gbps[reference])
-    section.add(
-        Figure(
-            "iperf3 through the appliance, idle", gbps["inline"], "Gbit/s", forwarder,
-            goal=_CARRIED, group="iperf3", label="in line",
-        )
+    section.figure(
+        "iperf3 through the appliance, idle", gbps["inline"], "Gbit/s", forwarder,
+        goal=_CARRIED, group="iperf3", label="in line",
     )  # fmt: skip
     if p99["idle"] is None or p99["allreduce"] is None:
         section.failures.append("too few echoes came back to tell a p99")
@@ -46,7 +44,7 @@ def measure(context: Context, section: Section) -> None:
         if p99[key] is not None:
             name = f"p99 of ping beside allreduces that fill {what}"
             label = f"full {what.split()[-1]}"
-            section.add(Figure(name, p99[key], "ms", idle, goal=goal, group="ping", label=label))
+            section.figure(name, p99[key], "ms", idle, goal=goal, group="ping", label=label)
 
 
 def _demonstrate(context: Context) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import shaped
 from appliance_shaped import running
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Beside, Goal, Section
 from process import Failure, run
 
 TITLE = "Memory: bytes per slot, and a running appliance against what its configuration promises"
@@ -41,13 +41,11 @@ def measure(context: Context, section: Section) -> None:
         used[slots] = {"rss_bytes": resident, "pool_bytes": pool, **promised}
         rest = f"promised packet buffers, the pool, and {_BASE_MB} MiB for the rest"
         limit = Beside(rest, (promised["buffers_bytes"] + pool + _BASE_MB * 2**20) / 1e6)
-        section.add(
-            Figure(
-                f"{slots} slots: resident", resident / 1e6, "MB", limit,
-                goal=Goal(at_most=1.0), group="resident", label=f"{slots} slots",
-            ),
-            Figure(f"{slots} slots: the pool's own, per slot", pool / slots, "bytes"),
+        section.figure(
+            f"{slots} slots: resident", resident / 1e6, "MB", limit,
+            goal=Goal(at_most=1.0), group="resident", label=f"{slots} slots",
         )  # fmt: skip
+        section.figure(f"{slots} slots: the pool's own, per slot", pool / slots, "bytes")
     section.raw["appliances"] = used
     few, many = (used[slots] for slots in _SLOTS)
     more = _SLOTS[1] - _SLOTS[0]
@@ -56,11 +54,9 @@ def measure(context: Context, section: Section) -> None:
         many["buffers_bytes"] + many["pool_bytes"] - few["buffers_bytes"] - few["pool_bytes"]
     ) / more
     beside = Beside("a slot and its packet buffer, as promised", promised_per_slot)
-    section.add(
-        Figure(
-            "a slot more: resident", per_slot, "bytes", beside,
-            goal=Goal(at_most=1.1), group="a slot more", label="resident",
-        )
+    section.figure(
+        "a slot more: resident", per_slot, "bytes", beside,
+        goal=Goal(at_most=1.1), group="a slot more", label="resident",
     )  # fmt: skip
 
 

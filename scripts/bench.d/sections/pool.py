@@ -2,7 +2,7 @@
 
 import sweep
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Beside, Goal, Section
 
 TITLE = "Pool: one core, against the bare add"
 
@@ -31,12 +31,10 @@ def measure(context: Context, section: Section) -> None:
         for where, values, goal in (("cache", found, most), ("last level", found["last_level"], None)):
             group, least = f"{case}, {where}", Goal(at_most=goal) if goal else None
             add = Beside("bare add", values["bare_add_ns"])
-            section.add(
-                Figure(
-                    f"{group}: pool", values["pool_ns"], "ns/packet", add,
-                    goal=least, group=group, label="pool", of_turns=values["ratio"],
-                ),
-                Figure(f"{group}: payload", values["gbps_per_core"], "Gbit/s per core"),
+            section.figure(
+                f"{group}: pool", values["pool_ns"], "ns/packet", add,
+                goal=least, group=group, label="pool", of_turns=values["ratio"],
             )  # fmt: skip
+            section.figure(f"{group}: payload", values["gbps_per_core"], "Gbit/s per core")
     if not context.quick:
         sweep.measure(context, section, _PARTS, _ROUNDS, ("policy", "dtype", "order", "fan_in", "payload"))

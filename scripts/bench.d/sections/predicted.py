@@ -5,7 +5,7 @@ import statistics
 import reducers
 import shaped
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Beside, Goal, Section, median_ratio
 from sections.allreduce import ALL_LINKS, KIB, MIB, case_of
 
 TITLE = "Virtual time beside the real thing: an allreduce over shaped links"
@@ -50,14 +50,11 @@ def _compare(
             said[size].append(_predicted(context, ranks, mbit, size, round_trip))
     for size in sizes:
         case = case_of(ranks, size, mbit)
-        ratios = [real / virtual for real, virtual in zip(ours[size], said[size], strict=True)]
         beside = Beside("virtual time", 1e3 * statistics.median(said[size]))
         real = 1e3 * statistics.median(ours[size])
-        section.add(
-            Figure(
-                case, real, "ms", beside, goal=_CLOSE, group=case, label="real",
-                of_turns=statistics.median(ratios),
-            )
+        section.figure(
+            case, real, "ms", beside, goal=_CLOSE, group=case, label="real",
+            of_turns=median_ratio(ours[size], said[size]),
         )  # fmt: skip
 
 
