@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from netns import MOST_PORTS, RACK
-from quantities import between, loads, percent, size
+from quantities import between, loads, percent, reading, size
 
 _ROOT = Path(__file__).resolve().parents[2]
 # Workers, of all jobs.
@@ -99,10 +99,7 @@ _COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reduce_scatter",
 
 
 def _option(kinds: Kind, default: Any, read: Any, about: str, shown: str = "") -> Any:
-    """A field of `Options`: the kinds that obey it, and how it is read.
-
-    `read` is bool for a flag, a tuple of choices, or what argparse calls a type; `shown` is its argument.
-    """
+    """A field of `Options`: the kinds that obey it, and the terms of `reading`."""
     return field(default=default, metadata={"kinds": kinds, "read": read, "about": about, "shown": shown})
 
 
@@ -348,7 +345,8 @@ def parse(arguments: list[str]) -> Options:
     for option in fields(Options):
         if option.name in _GROUPS:
             add = parser.add_argument_group(*_GROUPS[option.name]).add_argument
-        add(_flag(option.name), **_reading(option.default, **option.metadata))
+        kinds, *how = option.metadata.values()
+        add(_flag(option.name), **reading(option.default, *how))
     named = vars(parser.parse_args(arguments))
     # In line, frames that are not for the appliance pass as they are.
     options = Options(**{"driver": "kernel" if named.get("inline") else "af_packet", **named})
@@ -373,25 +371,3 @@ def _refuse_unobeyed(parser: argparse.ArgumentParser, options: Options, named: d
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _reading(default: Any, *, read: Any, about: str, shown: str, **_: Any) -> dict[str, Any]:
-    """What argparse is told of an option."""
-    if read is bool:
-        return {"action": "store_true", "help": about}
-    told: dict[str, Any] = {"help": f"{about} ({_usual(default, read)})" if default else about}
-    if shown:
-        told["metavar"] = shown
-    if isinstance(read, tuple):
-        return {**told, "choices": read, "type": type(read[0])}
-    return {**told, "type": read}
-
-
-def _usual(default: Any, read: Any) -> str:
-    if read is size:
-        return f"{default >> 20}MiB"
-    if isinstance(default, tuple):
-        return ",".join(f"{value:g}" for value in default)
-    if isinstance(default, float):
-        return f"{default:g}"
-    return str(default.relative_to(_ROOT)) if isinstance(default, Path) else str(default)

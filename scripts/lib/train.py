@@ -18,7 +18,7 @@ import train_ray
 import train_rl
 from build import become_root, ready
 from process import Failure, Interrupted, Stop
-from quantities import between, real
+from quantities import between, reading, real
 
 _KINDS: dict[str, ModuleType] = {
     "ddp": train_ddp,
@@ -79,16 +79,6 @@ _TABLE: dict[str, tuple[Any, str]] = {
 _OF_ALL = {"json": False, "timeout": 300.0, "binary": None, "install": False}
 
 
-def _add(parser: argparse.ArgumentParser, name: str, usual: Any, read: Any, about: str) -> None:
-    if read is bool:
-        parser.add_argument(f"--{name}", action="store_true", help=about)
-        return
-    how = {"choices": read} if isinstance(read, tuple) else {"type": read}
-    how |= {"metavar": "N"} if type(usual) is int else {}
-    shown = about if usual is None else f"{about} (%(default)s)"
-    parser.add_argument(f"--{name}", default=usual, help=shown, **how)
-
-
 def _options(arguments: list[str]) -> argparse.Namespace:
     form = argparse.RawDescriptionHelpFormatter
     whole = argparse.ArgumentParser(
@@ -110,7 +100,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         )
         table = _TABLE | getattr(kind, "OWN", {})
         for option, usual in {**kind.OPTIONS, **_OF_ALL}.items():
-            _add(parser, option, usual, *table[option])
+            read, about = table[option]
+            how = reading(usual, read, about, "N" if type(usual) is int else "")
+            parser.add_argument(f"--{option}", default=usual, **how)
     options = whole.parse_args(arguments)
     if getattr(options, "feedback", False) and options.hook not in train_bed.ROUNDING:
         whole.error(f"--feedback is of what a hook rounds: --hook {', '.join(train_bed.ROUNDING)}")
