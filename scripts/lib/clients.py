@@ -70,12 +70,9 @@ class Managed(Network):
     """Workers that have a network of their own besides their links to the appliance."""
 
     def __init__(self, workers: int, mtu: int) -> None:
-        super().__init__(workers, mtu, middle=False)
-        self.management = self.appliance.replace("-app", "-net")
-
-    @property
-    def namespaces(self) -> list[str]:
-        return [*super().namespaces, self.management]
+        super().__init__(workers, mtu)
+        self.management = f"{self.prefix}-net"
+        self.others = [self.management]
 
     def create(self) -> None:
         super().create()
@@ -144,10 +141,9 @@ class Outcome(Verdict):
             lines.append(f"a small sum overtook the large one {self.overtook} times")
         return "\n".join(lines)
 
-    def to_json(self) -> dict[str, Any]:
+    def told(self) -> dict[str, Any]:
         accounts = Accounting.of(self.metrics)
         found: dict[str, Any] = {
-            "ok": self.good,
             "client": self.options.client,
             "workers": self.options.workers,
             "allreduces": self.options.allreduces,
@@ -159,7 +155,6 @@ class Outcome(Verdict):
             "results_needed": self.least_results,
             "received": accounts.received,
             "identity_holds": accounts.holds,
-            "problems": self.problems,
         }
         if self.overtook is not None:
             found["overtook"] = self.overtook
@@ -172,7 +167,7 @@ class Outcome(Verdict):
 def demonstrate(options: Options, binary: Path, libraries: Path, stop: Stop) -> Outcome:
     mpi, streams = options.client == "mpi", options.client == "c-streams"
     workers, mtu = options.workers, options.mtu
-    network = Managed(workers, mtu) if mpi else Network(workers, mtu, middle=False)
+    network = Managed(workers, mtu) if mpi else Network(workers, mtu)
     settings = Settings(
         options.driver,
         options.pool_slots,

@@ -108,8 +108,14 @@ def _show(options: Options, binary: Path, libraries: Path | None, stop: Stop) ->
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
     rates = impairment.Rates(options.loss, options.duplicate, options.reorder, options.seed)
-    ends = {"ip6": options.ip6, "routed": options.routed, "bridged": options.multicast}
-    network = Network(options.workers, options.mtu, middle=rates.any, **ends)
+    network = Network(
+        options.workers,
+        options.mtu,
+        middle=rates.any,
+        ip6=options.ip6,
+        routed=options.routed,
+        bridged=options.multicast,
+    )
     say(f"{options.workers} workers, each in a network namespace with a veth pair {_far(network)}")
     with Stage(binary, stop, network, keep=options.keep) as stage:
         bad = impairment.choose(stage, network, rates, options.impairment)

@@ -61,7 +61,7 @@ def _build(stop: Stop) -> Path:
 
 def _run(binary: Path, example: Path, stop: Stop) -> list[str]:
     """Runs the ranks until they end; returns what each said last."""
-    network = Network(_RANKS, 1500, middle=False)
+    network = Network(_RANKS, 1500)
     with Stage(binary, stop, network) as stage:
         stage.appliance(network, Settings("af_packet", 1024, _WINDOW, name="examples"))
         rust = [[example, f"{APPLIANCE_ADDRESS}:{UDP_PORT}", rank, _RANKS] for rank in range(_RANKS)]
@@ -107,7 +107,7 @@ def _judge(child: Child) -> str:
 
 def _jumbo(binary: Path, stop: Stop) -> str:
     """`pascaline worker allreduce` over a DPDK port, told no payload; says which one it took."""
-    network = Network(1, _JUMBO, middle=False)
+    network = Network(1, _JUMBO)
     with Stage(binary, stop, network) as stage:
         stage.appliance(network, Settings("af_packet", 1024, 256, fan_in=1, name="jumbo"))
         words = (
@@ -126,7 +126,7 @@ def _jumbo(binary: Path, stop: Stop) -> str:
 
 def _dpdk(binary: Path, example: Path, stop: Stop, *, ip6: bool) -> list[str]:
     """Two ranks in one process, over DPDK ports."""
-    network = Network(_PORTS, 1500, middle=False, ip6=ip6)
+    network = Network(_PORTS, 1500, ip6=ip6)
     with Stage(binary, stop, network) as stage:
         stage.appliance(network, Settings("af_packet", 1024, 256, fan_in=_PORTS, name="examples"))
         at = f"[{network.appliance_address}]" if ip6 else network.appliance_address

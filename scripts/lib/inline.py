@@ -97,10 +97,9 @@ class Outcome(Verdict):
             f"{_number(self.ping_said_p99_ratio)} beside full links"
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def told(self) -> dict[str, Any]:
         return {
-            **self.whole.to_json(),
-            "ok": self.good,
+            **self.whole.told(),
             "inline": True,
             "driver": self.whole.options.driver,
             "untouched": self.kinds - len(self.untouched),
@@ -116,7 +115,6 @@ class Outcome(Verdict):
             "ping_said_p99_ms": self.said_p99_ms,
             "ping_said_p99_ratio": self.ping_said_p99_ratio,
             "allreduce_link_share": self.link_share,
-            "problems": self.problems,
         }
 
 
@@ -124,16 +122,10 @@ class Wire(Network):
     """Workers in one rack, a server, and the appliance's two ports between."""
 
     def __init__(self, workers: int, mtu: int) -> None:
-        super().__init__(workers, mtu, middle=False)
-        prefix = f"pas-{os.getpid()}"
-        self.rack = f"{prefix}-r0"
-        self.racks = [self.rack]
-        self.server = f"{prefix}-srv"
-        self.neighbour = f"{prefix}-by"
-
-    @property
-    def namespaces(self) -> list[str]:
-        return [*super().namespaces, self.server, self.neighbour]
+        super().__init__(workers, mtu, bridged=True)
+        (self.rack,) = self.racks
+        self.others = [f"{self.prefix}-srv", f"{self.prefix}-by"]
+        self.server, self.neighbour = self.others
 
     @property
     def ports(self) -> int:

@@ -58,23 +58,21 @@ class Outcome(Verdict):
             "Inside: gradients that are part of an iteration; missed: iterations without this rank's"
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def told(self) -> dict[str, Any]:
         return {
-            "ok": self.good,
             "iterations": _ITERATIONS,
             "needed": self.needed,
             "staleness": self.bound,
             "models": self.models,
             "verified": sum(rank["verified"] for rank in self.ranks),
             "ranks": self.ranks,
-            "problems": self.problems,
         }
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
     workers, slots = options.workers, options.pool_slots
     needed = max(1, workers - 1)
-    network = Network(workers, options.mtu, middle=False)
+    network = Network(workers, options.mtu)
     with Stage(binary, stop, network, keep=options.keep) as stage:
         threshold = f"threshold = {needed}\n"
         settings = Settings(options.driver, slots, min(512, slots // 2), "iswitch", job_keys=threshold)

@@ -7,7 +7,6 @@ are of the medians over all rounds.
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 from dataclasses import dataclass, field, replace
@@ -41,13 +40,9 @@ class Street(Network):
     """The workers' links, and one more for the neighbour."""
 
     def __init__(self, workers: int, mtu: int) -> None:
-        super().__init__(workers, mtu, middle=False)
-        self.neighbour = f"pas-{os.getpid()}-nb"
-        self.port = self.ports
-
-    @property
-    def namespaces(self) -> list[str]:
-        return [*super().namespaces, self.neighbour]
+        super().__init__(workers, mtu)
+        self.neighbour = f"{self.prefix}-nb"
+        self.others, self.port = [self.neighbour], self.ports
 
     def create(self) -> None:
         super().create()
@@ -96,9 +91,8 @@ class Outcome(Verdict):
         """Of medians."""
         return round(self.median(kind) / self.median(to), 3)
 
-    def to_json(self) -> dict[str, Any]:
+    def told(self) -> dict[str, Any]:
         return {
-            "ok": self.good,
             "ratio": self.ratio(BESIDE),
             "control": self.ratio(REFUSED),
             "over_control": self.ratio(BESIDE, REFUSED),
@@ -115,7 +109,6 @@ class Outcome(Verdict):
             "neighbour_sent_per_second": {kind: max(rates) for kind, rates in self.sent.items()},
             "drops": self.metrics.by_label(m.DROPPED, "reason"),
             "identity_holds": self.accounting.holds,
-            "problems": self.problems,
         }
 
     def text(self) -> str:

@@ -70,12 +70,13 @@ class Network:
         workers: int,
         mtu: int,
         *,
-        middle: bool,
+        middle: bool = False,
         ip6: bool = False,
         routed: bool = False,
         bridged: bool = False,
+        prefix: str = "pas",
     ) -> None:
-        prefix = f"pas-{os.getpid()}"
+        self.prefix = prefix = f"{prefix}-{os.getpid()}"
         self.mtu = mtu
         self.ip6 = ip6
         self.appliance_address = _APPLIANCE_IPV6 if ip6 else APPLIANCE_ADDRESS
@@ -85,6 +86,8 @@ class Network:
         racks = -(-workers // RACK) if bridged or workers > MOST_PORTS else 0
         self.racks = [f"{prefix}-r{rack}" for rack in range(racks)]
         self.routers = [f"{prefix}-t{rank}" for rank in range(workers if routed else 0)]
+        # What a kind of network has beyond that.
+        self.others: list[str] = []
 
     def address(self, rank: int) -> str:
         if self.routers:
@@ -93,8 +96,8 @@ class Network:
 
     @property
     def namespaces(self) -> list[str]:
-        between = [*([self.middle] if self.middle else []), *self.racks, *self.routers]
-        return [self.appliance, *between, *self.workers]
+        middle = [self.middle] if self.middle else []
+        return [self.appliance, *middle, *self.racks, *self.routers, *self.others, *self.workers]
 
     @property
     def ports(self) -> int:
@@ -199,15 +202,13 @@ class Network:
                 return found.group(1) if found else "?"
         raise Failure(f"worker {rank} cannot ping the appliance at {target}", done.stdout.strip())
 
-    def pair(
-        self, left: str, left_if: str, right: str, right_if: str, *, more: str = "", offloads: str = "off"
-    ) -> None:
-        """A veth pair between two namespaces, both ends up. `more`: options of both.
+    def pair(self, left: str, left_if: str, right: str, right_if: str, *, offloads: str = "off") -> None:
+        """A veth pair between two namespaces, both ends up.
 
         Unless `offloads` are "on" or left alone (""), raw sockets see what a wire would carry: no packet
         larger than the MTU.
         """
-        one, other = (f"mtu {self.mtu} netns {name} {more}" for name in (left, right))
+        one, other = (f"mtu {self.mtu} netns {name}" for name in (left, right))
         ip(f"link add name {left_if} {one} type veth peer name {right_if} {other}")
         for name, interface in ((left, left_if), (right, right_if)):
             if offloads:

@@ -72,15 +72,12 @@ class Outcome(Loads[Figures]):
             f"{report.table(head, rows)}\nAge-of-Model over time: {self.picture}"
         )
 
-    def to_json(self) -> dict[str, Any]:
-        told = self.told()
-        loads = [{"offered": load, **runs} for load, runs in told.items()]
-        more = {"loads": loads, "picture": str(self.picture), "problems": self.problems}
-        return {"ok": self.good, **told[max(told)], **more}
+    def told(self) -> dict[str, Any]:
+        return {**self.by_load("offered"), "picture": str(self.picture)}
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    network = Network(CLUSTERS + 1, options.mtu, middle=False)
+    network = Network(CLUSTERS + 1, options.mtu)
     with Stage(binary, stop, network, keep=options.keep) as stage:
         loads, problems = measure_all(stage, options, lambda *each: _Run(network, *each))
         picture = options.picture.resolve()

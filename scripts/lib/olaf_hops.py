@@ -127,15 +127,12 @@ class Outcome(Loads[Figures]):
             f"of contributions\n{report.table(head, rows)}"
         )
 
-    def to_json(self) -> dict[str, Any]:
-        told = self.told()
-        loads = [{"load": load, **runs} for load, runs in told.items()]
-        more = {"loads": loads, "problems": self.problems}
-        return {"ok": self.good, "topology": "two-level", **told[max(told)], **more}
+    def told(self) -> dict[str, Any]:
+        return {"topology": "two-level", **self.by_load("load")}
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    root = Network(1, options.mtu, middle=False)
+    root = Network(1, options.mtu)
     racks = [Rack(leaf, CLUSTERS, root, first=1) for leaf in range(LEAVES)]
     with Stage(binary, stop, root, *racks, keep=options.keep) as stage:
         loads, problems = measure_all(stage, options, lambda *each: _Run(root, racks, *each))

@@ -85,11 +85,12 @@ class Loads(Verdict, Generic[F]):
         """Each with its load and discipline."""
         return [(load, name, figures) for load, runs in self.loads.items() for name, figures in runs.items()]
 
-    def told(self) -> dict[float, dict[str, Any]]:
-        """For JSON, by load."""
-        return {
+    def by_load(self, key: str) -> dict[str, Any]:
+        """The highest load, then all, each under this key."""
+        told = {
             load: {name: one.to_json() for name, one in runs.items()} for load, runs in self.loads.items()
         }
+        return {**told[max(told)], "loads": [{key: load, **runs} for load, runs in told.items()]}
 
 
 class Run(Generic[F]):

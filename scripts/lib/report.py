@@ -83,11 +83,10 @@ class Outcome(Verdict):
     def sum(self, key: str) -> int:
         return sum(int(worker.get(key, 0)) for worker in self.workers)
 
-    def to_json(self) -> dict[str, Any]:
+    def told(self) -> dict[str, Any]:
         options, total = self.options, self.metrics.total
         goodputs = [worker["goodput_gbps"] for worker in self.workers]
         return {
-            "ok": self.good,
             "workers": options.workers,
             "jobs": options.jobs,
             "allreduces": self.wanted,
@@ -126,7 +125,6 @@ class Outcome(Verdict):
             "impairment": self.impairment,
             "driver": options.driver,
             "appliance_exit": self.appliance_exit,
-            "problems": self.problems,
         }
 
     def text(self) -> str:
@@ -191,7 +189,7 @@ def _appliance(outcome: Outcome) -> str:
         f"{found.total(m.TX_DROPPED)} not accepted by a port",
     ]
     if options.policy != "default":
-        said = outcome.to_json()
+        said = outcome.told()
         lines.append(
             f"  policy {options.policy}: {said['preemptions']} preemptions, {said['spilled']} contributions "
             f"and {said['evicted']} partials to the parameter server, which completed "

@@ -73,10 +73,9 @@ class Outcome(Verdict):
             f"the appliance made {self.results} results for {self.packets} packets of the tensors"
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def told(self) -> dict[str, Any]:
         seconds = [value for rank in self.ranks for value in rank.get("seconds", [])]
         return {
-            "ok": self.good,
             "protocol": "switchml",
             "workers": self.options.workers,
             "allreduces": self.options.allreduces,
@@ -92,12 +91,11 @@ class Outcome(Verdict):
             "drops": self.metrics.by_label(m.DROPPED, "reason"),
             "retransmissions": self._sum("retransmissions"),
             "ranks": self.ranks,
-            "problems": self.problems,
         }
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    network = Network(options.workers, options.mtu, middle=False)
+    network = Network(options.workers, options.mtu)
     with Stage(binary, stop, network, keep=options.keep) as stage:
         _manage(network)
         appliance = stage.appliance(network, _tables(options, network, stage.files))

@@ -9,7 +9,6 @@ A run is good if every worker has verified every sum over *all* workers, all acc
 the root has carried one stream: as many packets each way as one worker sends, however many are below.
 """
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,17 +69,15 @@ class Outcome(Verdict):
         )
         return "\n\n".join([self.whole.text(), report.table(head, rows), streams])
 
-    def to_json(self) -> dict[str, Any]:
+    def told(self) -> dict[str, Any]:
         return {
-            **self.whole.to_json(),
-            "ok": self.good,
+            **self.whole.told(),
             "topology": "two-level",
             "leaves": len(self.links),
             "root_link_streams": round(self.streams, 4),
             "sums_sent_up_again": self.again,
             "links": self.links,
             "identity_holds": all(accounting.holds for accounting in self.accounts.values()),
-            "problems": self.problems,
         }
 
 
@@ -88,8 +85,8 @@ class Rack(Network):
     """A leaf with its workers, and a link from it to the root, whose ports from `first` on lead to leaves."""
 
     def __init__(self, number: int, workers: int, root: Network, first: int = 0) -> None:
-        super().__init__(workers, root.mtu, middle=False, ip6=root.ip6)
-        prefix = f"pas-{os.getpid()}-l{number}"
+        super().__init__(workers, root.mtu, ip6=root.ip6)
+        prefix = f"{self.prefix}-l{number}"
         self.number, self.appliance, self._root, self._port = number, prefix, root, f"pas{first + number}"
         self.workers = [f"{prefix}w{rank}" for rank in range(workers)]
         # With which the leaf speaks to the root.
@@ -120,7 +117,7 @@ def root_address(*, ip6: bool) -> str:
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
     # Without workers of its own: its ports lead to the leaves.
-    root = Network(0, options.mtu, middle=False, ip6=options.ip6)
+    root = Network(0, options.mtu, ip6=options.ip6)
     shares = [len(range(leaf, options.workers, options.leaves)) for leaf in range(options.leaves)]
     racks = [Rack(leaf, share, root) for leaf, share in enumerate(shares)]
     say(f"{options.workers} workers below {options.leaves} leaves, and a root above them")

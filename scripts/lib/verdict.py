@@ -39,6 +39,9 @@ class Verdict:
         """The report for people."""
         raise NotImplementedError
 
-    def to_json(self) -> dict[str, Any]:
-        """The contract of --json."""
+    def told(self) -> dict[str, Any]:
+        """What --json has of it: a contract."""
         raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        return {"ok": self.good, **self.told(), "problems": self.problems}
