@@ -50,8 +50,6 @@ class Wanted:
 
 
 EVERYTHING = Wanted(tests=True)
-DEMO = Wanted(demo=True)
-RELEASE = Wanted(release=True, tests=True)
 
 
 def ready(stop: Stop, binary: Path | None, wanted: Wanted = EVERYTHING) -> Path:

@@ -168,16 +168,8 @@ def demonstrate(options: Options, binary: Path, libraries: Path, stop: Stop) -> 
     mpi, streams = options.client == "mpi", options.client == "c-streams"
     workers, mtu = options.workers, options.mtu
     network = Managed(workers, mtu) if mpi else Network(workers, mtu)
-    settings = Settings(
-        options.driver,
-        options.pool_slots,
-        min(512, options.pool_slots),
-        options.policy,
-        jobs=2 if streams else 1,
-        more=ADMISSION if mpi else "",
-        udp_ports=options.udp_ports,
-        lcores=options.lcores,
-    )
+    window, more = min(512, options.pool_slots), ADMISSION if mpi else ""
+    settings = Settings.of(options, window, jobs=2 if streams else 1, more=more)
     with Stage(binary, stop, network, keep=options.keep) as stage:
         appliance = stage.appliance(network, settings)
         say(f"{workers} programs of {'MPI' if mpi else 'C'}, each in a network namespace of its own")

@@ -3,11 +3,12 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from netns import Network
+from options import Options
 
 UDP_PORT = 16420
 JOB = 1
@@ -46,6 +47,12 @@ class Settings:
     name: str = "demo"
     # With a job's number behind it, the multicast group of its results.
     group: str = ""
+
+    @classmethod
+    def of(cls, options: Options, window: int, **more: Any) -> Self:
+        """What scripts/demo is asked for, and `more`."""
+        same = {setting.name for setting in fields(cls)} & {option.name for option in fields(options)}
+        return cls(**{name: getattr(options, name) for name in same} | {"window": window} | more)
 
 
 def dumps(tables: Mapping[str, Any]) -> str:

@@ -107,18 +107,17 @@ def _show(options: Options, binary: Path, libraries: Path | None, stop: Stop) ->
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
-    rates = impairment.Rates(options.loss, options.duplicate, options.reorder, options.seed)
     network = Network(
         options.workers,
         options.mtu,
-        middle=rates.any,
+        middle=options.bad_network,
         ip6=options.ip6,
         routed=options.routed,
         bridged=options.multicast,
     )
     say(f"{options.workers} workers, each in a network namespace with a veth pair {_far(network)}")
     with Stage(binary, stop, network, keep=options.keep) as stage:
-        bad = impairment.choose(stage, network, rates, options.impairment)
+        bad = impairment.choose(stage, network, options)
         bad.start()
         appliance = stage.appliance(network, _settings(options, network))
         say(f"appliance ready, {options.driver} ports; every worker pings it")
@@ -166,7 +165,7 @@ def _meanwhile(
     if reloads:
         reloads.step()
     half = options.allreduces * options.workers * options.jobs // 2
-    if not options.restart_appliance or restarts or workers.finished() < half:
+    if not options.restart_appliance or restarts or workers.done() < half:
         return 0
     say("the appliance is killed and started again")
     appliance.kill_and_restart(stop)
@@ -185,20 +184,10 @@ def _settings(options: Options, network: Network) -> Settings:
     window = max(_LEAST_WINDOW, options.in_flight)
     if options.policy not in _WITH_SERVER:
         window = min(window, options.pool_slots)
-    return Settings(
-        options.driver,
-        options.pool_slots,
-        window,
-        options.policy,
-        options.order,
-        options.jobs,
-        # A machine that is busy elsewhere must not look like a reload that loses packets.
-        # And the frames of a rack come to one port at a time.
-        ring=4096 if options.reload or network.racks else 0,
-        udp_ports=options.udp_ports,
-        lcores=options.lcores,
-        group=_GROUPS[options.ip6] if options.multicast else "",
-    )
+    # A machine that is busy elsewhere must not look like a reload that loses packets. And the frames of a
+    # rack come to one port at a time.
+    ring = 4096 if options.reload or network.racks else 0
+    return Settings.of(options, window, ring=ring, group=_GROUPS[options.ip6] if options.multicast else "")
 
 
 def _cleanup(arguments: list[str]) -> int:

@@ -218,7 +218,7 @@ def _reference(stage: Stage, wire: Wire, gbps: dict[str, float | None]) -> str:
 
 def _tables(options: Options, wire: Wire, files: Path) -> Tables:
     """As ever, but the appliance's ports are each other's peer."""
-    settings = Settings(options.driver, options.pool_slots, max(_WINDOW, options.in_flight), ring=_RING)
+    settings = Settings.of(options, max(_WINDOW, options.in_flight), ring=_RING)
     tables = configuration.whole(wire, settings, files / "admin.sock")
     for port, peer in zip(tables["ports"], ("p1", "p0"), strict=True):
         port["peer"] = peer
@@ -277,7 +277,7 @@ class _Running:
 
         def check() -> None:
             self.stage.check()
-            done = self.workers.finished()
+            done = self.workers.done()
             if not self.pings.begun and not waited and done >= ranks:
                 self.pings.begin(name)
             if self.pings.begun and done >= until:

@@ -70,12 +70,13 @@ class Outcome(Verdict):
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    workers, slots = options.workers, options.pool_slots
+    workers = options.workers
     needed = max(1, workers - 1)
     network = Network(workers, options.mtu)
     with Stage(binary, stop, network, keep=options.keep) as stage:
         threshold = f"threshold = {needed}\n"
-        settings = Settings(options.driver, slots, min(512, slots // 2), "iswitch", job_keys=threshold)
+        window = min(512, options.pool_slots // 2)
+        settings = Settings.of(options, window, policy="iswitch", job_keys=threshold)
         appliance = stage.appliance(network, settings)
         say(f"{workers} workers; {needed} gradients make an iteration")
         words = (

@@ -214,10 +214,7 @@ class Child:
 
     def kill(self) -> None:
         """Ends it without a warning."""
-        if self._popen.poll() is None:
-            self.ended_by_us = True
-            self._signal(signal.SIGKILL)
-            self._popen.wait(5)
+        self.stop(5, signal.SIGKILL)
 
     def _signal(self, signum: int) -> None:
         # Not reaped yet, so the id is still ours and cannot mean another process.

@@ -120,8 +120,7 @@ def _packet(options: Options) -> int:
 
 
 def _tables(options: Options, network: Network, files: Path) -> Tables:
-    settings = Settings(options.driver, options.pool_slots, options.in_flight, lcores=options.lcores)
-    tables = configuration.whole(network, settings, files / "admin.sock")
+    tables = configuration.whole(network, Settings.of(options, options.in_flight), files / "admin.sock")
     (job,) = tables["jobs"]
     del job["members"]
     job |= {"protocol": "switchml", "controller": f"{_CONTROLLER}:{_PORT}"}

@@ -141,7 +141,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         def check() -> None:
             nonlocal restarts
             stage.check()
-            if options.restart_appliance and not restarts and workers.finished() >= wanted // 2:
+            if options.restart_appliance and not restarts and workers.done() >= wanted // 2:
                 say("the first leaf is killed and started again")
                 leaves[0].kill_and_restart(stop)
                 restarts += 1
@@ -161,10 +161,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
 
 
 def _settings(options: Options, fan_in: int = 0) -> Settings:
-    window = max(_WINDOW, options.in_flight)
-    return Settings(
-        options.driver, options.pool_slots, window, order=options.order, ring=_RING, fan_in=fan_in
-    )
+    return Settings.of(options, max(_WINDOW, options.in_flight), ring=_RING, fan_in=fan_in)
 
 
 def _leaf(options: Options, rack: Rack, files: Path) -> Tables:

@@ -70,8 +70,8 @@ class _Worker:
     finished: int = 0
     read_to: int = 0
 
-    def advance(self) -> None:
-        """Counts the allreduces that it has reported since the last look."""
+    def advance(self) -> int:
+        """Counts the allreduces that it has reported since the last look; returns how many there are."""
         with self.child.err.open("rb") as log:
             log.seek(self.read_to)
             for line in log:
@@ -79,6 +79,7 @@ class _Worker:
                     break
                 self.read_to += len(line)
                 self.finished += _is_progress(line)
+        return self.finished
 
 
 class Workers:
@@ -117,9 +118,7 @@ class Workers:
         give_up: float | None = None
         while True:
             codes = [worker.child.exit_code() for worker in self._workers]
-            for worker in self._workers:
-                worker.advance()
-            progress(self.finished())
+            progress(self.done())
             if None not in codes:
                 return
             check()
@@ -129,23 +128,15 @@ class Workers:
                     return
             stop.sleep()
 
-    def finished(self) -> int:
-        """Allreduces that have been reported, by all ranks of all jobs."""
-        return sum(worker.finished for worker in self._workers)
-
     def done(self) -> int:
-        """Allreduces that have been reported by now."""
-        for worker in self._workers:
-            worker.advance()
-        return self.finished()
+        """Allreduces that have been reported by now, by all ranks of all jobs."""
+        return sum(worker.advance() for worker in self._workers)
 
     def failed(self) -> bool:
         return any(worker.child.exit_code() for worker in self._workers)
 
     def all_have_done(self, allreduces: int) -> bool:
-        for worker in self._workers:
-            worker.advance()
-        return all(worker.finished >= allreduces for worker in self._workers)
+        return all(worker.advance() >= allreduces for worker in self._workers)
 
     def ended(self) -> bool:
         """Whether none runs any more."""
