@@ -5,13 +5,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import build
 import call_cost
 import programs
 from figure import Section
 from process import Failure, Stop
+
+
+@dataclass(frozen=True)
+class Cores:
+    """The time of all cores together since the system started, in the kernel's ticks."""
+
+    # In which something ran, or would have run; and what a virtual machine's neighbours had of it.
+    wanted: int
+    stolen: int
+
+    @classmethod
+    def now(cls) -> Self:
+        """Until now, of the first line of /proc/stat (proc_stat(5)). The first numbers include guests."""
+        first = Path("/proc/stat").read_text().partition("\n")[0]
+        user, nice, system, _idle, _waiting, hard, soft, stolen = (int(word) for word in first.split()[1:9])
+        return cls(user + nice + system + hard + soft + stolen, stolen)
+
+    def share_since(self, before: Self) -> float:
+        """The part of what was wanted since then that others had."""
+        wanted = self.wanted - before.wanted
+        return (self.stolen - before.stolen) / wanted if wanted > 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,10 @@ import build  # noqa: E402  from scripts/lib
 import call_cost  # noqa: E402
 import pages as report  # noqa: E402
 import shaped  # noqa: E402
-from context import Context  # noqa: E402
+from context import Context, Cores  # noqa: E402
 from figure import Section  # noqa: E402
 from process import Failure, Interrupted, Stop  # noqa: E402
 from quantities import between, reading  # noqa: E402
-from stolen import Cores  # noqa: E402
 
 SECTIONS = (
     "pool",

@@ -133,7 +133,7 @@ def become_root(script: Path | str, arguments: list[str], binary: Path | None = 
         return
     sudo = _sudo()
     program = [str(script)] if isinstance(script, Path) else ["-m", script]
-    command = [sudo, "--", "env", *_handed_on(), sys.executable, "-B", *program, *arguments]
+    command = [sudo, "--", "env", *handed_on(), sys.executable, "-B", *program, *arguments]
     if binary:
         command += ["--binary", str(binary)]
     os.execv(sudo, command)
@@ -163,7 +163,7 @@ def _sudo() -> str:
     return found
 
 
-def _handed_on() -> list[str]:
+def handed_on() -> list[str]:
     """What sudo would drop: where the user's programs and builds are. Root's own programs are needed, too."""
     path = os.environ.get("PATH", os.defpath).split(os.pathsep)
     path += [folder for folder in _ROOTS_PATH if folder not in path]

@@ -23,11 +23,10 @@ import report
 import switchml
 import two_level
 from appliance import Appliance
-from by_hand import halt_and_reset
-from configuration import Settings
+from configuration import JOB, Settings
 from netns import Network
 from options import Kind, Options, parse
-from process import Failure, Interrupted, Stop, say
+from process import Failure, Interrupted, Stop, run, say
 from reload import Reloads
 from stage import Stage
 from verdict import Verdict
@@ -37,6 +36,9 @@ from workers import Load, Workers
 _LEAST_WINDOW = 512
 # What finds no slot goes to a parameter server; in the others the window must fit the pool.
 _WITH_SERVER = ("dsa", "atp", "always", "coin")
+_REMEDY = f"pascaline job reset {JOB}"
+# The ranks of a halted job learn of it at once.
+_TOLD_SECONDS = 20.0
 # Of IPv4 and of IPv6, for use within an organisation, without a job's number.
 _GROUPS = ("239.77.0.", "ff18::77:")
 
@@ -130,7 +132,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         by_hand = {}
         if options.halt:
             say("the job is halted and reset by hand, and its workers begin again")
-            by_hand = halt_and_reset(binary, appliance, workers, load, stop)
+            by_hand = _halt_and_reset(binary, appliance, workers, load, stop)
 
         restarts = 0
 
@@ -170,6 +172,29 @@ def _meanwhile(
     say("the appliance is killed and started again")
     appliance.kill_and_restart(stop)
     return 1
+
+
+def _halt_and_reset(
+    binary: Path, appliance: Appliance, workers: Workers, load: Load, stop: Stop
+) -> dict[str, Any]:
+    """Halts the first job once every worker has done an allreduce, and resets it once all know.
+
+    The workers are started again then. Returns how many named the remedy, and whether `explain` did.
+    """
+
+    def pascaline(*words: str) -> str:
+        return run(str(binary), *words, "--admin", f"unix:{appliance.socket}").stdout
+
+    if not stop.wait_for(lambda: workers.all_have_done(1), _TOLD_SECONDS):
+        raise Failure("not every worker has done an allreduce")
+    pascaline("job", "halt", str(JOB))
+    if not stop.wait_for(workers.ended, _TOLD_SECONDS):
+        raise Failure(f"workers of a halted job still run {_TOLD_SECONDS:.0f} s later")
+    told = workers.who_said(_REMEDY)
+    explained = _REMEDY in pascaline("explain", str(JOB))
+    pascaline("job", "reset", str(JOB))
+    workers.start(load)
+    return {"told_of_halt": told, "explained": explained}
 
 
 def _far(network: Network) -> str:

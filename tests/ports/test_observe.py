@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-import asynchronous
 from tests.bed.appliance import Appliance, Settings
 from tests.bed.network import Star
 from tests.bed.process import Deadline
 from tests.bed.workers import Load, Workers
 from tests.ports import expressions
+from tests.ports.conftest import update_tables, updating
 from tests.ports.expressions import Dashboard, Expression
 from tests.ports.prometheus import Prometheus, QueryError, programs
 from tests.runner.shell import ROOT, Shell
@@ -65,7 +65,7 @@ def watched(pascaline: Path, star: Star, tmp_path: Path, prometheus_path: Path) 
     """A Prometheus that scrapes an appliance at work."""
     stop = Deadline(120)
     with ExitStack() as cleanup:
-        settings = Settings("af_packet", pool_slots=4096, window=512, more=asynchronous.TABLES)
+        settings = Settings("af_packet", pool_slots=4096, window=512, more=update_tables(star))
         appliance = cleanup.enter_context(Appliance(pascaline, star, settings, tmp_path))
         appliance.wait_ready(stop)
         prometheus = Prometheus(prometheus_path, _CONF / "prometheus", tmp_path, star.appliance)
@@ -74,12 +74,10 @@ def watched(pascaline: Path, star: Star, tmp_path: Path, prometheus_path: Path) 
         workers = Workers(pascaline, star, tmp_path)  # type: ignore[arg-type] # it has what workers need
         cleanup.callback(workers.stop)
         workers.start(_ENDLESS)
-        updates = asynchronous.Updates(pascaline, star, tmp_path)  # type: ignore[arg-type]
-        cleanup.callback(updates.stop)
+        cleanup.enter_context(updating(pascaline, star, tmp_path))
         stop.sleep(_WARM_UP_SECONDS)
         yield prometheus
         appliance.check_running()
-        updates.check_running()
         # Raises, with the workers' own words, unless they have done it all.
         assert workers.running() or workers.results()
 

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from build import handed_on
 from tests.bed import tables
 from tests.runner.outcomes import Outcome, Outcomes, title
 from tests.runner.programs import Programs
 from tests.runner.record import Record, minutes
-from tests.runner.shell import ROOT, environment_of, root_environment
+from tests.runner.shell import ROOT, environment_of
 
 _TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 _LOGS = _TARGET / "test-logs"
@@ -100,7 +101,7 @@ def _by_sudo(options: argparse.Namespace) -> list[dict[str, object]]:
         return [{"title": "tests by sudo", "failures": [str(failure)]}]
     more = ("--programs", str(programs), *["--all"] * options.all)
     words = (sys.executable, "-B", "-m", "tests.runner", "--as-root", str(said), *more, *options.words)
-    subprocess.run(("sudo", "-n", "env", *root_environment(), *words), cwd=ROOT, check=False)
+    subprocess.run(("sudo", "-n", "env", *handed_on(), *words), cwd=ROOT, check=False)
     if not said.exists():
         return [{"title": "tests by sudo", "failures": ["ended without a report"]}]
     found: list[dict[str, object]] = json.loads(said.read_text())

@@ -134,11 +134,6 @@ def environment_of(target: Path) -> dict[str, str]:
     return {**os.environ, "PATH": os.pathsep.join(map(str, places)), "CARGO_TERM_COLOR": "never"}
 
 
-def root_environment() -> list[str]:
-    """Words for `sudo env`: what sudo would drop and programs as root need."""
-    return [f"{key}={os.environ[key]}" for key in ("PATH", "CARGO_TARGET_DIR") if key in os.environ]
-
-
 def _end(child: subprocess.Popen[bytes]) -> None:
     """Asks a program and all that it has started to end, and insists after a while."""
     for signum in (signal.SIGTERM, signal.SIGKILL):

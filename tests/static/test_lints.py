@@ -39,15 +39,8 @@ def test_types(folder: str, path: str, shell: Shell, target: Path) -> None:
     if folder == "scripts/lib":
         files.append("scripts/instructions")
     cache = target / "tools/mypy-cache"
-    shell(
-        "mypy",
-        "--config-file",
-        "scripts/mypy.ini",
-        "--cache-dir",
-        cache,
-        *files,
-        environment={"MYPYPATH": path},
-    )
+    options = ("--config-file", "scripts/mypy.ini", "--cache-dir", cache)
+    shell("mypy", *options, *files, environment={"MYPYPATH": path})
 
 
 def test_shell(shell: Shell) -> None:
