@@ -144,13 +144,10 @@ class Outcome(Verdict):
     def told(self) -> dict[str, Any]:
         accounts = Accounting.of(self.metrics)
         found: dict[str, Any] = {
-            "client": self.options.client,
-            "workers": self.options.workers,
-            "allreduces": self.options.allreduces,
+            **self.options.named("client", "workers", "allreduces", "bytes"),
             "verified": self.verified,
             "mismatches": sum(of - right for right, of in self.right.values()),
             "checks": sum(of for _, of in self.right.values()),
-            "bytes": self.options.bytes,
             "results": self.metrics.total(RESULTS),
             "results_needed": self.least_results,
             "received": accounts.received,

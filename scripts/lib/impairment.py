@@ -16,6 +16,8 @@ from stage import Stage
 
 _STOP_SECONDS = 5.0
 _READY_SECONDS = 10.0
+# All but the last in percent of all frames, in each direction.
+_ASKED = ("loss", "duplicate", "reorder", "seed")
 # netem reorders by delaying the others: long enough for several packets to pass, short for a retransmission
 # timer.
 _NETEM_DELAY = "delay 1ms reorder {}%"
@@ -67,7 +69,7 @@ class UserSpace(NoImpairment):
             for direction in bridge.said().values():
                 for key in sums:
                     sums[key] += direction[key]
-        return {"by": "pascaline-lab impair", "asked": _asked(self._rates), **sums}
+        return {"by": "pascaline-lab impair", "asked": self._rates.named(*_ASKED), **sums}
 
 
 class Netem(NoImpairment):
@@ -99,12 +101,7 @@ class Netem(NoImpairment):
                 sums["lost"] += queue["drops"]
                 sums["duplicated"] += max(0, queue["packets"] + queue["drops"] - received)
         # How many of the delayed packets were overtaken netem does not say.
-        return {"by": "netem", "asked": _asked(self._rates), **sums, "reordered": None}
-
-
-def _asked(rates: Options) -> dict[str, Any]:
-    """In percent of all frames, in each direction."""
-    return {name: getattr(rates, name) for name in ("loss", "duplicate", "reorder", "seed")}
+        return {"by": "netem", "asked": self._rates.named(*_ASKED), **sums, "reordered": None}
 
 
 def choose(stage: Stage, network: Network, options: Options) -> NoImpairment:

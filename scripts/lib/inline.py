@@ -101,7 +101,6 @@ class Outcome(Verdict):
         return {
             **self.whole.told(),
             "inline": True,
-            "driver": self.whole.options.driver,
             "untouched": self.kinds - len(self.untouched),
             "untouched_wanted": self.kinds,
             "tcp_with_offloads": self.offloads,

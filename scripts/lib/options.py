@@ -225,6 +225,10 @@ class Options:
         """Which of the runs is asked for."""
         return next(kind for kind, (_, asked) in _KINDS.items() if asked(self))
 
+    def named(self, *names: str) -> dict[str, Any]:
+        """Some of them, as a report repeats them."""
+        return {name: getattr(self, name) for name in names}
+
     @property
     def room(self) -> int:
         """Tensor bytes that a packet has room for."""

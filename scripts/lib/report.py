@@ -87,15 +87,13 @@ class Outcome(Verdict):
         options, total = self.options, self.metrics.total
         goodputs = [worker["goodput_gbps"] for worker in self.workers]
         return {
-            "workers": options.workers,
-            "jobs": options.jobs,
+            **options.named("workers", "jobs", "policy", "order", "bytes", "dtype", "collective", "ip6"),
+            **options.named("multicast", "driver"),
             "allreduces": self.wanted,
             "verified": self.verified,
             "mismatches": self.mismatches,
             "checksums_equal": self.equal == self.wanted,
             "checksum": self.checksum,
-            "policy": options.policy,
-            "order": options.order,
             "restarts": self.restarts,
             "resumed": self.sum("resumed"),
             **self.reloaded,
@@ -104,12 +102,7 @@ class Outcome(Verdict):
             "ps_completions": self.metrics.by_label(m.PS_ENTRIES_ENDED, "how").get("finished", 0),
             "spilled": total(m.SPILLED),
             "evicted": total(m.EVICTED),
-            "bytes": options.bytes,
             "payload": self.workers[0]["payload"],
-            "dtype": options.dtype,
-            "collective": options.collective,
-            "ip6": options.ip6,
-            "multicast": options.multicast,
             "packets_per_result": round(self.packets_per_result, 3),
             "goodput_gbps_per_worker": round(statistics.fmean(goodputs), 4),
             "seconds_per_allreduce": {
@@ -123,7 +116,6 @@ class Outcome(Verdict):
             "identity_holds": self.accounting.holds,
             "accounting": vars(self.accounting),
             "impairment": self.impairment,
-            "driver": options.driver,
             "appliance_exit": self.appliance_exit,
         }
 

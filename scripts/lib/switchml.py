@@ -77,12 +77,9 @@ class Outcome(Verdict):
         seconds = [value for rank in self.ranks for value in rank.get("seconds", [])]
         return {
             "protocol": "switchml",
-            "workers": self.options.workers,
-            "allreduces": self.options.allreduces,
+            **self.options.named("workers", "allreduces", "bytes", "dtype"),
             "verified": self.verified,
             "mismatches": self.mismatches,
-            "bytes": self.options.bytes,
-            "dtype": self.options.dtype,
             "packet": self.packet,
             "seconds_per_allreduce": {"median": round(statistics.median(seconds or [0.0]), 6)},
             "results": self.results,
