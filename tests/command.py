@@ -163,7 +163,7 @@ def divided(items: list[pytest.Item], folder: Path) -> tuple[list[pytest.Item], 
 
 def binary(request: pytest.FixtureRequest) -> Path:
     run = of(request.config)
-    found: Path = run.binary if run else request.getfixturevalue("binary")
+    found: Path = run.binary if run else request.getfixturevalue("pascaline")
     return found
 
 

@@ -75,12 +75,6 @@ def pascaline(programs: Programs) -> Path:
 
 
 @pytest.fixture(scope="session")
-def binary(pascaline: Path) -> Path:
-    """The same, under the name of the option of scripts."""
-    return pascaline
-
-
-@pytest.fixture(scope="session")
 def fleet(programs: Programs) -> Path:
     return programs.get("pascaline-fleet")
 

@@ -45,10 +45,6 @@ class Metrics:
         """The metrics whose names begin like this."""
         return {found for found, _, _ in self._samples if found.startswith(prefix)}
 
-    def has(self, name: str) -> bool:
-        """Whether there is such a metric at all."""
-        return any(found == name for found, _, _ in self._samples)
-
     def by_label(self, name: str, label: str) -> dict[str, int]:
         """A counter by one label, summed over the others, without zeros."""
         sums: dict[str, float] = {}

@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -122,6 +123,14 @@ def holds(said: Mapping[str, Any], conditions: str) -> None:
     each = [condition.strip() for condition in conditions.split(";")]
     wrong = [condition for condition in each if condition and not eval(condition, {}, dict(said))]
     assert not wrong, f"{'; '.join(wrong)}: {said}"
+
+
+@cache
+def repository_files(*below: str) -> list[str]:
+    """What is in the repository, or would be, and still there."""
+    command = ("git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *below)
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return sorted(name for name in listed.stdout.splitlines() if (ROOT / name).is_file())
 
 
 def tail(log: Path, lines: int = _TAIL_LINES) -> str:

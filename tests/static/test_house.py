@@ -8,14 +8,12 @@ clocks, threads and sockets are clippy's: clippy.toml.
 import ast
 import json
 import re
-import subprocess
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import Any
 
 import pytest
 
-from tests.runner.shell import ROOT, Shell
+from tests.runner.shell import ROOT, Shell, repository_files
 
 _FILE_LINES = 400
 _FUNCTION_LINES = 60
@@ -39,17 +37,9 @@ _RUST_TOKENS = re.compile(
 _RUST_FUNCTION = re.compile(r"\bfn\s+(\w+)")
 
 
-@cache
-def _files() -> list[str]:
-    """What is in the repository and still there."""
-    command = ("git", "ls-files", "--cached", "--others", "--exclude-standard")
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return sorted(name for name in listed.stdout.splitlines() if (ROOT / name).is_file())
-
-
 def _texts(*suffixes: str) -> Iterator[tuple[str, str]]:
     """Names and texts; a script has no suffix and begins with `#!`."""
-    for name in _files():
+    for name in repository_files():
         path = ROOT / name
         if path.suffix in suffixes:
             text = path.read_text(errors="replace")

@@ -1,11 +1,11 @@
 """One form, and nothing that a linter sees: of Rust, Python and shell; and words that are spelt right."""
 
-import subprocess
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.runner.shell import ROOT, Shell
+from tests.runner.shell import ROOT, Shell, repository_files
 
 _PYTHON = ("tests", "scripts", "clients/python", "clients/examples/train")
 # Folders whose modules import each other, with where they look.
@@ -34,8 +34,7 @@ def test_python(shell: Shell) -> None:
 
 @pytest.mark.parametrize(("folder", "path"), _TYPED, ids=[folder for folder, _ in _TYPED])
 def test_types(folder: str, path: str, shell: Shell, target: Path) -> None:
-    names = _git("ls-files", "--cached", "--others", "--exclude-standard", "--", folder)
-    files = [name for name in names if name.endswith(".py") and (ROOT / name).is_file()]
+    files = [name for name in repository_files(folder) if name.endswith(".py")]
     if folder == "scripts/lib":
         files.append("scripts/instructions")
     cache = target / "tools/mypy-cache"
@@ -44,15 +43,11 @@ def test_types(folder: str, path: str, shell: Shell, target: Path) -> None:
 
 
 def test_shell(shell: Shell) -> None:
-    named = _git("grep", "-lE", r"^#!.*\b(ba)?sh$", "--", "scripts", ".ci", "lab/fuzz", "conf", "clients")
-    shell("shellcheck", "--external-sources", *named, *(ROOT / "scripts/lib").glob("*.sh"))
+    names = repository_files("scripts", ".ci", "lab/fuzz", "conf", "clients")
+    first = {name: (ROOT / name).read_text(errors="replace").partition("\n")[0] for name in names}
+    scripts = [name for name, line in first.items() if re.match(r"#!.*\b(ba)?sh$", line)]
+    shell("shellcheck", "--external-sources", *scripts, *(ROOT / "scripts/lib").glob("*.sh"))
 
 
 def test_spelling(shell: Shell) -> None:
     shell("typos", "--config", "scripts/typos.toml")
-
-
-def _git(*words: str) -> list[str]:
-    return subprocess.run(
-        ("git", *words), cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
