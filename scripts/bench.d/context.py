@@ -1,5 +1,6 @@
 """What every section needs to know."""
 
+import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,14 +44,8 @@ class Context:
     # Where peers are installed that are no Debian packages.
     peers: Path
     stop: Stop
-    quick: bool
-    # Install nothing and measure no peer that is no part of DPDK.
-    alone: bool = False
-    # Links' rates in Mbit/s for the allreduces; 0 for the default, which depends on the number of workers.
-    mbit: int = 0
-    workers: tuple[int, ...] = ()
-    # A checkout of OmniReduce.
-    omnireduce: Path | None = None
+    # Of the command line.
+    options: argparse.Namespace
     # What `ends` measures calls of; none if it does not.
     calls: call_cost.Built | None = None
 
@@ -81,4 +76,4 @@ class Context:
 
     def pick(self, whole: int, quick: int) -> int:
         """One of two, for a whole report and a quick one."""
-        return quick if self.quick else whole
+        return quick if self.options.quick else whole

@@ -119,18 +119,8 @@ def _measure(options: argparse.Namespace, binary: Path, peers: Path, stop: Stop)
     try:
         for name in options.only:
             (files / name).mkdir()
-            context = Context(
-                binary,
-                files / name,
-                peers,
-                stop,
-                options.quick,
-                options.no_peers,
-                options.mbit,
-                tuple(options.workers),
-                options.omnireduce,
-                call_cost.Built(*options.calls) if options.calls else None,
-            )
+            calls = call_cost.Built(*options.calls) if options.calls else None
+            context = Context(binary, files / name, peers, stop, options, calls)
             sections.append(_section(name, context))
     finally:
         # Also what there is when it is interrupted: a section may have taken many minutes.

@@ -49,11 +49,7 @@ def measure(binary: Path, parts: Built, stop: Stop, python: Path | None = None) 
         stage.appliance(network, Settings("af_packet", 4096, 512, more=clients.ADMISSION))
 
         def said(name: str, command: list[str]) -> dict[str, Any]:
-            child = stage.child(name, command, network.workers[0], seconds=0.0)
-            stage.wait([child], _SECONDS, name)
-            if child.exit_code():
-                raise Failure(f"{name} did not come to a good end", child.tail())
-            return child.said()
+            return stage.run(name, command, network.workers[0], _SECONDS).said()
 
         found = said("c", [str(parts.example), place, str(first)])
         if python:

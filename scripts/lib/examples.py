@@ -115,8 +115,7 @@ def _jumbo(binary: Path, stop: Stop) -> str:
         )
         words += f" --bytes 1MiB --iterations {_SUMS} --address {network.address(0)} --mtu {_JUMBO}"
         words += f" --driver dpdk --port {device('af_packet', 0, _JUMBO).replace('pas0', 'eth0')} --json"
-        child = stage.pascaline("jumbo-dpdk", words, network.workers[0])
-        stage.wait([child], _RUN_SECONDS, "the ranks with jumbo frames")
+        child = stage.run("jumbo-dpdk", [binary, *words.split()], network.workers[0], _RUN_SECONDS)
         said = child.said()
         if said.get("verified") != _SUMS or said["payload"] <= _JUMBO - 200:
             what = "the sums over a DPDK port with jumbo frames are not right, or not in jumbo frames"
@@ -134,10 +133,9 @@ def _dpdk(binary: Path, example: Path, stop: Stop, *, ip6: bool) -> list[str]:
         network.lend(1, 0, "eth1")
         ports = [(f"net_af_packet{rank},iface=eth{rank}", network.address(rank)) for rank in range(_PORTS)]
         command = [example, f"{at}:{UDP_PORT}", _PORTS, 0, *(word for port in ports for word in port)]
-        child = stage.child("example-dpdk", command, network.workers[0], seconds=0.0)
-        stage.wait([child], _RUN_SECONDS, "the ranks over DPDK")
+        child = stage.run("example-dpdk", command, network.workers[0], _RUN_SECONDS)
         said = [line for line in child.out.read_text().splitlines() if _WANTED in line]
-        if child.exit_code() != 0 or len(said) != _PORTS:
+        if len(said) != _PORTS:
             raise Failure("the example allreduce_dpdk failed", child.tail())
         return [f"over DPDK ports, {'IPv6' if ip6 else 'IPv4'}: {line}" for line in said]
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
@@ -175,8 +175,13 @@ class Child:
         namespace: str | None = None,
         *,
         realtime: bool = False,
+        environment: Mapping[str, str] | None = None,
+        place: Path | None = None,
     ) -> None:
-        """`realtime`: it gets a processor before everybody else, as if it had one of its own."""
+        """`realtime`: it gets a processor before everybody else, as if it had one of its own.
+
+        `environment` and `place` are ours, unless they are given.
+        """
         self.name = name
         self.out = logs / f"{name}.out"
         self.err = logs / f"{name}.err"
@@ -188,7 +193,13 @@ class Child:
         full = [*prefix, "setpriv", "--pdeathsig", "KILL", *command]
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self._popen = subprocess.Popen(
-                full, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+                full,
+                cwd=place,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
             )
 
     @property
@@ -200,14 +211,19 @@ class Child:
         """The exit code, none while it runs; negative if a signal ended it."""
         return self._popen.poll()
 
+    def wait(self, seconds: float) -> int | None:
+        """Its exit code, none if it still runs after that time."""
+        try:
+            return self._popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
     def stop(self, grace: float, signum: int = signal.SIGTERM) -> int:
         """Asks it to end, insists after `grace` seconds, and returns the exit code."""
         if self._popen.poll() is None:
             self.ended_by_us = True
             self._signal(signum)
-            try:
-                self._popen.wait(grace)
-            except subprocess.TimeoutExpired:
+            if self.wait(grace) is None:
                 self._signal(signal.SIGKILL)
                 self._popen.wait(5)
         return self._popen.returncode

@@ -1,5 +1,6 @@
 """What would throw away the minutes of a bench. Nothing is measured here."""
 
+import argparse
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from sections import allreduce, ends, inline
 
 def test_a_demo_that_hangs_fails_its_section_only() -> None:
     """The demo gives up before it is killed."""
-    context = Context(Path("/pascaline"), Path(), Path(), mock.Mock(), quick=True)
+    context = Context(Path("/pascaline"), Path(), Path(), mock.Mock(), argparse.Namespace(quick=True))
     hangs = subprocess.TimeoutExpired("demo", 200.0)
     with (
         mock.patch("subprocess.run", side_effect=hangs) as run,

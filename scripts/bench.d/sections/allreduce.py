@@ -25,7 +25,7 @@ _SHARE = 0.95
 
 def measure(context: Context, section: Section) -> None:
     """All systems in turns, three times; what counts is the median of the turns' ratios."""
-    counts = context.workers or ((4,) if context.quick else (2, 4, 8))
+    counts = context.options.workers or ((4,) if context.options.quick else (2, 4, 8))
     runs = context.pick(3, 1)
     section.notes += [
         "float32, one namespace per worker, each link shaped with tbf in both directions, 1,500-byte frames; "
@@ -44,8 +44,8 @@ def measure(context: Context, section: Section) -> None:
     ]
     peers = _peers(context, section)
     for count in counts:
-        mbit = context.mbit or max(1, ALL_LINKS // count)
-        sizes = _sizes(count, mbit, quick=context.quick)
+        mbit = context.options.mbit or max(1, ALL_LINKS // count)
+        sizes = _sizes(count, mbit, quick=context.options.quick)
         # Of each turn; none for a system that failed in it.
         times: Times = {}
         for turn in range(runs):
@@ -74,7 +74,7 @@ def _ours(
 
 def _peers(context: Context, section: Section) -> dict[str, Reducer]:
     peers: dict[str, Reducer] = {}
-    if context.alone:
+    if context.options.no_peers:
         section.notes.append("Without peers: --no-peers.")
         return peers
 

@@ -71,7 +71,7 @@ def measure(context: Context, section: Section) -> None:
         with context.attempt(section, "calls"):
             _calls(context, section, context.calls, found)
     gloo: Path | None = None
-    if context.alone:
+    if context.options.no_peers:
         section.notes.append("Without Gloo: --no-peers.")
     else:
         with context.attempt(section, "Gloo"):
@@ -84,7 +84,7 @@ def measure(context: Context, section: Section) -> None:
         why = "it failed"
         if "gloo" in key and gloo is None:
             why = "without Gloo there is nothing to compare with"
-        elif context.quick and key.endswith("_call_us"):
+        elif context.options.quick and key.endswith("_call_us"):
             why = "left out by --quick"
         section.notes += [] if key in found else [f"{key} was not measured: {why}."]
 

@@ -31,7 +31,7 @@ def measure(context: Context, section: Section) -> None:
     )
     kernel = _driver(context, section, "kernel", drivers.kernel)
     others = {"bare sockets with GSO and GRO, one way": _bare(context, section)}
-    if not context.alone:
+    if not context.options.no_peers:
         others["iperf3, one way"] = _iperf3(context, section)
     for name, found in others.items():
         if found:

@@ -81,9 +81,9 @@ def _add_port(
 
 
 def _peer(context: Context, section: Section) -> Path | None:
-    if context.omnireduce:
+    if context.options.omnireduce:
         with context.attempt(section, _PEER):
-            return install.omnireduce(context.omnireduce.resolve(), context.peers, context.stop)
+            return install.omnireduce(context.options.omnireduce.resolve(), context.peers, context.stop)
     return None
 
 

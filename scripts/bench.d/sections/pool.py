@@ -36,5 +36,5 @@ def measure(context: Context, section: Section) -> None:
                 goal=least, group=group, label="pool", of_turns=values["ratio"],
             )  # fmt: skip
             section.figure(f"{group}: payload", values["gbps_per_core"], "Gbit/s per core")
-    if not context.quick:
+    if not context.options.quick:
         sweep.measure(context, section, _PARTS, _ROUNDS, ("policy", "dtype", "order", "fan_in", "payload"))

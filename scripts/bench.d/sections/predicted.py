@@ -26,9 +26,9 @@ def measure(context: Context, section: Section) -> None:
         "Time: of the slowest rank, after a barrier; the median over the sums. In virtual time processors "
         "take none beyond that round trip.",
     ]
-    for ranks in context.workers or ((4,) if context.quick else (2, 4, 8)):
-        mbit = context.mbit or max(1, ALL_LINKS // ranks)
-        sizes = {size: times for size, times in _SIZES.items() if not context.quick or size <= MIB}
+    for ranks in context.options.workers or ((4,) if context.options.quick else (2, 4, 8)):
+        mbit = context.options.mbit or max(1, ALL_LINKS // ranks)
+        sizes = {size: times for size, times in _SIZES.items() if not context.options.quick or size <= MIB}
         with context.attempt(section, f"{ranks} ranks"):
             _compare(context, section, ranks, mbit, sizes, turns)
 
