@@ -118,7 +118,6 @@ class Run:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leaves those that are asked for."""
         self.items = items[:] = [item for item in items if self._chosen(item)]
 
     def pytest_exception_interact(
@@ -143,7 +142,6 @@ class Run:
 
 
 def of(config: pytest.Config) -> Run | None:
-    """The command that runs the tests, if one does."""
     return next((plugin for plugin in config.pluginmanager.get_plugins() if isinstance(plugin, Run)), None)
 
 
@@ -177,7 +175,6 @@ def stop(config: pytest.Config, cleanup: ExitStack) -> Stop:
 
 
 def files(cleanup: ExitStack) -> Path:
-    """A directory that goes with the bed."""
     found = Path(tempfile.mkdtemp(prefix="pastest-"))
     cleanup.callback(shutil.rmtree, found, ignore_errors=True)
     return found

@@ -85,6 +85,5 @@ def lab(programs: Programs) -> Path:
 
 
 def require(program: str, package: str) -> None:
-    """Skips a test where a program is not installed."""
     if not shutil.which(program):
         pytest.skip(f"{program} is not installed: apt-get install {package}")

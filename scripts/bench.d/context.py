@@ -51,7 +51,6 @@ class Context:
 
     @property
     def lab(self) -> Path:
-        """The program with the benches."""
         return build.lab(self.binary)
 
     def say(self, text: str) -> None:

@@ -92,8 +92,6 @@ class Figure:
 
 @dataclass
 class Section:
-    """What one section of the report says."""
-
     name: str
     title: str
     # How it was measured, and what is to be known about it: a sentence each.

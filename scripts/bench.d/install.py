@@ -78,7 +78,6 @@ def omnireduce(checkout: Path, peers: Path, stop: Stop) -> Path:
 
 
 def gloo(stop: Stop) -> Path:
-    """The Python that can import torch."""
     place = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "tools/torch"
     owner = (place if place.exists() else ROOT).stat()
     # This may be root by way of sudo: the files belong to the user all the same.

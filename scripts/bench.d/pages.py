@@ -133,7 +133,6 @@ def _ratio(figure: Figure) -> str:
 
 
 def text(sections: Sequence[Section], said: dict[str, Any]) -> str:
-    """The figures with a goal, for a terminal."""
     judged = [
         (f"{section.name}: {figure.name}", figure)
         for section in sections

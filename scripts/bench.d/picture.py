@@ -64,7 +64,6 @@ def text(x: float, y: float, words: str, *, anchor: str = "start", size: int = 1
 
 
 def page(width: int, height: int, parts: Iterable[str]) -> str:
-    """A whole picture."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">'

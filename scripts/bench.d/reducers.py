@@ -86,7 +86,6 @@ def gloo(
 def _in_each(
     context: Context, network: shaped.Shaped, name: str, command: Callable[[int], list[object]]
 ) -> list[Child]:
-    """Runs a rank in each worker's namespace."""
     ranks = enumerate(network.workers)
     commands = {f"{name}{rank}": (command(rank), namespace) for rank, namespace in ranks}
     return programs.run(commands, context.files, context.stop, _SECONDS)

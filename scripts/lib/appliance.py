@@ -46,8 +46,6 @@ _MEMORY_BESIDE_MB = 64
 
 
 class Site(Protocol):
-    """Where an appliance runs."""
-
     # Its namespace.
     appliance: str
 
@@ -133,7 +131,6 @@ class Appliance:
         return None
 
     def admin(self, path: str, method: str = "GET") -> Any:
-        """An answer of its admin API."""
         try:
             status, body = fetch_unix(self.socket, path, method)
         except (OSError, http.client.HTTPException) as error:
@@ -148,7 +145,6 @@ class Appliance:
             raise Failure(f"the appliance is not ready after {_READY_SECONDS:.0f} s", self._child.tail())
 
     def check_running(self) -> None:
-        """Raises if it ended by itself."""
         code = self._child.exit_code()
         if code is not None:
             tail = self._child.tail()
@@ -215,8 +211,6 @@ def last_error(log: str) -> str:
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
     def __init__(self, path: Path) -> None:
         super().__init__("localhost", timeout=5)
         self._path = path

@@ -45,7 +45,6 @@ class Wanted:
         return [cargo(), "build", *profile, "--locked", *features, *packages]
 
     def setup(self) -> list[str]:
-        """What scripts/setup installs for it."""
         return ["--peers"] if self.tests else ["--build"] if self.programs else []
 
 
@@ -112,7 +111,6 @@ def cargo() -> str:
 
 
 def lab(binary: Path) -> Path:
-    """The laboratory's program, beside the other."""
     return beside(binary, "pascaline-lab")
 
 

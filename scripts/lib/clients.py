@@ -207,7 +207,6 @@ def _keys(options: Options) -> str:
 
 
 def _start_mpi(options: Options, stage: Stage, network: Network, libraries: Path) -> list[Child]:
-    """mpirun, which starts the others."""
     program = stage.files / "mpi_allreduce"
     source = ROOT / "clients/examples/mpi/allreduce.c"
     flags = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O1")

@@ -25,8 +25,6 @@ Tables = dict[str, Any]
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run wants of its appliance."""
-
     driver: str
     pool_slots: int
     window: int

@@ -24,8 +24,6 @@ _REQUEST, _ANSWER = 8, 0
 
 
 class _Ended:
-    """Whether a signal has asked for the end."""
-
     def __init__(self) -> None:
         self.asked = False
         for signum in (signal.SIGINT, signal.SIGTERM):

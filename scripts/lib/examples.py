@@ -53,7 +53,6 @@ def main(arguments: list[str]) -> int:
 
 
 def _build(stop: Stop) -> Path:
-    """All examples; returns the directory that they are in."""
     packages = ["-p", "pascaline-worker", "-p", "pascaline-worker-dpdk"]
     command = [build.cargo(), "build", "--locked", "--examples", *packages]
     return build.cargo_made("allreduce", command, stop, "the examples do not build").parent

@@ -48,7 +48,6 @@ class Pings:
         return self.end()
 
     def begin(self, name: str, *more: str) -> None:
-        """Starts to ping, until `end`."""
         watch = [sys.executable, "-B", str(_TIMES), "eth0"]
         self._watch = Child(f"echoes-{name}", watch, self._files, self._namespace)
         command = ["ping", "-n", "-i", _INTERVAL, "-W1", *more, self._target]
@@ -62,7 +61,6 @@ class Pings:
         return bool(self._children)
 
     def end(self) -> Echoes:
-        """Ends them, if they were begun."""
         children, self._children = self._children, []
         watch, self._watch = self._watch, None
         for child in children:

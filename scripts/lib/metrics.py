@@ -38,7 +38,6 @@ class Metrics:
         return int(sum(value for found, _, value in self._samples if found == name))
 
     def values(self, name: str) -> list[float]:
-        """A metric's values, whatever their labels."""
         return [value for found, _, value in self._samples if found == name]
 
     def names(self, prefix: str) -> set[str]:

@@ -187,7 +187,6 @@ class Network:
         return far + [(self.appliance, f"pas{port}") for port in range(self.ports)]
 
     def link(self, name: str, interface: str) -> dict[str, Any]:
-        """What the kernel has counted at an interface."""
         counted: dict[str, Any] = shown(name, interface)["stats64"]
         return counted
 
@@ -223,7 +222,6 @@ def switch(name: str, interface: str, state: str, *features: str) -> None:
 
 
 def shown(name: str, interface: str) -> dict[str, Any]:
-    """What the kernel says of an interface."""
     found: dict[str, Any] = json.loads(ip(f"-n {name} -s -j link show dev {interface}"))[0]
     return found
 

@@ -79,8 +79,6 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
 
 
 class _Run(Run):
-    """Three appliances, a server and all workers."""
-
     clusters = CLUSTERS
 
     @property

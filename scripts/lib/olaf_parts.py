@@ -108,7 +108,6 @@ class Run:
         self.problems: list[str] = []
 
     def begin(self) -> None:
-        """Starts everything."""
         raise NotImplementedError
 
     def read(self) -> Figures:
@@ -170,7 +169,6 @@ def job(cluster: int, fan_in: int, **more: Any) -> Tables:
 
 
 def server(address: str) -> Tables:
-    """The parameter server's."""
     listen = f"{SERVER_TELEMETRY[0]}:{SERVER_TELEMETRY[1]}"
     return {"mode": "external", "address": address, "listen": listen}
 

@@ -222,7 +222,6 @@ class Options:
 
     @property
     def kind(self) -> Kind:
-        """Which of the runs is asked for."""
         return next(kind for kind, (_, asked) in _KINDS.items() if asked(self))
 
     def named(self, *names: str) -> dict[str, Any]:

@@ -42,8 +42,6 @@ class Skipped(Exception):
 
 
 class Interrupted(Exception):
-    """A signal asked the script to end."""
-
     def __init__(self, signum: int) -> None:
         super().__init__(f"interrupted by {signal.Signals(signum).name}")
         self.exit_code = 128 + signum
@@ -204,7 +202,6 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._popen.pid
 
     def exit_code(self) -> int | None:

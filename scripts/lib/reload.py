@@ -115,8 +115,6 @@ def changed(text: str, *changes: tuple[str, str]) -> str:
 
 
 class Reloads:
-    """Changes the configuration of an appliance that runs."""
-
     def __init__(self, appliance: Appliance, network: Network, stop: Stop) -> None:
         self._appliance = appliance
         self._network = network
@@ -160,7 +158,6 @@ class Reloads:
             self._stop.sleep(0.2)
 
     def to_json(self) -> dict[str, Any]:
-        """What came of it."""
         found = self._counted()
         assert self.lost is not None
         return {

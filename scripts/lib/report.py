@@ -14,8 +14,6 @@ from verdict import Verdict
 
 @dataclass
 class Outcome(Verdict):
-    """Everything that a run found out."""
-
     options: Options
     workers: list[dict[str, Any]]
     metrics: m.Metrics

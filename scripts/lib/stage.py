@@ -55,7 +55,6 @@ class Stage:
         return self
 
     def remove_leftovers(self) -> None:
-        """What earlier runs left that were killed outright."""
         for name in netns.remove_leftovers():
             say(f"removed {name}, which an earlier run left behind")
 

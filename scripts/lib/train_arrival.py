@@ -24,7 +24,6 @@ OWN = {"turns": (between(1, 2**16), "trainings with either"), "layers": (between
 
 
 def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
-    """Trainings in turns, in the same processes."""
     words = train_bed.words(options, "steps", "turns", "layers", "bucket-mb", "seed")
     # Sums in the order of ranks: two trainings differ by nothing.
     job = {"id": 2, "name": "urgent"}

@@ -127,11 +127,9 @@ class Bed(Stage):
         self.python, self.files = python, netns.work_directory(os.getpid(), PREFIX)
 
     def remove_leftovers(self) -> None:
-        """What a training left that was killed outright."""
         netns.remove_leftovers(PREFIX, ["train.py"])
 
     def network(self, workers: int, mbit: int, mtu: int = shaped.MTU) -> shaped.Shaped:
-        """Namespaces under this script's own names."""
         network = shaped.Shaped(workers, mbit, mtu=mtu, prefix=PREFIX)
         self.on_leaving(network.destroy)
         network.create()

@@ -24,7 +24,6 @@ OPTIONS = {"workers": 4, "steps": 20, "seed": 1, "turns": 3, "hidden": 512, "mbi
 
 
 def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
-    """Trainings in turns, in the same processes."""
     words: list[object] = ["--backends", *("pascaline", "gloo") * options.turns]
     words += train_bed.words(options, "steps", "hidden", "seed")
     runs = train_bed.run(options, bed, "fsdp", 2 * options.turns, words)

@@ -28,7 +28,6 @@ OPTIONS = {
 
 
 def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
-    """Two trainings in the same processes."""
     words: list[object] = ["--backends", *_BACKENDS]
     words += train_bed.words(options, "steps", "wide", "layers", "seed", "hook", "feedback")
     if options.tensorboard:

@@ -258,7 +258,6 @@ def _read(options: argparse.Namespace, name: str, ranks: list[Child]) -> Run:
 
 
 def _tables(options: argparse.Namespace, network: shaped.Shaped, queue: str) -> Tables:
-    """The appliance's configuration, and the server's."""
     members = [shaped.address(rank) for rank in range(options.workers)]
     around = [shaped.address(options.workers + 1)]
     jobs = [_job(1 + number, members) for number in range(options.seeds)]

@@ -98,7 +98,6 @@ class Rack(Network):
         self._root.pair(self.appliance, f"pas{len(self.workers)}", self._root.appliance, self._port)
 
     def shown(self) -> dict[str, Any]:
-        """What the kernel says of the root's end."""
         return shown(self._root.appliance, self._port)
 
     def carried(self, before: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,6 @@ class Verdict:
         self.problems += [otherwise for holds, otherwise in conditions if not holds]
 
     def require_sums(self, verified: int, wanted: int, mismatches: int) -> None:
-        """All sums are right, at every rank."""
         self.require(
             (verified == wanted, f"{verified} of {wanted} allreduces verified by all workers"),
             (not mismatches, f"{mismatches} mismatches"),

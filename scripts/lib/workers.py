@@ -23,8 +23,6 @@ _STOP_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Load:
-    """What the workers do."""
-
     allreduces: int
     bytes: int
     dtype: str
@@ -83,8 +81,6 @@ class _Worker:
 
 
 class Workers:
-    """All workers, started together."""
-
     def __init__(self, binary: Path, network: Network, files: Path) -> None:
         self._binary = binary
         self._network = network
@@ -139,7 +135,6 @@ class Workers:
         return all(worker.advance() >= allreduces for worker in self._workers)
 
     def ended(self) -> bool:
-        """Whether none runs any more."""
         return all(worker.child.exit_code() is not None for worker in self._workers)
 
     def who_said(self, words: str) -> int:

@@ -38,7 +38,6 @@ _ENDLESS = Load(
 
 @pytest.fixture(scope="module")
 def prometheus_path(target: Path, environment: dict[str, str]) -> Path:
-    """The directory of prometheus and promtool."""
     return programs(target / "prometheus", environment)
 
 
@@ -62,7 +61,6 @@ def test_dashboard() -> None:
 
 @pytest.fixture
 def watched(pascaline: Path, star: Star, tmp_path: Path, prometheus_path: Path) -> Iterator[Prometheus]:
-    """A Prometheus that scrapes an appliance at work."""
     stop = Deadline(120)
     with ExitStack() as cleanup:
         settings = Settings("af_packet", pool_slots=4096, window=512, more=update_tables(star))

@@ -119,7 +119,6 @@ def _views(browser: Browser, directory: Path, when: str, problems: list[str]) ->
 
 
 def _check_job(browser: Browser, problems: list[str]) -> None:
-    """What the page says of the finished job."""
     job = _job(browser)
     if _NAME not in job["title"] or job["images"]:
         problems.append(f"the name of the job was not shown as it is: {job}")

@@ -62,7 +62,6 @@ def test_no_time_and_no_way(shell: Shell, fleet: Path, tmp_path: Path) -> None:
 
 
 def test_fairness_holds(shell: Shell, fleet: Path) -> None:
-    """The example that is proven."""
     shell(fleet, "verify", _VERIFY / "fairness.toml")
 
 

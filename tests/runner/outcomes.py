@@ -36,8 +36,6 @@ def title(nodeid: str) -> str:
 
 
 class Outcomes:
-    """Chooses the tests, and reports."""
-
     def __init__(self, logs: Path, words: list[str], *, everything: bool, as_root: bool | None) -> None:
         """`words`: tests whose titles contain one; `as_root`: those that root has to run, or the others."""
         self.logs = logs
@@ -118,16 +116,13 @@ class Outcomes:
     # ---- to and from another process ----
 
     def to_json(self) -> list[dict[str, Any]]:
-        """What `add` takes."""
         return [asdict(outcome) for outcome in self.found]
 
     def add(self, found: list[dict[str, Any]]) -> None:
-        """What came of tests that another process has run."""
         self.found += [Outcome(**outcome) for outcome in found]
 
 
 def slug(nodeid: str) -> str:
-    """A test's name for files."""
     return re.sub(r"[^\w.-]+", "-", title(nodeid)).strip("-")
 
 

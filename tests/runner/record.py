@@ -7,7 +7,6 @@ from typing import Any
 
 
 def minutes(seconds: float) -> str:
-    """A duration for people."""
     return f"{int(seconds) // 60} min {int(seconds) % 60} s"
 
 

@@ -30,7 +30,6 @@ class Done:
 
     @property
     def text(self) -> str:
-        """What it has printed on both outputs."""
         return self.out + self.err
 
 

@@ -36,7 +36,6 @@ def test_lints(shell: Shell) -> None:
 
 
 def test_examples_in_documentation(shell: Shell, cases: Cases) -> None:
-    """Examples compile; what must not compile does not."""
     _libtest(shell, cases, "--doc --workspace --no-fail-fast")
 
 
@@ -92,7 +91,6 @@ def test_instructions(how: tuple[str, ...], shell: Shell) -> None:
 
 
 def _libtest(shell: Shell, cases: Cases, words: str, environment: dict[str, str] | None = None) -> None:
-    """Runs `cargo test`, and adds its cases."""
     done = shell(*f"cargo test --locked {words}".split(), seconds=1200, code=None, environment=environment)
     cases.add_libtest(done.text)
     assert done.code == 0

@@ -26,7 +26,6 @@ def test_junit(tmp_path: Path) -> None:
 
 
 def test_cargo_without_nextest() -> None:
-    """Its own lines."""
     cases = Cases()
     cases.add_libtest(
         "test a ... FAILED\ntest result: FAILED. 3 passed; 1 failed; 0 ignored\n"
@@ -36,7 +35,6 @@ def test_cargo_without_nextest() -> None:
 
 
 def test_last_line() -> None:
-    """Of scripts that count for themselves."""
     cases = Cases()
     cases.add_last_line("✗ parse: wrong\n- skipped: Miri is missing\n2 passed, 1 failed, 1 skipped\n")
     assert cases == Cases(2, ["parse: wrong"], ["Miri is missing"])
@@ -54,7 +52,6 @@ def test_what_root_has_run_again_is_not_skipped(tmp_path: Path) -> None:
 
 
 def test_titles() -> None:
-    """As people type them."""
     assert title("ports/test_demo.py::test_sums[f32]") == "ports/demo: sums[f32]"
     assert title("hostile/test_noise.py::test_noise[bad-layers]") == "hostile/noise: noise[bad-layers]"
 
@@ -71,13 +68,11 @@ def test_a_program_that_fails_fails_its_test(tmp_path: Path) -> None:
 
 
 def test_a_program_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    """With what it has started."""
     with pytest.raises(pytest.fail.Exception, match="not done after"):
         _shell(tmp_path)("sh", "-c", "sleep 60 & sleep 60", seconds=0.2)
 
 
 def test_a_program_that_cannot_run_here_is_skipped(tmp_path: Path) -> None:
-    """Its last line is the reason."""
     with pytest.raises(pytest.skip.Exception, match=r"^too noisy$"):
         _shell(tmp_path)("sh", "-c", "echo begin; echo too noisy; exit 77")
 

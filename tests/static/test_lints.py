@@ -22,7 +22,6 @@ _TYPED = (
 
 
 def test_rust_form(shell: Shell) -> None:
-    """As rustfmt writes it."""
     shell("cargo", "fmt", "--all", "--check")
 
 

@@ -70,7 +70,6 @@ def _promise(binary: Path, config: Path) -> dict[str, int]:
 
 
 def _resident(pid: int) -> int:
-    """Bytes that a process has in memory."""
     status = Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
     if not found:
