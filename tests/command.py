@@ -8,7 +8,6 @@ import argparse
 import json
 import shutil
 import signal
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ import pytest
 
 import build
 from process import Failure, Interrupted, Stop, Unable
+from process import say as say
 
 from .bed import ROOT
 
@@ -27,10 +27,6 @@ _BUILD_SECONDS = 3600.0
 _PLAIN_SECONDS = 3600.0
 # Of an item and its reports: what came of the case.
 FOUND = "found"
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 class Parser(argparse.ArgumentParser):

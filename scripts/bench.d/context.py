@@ -1,7 +1,6 @@
 """What every section needs to know."""
 
 import argparse
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import build
 import call_cost
 import programs
 from figure import Section
-from process import Failure, Stop
+from process import Failure, Stop, say
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Context:
         return build.lab(self.binary)
 
     def say(self, text: str) -> None:
-        print(f"bench: {text}", file=sys.stderr, flush=True)
+        say(f"bench: {text}")
 
     @contextmanager
     def attempt(self, section: Section, name: str) -> Iterator[None]:

@@ -21,7 +21,7 @@ import pages as report  # noqa: E402
 import shaped  # noqa: E402
 from context import Context, Cores  # noqa: E402
 from figure import Section  # noqa: E402
-from process import Failure, Interrupted, Stop  # noqa: E402
+from process import Failure, Interrupted, Stop, say  # noqa: E402
 from quantities import between, reading  # noqa: E402
 
 SECTIONS = (
@@ -91,10 +91,10 @@ def main(arguments: list[str]) -> int:
             return 0
         return _measure(options, binary, peers.resolve(), stop)
     except Interrupted as interrupted:
-        _say(f"{interrupted}; everything is cleaned up")
+        say(f"bench: {interrupted}; everything is cleaned up")
         return interrupted.exit_code
     except Failure as failure:
-        _say(failure.whole)
+        say(f"bench: {failure.whole}")
         return 1
 
 
@@ -105,14 +105,14 @@ def _calls(options: argparse.Namespace, binary: Path, stop: Stop) -> list[Path]:
     try:
         parts = call_cost.built(binary, stop)
     except Failure as failure:
-        _say(f"calls are not measured: {failure.whole}")
+        say(f"bench: calls are not measured: {failure.whole}")
         return []
     return [parts.libraries, parts.example]
 
 
 def _measure(options: argparse.Namespace, binary: Path, peers: Path, stop: Stop) -> int:
     for name in shaped.remove_leftovers():
-        _say(f"removed {name}, which an earlier run left behind")
+        say(f"bench: removed {name}, which an earlier run left behind")
     files = Path(tempfile.mkdtemp(prefix=f"{shaped.PREFIX}-{os.getpid()}-"))
     started = time.time()
     sections = []
@@ -133,7 +133,8 @@ def _measure(options: argparse.Namespace, binary: Path, peers: Path, stop: Stop)
     if options.json and options.only == ["ends"]:
         # null where something could not be measured: the report says why.
         print(json.dumps(sections[0].raw.get("last line", {})), flush=True)
-    _say(f"{options.out}/report.md, report.json and a picture per section, in {time.time() - started:.0f} s")
+    seconds = time.time() - started
+    say(f"bench: {options.out}/report.md, report.json and a picture per section, in {seconds:.0f} s")
     return 1 if said["failures"] or (options.strict and said["goals_missed"]) else 0
 
 
@@ -217,10 +218,6 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         options.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         parser.error(f"--out {options.out}: {error.strerror}")
-
-
-def _say(text: str) -> None:
-    print(f"bench: {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
