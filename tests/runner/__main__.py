@@ -53,7 +53,10 @@ def main(arguments: list[str]) -> int:
     needs_root = any(item.get_closest_marker("root") for item in chosen.items)
     if split and needs_root and ended != pytest.ExitCode.INTERRUPTED:
         outcomes.add(_by_sudo(options))
-    return _report(outcomes, record, time.monotonic() - since, whole=not options.words and ended in (0, 1))
+    whole = not options.words and ended in (0, 1)
+    code = _report(outcomes, record, time.monotonic() - since, whole=whole)
+    # What was not run has not passed.
+    return 1 if ended in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR) else code
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

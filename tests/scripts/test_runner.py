@@ -1,11 +1,13 @@
 """How scripts/test counts and judges: what is skipped or fails must show."""
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from tests.runner import __main__ as runner
 from tests.runner.cases import Cases
-from tests.runner.outcomes import title
+from tests.runner.outcomes import Outcomes, title
 from tests.runner.shell import Shell
 
 pytest_plugins = ["pytester"]
@@ -115,8 +117,6 @@ def test_skipped():
 
 def test_outcomes(pytester: pytest.Pytester, tmp_path: Path) -> None:
     """Cases within a test count one by one; one without any, or that ended early, has failed."""
-    from tests.runner.outcomes import Outcomes
-
     pytester.makepyfile(test_counted=_COUNTED)
     outcomes = Outcomes(tmp_path, [], everything=True, as_root=None)
     pytester.inline_run("-p", "no:terminal", plugins=[outcomes])
@@ -129,3 +129,17 @@ def test_outcomes(pytester: pytest.Pytester, tmp_path: Path) -> None:
         "no_bed": (0, 1, 0),
         "skipped": (0, 0, 1),
     }
+
+
+def test_an_interrupted_run_has_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However good what came before was."""
+
+    def stopped(outcomes: Outcomes, *_: str) -> int:
+        outcomes.items = [mock.Mock(nodeid="tests/a/test_b.py::test_c")]
+        return pytest.ExitCode.INTERRUPTED
+
+    monkeypatch.setenv("PASCALINE_PROGRAMS", "")
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr(runner, "_pytest", stopped)
+    monkeypatch.setattr(runner, "_report", lambda *_, **__: 0)
+    assert runner.main(["a/b"]) == 1
