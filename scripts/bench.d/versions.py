@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import build
-from process import Failure, Stop, run_long, say
+from process import Failure, Stop, run, run_long, say
 
 # A first build needs this much; only the program is kept, and what the next build can use.
 _BYTES = 6 << 30
@@ -20,12 +20,7 @@ _METADATA = ("metadata", "--no-deps", "--format-version", "1", "--locked")
 
 def git(*words: str) -> str:
     """What git says, here; a failure if it refuses."""
-    done = subprocess.run(
-        ["git", "-C", str(build.ROOT), *words], capture_output=True, text=True, timeout=60, check=False
-    )
-    if done.returncode != 0:
-        raise Failure(f"git {words[0]} failed", done.stderr.strip())
-    return done.stdout.rstrip()
+    return run("git", "-C", str(build.ROOT), *words, timeout=60).stdout.rstrip()
 
 
 def commit(name: str) -> str:

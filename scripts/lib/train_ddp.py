@@ -2,10 +2,10 @@
 
 import argparse
 import json
-import subprocess
 from typing import Any
 
 import train_bed
+from process import run
 from train_bed import ROUNDING, Bed
 
 DESCRIPTION = """\
@@ -62,7 +62,7 @@ def _judge(
     options: argparse.Namespace, bed: Bed, runs: list[list[dict[str, Any]]], restarts: int
 ) -> dict[str, Any]:
     compare = (str(bed.python), "-c", _COMPARE, str(bed.files / "weights"))
-    weights = json.loads(subprocess.run(compare, capture_output=True, text=True, check=True).stdout)
+    weights = json.loads(run(*compare, timeout=60).stdout)
     seconds = train_bed.slowest(runs)
     losses = [run["losses"] for run in runs[0]]
     if options.picture:

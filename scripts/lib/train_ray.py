@@ -1,7 +1,6 @@
 """scripts/train ray: Ray Train's workers, whose gradients an appliance adds up."""
 
 import argparse
-import subprocess
 import sys
 from typing import Any
 
@@ -10,7 +9,7 @@ import shaped
 import train_bed
 from build import ROOT
 from configuration import UDP_PORT
-from process import Failure
+from process import Failure, run
 from train_bed import Bed
 
 _RAY = "ray[train]==2.60.0"
@@ -62,12 +61,10 @@ def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
 
 def _install(bed: Bed) -> None:
     python = str(bed.python)
-    if subprocess.run((python, "-c", "import ray.train"), capture_output=True, check=False).returncode:
+    if run(python, "-c", "import ray.train", check=False, timeout=60).returncode:
         print(f"installing {_RAY}", file=sys.stderr, flush=True)
         command = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", _RAY)
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise Failure(f"cannot install {_RAY}", done.stderr)
+        run(*command, timeout=3600)
 
 
 def text(found: dict[str, Any]) -> str:
