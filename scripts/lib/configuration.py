@@ -121,13 +121,7 @@ def policy_keys(settings: Settings) -> Tables:
     return keys | ({LINES: settings.job_keys} if settings.job_keys else {})
 
 
-def cores() -> tuple[int, int]:
-    """The cores of control and of packets: different ones, where there are two."""
-    main, *lcores = _cores(1)
-    return main, lcores[0]
-
-
-def _cores(lcores: int) -> list[int]:
+def cores(lcores: int = 1) -> list[int]:
     """The core of control, and one for each lcore: different ones, as long as there are any."""
     usable = sorted(os.sched_getaffinity(0))
     return [usable[place % len(usable)] for place in range(1 + lcores)]
@@ -135,7 +129,7 @@ def _cores(lcores: int) -> list[int]:
 
 def base(name: str, *addresses: str, udp_ports: int = 1, lcores: int = 1, **dataplane: Any) -> Tables:
     """The tables [appliance] and [dataplane]; further keys of the latter."""
-    main, *lcore_places = places = _cores(lcores)
+    main, *lcore_places = places = cores(lcores)
     return {
         "appliance": {
             "name": name, "addresses": addresses, "udp_port": UDP_PORT, "udp_ports": udp_ports,
