@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -49,8 +49,7 @@ class Settings:
     @classmethod
     def of(cls, options: Options, window: int, **more: Any) -> Self:
         """What scripts/demo is asked for, and `more`."""
-        same = {setting.name for setting in fields(cls)} & {option.name for option in fields(options)}
-        return cls(**{name: getattr(options, name) for name in same} | {"window": window} | more)
+        return cls(**options.shared(cls) | {"window": window} | more)
 
 
 def dumps(tables: Mapping[str, Any]) -> str:

@@ -228,6 +228,10 @@ class Options:
         """Some of them, as a report repeats them."""
         return {name: getattr(self, name) for name in names}
 
+    def shared(self, kind: Any) -> dict[str, Any]:
+        """Those that a dataclass has, too."""
+        return self.named(*{one.name for one in fields(kind)} & {one.name for one in fields(self)})
+
     @property
     def room(self) -> int:
         """Tensor bytes that a packet has room for."""

@@ -6,7 +6,7 @@ import json
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,14 +49,8 @@ class Load:
     def of(cls, options: Options, network: Network, *, first: int = 0, workers: int = 0) -> Load:
         """What a run of scripts/demo asks of the workers of a network."""
         host = f"[{network.appliance_address}]" if network.ip6 else network.appliance_address
-        same = {load.name for load in fields(cls)} & {option.name for option in fields(options)}
-        return cls(
-            **{name: getattr(options, name) for name in same - {"workers"}},
-            deadline=options.timeout,
-            appliance=f"{host}:{UDP_PORT}",
-            first=first,
-            workers=workers,
-        )
+        place = {"appliance": f"{host}:{UDP_PORT}", "first": first, "workers": workers}
+        return cls(**options.shared(cls) | place | {"deadline": options.timeout})
 
 
 @dataclass
