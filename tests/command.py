@@ -4,13 +4,10 @@ A `Run` is a plugin of pytest that chooses the cases, keeps what came of each, a
 Under plain pytest there is none, and cases run in their short form.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil
 import signal
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -21,6 +18,7 @@ import pytest
 
 import build
 from process import Failure, Interrupted, Stop, Unable
+from process import say as say
 
 from .bed import ROOT
 
@@ -29,11 +27,6 @@ _BUILD_SECONDS = 3600.0
 _PLAIN_SECONDS = 3600.0
 # Of an item and its reports: what came of the case.
 FOUND = "found"
-
-
-def say(text: str) -> None:
-    """Tells a person, who watches the standard error."""
-    print(text, file=sys.stderr, flush=True)
 
 
 class Parser(argparse.ArgumentParser):
@@ -79,7 +72,6 @@ class Run:
         self.error = ""
 
     def collect(self) -> list[pytest.Item]:
-        """The tests that would run."""
         self._pytest("--collect-only")
         return self.items
 
@@ -122,7 +114,6 @@ class Run:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leaves those that are asked for."""
         self.items = items[:] = [item for item in items if self._chosen(item)]
 
     def pytest_exception_interact(
@@ -147,7 +138,6 @@ class Run:
 
 
 def of(config: pytest.Config) -> Run | None:
-    """The command that runs the tests, if one does."""
     return next((plugin for plugin in config.pluginmanager.get_plugins() if isinstance(plugin, Run)), None)
 
 
@@ -166,9 +156,8 @@ def divided(items: list[pytest.Item], folder: Path) -> tuple[list[pytest.Item], 
 
 
 def binary(request: pytest.FixtureRequest) -> Path:
-    """The program `pascaline`."""
     run = of(request.config)
-    found: Path = run.binary if run else request.getfixturevalue("binary")
+    found: Path = run.binary if run else request.getfixturevalue("pascaline")
     return found
 
 
@@ -182,7 +171,6 @@ def stop(config: pytest.Config, cleanup: ExitStack) -> Stop:
 
 
 def files(cleanup: ExitStack) -> Path:
-    """A directory that goes with the bed."""
     found = Path(tempfile.mkdtemp(prefix="pastest-"))
     cleanup.callback(shutil.rmtree, found, ignore_errors=True)
     return found

@@ -1,7 +1,5 @@
 """Fixtures of all tests: a shell, the programs, what counts as a case."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path
@@ -35,7 +33,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def target() -> Path:
-    """Where everything is built."""
     return _TARGET
 
 
@@ -63,7 +60,6 @@ def cases(request: pytest.FixtureRequest) -> Cases:
 
 @pytest.fixture(scope="session")
 def programs(environment: dict[str, str]) -> Programs:
-    """The optimised programs."""
     return Programs(_TARGET, environment)
 
 
@@ -75,29 +71,19 @@ def debug_programs(environment: dict[str, str]) -> Path:
 
 @pytest.fixture(scope="session")
 def pascaline(programs: Programs) -> Path:
-    """The operator's program, with all features."""
     return programs.get("pascaline")
 
 
 @pytest.fixture(scope="session")
-def binary(pascaline: Path) -> Path:
-    """The same, under the name of the option of scripts."""
-    return pascaline
-
-
-@pytest.fixture(scope="session")
 def fleet(programs: Programs) -> Path:
-    """The program for many appliances."""
     return programs.get("pascaline-fleet")
 
 
 @pytest.fixture(scope="session")
 def lab(programs: Programs) -> Path:
-    """The laboratory's program."""
     return programs.get("pascaline-lab")
 
 
 def require(program: str, package: str) -> None:
-    """Skips a test where a program is not installed."""
     if not shutil.which(program):
         pytest.skip(f"{program} is not installed: apt-get install {package}")

@@ -1,7 +1,5 @@
 """`scripts/bench --against`: the packet path of two programs, in turns on one machine."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math
@@ -44,8 +42,6 @@ class Run:
 
 @dataclass
 class Turn:
-    """Both programs, one directly after the other."""
-
     old: Run
     new: Run
 
@@ -56,8 +52,6 @@ class Turn:
 
 @dataclass
 class Comparison:
-    """All turns."""
-
     turns: list[Turn] = field(default_factory=list)
 
     def clean(self) -> list[Turn]:
@@ -125,7 +119,6 @@ def compare(old: Path, new: Path, turns: int, files: Path, stop: Stop) -> Compar
 
 
 def run(program: Path, files: Path, stop: Stop) -> Run:
-    """Runs the benches of one program once."""
     pool = _bench(program, ["pool"], files, stop)
     wide, narrow = (
         _bench(program, ["pipeline", "--seconds", "1", "--repeat", "1", "--fan-in", str(fan_in)], files, stop)
@@ -147,7 +140,6 @@ def _bench(program: Path, words: list[str], files: Path, stop: Stop) -> dict[str
 
 
 def report(said: dict[str, Any], old: str, new: str) -> str:
-    """For people."""
     lines = [f"{new} beside {old}: packets/s, new ÷ old, medians of {said['turns']} turns"]
     for name, what in FIGURES.items():
         between = said["between"][name]
@@ -170,7 +162,6 @@ def keep(comparison: Comparison, said: dict[str, Any], out: Path) -> None:
 
 
 def main(options: argparse.Namespace, arguments: list[str], script: Path, stop: Stop) -> int:
-    """Builds what is not there, compares, reports; returns the exit code."""
     run_long([str(build.ROOT / "scripts/setup"), "--tests"], stop, "scripts/setup failed")
     target = options.out.parent / "against"
     target.mkdir(parents=True, exist_ok=True)

@@ -1,19 +1,17 @@
 """The appliance behind the switch of `shaped`: one port, one job, a window of its own."""
 
-from __future__ import annotations
-
 import socket
-import tomllib
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
-import appliance
 import programs
 import shaped
+from appliance import Appliance
 from configuration import JOB, UDP_PORT, Tables, base, port, telemetry
-from metrics import Accounting, Metrics
-from process import Child, Stop
+from context import Context
 
-__all__ = ["DEVICE", "JOB", "UDP_PORT", "Appliance", "has_af_xdp", "whole"]
+__all__ = ["DEVICE", "JOB", "UDP_PORT", "has_af_xdp", "running", "whole"]
 
 _AF_XDP = 44
 
@@ -33,80 +31,35 @@ def has_af_xdp() -> bool:
 DEVICE = "net_af_xdp0,iface=pas0" if has_af_xdp() else "net_af_packet0,iface=pas0,framecnt=4096"
 
 
-class Appliance(appliance.Appliance):
-    """A context manager: it is ready inside, and gone afterwards."""
-
-    def __init__(
-        self,
-        binary: Path,
-        network: shaped.Shaped,
-        files: Path,
-        stop: Stop,
-        *,
-        window: int = 1024,
-        slots: int = 0,
-        memory_mb: int = 512,
-        ranks: int = 0,
-        device: str = DEVICE,
-        group: str = "",
-        dataplane: str = "",
-    ) -> None:
-        """Slots for the window, and a rank for each worker of the network, unless told otherwise.
-
-        `group`: the multicast group that results go to. `dataplane`: further keys of that table.
-        """
-        self._until = stop
-        ranks, slots = ranks or len(network.workers), slots or 2 * window
-        tables = whole(network, ranks, window, slots, memory_mb, device, group, dataplane)
-        super().__init__(binary, network, tables, files)
-
-    def _start(self) -> Child:
-        return programs.start("appliance", self._command, self._files, self._network.appliance)
-
-    def __enter__(self) -> Appliance:
-        try:
-            self.wait_ready(self._until)
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def metrics(self) -> Metrics:
-        """What it counts, now."""
-        return self.scrape()
-
-    def books(self) -> Accounting:
-        """Where its packets went."""
-        return Accounting.of(self.scrape())
+@contextmanager
+def running(context: Context, network: shaped.Shaped, **more: Any) -> Iterator[Appliance]:
+    """One that is ready inside, and gone afterwards; `more` as for `whole`."""
+    tables = whole(network, **{"window": 1024, "slots": 2048, **more})
+    with Appliance(context.binary, network, tables, context.files, before=programs.FIRST) as appliance:
+        appliance.wait_ready(context.stop)
+        yield appliance
 
 
 def whole(
     network: shaped.Shaped,
-    ranks: int,
+    ranks: int = 0,
+    *,
     window: int = 512,
     slots: int = 4096,
-    memory_mb: int = 512,
     device: str = DEVICE,
     group: str = "",
-    dataplane: str = "",
+    **dataplane: Any,
 ) -> Tables:
-    """Its tables; `dataplane` are further keys of that one. A region of the job takes twice the window."""
-    keys = {"longest_nap": "50us", "memory_mb": memory_mb, **tomllib.loads(dataplane)}
-    job = {
-        "id": JOB,
-        "name": "bench",
-        "fan_in": ranks,
-        "window": window,
-        "members": [shaped.address(rank) for rank in range(ranks)],
-        **({"multicast": group} if group else {}),
-    }
+    """Its tables, with a rank for each worker unless told otherwise; a region of the job is twice the window.
+
+    `group`: the multicast group that results go to. `dataplane`: further keys of that table.
+    """
+    members = [shaped.address(rank) for rank in range(ranks or len(network.workers))]
+    job = {"id": JOB, "name": "bench", "fan_in": len(members), "window": window, "members": members}
     return {
-        **base(network.appliance, shaped.APPLIANCE, **keys),
+        **base(network.appliance, shaped.APPLIANCE, **{"longest_nap": "50us", **dataplane}),
         "ports": [port("p0", device, network.mtu)],
         "pool": {"slots": slots},
-        "jobs": [job],
+        "jobs": [job | ({"multicast": group} if group else {})],
         "telemetry": telemetry(),
     }

@@ -4,8 +4,6 @@ Every figure named here must be there, with a number that is not absurd, and not
 are not judged, memory is.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys
@@ -77,7 +75,6 @@ FIGURES: dict[str, tuple[str, ...]] = {
 
 
 def wrong(said: dict[str, Any], *, af_xdp: bool) -> Iterator[str]:
-    """What is missing in a report, or cannot be."""
     yield from (f"not measured: {failure}" for failure in said["failures"])
     sections = {section["name"]: section for section in said["sections"]}
     for name, wanted in FIGURES.items():

@@ -1,50 +1,59 @@
 """What every section needs to know."""
 
-from __future__ import annotations
-
-import sys
+import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import build
 import call_cost
 import programs
 from figure import Section
-from process import Failure, Stop
+from process import Failure, Stop, say
+
+
+@dataclass(frozen=True)
+class Cores:
+    """The time of all cores together since the system started, in the kernel's ticks."""
+
+    # In which something ran, or would have run; and what a virtual machine's neighbours had of it.
+    wanted: int
+    stolen: int
+
+    @classmethod
+    def now(cls) -> Self:
+        """Until now, of the first line of /proc/stat (proc_stat(5)). The first numbers include guests."""
+        first = Path("/proc/stat").read_text().partition("\n")[0]
+        user, nice, system, _idle, _waiting, hard, soft, stolen = (int(word) for word in first.split()[1:9])
+        return cls(user + nice + system + hard + soft + stolen, stolen)
+
+    def share_since(self, before: Self) -> float:
+        """The part of what was wanted since then that others had."""
+        wanted = self.wanted - before.wanted
+        return (self.stolen - before.stolen) / wanted if wanted > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class Context:
-    """A run of scripts/bench."""
-
     binary: Path
     # Logs and configurations of what is started; one directory per section.
     files: Path
     # Where peers are installed that are no Debian packages.
     peers: Path
     stop: Stop
-    quick: bool
-    # Install nothing and measure no peer that is no part of DPDK.
-    alone: bool = False
-    # Links' rates in Mbit/s for the allreduces; 0 for the default, which depends on the number of workers.
-    mbit: int = 0
-    workers: tuple[int, ...] = ()
-    # A checkout of OmniReduce.
-    omnireduce: Path | None = None
+    # Of the command line.
+    options: argparse.Namespace
     # What `ends` measures calls of; none if it does not.
     calls: call_cost.Built | None = None
 
     @property
     def lab(self) -> Path:
-        """The program with the benches."""
         return build.lab(self.binary)
 
     def say(self, text: str) -> None:
-        """Tells the person who waits what happens now."""
-        print(f"bench: {text}", file=sys.stderr, flush=True)
+        say(f"bench: {text}")
 
     @contextmanager
     def attempt(self, section: Section, name: str) -> Iterator[None]:
@@ -65,4 +74,4 @@ class Context:
 
     def pick(self, whole: int, quick: int) -> int:
         """One of two, for a whole report and a quick one."""
-        return quick if self.quick else whole
+        return quick if self.options.quick else whole

@@ -1,7 +1,5 @@
 """One worker and its appliance, over each of the worker's drivers; and dpdk-testpmd in the place of both."""
 
-from __future__ import annotations
-
 import re
 import statistics
 import sys
@@ -11,7 +9,7 @@ from typing import Any
 
 import programs
 import shaped
-from appliance_shaped import DEVICE, JOB, UDP_PORT, Appliance
+from appliance_shaped import DEVICE, JOB, UDP_PORT, running
 from configuration import cores
 from context import Context
 from netns import shown
@@ -60,16 +58,14 @@ def _worker(context: Context, network: shaped.Shaped, device: str, port: list[st
 def worker(
     context: Context, network: shaped.Shaped, device: str, payload: int, more: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """What a worker says that sums alone, beside its appliance."""
     words = (
         f"worker allreduce --json --appliance {shaped.APPLIANCE}:{UDP_PORT} --job {JOB} --rank 0 --ranks 1"
     )
     words += f" --payload {payload} --bytes {BYTES} --iterations {context.pick(8, 3)}"
-    with Appliance(context.binary, network, context.files, context.stop, ranks=1, device=device):
-        command = [str(context.binary), *words.split(), *more]
-        child = programs.start("worker", command, context.files, network.workers[0])
-        programs.wait([child], context.stop, 120)
-    report = programs.objects(child)[-1]
+    commands = {"worker": ([context.binary, *words.split(), *more], network.workers[0])}
+    with running(context, network, ranks=1, device=device):
+        (child,) = programs.run(commands, context.files, context.stop, 120)
+    report = child.said()
     if report["verified"] != len(report["seconds"]):
         raise Failure("the worker's sums are wrong")
     return report
@@ -89,17 +85,13 @@ def bare(context: Context, network: shaped.Shaped, datagram: int, seconds: int) 
 
     They move as much as the worker's tensor, from memory and to memory.
     """
-    command = [sys.executable, str(_PEER)]
-    to = (shaped.address(1), str(_PORT), str(BYTES))
-    receiver = programs.start("receiver", [*command, "receive", *to], context.files, network.workers[1])
-    try:
-        context.stop.sleep(0.5)
-        words = ["send", *to, str(datagram), str(seconds)]
-        sender = programs.start("sender", [*command, *words], context.files, network.workers[0])
-        programs.wait([sender, receiver], context.stop, 60)
-    finally:
-        receiver.stop(2.0)
-    return [programs.objects(child)[-1] for child in (sender, receiver)]
+    to = (shaped.address(1), _PORT, BYTES)
+    commands = {
+        "receiver": ([sys.executable, _PEER, "receive", *to], network.workers[1]),
+        "sender": ([sys.executable, _PEER, "send", *to, datagram, seconds], network.workers[0]),
+    }
+    receiver, sender = programs.run(commands, context.files, context.stop, 60, apart=0.5)
+    return [sender.said(), receiver.said()]
 
 
 def bare_ms_per_gbit(sent: dict[str, Any], received: dict[str, Any]) -> float:

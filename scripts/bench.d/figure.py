@@ -1,7 +1,7 @@
 """What is measured: a figure, beside what it is measured against in the same run."""
 
-from __future__ import annotations
-
+import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,15 +14,17 @@ class Beside:
     value: float
 
 
+def median_ratio(ones: Iterable[float], others: Iterable[float]) -> float:
+    """Of neighbouring turns: what changes from turn to turn is in both then."""
+    return statistics.median(one / other for one, other in zip(ones, others, strict=True))
+
+
 @dataclass(frozen=True)
 class Goal:
-    """What a ratio must be."""
-
     at_least: float | None = None
     at_most: float | None = None
 
     def met(self, ratio: float) -> bool:
-        """Whether a ratio is within it."""
         return (self.at_least is None or ratio >= self.at_least) and (
             self.at_most is None or ratio <= self.at_most
         )
@@ -76,7 +78,6 @@ class Figure:
         return way if self.of_turns is None else f"{way}, median of neighbouring turns"
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, what follows from it included."""
         return {
             "name": self.name,
             "value": self.value,
@@ -91,8 +92,6 @@ class Figure:
 
 @dataclass
 class Section:
-    """What one section of the report says."""
-
     name: str
     title: str
     # How it was measured, and what is to be known about it: a sentence each.
@@ -107,12 +106,11 @@ class Section:
     # The part of the cores' time that the machine's neighbours had meanwhile.
     stolen: float = 0.0
 
-    def add(self, *figures: Figure) -> None:
-        """Takes figures in, in the order in which they are to be shown."""
-        self.figures.extend(figures)
+    def figure(self, name: str, value: float, unit: str, beside: Beside | None = None, **more: Any) -> None:
+        """Takes one in, behind the others; `more` are further fields of `Figure`."""
+        self.figures.append(Figure(name, value, unit, beside, **more))
 
     def to_json(self) -> dict[str, Any]:
-        """All of it."""
         return {
             "name": self.name,
             "title": self.title,

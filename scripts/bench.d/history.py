@@ -6,12 +6,11 @@ Usage: scripts/bench.d/history.py [--check]
 Writes docs/pictures/packet-path.svg; with --check it fails if that is not what the table says.
 """
 
-from __future__ import annotations
-
-import html
 import re
 import sys
 from pathlib import Path
+
+from picture import page, text
 
 _ROOT = Path(__file__).resolve().parents[2]
 _TABLE = _ROOT / "docs" / "performance.md"
@@ -21,14 +20,14 @@ _COLOURS = ("#2b6cb0", "#c05621", "#d69e2e", "#2f855a", "#6b46c1")
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 860, 360, 50, 190, 40, 60
 
 
-def read(text: str) -> tuple[list[str], list[tuple[str, list[float | None]]]]:
+def read(table: str) -> tuple[list[str], list[tuple[str, list[float | None]]]]:
     """The figures' names, and each commit with its values; none for what was not measured."""
-    head = _HEAD.search(text)
+    head = _HEAD.search(table)
     if not head:
         sys.exit(f"{_TABLE} has no table with the columns commit and of")
     names = [name.strip() for name in head[1].split("|")]
     rows = []
-    for line in text[head.end() :].strip().splitlines()[1:]:
+    for line in table[head.end() :].strip().splitlines()[1:]:
         cells = [cell.strip(" *`") for cell in line.strip("|").split("|")]
         if not line.startswith("|") or len(cells) != len(names) + 2:
             break
@@ -46,15 +45,15 @@ def svg(names: list[str], rows: list[tuple[str, list[float | None]]]) -> str:
         share = (value - low) / (high - low)
         return _LEFT + at * step, _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
 
-    parts = [_text(10, 20, "Packets/s of one core, by commit, over those of the first", size=15)]
+    parts = [text(10, 20, "Packets/s of one core, by commit, over those of the first", size=15)]
     for tenth in range(int(low * 10) + 1, int(high * 10) + 1):
         _, y = place(0, tenth / 10)
         colour = "#718096" if tenth == 10 else "#e2e8f0"
         parts.append(f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}" stroke="{colour}"/>')
-        parts.append(_text(_LEFT - 8, y + 4, f"{tenth / 10:.1f}", anchor="end"))
+        parts.append(text(_LEFT - 8, y + 4, f"{tenth / 10:.1f}", anchor="end"))
     for at, (commit, _) in enumerate(rows):
         x, _ = place(at, low)
-        parts.append(_text(x, _HEIGHT - _BOTTOM + 20, commit, anchor="middle"))
+        parts.append(text(x, _HEIGHT - _BOTTOM + 20, commit, anchor="middle"))
     for number, name in enumerate(names):
         colour = _COLOURS[number % len(_COLOURS)]
         values = [(at, values[number]) for at, (_, values) in enumerate(rows)]
@@ -64,23 +63,11 @@ def svg(names: list[str], rows: list[tuple[str, list[float | None]]]) -> str:
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points]
         y = _TOP + 20 * number
         parts.append(f'<rect x="{_WIDTH - _RIGHT + 20}" y="{y}" width="12" height="12" fill="{colour}"/>')
-        parts.append(_text(_WIDTH - _RIGHT + 38, y + 10, name))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" '
-        f'viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" font-size="12">'
-        f'<rect width="100%" height="100%" fill="white"/>{"".join(parts)}</svg>\n'
-    )
-
-
-def _text(x: float, y: float, text: str, *, anchor: str = "start", size: int = 12) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}">'
-        f"{html.escape(text, quote=False)}</text>"
-    )
+        parts.append(text(_WIDTH - _RIGHT + 38, y + 10, name))
+    return page(_WIDTH, _HEIGHT, parts)
 
 
 def main(arguments: list[str]) -> None:
-    """Writes the picture, or compares it."""
     if arguments not in ([], ["--check"]):
         sys.exit(__doc__)
     picture = svg(*read(_TABLE.read_text()))

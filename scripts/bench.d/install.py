@@ -4,8 +4,6 @@ Debian's packages are installed by scripts/setup. PyTorch is that of scripts/tra
 up to look.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -26,7 +24,6 @@ def everything(peers: Path, stop: Stop) -> None:
 
 
 def iperf3() -> str:
-    """The program."""
     return _debian("iperf3")
 
 
@@ -81,7 +78,6 @@ def omnireduce(checkout: Path, peers: Path, stop: Stop) -> Path:
 
 
 def gloo(stop: Stop) -> Path:
-    """The Python that can import torch."""
     place = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "tools/torch"
     owner = (place if place.exists() else ROOT).stat()
     # This may be root by way of sudo: the files belong to the user all the same.
@@ -98,5 +94,4 @@ def _debian(program: str) -> str:
 
 
 def _run(stop: Stop, *command: str) -> None:
-    """Runs something that takes minutes; a signal ends it too."""
     run_long([_debian(command[0]), *command[1:]], stop, f"failed: {' '.join(command)}")

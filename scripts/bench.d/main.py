@@ -1,7 +1,5 @@
 """scripts/bench: measures and reports. See scripts/bench --help."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json
@@ -11,6 +9,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(_HERE), str(_HERE.parent / "lib")]
@@ -20,10 +19,10 @@ import build  # noqa: E402  from scripts/lib
 import call_cost  # noqa: E402
 import pages as report  # noqa: E402
 import shaped  # noqa: E402
-from context import Context  # noqa: E402
+from context import Context, Cores  # noqa: E402
 from figure import Section  # noqa: E402
-from process import Failure, Interrupted, Stop  # noqa: E402
-from stolen import Cores  # noqa: E402
+from process import Failure, Interrupted, Stop, say  # noqa: E402
+from quantities import between, reading  # noqa: E402
 
 SECTIONS = (
     "pool",
@@ -72,7 +71,6 @@ Needs root (it asks sudo otherwise). Removes the namespaces that it makes, also 
 
 
 def main(arguments: list[str]) -> int:
-    """Measures; returns the exit code."""
     options = _parse(arguments)
     stop = Stop(_LIMIT_SECONDS)
     try:
@@ -81,7 +79,7 @@ def main(arguments: list[str]) -> int:
         binary = build.ready(
             stop, options.binary, build.Wanted(release=True, tests=True, programs=("pascaline-lab",))
         )
-        options.calls = options.calls or _calls(options, binary)
+        options.calls = options.calls or _calls(options, binary, stop)
         calls = ["--calls", *(str(path) for path in options.calls)] if options.calls else []
         build.become_root(Path(__file__).resolve(), [*arguments, *calls], binary)
         stop.restart_clock()
@@ -93,46 +91,36 @@ def main(arguments: list[str]) -> int:
             return 0
         return _measure(options, binary, peers.resolve(), stop)
     except Interrupted as interrupted:
-        _say(f"{interrupted}; everything is cleaned up")
+        say(f"bench: {interrupted}; everything is cleaned up")
         return interrupted.exit_code
     except Failure as failure:
-        _say(failure.whole)
+        say(f"bench: {failure.whole}")
         return 1
 
 
-def _calls(options: argparse.Namespace, binary: Path) -> list[Path]:
+def _calls(options: argparse.Namespace, binary: Path, stop: Stop) -> list[Path]:
     """Builds what `ends` measures calls of: cargo's files are the user's, not root's."""
     if options.install or options.quick or "ends" not in options.only:
         return []
     try:
-        parts = call_cost.built(binary)
+        parts = call_cost.built(binary, stop)
     except Failure as failure:
-        _say(f"calls are not measured: {failure.whole}")
+        say(f"bench: calls are not measured: {failure.whole}")
         return []
     return [parts.libraries, parts.example]
 
 
 def _measure(options: argparse.Namespace, binary: Path, peers: Path, stop: Stop) -> int:
     for name in shaped.remove_leftovers():
-        _say(f"removed {name}, which an earlier run left behind")
+        say(f"bench: removed {name}, which an earlier run left behind")
     files = Path(tempfile.mkdtemp(prefix=f"{shaped.PREFIX}-{os.getpid()}-"))
     started = time.time()
     sections = []
     try:
         for name in options.only:
             (files / name).mkdir()
-            context = Context(
-                binary,
-                files / name,
-                peers,
-                stop,
-                options.quick,
-                options.no_peers,
-                options.mbit,
-                tuple(options.workers),
-                options.omnireduce,
-                call_cost.Built(*options.calls) if options.calls else None,
-            )
+            calls = call_cost.Built(*options.calls) if options.calls else None
+            context = Context(binary, files / name, peers, stop, options, calls)
             sections.append(_section(name, context))
     finally:
         # Also what there is when it is interrupted: a section may have taken many minutes.
@@ -145,7 +133,8 @@ def _measure(options: argparse.Namespace, binary: Path, peers: Path, stop: Stop)
     if options.json and options.only == ["ends"]:
         # null where something could not be measured: the report says why.
         print(json.dumps(sections[0].raw.get("last line", {})), flush=True)
-    _say(f"{options.out}/report.md, report.json and a picture per section, in {time.time() - started:.0f} s")
+    seconds = time.time() - started
+    say(f"bench: {options.out}/report.md, report.json and a picture per section, in {seconds:.0f} s")
     return 1 if said["failures"] or (options.strict and said["goals_missed"]) else 0
 
 
@@ -164,86 +153,6 @@ def _section(name: str, context: Context) -> Section:
     return section
 
 
-def _parse(arguments: list[str]) -> argparse.Namespace:
-    target = Path(os.environ.get("CARGO_TARGET_DIR") or build.ROOT / "target")
-    parser = argparse.ArgumentParser(
-        prog="scripts/bench",
-        description="Measures Pascaline beside its limits and its peers and writes one report.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--quick", action="store_true", help="fewer cases, shorter measurements")
-    parser.add_argument(
-        "--only", action="append", metavar="SECTION", help="only these sections, separated by commas"
-    )
-    parser.add_argument(
-        "--workers",
-        type=_counts,
-        default=[],
-        metavar="N,...",
-        help="allreduce: numbers of workers [2,4,8; quick: 4]",
-    )
-    parser.add_argument(
-        "--mbit", type=int, default=0, help="allreduce: rate of each worker's link [400 / workers]"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=target / "bench", help="where the report goes [%(default)s]"
-    )
-    parser.add_argument(
-        "--peers",
-        type=Path,
-        help="where peers are installed that are no Debian packages [OUT/../bench-peers]",
-    )
-    parser.add_argument("--install", action="store_true", help="install the peers, measure nothing")
-    parser.add_argument("--no-peers", action="store_true", help="install no peers and do without them")
-    parser.add_argument(
-        "--omnireduce",
-        type=Path,
-        metavar="DIR",
-        help="pipeline: measure the aggregator of this checkout of OmniReduce, too",
-    )
-    parser.add_argument(
-        "--against",
-        metavar="COMMIT",
-        help="only compare the packet path with that of another commit, of the last `release`, or of a "
-        "program built before: medians of new ÷ old, and what they lie between; with --strict exit code 1 "
-        "for what is certainly over 5 %% slower",
-    )
-    parser.add_argument(
-        "--turns", type=int, default=7, help="--against: runs of both programs, a minute each [%(default)s]"
-    )
-    parser.add_argument("--binary", type=Path, help="this program instead of one that is built now")
-    parser.add_argument("--calls", type=Path, nargs=2, help=argparse.SUPPRESS)
-    parser.add_argument("--strict", action="store_true", help="exit code 1 if a goal is missed")
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="print the report's JSON on standard output, the summary on standard error",
-    )
-    options = parser.parse_args(arguments)
-    _check(parser, options)
-    return options
-
-
-def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Ends the script with exit code 2 if something is wrong with the options."""
-    named = [name for words in options.only or [] for name in words.split(",")]
-    for name in named:
-        if name not in SECTIONS:
-            parser.error(f"no section {name!r}: there are {', '.join(SECTIONS)}")
-    options.only = [name for name in SECTIONS if not named or name in named]
-    if options.mbit < 0:
-        parser.error("--mbit must not be negative")
-    if options.turns < 1:
-        parser.error("--turns must be at least 1")
-    options.out = options.out.resolve()
-    try:
-        # Rather now than when everything is measured.
-        options.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        parser.error(f"--out {options.out}: {error.strerror}")
-
-
 def _counts(text: str) -> list[int]:
     counts = [int(word) for word in text.split(",")]
     if not counts or min(counts) < 2 or max(counts) > 32:
@@ -251,8 +160,64 @@ def _counts(text: str) -> list[int]:
     return counts
 
 
-def _say(text: str) -> None:
-    print(f"bench: {text}", file=sys.stderr, flush=True)
+def _sections(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in SECTIONS]:
+        raise argparse.ArgumentTypeError(f"no section {unknown[0]!r}: there are {', '.join(SECTIONS)}")
+    return names
+
+
+_TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or build.ROOT / "target")
+# How each is read, its default, what is said of it, and its argument.
+_OPTIONS: dict[str, tuple[Any, Any, str, str]] = {
+    "quick": (bool, False, "fewer cases, shorter measurements", ""),
+    "workers": (_counts, [], "allreduce: numbers of workers [2,4,8; quick: 4]", "N,..."),
+    "mbit": (between(0, 10**6), 0, "allreduce: rate of each worker's link [400 / workers]", "N"),
+    "out": (Path, _TARGET / "bench", "where the report goes", "DIR"),
+    "peers": (Path, None, "where peers are that are no Debian packages [OUT/../bench-peers]", "DIR"),
+    "install": (bool, False, "install the peers, measure nothing", ""),
+    "no-peers": (bool, False, "install no peers and do without them", ""),
+    "omnireduce": (Path, None, "pipeline: measure the aggregator of this checkout of OmniReduce, too", "DIR"),
+    "against": (
+        str, None,
+        "only compare the packet path with that of another commit, of the last `release`, or of a program "
+        "built before: medians of new ÷ old, and what they lie between; with --strict exit code 1 for what "
+        "is certainly over 5 %% slower",
+        "COMMIT",
+    ),
+    "turns": (between(1, 1000), 7, "--against: runs of both programs, a minute each", "N"),
+    "binary": (Path, None, "this program instead of one that is built now", "FILE"),
+    "strict": (bool, False, "exit code 1 if a goal is missed", ""),
+    "json": (bool, False, "print the report's JSON on standard output, the summary on standard error", ""),
+}  # fmt: skip
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench",
+        description="Measures Pascaline beside its limits and its peers and writes one report.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    for option, (read, usual, about, shown) in _OPTIONS.items():
+        parser.add_argument(f"--{option}", default=usual, **reading(usual, read, about, shown))
+    only = "only these sections, separated by commas"
+    parser.add_argument("--only", action="extend", type=_sections, default=[], metavar="SECTION", help=only)
+    parser.add_argument("--calls", type=Path, nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    _check(parser, options)
+    return options
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Ends the script with exit code 2 if something is wrong with the options."""
+    options.only = [name for name in SECTIONS if not options.only or name in options.only]
+    options.out = options.out.resolve()
+    try:
+        # Rather now than when everything is measured.
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--out {options.out}: {error.strerror}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """The report: Markdown for people, JSON for programs, a picture per section."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform
@@ -18,7 +16,6 @@ _MARKS = {True: "✓", False: "✗", None: ""}
 
 
 def machine() -> dict[str, Any]:
-    """What it was measured on."""
     return {
         "cpu": _value("/proc/cpuinfo", "model name") or platform.processor(),
         "vectors": vectors(),
@@ -37,7 +34,6 @@ def vectors() -> str:
 
 
 def _value(path: str, key: str) -> str:
-    """What stands behind the first such key."""
     lines = (line.partition(":") for line in Path(path).read_text().splitlines())
     return next((value.strip() for name, _, value in lines if name.strip() == key), "")
 
@@ -76,7 +72,6 @@ def write(
 
 
 def markdown(said: dict[str, Any], sections: Sequence[Section]) -> str:
-    """The report as a page."""
     where = said["machine"]
     lines = [
         "# What it does, measured",
@@ -138,7 +133,6 @@ def _ratio(figure: Figure) -> str:
 
 
 def text(sections: Sequence[Section], said: dict[str, Any]) -> str:
-    """The figures with a goal, for a terminal."""
     judged = [
         (f"{section.name}: {figure.name}", figure)
         for section in sections

@@ -1,8 +1,7 @@
-"""Pictures of figures: horizontal bars in SVG, one picture per section."""
-
-from __future__ import annotations
+"""Pictures in SVG; of a section's figures, horizontal bars."""
 
 import html
+from collections.abc import Iterable
 from itertools import groupby
 
 from figure import Figure, Section
@@ -24,22 +23,17 @@ def svg(section: Section) -> str:
     ):
         bars = _bars(list(found))
         scale = (_WIDTH - _LABEL - _VALUE) / (max(value for _, value, _, _ in bars) or 1.0)
-        rows.append(_text(10, y + 4, group, weight="bold"))
+        rows.append(text(10, y + 4, group, bold=True))
         for label, value, unit, colour in bars:
             y += _ROW
-            rows.append(_text(_LABEL - 8, y + 4, label, anchor="end"))
+            rows.append(text(_LABEL - 8, y + 4, label, anchor="end"))
             rows.append(
                 f'<rect x="{_LABEL}" y="{y - 7}" width="{max(1.0, value * scale):.1f}" height="13" '
                 f'fill="{colour}"/>'
             )
-            rows.append(_text(_LABEL + value * scale + 6, y + 4, f"{number(value)} {unit}"))
+            rows.append(text(_LABEL + value * scale + 6, y + 4, f"{number(value)} {unit}"))
         y += _GAP
-    head = _text(10, 20, section.title, size=15, weight="bold")
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{y}" viewBox="0 0 {_WIDTH} {y}" '
-        f'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>'
-        f"{head}{''.join(rows)}</svg>\n"
-    )
+    return page(_WIDTH, y, [text(10, 20, section.title, size=15, bold=True), *rows])
 
 
 def number(value: float) -> str:
@@ -62,10 +56,16 @@ def _bars(figures: list[Figure]) -> list[tuple[str, float, str, str]]:
     return bars
 
 
-def _text(
-    x: float, y: float, text: str, *, anchor: str = "start", size: int = 12, weight: str = "normal"
-) -> str:
+def text(x: float, y: float, words: str, *, anchor: str = "start", size: int = 12, bold: bool = False) -> str:
+    """Where its baseline begins, ends or has its middle, by `anchor`."""
+    weight = ' font-weight="bold"' if bold else ""
+    where = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"{weight}'
+    return f"<text {where}>{html.escape(words, quote=False)}</text>"
+
+
+def page(width: int, height: int, parts: Iterable[str]) -> str:
     return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" font-weight="{weight}">'
-        f"{html.escape(text)}</text>"
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">'
+        f'<rect width="100%" height="100%" fill="white"/>{"".join(parts)}</svg>\n'
     )

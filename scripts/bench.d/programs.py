@@ -1,11 +1,9 @@
 """Starting what is measured, so that the machine's other work takes as little of its time as possible."""
 
-from __future__ import annotations
-
 import json
 import statistics
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +11,40 @@ from process import Child, Failure, Stop
 
 # Where the kernel groups processes by session, `nice` has no effect between sessions: the group itself must
 # ask. Only root may.
-_FIRST = ("bash", "-c", 'echo -20 2>/dev/null >/proc/self/autogroup || true; exec "$@"', "--")
+FIRST = ("bash", "-c", 'echo -20 2>/dev/null >/proc/self/autogroup || true; exec "$@"', "--")
 
 
-def first(command: Sequence[str]) -> list[str]:
-    """The command, in front of others where cores are short: for what starts a process session of its own."""
-    return [*_FIRST, *command]
-
-
-def start(name: str, command: Sequence[str], logs: Path, namespace: str | None = None) -> Child:
+def start(name: str, command: Sequence[object], logs: Path, namespace: str | None = None) -> Child:
     """Starts a program to measure, in a session of its own that comes first when cores are short."""
-    return Child(name, first(command), logs, namespace)
+    return Child(name, [*FIRST, *map(str, command)], logs, namespace)
 
 
-def wait(children: Sequence[Child], stop: Stop, seconds: float) -> None:
-    """Returns when all have ended well, within the time; what they still are then is ended."""
+# Programs by what they are called: the words of each, and its namespace, if it is to be in one.
+Commands = Mapping[str, tuple[Sequence[object], str | None]]
+
+
+def run(commands: Commands, logs: Path, stop: Stop, seconds: float, *, apart: float = 0.0) -> list[Child]:
+    """Starts programs, and returns them when all have ended well, within the time.
+
+    `apart`: seconds from one start to the next.
+    """
+    children: list[Child] = []
+
+    def over() -> bool:
+        codes = [child.exit_code() for child in children]
+        return None not in codes or any(codes)
+
     try:
-        in_time = stop.wait_for(lambda: all(child.exit_code() is not None for child in children), seconds)
-        failed = [child for child in children if child.exit_code() not in (None, 0)]
-        if failed:
-            raise Failure(f"{failed[0].name} ended with exit code {failed[0].exit_code()}", failed[0].tail())
-        if not in_time:
-            late = next(child for child in children if child.exit_code() is None)
-            raise Failure(f"{late.name} was not done after {seconds:.0f} s", late.tail())
+        for name, (command, namespace) in commands.items():
+            stop.sleep(apart if children else 0.0)
+            children.append(start(name, command, logs, namespace))
+        in_time = stop.wait_for(over, seconds)
+        for child in children:
+            if child.exit_code():
+                raise Failure(f"{child.name} ended with exit code {child.exit_code()}", child.tail())
+            if child.exit_code() is None and not in_time:
+                raise Failure(f"{child.name} was not done after {seconds:.0f} s", child.tail())
+        return children
     finally:
         for child in children:
             child.stop(2.0)
@@ -54,13 +63,17 @@ def objects(child: Child) -> list[dict[str, Any]]:
     return found
 
 
-def json_of(name: str, command: Sequence[str], logs: Path, stop: Stop, seconds: float) -> dict[str, Any]:
+def json_of(name: str, command: Sequence[object], logs: Path, stop: Stop, seconds: float) -> dict[str, Any]:
     """Runs a program that prints one JSON object, and returns that."""
-    child = start(name, command, logs)
-    wait([child], stop, seconds)
+    (child,) = run({name: (command, None)}, logs, stop, seconds)
+    return last_object(child)
+
+
+def last_object(child: Child) -> dict[str, Any]:
+    """The last JSON object that a program printed in a line."""
     found = objects(child)
     if not found:
-        raise Failure(f"{name} printed no JSON object", child.tail())
+        raise Failure(f"{child.name} printed no JSON object", child.tail())
     return found[-1]
 
 

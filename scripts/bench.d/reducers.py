@@ -4,19 +4,17 @@ Each takes the sizes to sum with the number of times, and returns for each size 
 takes, a median over the times. Everywhere a barrier comes before each sum, and every sum is checked.
 """
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import openmpi as mpi
 import programs
 import shaped
-from appliance_shaped import DEVICE, JOB, UDP_PORT, Appliance
+from appliance_shaped import DEVICE, JOB, UDP_PORT, running
 from context import Context
-from process import Failure
+from process import Child, Failure
 
 _HERE = Path(__file__).resolve().parent
 _MEETING = itertools.count(29500)
@@ -40,9 +38,7 @@ def pascaline(
     """Also what the workers and the appliance counted. `group`: results by multicast."""
     times: dict[int, float] = {}
     counted: dict[str, Any] = {}
-    with Appliance(
-        context.binary, network, context.files, context.stop, device=device, group=group
-    ) as appliance:
+    with running(context, network, device=device, group=group) as appliance:
         for size, iterations in sizes.items():
             reports = _workers(context, network, size, iterations, more or {})
             times[size] = programs.slowest([report["seconds"] for report in reports])
@@ -53,7 +49,7 @@ def pascaline(
         counted["shapers_dropped"] = sum(
             network.shaper(rank)["dropped"] for rank in range(len(network.workers))
         )
-        metrics = appliance.metrics()
+        metrics = appliance.scrape()
         counted["port_missed"] = metrics.total("pascaline_port_missed_packets_total")
         if group and not metrics.total("pascaline_results_spared_packets_total"):
             raise Failure("no result went to the multicast group")
@@ -63,21 +59,13 @@ def pascaline(
 def _workers(
     context: Context, network: shaped.Shaped, size: int, iterations: int, more: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    children = []
-    try:
-        for rank, namespace in enumerate(network.workers):
-            words = f"worker allreduce --json --appliance {shaped.APPLIANCE}:{UDP_PORT} --job {JOB}"
-            words += f" --rank {rank} --ranks {len(network.workers)} --bytes {size}"
-            words += f" --iterations {iterations}"
-            terms = {"--payload": shaped.PAYLOAD, "--in-flight": IN_FLIGHT, **more}
-            words += "".join(f" {name} {value}" for name, value in terms.items())
-            command = [str(context.binary), *words.split()]
-            children.append(programs.start(f"worker{rank}", command, context.files, namespace))
-        programs.wait(children, context.stop, _SECONDS)
-    finally:
-        for child in children:
-            child.stop(2.0)
-    reports = [programs.objects(child)[-1] for child in children]
+    words = f"worker allreduce --json --appliance {shaped.APPLIANCE}:{UDP_PORT} --job {JOB}"
+    words += f" --ranks {len(network.workers)} --bytes {size} --iterations {iterations}"
+    terms = {"--payload": shaped.PAYLOAD, "--in-flight": IN_FLIGHT, **more}
+    words += "".join(f" {name} {value}" for name, value in terms.items())
+    command = [context.binary, *words.split(), "--rank"]
+    children = _in_each(context, network, "worker", lambda rank: [*command, rank])
+    reports = [child.said() for child in children]
     if any(report["verified"] != iterations for report in reports):
         raise Failure(f"Pascaline: sums of {size} bytes are wrong")
     return reports
@@ -86,21 +74,21 @@ def _workers(
 def gloo(
     context: Context, network: shaped.Shaped, python: Path, sizes: Mapping[int, int]
 ) -> dict[int, float]:
-    """Through torch.distributed."""
     # A port of its own each time: the last one's connections may still be closing.
     meeting = f"{shaped.address(0)}:{next(_MEETING)}"
-    children = []
-    try:
-        for rank, namespace in enumerate(network.workers):
-            command = [str(python), str(_HERE / "peers/gloo_rank.py"), str(rank), str(len(network.workers))]
-            command += [meeting, "eth0", *_items(sizes)]
-            children.append(programs.start(f"gloo{rank}", command, context.files, namespace))
-        programs.wait(children, context.stop, _SECONDS)
-    finally:
-        for child in children:
-            child.stop(2.0)
+    program, more = [python, _HERE / "peers/gloo_rank.py"], [meeting, "eth0", *_items(sizes)]
+    ranks = len(network.workers)
+    children = _in_each(context, network, "gloo", lambda rank: [*program, rank, ranks, *more])
     reports = [report for child in children for report in programs.objects(child)]
-    return _slowest("Gloo", reports, len(network.workers), sizes)
+    return _slowest("Gloo", reports, ranks, sizes)
+
+
+def _in_each(
+    context: Context, network: shaped.Shaped, name: str, command: Callable[[int], list[object]]
+) -> list[Child]:
+    ranks = enumerate(network.workers)
+    commands = {f"{name}{rank}": (command(rank), namespace) for rank, namespace in ranks}
+    return programs.run(commands, context.files, context.stop, _SECONDS)
 
 
 def openmpi(
@@ -113,9 +101,9 @@ def openmpi(
     """With what it chooses itself, or an algorithm that is forced upon it."""
     hosts = {shaped.address(rank): name for rank, name in enumerate(network.workers)}
     command = mpi.command(hosts, "eth0", context.files / "openmpi")
-    command += [*algorithm, *programs.first([str(program), *_items(sizes)])]
-    child = programs.start("mpirun", command, context.files, network.workers[0])
-    programs.wait([child], context.stop, _SECONDS)
+    command += [*algorithm, *programs.FIRST, str(program), *_items(sizes)]
+    commands = {"mpirun": (command, network.workers[0])}
+    (child,) = programs.run(commands, context.files, context.stop, _SECONDS)
     return _slowest("Open MPI", programs.objects(child), len(hosts), sizes)
 
 

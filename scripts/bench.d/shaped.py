@@ -9,9 +9,6 @@ where it would at a real port. The appliance's own link is not shaped: it stands
 together are N times as fast as one.
 """
 
-from __future__ import annotations
-
-import os
 import re
 from typing import Self
 
@@ -33,7 +30,6 @@ _QUEUE_MS = 50
 
 
 def address(rank: int) -> str:
-    """The address of a worker."""
     return f"10.88.0.{rank + 1}"
 
 
@@ -55,22 +51,14 @@ class Shaped(Network):
         workers: int,
         mbit: int,
         *,
-        veth_options: tuple[str, ...] = (),
         mtu: int = MTU,
         offloads: bool | None = None,
         prefix: str = PREFIX,
     ) -> None:
-        super().__init__(workers, mtu, middle=False)
-        owner = f"{prefix}-{os.getpid()}"
-        self.mbit = mbit
-        self.appliance, self.switch = f"{owner}-app", f"{owner}-sw"
-        self.workers = [f"{owner}-w{rank}" for rank in range(workers)]
-        self._offloads, self._veth_options = offloads, " ".join(veth_options)
-
-    @property
-    def namespaces(self) -> list[str]:
-        """All names, whether they exist yet or not."""
-        return [self.appliance, self.switch, *self.workers]
+        super().__init__(workers, mtu, prefix=prefix)
+        self.mbit, self._offloads = mbit, offloads
+        self.switch = f"{self.prefix}-sw"
+        self.racks, self.others = [], [self.switch]
 
     def __enter__(self) -> Self:
         try:
@@ -94,19 +82,18 @@ class Shaped(Network):
         }
 
     def create(self) -> None:
-        """Builds everything."""
         for name in self.namespaces:
             self.add(name)
         in_namespace(self.switch, forward_only)
         ways = {None: "", True: "on", False: "off"}
-        more, way = self._veth_options, ways[self._offloads]
+        way = ways[self._offloads]
         for rank, worker in enumerate(self.workers):
-            self.pair(worker, "eth0", self.switch, f"w{rank}", more=more, offloads=way)
+            self.pair(worker, "eth0", self.switch, f"w{rank}", offloads=way)
             self.own(worker, address(rank), "eth0")
             if self.mbit:
                 self._shape(worker, "eth0")
                 self._shape(self.switch, f"w{rank}")
-        self.pair(self.appliance, "pas0", self.switch, "a0", more=more, offloads=way or "off")
+        self.pair(self.appliance, "pas0", self.switch, "a0", offloads=way or "off")
         self.join(self.switch, *(f"w{rank}" for rank in range(len(self.workers))), "a0")
 
     def _shape(self, namespace: str, interface: str) -> None:

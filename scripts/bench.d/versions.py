@@ -1,16 +1,13 @@
 """The program of another commit, built in a worktree below the target directory and kept there."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import build
-from process import Failure, Stop, run_long, say
+from process import Failure, Stop, run, run_long, say
 
 # A first build needs this much; only the program is kept, and what the next build can use.
 _BYTES = 6 << 30
@@ -18,16 +15,12 @@ _BYTES = 6 << 30
 _BEFORE_RELEASES = "dda3fb03e76f5a9b893f2a1bcd2549d1459b06c3"
 # Packages with the benches, the newest first: once they were part of the appliance's program.
 _PACKAGES = ("pascaline-lab", "pascaline")
+_METADATA = ("metadata", "--no-deps", "--format-version", "1", "--locked")
 
 
 def git(*words: str) -> str:
     """What git says, here; a failure if it refuses."""
-    done = subprocess.run(
-        ["git", "-C", str(build.ROOT), *words], capture_output=True, text=True, timeout=60, check=False
-    )
-    if done.returncode != 0:
-        raise Failure(f"git {words[0]} failed", done.stderr.strip())
-    return done.stdout.rstrip()
+    return run("git", "-C", str(build.ROOT), *words, timeout=60).stdout.rstrip()
 
 
 def commit(name: str) -> str:
@@ -85,7 +78,12 @@ def _build(whole: str, target: Path, built: Path, stop: Stop) -> None:
     git("worktree", "add", "--force", "--detach", str(tree), whole)
     try:
         say(f"bench: building {whole[:12]} ...")
-        found = _cargo(tree, target, ["build", "--release", "--package", _package(tree, target, stop)], stop)
+        # In the tree, so that its own settings of cargo and rustup hold.
+        cargo = ["env", f"CARGO_TARGET_DIR={target / 'build'}", build.cargo()]
+        failure = f"{whole[:12]} could not be built: cargo failed"
+        package = _package(run_long([*cargo, *_METADATA], stop, failure, place=tree), whole[:12])
+        command = [*cargo, "build", "--release", "--locked", "--package", package]
+        found = build.cargo_made(package, command, stop, failure, tree)
         temporary = built.with_suffix(".new")
         shutil.copy2(found, temporary)
         temporary.rename(built)
@@ -93,32 +91,13 @@ def _build(whole: str, target: Path, built: Path, stop: Stop) -> None:
         _remove(tree)
 
 
-def _package(tree: Path, target: Path, stop: Stop) -> str:
-    """The package with the benches, wherever it lies in the tree."""
-    command = ["metadata", "--no-deps", "--format-version", "1"]
-    known = json.loads(_run(tree, target, command, stop))
-    names = {package["name"] for package in known["packages"]}
+def _package(metadata: str, name: str) -> str:
+    """The package with the benches, wherever it lies in the tree of the commit of this name."""
+    names = {package["name"] for package in json.loads(metadata)["packages"]}
     for package in _PACKAGES:
         if package in names:
             return package
-    raise Failure(f"there is no package with benches in {tree.name}: it needs {' or '.join(_PACKAGES)}")
-
-
-def _cargo(tree: Path, target: Path, command: list[str], stop: Stop) -> Path:
-    """Builds; returns the program."""
-    messages = _run(tree, target, [*command, "--message-format=json-render-diagnostics"], stop)
-    for line in reversed(messages.splitlines()):
-        message: dict[str, Any] = json.loads(line)
-        if message.get("executable") and "bin" in message["target"]["kind"]:
-            return Path(message["executable"])
-    raise Failure(f"cargo built no program of {tree.name}")
-
-
-def _run(tree: Path, target: Path, command: list[str], stop: Stop) -> str:
-    # In the tree, so that its own settings of cargo and rustup hold.
-    where = ["env", "-C", str(tree), f"CARGO_TARGET_DIR={target / 'build'}"]
-    words = [*where, build.cargo(), *command, "--locked"]
-    return run_long(words, stop, f"{tree.name} could not be built: cargo {command[0]} failed")
+    raise Failure(f"there is no package with benches in {name}: it needs {' or '.join(_PACKAGES)}")
 
 
 def _remove(tree: Path) -> None:

@@ -1,7 +1,5 @@
 """The appliance of a run: its configuration, its process, its health and its metrics."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os
@@ -9,8 +7,9 @@ import re
 import signal
 import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from configuration import (
     DRAIN_SECONDS,
@@ -47,8 +46,6 @@ _MEMORY_BESIDE_MB = 64
 
 
 class Site(Protocol):
-    """Where an appliance runs."""
-
     # Its namespace.
     appliance: str
 
@@ -64,8 +61,12 @@ class Appliance:
         files: Path,
         *,
         realtime: bool = False,
+        before: Sequence[str] = (),
     ) -> None:
-        """With settings, of a Network, or with a whole configuration. `realtime` as for a Child."""
+        """With settings, of a Network, or with a whole configuration. `realtime` as for a Child.
+
+        `before`: a command that replaces itself by the program.
+        """
         self._network = network
         self._realtime = realtime
         self.config = files / "appliance.toml"
@@ -75,7 +76,7 @@ class Appliance:
             settings = configuration(network, settings, self.socket)
         self.config.write_text(settings if isinstance(settings, str) else dumps(settings))
         self._find_room(binary)
-        self._command = [str(binary), "run", "-c", str(self.config)]
+        self._command = [*before, str(binary), "run", "-c", str(self.config)]
         self._files = files
         self._lives = 0
         self._child = self._start()
@@ -93,8 +94,13 @@ class Appliance:
         name = "appliance" if self._lives == 1 else f"appliance{self._lives}"
         return Child(name, self._command, self._files, self._network.appliance, realtime=self._realtime)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def kill(self) -> None:
-        """Ends it without a warning."""
         self._child.kill()
 
     def kill_and_restart(self, stop: Stop) -> None:
@@ -103,7 +109,6 @@ class Appliance:
         self.restart(stop)
 
     def restart(self, stop: Stop) -> None:
-        """Starts another in the place of one that was killed."""
         self._child = self._start()
         self.wait_ready(stop)
 
@@ -113,7 +118,6 @@ class Appliance:
         return self._child.pid
 
     def configuration(self) -> str:
-        """Its file."""
         return self.config.read_text()
 
     def reload(self, text: str, *, by_api: bool = False) -> Any:
@@ -127,7 +131,6 @@ class Appliance:
         return None
 
     def admin(self, path: str, method: str = "GET") -> Any:
-        """An answer of its admin API."""
         try:
             status, body = fetch_unix(self.socket, path, method)
         except (OSError, http.client.HTTPException) as error:
@@ -142,14 +145,12 @@ class Appliance:
             raise Failure(f"the appliance is not ready after {_READY_SECONDS:.0f} s", self._child.tail())
 
     def check_running(self) -> None:
-        """Raises if it ended by itself."""
         code = self._child.exit_code()
         if code is not None:
             tail = self._child.tail()
             raise Failure(f"the appliance ended by itself with exit code {code}: {last_error(tail)}", tail)
 
     def scrape(self) -> Metrics:
-        """Its metrics as they are now."""
         status, body = self._get("/metrics")
         if status != 200:
             raise Failure(f"/metrics answers with status {status}", self._child.tail())
@@ -174,11 +175,9 @@ class Appliance:
         return self._child.stop(_EXIT_SECONDS)
 
     def tail(self) -> str:
-        """The end of its log."""
         return self._child.tail()
 
     def log(self) -> str:
-        """All of its log."""
         return self._child.err.read_text(errors="replace") + self._child.out.read_text(errors="replace")
 
     def _healthy(self) -> bool:
@@ -212,14 +211,11 @@ def last_error(log: str) -> str:
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
     def __init__(self, path: Path) -> None:
         super().__init__("localhost", timeout=5)
         self._path = path
 
     def connect(self) -> None:
-        """As for TCP, but without a name to resolve."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))

@@ -1,7 +1,5 @@
 """Getting the machine and the program ready."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -11,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from process import Failure, Stop, Unable, say
+from process import Failure, Stop, Unable, run_long, say
 
 ROOT = Path(__file__).resolve().parents[2]
-_GRACE_SECONDS = 10.0
 # With less free disk it is the likely reason of a failed build.
 _LEAST_FREE = 200 << 20
 # What only `cargo build` takes.
@@ -40,7 +37,6 @@ class Wanted:
     tests: bool = False
 
     def command(self) -> list[str]:
-        """The arguments of cargo."""
         profile = ["--release"] if self.release else ["--profile", "demo"]
         features = ["--no-default-features"] if self.demo else []
         for name in self.features:
@@ -49,13 +45,10 @@ class Wanted:
         return [cargo(), "build", *profile, "--locked", *features, *packages]
 
     def setup(self) -> list[str]:
-        """What scripts/setup installs for it."""
         return ["--peers"] if self.tests else ["--build"] if self.programs else []
 
 
 EVERYTHING = Wanted(tests=True)
-DEMO = Wanted(demo=True)
-RELEASE = Wanted(release=True, tests=True)
 
 
 def ready(stop: Stop, binary: Path | None, wanted: Wanted = EVERYTHING) -> Path:
@@ -69,18 +62,24 @@ def ready(stop: Stop, binary: Path | None, wanted: Wanted = EVERYTHING) -> Path:
     _setup(wanted.setup(), stop)
     if not wanted.release:
         say("building the profile `demo`: soon there, and no benchmark (cargo build --release is)")
-    # Cargo says where it put the program; the target directory may be anywhere.
-    command = [*wanted.command(), "--message-format=json-render-diagnostics"]
-    messages = _run(command, stop, lambda: _why(wanted))
-    for line in reversed(messages.splitlines()):
+    return cargo_made("pascaline", wanted.command(), stop, lambda: _why(wanted))
+
+
+def cargo_made(
+    name: str, command: list[str], stop: Stop, failure: str | Callable[[], str], place: Path = ROOT
+) -> Path:
+    """Has cargo build, and returns the program of this name, wherever the target directory is."""
+    words = [*command, "--message-format=json-render-diagnostics"]
+    for line in reversed(run_long(words, stop, failure, place=place).splitlines()):
         message = json.loads(line)
-        if message.get("executable") and message.get("target", {}).get("name") == "pascaline":
+        if message.get("executable") and message["target"]["name"] == name:
             return Path(message["executable"])
-    raise Failure("cargo built no program named pascaline")
+    raise Failure(f"cargo built no program named {name}")
 
 
 def _setup(options: list[str], stop: Stop) -> None:
-    _run([str(ROOT / "scripts/setup"), *options], stop, lambda: "scripts/setup failed")
+    command = [str(ROOT / "scripts/setup"), *options]
+    run_long(command, stop, "scripts/setup failed", place=ROOT, may_ask=True)
 
 
 def _why(wanted: Wanted) -> str:
@@ -112,43 +111,18 @@ def cargo() -> str:
 
 
 def lab(binary: Path) -> Path:
-    """The laboratory's program, beside the other."""
     return beside(binary, "pascaline-lab")
 
 
 def fleet(binary: Path) -> Path:
-    """The program of many appliances, beside the other."""
     return beside(binary, "pascaline-fleet")
 
 
 def beside(binary: Path, name: str) -> Path:
-    """Another program, where the operator's is."""
     found = binary.with_name(name)
     if not found.is_file():
         raise Failure(f"{found} is missing: build it with cargo build --release -p {name}")
     return found
-
-
-def _run(command: list[str], stop: Stop, failure: Callable[[], str]) -> str:
-    """Runs a long command with its progress on our stderr and returns its stdout; a signal ends it too."""
-    child = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=sys.stderr, text=True
-    )
-    try:
-        while True:
-            stop.check()
-            try:
-                output, _ = child.communicate(timeout=0.1)
-                break
-            except subprocess.TimeoutExpired:
-                continue
-    finally:
-        if child.poll() is None:
-            child.terminate()
-            child.wait(_GRACE_SECONDS)
-    if child.returncode != 0:
-        raise Failure(failure())
-    return output
 
 
 def become_root(script: Path | str, arguments: list[str], binary: Path | None = None) -> None:
@@ -157,7 +131,7 @@ def become_root(script: Path | str, arguments: list[str], binary: Path | None = 
         return
     sudo = _sudo()
     program = [str(script)] if isinstance(script, Path) else ["-m", script]
-    command = [sudo, "--", "env", *_handed_on(), sys.executable, "-B", *program, *arguments]
+    command = [sudo, "--", "env", *handed_on(), sys.executable, "-B", *program, *arguments]
     if binary:
         command += ["--binary", str(binary)]
     os.execv(sudo, command)
@@ -187,7 +161,7 @@ def _sudo() -> str:
     return found
 
 
-def _handed_on() -> list[str]:
+def handed_on() -> list[str]:
     """What sudo would drop: where the user's programs and builds are. Root's own programs are needed, too."""
     path = os.environ.get("PATH", os.defpath).split(os.pathsep)
     path += [folder for folder in _ROOTS_PATH if folder not in path]

@@ -7,10 +7,7 @@ call_cost.py of clients/python/bench: what a call of 4 KiB from Python costs abo
 16 MiB does, in per cent.
 """
 
-from __future__ import annotations
-
 import json
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,14 +34,14 @@ class Built:
     example: Path
 
 
-def built(binary: Path) -> Built:
+def built(binary: Path, stop: Stop) -> Built:
     """Builds it, as optimised as `binary` is. Needs Rust, and no root."""
     optimised = binary.parent.name != "debug"
-    return Built(clients.libraries(mpi=True, optimised=optimised), _example(optimised=optimised))
+    libraries = clients.libraries(stop, mpi=True, optimised=optimised)
+    return Built(libraries, _example(stop, optimised=optimised))
 
 
 def measure(binary: Path, parts: Built, stop: Stop, python: Path | None = None) -> dict[str, Any]:
-    """Measures. Needs root."""
     libraries, first = parts.libraries, clients.DERIVED[0]
     place = f"{APPLIANCE_ADDRESS}:{UDP_PORT}"
     network = clients.Managed(_RANKS, 1500)
@@ -52,11 +49,7 @@ def measure(binary: Path, parts: Built, stop: Stop, python: Path | None = None) 
         stage.appliance(network, Settings("af_packet", 4096, 512, more=clients.ADMISSION))
 
         def said(name: str, command: list[str]) -> dict[str, Any]:
-            child = stage.child(name, command, network.workers[0], seconds=0.0)
-            stage.wait([child], _SECONDS, name)
-            if child.exit_code():
-                raise Failure(f"{name} did not come to a good end", child.tail())
-            return child.said()
+            return stage.run(name, command, network.workers[0], _SECONDS).said()
 
         found = said("c", [str(parts.example), place, str(first)])
         if python:
@@ -76,24 +69,18 @@ def measure(binary: Path, parts: Built, stop: Stop, python: Path | None = None) 
         return found | said("mpi", command)
 
 
-def _example(*, optimised: bool) -> Path:
+def _example(stop: Stop, *, optimised: bool) -> Path:
     command = [build.cargo(), "build", "--locked", "-p", "pascaline-capi", "--example", "call_cost"]
     command += ["--release"] if optimised else []
-    command.append("--message-format=json-render-diagnostics")
-    done = subprocess.run(command, cwd=build.ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    for line in done.stdout.splitlines():
-        message = json.loads(line)
-        if message.get("executable") and message.get("target", {}).get("name") == "call_cost":
-            return Path(message["executable"])
-    raise Failure("cargo built no example named call_cost")
+    return build.cargo_made("call_cost", command, stop, "the example call_cost does not build")
 
 
 def main(binary: str, *python: str) -> int:
     """Measures and prints. `binary` is a built pascaline; the interpreter has the package pascaline."""
     try:
         program = Path(binary).resolve()
-        stop = Stop(2 * _SECONDS + 600)
-        print(json.dumps(measure(program, built(program), stop, *map(Path, python))))
+        parts = built(program, Stop(clients.BUILD_SECONDS))
+        print(json.dumps(measure(program, parts, Stop(2 * _SECONDS + 600), *map(Path, python))))
     except Failure as failure:
         print(f"call_cost: {failure.whole}", file=sys.stderr)
         return 1

@@ -26,7 +26,8 @@ from process import Child, Stop, run, run_long, say
 from stage import Stage
 from verdict import Verdict
 
-_BUILD_SECONDS = 3600.0
+# A build has its own clock.
+BUILD_SECONDS = 3600.0
 _RIGHT = re.compile(r"^rank (\d+): (\d+) of (\d+) sums are right$", re.MULTILINE)
 _OVERTOOK = re.compile(r"^rank \d+: the urgent sum came first (\d+) of \d+ times$", re.MULTILINE)
 _WAYS = re.compile(
@@ -48,11 +49,11 @@ slots_per_job = 64
 """
 
 
-def libraries(*, mpi: bool, optimised: bool = True, stop: Stop | None = None) -> Path:
+def libraries(stop: Stop, *, mpi: bool, optimised: bool) -> Path:
     """Builds libpascaline, and with `mpi` the library for MPI; returns the directory."""
     command = [str(ROOT / "scripts/clients")]
     command += ([] if mpi else ["--no-mpi"]) + ([] if optimised else ["--dev"])
-    said = run_long(command, stop or Stop(_BUILD_SECONDS), "scripts/clients failed")
+    said = run_long(command, stop, "scripts/clients failed")
     return Path(said.splitlines()[-1])
 
 
@@ -69,16 +70,11 @@ class Managed(Network):
     """Workers that have a network of their own besides their links to the appliance."""
 
     def __init__(self, workers: int, mtu: int) -> None:
-        super().__init__(workers, mtu, middle=False)
-        self.management = self.appliance.replace("-app", "-net")
-
-    @property
-    def namespaces(self) -> list[str]:
-        """All names, with that of the management network's switch."""
-        return [*super().namespaces, self.management]
+        super().__init__(workers, mtu)
+        self.management = f"{self.prefix}-net"
+        self.others = [self.management]
 
     def create(self) -> None:
-        """As without it, and a switch with a link to each worker."""
         super().create()
         for rank, worker in enumerate(self.workers):
             self.pair(worker, _MANAGEMENT, self.management, f"m{rank}")
@@ -116,7 +112,6 @@ class Outcome(Verdict):
         return min(least, self.options.allreduces)
 
     def judge(self, exit_codes: list[int | None], appliance: int) -> Outcome:
-        """Says what is wrong."""
         results = self.metrics.total(RESULTS)
         wrong = [rank for rank, (right, of) in self.right.items() if right != of]
         self.require(
@@ -146,23 +141,17 @@ class Outcome(Verdict):
             lines.append(f"a small sum overtook the large one {self.overtook} times")
         return "\n".join(lines)
 
-    def to_json(self) -> dict[str, Any]:
-        """The object of --json."""
+    def told(self) -> dict[str, Any]:
         accounts = Accounting.of(self.metrics)
         found: dict[str, Any] = {
-            "ok": self.good,
-            "client": self.options.client,
-            "workers": self.options.workers,
-            "allreduces": self.options.allreduces,
+            **self.options.named("client", "workers", "allreduces", "bytes"),
             "verified": self.verified,
             "mismatches": sum(of - right for right, of in self.right.values()),
             "checks": sum(of for _, of in self.right.values()),
-            "bytes": self.options.bytes,
             "results": self.metrics.total(RESULTS),
             "results_needed": self.least_results,
             "received": accounts.received,
             "identity_holds": accounts.holds,
-            "problems": self.problems,
         }
         if self.overtook is not None:
             found["overtook"] = self.overtook
@@ -173,20 +162,11 @@ class Outcome(Verdict):
 
 
 def demonstrate(options: Options, binary: Path, libraries: Path, stop: Stop) -> Outcome:
-    """One run, from nothing to nothing."""
     mpi, streams = options.client == "mpi", options.client == "c-streams"
     workers, mtu = options.workers, options.mtu
-    network = Managed(workers, mtu) if mpi else Network(workers, mtu, middle=False)
-    settings = Settings(
-        options.driver,
-        options.pool_slots,
-        min(512, options.pool_slots),
-        options.policy,
-        jobs=2 if streams else 1,
-        more=ADMISSION if mpi else "",
-        udp_ports=options.udp_ports,
-        lcores=options.lcores,
-    )
+    network = Managed(workers, mtu) if mpi else Network(workers, mtu)
+    window, more = min(512, options.pool_slots), ADMISSION if mpi else ""
+    settings = Settings.of(options, window, jobs=2 if streams else 1, more=more)
     with Stage(binary, stop, network, keep=options.keep) as stage:
         appliance = stage.appliance(network, settings)
         say(f"{workers} programs of {'MPI' if mpi else 'C'}, each in a network namespace of its own")
@@ -227,7 +207,6 @@ def _keys(options: Options) -> str:
 
 
 def _start_mpi(options: Options, stage: Stage, network: Network, libraries: Path) -> list[Child]:
-    """mpirun, which starts the others."""
     program = stage.files / "mpi_allreduce"
     source = ROOT / "clients/examples/mpi/allreduce.c"
     flags = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O1")

@@ -1,15 +1,14 @@
 """The appliance's configuration: tables as Python has them, and the TOML that they are written as."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from netns import Network
+from options import Options
 
 UDP_PORT = 16420
 JOB = 1
@@ -26,8 +25,6 @@ Tables = dict[str, Any]
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run wants of its appliance."""
-
     driver: str
     pool_slots: int
     window: int
@@ -48,6 +45,11 @@ class Settings:
     name: str = "demo"
     # With a job's number behind it, the multicast group of its results.
     group: str = ""
+
+    @classmethod
+    def of(cls, options: Options, window: int, **more: Any) -> Self:
+        """What scripts/demo is asked for, and `more`."""
+        return cls(**options.shared(cls) | {"window": window} | more)
 
 
 def dumps(tables: Mapping[str, Any]) -> str:
@@ -102,7 +104,6 @@ def device(driver: str, port: int, mtu: int, ring: int = 0, queues: int = 1) -> 
 
 
 def port(name: str, device: str, mtu: int, **more: Any) -> Tables:
-    """The table of a port."""
     return {"name": name, "device": device, "mtu": mtu, **more}
 
 
@@ -119,13 +120,7 @@ def policy_keys(settings: Settings) -> Tables:
     return keys | ({LINES: settings.job_keys} if settings.job_keys else {})
 
 
-def cores() -> tuple[int, int]:
-    """The cores of control and of packets: different ones, where there are two."""
-    main, *lcores = _cores(1)
-    return main, lcores[0]
-
-
-def _cores(lcores: int) -> list[int]:
+def cores(lcores: int = 1) -> list[int]:
     """The core of control, and one for each lcore: different ones, as long as there are any."""
     usable = sorted(os.sched_getaffinity(0))
     return [usable[place % len(usable)] for place in range(1 + lcores)]
@@ -133,7 +128,7 @@ def _cores(lcores: int) -> list[int]:
 
 def base(name: str, *addresses: str, udp_ports: int = 1, lcores: int = 1, **dataplane: Any) -> Tables:
     """The tables [appliance] and [dataplane]; further keys of the latter."""
-    main, *lcore_places = places = _cores(lcores)
+    main, *lcore_places = places = cores(lcores)
     return {
         "appliance": {
             "name": name, "addresses": addresses, "udp_port": UDP_PORT, "udp_ports": udp_ports,
@@ -155,7 +150,6 @@ def tables(name: str, address: str, more: str) -> str:
 
 
 def telemetry(listen: tuple[str, int] = TELEMETRY) -> Tables:
-    """Where metrics are served."""
     return {"listen": f"{listen[0]}:{listen[1]}"}
 
 

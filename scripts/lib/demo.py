@@ -5,8 +5,6 @@ reads the appliance's metrics, ends everything and judges. Exit code 0 only if e
 every worker, the appliance's accounts add up and it left in good order.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,11 +23,10 @@ import report
 import switchml
 import two_level
 from appliance import Appliance
-from by_hand import halt_and_reset
-from configuration import Settings
+from configuration import JOB, Settings
 from netns import Network
 from options import Kind, Options, parse
-from process import Failure, Interrupted, Stop, say
+from process import Failure, Interrupted, Stop, run, say
 from reload import Reloads
 from stage import Stage
 from verdict import Verdict
@@ -39,16 +36,16 @@ from workers import Load, Workers
 _LEAST_WINDOW = 512
 # What finds no slot goes to a parameter server; in the others the window must fit the pool.
 _WITH_SERVER = ("dsa", "atp", "always", "coin")
+_REMEDY = f"pascaline job reset {JOB}"
+# The ranks of a halted job learn of it at once.
+_TOLD_SECONDS = 20.0
 # Of IPv4 and of IPv6, for use within an organisation, without a job's number.
 _GROUPS = ("239.77.0.", "ff18::77:")
-# The build has its own clock.
-_BUILD_SECONDS = 3600.0
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the demonstration and returns the exit code."""
     options = parse(arguments)
-    stop = Stop(_BUILD_SECONDS)
+    stop = Stop(clients.BUILD_SECONDS)
     try:
         if options.cleanup:
             return _cleanup(arguments)
@@ -89,7 +86,7 @@ def _libraries(options: Options, binary: Path, stop: Stop) -> Path | None:
     if options.client == "rust" or options.libraries:
         return options.libraries and options.libraries.resolve()
     optimised = binary.parent.name != "debug"
-    return clients.libraries(mpi=options.client == "mpi", optimised=optimised, stop=stop)
+    return clients.libraries(stop, mpi=options.client == "mpi", optimised=optimised)
 
 
 _SHOWS: dict[Kind, Callable[[Options, Path, Stop], Verdict]] = {
@@ -112,13 +109,17 @@ def _show(options: Options, binary: Path, libraries: Path | None, stop: Stop) ->
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
-    """One run of plain allreduces, from nothing to nothing."""
-    rates = impairment.Rates(options.loss, options.duplicate, options.reorder, options.seed)
-    ends = {"ip6": options.ip6, "routed": options.routed, "bridged": options.multicast}
-    network = Network(options.workers, options.mtu, middle=rates.any, **ends)
+    network = Network(
+        options.workers,
+        options.mtu,
+        middle=options.bad_network,
+        ip6=options.ip6,
+        routed=options.routed,
+        bridged=options.multicast,
+    )
     say(f"{options.workers} workers, each in a network namespace with a veth pair {_far(network)}")
     with Stage(binary, stop, network, keep=options.keep) as stage:
-        bad = impairment.choose(stage, network, rates, options.impairment)
+        bad = impairment.choose(stage, network, options)
         bad.start()
         appliance = stage.appliance(network, _settings(options, network))
         say(f"appliance ready, {options.driver} ports; every worker pings it")
@@ -131,7 +132,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         by_hand = {}
         if options.halt:
             say("the job is halted and reset by hand, and its workers begin again")
-            by_hand = halt_and_reset(binary, appliance, workers, load, stop)
+            by_hand = _halt_and_reset(binary, appliance, workers, load, stop)
 
         restarts = 0
 
@@ -166,11 +167,34 @@ def _meanwhile(
     if reloads:
         reloads.step()
     half = options.allreduces * options.workers * options.jobs // 2
-    if not options.restart_appliance or restarts or workers.finished() < half:
+    if not options.restart_appliance or restarts or workers.done() < half:
         return 0
     say("the appliance is killed and started again")
     appliance.kill_and_restart(stop)
     return 1
+
+
+def _halt_and_reset(
+    binary: Path, appliance: Appliance, workers: Workers, load: Load, stop: Stop
+) -> dict[str, Any]:
+    """Halts the first job once every worker has done an allreduce, and resets it once all know.
+
+    The workers are started again then. Returns how many named the remedy, and whether `explain` did.
+    """
+
+    def pascaline(*words: str) -> str:
+        return run(str(binary), *words, "--admin", f"unix:{appliance.socket}").stdout
+
+    if not stop.wait_for(lambda: workers.all_have_done(1), _TOLD_SECONDS):
+        raise Failure("not every worker has done an allreduce")
+    pascaline("job", "halt", str(JOB))
+    if not stop.wait_for(workers.ended, _TOLD_SECONDS):
+        raise Failure(f"workers of a halted job still run {_TOLD_SECONDS:.0f} s later")
+    told = workers.who_said(_REMEDY)
+    explained = _REMEDY in pascaline("explain", str(JOB))
+    pascaline("job", "reset", str(JOB))
+    workers.start(load)
+    return {"told_of_halt": told, "explained": explained}
 
 
 def _far(network: Network) -> str:
@@ -185,20 +209,10 @@ def _settings(options: Options, network: Network) -> Settings:
     window = max(_LEAST_WINDOW, options.in_flight)
     if options.policy not in _WITH_SERVER:
         window = min(window, options.pool_slots)
-    return Settings(
-        options.driver,
-        options.pool_slots,
-        window,
-        options.policy,
-        options.order,
-        options.jobs,
-        # A machine that is busy elsewhere must not look like a reload that loses packets.
-        # And the frames of a rack come to one port at a time.
-        ring=4096 if options.reload or network.racks else 0,
-        udp_ports=options.udp_ports,
-        lcores=options.lcores,
-        group=_GROUPS[options.ip6] if options.multicast else "",
-    )
+    # A machine that is busy elsewhere must not look like a reload that loses packets. And the frames of a
+    # rack come to one port at a time.
+    ring = 4096 if options.reload or network.racks else 0
+    return Settings.of(options, window, ring=ring, group=_GROUPS[options.ip6] if options.multicast else "")
 
 
 def _cleanup(arguments: list[str]) -> int:

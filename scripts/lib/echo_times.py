@@ -6,8 +6,6 @@ What `ping` says begins before the kernel sends: it has in it what else its proc
 one line for each echo, its milliseconds, when it is asked to end (SIGINT, SIGTERM).
 """
 
-from __future__ import annotations
-
 import select
 import signal
 import socket
@@ -20,21 +18,10 @@ _ROOM = 8 << 20
 _SO_TIMESTAMPNS = 35
 _SO_RCVBUFFORCE = 33
 _POLL_MS = 100
+_ENDS = {signal.SIGINT, signal.SIGTERM}
 _ETHERNET = 14
 _ICMP = 1
 _REQUEST, _ANSWER = 8, 0
-
-
-class _Ended:
-    """Whether a signal has asked for the end."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(signum, self._ask)
-
-    def _ask(self, *_: object) -> None:
-        self.asked = True
 
 
 def _listen(interface: str) -> socket.socket:
@@ -63,7 +50,6 @@ def _nanoseconds(beside: list[tuple[int, int, bytes]]) -> int | None:
 
 
 def _take(listener: socket.socket, left: dict[bytes, int], took: list[float]) -> None:
-    """Takes what is there."""
     while True:
         try:
             frame, beside, _, address = listener.recvmsg(128, 64)
@@ -81,14 +67,13 @@ def _take(listener: socket.socket, left: dict[bytes, int], took: list[float]) ->
 
 
 def main(interface: str) -> int:
-    """Looks at the interface until it is asked to end."""
-    ended = _Ended()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
     listener = _listen(interface)
     poller = select.poll()
     poller.register(listener, select.POLLIN)
     left: dict[bytes, int] = {}
     took: list[float] = []
-    while not ended.asked:
+    while signal.sigtimedwait(_ENDS, 0) is None:
         if poller.poll(_POLL_MS):
             _take(listener, left, took)
     _take(listener, left, took)

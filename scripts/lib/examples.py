@@ -6,11 +6,7 @@ frames. All check every sum. The appliance and each rank have a network namespac
 of one process. Exit code 0 only if all ranks say that all sums are right. Needs root.
 """
 
-from __future__ import annotations
-
 import argparse
-import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +29,6 @@ _ELEMENTS, _ITERATIONS = 16384, 3
 
 
 def main(arguments: list[str]) -> int:
-    """Builds, runs and judges; returns the exit code."""
     parser = argparse.ArgumentParser(prog="scripts/examples", description=__doc__)
     parser.add_argument("--binary", type=Path, help="a built pascaline, instead of building it")
     parser.add_argument("--examples", type=Path, help="where built examples are, instead of building them")
@@ -42,7 +37,7 @@ def main(arguments: list[str]) -> int:
     try:
         # First of all: it installs what the examples are built with.
         binary = build.ready(stop, options.binary)
-        examples = options.examples.resolve() if options.examples else _build()
+        examples = options.examples.resolve() if options.examples else _build(stop)
         build.become_root(Path(__file__).resolve(), ["--examples", str(examples)], binary)
         for line in _run(binary, examples / "allreduce", Stop(_RUN_SECONDS)):
             print(line)
@@ -57,29 +52,15 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _build() -> Path:
-    """All examples; returns the directory that they are in."""
+def _build(stop: Stop) -> Path:
     packages = ["-p", "pascaline-worker", "-p", "pascaline-worker-dpdk"]
     command = [build.cargo(), "build", "--locked", "--examples", *packages]
-    done = subprocess.run(
-        [*command, "--message-format=json-render-diagnostics"],
-        cwd=build.ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise Failure("the examples do not build")
-    for line in done.stdout.splitlines():
-        message = json.loads(line)
-        if message.get("executable") and message.get("target", {}).get("name") == "allreduce":
-            return Path(message["executable"]).parent
-    raise Failure("cargo built no example named allreduce")
+    return build.cargo_made("allreduce", command, stop, "the examples do not build").parent
 
 
 def _run(binary: Path, example: Path, stop: Stop) -> list[str]:
     """Runs the ranks until they end; returns what each said last."""
-    network = Network(_RANKS, 1500, middle=False)
+    network = Network(_RANKS, 1500)
     with Stage(binary, stop, network) as stage:
         stage.appliance(network, Settings("af_packet", 1024, _WINDOW, name="examples"))
         rust = [[example, f"{APPLIANCE_ADDRESS}:{UDP_PORT}", rank, _RANKS] for rank in range(_RANKS)]
@@ -125,7 +106,7 @@ def _judge(child: Child) -> str:
 
 def _jumbo(binary: Path, stop: Stop) -> str:
     """`pascaline worker allreduce` over a DPDK port, told no payload; says which one it took."""
-    network = Network(1, _JUMBO, middle=False)
+    network = Network(1, _JUMBO)
     with Stage(binary, stop, network) as stage:
         stage.appliance(network, Settings("af_packet", 1024, 256, fan_in=1, name="jumbo"))
         words = (
@@ -133,8 +114,7 @@ def _jumbo(binary: Path, stop: Stop) -> str:
         )
         words += f" --bytes 1MiB --iterations {_SUMS} --address {network.address(0)} --mtu {_JUMBO}"
         words += f" --driver dpdk --port {device('af_packet', 0, _JUMBO).replace('pas0', 'eth0')} --json"
-        child = stage.pascaline("jumbo-dpdk", words, network.workers[0])
-        stage.wait([child], _RUN_SECONDS, "the ranks with jumbo frames")
+        child = stage.run("jumbo-dpdk", [binary, *words.split()], network.workers[0], _RUN_SECONDS)
         said = child.said()
         if said.get("verified") != _SUMS or said["payload"] <= _JUMBO - 200:
             what = "the sums over a DPDK port with jumbo frames are not right, or not in jumbo frames"
@@ -144,7 +124,7 @@ def _jumbo(binary: Path, stop: Stop) -> str:
 
 def _dpdk(binary: Path, example: Path, stop: Stop, *, ip6: bool) -> list[str]:
     """Two ranks in one process, over DPDK ports."""
-    network = Network(_PORTS, 1500, middle=False, ip6=ip6)
+    network = Network(_PORTS, 1500, ip6=ip6)
     with Stage(binary, stop, network) as stage:
         stage.appliance(network, Settings("af_packet", 1024, 256, fan_in=_PORTS, name="examples"))
         at = f"[{network.appliance_address}]" if ip6 else network.appliance_address
@@ -152,10 +132,9 @@ def _dpdk(binary: Path, example: Path, stop: Stop, *, ip6: bool) -> list[str]:
         network.lend(1, 0, "eth1")
         ports = [(f"net_af_packet{rank},iface=eth{rank}", network.address(rank)) for rank in range(_PORTS)]
         command = [example, f"{at}:{UDP_PORT}", _PORTS, 0, *(word for port in ports for word in port)]
-        child = stage.child("example-dpdk", command, network.workers[0], seconds=0.0)
-        stage.wait([child], _RUN_SECONDS, "the ranks over DPDK")
+        child = stage.run("example-dpdk", command, network.workers[0], _RUN_SECONDS)
         said = [line for line in child.out.read_text().splitlines() if _WANTED in line]
-        if child.exit_code() != 0 or len(said) != _PORTS:
+        if len(said) != _PORTS:
             raise Failure("the example allreduce_dpdk failed", child.tail())
         return [f"over DPDK ports, {'IPv6' if ip6 else 'IPv4'}: {line}" for line in said]
 

@@ -9,8 +9,6 @@ KIND: "gradients", all PSNs of the window in turn; "past", the same to the param
 "refused", the same packets as "gradients" with a wrong version, which the appliance refuses at the parse.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

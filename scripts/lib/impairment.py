@@ -5,38 +5,23 @@ The kernel's netem does it where the kernel has it, on a bridge in the namespace
 reported, not what was asked.
 """
 
-from __future__ import annotations
-
 import json
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import build
 from netns import Network, shown
+from options import Options
 from process import Failure, run
 from stage import Stage
 
 _STOP_SECONDS = 5.0
 _READY_SECONDS = 10.0
+# All but the last in percent of all frames, in each direction.
+_ASKED = ("loss", "duplicate", "reorder", "seed")
 # netem reorders by delaying the others: long enough for several packets to pass, short for a retransmission
 # timer.
 _NETEM_DELAY = "delay 1ms reorder {}%"
 _NETEM_LIMIT = "limit 20000"
-
-
-@dataclass(frozen=True)
-class Rates:
-    """What is asked for, in percent of all frames, in each direction."""
-
-    loss: float
-    duplicate: float
-    reorder: float
-    seed: int
-
-    @property
-    def any(self) -> bool:
-        """Whether anything is asked for at all."""
-        return bool(self.loss or self.duplicate or self.reorder)
 
 
 class NoImpairment:
@@ -56,7 +41,7 @@ class NoImpairment:
 class UserSpace(NoImpairment):
     """`pascaline-lab impair`, one process per worker."""
 
-    def __init__(self, stage: Stage, network: Network, rates: Rates) -> None:
+    def __init__(self, stage: Stage, network: Network, rates: Options) -> None:
         self._stage, self._network, self._rates = stage, network, rates
 
     def start(self) -> None:
@@ -84,13 +69,13 @@ class UserSpace(NoImpairment):
             for direction in bridge.said().values():
                 for key in sums:
                     sums[key] += direction[key]
-        return {"by": "pascaline-lab impair", "asked": asdict(self._rates), **sums}
+        return {"by": "pascaline-lab impair", "asked": self._rates.named(*_ASKED), **sums}
 
 
 class Netem(NoImpairment):
     """The kernel's own. On the bridge's ports, so that it does not matter how the ends send."""
 
-    def __init__(self, network: Network, rates: Rates) -> None:
+    def __init__(self, network: Network, rates: Options) -> None:
         self._network, self._rates, self._middle = network, rates, network.middle or ""
 
     def start(self) -> None:
@@ -116,21 +101,22 @@ class Netem(NoImpairment):
                 sums["lost"] += queue["drops"]
                 sums["duplicated"] += max(0, queue["packets"] + queue["drops"] - received)
         # How many of the delayed packets were overtaken netem does not say.
-        return {"by": "netem", "asked": asdict(self._rates), **sums, "reordered": None}
+        return {"by": "netem", "asked": self._rates.named(*_ASKED), **sums, "reordered": None}
 
 
-def choose(stage: Stage, network: Network, rates: Rates, wanted: str) -> NoImpairment:
-    """Netem if the kernel has it, else user space; `wanted` may insist on one."""
-    if not rates.any:
+def choose(stage: Stage, network: Network, options: Options) -> NoImpairment:
+    """Netem if the kernel has it, else user space; --impairment may insist on one."""
+    wanted = options.impairment
+    if not options.bad_network:
         return NoImpairment()
     middle = network.middle or ""
     has_netem = wanted != "userspace" and _tc(middle, "add dev lo root netem loss 0%", check=False) == 0
     if has_netem:
         _tc(middle, "del dev lo root")
-        return Netem(network, rates)
+        return Netem(network, options)
     if wanted == "netem":
         raise Failure("this kernel has no netem (sch_netem): use --impairment userspace or auto")
-    return UserSpace(stage, network, rates)
+    return UserSpace(stage, network, options)
 
 
 def _tc(namespace: str, words: str, *, check: bool = True) -> int:

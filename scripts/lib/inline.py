@@ -9,8 +9,6 @@ How fast TCP passes, and how long an echo takes beside an allreduce, is measured
 shares the machine's cores. `inline_pings` has the echoes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -57,8 +55,6 @@ _PINGED = 0.6
 
 @dataclass
 class Outcome(Verdict):
-    """What the workers, the frames, TCP and the pings came to."""
-
     whole: report.Outcome
     untouched: list[str]
     kinds: int
@@ -88,7 +84,6 @@ class Outcome(Verdict):
         self.ping_said_p99_ratio = _ratio(self.said_p99_ms["allreduce"], self.said_p99_ms["idle"])
 
     def text(self) -> str:
-        """The report for people."""
         rates = ", ".join(f"{name} {_number(value)}" for name, value in self.gbps.items())
         pings = ", ".join(f"{name} {_number(value)}" for name, value in self.p99_ms.items())
         return (
@@ -102,13 +97,10 @@ class Outcome(Verdict):
             f"{_number(self.ping_said_p99_ratio)} beside full links"
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """The contract of --json."""
+    def told(self) -> dict[str, Any]:
         return {
-            **self.whole.to_json(),
-            "ok": self.good,
+            **self.whole.told(),
             "inline": True,
-            "driver": self.whole.options.driver,
             "untouched": self.kinds - len(self.untouched),
             "untouched_wanted": self.kinds,
             "tcp_with_offloads": self.offloads,
@@ -122,7 +114,6 @@ class Outcome(Verdict):
             "ping_said_p99_ms": self.said_p99_ms,
             "ping_said_p99_ratio": self.ping_said_p99_ratio,
             "allreduce_link_share": self.link_share,
-            "problems": self.problems,
         }
 
 
@@ -130,17 +121,10 @@ class Wire(Network):
     """Workers in one rack, a server, and the appliance's two ports between."""
 
     def __init__(self, workers: int, mtu: int) -> None:
-        super().__init__(workers, mtu, middle=False)
-        prefix = f"pas-{os.getpid()}"
-        self.rack = f"{prefix}-r0"
-        self.racks = [self.rack]
-        self.server = f"{prefix}-srv"
-        self.neighbour = f"{prefix}-by"
-
-    @property
-    def namespaces(self) -> list[str]:
-        """All names, whether they exist yet or not."""
-        return [*super().namespaces, self.server, self.neighbour]
+        super().__init__(workers, mtu, bridged=True)
+        (self.rack,) = self.racks
+        self.others = [f"{self.prefix}-srv", f"{self.prefix}-by"]
+        self.server, self.neighbour = self.others
 
     @property
     def ports(self) -> int:
@@ -173,7 +157,6 @@ class Wire(Network):
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    """One run, from nothing to nothing."""
     wire = Wire(options.workers, options.mtu)
     say(f"{options.workers} workers on one side, a server on the other, the appliance between")
     with Stage(binary, stop, wire, keep=options.keep) as stage:
@@ -234,7 +217,7 @@ def _reference(stage: Stage, wire: Wire, gbps: dict[str, float | None]) -> str:
 
 def _tables(options: Options, wire: Wire, files: Path) -> Tables:
     """As ever, but the appliance's ports are each other's peer."""
-    settings = Settings(options.driver, options.pool_slots, max(_WINDOW, options.in_flight), ring=_RING)
+    settings = Settings.of(options, max(_WINDOW, options.in_flight), ring=_RING)
     tables = configuration.whole(wire, settings, files / "admin.sock")
     for port, peer in zip(tables["ports"], ("p1", "p0"), strict=True):
         port["peer"] = peer
@@ -293,7 +276,7 @@ class _Running:
 
         def check() -> None:
             self.stage.check()
-            done = self.workers.finished()
+            done = self.workers.done()
             if not self.pings.begun and not waited and done >= ranks:
                 self.pings.begin(name)
             if self.pings.begun and done >= until:

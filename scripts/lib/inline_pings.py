@@ -4,8 +4,6 @@ The neighbour does not train: its link is its own, so an echo waits for nothing 
 a processor before the workers have one, as an appliance has cores of its own and workers are elsewhere.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 import statistics
@@ -50,7 +48,6 @@ class Pings:
         return self.end()
 
     def begin(self, name: str, *more: str) -> None:
-        """Starts to ping, until `end`."""
         watch = [sys.executable, "-B", str(_TIMES), "eth0"]
         self._watch = Child(f"echoes-{name}", watch, self._files, self._namespace)
         command = ["ping", "-n", "-i", _INTERVAL, "-W1", *more, self._target]
@@ -61,11 +58,9 @@ class Pings:
 
     @property
     def begun(self) -> bool:
-        """Whether they ping."""
         return bool(self._children)
 
     def end(self) -> Echoes:
-        """Ends them, if they were begun."""
         children, self._children = self._children, []
         watch, self._watch = self._watch, None
         for child in children:

@@ -6,8 +6,6 @@ iteration has the gradients of at least H ranks, if the slow rank has missed ite
 was staler than the bound when it was offered.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,7 +45,6 @@ class Outcome(Verdict):
         )
 
     def text(self) -> str:
-        """The table."""
         keys = ("rank", "contributed", "missed", "stale", "most_stale", "error_max", "checksum")
         head = ("rank", "inside", "missed", "too stale", "most stale", "from solution", "model")
         rows = [
@@ -61,28 +58,25 @@ class Outcome(Verdict):
             "Inside: gradients that are part of an iteration; missed: iterations without this rank's"
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """The object of --json."""
+    def told(self) -> dict[str, Any]:
         return {
-            "ok": self.good,
             "iterations": _ITERATIONS,
             "needed": self.needed,
             "staleness": self.bound,
             "models": self.models,
             "verified": sum(rank["verified"] for rank in self.ranks),
             "ranks": self.ranks,
-            "problems": self.problems,
         }
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    """One run, from nothing to nothing."""
-    workers, slots = options.workers, options.pool_slots
+    workers = options.workers
     needed = max(1, workers - 1)
-    network = Network(workers, options.mtu, middle=False)
+    network = Network(workers, options.mtu)
     with Stage(binary, stop, network, keep=options.keep) as stage:
         threshold = f"threshold = {needed}\n"
-        settings = Settings(options.driver, slots, min(512, slots // 2), "iswitch", job_keys=threshold)
+        window = min(512, options.pool_slots // 2)
+        settings = Settings.of(options, window, policy="iswitch", job_keys=threshold)
         appliance = stage.appliance(network, settings)
         say(f"{workers} workers; {needed} gradients make an iteration")
         words = (

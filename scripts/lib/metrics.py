@@ -30,8 +30,6 @@ SERVICE = "pascaline_packet_service_seconds"
 
 
 class Metrics:
-    """One scrape."""
-
     def __init__(self, text: str) -> None:
         self._samples = list(_parse(text))
 
@@ -40,16 +38,11 @@ class Metrics:
         return int(sum(value for found, _, value in self._samples if found == name))
 
     def values(self, name: str) -> list[float]:
-        """A metric's values, whatever their labels."""
         return [value for found, _, value in self._samples if found == name]
 
     def names(self, prefix: str) -> set[str]:
         """The metrics whose names begin like this."""
         return {found for found, _, _ in self._samples if found.startswith(prefix)}
-
-    def has(self, name: str) -> bool:
-        """Whether there is such a metric at all."""
-        return any(found == name for found, _, _ in self._samples)
 
     def by_label(self, name: str, label: str) -> dict[str, int]:
         """A counter by one label, summed over the others, without zeros."""
@@ -91,7 +84,6 @@ class Accounting:
 
     @classmethod
     def of(cls, metrics: Metrics) -> Accounting:
-        """Reads it off a scrape."""
         names = (RECEIVED, FORWARDED, ABSORBED, ANSWERED, DROPPED)
         return cls(*(metrics.total(name) for name in names))
 

@@ -7,7 +7,6 @@ are of the medians over all rounds.
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 from dataclasses import dataclass, field, replace
@@ -41,17 +40,11 @@ class Street(Network):
     """The workers' links, and one more for the neighbour."""
 
     def __init__(self, workers: int, mtu: int) -> None:
-        super().__init__(workers, mtu, middle=False)
-        self.neighbour = f"pas-{os.getpid()}-nb"
-        self.port = self.ports
-
-    @property
-    def namespaces(self) -> list[str]:
-        """All names, whether they exist yet or not."""
-        return [*super().namespaces, self.neighbour]
+        super().__init__(workers, mtu)
+        self.neighbour = f"{self.prefix}-nb"
+        self.others, self.port = [self.neighbour], self.ports
 
     def create(self) -> None:
-        """Builds everything."""
         super().create()
         self.pair(self.neighbour, "eth0", self.appliance, f"pas{self.port}")
         self.own(self.neighbour, netns.worker_address(self.port), "eth0")
@@ -85,7 +78,6 @@ class Outcome(Verdict):
         self.mismatches += sum(worker["mismatches"] for worker in results)
 
     def judge(self, found: m.Metrics, appliance_exit: int) -> Outcome:
-        """Whether all sums are exact and all is accounted for."""
         self.metrics, self.accounting = found, m.Accounting.of(found)
         self.require_sums(self.verified, self.wanted, self.mismatches)
         self.require_order(self.accounting, appliance_exit)
@@ -99,31 +91,23 @@ class Outcome(Verdict):
         """Of medians."""
         return round(self.median(kind) / self.median(to), 3)
 
-    def to_json(self) -> dict[str, Any]:
-        """The contract of --json."""
+    def told(self) -> dict[str, Any]:
         return {
-            "ok": self.good,
             "ratio": self.ratio(BESIDE),
             "control": self.ratio(REFUSED),
             "over_control": self.ratio(BESIDE, REFUSED),
             "mismatches": self.mismatches,
             "verified": self.verified,
             "allreduces": self.wanted,
-            "policy": self.options.policy,
-            "workers": self.options.workers,
-            "lcores": self.options.lcores,
-            "bytes": self.options.bytes,
+            **self.options.named("policy", "workers", "lcores", "bytes", "neighbour_rate"),
             "seconds": {kind: round(self.median(kind), 6) for kind in self.seconds},
             "neighbour": self.options.neighbour_sends,
-            "neighbour_rate": self.options.neighbour_rate,
             "neighbour_sent_per_second": {kind: max(rates) for kind, rates in self.sent.items()},
             "drops": self.metrics.by_label(m.DROPPED, "reason"),
             "identity_holds": self.accounting.holds,
-            "problems": self.problems,
         }
 
     def text(self) -> str:
-        """For people."""
         names = {
             ALONE: "nothing",
             REFUSED: "packets refused at the parse",
@@ -145,7 +129,6 @@ class Outcome(Verdict):
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop, network: Street, settings: Settings) -> Outcome:
-    """One run, from nothing to nothing."""
     load, outcome = Load.of(options, network), Outcome(options)
     with Stage(binary, stop, network, keep=options.keep) as stage:
         appliance = stage.appliance(network, with_neighbour(settings, network))

@@ -16,8 +16,6 @@ With `routed`, a router of its own stands between each worker and the appliance:
     worker i: eth0 ── near :router i: far ── pas{i} :appliance
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import json
@@ -56,7 +54,6 @@ def ip(words: str, *, check: bool = True) -> str:
 
 
 def worker_address(rank: int) -> str:
-    """The address of a worker, without the prefix length."""
     return f"10.77.0.{rank + 1}"
 
 
@@ -73,12 +70,13 @@ class Network:
         workers: int,
         mtu: int,
         *,
-        middle: bool,
+        middle: bool = False,
         ip6: bool = False,
         routed: bool = False,
         bridged: bool = False,
+        prefix: str = "pas",
     ) -> None:
-        prefix = f"pas-{os.getpid()}"
+        self.prefix = prefix = f"{prefix}-{os.getpid()}"
         self.mtu = mtu
         self.ip6 = ip6
         self.appliance_address = _APPLIANCE_IPV6 if ip6 else APPLIANCE_ADDRESS
@@ -88,18 +86,18 @@ class Network:
         racks = -(-workers // RACK) if bridged or workers > MOST_PORTS else 0
         self.racks = [f"{prefix}-r{rack}" for rack in range(racks)]
         self.routers = [f"{prefix}-t{rank}" for rank in range(workers if routed else 0)]
+        # What a kind of network has beyond that.
+        self.others: list[str] = []
 
     def address(self, rank: int) -> str:
-        """The address of a worker, without the prefix length."""
         if self.routers:
             return f"fd78:{rank + 1}::2" if self.ip6 else f"10.78.{rank + 1}.2"
         return f"fd77::{rank + 1:x}" if self.ip6 else worker_address(rank)
 
     @property
     def namespaces(self) -> list[str]:
-        """All names, whether they exist yet or not."""
-        between = [*([self.middle] if self.middle else []), *self.racks, *self.routers]
-        return [self.appliance, *between, *self.workers]
+        middle = [self.middle] if self.middle else []
+        return [self.appliance, *middle, *self.racks, *self.routers, *self.others, *self.workers]
 
     @property
     def ports(self) -> int:
@@ -173,7 +171,6 @@ class Network:
         ip(f"-n {other} addr flush dev eth0")
 
     def add(self, name: str) -> None:
-        """Makes one namespace."""
         ip(f"netns add {name}")
         in_namespace(name, _with_ipv6 if self.ip6 and name != self.appliance else without_ipv6)
         ip(f"-n {name} link set lo up")
@@ -190,7 +187,6 @@ class Network:
         return far + [(self.appliance, f"pas{port}") for port in range(self.ports)]
 
     def link(self, name: str, interface: str) -> dict[str, Any]:
-        """What the kernel has counted at an interface."""
         counted: dict[str, Any] = shown(name, interface)["stats64"]
         return counted
 
@@ -205,15 +201,13 @@ class Network:
                 return found.group(1) if found else "?"
         raise Failure(f"worker {rank} cannot ping the appliance at {target}", done.stdout.strip())
 
-    def pair(
-        self, left: str, left_if: str, right: str, right_if: str, *, more: str = "", offloads: str = "off"
-    ) -> None:
-        """A veth pair between two namespaces, both ends up. `more`: options of both.
+    def pair(self, left: str, left_if: str, right: str, right_if: str, *, offloads: str = "off") -> None:
+        """A veth pair between two namespaces, both ends up.
 
         Unless `offloads` are "on" or left alone (""), raw sockets see what a wire would carry: no packet
         larger than the MTU.
         """
-        one, other = (f"mtu {self.mtu} netns {name} {more}" for name in (left, right))
+        one, other = (f"mtu {self.mtu} netns {name}" for name in (left, right))
         ip(f"link add name {left_if} {one} type veth peer name {right_if} {other}")
         for name, interface in ((left, left_if), (right, right_if)):
             if offloads:
@@ -228,7 +222,6 @@ def switch(name: str, interface: str, state: str, *features: str) -> None:
 
 
 def shown(name: str, interface: str) -> dict[str, Any]:
-    """What the kernel says of an interface."""
     found: dict[str, Any] = json.loads(ip(f"-n {name} -s -j link show dev {interface}"))[0]
     return found
 
@@ -260,7 +253,6 @@ def in_namespace(name: str, action: Callable[[], _T]) -> _T:
 
 
 def enter(name: str) -> None:
-    """Moves the calling thread into a namespace, for good."""
     libc = ctypes.CDLL(None, use_errno=True)
     with (NAMESPACES / name).open("rb") as handle:
         if libc.setns(handle.fileno(), _CLONE_NEWNET) != 0:

@@ -6,8 +6,6 @@ runs. What came of it is read off the appliance's counters and the server's Age-
 run.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,18 @@ import build
 import report
 from configuration import device, port
 from netns import APPLIANCE_ADDRESS, Network, worker_address
-from olaf_parts import DISCIPLINES, Loads, Run, combined, job, measure_all, scrape_server, server
+from olaf_parts import (
+    DISCIPLINES,
+    Figures,
+    Loads,
+    Run,
+    combined,
+    files,
+    job,
+    measure_all,
+    scrape_server,
+    server,
+)
 from options import OUTSTANDING, Options
 from process import Failure, Stop, run
 from stage import Stage
@@ -26,34 +35,11 @@ WORKERS = 3
 PLACES = 8
 # Updates per second that the shaped port lets through: few, so that two cores are enough for everything.
 _LINE = 50.0
+_LOG = "updates.jsonl"
 
 
 @dataclass
-class Figures:
-    """One run."""
-
-    offered: float
-    received: int
-    aggregated: int
-    lost_pct: float
-    aom_ms: float
-    jain: float
-    log: Path
-
-    def to_json(self) -> dict[str, Any]:
-        """The figures alone."""
-        return {
-            "received": self.received,
-            "aggregated": self.aggregated,
-            "lost_pct": round(self.lost_pct, 2),
-            "aom_ms": round(self.aom_ms, 2),
-            "jain": round(self.jain, 4),
-            "updates": self.offered,
-        }
-
-
-@dataclass
-class Outcome(Loads[Figures]):
+class Outcome(Loads):
     """All runs, and where their picture is."""
 
     picture: Path
@@ -62,11 +48,10 @@ class Outcome(Loads[Figures]):
         self.compare(1 / 5, "a fifth")
 
     def text(self) -> str:
-        """The table."""
         head = ("offered", "queue", "updates", "received", "aggregated", "lost %", "mean AoM, ms", "Jain")
         rows = [
             (
-                f"{load:.1f} x", name, f"{one.offered:.0f}", one.received, one.aggregated,
+                f"{load:.1f} x", name, *(one.more[key] for key in ("updates", "received", "aggregated")),
                 f"{one.lost_pct:.1f}", f"{one.aom_ms:.1f}", f"{one.jain:.3f}",
             )
             for load, name, one in self.runs()
@@ -78,58 +63,46 @@ class Outcome(Loads[Figures]):
             f"{report.table(head, rows)}\nAge-of-Model over time: {self.picture}"
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """The object of --json: the highest load, then all."""
-        told = self.told()
-        loads = [{"offered": load, **runs} for load, runs in told.items()]
-        more = {"loads": loads, "picture": str(self.picture), "problems": self.problems}
-        return {"ok": self.good, **told[max(told)], **more}
+    def told(self) -> dict[str, Any]:
+        return {**self.by_load("offered"), "picture": str(self.picture)}
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    """All runs, from nothing to nothing."""
-    network = Network(CLUSTERS + 1, options.mtu, middle=False)
+    network = Network(CLUSTERS + 1, options.mtu)
     with Stage(binary, stop, network, keep=options.keep) as stage:
-        loads, problems = measure_all(stage, options, lambda *each: _Run(network, *each))
+        loads, problems = measure_all(stage, options, _Run)
         picture = options.picture.resolve()
         picture.parent.mkdir(parents=True, exist_ok=True)
         load = max(loads)
-        logs = [f"{name}, {load:g} x the line's rate={loads[load][name].log}" for name in DISCIPLINES]
+        logs = [
+            f"{name}, {load:g} x the line's rate={stage.files / files(load, name) / _LOG}"
+            for name in DISCIPLINES
+        ]
         run(str(build.lab(binary)), "plot", "aom", "--out", str(picture), *logs)
         return stage.judged(Outcome(loads, picture, problems=problems))
 
 
-class _Run(Run[Figures]):
+class _Run(Run):
     """One appliance, a namespace for each cluster, the last one for the server."""
 
     clusters = CLUSTERS
 
-    def __init__(
-        self, network: Network, stage: Stage, options: Options, load: float, discipline: str
-    ) -> None:
-        super().__init__(stage, options, load, discipline)
-        self._network, self.server_namespace = network, network.workers[CLUSTERS]
-        self._log = stage.files / "updates.jsonl"
-
     def begin(self) -> None:
-        """Starts everything."""
-        mtu, driver = self.options.mtu, self.options.driver
+        mtu, driver, network = self.options.mtu, self.options.driver, self.networks[0]
         ports = [port(f"p{place}", device(driver, place, mtu), mtu) for place in range(CLUSTERS + 1)]
         ports[CLUSTERS]["queue"] = self.queue(_LINE, PLACES)
         jobs = [
             job(cluster, WORKERS, members=[worker_address(cluster)] * WORKERS) for cluster in range(CLUSTERS)
         ]
         tables = self.tables([APPLIANCE_ADDRESS], ports, jobs) | {"ps": server(worker_address(CLUSTERS))}
-        self._appliance = self.stage.appliance(self._network, tables)
-        command = [self.stage.binary, "ps", "-c", self.stage.files / "appliance.toml", "--aom-log", self._log]
-        self.server = self.stage.child("ps", command, self.server_namespace)
+        self._appliance = self.stage.appliance(network, tables)
+        self.start_server("--aom-log", self.stage.files / _LOG)
         interval = CLUSTERS * WORKERS / (self.load * _LINE)
-        for cluster, namespace in enumerate(self._network.workers[:CLUSTERS]):
+        for cluster, namespace in enumerate(network.workers[:CLUSTERS]):
             for rank in range(WORKERS):
                 self.worker(f"worker{cluster}-{rank}", namespace, cluster, rank, WORKERS, interval)
 
     def read(self) -> Figures:
-        """Reads what came of it while the load still lasts."""
         appliance, said = self._appliance.scrape(), scrape_server(self.server_namespace)
         for scrape, prefix in ((appliance, "pascaline_olaf_"), (said, "pascaline_aom_")):
             if not scrape.names(prefix):
@@ -139,13 +112,6 @@ class _Run(Run[Figures]):
             raise Failure("no update has come to the queue")
         verdicts = said.by_label("pascaline_ps_updates_total", "verdict")
         lost = appliance.by_label("pascaline_olaf_dropped_total", "cause").get("full", 0)
-        age, jain = self.ages()
-        return Figures(
-            offered=offered,
-            received=sum(verdicts.get(verdict, 0) for verdict in ("applied", "low_reward")),
-            aggregated=combined(appliance),
-            lost_pct=100.0 * lost / offered,
-            aom_ms=age,
-            jain=jain,
-            log=self._log,
-        )
+        received = sum(verdicts.get(verdict, 0) for verdict in ("applied", "low_reward"))
+        more = {"received": received, "aggregated": combined(appliance), "updates": offered}
+        return Figures(100.0 * lost / offered, *self.ages(), more)

@@ -10,8 +10,6 @@ When all has been measured the workers are ended, and once nothing waits any mor
 accounted for: at each hop, and between them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from appliance import Appliance
 from configuration import Tables, device, port
 from metrics import Accounting, Metrics
 from netns import APPLIANCE_ADDRESS, Network, worker_address
-from olaf_parts import CONGESTED_PCT, DISCIPLINES, Loads, Run, combined, job, measure_all, server
+from olaf_parts import CONGESTED_PCT, DISCIPLINES, Figures, Loads, Run, combined, job, measure_all, server
 from options import Options
 from process import Stop
 from stage import Stage
@@ -39,140 +37,64 @@ _FATES = ("departed", "full", "low_reward", "displaced", "superseded", "lapsed")
 
 
 @dataclass
-class Hop:
-    """A queue: what came, in contributions and by what has become of it, and what was combined in it."""
-
-    name: str
-    fates: dict[str, int]
-    combined: int
-
-    @property
-    def came(self) -> int:
-        """Contributions that came and were not rejected."""
-        return self.fates.get("accepted", 0)
-
-    @property
-    def lost(self) -> int:
-        """Those that found no room."""
-        return self.fates.get("full", 0)
-
-    @property
-    def lost_pct(self) -> float:
-        """The same in percent."""
-        return 100.0 * self.lost / max(1, self.came)
-
-    @property
-    def missing(self) -> int:
-        """Those whose fate is unknown: 0 once nothing waits."""
-        return self.came - sum(self.fates.get(fate, 0) for fate in _FATES)
-
-    def to_json(self) -> dict[str, Any]:
-        """Its part of --json."""
-        departed = self.fates.get("departed", 0)
-        counts = {"came": self.came, "combined": self.combined, "lost": self.lost, "departed": departed}
-        return {"hop": self.name, **counts, "lost_pct": round(self.lost_pct, 2), "missing": self.missing}
-
-
-@dataclass
-class Figures:
-    """One run."""
-
-    hops: list[Hop]
-    between: int
-    aom_ms: float
-    jain: float
-
-    @property
-    def offered(self) -> int:
-        """Contributions that came to the leaves."""
-        return sum(hop.came for hop in self.hops[:-1])
-
-    @property
-    def lost_pct(self) -> float:
-        """Of them, those that found no room at any hop."""
-        return 100.0 * sum(hop.lost for hop in self.hops) / max(1, self.offered)
-
-    def to_json(self) -> dict[str, Any]:
-        """Its part of --json."""
-        return {
-            "offered": self.offered,
-            "lost_pct": round(self.lost_pct, 2),
-            "lost_between": self.between,
-            "aom_ms": round(self.aom_ms, 2),
-            "jain": round(self.jain, 4),
-            "hops": [hop.to_json() for hop in self.hops],
-        }
-
-
-@dataclass
-class Outcome(Loads[Figures]):
+class Outcome(Loads):
     """All runs: for each load, FIFO and Olaf."""
 
     def __post_init__(self) -> None:
         self.compare(1 / 3, "a third")
         fifo, olaf = (self.loads[max(self.loads)][name] for name in DISCIPLINES)
         if fifo.lost_pct >= CONGESTED_PCT:
-            self.require((olaf.hops[-1].combined, "nothing was combined at the root"))
+            self.require((olaf.more["hops"][-1]["combined"], "nothing was combined at the root"))
         for load, name, figures in self.runs():
-            short = [hop for hop in figures.hops if hop.missing]
-            self.problems += [f"{load:g} x, {name}: {hop.name} misses {hop.missing}" for hop in short]
-            between = f"{load:g} x, {name}: {figures.between} were lost between the hops"
-            self.require((not figures.between, between))
+            run, lost = f"{load:g} x, {name}", figures.more["lost_between"]
+            for hop in figures.more["hops"]:
+                self.require((not hop["missing"], f"{run}: {hop['hop']} misses {hop['missing']}"))
+            self.require((not lost, f"{run}: {lost} were lost between the hops"))
 
     def text(self) -> str:
-        """The table."""
         head = ("offered", "queue", "hop", "came", "combined", "lost", "lost %", "mean AoM, ms", "Jain")
         rows = []
         for load, name, one in self.runs():
-            for hop in one.hops:
-                ends = (f"{one.aom_ms:.1f}", f"{one.jain:.3f}") if hop is one.hops[-1] else ("", "")
-                row = (hop.name, hop.came, hop.combined, hop.lost, f"{hop.lost_pct:.1f}", *ends)
-                rows.append((f"{load:.1f} x", name, *row))
+            for hop in one.more["hops"]:
+                last = hop is one.more["hops"][-1]
+                ends = (f"{one.aom_ms:.1f}", f"{one.jain:.3f}") if last else ("", "")
+                counts = [hop[key] for key in ("hop", "came", "combined", "lost")]
+                rows.append((f"{load:.1f} x", name, *counts, f"{hop['lost_pct']:.1f}", *ends))
         return (
             f"{CLUSTERS} clusters of {LEAVES * WORKERS} workers below {LEAVES} leaves, whose lines take "
             f"{_LEAF_LINE:.0f} updates/s each; the root's takes {_ROOT_LINE:.0f}; queues of {PLACES}; counts "
             f"of contributions\n{report.table(head, rows)}"
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """The object of --json: the highest load, then all."""
-        told = self.told()
-        loads = [{"load": load, **runs} for load, runs in told.items()]
-        more = {"loads": loads, "problems": self.problems}
-        return {"ok": self.good, "topology": "two-level", **told[max(told)], **more}
+    def told(self) -> dict[str, Any]:
+        return {"topology": "two-level", **self.by_load("load")}
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    """All runs, from nothing to nothing."""
-    root = Network(1, options.mtu, middle=False)
+    root = Network(1, options.mtu)
     racks = [Rack(leaf, CLUSTERS, root, first=1) for leaf in range(LEAVES)]
     with Stage(binary, stop, root, *racks, keep=options.keep) as stage:
-        loads, problems = measure_all(stage, options, lambda *each: _Run(root, racks, *each))
+        loads, problems = measure_all(stage, options, _Run)
         return stage.judged(Outcome(loads, problems=problems))
 
 
-class _Run(Run[Figures]):
-    """Three appliances, a server and all workers."""
-
+class _Run(Run):
     clusters = CLUSTERS
 
-    def __init__(
-        self, root: Network, racks: list[Rack], stage: Stage, options: Options, load: float, discipline: str
-    ) -> None:
-        super().__init__(stage, options, load, discipline)
-        self._root, self._racks, self.server_namespace = root, racks, root.workers[0]
+    @property
+    def _racks(self) -> list[Rack]:
+        return [network for network in self.networks if isinstance(network, Rack)]
 
     def begin(self) -> None:
-        """Starts everything."""
-        files = self.stage.place("root")
-        self.stage.appliance(self._root, self._root_tables(), "root", files, ready=False)
+        self.stage.appliance(
+            self.networks[0], self._root_tables(), "root", self.stage.place("root"), ready=False
+        )
         for rack in self._racks:
             place = self.stage.place(f"leaf{rack.number}")
             self.stage.appliance(rack, self._leaf_tables(rack), f"leaf {rack.number}", place, ready=False)
         for appliance in self.stage.appliances.values():
             appliance.wait_ready(self.stage.stop)
-        command = [self.stage.binary, "ps", "-c", files / "appliance.toml"]
-        self.server = self.stage.child("ps", command, self.server_namespace)
+        self.start_server()
         interval = CLUSTERS * WORKERS * LEAVES / (self.load * _ROOT_LINE)
         for rack in self._racks:
             for cluster, namespace in enumerate(rack.workers):
@@ -182,7 +104,7 @@ class _Run(Run[Figures]):
 
     def read(self) -> Figures:
         """Reads the ages while the load lasts, and the counts when nothing waits any more."""
-        age, jain = self.ages()
+        ages = self.ages()
         appliances = self.stage.appliances
         # Without a word: what waits belongs to their generation.
         for one in self.workers:
@@ -190,15 +112,15 @@ class _Run(Run[Figures]):
         if not self.stage.stop.wait_for(lambda: not any(map(_waiting, appliances.values())), _DRAIN_SECONDS):
             self.problems.append("updates still wait, although none is sent any more")
         # The leaves first, in their order.
-        names = [*list(appliances)[1:], "root"]
-        scrapes = {name: appliances[name].scrape() for name in names}
+        scrapes = {name: appliances[name].scrape() for name in [*list(appliances)[1:], "root"]}
         for name, scrape in scrapes.items():
             accounting = Accounting.of(scrape)
             if not accounting.holds:
                 self.problems.append(f"the accounts of {name} do not add up: {accounting}")
         hops = [_hop(name, scrape) for name, scrape in scrapes.items()]
-        departed = sum(hop.fates.get("departed", 0) for hop in hops[:-1])
-        return Figures(hops, departed - hops[-1].came, age, jain)
+        offered, departed = (sum(hop[key] for hop in hops[:-1]) for key in ("came", "departed"))
+        more = {"offered": offered, "lost_between": departed - hops[-1]["came"], "hops": hops}
+        return Figures(100.0 * sum(hop["lost"] for hop in hops) / max(1, offered), *ages, more)
 
     def _port(self, number: int, name: str, line: float = 0.0) -> Tables:
         """A port, which has a rate if a line is given."""
@@ -231,5 +153,11 @@ def _waiting(appliance: Appliance) -> int:
     return appliance.scrape().total("pascaline_olaf_queue_depth")
 
 
-def _hop(name: str, scrape: Metrics) -> Hop:
-    return Hop(name, scrape.by_label("pascaline_olaf_contributions_total", "fate"), combined(scrape))
+def _hop(name: str, scrape: Metrics) -> dict[str, Any]:
+    """A queue: what came and was not rejected, what was combined in it, and what has become of it."""
+    fates = scrape.by_label("pascaline_olaf_contributions_total", "fate")
+    came, lost = fates.get("accepted", 0), fates.get("full", 0)
+    counts = {"came": came, "combined": combined(scrape), "lost": lost, "departed": fates.get("departed", 0)}
+    # Those whose fate is unknown: 0 once nothing waits.
+    missing = came - sum(fates.get(fate, 0) for fate in _FATES)
+    return {"hop": name, **counts, "lost_pct": round(100.0 * lost / max(1, came), 2), "missing": missing}

@@ -1,17 +1,15 @@
 """What both demos of asynchronous updates have: a bed of appliances, server and workers, loads, a verdict."""
 
-from __future__ import annotations
-
 import http.client
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from appliance import fetch
 from configuration import UDP_PORT, Tables, base, telemetry
 from metrics import Metrics
-from netns import APPLIANCE_ADDRESS
+from netns import APPLIANCE_ADDRESS, Network
 from options import OUTSTANDING, Options
 from process import Child, Failure, say
 from stage import Stage
@@ -34,20 +32,18 @@ OVERLOAD = 1.5
 LOST_PART = 0.5
 
 
-class Figures(Protocol):
-    """What a run of one load and one discipline has shown."""
+@dataclass
+class Figures:
+    """What a run of one load and one discipline has shown; `more` is what only one of the demos tells."""
 
+    lost_pct: float
     aom_ms: float
-
-    @property
-    def lost_pct(self) -> float:
-        """Of what was offered."""
+    jain: float
+    more: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """Its part of --json."""
-
-
-F = TypeVar("F", bound=Figures)
+        ages = {"aom_ms": round(self.aom_ms, 2), "jain": round(self.jain, 4)}
+        return {"lost_pct": round(self.lost_pct, 2), **ages, **self.more}
 
 
 def compare(
@@ -72,10 +68,10 @@ def compare(
 
 
 @dataclass
-class Loads(Verdict, Generic[F]):
+class Loads(Verdict):
     """All runs: for each load, FIFO and Olaf. Only the highest load is judged."""
 
-    loads: dict[float, dict[str, F]]
+    loads: dict[float, dict[str, Figures]]
 
     def compare(self, share: float, name: str) -> None:
         """`share` is what Olaf may lose of what the FIFO loses, in words `name`."""
@@ -83,39 +79,42 @@ class Loads(Verdict, Generic[F]):
         fifo, olaf = ((one.lost_pct, one.aom_ms) for one in self.loads[highest].values())
         self.problems += compare(highest, fifo, olaf, (share, name))
 
-    def runs(self) -> list[tuple[float, str, F]]:
+    def runs(self) -> list[tuple[float, str, Figures]]:
         """Each with its load and discipline."""
         return [(load, name, figures) for load, runs in self.loads.items() for name, figures in runs.items()]
 
-    def told(self) -> dict[float, dict[str, Any]]:
-        """For JSON, by load."""
-        return {
+    def by_load(self, key: str) -> dict[str, Any]:
+        """The highest load, then all, each under this key."""
+        told = {
             load: {name: one.to_json() for name, one in runs.items()} for load, runs in self.loads.items()
         }
+        return {**told[max(told)], "loads": [{key: load, **runs} for load, runs in told.items()]}
 
 
-class Run(Generic[F]):
+class Run:
     """Appliances, a server and all workers, for one load and one discipline."""
 
     clusters: int
     server: Child
 
-    def __init__(self, stage: Stage, options: Options, load: float, discipline: str) -> None:
-        self.stage, self.options, self.load, self.discipline = stage, options, load, discipline
+    def __init__(
+        self, stage: Stage, networks: Sequence[Network], options: Options, load: float, discipline: str
+    ) -> None:
+        self.stage, self.networks, self.options = stage, networks, options
+        self.load, self.discipline = load, discipline
+        # The last worker's of the first network.
+        self.server_namespace = networks[0].workers[-1]
         self.workers: list[Child] = []
         self.problems: list[str] = []
-        self.server_namespace = ""
 
     def begin(self) -> None:
-        """Starts everything."""
         raise NotImplementedError
 
-    def read(self) -> F:
+    def read(self) -> Figures:
         """Reads what came of it while the load still lasts."""
         raise NotImplementedError
 
-    def measure(self) -> F:
-        """Runs the load."""
+    def measure(self) -> Figures:
         with self.stage:
             self.begin()
             if not self.stage.stop.wait_for(self._running, JOIN_SECONDS):
@@ -149,8 +148,13 @@ class Run(Generic[F]):
         words += f" --updates {updates} --outstanding {OUTSTANDING} --seed {self.options.seed}"
         self.workers.append(self.stage.pascaline(name, words, namespace))
 
+    def start_server(self, *more: object) -> None:
+        """Of the appliance whose files the first one are."""
+        config = next(iter(self.stage.appliances.values())).config
+        command = [self.stage.binary, "ps", "-c", config, *more]
+        self.server = self.stage.child("ps", command, self.server_namespace)
+
     def tables(self, addresses: list[str], ports: list[Tables], jobs: list[Tables]) -> Tables:
-        """An appliance's configuration."""
         tables = base("demo", *addresses, drain="100ms")
         return {**tables, "ports": ports, "jobs": jobs, "telemetry": telemetry()}
 
@@ -165,29 +169,32 @@ def job(cluster: int, fan_in: int, **more: Any) -> Tables:
 
 
 def server(address: str) -> Tables:
-    """The parameter server's."""
     listen = f"{SERVER_TELEMETRY[0]}:{SERVER_TELEMETRY[1]}"
     return {"mode": "external", "address": address, "listen": listen}
 
 
+def files(load: float, discipline: str) -> str:
+    """Where a run's are, among those of all."""
+    return f"{load:g}-{discipline}"
+
+
 def measure_all(
-    stage: Stage, options: Options, make: Callable[[Stage, Options, float, str], Run[F]]
-) -> tuple[dict[float, dict[str, F]], list[str]]:
+    stage: Stage, options: Options, run: type[Run]
+) -> tuple[dict[float, dict[str, Figures]], list[str]]:
     """All loads with both disciplines, and what went wrong."""
-    loads: dict[float, dict[str, F]] = {}
+    loads: dict[float, dict[str, Figures]] = {}
     problems: list[str] = []
     for load in options.loads:
         loads[load] = {}
         for discipline in DISCIPLINES:
             say(f"{load:g} x the line's rate, {discipline}")
-            run = make(stage.part(f"{load:g}-{discipline}"), options, load, discipline)
-            loads[load][discipline] = run.measure()
-            problems += run.problems
+            one = run(stage.part(files(load, discipline)), stage.networks, options, load, discipline)
+            loads[load][discipline] = one.measure()
+            problems += one.problems
     return loads, problems
 
 
 def scrape_server(namespace: str) -> Metrics:
-    """The parameter server's metrics."""
     return Metrics(fetch(namespace, SERVER_TELEMETRY, "/metrics")[1])
 
 

@@ -1,7 +1,5 @@
 """How Open MPI is started in namespaces, a rank in each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

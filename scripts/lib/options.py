@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from netns import MOST_PORTS, RACK
-from quantities import between, loads, percent, size
+from quantities import between, loads, percent, reading, size
 
 _ROOT = Path(__file__).resolve().parents[2]
 # Workers, of all jobs.
@@ -99,10 +99,7 @@ _COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reduce_scatter",
 
 
 def _option(kinds: Kind, default: Any, read: Any, about: str, shown: str = "") -> Any:
-    """A field of `Options`: the kinds that obey it, and how it is read.
-
-    `read` is bool for a flag, a tuple of choices, or what argparse calls a type; `shown` is its argument.
-    """
+    """A field of `Options`: the kinds that obey it, and the terms of `reading`."""
     return field(default=default, metadata={"kinds": kinds, "read": read, "about": about, "shown": shown})
 
 
@@ -225,8 +222,15 @@ class Options:
 
     @property
     def kind(self) -> Kind:
-        """Which of the runs is asked for."""
         return next(kind for kind, (_, asked) in _KINDS.items() if asked(self))
+
+    def named(self, *names: str) -> dict[str, Any]:
+        """Some of them, as a report repeats them."""
+        return {name: getattr(self, name) for name in names}
+
+    def shared(self, kind: Any) -> dict[str, Any]:
+        """Those that a dataclass has, too."""
+        return self.named(*{one.name for one in fields(kind)} & {one.name for one in fields(self)})
 
     @property
     def room(self) -> int:
@@ -240,7 +244,6 @@ class Options:
 
     @property
     def bad_network(self) -> bool:
-        """Whether frames are lost, sent twice or overtaken."""
         return bool(self.loss or self.duplicate or self.reorder)
 
 
@@ -267,71 +270,63 @@ _GROUPS: dict[str, tuple[str, str | None]] = {
 }
 
 _FEW = f"with {MOST_PORTS} workers at most"
-# What values must be in which kinds, and what is said otherwise.
-_LIMITS: tuple[tuple[Kind, Callable[[Options], bool], str], ...] = (
-    (
-        Kind.SWITCHML,
-        lambda o: o.payload in (0, 256, 1024) and o.workers <= MOST_PORTS,
-        f"--protocol switchml: --payload 256 or 1024, and at most {MOST_PORTS} --workers",
-    ),
-    (
-        Kind.SWITCHML,
-        lambda o: o.mtu >= (o.payload or 1024) + _SWITCHML_HEADERS,
-        f"--protocol switchml: its packets take an --mtu of {1024 + _SWITCHML_HEADERS}, and of "
-        f"{256 + _SWITCHML_HEADERS} with --payload 256",
-    ),
-    (
-        Kind.TWO_LEVEL,
-        lambda o: o.leaves <= o.workers <= MOST_PORTS,
-        f"--topology two-level: a worker for each leaf at least, and at most {MOST_PORTS}",
-    ),
-    (Kind.INLINE, lambda o: o.workers <= RACK, f"--inline: all workers are in one rack, at most {RACK}"),
-    (
-        Kind.ISWITCH,
-        lambda o: o.workers >= 2,
-        "--mode iswitch takes two --workers or more: one of them is slow",
-    ),
-    (_UPDATES, lambda o: o.mtu >= 1076, "--mode olaf: an update is one packet, which takes an --mtu of 1076"),
-    (_ALL, lambda o: o.payload % 8 == 0, "--payload is a multiple of 8, the size of the largest element"),
-    (
-        _ALL,
-        lambda o: o.bytes > 0 and o.bytes % 4 == 0,
-        "--bytes is a multiple of 4, an element's size, and not 0",
-    ),
-    (
-        _ALL,
-        lambda o: o.payload <= o.room // 8 * 8,
-        "--payload {o.payload} does not fit --mtu {o.mtu}, which has room for {o.room} bytes",
-    ),
-    (_ALL, lambda o: o.workers * o.jobs <= MOST, f"--workers times --jobs is at most {MOST}"),
-    (_ALL, lambda o: o.root < o.workers, "--root {o.root}: the first rank is 0, and there are {o.workers}"),
-    (_ALL, lambda o: not o.ip6 or o.mtu >= 1280, "--ip6 takes an --mtu of 1280 bytes at least"),
-    (_ALL, lambda o: not o.binary or o.binary.is_file(), "--binary {o.binary}: no such file"),
-    (
-        _ALL,
-        lambda o: not (o.reload and (o.bad_network or o.restart_appliance)),
-        "--reload counts every frame: not with a bad network or --restart-appliance",
-    ),
-    (
-        _ALL,
-        lambda o: not (o.halt and (o.jobs > 1 or o.allreduces < 2 or o.reload)),
-        "--halt takes one job and two --allreduces or more, and goes without --reload",
-    ),
-    (
-        _ALL,
-        lambda o: o.workers <= MOST_PORTS or not (o.ip6 or o.routed or o.collective != "allreduce"),
-        f"--ip6, --routed and --collective: {_FEW}",
-    ),
-    (_ALL, lambda o: not o.wire or (o.dtype == "f32" and o.workers <= MOST_PORTS), f"--wire: f32, {_FEW}"),
-    (_ALL, lambda o: not (o.multicast and o.routed), "--multicast: without --routed"),
-    (_ALL, lambda o: not (o.routed and o.bad_network), "--routed: the bad network has the routers' places"),
-    (
+# What values must be in which kinds: what is said unless it holds.
+_LIMITS: dict[Kind, dict[str, Callable[[Options], bool]]] = {
+    Kind.SWITCHML: {
+        f"--protocol switchml: --payload 256 or 1024, and at most {MOST_PORTS} --workers": lambda o: (
+            o.payload in (0, 256, 1024) and o.workers <= MOST_PORTS
+        ),
+        (
+            f"--protocol switchml: its packets take an --mtu of {1024 + _SWITCHML_HEADERS}, and of "
+            f"{256 + _SWITCHML_HEADERS} with --payload 256"
+        ): lambda o: o.mtu >= (o.payload or 1024) + _SWITCHML_HEADERS,
+    },
+    Kind.TWO_LEVEL: {
+        f"--topology two-level: a worker for each leaf at least, and at most {MOST_PORTS}": lambda o: (
+            o.leaves <= o.workers <= MOST_PORTS
+        ),
+    },
+    Kind.INLINE: {
+        f"--inline: all workers are in one rack, at most {RACK}": lambda o: o.workers <= RACK,
+    },
+    Kind.ISWITCH: {
+        "--mode iswitch takes two --workers or more: one of them is slow": lambda o: o.workers >= 2,
+    },
+    _UPDATES: {
+        "--mode olaf: an update is one packet, which takes an --mtu of 1076": lambda o: o.mtu >= 1076,
+    },
+    _ALL: {
+        "--payload is a multiple of 8, the size of the largest element": lambda o: o.payload % 8 == 0,
+        "--bytes is a multiple of 4, an element's size, and not 0": lambda o: (
+            o.bytes > 0 and o.bytes % 4 == 0
+        ),
+        "--payload {o.payload} does not fit --mtu {o.mtu}, which has room for {o.room} bytes": lambda o: (
+            o.payload <= o.room // 8 * 8
+        ),
+        f"--workers times --jobs is at most {MOST}": lambda o: o.workers * o.jobs <= MOST,
+        "--root {o.root}: the first rank is 0, and there are {o.workers}": lambda o: o.root < o.workers,
+        "--ip6 takes an --mtu of 1280 bytes at least": lambda o: not o.ip6 or o.mtu >= 1280,
+        "--binary {o.binary}: no such file": lambda o: not o.binary or o.binary.is_file(),
+        "--reload counts every frame: not with a bad network or --restart-appliance": lambda o: (
+            not (o.reload and (o.bad_network or o.restart_appliance))
+        ),
+        "--halt takes one job and two --allreduces or more, and goes without --reload": lambda o: (
+            not (o.halt and (o.jobs > 1 or o.allreduces < 2 or o.reload))
+        ),
+        f"--ip6, --routed and --collective: {_FEW}": lambda o: (
+            o.workers <= MOST_PORTS or not (o.ip6 or o.routed or o.collective != "allreduce")
+        ),
+        f"--wire: f32, {_FEW}": lambda o: not o.wire or (o.dtype == "f32" and o.workers <= MOST_PORTS),
+        "--multicast: without --routed": lambda o: not (o.multicast and o.routed),
+        "--routed: the bad network has the routers' places": lambda o: not (o.routed and o.bad_network),
+    },
+    Kind.CLIENTS: {
         # Their sums have up to eleven binary digits, and are compared exactly.
-        Kind.CLIENTS,
-        lambda o: not o.wire or o.client == "mpi" or (o.client, o.wire) == ("c", "f16"),
-        "--wire: f16 with --client c, any with rust and mpi, none with c-streams",
-    ),
-)
+        "--wire: f16 with --client c, any with rust and mpi, none with c-streams": lambda o: (
+            not o.wire or o.client == "mpi" or (o.client, o.wire) == ("c", "f16")
+        ),
+    },
+}
 
 
 def parse(arguments: list[str]) -> Options:
@@ -349,14 +344,16 @@ def parse(arguments: list[str]) -> Options:
     for option in fields(Options):
         if option.name in _GROUPS:
             add = parser.add_argument_group(*_GROUPS[option.name]).add_argument
-        add(_flag(option.name), **_reading(option.default, **option.metadata))
+        kinds, *how = option.metadata.values()
+        add(_flag(option.name), **reading(option.default, *how))
     named = vars(parser.parse_args(arguments))
     # In line, frames that are not for the appliance pass as they are.
     options = Options(**{"driver": "kernel" if named.get("inline") else "af_packet", **named})
     _refuse_unobeyed(parser, options, named)
-    for kinds, holds, otherwise in _LIMITS:
-        if options.kind in kinds and not holds(options):
-            parser.error(otherwise.format(o=options))
+    for kinds, limits in _LIMITS.items():
+        for otherwise, holds in limits.items():
+            if options.kind in kinds and not holds(options):
+                parser.error(otherwise.format(o=options))
     return options
 
 
@@ -374,25 +371,3 @@ def _refuse_unobeyed(parser: argparse.ArgumentParser, options: Options, named: d
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _reading(default: Any, *, read: Any, about: str, shown: str, **_: Any) -> dict[str, Any]:
-    """What argparse is told of an option."""
-    if read is bool:
-        return {"action": "store_true", "help": about}
-    told: dict[str, Any] = {"help": f"{about} ({_usual(default, read)})" if default else about}
-    if shown:
-        told["metavar"] = shown
-    if isinstance(read, tuple):
-        return {**told, "choices": read, "type": type(read[0])}
-    return {**told, "type": read}
-
-
-def _usual(default: Any, read: Any) -> str:
-    if read is size:
-        return f"{default >> 20}MiB"
-    if isinstance(default, tuple):
-        return ",".join(f"{value:g}" for value in default)
-    if isinstance(default, float):
-        return f"{default:g}"
-    return str(default.relative_to(_ROOT)) if isinstance(default, Path) else str(default)

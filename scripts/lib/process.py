@@ -1,7 +1,5 @@
 """Starting and ending processes so that nothing outlives the script, however the script ends."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -9,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
@@ -44,8 +42,6 @@ class Skipped(Exception):
 
 
 class Interrupted(Exception):
-    """A signal asked the script to end."""
-
     def __init__(self, signum: int) -> None:
         super().__init__(f"interrupted by {signal.Signals(signum).name}")
         self.exit_code = 128 + signum
@@ -109,7 +105,6 @@ class Stop:
 
 
 def say(text: str) -> None:
-    """Tells a person, who watches the standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -134,14 +129,21 @@ def run(*command: str, check: bool = True, timeout: float = 10.0) -> subprocess.
     return done
 
 
-def run_long(command: Sequence[str], stop: Stop, failure: str) -> str:
+def run_long(
+    command: Sequence[str],
+    stop: Stop,
+    failure: str | Callable[[], str],
+    *,
+    place: Path | None = None,
+    may_ask: bool = False,
+) -> str:
     """Runs a long command with its progress on our stderr, and returns its stdout.
 
-    A signal ends it, with all that it has started.
+    A signal ends it, with all that it has started; but not where it may ask for a password at our terminal.
     """
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=pipe, text=True, start_new_session=True
+        command, cwd=place, stdin=subprocess.DEVNULL, stdout=pipe, text=True, start_new_session=not may_ask
     ) as child:
         try:
             while True:
@@ -153,9 +155,10 @@ def run_long(command: Sequence[str], stop: Stop, failure: str) -> str:
                     continue
         finally:
             if child.poll() is None:
-                os.killpg(child.pid, signal.SIGTERM)
+                (os.kill if may_ask else os.killpg)(child.pid, signal.SIGTERM)
     if child.returncode != 0:
-        raise Failure(failure, "\n".join(output.splitlines()[-LOG_TAIL_LINES:]))
+        why = failure if isinstance(failure, str) else failure()
+        raise Failure(why, "\n".join(output.splitlines()[-LOG_TAIL_LINES:]))
     return output
 
 
@@ -170,8 +173,13 @@ class Child:
         namespace: str | None = None,
         *,
         realtime: bool = False,
+        environment: Mapping[str, str] | None = None,
+        place: Path | None = None,
     ) -> None:
-        """`realtime`: it gets a processor before everybody else, as if it had one of its own."""
+        """`realtime`: it gets a processor before everybody else, as if it had one of its own.
+
+        `environment` and `place` are ours, unless they are given.
+        """
         self.name = name
         self.out = logs / f"{name}.out"
         self.err = logs / f"{name}.err"
@@ -183,36 +191,43 @@ class Child:
         full = [*prefix, "setpriv", "--pdeathsig", "KILL", *command]
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self._popen = subprocess.Popen(
-                full, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+                full,
+                cwd=place,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
             )
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._popen.pid
 
     def exit_code(self) -> int | None:
         """The exit code, none while it runs; negative if a signal ended it."""
         return self._popen.poll()
 
+    def wait(self, seconds: float) -> int | None:
+        """Its exit code, none if it still runs after that time."""
+        try:
+            return self._popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
     def stop(self, grace: float, signum: int = signal.SIGTERM) -> int:
         """Asks it to end, insists after `grace` seconds, and returns the exit code."""
         if self._popen.poll() is None:
             self.ended_by_us = True
             self._signal(signum)
-            try:
-                self._popen.wait(grace)
-            except subprocess.TimeoutExpired:
+            if self.wait(grace) is None:
                 self._signal(signal.SIGKILL)
                 self._popen.wait(5)
         return self._popen.returncode
 
     def kill(self) -> None:
         """Ends it without a warning."""
-        if self._popen.poll() is None:
-            self.ended_by_us = True
-            self._signal(signal.SIGKILL)
-            self._popen.wait(5)
+        self.stop(5, signal.SIGKILL)
 
     def _signal(self, signum: int) -> None:
         # Not reaped yet, so the id is still ours and cannot mean another process.

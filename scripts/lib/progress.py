@@ -1,7 +1,5 @@
 """How far a run is, for the person who waits."""
 
-from __future__ import annotations
-
 import sys
 import time
 
@@ -20,7 +18,6 @@ class Progress:
         self._tty = sys.stderr.isatty()
 
     def show(self, done: int) -> None:
-        """Draws it anew."""
         passed = time.monotonic() - self._start
         text = f"{done}/{self._total} allreduces × ranks, {passed:.1f} s"
         if self._tty:
@@ -31,6 +28,5 @@ class Progress:
             print(f"  {text}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Leaves the line."""
         if self._tty:
             print(file=sys.stderr, flush=True)

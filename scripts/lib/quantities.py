@@ -1,12 +1,13 @@
 """Numbers of the command line, as argparse reads them: what is none ends the script with exit code 2."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+_ROOT = Path(__file__).resolve().parents[2]
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
 
 
@@ -57,3 +58,28 @@ def loads(text: str) -> tuple[float, ...]:
     if not found or not all(0.1 <= load <= 50 for load in found):
         raise argparse.ArgumentTypeError(f"{text!r}: write numbers between 0.1 and 50 with commas between")
     return found
+
+
+def reading(usual: Any, read: Any, about: str, shown: str = "") -> dict[str, Any]:
+    """What argparse is told of an option, but for its default, which the help names.
+
+    `read` is bool for a flag, a tuple of choices, or what argparse calls a type; `shown` is its argument.
+    """
+    if read is bool:
+        return {"action": "store_true", "help": about}
+    told: dict[str, Any] = {"help": f"{about} ({_words(usual, read)})" if usual else about}
+    if shown:
+        told["metavar"] = shown
+    if isinstance(read, tuple):
+        return {**told, "choices": read, "type": type(read[0])}
+    return {**told, "type": read}
+
+
+def _words(usual: Any, read: Any) -> str:
+    if read is size:
+        return f"{usual >> 20}MiB"
+    if isinstance(usual, tuple):
+        return ",".join(f"{value:g}" for value in usual)
+    if isinstance(usual, Path) and usual.is_relative_to(_ROOT):
+        return str(usual.relative_to(_ROOT))
+    return f"{usual:g}" if isinstance(usual, float) else str(usual)

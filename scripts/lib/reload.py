@@ -10,7 +10,7 @@ that receives it.
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import metrics as m
@@ -38,43 +38,6 @@ name = "added"
 fan_in = 2
 window = 64
 """
-
-
-@dataclass(frozen=True)
-class _Frames:
-    """Frames since the interfaces were made, over all workers."""
-
-    sent: int
-    received: int
-    dropped: int
-
-    @classmethod
-    def of(cls, network: Network) -> _Frames:
-        """A veth counts a frame as sent when its other end has it; what that could not take, as dropped."""
-        ends = [network.link(name, interface) for name, interface in network.ends()]
-        workers = ends[: network.ports]
-        return cls(
-            sent=sum(end["tx"]["packets"] for end in workers),
-            received=sum(end["rx"]["packets"] for end in workers),
-            dropped=sum(end[way]["dropped"] for end in ends for way in ("rx", "tx")),
-        )
-
-
-@dataclass(frozen=True)
-class Lost:
-    """Where frames could get lost, and how many did. All but the kernel's are zero, or something is wrong."""
-
-    to_appliance: int
-    from_appliance: int
-    refused: int
-    not_sent: int
-    unaccounted: int
-    dropped_by_kernel: int
-
-    @property
-    def total(self) -> int:
-        """Lost, and not by the kernel."""
-        return self.to_appliance + self.from_appliance + self.refused + self.not_sent + abs(self.unaccounted)
 
 
 @dataclass(frozen=True)
@@ -114,9 +77,21 @@ def changed(text: str, *changes: tuple[str, str]) -> str:
     return text
 
 
-class Reloads:
-    """Changes the configuration of an appliance that runs."""
+def _frames(network: Network) -> dict[str, int]:
+    """Frames since the interfaces were made, over all workers.
 
+    A veth counts a frame as sent when its other end has it; what that could not take, as dropped.
+    """
+    ends = [network.link(name, interface) for name, interface in network.ends()]
+    workers = ends[: network.ports]
+    return {
+        "sent": sum(end["tx"]["packets"] for end in workers),
+        "received": sum(end["rx"]["packets"] for end in workers),
+        "dropped": sum(end[way]["dropped"] for end in ends for way in ("rx", "tx")),
+    }
+
+
+class Reloads:
     def __init__(self, appliance: Appliance, network: Network, stop: Stop) -> None:
         self._appliance = appliance
         self._network = network
@@ -124,8 +99,8 @@ class Reloads:
         self._variants = _variants(appliance.configuration(), _InForce.of(appliance.admin("/api/v1/config")))
         self._number = 0
         self._next = time.monotonic()
-        self._before = (_Frames.of(network), appliance.scrape())
-        self.lost: Lost | None = None
+        self._before = (_frames(network), appliance.scrape())
+        self.lost: dict[str, int] = {}
 
     def step(self) -> None:
         """The next reload, if it is time for it."""
@@ -155,38 +130,45 @@ class Reloads:
         end = time.monotonic() + _SETTLE_SECONDS
         while True:
             self.lost = self._lost()
-            if self.lost.total == 0 or time.monotonic() > end:
+            if self._total() == 0 or time.monotonic() > end:
                 return
             self._stop.sleep(0.2)
 
     def to_json(self) -> dict[str, Any]:
-        """What came of it."""
         found = self._counted()
-        assert self.lost is not None
         return {
             "reloads": found["done"],
             "reloads_refused": found["refused"],
-            "lost": self.lost.total,
-            "frames": asdict(self.lost),
+            "lost": self._total(),
+            "frames": self.lost,
             "aggregated_share": self._appliance.admin(f"/api/v1/jobs/{JOB}/explain")["share"],
         }
 
-    def _lost(self) -> Lost:
+    def _total(self) -> int:
+        """Lost, and not by the kernel."""
+        return sum(
+            abs(lost) if where == "unaccounted" else lost
+            for where, lost in self.lost.items()
+            if where != "dropped_by_kernel"
+        )
+
+    def _lost(self) -> dict[str, int]:
+        """Where frames could get lost, and how many did: all but the kernel's are 0, or that is wrong."""
         before, at_first = self._before
-        now, metrics = _Frames.of(self._network), self._appliance.scrape()
+        now, metrics = _frames(self._network), self._appliance.scrape()
 
         def grown(name: str) -> int:
             return metrics.total(name) - at_first.total(name)
 
         drops = metrics.by_label(m.DROPPED, "reason")
-        return Lost(
-            to_appliance=now.sent - before.sent - grown(m.RECEIVED),
-            from_appliance=grown(m.SENT) - (now.received - before.received),
-            refused=sum(drops.get(reason, 0) for reason in _SUSPECT),
-            not_sent=metrics.total(m.TX_DROPPED) + metrics.total(m.NO_BUFFER),
-            unaccounted=m.Accounting.of(metrics).missing,
-            dropped_by_kernel=now.dropped - before.dropped,
-        )
+        return {
+            "to_appliance": now["sent"] - before["sent"] - grown(m.RECEIVED),
+            "from_appliance": grown(m.SENT) - (now["received"] - before["received"]),
+            "refused": sum(drops.get(reason, 0) for reason in _SUSPECT),
+            "not_sent": metrics.total(m.TX_DROPPED) + metrics.total(m.NO_BUFFER),
+            "unaccounted": m.Accounting.of(metrics).missing,
+            "dropped_by_kernel": now["dropped"] - before["dropped"],
+        }
 
 
 def _variants(original: str, at_first: _InForce) -> tuple[_Variant, ...]:

@@ -1,7 +1,5 @@
 """What a run showed: for people a table, for programs one JSON object."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Sequence
@@ -16,8 +14,6 @@ from verdict import Verdict
 
 @dataclass
 class Outcome(Verdict):
-    """Everything that a run found out."""
-
     options: Options
     workers: list[dict[str, Any]]
     metrics: m.Metrics
@@ -83,24 +79,19 @@ class Outcome(Verdict):
         return self.metrics.total(m.RESULTS_SENT) / max(self.metrics.total(m.RESULTS), 1)
 
     def sum(self, key: str) -> int:
-        """A count over all workers."""
         return sum(int(worker.get(key, 0)) for worker in self.workers)
 
-    def to_json(self) -> dict[str, Any]:
-        """The contract of --json."""
+    def told(self) -> dict[str, Any]:
         options, total = self.options, self.metrics.total
         goodputs = [worker["goodput_gbps"] for worker in self.workers]
         return {
-            "ok": self.good,
-            "workers": options.workers,
-            "jobs": options.jobs,
+            **options.named("workers", "jobs", "policy", "order", "bytes", "dtype", "collective", "ip6"),
+            **options.named("multicast", "driver"),
             "allreduces": self.wanted,
             "verified": self.verified,
             "mismatches": self.mismatches,
             "checksums_equal": self.equal == self.wanted,
             "checksum": self.checksum,
-            "policy": options.policy,
-            "order": options.order,
             "restarts": self.restarts,
             "resumed": self.sum("resumed"),
             **self.reloaded,
@@ -109,12 +100,7 @@ class Outcome(Verdict):
             "ps_completions": self.metrics.by_label(m.PS_ENTRIES_ENDED, "how").get("finished", 0),
             "spilled": total(m.SPILLED),
             "evicted": total(m.EVICTED),
-            "bytes": options.bytes,
             "payload": self.workers[0]["payload"],
-            "dtype": options.dtype,
-            "collective": options.collective,
-            "ip6": options.ip6,
-            "multicast": options.multicast,
             "packets_per_result": round(self.packets_per_result, 3),
             "goodput_gbps_per_worker": round(statistics.fmean(goodputs), 4),
             "seconds_per_allreduce": {
@@ -128,13 +114,10 @@ class Outcome(Verdict):
             "identity_holds": self.accounting.holds,
             "accounting": vars(self.accounting),
             "impairment": self.impairment,
-            "driver": options.driver,
             "appliance_exit": self.appliance_exit,
-            "problems": self.problems,
         }
 
     def text(self) -> str:
-        """All of it as tables."""
         parts = [_workers(self), _totals(self), _appliance(self)]
         if self.impairment["by"] != "none":
             parts.insert(2, _impairment(self.impairment))
@@ -196,7 +179,7 @@ def _appliance(outcome: Outcome) -> str:
         f"{found.total(m.TX_DROPPED)} not accepted by a port",
     ]
     if options.policy != "default":
-        said = outcome.to_json()
+        said = outcome.told()
         lines.append(
             f"  policy {options.policy}: {said['preemptions']} preemptions, {said['spilled']} contributions "
             f"and {said['evicted']} partials to the parameter server, which completed "
@@ -238,7 +221,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def dump(found: dict[str, Any]) -> str:
-    """One line of JSON."""
     return json.dumps(found, separators=(",", ":"))
 
 

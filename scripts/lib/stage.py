@@ -55,7 +55,6 @@ class Stage:
         return self
 
     def remove_leftovers(self) -> None:
-        """What earlier runs left that were killed outright."""
         for name in netns.remove_leftovers():
             say(f"removed {name}, which an earlier run left behind")
 
@@ -86,7 +85,6 @@ class Stage:
         return part
 
     def place(self, name: str) -> Path:
-        """A directory of the run's files."""
         (self.files / name).mkdir(parents=True, exist_ok=True)
         return self.files / name
 
@@ -149,6 +147,14 @@ class Stage:
 
         if not self.stop.wait_for(ended, seconds):
             raise Failure(f"{what} have not ended after {seconds:.0f} s", children[0].tail())
+
+    def run(self, name: str, command: Sequence[object], namespace: str, seconds: float) -> Child:
+        """Runs a program to its good end."""
+        child = self.child(name, command, namespace, seconds=0.0)
+        self.wait([child], seconds, name)
+        if child.exit_code():
+            raise Failure(f"{name} did not come to a good end", child.tail())
+        return child
 
     def check(self, *children: Child) -> None:
         """Raises if an appliance or one of these programs has ended by itself."""

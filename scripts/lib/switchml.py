@@ -5,8 +5,6 @@ packets of 64 or 256 integers. A run is good if every worker has verified every 
 counted a result for each packet of the tensors, so that they cannot have come from elsewhere.
 """
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +29,6 @@ _BRIDGE = "manage"
 
 @dataclass
 class Outcome(Verdict):
-    """What the workers and the appliance said."""
-
     options: Options
     ranks: list[dict[str, Any]]
     metrics: Metrics
@@ -59,7 +55,6 @@ class Outcome(Verdict):
         return sum(int(rank.get(key, 0)) for rank in self.ranks)
 
     def text(self) -> str:
-        """The table."""
         options = self.options
         head = ("rank", "right", "wrong", "ms (median)", "sent", "again", "ignored")
         keys = ("packets_sent", "retransmissions", "ignored")
@@ -78,18 +73,13 @@ class Outcome(Verdict):
             f"the appliance made {self.results} results for {self.packets} packets of the tensors"
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """The object of --json."""
+    def told(self) -> dict[str, Any]:
         seconds = [value for rank in self.ranks for value in rank.get("seconds", [])]
         return {
-            "ok": self.good,
             "protocol": "switchml",
-            "workers": self.options.workers,
-            "allreduces": self.options.allreduces,
+            **self.options.named("workers", "allreduces", "bytes", "dtype"),
             "verified": self.verified,
             "mismatches": self.mismatches,
-            "bytes": self.options.bytes,
-            "dtype": self.options.dtype,
             "packet": self.packet,
             "seconds_per_allreduce": {"median": round(statistics.median(seconds or [0.0]), 6)},
             "results": self.results,
@@ -98,13 +88,11 @@ class Outcome(Verdict):
             "drops": self.metrics.by_label(m.DROPPED, "reason"),
             "retransmissions": self._sum("retransmissions"),
             "ranks": self.ranks,
-            "problems": self.problems,
         }
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    """One run, from nothing to nothing."""
-    network = Network(options.workers, options.mtu, middle=False)
+    network = Network(options.workers, options.mtu)
     with Stage(binary, stop, network, keep=options.keep) as stage:
         _manage(network)
         appliance = stage.appliance(network, _tables(options, network, stage.files))
@@ -129,8 +117,7 @@ def _packet(options: Options) -> int:
 
 
 def _tables(options: Options, network: Network, files: Path) -> Tables:
-    settings = Settings(options.driver, options.pool_slots, options.in_flight, lcores=options.lcores)
-    tables = configuration.whole(network, settings, files / "admin.sock")
+    tables = configuration.whole(network, Settings.of(options, options.in_flight), files / "admin.sock")
     (job,) = tables["jobs"]
     del job["members"]
     job |= {"protocol": "switchml", "controller": f"{_CONTROLLER}:{_PORT}"}

@@ -7,8 +7,6 @@ that needs none of them (`+cpu`, from an index that pip is pointed at) gets none
 NVIDIA's, CUDA is installed with it after all, so that tests that want one find it.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

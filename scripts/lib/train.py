@@ -1,12 +1,11 @@
 """Trains with PyTorch through an appliance: `scripts/train --help`. What there is has a module of its own."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "bench.d"))
 
@@ -19,6 +18,7 @@ import train_ray
 import train_rl
 from build import become_root, ready
 from process import Failure, Interrupted, Stop
+from quantities import between, reading, real
 
 _KINDS: dict[str, ModuleType] = {
     "ddp": train_ddp,
@@ -31,7 +31,6 @@ _KINDS: dict[str, ModuleType] = {
 
 
 def main(arguments: list[str]) -> int:
-    """One run; exit code 1 if something went wrong."""
     options = _options(arguments)
     kind = _KINDS[options.what]
     stop = Stop(options.timeout, "--timeout")
@@ -53,6 +52,33 @@ def main(arguments: list[str]) -> int:
     return 0 if found["ok"] else 1
 
 
+# How options are read that several kinds have, and what is said of them; a kind may have OWN ones.
+_SOME = between(1, 2**16)
+_TABLE: dict[str, tuple[Any, str]] = {
+    # One alone has no other to sum with.
+    "workers": (between(2, train_bed.MOST), "ranks"),
+    "steps": (between(2, 10**7), "steps of each training"),
+    "seed": (between(0, 2**31), "of weights and data"),
+    "turns": (_SOME, "trainings over each backend"),
+    "hidden": (_SOME, "width of the layers"),
+    "wide": (_SOME, "width of the layers"),
+    "layers": (_SOME, "layers of attention"),
+    "mbit": (between(0, 10**6), "rate of each worker's link; 0: as it is"),
+    "hook": (("none", "mean", *train_bed.ROUNDING), "of DDP"),
+    "feedback": (bool, "what a hook's rounding leaves comes with the next gradients"),
+    "bucket-mb": (real(0, 4096, above=True), "MB of gradients in one allreduce"),
+    "trace": (Path, "draw some steps of the first training, which slows it down, into this PNG"),
+    "no-restart": (bool, "leave the appliance alone"),
+    "tensorboard": (Path, "write losses for TensorBoard below this directory"),
+    "picture": (Path, "draw the curves into this PNG"),
+    "json": (bool, "print one JSON object, as the last line"),
+    "timeout": (real(0, 10**6, above=True), "seconds for everything"),
+    "binary": (Path, "the program pascaline; by default it is built"),
+    "install": (bool, "install the package again, after a change"),
+}
+_OF_ALL = {"json": False, "timeout": 300.0, "binary": None, "install": False}
+
+
 def _options(arguments: list[str]) -> argparse.Namespace:
     form = argparse.RawDescriptionHelpFormatter
     whole = argparse.ArgumentParser(
@@ -72,13 +98,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
             formatter_class=form,
             allow_abbrev=False,
         )
-        kind.add(parser)
-        add = parser.add_argument
-        add("--picture", type=Path, help="draw the curves into this PNG")
-        add("--json", action="store_true", help="print one JSON object, as the last line")
-        train_bed.add_real(parser, "--timeout", 300.0, 10**6, "seconds for everything", above=True)
-        add("--binary", type=Path, help="the program pascaline; by default it is built")
-        add("--install", action="store_true", help="install the package again, after a change")
+        table = _TABLE | getattr(kind, "OWN", {})
+        for option, usual in {**kind.OPTIONS, **_OF_ALL}.items():
+            read, about = table[option]
+            how = reading(usual, read, about, "N" if type(usual) is int else "")
+            parser.add_argument(f"--{option}", default=usual, **how)
     options = whole.parse_args(arguments)
     if getattr(options, "feedback", False) and options.hook not in train_bed.ROUNDING:
         whole.error(f"--feedback is of what a hook rounds: --hook {', '.join(train_bed.ROUNDING)}")

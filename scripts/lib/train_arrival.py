@@ -1,13 +1,11 @@
 """scripts/train arrival: when the first layers' gradients are there, with a stream of their own or not."""
 
-from __future__ import annotations
-
 import argparse
 import statistics
 from typing import Any
 
 import train_bed
-from process import Failure
+from quantities import between
 from train_bed import Bed
 
 DESCRIPTION = """\
@@ -21,19 +19,11 @@ Examples:
 """
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    train_bed.add_sizes(parser, 10)
-    train_bed.add_number(parser, "--turns", 3, "trainings with either")
-    train_bed.add_number(parser, "--layers", 10, "of 1 MiB each")
-    train_bed.add_bucket(parser, 1.0)
-    train_bed.add_links(parser)
+OPTIONS = {"workers": 4, "steps": 10, "seed": 1, "turns": 3, "layers": 10, "bucket-mb": 1.0, "mbit": 200}
+OWN = {"turns": (between(1, 2**16), "trainings with either"), "layers": (between(1, 2**16), "of 1 MiB each")}
 
 
 def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
-    """Trainings in turns, in the same processes."""
-    if options.picture:
-        raise Failure("scripts/train arrival draws nothing: no --picture")
     words = train_bed.words(options, "steps", "turns", "layers", "bucket-mb", "seed")
     # Sums in the order of ranks: two trainings differ by nothing.
     job = {"id": 2, "name": "urgent"}
@@ -57,7 +47,6 @@ def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
 
 
 def text(found: dict[str, Any]) -> str:
-    """For people."""
     return (
         f"{found['layers']} layers of 1 MiB, {found['workers']} ranks, links of {found['mbit']} Mbit/s\n"
         f"the first layers' gradients are there after {found['first_layers_ms']} ms in a stream of their own,"

@@ -22,7 +22,6 @@ import shaped
 from build import ROOT
 from configuration import UDP_PORT, Tables
 from process import Child, Failure, Stop
-from quantities import between, real
 from stage import Stage
 
 PREFIX = "pastrain"
@@ -44,46 +43,6 @@ def environment(*, install: bool) -> Path:
     if (install or not there) and subprocess.run(command, check=False).returncode:
         raise Failure("scripts/python --install failed")
     return python
-
-
-def add_hook(parser: argparse.ArgumentParser) -> None:
-    """Which of pascaline.torch.hooks DistributedDataParallel reduces its buckets with."""
-    add = parser.add_argument
-    add("--hook", choices=["none", "mean", *ROUNDING], default="none", help="of DDP (%(default)s)")
-    add("--feedback", action="store_true", help="what a hook's rounding leaves comes with the next gradients")
-
-
-def add_sizes(parser: argparse.ArgumentParser, steps: int, *, workers: int = 4) -> None:
-    """How much there is to do, and by how many. One worker alone has no other to sum with."""
-    add_number(parser, "--workers", workers, "ranks", 2, MOST)
-    add_number(parser, "--steps", steps, "steps of each training", 2, 10**7)
-    add_number(parser, "--seed", 1, "of weights and data", 0, 2**31)
-
-
-def add_number(
-    parser: argparse.ArgumentParser, name: str, usual: int, what: str, low: int = 1, high: int = 2**16
-) -> None:
-    """A whole number."""
-    parser.add_argument(
-        name, type=between(low, high), default=usual, metavar="N", help=f"{what} (%(default)s)"
-    )
-
-
-def add_real(
-    parser: argparse.ArgumentParser, name: str, usual: float, high: float, what: str, *, above: bool = False
-) -> None:
-    """A number from 0 on; `above`: larger than 0."""
-    parser.add_argument(name, type=real(0, high, above=above), default=usual, help=f"{what} (%(default)s)")
-
-
-def add_links(parser: argparse.ArgumentParser) -> None:
-    """What the network is like."""
-    add_number(parser, "--mbit", 200, "rate of each worker's link; 0: as it is", 0, 10**6)
-
-
-def add_bucket(parser: argparse.ArgumentParser, usual: float) -> None:
-    """What one allreduce takes."""
-    add_real(parser, "--bucket-mb", usual, 4096, "MB of gradients in one allreduce", above=True)
 
 
 def tables(network: shaped.Shaped, ranks: int, *, order: str = "arrival", **more: Any) -> Tables:
@@ -122,7 +81,12 @@ def run(
     found["jobs"] += [{**found["jobs"][0], **job}] if job else []
     bed.appliance(network, found)
     children = bed.ranks(network, ROOT / f"clients/examples/train/{program}.py", line, KEYS)
-    watch(children, trainings, bed.stop, each)
+
+    def place(said: dict[str, Any]) -> str:
+        run = f"{said['run'] + 1} of {trainings}, {said['backend']}, step {said['step']}"
+        return f"{run}: loss {said['loss']:.3f}"
+
+    bed.attend(children, "step", place, each=each)
     return [[said for said in programs.objects(child) if said.get("done")] for child in children]
 
 
@@ -163,11 +127,9 @@ class Bed(Stage):
         self.python, self.files = python, netns.work_directory(os.getpid(), PREFIX)
 
     def remove_leftovers(self) -> None:
-        """What a training left that was killed outright."""
         netns.remove_leftovers(PREFIX, ["train.py"])
 
     def network(self, workers: int, mbit: int, mtu: int = shaped.MTU) -> shaped.Shaped:
-        """Namespaces under this script's own names."""
         network = shaped.Shaped(workers, mbit, mtu=mtu, prefix=PREFIX)
         self.on_leaving(network.destroy)
         network.create()
@@ -194,6 +156,35 @@ class Bed(Stage):
             children.append(self.child(f"rank{rank}", [*command, *words], namespace))
         return children
 
+    def attend(
+        self,
+        ranks: Sequence[Child],
+        key: str = "",
+        told: Callable[[dict[str, Any]], str] = str,
+        *,
+        each: Callable[[dict[str, Any]], None] = lambda _: None,
+        around: Sequence[Child] = (),
+    ) -> None:
+        """Returns when all ranks have ended well; what is `around` them must not end.
+
+        `each` gets what rank 0 has said last, of which a terminal shows what is `told` if it has the key.
+        """
+        shown = key and sys.stderr.isatty()
+        running = True
+        while running:
+            running = any(rank.exit_code() is None for rank in ranks)
+            self.stop.sleep(0.2)
+            self.check(*around)
+            if failed := next((rank for rank in ranks if rank.exit_code()), None):
+                raise Failure(f"{failed.name} ended with exit code {failed.exit_code()}", failed.tail())
+            latest: dict[str, Any] = next(reversed(programs.objects(ranks[0])), {})
+            if latest:
+                each(latest)
+            if shown and key in latest:
+                print(f"\r{told(latest)}   ", end="", file=sys.stderr, flush=True)
+        if shown:
+            print(file=sys.stderr)
+
     def draw(self, picture: Path, across: str, up: str, lines: Mapping[str, Any], more: str = "") -> None:
         """Lines into a PNG: lists of numbers, or objects with x, y and, if they have one, their spread."""
         picture.parent.mkdir(parents=True, exist_ok=True)
@@ -201,31 +192,6 @@ class Bed(Stage):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise Failure(f"cannot draw {picture}", done.stderr)
-
-
-def watch(
-    children: Sequence[Child],
-    trainings: int,
-    stop: Stop,
-    each: Callable[[dict[str, Any]], None] = lambda _: None,
-) -> None:
-    """Waits for the end of all ranks, and shows how far rank 0 is; `each` gets what it has said last."""
-    shown = sys.stderr.isatty()
-    while any(child.exit_code() is None for child in children):
-        stop.sleep(0.2)
-        failed = next((child for child in children if child.exit_code()), None)
-        if failed:
-            raise Failure(f"{failed.name} ended with exit code {failed.exit_code()}", failed.tail())
-        said = programs.objects(children[0])
-        if not said:
-            continue
-        latest = said[-1]
-        each(latest)
-        if shown and "step" in latest:
-            place = f"{latest['run'] + 1} of {trainings}, {latest['backend']}, step {latest['step']}"
-            print(f"\r{place}: loss {latest['loss']:.3f} ", end="", file=sys.stderr, flush=True)
-    if shown:
-        print(file=sys.stderr)
 
 
 _DRAW = """

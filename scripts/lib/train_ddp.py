@@ -1,14 +1,11 @@
 """scripts/train ddp: DistributedDataParallel through an appliance, across its restart, and over Gloo."""
 
-from __future__ import annotations
-
 import argparse
 import json
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import train_bed
+from process import run
 from train_bed import ROUNDING, Bed
 
 DESCRIPTION = """\
@@ -25,17 +22,10 @@ Examples:
 """
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    train_bed.add_sizes(parser, 200)
-    train_bed.add_number(parser, "--hidden", 256, "width of the layers")
-    train_bed.add_links(parser)
-    train_bed.add_hook(parser)
-    train_bed.add_bucket(parser, 25.0)
-    parser.add_argument(
-        "--trace", type=Path, help="draw some steps of the first training, which slows it down, into this PNG"
-    )
-    parser.add_argument("--no-restart", action="store_true", help="leave the appliance alone")
+OPTIONS = {
+    "workers": 4, "steps": 200, "seed": 1, "hidden": 256, "mbit": 200, "hook": "none", "feedback": False,
+    "bucket-mb": 25.0, "trace": None, "no-restart": False, "picture": None,
+}  # fmt: skip
 
 
 def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
@@ -72,7 +62,7 @@ def _judge(
     options: argparse.Namespace, bed: Bed, runs: list[list[dict[str, Any]]], restarts: int
 ) -> dict[str, Any]:
     compare = (str(bed.python), "-c", _COMPARE, str(bed.files / "weights"))
-    weights = json.loads(subprocess.run(compare, capture_output=True, text=True, check=True).stdout)
+    weights = json.loads(run(*compare, timeout=60).stdout)
     seconds = train_bed.slowest(runs)
     losses = [run["losses"] for run in runs[0]]
     if options.picture:
@@ -102,7 +92,6 @@ def _judge(
 
 
 def text(found: dict[str, Any]) -> str:
-    """For people."""
     trace = found.get("trace")
     overlap = (
         f"\nallreduces take {trace['allreduce_ms']} ms of a step, of which {trace['hidden_pct']} % lie behind"

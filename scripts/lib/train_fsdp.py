@@ -1,7 +1,5 @@
 """scripts/train fsdp: FSDP2 through an appliance and over Gloo, in turns."""
 
-from __future__ import annotations
-
 import argparse
 import statistics
 from typing import Any
@@ -22,16 +20,10 @@ Examples:
 _NEAR = 1e-2
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    train_bed.add_sizes(parser, 20)
-    train_bed.add_number(parser, "--turns", 3, "trainings over each backend")
-    train_bed.add_number(parser, "--hidden", 512, "width of the layers")
-    train_bed.add_links(parser)
+OPTIONS = {"workers": 4, "steps": 20, "seed": 1, "turns": 3, "hidden": 512, "mbit": 200, "picture": None}
 
 
 def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
-    """Trainings in turns, in the same processes."""
     words: list[object] = ["--backends", *("pascaline", "gloo") * options.turns]
     words += train_bed.words(options, "steps", "hidden", "seed")
     runs = train_bed.run(options, bed, "fsdp", 2 * options.turns, words)
@@ -60,7 +52,6 @@ def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
 
 
 def text(found: dict[str, Any]) -> str:
-    """For people."""
     return (
         f"{train_bed.speed_text(found)} ({', '.join(map(str, found['ratios']))})\n"
         f"loss {found['losses'][0]} → {found['losses'][1]}, over Gloo the same up to"

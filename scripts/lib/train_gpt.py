@@ -1,9 +1,6 @@
 """scripts/train gpt: a small GPT on the project's documents, through an appliance and over Gloo."""
 
-from __future__ import annotations
-
 import argparse
-from pathlib import Path
 from typing import Any
 
 import train_bed
@@ -24,20 +21,13 @@ _BACKENDS = ("pascaline", "gloo")
 _NEAR = 0.1
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    train_bed.add_sizes(parser, 200)
-    train_bed.add_number(parser, "--wide", 64, "width of the layers")
-    train_bed.add_number(parser, "--layers", 2, "layers of attention")
-    train_bed.add_links(parser)
-    train_bed.add_hook(parser)
-    parser.add_argument(
-        "--tensorboard", type=Path, metavar="DIR", help="write losses for TensorBoard below this directory"
-    )
+OPTIONS = {
+    "workers": 4, "steps": 200, "seed": 1, "wide": 64, "layers": 2, "mbit": 200, "hook": "none",
+    "feedback": False, "tensorboard": None, "picture": None,
+}  # fmt: skip
 
 
 def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
-    """Two trainings in the same processes."""
     words: list[object] = ["--backends", *_BACKENDS]
     words += train_bed.words(options, "steps", "wide", "layers", "seed", "hook", "feedback")
     if options.tensorboard:
@@ -70,7 +60,6 @@ def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
 
 
 def text(found: dict[str, Any]) -> str:
-    """For people."""
     return (
         f"{train_bed.speed_text(found)}\n"
         f"loss {found['loss_first']} → {found['loss_last']}; over Gloo {found['gloo_loss_last']}"

@@ -1,9 +1,6 @@
 """scripts/train ray: Ray Train's workers, whose gradients an appliance adds up."""
 
-from __future__ import annotations
-
 import argparse
-import subprocess
 import sys
 from typing import Any
 
@@ -12,7 +9,7 @@ import shaped
 import train_bed
 from build import ROOT
 from configuration import UDP_PORT
-from process import Failure
+from process import Failure, run
 from train_bed import Bed
 
 _RAY = "ray[train]==2.60.0"
@@ -28,15 +25,11 @@ Examples:
 """
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    train_bed.add_sizes(parser, 50, workers=2)
+OPTIONS = {"workers": 2, "steps": 50, "seed": 1}
 
 
 def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
     """The cluster lives in one namespace, as on one machine; the appliance has its own."""
-    if options.picture:
-        raise Failure("ray draws no picture: leave --picture out")
     _install(bed)
     network = bed.network(1, 0)
     tables = train_bed.tables(network, options.workers)
@@ -53,12 +46,8 @@ def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
     words += [bed.python, "-B", ROOT / "clients/examples/train/ray_train.py"]
     words += train_bed.words(options, "workers", "steps", "seed")
     child = bed.child("ray", words, network.workers[0])
-    while child.exit_code() is None:
-        bed.stop.sleep(0.2)
-    said = programs.objects(child)
-    if child.exit_code() or not said:
-        raise Failure(f"Ray's program ended with exit code {child.exit_code()}", child.tail())
-    found = said[-1] | {"workers": options.workers, "steps": options.steps}
+    bed.attend([child])
+    found = programs.last_object(child) | {"workers": options.workers, "steps": options.steps}
     if not found["losses"]:
         raise Failure("Ray's workers have reported nothing", child.tail())
     conditions = {
@@ -72,16 +61,13 @@ def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
 
 def _install(bed: Bed) -> None:
     python = str(bed.python)
-    if subprocess.run((python, "-c", "import ray.train"), capture_output=True, check=False).returncode:
+    if run(python, "-c", "import ray.train", check=False, timeout=60).returncode:
         print(f"installing {_RAY}", file=sys.stderr, flush=True)
         command = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", _RAY)
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise Failure(f"cannot install {_RAY}", done.stderr)
+        run(*command, timeout=3600)
 
 
 def text(found: dict[str, Any]) -> str:
-    """For people."""
     equal = "the same" if found["equal"] else "NOT the same"
     return (
         f"Ray {found['ray']}: {found['steps']} steps of {found['workers']} workers, weights are {equal}\n"

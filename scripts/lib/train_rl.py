@@ -1,20 +1,17 @@
 """scripts/train rl: policies that learn through an appliance's queue, FIFO or Olaf's, or by collectives."""
 
-from __future__ import annotations
-
 import argparse
 import statistics
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 import programs
 import shaped
 import train_bed
-from appliance import Appliance
 from build import ROOT
 from configuration import UDP_PORT, Tables, base, port, telemetry
-from process import Child, Failure, Stop
+from process import Child
+from quantities import between, real
 from train_bed import Bed
 
 _MTU = 9000
@@ -46,35 +43,36 @@ Examples:
 """
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    choose, number, real = parser.add_argument, train_bed.add_number, train_bed.add_real
-    choose("--algorithm", choices=list(_GAMES), default="ppo", help="to learn by (%(default)s)")
-    choose("--mode", choices=list(_MODES), default="async", help="of training (%(default)s)")
-    choose(
-        "--queue", choices=["fifo", "olaf", "both"], default="olaf",
-        help="of the port to the parameter server, for --mode async; both: one after the other (%(default)s)",
-    )  # fmt: skip
-    choose(
-        "--rule", choices=["staleness", "olaf"], default="staleness",
-        help="of the server: every update counts, or one with the best reward so far (%(default)s)",
-    )  # fmt: skip
-    number(parser, "--workers", 4, "of the job", 1, train_bed.MOST)
-    number(parser, "--seeds", 3, "trainings", 1, 64)
-    number(parser, "--seed", 1, "the first one", 0)
-    number(parser, "--iterations", 100, "of each worker", 1, 10**7)
-    real(parser, "--rate", 0.5, 100, "by how much of an update the weights move", above=True)
-    real(parser, "--load", 4.0, 50, "what other clusters offer, as a multiple of what the port lets through")
-    real(parser, "--line", 50.0, 10**5, "updates per second that it lets through", above=True)
-    real(parser, "--wait", 0.3, 3600, "seconds that a worker waits for an answer")
-    reward = "tell when the mean of ten iterations reached it (%(default)s)"
-    choose("--reward", type=float, default=0.0, help=reward)
+OPTIONS = {
+    "algorithm": "ppo", "mode": "async", "queue": "olaf", "rule": "staleness", "workers": 4, "seeds": 3,
+    "seed": 1, "iterations": 100, "rate": 0.5, "load": 4.0, "line": 50.0, "wait": 0.3, "reward": 0.0,
+    "picture": None,
+}  # fmt: skip
+OWN = {
+    "algorithm": (tuple(_GAMES), "to learn by"),
+    "mode": (tuple(_MODES), "of training"),
+    "queue": (
+        ("fifo", "olaf", "both"),
+        "of the port to the parameter server, for --mode async; both: one after the other",
+    ),
+    "rule": (
+        ("staleness", "olaf"),
+        "of the server: every update counts, or one with the best reward so far",
+    ),
+    "workers": (between(1, train_bed.MOST), "of the job"),
+    "seeds": (between(1, 64), "trainings"),
+    "seed": (between(0, 2**16), "the first one"),
+    "iterations": (between(1, 10**7), "of each worker"),
+    "rate": (real(0, 100, above=True), "by how much of an update the weights move"),
+    "load": (real(0, 50), "what other clusters offer, as a multiple of what the port lets through"),
+    "line": (real(0, 10**5, above=True), "updates per second that it lets through"),
+    "wait": (real(0, 3600), "seconds that a worker waits for an answer"),
+    "reward": (float, "tell when the mean of ten iterations reached it"),
+}
 
 
 @dataclass
 class Run:
-    """One kind of training, for all seeds."""
-
     name: str
     # For each seed and worker, what was said after each iteration.
     said: list[list[list[dict[str, Any]]]]
@@ -153,7 +151,6 @@ class Run:
 
 
 def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
-    """One run, or one with each queue."""
     network = bed.network(options.workers + 2, 0, _MTU)
     queues = ("fifo", "olaf") if options.queue == "both" else (options.queue,)
     if options.mode == "async":
@@ -188,7 +185,7 @@ def _asynchronous(options: argparse.Namespace, bed: Bed, network: shaped.Shaped,
     server = bed.child(f"ps-{queue}", command, network.workers[-2])
     others = _others(options, bed, network) if options.load else []
     ranks = _ranks(options, bed, network, queue)
-    _wait(options, appliance, [server, *others], ranks, bed.stop)
+    _wait(options, bed, ranks, [server, *others])
     metrics = appliance.scrape()
     received = metrics.total("pascaline_olaf_received_total")
     dropped = metrics.by_label("pascaline_olaf_dropped_total", "cause").get("full", 0)
@@ -213,7 +210,7 @@ def _collective(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -
     tables["jobs"] = [{**job, "id": 1 + number, "name": f"seed {number}"} for number in seeds]
     appliance = bed.appliance(network, tables)
     ranks = _ranks(options, bed, network, options.mode)
-    _wait(options, appliance, [], ranks, bed.stop)
+    _wait(options, bed, ranks, [])
     appliance.stop()
     return _read(options, _MODES[options.mode], ranks)
 
@@ -240,21 +237,12 @@ def _others(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -> li
     ]
 
 
-def _wait(
-    options: argparse.Namespace, appliance: Appliance, around: list[Child], ranks: list[Child], stop: Stop
-) -> None:
-    """Returns when all ranks have ended well."""
-    while any(rank.exit_code() is None for rank in ranks):
-        stop.sleep(0.5)
-        appliance.check_running()
-        for child in (*around, *ranks):
-            if child.exit_code() is not None and (child in around or child.exit_code()):
-                raise Failure(f"{child.name} ended with exit code {child.exit_code()}", child.tail())
-        if sys.stderr.isatty() and (said := programs.objects(ranks[0])) and "iteration" in said[-1]:
-            place = f"seed {said[-1]['seed']}, iteration {said[-1]['iteration']} of {options.iterations}"
-            print(f"\r{place}: reward {said[-1]['reward']:.0f}   ", end="", file=sys.stderr, flush=True)
-    if failed := next((rank for rank in ranks if rank.exit_code()), None):
-        raise Failure(f"{failed.name} ended with exit code {failed.exit_code()}", failed.tail())
+def _wait(options: argparse.Namespace, bed: Bed, ranks: list[Child], around: list[Child]) -> None:
+    def place(said: dict[str, Any]) -> str:
+        iteration = f"iteration {said['iteration']} of {options.iterations}"
+        return f"seed {said['seed']}, {iteration}: reward {said['reward']:.0f}"
+
+    bed.attend(ranks, "iteration", place, around=around)
 
 
 def _read(options: argparse.Namespace, name: str, ranks: list[Child]) -> Run:
@@ -270,7 +258,6 @@ def _read(options: argparse.Namespace, name: str, ranks: list[Child]) -> Run:
 
 
 def _tables(options: argparse.Namespace, network: shaped.Shaped, queue: str) -> Tables:
-    """The appliance's configuration, and the server's."""
     members = [shaped.address(rank) for rank in range(options.workers)]
     around = [shaped.address(options.workers + 1)]
     jobs = [_job(1 + number, members) for number in range(options.seeds)]
@@ -298,7 +285,6 @@ def _job(number: int, members: list[str]) -> Tables:
 
 
 def text(found: dict[str, Any]) -> str:
-    """For people."""
     runs = [found] if "rewards" in found else [found["fifo"], found["olaf"]]
     what = f"{found['algorithm']}, {found['workers']} workers, {found['iterations']} iterations of each"
     lines = [f"{what}, load {found['load']}"]

@@ -9,9 +9,6 @@ A run is good if every worker has verified every sum over *all* workers, all acc
 the root has carried one stream: as many packets each way as one worker sends, however many are below.
 """
 
-from __future__ import annotations
-
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,8 +36,6 @@ _MOST_STREAMS = 1.25
 
 @dataclass
 class Outcome(Verdict):
-    """What the workers and the appliances said, and what the root's links have carried."""
-
     whole: report.Outcome
     links: list[dict[str, Any]]
     accounts: dict[str, Accounting]
@@ -63,7 +58,6 @@ class Outcome(Verdict):
         )
 
     def text(self) -> str:
-        """The report for people."""
         head = ("leaf", "workers", "packets up", "MB up", "packets down", "MB down")
         rows = [
             [f"{value / 1e6:.1f}" if name.endswith("bytes") else value for name, value in link.items()]
@@ -75,18 +69,15 @@ class Outcome(Verdict):
         )
         return "\n\n".join([self.whole.text(), report.table(head, rows), streams])
 
-    def to_json(self) -> dict[str, Any]:
-        """The contract of --json."""
+    def told(self) -> dict[str, Any]:
         return {
-            **self.whole.to_json(),
-            "ok": self.good,
+            **self.whole.told(),
             "topology": "two-level",
             "leaves": len(self.links),
             "root_link_streams": round(self.streams, 4),
             "sums_sent_up_again": self.again,
             "links": self.links,
             "identity_holds": all(accounting.holds for accounting in self.accounts.values()),
-            "problems": self.problems,
         }
 
 
@@ -94,21 +85,19 @@ class Rack(Network):
     """A leaf with its workers, and a link from it to the root, whose ports from `first` on lead to leaves."""
 
     def __init__(self, number: int, workers: int, root: Network, first: int = 0) -> None:
-        super().__init__(workers, root.mtu, middle=False, ip6=root.ip6)
-        prefix = f"pas-{os.getpid()}-l{number}"
+        super().__init__(workers, root.mtu, ip6=root.ip6)
+        prefix = f"{self.prefix}-l{number}"
         self.number, self.appliance, self._root, self._port = number, prefix, root, f"pas{first + number}"
         self.workers = [f"{prefix}w{rank}" for rank in range(workers)]
         # With which the leaf speaks to the root.
         self.above = f"{_ABOVE[root.ip6]}{number + 1}"
 
     def create(self) -> None:
-        """Builds the rack and its link to the root."""
         super().create()
         # The leaf's ports are numbered: the one that leads up is the one behind those of the workers.
         self._root.pair(self.appliance, f"pas{len(self.workers)}", self._root.appliance, self._port)
 
     def shown(self) -> dict[str, Any]:
-        """What the kernel says of the root's end."""
         return shown(self._root.appliance, self._port)
 
     def carried(self, before: dict[str, Any]) -> dict[str, Any]:
@@ -126,9 +115,8 @@ def root_address(*, ip6: bool) -> str:
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
-    """One run, from nothing to nothing."""
     # Without workers of its own: its ports lead to the leaves.
-    root = Network(0, options.mtu, middle=False, ip6=options.ip6)
+    root = Network(0, options.mtu, ip6=options.ip6)
     shares = [len(range(leaf, options.workers, options.leaves)) for leaf in range(options.leaves)]
     racks = [Rack(leaf, share, root) for leaf, share in enumerate(shares)]
     say(f"{options.workers} workers below {options.leaves} leaves, and a root above them")
@@ -152,7 +140,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         def check() -> None:
             nonlocal restarts
             stage.check()
-            if options.restart_appliance and not restarts and workers.finished() >= wanted // 2:
+            if options.restart_appliance and not restarts and workers.done() >= wanted // 2:
                 say("the first leaf is killed and started again")
                 leaves[0].kill_and_restart(stop)
                 restarts += 1
@@ -172,10 +160,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
 
 
 def _settings(options: Options, fan_in: int = 0) -> Settings:
-    window = max(_WINDOW, options.in_flight)
-    return Settings(
-        options.driver, options.pool_slots, window, order=options.order, ring=_RING, fan_in=fan_in
-    )
+    return Settings.of(options, max(_WINDOW, options.in_flight), ring=_RING, fan_in=fan_in)
 
 
 def _leaf(options: Options, rack: Rack, files: Path) -> Tables:

@@ -1,7 +1,5 @@
 """What is right and wrong about a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +22,6 @@ class Verdict:
         self.problems += [otherwise for holds, otherwise in conditions if not holds]
 
     def require_sums(self, verified: int, wanted: int, mismatches: int) -> None:
-        """All sums are right, at every rank."""
         self.require(
             (verified == wanted, f"{verified} of {wanted} allreduces verified by all workers"),
             (not mismatches, f"{mismatches} mismatches"),
@@ -41,6 +38,9 @@ class Verdict:
         """The report for people."""
         raise NotImplementedError
 
-    def to_json(self) -> dict[str, Any]:
-        """The contract of --json."""
+    def told(self) -> dict[str, Any]:
+        """What --json has of it: a contract."""
         raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        return {"ok": self.good, **self.told(), "problems": self.problems}

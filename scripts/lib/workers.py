@@ -6,7 +6,7 @@ import json
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,6 @@ _STOP_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Load:
-    """What the workers do."""
-
     allreduces: int
     bytes: int
     dtype: str
@@ -51,14 +49,8 @@ class Load:
     def of(cls, options: Options, network: Network, *, first: int = 0, workers: int = 0) -> Load:
         """What a run of scripts/demo asks of the workers of a network."""
         host = f"[{network.appliance_address}]" if network.ip6 else network.appliance_address
-        same = {load.name for load in fields(cls)} & {option.name for option in fields(options)}
-        return cls(
-            **{name: getattr(options, name) for name in same - {"workers"}},
-            deadline=options.timeout,
-            appliance=f"{host}:{UDP_PORT}",
-            first=first,
-            workers=workers,
-        )
+        place = {"appliance": f"{host}:{UDP_PORT}", "first": first, "workers": workers}
+        return cls(**options.shared(cls) | place | {"deadline": options.timeout})
 
 
 @dataclass
@@ -70,8 +62,8 @@ class _Worker:
     finished: int = 0
     read_to: int = 0
 
-    def advance(self) -> None:
-        """Counts the allreduces that it has reported since the last look."""
+    def advance(self) -> int:
+        """Counts the allreduces that it has reported since the last look; returns how many there are."""
         with self.child.err.open("rb") as log:
             log.seek(self.read_to)
             for line in log:
@@ -79,11 +71,10 @@ class _Worker:
                     break
                 self.read_to += len(line)
                 self.finished += _is_progress(line)
+        return self.finished
 
 
 class Workers:
-    """All workers, started together."""
-
     def __init__(self, binary: Path, network: Network, files: Path) -> None:
         self._binary = binary
         self._network = network
@@ -117,9 +108,7 @@ class Workers:
         give_up: float | None = None
         while True:
             codes = [worker.child.exit_code() for worker in self._workers]
-            for worker in self._workers:
-                worker.advance()
-            progress(self.finished())
+            progress(self.done())
             if None not in codes:
                 return
             check()
@@ -129,28 +118,17 @@ class Workers:
                     return
             stop.sleep()
 
-    def finished(self) -> int:
-        """Allreduces that have been reported, by all ranks of all jobs."""
-        return sum(worker.finished for worker in self._workers)
-
     def done(self) -> int:
-        """Allreduces that have been reported by now."""
-        for worker in self._workers:
-            worker.advance()
-        return self.finished()
+        """Allreduces that have been reported by now, by all ranks of all jobs."""
+        return sum(worker.advance() for worker in self._workers)
 
     def failed(self) -> bool:
-        """Whether one has ended badly."""
         return any(worker.child.exit_code() for worker in self._workers)
 
     def all_have_done(self, allreduces: int) -> bool:
-        """Whether every worker has reported as many."""
-        for worker in self._workers:
-            worker.advance()
-        return all(worker.finished >= allreduces for worker in self._workers)
+        return all(worker.advance() >= allreduces for worker in self._workers)
 
     def ended(self) -> bool:
-        """Whether none runs any more."""
         return all(worker.child.exit_code() is not None for worker in self._workers)
 
     def who_said(self, words: str) -> int:
@@ -162,7 +140,6 @@ class Workers:
         return all(worker.child.exit_code() is None for worker in self._workers)
 
     def stop(self) -> None:
-        """Ends those that still run."""
         for worker in self._workers:
             worker.child.stop(_STOP_SECONDS)
 

@@ -1,7 +1,5 @@
 """A headless Chromium in a network namespace, driven by Selenium."""
 
-from __future__ import annotations
-
 import base64
 import os
 import sys
@@ -47,12 +45,10 @@ class Browser:
         return self._inside.submit(action).result()
 
     def stop(self) -> None:
-        """Ends browser and driver."""
         self._do(self._window.quit)
         self._inside.shutdown()
 
     def go(self, url: str) -> None:
-        """Opens a page."""
         self._do(lambda: self._window.get(url))
 
     def run(self, script: str, *arguments: Any) -> Any:

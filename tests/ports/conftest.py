@@ -1,14 +1,19 @@
-"""A bed for tests that make their own."""
-
-from __future__ import annotations
+"""A bed for tests that make their own, with a job that sends updates beside that of the workers."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from tests.bed.appliance import UDP_PORT
 from tests.bed.network import Star
+from tests.bed.process import Processes
 
 WORKERS = 4
+_JOB, _RANKS = 60000, 2
+# The namespace of the last worker is the parameter server's as well.
+_SERVER = WORKERS - 1
 
 
 @pytest.fixture
@@ -16,3 +21,32 @@ def star() -> Iterator[Star]:
     """An appliance's namespace with a link to each of four workers."""
     with Star(WORKERS) as network:
         yield network
+
+
+def update_tables(star: Star) -> str:
+    """Further tables of the appliance's configuration, for `updating`."""
+    return f"""
+[[jobs]]
+id = {_JOB}
+name = "asynchronous"
+fan_in = {_RANKS}
+mode = "olaf"
+
+[ps]
+mode = "external"
+address = "{star.address(_SERVER)}"
+"""
+
+
+@contextmanager
+def updating(pascaline: Path, star: Star, files: Path) -> Iterator[None]:
+    """A parameter server, and two workers without end, none of which may end by itself."""
+    with Processes(files) as processes:
+        processes.start("ps", [pascaline, "ps", "-c", files / "appliance.toml"], star.workers[_SERVER])
+        words = f"worker olaf --appliance {star.appliance_address}:{UDP_PORT} --job {_JOB} --ranks {_RANKS}"
+        words += " --floats 250 --interval 20ms --updates 1000000 --rank"
+        for rank in range(_RANKS):
+            processes.start(f"olaf{rank}", [pascaline, *words.split(), str(rank)], star.workers[rank])
+        yield
+        for child in processes.all:
+            assert child.exit_code() is None, f"{child.name} ended too early: {child.tail()}"

@@ -1,7 +1,5 @@
 """What a dashboard and alert rules ask of Prometheus."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

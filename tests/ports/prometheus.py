@@ -1,7 +1,5 @@
 """A Prometheus of our own: its program, its configuration, its process, its HTTP API."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil
@@ -45,8 +43,6 @@ def programs(unpacked: Path, environment: Mapping[str, str]) -> Path:
 
 
 class Prometheus:
-    """One `prometheus`, in a namespace."""
-
     def __init__(self, path: Path, shipped: Path, files: Path, namespace: str) -> None:
         self._namespace = namespace
         config = files / "prometheus.yml"
@@ -60,11 +56,9 @@ class Prometheus:
         self._child = self._processes.start("prometheus", (path / "prometheus", *options), namespace)
 
     def wait_ready(self) -> None:
-        """Returns once it answers."""
         wait_for(self._ready, _READY_SECONDS, "prometheus is not ready", self._child.tail())
 
     def stop(self) -> None:
-        """Ends it."""
         self._processes.close(grace=10.0)
 
     def values(self, expression: str) -> list[float]:
@@ -80,11 +74,9 @@ class Prometheus:
         return sorted({found[label] for found in series if label in found})
 
     def metrics(self) -> list[str]:
-        """Names of all metrics that the appliance exports."""
         return [name for name in self._api("label/__name__/values") if name.startswith("pascaline_")]
 
     def rules(self) -> list[dict[str, Any]]:
-        """All rules, with their health."""
         return [rule for group in self._api("rules")["groups"] for rule in group["rules"]]
 
     def _ready(self) -> bool:

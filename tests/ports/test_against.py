@@ -1,7 +1,5 @@
 """The packet path is no slower than that of the last release."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 

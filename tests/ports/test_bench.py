@@ -1,7 +1,5 @@
 """scripts/bench measures what it says."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Programs that are no part of Pascaline: examples, Python, MPI."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

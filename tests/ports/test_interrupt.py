@@ -3,8 +3,6 @@
 After SIGKILL only the processes can be gone; the next run of the demo has to remove the rest.
 """
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

@@ -6,8 +6,6 @@ whose every value is 0 has no data, unless it asks for what does not happen in t
 they fire, promtool tests.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator
@@ -16,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-import asynchronous
 from tests.bed.appliance import Appliance, Settings
 from tests.bed.network import Star
 from tests.bed.process import Deadline
 from tests.bed.workers import Load, Workers
 from tests.ports import expressions
+from tests.ports.conftest import update_tables, updating
 from tests.ports.expressions import Dashboard, Expression
 from tests.ports.prometheus import Prometheus, QueryError, programs
 from tests.runner.shell import ROOT, Shell
@@ -40,7 +38,6 @@ _ENDLESS = Load(
 
 @pytest.fixture(scope="module")
 def prometheus_path(target: Path, environment: dict[str, str]) -> Path:
-    """The directory of prometheus and promtool."""
     return programs(target / "prometheus", environment)
 
 
@@ -64,10 +61,9 @@ def test_dashboard() -> None:
 
 @pytest.fixture
 def watched(pascaline: Path, star: Star, tmp_path: Path, prometheus_path: Path) -> Iterator[Prometheus]:
-    """A Prometheus that scrapes an appliance at work."""
     stop = Deadline(120)
     with ExitStack() as cleanup:
-        settings = Settings("af_packet", pool_slots=4096, window=512, more=asynchronous.TABLES)
+        settings = Settings("af_packet", pool_slots=4096, window=512, more=update_tables(star))
         appliance = cleanup.enter_context(Appliance(pascaline, star, settings, tmp_path))
         appliance.wait_ready(stop)
         prometheus = Prometheus(prometheus_path, _CONF / "prometheus", tmp_path, star.appliance)
@@ -76,12 +72,10 @@ def watched(pascaline: Path, star: Star, tmp_path: Path, prometheus_path: Path) 
         workers = Workers(pascaline, star, tmp_path)  # type: ignore[arg-type] # it has what workers need
         cleanup.callback(workers.stop)
         workers.start(_ENDLESS)
-        updates = asynchronous.Updates(pascaline, star, tmp_path)  # type: ignore[arg-type]
-        cleanup.callback(updates.stop)
+        cleanup.enter_context(updating(pascaline, star, tmp_path))
         stop.sleep(_WARM_UP_SECONDS)
         yield prometheus
         appliance.check_running()
-        updates.check_running()
         # Raises, with the workers' own words, unless they have done it all.
         assert workers.running() or workers.results()
 

@@ -5,8 +5,6 @@ then finished, with as many sums as the workers have verified; at two widths, da
 in the console, without anything wider than the window, and for a keyboard alone.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,13 +13,12 @@ from typing import Any
 
 import pytest
 
-import asynchronous
 from tests.bed.appliance import Appliance, Settings
 from tests.bed.network import Star
 from tests.bed.process import Deadline, wait_for
 from tests.bed.workers import Load, Workers
 from tests.ports.chromium import Browser
-from tests.ports.conftest import WORKERS
+from tests.ports.conftest import WORKERS, update_tables, updating
 from tests.runner.shell import Shell
 
 pytestmark = [pytest.mark.root, pytest.mark.all]
@@ -60,7 +57,7 @@ def scene(pascaline: Path, star: Star, tmp_path: Path, shell: Shell) -> Iterator
     """An appliance, and a browser in its namespace."""
     shell("scripts/setup", "--browser")
     with ExitStack() as cleanup:
-        more = asynchronous.TABLES
+        more = update_tables(star)
         settings = Settings("af_packet", pool_slots=4096, window=512, policy="dsa", name=_NAME, more=more)
         appliance = cleanup.enter_context(Appliance(pascaline, star, settings, tmp_path))
         appliance.wait_ready(Deadline(60))
@@ -85,8 +82,7 @@ def test_page(
     with ExitStack() as cleanup:
         workers = Workers(pascaline, star, tmp_path)  # type: ignore[arg-type] # it has what workers need
         cleanup.callback(workers.stop)
-        updates = asynchronous.Updates(pascaline, star, tmp_path)  # type: ignore[arg-type]
-        cleanup.callback(updates.stop)
+        cleanup.enter_context(updating(pascaline, star, tmp_path))
         workers.start(_LOAD)
         running = "the page shows no running job"
         wait_for(lambda: _job(browser).get("state") == "running", _RUNNING_SECONDS, running)
@@ -123,7 +119,6 @@ def _views(browser: Browser, directory: Path, when: str, problems: list[str]) ->
 
 
 def _check_job(browser: Browser, problems: list[str]) -> None:
-    """What the page says of the finished job."""
     job = _job(browser)
     if _NAME not in job["title"] or job["images"]:
         problems.append(f"the name of the job was not shown as it is: {job}")

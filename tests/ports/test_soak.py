@@ -3,8 +3,6 @@
 Workers come and go in batches, so that joining and leaving are soaked too. After each batch all have left.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a user writes into files, and types."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -13,12 +11,10 @@ _EXAMPLE = "conf/appliance.toml"
 
 
 def test_example_is_accepted(shell: Shell, debug_programs: Path) -> None:
-    """As it is shipped."""
     shell(debug_programs / "pascaline", "check", _EXAMPLE)
 
 
 def test_misspelt_key_is_rejected_with_its_place(shell: Shell, debug_programs: Path, tmp_path: Path) -> None:
-    """Exit code 2; line, column and the key."""
     lines = (ROOT / _EXAMPLE).read_text().splitlines(keepends=True)
     place = next(number for number, line in enumerate(lines) if line.startswith("udp_port"))
     lines[place] = lines[place].replace("udp_port", "udp_prot", 1)
@@ -31,7 +27,6 @@ def test_misspelt_key_is_rejected_with_its_place(shell: Shell, debug_programs: P
 
 @pytest.mark.parametrize("script", ["demo", "test", "lab", "hostile", "mistakes", "train"])
 def test_unknown_option_is_rejected(script: str, shell: Shell) -> None:
-    """Exit code 2."""
     shell(f"scripts/{script}", "--no-such-option", code=2)
 
 

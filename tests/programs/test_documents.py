@@ -6,8 +6,6 @@ name programs, commands and options that exist. So do the examples of each `--he
 lead somewhere.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -219,11 +217,15 @@ def _choices(text: str) -> list[str]:
     return braces.group(1).split(",") if braces else re.findall(r"^    ([a-z]\w+)  +", text, re.MULTILINE)
 
 
+@cache
+def _steps() -> str:
+    return _run(("scripts/test", "--list", "--all"), ROOT).stdout
+
+
 def _check_steps(words: list[str]) -> None:
-    steps = _run(("scripts/test", "--list", "--all"), ROOT).stdout
     for word in words:
         named = not word.startswith("-") and not _PLACEHOLDER.search(word) and word != "WORD"
-        if named and word not in steps:
+        if named and word not in _steps():
             raise _Wrong(f"no step's name contains {word}")
 
 

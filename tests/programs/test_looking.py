@@ -5,8 +5,6 @@ with 95 % confidence decides. While it does not, more pairs follow. If they do n
 change that this machine can tell is the reason to skip.
 """
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

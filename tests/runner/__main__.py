@@ -1,7 +1,5 @@
 """The command line of scripts/test."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json
@@ -15,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from build import handed_on
 from tests.bed import tables
 from tests.runner.outcomes import Outcome, Outcomes, title
 from tests.runner.programs import Programs
 from tests.runner.record import Record, minutes
-from tests.runner.shell import ROOT, environment_of, root_environment
+from tests.runner.shell import ROOT, environment_of
 
 _TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 _LOGS = _TARGET / "test-logs"
@@ -27,7 +26,6 @@ _LIMITS = {False: "15 min", True: "50 min"}
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the tests and returns the exit code."""
     options = _parse(arguments)
     for signum in (signal.SIGTERM, signal.SIGHUP):
         # As Ctrl-C: what a test has started is ended first.
@@ -55,7 +53,10 @@ def main(arguments: list[str]) -> int:
     needs_root = any(item.get_closest_marker("root") for item in chosen.items)
     if split and needs_root and ended != pytest.ExitCode.INTERRUPTED:
         outcomes.add(_by_sudo(options))
-    return _report(outcomes, record, time.monotonic() - since, whole=not options.words and ended in (0, 1))
+    whole = not options.words and ended in (0, 1)
+    code = _report(outcomes, record, time.monotonic() - since, whole=whole)
+    # What was not run has not passed.
+    return 1 if ended in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR) else code
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -103,7 +104,7 @@ def _by_sudo(options: argparse.Namespace) -> list[dict[str, object]]:
         return [{"title": "tests by sudo", "failures": [str(failure)]}]
     more = ("--programs", str(programs), *["--all"] * options.all)
     words = (sys.executable, "-B", "-m", "tests.runner", "--as-root", str(said), *more, *options.words)
-    subprocess.run(("sudo", "-n", "env", *root_environment(), *words), cwd=ROOT, check=False)
+    subprocess.run(("sudo", "-n", "env", *handed_on(), *words), cwd=ROOT, check=False)
     if not said.exists():
         return [{"title": "tests by sudo", "failures": ["ended without a report"]}]
     found: list[dict[str, object]] = json.loads(said.read_text())

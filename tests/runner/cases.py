@@ -1,7 +1,5 @@
 """Cases within one test: of Rust's tests, of pytest in another environment, or of a script of ours."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field

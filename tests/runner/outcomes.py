@@ -1,7 +1,5 @@
 """A plugin of pytest: tells what happens, and keeps what came of each test."""
 
-from __future__ import annotations
-
 import os
 import re
 import time
@@ -22,8 +20,6 @@ _SHOWN_COLUMNS = 300
 
 @dataclass
 class Outcome:
-    """What came of one test."""
-
     title: str
     passed: int = 0
     failures: list[str] = field(default_factory=list)
@@ -40,8 +36,6 @@ def title(nodeid: str) -> str:
 
 
 class Outcomes:
-    """Chooses the tests, and reports."""
-
     def __init__(self, logs: Path, words: list[str], *, everything: bool, as_root: bool | None) -> None:
         """`words`: tests whose titles contain one; `as_root`: those that root has to run, or the others."""
         self.logs = logs
@@ -85,7 +79,6 @@ class Outcomes:
     # ---- telling ----
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Progress."""
         self._current = Outcome(title(nodeid))
         (self.logs / f"{slug(nodeid)}.log").unlink(missing_ok=True)
         self._since = time.monotonic()
@@ -101,7 +94,6 @@ class Outcomes:
             self._tell(outcome, report)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """The end of a line."""
         outcome = self._current
         assert outcome
         assert outcome.title == title(nodeid)
@@ -124,16 +116,13 @@ class Outcomes:
     # ---- to and from another process ----
 
     def to_json(self) -> list[dict[str, Any]]:
-        """What `add` takes."""
         return [asdict(outcome) for outcome in self.found]
 
     def add(self, found: list[dict[str, Any]]) -> None:
-        """What came of tests that another process has run."""
         self.found += [Outcome(**outcome) for outcome in found]
 
 
 def slug(nodeid: str) -> str:
-    """A test's name for files."""
     return re.sub(r"[^\w.-]+", "-", title(nodeid)).strip("-")
 
 

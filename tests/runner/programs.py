@@ -1,7 +1,5 @@
 """Pascaline's programs: built when a test asks for one, and only once."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -21,8 +19,6 @@ _FOR_TESTS = ("--workspace", "--bins", "--tests")
 
 
 class Programs:
-    """Those of one profile."""
-
     def __init__(self, target: Path, environment: Mapping[str, str], profile: str = PROFILE) -> None:
         self._target = target
         self._environment = environment

@@ -1,7 +1,5 @@
 """How long tests took last time."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path
@@ -9,7 +7,6 @@ from typing import Any
 
 
 def minutes(seconds: float) -> str:
-    """A duration for people."""
     return f"{int(seconds) // 60} min {int(seconds) % 60} s"
 
 

@@ -1,17 +1,17 @@
 """Programs that a test runs: bounded in time, with what they print in the test's log."""
 
-from __future__ import annotations
-
 import json
 import os
-import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
+
+from process import Child
 
 ROOT = Path(__file__).resolve().parents[2]
 # The exit code of a program that cannot run on this machine; the last line that it printed is the reason.
@@ -24,15 +24,12 @@ _GRACE_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Done:
-    """A program that has ended."""
-
     code: int
     out: str
     err: str
 
     @property
     def text(self) -> str:
-        """What it has printed on both outputs."""
         return self.out + self.err
 
 
@@ -50,20 +47,20 @@ class Shell:
         seconds: float = 600,
         code: int | None = 0,
         environment: Mapping[str, str] | None = None,
-        stdin: str = "",
     ) -> Done:
         """Runs a program. The test fails if it takes longer, or ends with another exit code (None: any)."""
         words = [str(word) for word in command]
         self._write(f"$ {' '.join(words)}\n")
-        out = self.log.with_suffix(".out")
-        err = self.log.with_suffix(".err")
-        with out.open("wb") as out_file, err.open("wb") as err_file:
-            found = self._run(
-                words, seconds, {**self.environment, **(environment or {})}, stdin, out_file, err_file
-            )
-        done = Done(-1 if found is None else found, _text(out), _text(err))
+        variables = {**self.environment, **(environment or {})}
+        child = Child(self.log.stem, words, self.log.parent, environment=variables, place=ROOT)
+        try:
+            found = child.wait(seconds)
+        finally:
+            # With all that it has started.
+            child.stop(_GRACE_SECONDS)
+        done = Done(-1 if found is None else found, _text(child.out), _text(child.err))
         self._write(done.err + done.out)
-        for file in (out, err):
+        for file in (child.out, child.err):
             file.unlink()
         if found is None:
             self._fail(f"not done after {seconds:g} s: {' '.join(words)}")
@@ -85,33 +82,6 @@ class Shell:
             self._fail(f"the last line is no JSON object: {' '.join(map(str, command))}")
         return said
 
-    def _run(
-        self,
-        words: Sequence[str],
-        seconds: float,
-        environment: Mapping[str, str],
-        stdin: str,
-        out: IO[bytes],
-        err: IO[bytes],
-    ) -> int | None:
-        with subprocess.Popen(
-            words,
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=out,
-            stderr=err,
-            env=environment,
-            start_new_session=True,
-        ) as child:
-            try:
-                child.communicate(stdin.encode(), timeout=seconds)
-            except BaseException as error:
-                _end(child)
-                if isinstance(error, subprocess.TimeoutExpired):
-                    return None
-                raise
-            return child.returncode
-
     def _write(self, text: str) -> None:
         with self.log.open("a") as log:
             log.write(text if not text or text.endswith("\n") else f"{text}\n")
@@ -121,8 +91,22 @@ class Shell:
         pytest.fail(f"{shown} (see {self.log})", pytrace=False)
 
 
+def holds(said: Mapping[str, Any], conditions: str) -> None:
+    """Fails with those of the conditions, `;` between, that do not hold of a report, whose keys they name."""
+    each = [condition.strip() for condition in conditions.split(";")]
+    wrong = [condition for condition in each if condition and not eval(condition, {}, dict(said))]
+    assert not wrong, f"{'; '.join(wrong)}: {said}"
+
+
+@cache
+def repository_files(*below: str) -> list[str]:
+    """What is in the repository, or would be, and still there."""
+    command = ("git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *below)
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return sorted(name for name in listed.stdout.splitlines() if (ROOT / name).is_file())
+
+
 def tail(log: Path, lines: int = _TAIL_LINES) -> str:
-    """The end of a log."""
     return "\n".join(f"  | {line}" for line in _text(log).splitlines()[-lines:])
 
 
@@ -130,22 +114,6 @@ def environment_of(target: Path) -> dict[str, str]:
     """The user's environment, with Rust and the tools of the tests in PATH."""
     places = (target / "tools/tests/bin", os.environ.get("PATH", os.defpath), Path.home() / ".cargo/bin")
     return {**os.environ, "PATH": os.pathsep.join(map(str, places)), "CARGO_TERM_COLOR": "never"}
-
-
-def root_environment() -> list[str]:
-    """Words for `sudo env`: what sudo would drop and programs as root need."""
-    return [f"{key}={os.environ[key]}" for key in ("PATH", "CARGO_TARGET_DIR") if key in os.environ]
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Asks a program and all that it has started to end, and insists after a while."""
-    for signum in (signal.SIGTERM, signal.SIGKILL):
-        if child.poll() is None:
-            os.killpg(child.pid, signum)
-            try:
-                child.wait(_GRACE_SECONDS)
-            except subprocess.TimeoutExpired:
-                continue
 
 
 def _text(file: Path) -> str:

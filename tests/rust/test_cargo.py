@@ -1,10 +1,7 @@
 """Lints, the tests of all crates, documentation, models of threads, sanitizers, licences, fuzzers."""
 
-from __future__ import annotations
-
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,16 +11,7 @@ from tests.runner.__main__ import may_be_root
 from tests.runner.cases import Cases
 from tests.runner.shell import ROOT, Shell
 
-_NEXTEST = (
-    "cargo",
-    "nextest",
-    "run",
-    "--workspace",
-    "--locked",
-    "--no-fail-fast",
-    "--failure-output",
-    "final",
-)
+_NEXTEST = "cargo nextest run --workspace --locked --no-fail-fast --failure-output final"
 # Where nothing is built yet, on a busy machine with two cores.
 _BUILD_AND_RUN = 2700
 _ROOT = re.compile(r"^([^|]+)\|([^|]+)\|.*\broot\b")
@@ -34,46 +22,25 @@ def test_units(shell: Shell, cases: Cases, target: Path) -> None:
     skipped = target / "test-logs/skipped"
     skipped.write_text("")
     noted = {"PASCALINE_SKIPPED": str(skipped)}
-    if shutil.which("cargo-nextest", path=shell.environment["PATH"]):
-        _nextest(shell, cases, target, noted)
-        if os.geteuid() != 0 and may_be_root():
-            _again_by_root(shell, cases, target, skipped)
-    else:
-        command = ("cargo", "test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests")
-        done = shell(*command, seconds=_BUILD_AND_RUN, code=None, environment=noted)
-        cases.add_libtest(done.text)
-        assert done.code == 0 or cases.failures, done.text[-2000:]
+    _nextest(shell, cases, target, noted)
+    if os.geteuid() != 0 and may_be_root():
+        _again_by_root(shell, cases, target, skipped)
     cases.subtract_skipped(skipped)
     assert not cases.failures
 
 
 def test_lints(shell: Shell) -> None:
     """No lint of clippy's fires: clocks, sockets and lengths among them."""
-    shell(
-        "cargo",
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-        seconds=_BUILD_AND_RUN,
-    )
+    words = "cargo clippy --workspace --all-targets --locked -- -D warnings"
+    shell(*words.split(), seconds=_BUILD_AND_RUN)
 
 
 def test_examples_in_documentation(shell: Shell, cases: Cases) -> None:
-    """Examples compile; what must not compile does not."""
-    done = shell(
-        *("cargo", "test", "--doc", "--workspace", "--locked", "--no-fail-fast"), seconds=1200, code=None
-    )
-    cases.add_libtest(done.text)
-    assert done.code == 0
+    _libtest(shell, cases, "--doc --workspace --no-fail-fast")
 
 
 @pytest.mark.all
 def test_documentation(shell: Shell) -> None:
-    """It builds without a warning."""
     command = ("cargo", "doc", "--workspace", "--no-deps", "--locked")
     shell(*command, seconds=900, environment={"RUSTDOCFLAGS": "-D warnings"})
 
@@ -87,19 +54,13 @@ def test_loom(shell: Shell, cases: Cases, target: Path) -> None:
         "CARGO_TARGET_DIR": str(target / "loom"),
         "CARGO_PROFILE_RELEASE_LTO": "off",
     }
-    command = ("cargo", "test", "-p", "pascaline-aggregator", "--release", "--locked", "--test", "loom")
-    done = shell(*command, seconds=900, code=None, environment=environment)
-    cases.add_libtest(done.text)
-    assert done.code == 0
+    _libtest(shell, cases, "-p pascaline-aggregator --release --test loom", environment)
 
 
 @pytest.mark.all
 def test_sabotages(shell: Shell, cases: Cases) -> None:
     """Each fault that tests can put into the pool breaks an invariant, or a job's share."""
-    command = ("cargo", "test", "-p", "pascaline-aggregator", "--features", "sabotage", "--locked", "--tests")
-    done = shell(*command, "--", "sabotages", "found_out", seconds=900, code=None)
-    cases.add_libtest(done.text)
-    assert done.code == 0
+    _libtest(shell, cases, "-p pascaline-aggregator --features sabotage --tests -- sabotages found_out")
 
 
 @pytest.mark.all
@@ -129,21 +90,20 @@ def test_instructions(how: tuple[str, ...], shell: Shell) -> None:
     shell("scripts/instructions", *how, seconds=900)
 
 
+def _libtest(shell: Shell, cases: Cases, words: str, environment: dict[str, str] | None = None) -> None:
+    done = shell(*f"cargo test --locked {words}".split(), seconds=1200, code=None, environment=environment)
+    cases.add_libtest(done.text)
+    assert done.code == 0
+
+
 def _nextest(shell: Shell, cases: Cases, target: Path, environment: dict[str, str], *more: str) -> None:
     """Runs nextest and adds its cases, which it writes in JUnit's form."""
     config = target / "test-logs/nextest.toml"
     config.write_text('[profile.default.junit]\npath = "junit.xml"\n')
     junit = target / "nextest/default/junit.xml"
     junit.unlink(missing_ok=True)
-    done = shell(
-        *_NEXTEST,
-        "--tool-config-file",
-        f"pascaline:{config}",
-        *more,
-        seconds=_BUILD_AND_RUN,
-        code=None,
-        environment=environment,
-    )
+    command = (*_NEXTEST.split(), "--tool-config-file", f"pascaline:{config}", *more)
+    done = shell(*command, seconds=_BUILD_AND_RUN, code=None, environment=environment)
     if junit.exists():
         cases.add_junit(junit)
     assert done.code == 0 or cases.failures, f"nextest ended with exit code {done.code}: {done.err[-2000:]}"

@@ -1,7 +1,5 @@
 """How two programs are compared, without any."""
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from collections.abc import Callable

@@ -1,7 +1,6 @@
 """What would throw away the minutes of a bench. Nothing is measured here."""
 
-from __future__ import annotations
-
+import argparse
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,14 @@ import pytest
 import complete
 import main
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Beside, Goal, Section
 from process import Failure
 from sections import allreduce, ends, inline
 
 
 def test_a_demo_that_hangs_fails_its_section_only() -> None:
     """The demo gives up before it is killed."""
-    context = Context(Path("/pascaline"), Path(), Path(), mock.Mock(), quick=True)
+    context = Context(Path("/pascaline"), Path(), Path(), mock.Mock(), argparse.Namespace(quick=True))
     hangs = subprocess.TimeoutExpired("demo", 200.0)
     with (
         mock.patch("subprocess.run", side_effect=hangs) as run,
@@ -33,7 +32,6 @@ def test_a_demo_that_hangs_fails_its_section_only() -> None:
 def test_a_report_that_cannot_be_written_is_told_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The directory may be a file."""
     (tmp_path / "file").touch()
     with pytest.raises(SystemExit) as ended:
         main._parse(["--out", str(tmp_path / "file")])
@@ -49,7 +47,7 @@ def _whole(changed: dict[str, float] | None = None, without: str = "") -> dict[s
         for figure in figures:
             value = (changed or {}).get(name, 1.0)
             if figure != without:
-                section.add(Figure(figure, value, "", Beside("limit", 1.0), goal=Goal(at_most=1.0)))
+                section.figure(figure, value, "", Beside("limit", 1.0), goal=Goal(at_most=1.0))
         if name == "ends":
             section.raw["last line"] = dict.fromkeys(complete.keys(af_xdp=False), 1.0)
         said["sections"].append(section.to_json())
@@ -78,21 +76,18 @@ def test_what_cannot_be_is_found(changed: dict[str, float]) -> None:
 
 
 def test_a_failure_and_what_is_missing_on_this_machine_are_found() -> None:
-    """With AF_XDP there is more."""
     assert list(complete.wrong({**_whole(), "failures": ["x"]}, af_xdp=False)) == ["not measured: x"]
     assert list(complete.wrong(_whole(), af_xdp=True))
 
 
 @pytest.mark.parametrize("key", ["udp_gbps", "memif_vs_testpmd"])
 def test_a_key_of_the_last_line_is_missed(key: str) -> None:
-    """It is null."""
     said = _whole()
     said["sections"][-1]["raw"]["last line"][key] = None
     assert list(complete.wrong(said, af_xdp=False)) == [f"ends, last line: {key} is None"]
 
 
 def test_the_last_line_has_the_same_keys_as_ever() -> None:
-    """Programs read it."""
     assert complete.keys(af_xdp=True) == [
         key for key in ends.KEYS if not key.startswith("unshaped") and not key.endswith("call_us")
     ]

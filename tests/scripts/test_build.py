@@ -1,7 +1,5 @@
 """What a script hands on to itself when it becomes root."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os
@@ -60,18 +58,18 @@ class TestAsRoot:
         """The second pass, or a program from a package."""
         with (
             mock.patch.object(build, "root_is_possible"),
-            mock.patch.object(build, "_run", return_value="") as run,
+            mock.patch.object(build, "run_long", return_value="") as run,
         ):
-            build.ready(Stop(1), Path("/build/pascaline"), build.DEMO)
+            build.ready(Stop(1), Path("/build/pascaline"), build.Wanted(demo=True))
         assert run.call_args.args[0][1:] == ["--no-rust"]
 
     def test_the_demo_leaves_out_what_it_does_without(self) -> None:
         """And nothing but release programs are measured."""
         demo = " ".join(build.Wanted(demo=True, features=("switchml",)).command())
         assert "--profile demo --locked --no-default-features --features pascaline/switchml" in demo
-        assert not build.DEMO.setup()
+        assert not build.Wanted(demo=True).setup()
         assert build.Wanted(programs=("pascaline-lab",)).setup() == ["--build"]
-        assert "--release --locked -p pascaline" in " ".join(build.RELEASE.command())
+        assert "--release --locked -p pascaline" in " ".join(build.Wanted(release=True, tests=True).command())
 
     def test_without_root_nothing_is_begun(self) -> None:
         """No build of minutes, no namespaces: the exit code is that of a wrong call."""
@@ -102,7 +100,7 @@ class TestAsRoot:
             order.append("ready")
             return Path("/build/pascaline")
 
-        def built() -> Path:
+        def built(_: Stop) -> Path:
             order.append("built")
             raise Failure("far enough")
 

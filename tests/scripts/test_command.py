@@ -1,7 +1,5 @@
 """What scripts/hostile, scripts/mistakes and scripts/lab say of a run that ends before its last case."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any
 import pytest
 
 import build
-from process import Failure, Stop
+from process import Failure
 
 from .. import command
 from ..mistakes import __main__ as mistakes
@@ -52,11 +50,3 @@ def test_a_failure_at_the_start_is_told(said: Callable[..., dict[str, Any]]) -> 
     """There is an object at least."""
     found = said()
     assert (found["ok"], found["error"], found["details"]) == (False, "no more", [])
-
-
-@pytest.mark.parametrize(("option", "see"), [("", ""), ("--seconds", " (see --seconds)")])
-def test_only_an_option_that_exists_is_named(option: str, see: str) -> None:
-    """A build has none."""
-    with pytest.raises(Failure) as failure:
-        Stop(-1.0, option).check()
-    assert str(failure.value) == f"not done after -1 s{see}"

@@ -1,7 +1,5 @@
 """What scripts/demo decides before and after a run: memory, judgements, signals, the words of an error."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal
@@ -55,7 +53,7 @@ def test_a_configuration_is_toml_with_all_that_was_asked_for() -> None:
     """Tables, text of others, tables in one line; and a table that is empty is none."""
     keys, more = "threshold = 3\n", '[ps]\nmode = "external"\n'
     settings = Settings("af_packet", 64, 32, "coin", "rank", 2, keys, more, ring=7, group="239.77.0.")
-    read = tomllib.loads(configuration(Network(3, 1500, middle=False), settings, Path("/a b/admin.sock")))
+    read = tomllib.loads(configuration(Network(3, 1500), settings, Path("/a b/admin.sock")))
     first, second = read["jobs"]
     assert (first["id"], second["id"], second["multicast"]) == (1, 2, "239.77.0.2")
     assert first["members"] == ["10.77.0.1", "10.77.0.2", "10.77.0.3"]

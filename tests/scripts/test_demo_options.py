@@ -1,7 +1,5 @@
 """The options of scripts/demo: a run refuses what it does not obey, since it must not end as if it had."""
 
-from __future__ import annotations
-
 import pytest
 
 from options import EXAMPLES, parse
@@ -20,7 +18,6 @@ _REFUSED = {
 
 
 def _refused(words: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """The error text that these options end with."""
     with pytest.raises(SystemExit) as ended:
         parse(words.split())
     assert ended.value.code == 2, words
@@ -50,7 +47,6 @@ def test_what_a_run_does_not_obey_is_refused(
 def test_what_belongs_to_another_run_is_told(
     words: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without that one."""
     assert told in _refused(words, capsys)
 
 
@@ -76,7 +72,6 @@ def test_what_a_run_obeys_is_accepted(words: str) -> None:
 
 
 def test_the_examples_of_the_help_are_accepted() -> None:
-    """All of them."""
     lines = [line for line in EXAMPLES.splitlines() if line.startswith("  scripts/demo")]
     examples = [line.split("  ")[1] for line in lines]
     assert len(examples) > 20

@@ -1,7 +1,5 @@
 """What the lab does with its options, without a network."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

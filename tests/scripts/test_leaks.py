@@ -1,7 +1,5 @@
 """The soak's judgement of memory and packet buffers: a leak fails it, and what is no leak does not."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Whose namespaces are leftovers: of processes that sleep under the names of scripts."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

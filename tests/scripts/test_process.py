@@ -1,7 +1,5 @@
 """What scripts/lib/process.py promises."""
 
-from __future__ import annotations
-
 import pytest
 
 from process import Failure

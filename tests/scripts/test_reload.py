@@ -1,7 +1,5 @@
 """What would make a reload that changes nothing look like one that does. Without an appliance."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -33,7 +31,7 @@ def test_a_change_that_finds_no_place_is_told(line: str) -> None:
 
 def test_the_demos_configuration_has_a_place_for_each_change() -> None:
     """As it is written today."""
-    text = configuration(Network(2, 1500, middle=False), Settings("af_packet", 64, 64), Path("admin.sock"))
+    text = configuration(Network(2, 1500), Settings("af_packet", 64, 64), Path("admin.sock"))
     assert len({variant.text for variant in reload._variants(text, reload._InForce.of(_config()))}) == 5
 
 

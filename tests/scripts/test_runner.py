@@ -1,13 +1,13 @@
 """How scripts/test counts and judges: what is skipped or fails must show."""
 
-from __future__ import annotations
-
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from tests.runner import __main__ as runner
 from tests.runner.cases import Cases
-from tests.runner.outcomes import title
+from tests.runner.outcomes import Outcomes, title
 from tests.runner.shell import Shell
 
 pytest_plugins = ["pytester"]
@@ -28,7 +28,6 @@ def test_junit(tmp_path: Path) -> None:
 
 
 def test_cargo_without_nextest() -> None:
-    """Its own lines."""
     cases = Cases()
     cases.add_libtest(
         "test a ... FAILED\ntest result: FAILED. 3 passed; 1 failed; 0 ignored\n"
@@ -38,7 +37,6 @@ def test_cargo_without_nextest() -> None:
 
 
 def test_last_line() -> None:
-    """Of scripts that count for themselves."""
     cases = Cases()
     cases.add_last_line("✗ parse: wrong\n- skipped: Miri is missing\n2 passed, 1 failed, 1 skipped\n")
     assert cases == Cases(2, ["parse: wrong"], ["Miri is missing"])
@@ -56,7 +54,6 @@ def test_what_root_has_run_again_is_not_skipped(tmp_path: Path) -> None:
 
 
 def test_titles() -> None:
-    """As people type them."""
     assert title("ports/test_demo.py::test_sums[f32]") == "ports/demo: sums[f32]"
     assert title("hostile/test_noise.py::test_noise[bad-layers]") == "hostile/noise: noise[bad-layers]"
 
@@ -73,13 +70,11 @@ def test_a_program_that_fails_fails_its_test(tmp_path: Path) -> None:
 
 
 def test_a_program_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    """With what it has started."""
     with pytest.raises(pytest.fail.Exception, match="not done after"):
         _shell(tmp_path)("sh", "-c", "sleep 60 & sleep 60", seconds=0.2)
 
 
 def test_a_program_that_cannot_run_here_is_skipped(tmp_path: Path) -> None:
-    """Its last line is the reason."""
     with pytest.raises(pytest.skip.Exception, match=r"^too noisy$"):
         _shell(tmp_path)("sh", "-c", "echo begin; echo too noisy; exit 77")
 
@@ -122,8 +117,6 @@ def test_skipped():
 
 def test_outcomes(pytester: pytest.Pytester, tmp_path: Path) -> None:
     """Cases within a test count one by one; one without any, or that ended early, has failed."""
-    from tests.runner.outcomes import Outcomes
-
     pytester.makepyfile(test_counted=_COUNTED)
     outcomes = Outcomes(tmp_path, [], everything=True, as_root=None)
     pytester.inline_run("-p", "no:terminal", plugins=[outcomes])
@@ -136,3 +129,17 @@ def test_outcomes(pytester: pytest.Pytester, tmp_path: Path) -> None:
         "no_bed": (0, 1, 0),
         "skipped": (0, 0, 1),
     }
+
+
+def test_an_interrupted_run_has_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However good what came before was."""
+
+    def stopped(outcomes: Outcomes, *_: str) -> int:
+        outcomes.items = [mock.Mock(nodeid="tests/a/test_b.py::test_c")]
+        return pytest.ExitCode.INTERRUPTED
+
+    monkeypatch.setenv("PASCALINE_PROGRAMS", "")
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr(runner, "_pytest", stopped)
+    monkeypatch.setattr(runner, "_report", lambda *_, **__: 0)
+    assert runner.main(["a/b"]) == 1

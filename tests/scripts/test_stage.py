@@ -1,7 +1,5 @@
 """A run on a machine that cannot run it: said before anything is made."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections import namedtuple

@@ -5,19 +5,15 @@ which (docs/architecture.md has the table), and who writes which field of a slot
 clocks, threads and sockets are clippy's: clippy.toml.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re
-import subprocess
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import Any
 
 import pytest
 
-from tests.runner.shell import ROOT, Shell
+from tests.runner.shell import ROOT, Shell, repository_files
 
 _FILE_LINES = 400
 _FUNCTION_LINES = 60
@@ -41,17 +37,9 @@ _RUST_TOKENS = re.compile(
 _RUST_FUNCTION = re.compile(r"\bfn\s+(\w+)")
 
 
-@cache
-def _files() -> list[str]:
-    """What is in the repository and still there."""
-    command = ("git", "ls-files", "--cached", "--others", "--exclude-standard")
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return sorted(name for name in listed.stdout.splitlines() if (ROOT / name).is_file())
-
-
 def _texts(*suffixes: str) -> Iterator[tuple[str, str]]:
     """Names and texts; a script has no suffix and begins with `#!`."""
-    for name in _files():
+    for name in repository_files():
         path = ROOT / name
         if path.suffix in suffixes:
             text = path.read_text(errors="replace")
@@ -70,7 +58,6 @@ def _none(places: Iterable[str]) -> None:
 
 
 def test_files_are_short() -> None:
-    """No source file is longer than one person keeps in mind."""
     lengths = {name: text.count("\n") for name, text in _texts(*_SIZED)}
     assert lengths
     _none(f"{name}: {lines} lines" for name, lines in lengths.items() if lines > _FILE_LINES)
@@ -122,7 +109,6 @@ def test_rust_does_not_grow() -> None:
 
 
 def test_modules_have_one_form() -> None:
-    """Modules are `foo.rs` beside `foo/`; tests of a module are a file of their own."""
     sources = [(name, text) for name, text in _texts(".rs") if "/src/" in name]
     assert sources
     assert not [name for name, _ in sources if name.endswith("/mod.rs")], "write foo.rs beside foo/"

@@ -1,13 +1,11 @@
 """One form, and nothing that a linter sees: of Rust, Python and shell; and words that are spelt right."""
 
-from __future__ import annotations
-
-import subprocess
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.runner.shell import ROOT, Shell
+from tests.runner.shell import ROOT, Shell, repository_files
 
 _PYTHON = ("tests", "scripts", "clients/python", "clients/examples/train")
 # Folders whose modules import each other, with where they look.
@@ -24,12 +22,10 @@ _TYPED = (
 
 
 def test_rust_form(shell: Shell) -> None:
-    """As rustfmt writes it."""
     shell("cargo", "fmt", "--all", "--check")
 
 
 def test_python(shell: Shell) -> None:
-    """No lint of ruff's fires, and its form is kept."""
     config = ("--config", "scripts/ruff.toml")
     shell("ruff", "check", *config, *_PYTHON)
     shell("ruff", "format", *config, "--check", *_PYTHON)
@@ -37,35 +33,20 @@ def test_python(shell: Shell) -> None:
 
 @pytest.mark.parametrize(("folder", "path"), _TYPED, ids=[folder for folder, _ in _TYPED])
 def test_types(folder: str, path: str, shell: Shell, target: Path) -> None:
-    """Types of Python, by mypy."""
-    names = _git("ls-files", "--cached", "--others", "--exclude-standard", "--", folder)
-    files = [name for name in names if name.endswith(".py") and (ROOT / name).is_file()]
+    files = [name for name in repository_files(folder) if name.endswith(".py")]
     if folder == "scripts/lib":
         files.append("scripts/instructions")
     cache = target / "tools/mypy-cache"
-    shell(
-        "mypy",
-        "--config-file",
-        "scripts/mypy.ini",
-        "--cache-dir",
-        cache,
-        *files,
-        environment={"MYPYPATH": path},
-    )
+    options = ("--config-file", "scripts/mypy.ini", "--cache-dir", cache)
+    shell("mypy", *options, *files, environment={"MYPYPATH": path})
 
 
 def test_shell(shell: Shell) -> None:
-    """No lint of shellcheck's fires."""
-    named = _git("grep", "-lE", r"^#!.*\b(ba)?sh$", "--", "scripts", ".ci", "lab/fuzz", "conf", "clients")
-    shell("shellcheck", "--external-sources", *named, *(ROOT / "scripts/lib").glob("*.sh"))
+    names = repository_files("scripts", ".ci", "lab/fuzz", "conf", "clients")
+    first = {name: (ROOT / name).read_text(errors="replace").partition("\n")[0] for name in names}
+    scripts = [name for name, line in first.items() if re.match(r"#!.*\b(ba)?sh$", line)]
+    shell("shellcheck", "--external-sources", *scripts, *(ROOT / "scripts/lib").glob("*.sh"))
 
 
 def test_spelling(shell: Shell) -> None:
-    """Words are spelt right."""
     shell("typos", "--config", "scripts/typos.toml")
-
-
-def _git(*words: str) -> list[str]:
-    return subprocess.run(
-        ("git", *words), cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()

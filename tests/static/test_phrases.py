@@ -46,7 +46,6 @@ def _patterns() -> tuple[re.Pattern[str], list[str]]:
 
 
 def places() -> list[Place]:
-    """Every place that has one of the phrases."""
     pattern, instead = _patterns()
     found = []
     for file in _files():

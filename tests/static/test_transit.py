@@ -1,7 +1,5 @@
 """The frames that scripts/demo --inline sends past an appliance, against Scapy."""
 
-from __future__ import annotations
-
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6

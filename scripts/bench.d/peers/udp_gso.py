@@ -58,7 +58,6 @@ def receive(address: str, port: int, tensor: bytearray) -> None:
 
 
 def send(address: str, port: int, tensor: bytearray, length: int, seconds: float) -> None:
-    """Sends as many datagrams of the tensor as the kernel takes."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, length)
         sock.connect((address, port))

@@ -1,7 +1,5 @@
 """Allreduces over shaped links: Pascaline, Gloo and Open MPI, against size ÷ bandwidth."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +11,7 @@ import reducers
 import shaped
 from appliance_shaped import DEVICE
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Beside, Goal, Section
 
 TITLE = "Allreduce over shaped links: Pascaline, Gloo and Open MPI, against size / bandwidth"
 
@@ -27,7 +25,7 @@ _SHARE = 0.95
 
 def measure(context: Context, section: Section) -> None:
     """All systems in turns, three times; what counts is the median of the turns' ratios."""
-    counts = context.workers or ((4,) if context.quick else (2, 4, 8))
+    counts = context.options.workers or ((4,) if context.options.quick else (2, 4, 8))
     runs = context.pick(3, 1)
     section.notes += [
         "float32, one namespace per worker, each link shaped with tbf in both directions, 1,500-byte frames; "
@@ -46,8 +44,8 @@ def measure(context: Context, section: Section) -> None:
     ]
     peers = _peers(context, section)
     for count in counts:
-        mbit = context.mbit or max(1, ALL_LINKS // count)
-        sizes = _sizes(count, mbit, quick=context.quick)
+        mbit = context.options.mbit or max(1, ALL_LINKS // count)
+        sizes = _sizes(count, mbit, quick=context.options.quick)
         # Of each turn; none for a system that failed in it.
         times: Times = {}
         for turn in range(runs):
@@ -75,9 +73,8 @@ def _ours(
 
 
 def _peers(context: Context, section: Section) -> dict[str, Reducer]:
-    """Those that are there or can be installed."""
     peers: dict[str, Reducer] = {}
-    if context.alone:
+    if context.options.no_peers:
         section.notes.append("Without peers: --no-peers.")
         return peers
 
@@ -111,7 +108,6 @@ def _sizes(count: int, mbit: int, *, quick: bool) -> dict[int, int]:
 
 
 def case_of(count: int, size: int, mbit: int) -> str:
-    """Ranks, size and rate in words."""
     amount = f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB"
     return f"N = {count}, {amount}, {mbit} Mbit/s"
 
@@ -130,11 +126,9 @@ def _judge(section: Section, count: int, mbit: int, size: int, times: Times) -> 
     limit = 1e3 * (size + packets * shaped.PASCALINE_HEADERS) * 8 / (mbit * 1e6)
     case = case_of(count, size, mbit)
     goal = Goal(at_least=_SHARE) if size >= 4 * MIB else None
-    section.add(
-        Figure(
-            f"{case}: Pascaline", ours, "ms", Beside("S/B with headers", limit), inverse=True, goal=goal,
-            group=case, label="Pascaline",
-        )
+    section.figure(
+        f"{case}: Pascaline", ours, "ms", Beside("S/B with headers", limit), inverse=True, goal=goal,
+        group=case, label="Pascaline",
     )  # fmt: skip
     for name in (GLOO, RING, DEFAULT):
         theirs = times.get(name, {}).get(size, [None] * len(mine))
@@ -146,10 +140,8 @@ def _judge(section: Section, count: int, mbit: int, size: int, times: Times) -> 
             least = 1.5
         if count == 4 and (name, size) == (RING, 40 * KIB):
             least = 1.45
-        section.add(
-            Figure(
-                f"{case}: against {name}", ours, "ms", Beside(name, _median(theirs)), inverse=True,
-                goal=Goal(at_least=least) if least else None, group=case, label="Pascaline",
-                of_turns=statistics.median(its / own for its, own in pairs),
-            )
+        section.figure(
+            f"{case}: against {name}", ours, "ms", Beside(name, _median(theirs)), inverse=True,
+            goal=Goal(at_least=least) if least else None, group=case, label="Pascaline",
+            of_turns=statistics.median(its / own for its, own in pairs),
         )  # fmt: skip

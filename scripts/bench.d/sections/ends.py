@@ -1,7 +1,5 @@
 """Both ends of a fast path: the worker beside bare sockets and Gloo where processors are what limits."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +13,7 @@ import reducers
 import shaped
 from appliance_shaped import has_af_xdp
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Beside, Goal, Section, median_ratio
 from process import Failure
 
 TITLE = (
@@ -73,7 +71,7 @@ def measure(context: Context, section: Section) -> None:
         with context.attempt(section, "calls"):
             _calls(context, section, context.calls, found)
     gloo: Path | None = None
-    if context.alone:
+    if context.options.no_peers:
         section.notes.append("Without Gloo: --no-peers.")
     else:
         with context.attempt(section, "Gloo"):
@@ -86,7 +84,7 @@ def measure(context: Context, section: Section) -> None:
         why = "it failed"
         if "gloo" in key and gloo is None:
             why = "without Gloo there is nothing to compare with"
-        elif context.quick and key.endswith("_call_us"):
+        elif context.options.quick and key.endswith("_call_us"):
             why = "left out by --quick"
         section.notes += [] if key in found else [f"{key} was not measured: {why}."]
 
@@ -98,25 +96,22 @@ def payload(mtu: int) -> int:
 
 def _driver(context: Context, section: Section, turns: int, found: dict[str, float]) -> None:
     """Processor time and payload of one worker alone, beside bare sockets over the same kind of link."""
-    ours, bare = [], []
+    ours, rates, bare = [], [], []
     for turn in range(turns):
-        ours.append(_one_worker(context, section, turn))
+        report = _one_worker(context, section, turn)
+        ours.append(report["ms_per_gbit"])
+        rates.append(report["gbps"])
         bare.append(_bare(context, section, turn))
-    pairs = list(zip(ours, bare, strict=True))
-    cpu = statistics.median(mine["ms_per_gbit"] / its["ms_per_gbit"] for mine, its in pairs)
-    gbps = statistics.median(mine["gbps"] for mine in ours)
+    cpu, gbps, median = median_ratio(ours, bare), statistics.median(rates), statistics.median(ours)
     found.update(udp_cpu_ratio=cpu, udp_gbps=gbps)
-    median = statistics.median(mine["ms_per_gbit"] for mine in ours)
-    beside = Beside("bare sockets, GSO and GRO", statistics.median(its["ms_per_gbit"] for its in bare))
-    section.add(
-        Figure(
-            "kernel driver: CPU time", median, "ms per Gbit moved", beside, goal=_RATIO, group="CPU time",
-            label="worker, kernel UDP", of_turns=cpu,
-        ),
-        Figure(
-            "kernel driver: payload, each way at the same time", gbps, "Gbit/s",
-            Beside("what it must be", 8.0), goal=_NOT_SLOWER, group="payload", label="worker, kernel UDP",
-        ),
+    beside = Beside("bare sockets, GSO and GRO", statistics.median(bare))
+    section.figure(
+        "kernel driver: CPU time", median, "ms per Gbit moved", beside, goal=_RATIO, group="CPU time",
+        label="worker, kernel UDP", of_turns=cpu,
+    )  # fmt: skip
+    section.figure(
+        "kernel driver: payload, each way at the same time", gbps, "Gbit/s",
+        Beside("what it must be", 8.0), goal=_NOT_SLOWER, group="payload", label="worker, kernel UDP",
     )  # fmt: skip
 
 
@@ -131,14 +126,12 @@ def _port(context: Context, section: Section, kind: str, turns: int, found: dict
         with shaped.Shaped(1, 0) as network:
             theirs.append(drivers.testpmd(context, network, kind))
     section.raw[f"testpmd, {kind}"] = theirs
-    ratio = statistics.median(mine / its for mine, its in zip(ours, theirs, strict=True))
+    ratio = median_ratio(ours, theirs)
     found[f"{kind}_vs_testpmd"] = ratio
     beside = Beside("dpdk-testpmd at both ends, as long frames", statistics.median(theirs) / 1e6)
-    section.add(
-        Figure(
-            f"{kind}: packets each way", statistics.median(ours) / 1e6, "M/s", beside, goal=_TESTPMD,
-            group=f"packets, {kind}", label="worker and appliance", of_turns=ratio,
-        )
+    section.figure(
+        f"{kind}: packets each way", statistics.median(ours) / 1e6, "M/s", beside, goal=_TESTPMD,
+        group=f"packets, {kind}", label="worker and appliance", of_turns=ratio,
     )  # fmt: skip
 
 
@@ -151,9 +144,7 @@ def _calls(context: Context, section: Section, parts: call_cost.Built, found: di
         what = f"a 4 KiB allreduce through {'C' if above == 'Rust' else 'MPI'}, above one in {above}"
         name = f"{what}: difference of medians"
         beside = Beside("what it may be", most)
-        section.add(
-            Figure(name, measured[key], "us", beside, goal=Goal(at_most=1.0), group="calls", label=name)
-        )
+        section.figure(name, measured[key], "us", beside, goal=Goal(at_most=1.0), group="calls", label=name)
 
 
 def _one_worker(context: Context, section: Section, turn: int) -> dict[str, float]:
@@ -178,23 +169,20 @@ def _blocks(context: Context, section: Section, turns: int, found: dict[str, flo
     as_it_is = Beside("f32", _SHAPED_BYTES / 4 / 1e6 / statistics.median(seconds["f32"]))
     speedups = []
     for wire in ("mxint8", "mxfp8"):
-        pairs = zip(seconds["f32"], seconds[wire], strict=True)
-        speedups.append(statistics.median(mine / its for mine, its in pairs))
+        speedups.append(median_ratio(seconds["f32"], seconds[wire]))
         rate = _SHAPED_BYTES / 4 / 1e6 / statistics.median(seconds[wire])
-        section.add(
-            Figure(
-                f"{case}: as {wire}", rate, "million elements/s", as_it_is, goal=_SMALLER, group=case,
-                label=wire, of_turns=speedups[-1],
-            )
+        section.figure(
+            f"{case}: as {wire}", rate, "million elements/s", as_it_is, goal=_SMALLER, group=case,
+            label=wire, of_turns=speedups[-1],
         )  # fmt: skip
     found["mx8_speedup"] = min(speedups)
 
 
-def _bare(context: Context, section: Section, turn: int) -> dict[str, float]:
+def _bare(context: Context, section: Section, turn: int) -> float:
     with shaped.Shaped(2, 0, offloads=True) as network:
         sent, received = drivers.bare(context, network, payload(1500) + 22, context.pick(4, 2))
     section.raw[f"bare sockets, turn {turn + 1}"] = {"sent": sent, "received": received}
-    return {"ms_per_gbit": drivers.bare_ms_per_gbit(sent, received)}
+    return drivers.bare_ms_per_gbit(sent, received)
 
 
 def _unshaped(
@@ -236,16 +224,13 @@ def _unshaped(
     if gloo:
         theirs = times["Gloo"]
         for name in mine:
-            pairs = zip(times[name], theirs, strict=True)
-            ratio[name] = statistics.median(its / took for took, its in pairs)
+            ratio[name] = median_ratio(theirs, times[name])
         beside = Beside("Gloo", 1e3 * statistics.median(theirs))
         key = f"unshaped_{mtu}_vs_gloo"
         found[f"{key}_offloads" if offloads and mtu == shaped.MTU else key] = ratio[_OURS]
     goal = _NOT_SLOWER if beside and (mtu != shaped.MTU or not offloads) else None
     for name in mine:
-        section.add(
-            Figure(
-                f"{case}: {name}", 1e3 * statistics.median(times[name]), "ms", beside, inverse=True,
-                goal=goal if name == _OURS else None, group=case, label=name, of_turns=ratio.get(name),
-            )
+        section.figure(
+            f"{case}: {name}", 1e3 * statistics.median(times[name]), "ms", beside, inverse=True,
+            goal=goal if name == _OURS else None, group=case, label=name, of_turns=ratio.get(name),
         )  # fmt: skip

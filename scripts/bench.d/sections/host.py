@@ -1,7 +1,5 @@
 """The worker's drivers: what a core moves, against UDP by others over the same veth pair."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +9,7 @@ import programs
 import shaped
 from appliance_shaped import has_af_xdp
 from context import Context
-from figure import Beside, Figure, Section
-from process import Child
+from figure import Beside, Section
 
 TITLE = "Host: the worker's drivers, against iperf3 and bare sockets on the same veth pairs"
 
@@ -34,12 +31,12 @@ def measure(context: Context, section: Section) -> None:
     )
     kernel = _driver(context, section, "kernel", drivers.kernel)
     others = {"bare sockets with GSO and GRO, one way": _bare(context, section)}
-    if not context.alone:
+    if not context.options.no_peers:
         others["iperf3, one way"] = _iperf3(context, section)
     for name, found in others.items():
         if found:
             _compare(section, "kernel UDP", kernel, _KERNEL, found, (name, name))
-            section.add(Figure(f"{name}: received of what was sent", found["received_pct"], "%"))
+            section.figure(f"{name}: received of what was sent", found["received_pct"], "%")
     section.notes.append(
         "The DPDK driver polls: its CPU time is mostly that of waiting for the appliance, which has the "
         "other core."
@@ -62,22 +59,19 @@ def _compare(
 ) -> None:  # fmt: skip
     """Payload and processor time of a driver, beside those of another; each has its label."""
     gbps, cost = Beside(beside[0], other["gbps"]), Beside(beside[1], other["ms_per_gbit"])
-    section.add(
-        Figure(
-            f"{name}: payload, each way at the same time", found["gbps"], "Gbit/s", gbps, group="payload",
-            label=labels[0],
-        ),
-        Figure(
-            f"{name}: CPU time", found["ms_per_gbit"], "ms per Gbit moved", cost, inverse=True,
-            group="CPU time", label=labels[1],
-        ),
+    section.figure(
+        f"{name}: payload, each way at the same time", found["gbps"], "Gbit/s", gbps, group="payload",
+        label=labels[0],
+    )  # fmt: skip
+    section.figure(
+        f"{name}: CPU time", found["ms_per_gbit"], "ms per Gbit moved", cost, inverse=True,
+        group="CPU time", label=labels[1],
     )  # fmt: skip
 
 
 def _driver(
     context: Context, section: Section, name: str, run: Callable[[Context, shaped.Shaped], dict[str, Any]]
 ) -> dict[str, float]:
-    """Goodput and processor time of a driver."""
     with shaped.Shaped(2, 0) as network:
         section.raw[f"worker, {name}"] = report = run(context, network)
     return drivers.costs(report)
@@ -117,17 +111,12 @@ def _iperf3(context: Context, section: Section) -> dict[str, float]:
 
 
 def _run_iperf3(context: Context, network: shaped.Shaped, program: str, *, gso: bool) -> dict[str, Any]:
-    server: Child | None = None
-    try:
-        listen = [program, "--server", "--one-off", "--port", str(_PORT), "--json"]
-        server = programs.start("iperf3-server", listen, context.files, network.workers[1])
-        context.stop.sleep(0.5)
-        words = f"--client {shaped.address(1)} --port {_PORT} --udp --bitrate 0 --length {_DATAGRAM} --json"
-        words += f" --time {context.pick(5, 2)}{' --gso' if gso else ''}"
-        command = [program, *words.split()]
-        client = programs.start("iperf3-client", command, context.files, network.workers[0])
-        programs.wait([client], context.stop, 60)
-    finally:
-        if server:
-            server.stop(2.0)
+    listen = f"--server --one-off --port {_PORT} --json"
+    words = f"--client {shaped.address(1)} --port {_PORT} --udp --bitrate 0 --length {_DATAGRAM} --json"
+    words += f" --time {context.pick(5, 2)}{' --gso' if gso else ''}"
+    commands = {
+        "iperf3-server": ([program, *listen.split()], network.workers[1]),
+        "iperf3-client": ([program, *words.split()], network.workers[0]),
+    }
+    _, client = programs.run(commands, context.files, context.stop, 60, apart=0.5)
     return programs.whole_object(client)

@@ -1,7 +1,5 @@
 """In line: TCP through the appliance against dpdk-testpmd, and echoes beside an allreduce against idle."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -9,7 +7,7 @@ from typing import Any
 
 import build
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Beside, Goal, Section
 from process import Failure
 
 TITLE = "In line: what passes the appliance, against a forwarder that looks into nothing and against idle"
@@ -23,7 +21,6 @@ _WAITS = Goal(at_most=2.0)
 
 
 def measure(context: Context, section: Section) -> None:
-    """One run of scripts/demo --inline: workers on one side, a server on the other."""
     section.notes.append(
         "scripts/demo --inline: two workers, a server, and between them the appliance on two net_kernel "
         "ports, or dpdk-testpmd (io, net_af_packet) on the same interfaces. A neighbour of the workers pings "
@@ -35,11 +32,9 @@ def measure(context: Context, section: Section) -> None:
     section.raw["demo"] = said
     gbps, p99, reference = said["iperf3_gbps"], said["ping_p99_ms"], said["reference"]
     forwarder = Beside(reference, gbps[reference])
-    section.add(
-        Figure(
-            "iperf3 through the appliance, idle", gbps["inline"], "Gbit/s", forwarder,
-            goal=_CARRIED, group="iperf3", label="in line",
-        )
+    section.figure(
+        "iperf3 through the appliance, idle", gbps["inline"], "Gbit/s", forwarder,
+        goal=_CARRIED, group="iperf3", label="in line",
     )  # fmt: skip
     if p99["idle"] is None or p99["allreduce"] is None:
         section.failures.append("too few echoes came back to tell a p99")
@@ -49,7 +44,7 @@ def measure(context: Context, section: Section) -> None:
         if p99[key] is not None:
             name = f"p99 of ping beside allreduces that fill {what}"
             label = f"full {what.split()[-1]}"
-            section.add(Figure(name, p99[key], "ms", idle, goal=goal, group="ping", label=label))
+            section.figure(name, p99[key], "ms", idle, goal=goal, group="ping", label=label)
 
 
 def _demonstrate(context: Context) -> dict[str, Any]:

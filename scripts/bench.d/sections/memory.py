@@ -1,15 +1,12 @@
 """Memory: bytes per slot, and what a running appliance takes against what its configuration promises."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import Any
 
 import shaped
-from appliance_shaped import Appliance
+from appliance_shaped import running
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Beside, Goal, Section
 from process import Failure, run
 
 TITLE = "Memory: bytes per slot, and a running appliance against what its configuration promises"
@@ -36,26 +33,19 @@ def measure(context: Context, section: Section) -> None:
     for slots in _SLOTS:
         context.stop.check()
         # Where there are hugepages, all of memory_mb would be resident from the start.
-        keys: dict[str, Any] = {"slots": slots, "memory_mb": _MEMORY_MB, "dataplane": 'hugepages = "no"'}
-        with (
-            shaped.Shaped(1, 0) as network,
-            Appliance(
-                context.binary, network, context.files, context.stop, device=_DEVICE, **keys
-            ) as appliance,
-        ):
+        keys = {"slots": slots, "memory_mb": _MEMORY_MB, "hugepages": "no", "device": _DEVICE}
+        with shaped.Shaped(1, 0) as network, running(context, network, **keys) as appliance:
             promised = _promise(context.binary, appliance.config)
-            pool = int(appliance.metrics().values("pascaline_pool_bytes")[0])
+            pool = int(appliance.scrape().values("pascaline_pool_bytes")[0])
             resident = _resident(appliance.pid)
         used[slots] = {"rss_bytes": resident, "pool_bytes": pool, **promised}
         rest = f"promised packet buffers, the pool, and {_BASE_MB} MiB for the rest"
         limit = Beside(rest, (promised["buffers_bytes"] + pool + _BASE_MB * 2**20) / 1e6)
-        section.add(
-            Figure(
-                f"{slots} slots: resident", resident / 1e6, "MB", limit,
-                goal=Goal(at_most=1.0), group="resident", label=f"{slots} slots",
-            ),
-            Figure(f"{slots} slots: the pool's own, per slot", pool / slots, "bytes"),
+        section.figure(
+            f"{slots} slots: resident", resident / 1e6, "MB", limit,
+            goal=Goal(at_most=1.0), group="resident", label=f"{slots} slots",
         )  # fmt: skip
+        section.figure(f"{slots} slots: the pool's own, per slot", pool / slots, "bytes")
     section.raw["appliances"] = used
     few, many = (used[slots] for slots in _SLOTS)
     more = _SLOTS[1] - _SLOTS[0]
@@ -64,11 +54,9 @@ def measure(context: Context, section: Section) -> None:
         many["buffers_bytes"] + many["pool_bytes"] - few["buffers_bytes"] - few["pool_bytes"]
     ) / more
     beside = Beside("a slot and its packet buffer, as promised", promised_per_slot)
-    section.add(
-        Figure(
-            "a slot more: resident", per_slot, "bytes", beside,
-            goal=Goal(at_most=1.1), group="a slot more", label="resident",
-        )
+    section.figure(
+        "a slot more: resident", per_slot, "bytes", beside,
+        goal=Goal(at_most=1.1), group="a slot more", label="resident",
     )  # fmt: skip
 
 
@@ -82,7 +70,6 @@ def _promise(binary: Path, config: Path) -> dict[str, int]:
 
 
 def _resident(pid: int) -> int:
-    """Bytes that a process has in memory."""
     status = Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
     if not found:

@@ -1,17 +1,14 @@
 """Olaf's queue: what it loses and how old models are, in virtual time, and what an operation costs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Beside, Goal, Section
 
 TITLE = "Olaf: the queue of asynchronous updates, beside FIFO and the paper"
 
 
 def measure(context: Context, section: Section) -> None:
-    """One run of `pascaline-lab bench olaf`."""
     section.notes.append(
         "Loss and age are from virtual time and follow from the seed; nanoseconds are of this run. Beside "
         "them is the FIFO queue with the"
@@ -27,7 +24,7 @@ def measure(context: Context, section: Section) -> None:
             ("age of model", "age", "aom_ms", "ms"),
         ):
             beside, group = Beside("FIFO", fifo[key]), f"{case}: {short}"
-            section.add(Figure(f"{case}: {what}", olaf[key], unit, beside, group=group, label="Olaf"))
+            section.figure(f"{case}: {what}", olaf[key], unit, beside, group=group, label="Olaf")
     _add_operations(section, found)
 
 
@@ -37,12 +34,10 @@ def _add_operations(section: Section, found: dict[str, Any]) -> None:
         rows = found[key]
         for row in rows:
             case = f"{row['clusters']} clusters, {row['queue_len']} segments, {what}"
-            section.add(
-                Figure(
-                    f"{case}: enqueue and dequeue", row["enqueue_dequeue_ns"], "ns",
-                    Beside("bare add", row["bare_add_ns"]),
-                    group=f"an operation of the queue, {what}", label=case,
-                )
+            section.figure(
+                f"{case}: enqueue and dequeue", row["enqueue_dequeue_ns"], "ns",
+                Beside("bare add", row["bare_add_ns"]),
+                group=f"an operation of the queue, {what}", label=case,
             )  # fmt: skip
         # What the queue itself costs, without the add: the same at every size, but for the memory that the
         # payloads lie in.
@@ -51,4 +46,4 @@ def _add_operations(section: Section, found: dict[str, Any]) -> None:
         )
         beside = Beside(least, rows[0]["on_top_ns"])
         name = f"{most}, {what}: on top of the add"
-        section.add(Figure(name, rows[-1]["on_top_ns"], "ns", beside, goal=Goal(at_most=1.15)))
+        section.figure(name, rows[-1]["on_top_ns"], "ns", beside, goal=Goal(at_most=1.15))

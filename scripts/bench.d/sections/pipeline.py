@@ -1,7 +1,5 @@
 """The whole pipeline over DPDK ports, against what no pipeline can save."""
 
-from __future__ import annotations
-
 import statistics
 from pathlib import Path
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import install
 import programs
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Beside, Goal, Section, median_ratio
 
 TITLE = "Pipeline: one lcore over DPDK ports, against dpdk-testpmd plus the bare add; two lcores beside one"
 
@@ -32,7 +30,6 @@ _PORTS = (
 
 
 def measure(context: Context, section: Section) -> None:
-    """`pascaline-lab bench pipeline` with both fan-ins of the goals."""
     section.notes += [
         "1 KiB of f32 per packet, results fanned out to all ranks. The limit is the time of dpdk-testpmd "
         "macswap per packet on the same ports plus the bare add of the same payloads; the ratio is limit ÷ "
@@ -67,29 +64,26 @@ def _add_port(
     limit = 1000 / (1000 / values.get("macswap_mpps", values["testpmd_mpps"]) + found["bare_add_ns"])
     # What is forwarded to oneself is a hundred times as fast: no bar beside the others.
     theirs = "" if "macswap_mpps" in values else group
-    section.add(
-        Figure(
-            group, values["mpps"], "Mpps", Beside("limit", limit), goal=goal, group=group, label="pipeline",
-            of_turns=values["ratio"],
-        )
+    section.figure(
+        group, values["mpps"], "Mpps", Beside("limit", limit), goal=goal, group=group, label="pipeline",
+        of_turns=values["ratio"],
     )  # fmt: skip
     for kind, key_of in (("macswap", "testpmd_mpps"), ("io", "testpmd_io_mpps")):
         name, label = f"{group}: dpdk-testpmd {kind}", f"testpmd {kind}"
-        section.add(Figure(name, values[key_of], "Mpps", group=theirs, label=label))
+        section.figure(name, values[key_of], "Mpps", group=theirs, label=label)
     if "macswap_mpps" in values:
         label = "macswap, same source"
-        section.add(Figure(f"{group}: macswap", values["macswap_mpps"], "Mpps", group=group, label=label))
+        section.figure(f"{group}: macswap", values["macswap_mpps"], "Mpps", group=group, label=label)
     if key in beside:
         open_peer, of_turns = beside[key]
         name, goal = f"{group}, and the open peer", None if of_turns is None else _PEER_GOALS[key]
-        section.add(Figure(name, values["mpps"], "Mpps", open_peer, goal=goal, of_turns=of_turns))
+        section.figure(name, values["mpps"], "Mpps", open_peer, goal=goal, of_turns=of_turns)
 
 
 def _peer(context: Context, section: Section) -> Path | None:
-    """The open software aggregator, if there is a checkout of it."""
-    if context.omnireduce:
+    if context.options.omnireduce:
         with context.attempt(section, _PEER):
-            return install.omnireduce(context.omnireduce.resolve(), context.peers, context.stop)
+            return install.omnireduce(context.options.omnireduce.resolve(), context.peers, context.stop)
     return None
 
 
@@ -130,7 +124,7 @@ def _beside(section: Section, ours: list[dict[str, Any]], theirs: dict[str, list
         return {
             key: (
                 Beside("OmniReduce, vectorised", statistics.median(mpps)),
-                statistics.median(turn[key]["mpps"] / each for turn, each in zip(ours, mpps, strict=True)),
+                median_ratio((turn[key]["mpps"] for turn in ours), mpps),
             )
             for key, mpps in theirs.items()
         }
@@ -182,9 +176,7 @@ def _two_lcores(context: Context, section: Section, seconds: int, repeat: int) -
     for key, what, least in cases:
         values, group, goal = found[key], f"two lcores, {what}", Goal(at_least=least)
         beside = Beside("one lcore", values["one_mpps"])
-        section.add(
-            Figure(
-                group, values["two_mpps"], "Mpps", beside, goal=goal, group=group, label="two lcores",
-                of_turns=values["ratio"],
-            )
+        section.figure(
+            group, values["two_mpps"], "Mpps", beside, goal=goal, group=group, label="two lcores",
+            of_turns=values["ratio"],
         )  # fmt: skip

@@ -1,10 +1,8 @@
 """The aggregator pool on one core against the bare add: the cases that have goals, and each axis."""
 
-from __future__ import annotations
-
 import sweep
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Beside, Goal, Section
 
 TITLE = "Pool: one core, against the bare add"
 
@@ -33,12 +31,10 @@ def measure(context: Context, section: Section) -> None:
         for where, values, goal in (("cache", found, most), ("last level", found["last_level"], None)):
             group, least = f"{case}, {where}", Goal(at_most=goal) if goal else None
             add = Beside("bare add", values["bare_add_ns"])
-            section.add(
-                Figure(
-                    f"{group}: pool", values["pool_ns"], "ns/packet", add,
-                    goal=least, group=group, label="pool", of_turns=values["ratio"],
-                ),
-                Figure(f"{group}: payload", values["gbps_per_core"], "Gbit/s per core"),
+            section.figure(
+                f"{group}: pool", values["pool_ns"], "ns/packet", add,
+                goal=least, group=group, label="pool", of_turns=values["ratio"],
             )  # fmt: skip
-    if not context.quick:
+            section.figure(f"{group}: payload", values["gbps_per_core"], "Gbit/s per core")
+    if not context.options.quick:
         sweep.measure(context, section, _PARTS, _ROUNDS, ("policy", "dtype", "order", "fan_in", "payload"))

@@ -1,13 +1,11 @@
 """Allreduces over shaped links beside what the simulator says of the same links."""
 
-from __future__ import annotations
-
 import statistics
 
 import reducers
 import shaped
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Beside, Goal, Section, median_ratio
 from sections.allreduce import ALL_LINKS, KIB, MIB, case_of
 
 TITLE = "Virtual time beside the real thing: an allreduce over shaped links"
@@ -28,9 +26,9 @@ def measure(context: Context, section: Section) -> None:
         "Time: of the slowest rank, after a barrier; the median over the sums. In virtual time processors "
         "take none beyond that round trip.",
     ]
-    for ranks in context.workers or ((4,) if context.quick else (2, 4, 8)):
-        mbit = context.mbit or max(1, ALL_LINKS // ranks)
-        sizes = {size: times for size, times in _SIZES.items() if not context.quick or size <= MIB}
+    for ranks in context.options.workers or ((4,) if context.options.quick else (2, 4, 8)):
+        mbit = context.options.mbit or max(1, ALL_LINKS // ranks)
+        sizes = {size: times for size, times in _SIZES.items() if not context.options.quick or size <= MIB}
         with context.attempt(section, f"{ranks} ranks"):
             _compare(context, section, ranks, mbit, sizes, turns)
 
@@ -52,14 +50,11 @@ def _compare(
             said[size].append(_predicted(context, ranks, mbit, size, round_trip))
     for size in sizes:
         case = case_of(ranks, size, mbit)
-        ratios = [real / virtual for real, virtual in zip(ours[size], said[size], strict=True)]
         beside = Beside("virtual time", 1e3 * statistics.median(said[size]))
         real = 1e3 * statistics.median(ours[size])
-        section.add(
-            Figure(
-                case, real, "ms", beside, goal=_CLOSE, group=case, label="real",
-                of_turns=statistics.median(ratios),
-            )
+        section.figure(
+            case, real, "ms", beside, goal=_CLOSE, group=case, label="real",
+            of_turns=median_ratio(ours[size], said[size]),
         )  # fmt: skip
 
 

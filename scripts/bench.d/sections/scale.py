@@ -1,7 +1,5 @@
 """What a packet costs as there are more jobs, more workers per job, more slots."""
 
-from __future__ import annotations
-
 import sweep
 from context import Context
 from figure import Section
@@ -19,5 +17,5 @@ def measure(context: Context, section: Section) -> None:
         " slots may cost a cache miss per line touched once they leave the caches, as measured after as "
         "many bytes."
     )
-    parts = ("jobs", "workers") if context.quick else ("jobs", "workers", "slots")
+    parts = ("jobs", "workers") if context.options.quick else ("jobs", "workers", "slots")
     sweep.measure(context, section, parts, context.pick(4000, 1000), ("jobs", "in_a_row", "fan_in", "slots"))
