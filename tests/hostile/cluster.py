@@ -18,10 +18,10 @@ from .scene import Scene, exchange
 
 FLOATS = 64
 RANK = f.RANKS - 1
-_JOIN_SECONDS = 10.0
+_JOIN_SECONDS = 30.0
 _STOP_SECONDS = 3.0
-# In so long a healthy job applies more than a hundred updates.
-_ADVANCE_SECONDS = 3.0
+# A healthy job applies dozens of updates in one second.
+_ADVANCE_SECONDS = 20.0
 _LISTEN_SECONDS = 0.3
 _LARGEST = 1e6
 

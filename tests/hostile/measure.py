@@ -30,7 +30,7 @@ _ALLOWED_KIB = 2048
 _LEAST_FRAME = 60
 # The part of the frames that has to be counted under the reasons that name the attack.
 _SHARE = 0.5
-_SENDER_SECONDS = 5.0
+_SENDER_SECONDS = 30.0
 # Where the ratio is above the bound, up to this many times the rounds: noise must not decide, and all count.
 _ROUNDS_MORE = 3
 

@@ -12,7 +12,7 @@ from . import frames as f
 from .scene import Attack, Case, Scene
 
 _RANKS = 2
-_JOIN_SECONDS = 5.0
+_JOIN_SECONDS = 30.0
 # A rank that waits sends a heartbeat ten times a second.
 _HEARTBEAT_EVERY = 256
 

@@ -34,6 +34,9 @@ _RING = 4096
 _DEFAULT_SPARE = 1024
 _DEADLINE = 20.0
 _AFTER_FAILURE = 2.0
+# For how long something that is killed may hold an allreduce up: by half of the deadline another one has
+# taken its place. How long it takes is among the figures.
+MOST_SECONDS_AWAY = _DEADLINE / 2
 
 
 @dataclass

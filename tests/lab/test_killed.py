@@ -12,9 +12,9 @@ from process import Failure
 from . import levels
 from .controller import JOB, Controller, in_force
 from .fabric import Site
-from .laboratory import Case, Lab, given
+from .laboratory import MOST_SECONDS_AWAY, Case, Lab, given
 from .levels import STAR, TREE
-from .parents import KILLS, MOST_SECONDS_AWAY, Parents
+from .parents import KILLS, Parents
 
 # Of the job over three levels.
 _THREE = 21

@@ -10,7 +10,7 @@ from process import Failure
 from ..bed.appliance import Appliance
 from .controller import JOB, Controller, in_force
 from .fabric import Site
-from .laboratory import Case, Done, Lab, given
+from .laboratory import MOST_SECONDS_AWAY, Case, Done, Lab, given
 
 # The first tree's job; the others have the next numbers.
 _JOB = 11
@@ -27,9 +27,6 @@ _LEAVES = 3
 _LEAST_OF_IDEAL = 0.875
 # Of its rate, what a congested path has left.
 _CONGESTED = 0.25
-_MOST_SECONDS_AWAY = 1.0
-# Under a controller, of whose appliances a root has no backup: it waits for 0.8 s, then tells the others.
-_MOST_SECONDS_AWAY_TOLD = 4.0
 # Of its part of a stream, what a root's link may carry, and what some are sent again.
 _MOST_OF_PART = 1.25
 # Of a tensor, what each of several trees carries, as a multiple of its part.
@@ -74,7 +71,7 @@ def test_trees(lab: Lab, case: Case) -> None:
     }
     case.demand(verified, "not every worker has verified every sum")
     case.demand(killed.resumed > 0, "no worker has noticed that a tree's appliance was killed")
-    case.demand(away <= _MOST_SECONDS_AWAY, "the workers were away for too long")
+    case.demand(away <= MOST_SECONDS_AWAY, "the workers were away for too long")
     part = 1 / len(spines)
     near = all(_LEAST_SHARE * part < share < _MOST_SHARE * part for share in _shares(lab, several).values())
     case.demand(near, "a tree has carried much more, or less, than its part")
@@ -126,7 +123,7 @@ def test_controlled_trees(lab: Lab, case: Case) -> None:
     case.demand(verified, "not every worker has verified every sum")
     case.demand(min(streams.values()) >= part, "a root's link has carried less than its part of a stream")
     case.demand(max(streams.values()) <= part * _MOST_OF_PART, "a root's link has carried more than its part")
-    case.demand(away <= _MOST_SECONDS_AWAY_TOLD, "the workers were away for too long")
+    case.demand(away <= MOST_SECONDS_AWAY, "the workers were away for too long")
     # How fast they are is no demand: with appliances at all leaves it is soon the processor that says so.
     lab.accounts_hold(case)
     for site in everywhere:

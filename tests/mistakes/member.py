@@ -19,7 +19,7 @@ ACK = 5
 _CONTROL, _JOIN = 8, 1
 _OK, _PENDING, _WRONG_EPOCH, _TOO_MANY = 0, 1, 7, 17
 _NO_GENERATION, _GENERATION = 0x2_0000, 0x1_0000
-_JOIN_SECONDS = 10.0
+_JOIN_SECONDS = 30.0
 
 
 def socket_in(host: Host) -> socket.socket:

@@ -30,7 +30,7 @@ def test_paused(bed: Bed) -> None:
     bed.kill(appliance.pid, signal.SIGSTOP)
     bed.sleep(DEAD_AFTER + 0.5)
     bed.kill(appliance.pid, signal.SIGCONT)
-    bed.succeeds(children, 25)
+    bed.succeeds(children)
     bed.in_time("all")
 
 
@@ -45,7 +45,7 @@ def test_lcore_stalled(bed: Bed) -> None:
         bed.appears(who, text, "lcore 0 has not turned for")
     bed.sleep(DEAD_AFTER + 0.5)
     resume()
-    bed.succeeds(children, 25)
+    bed.succeeds(children)
     bed.says("log, later", appliance.log(), "turns again")
     bed.says("/readyz, later", bed.readiness(), r"\Aready")
 
@@ -109,7 +109,7 @@ def test_no_root(bed: Bed) -> None:
         "appliance", [*without, str(bed.binary), "run", "-c", str(config)], bed.network.at_appliance
     )
     bed.mark()
-    bed.ended([child], 10)
+    bed.ended([child])
     bed.in_time("appliance")
     bed.says("appliance", error_of(child) or child.tail(), "CAP_NET_RAW")
 
@@ -125,7 +125,7 @@ def test_server_gone(bed: Bed) -> None:
     bed.appears("/readyz", bed.readiness, "parameter.server")
     bed.appears("explain", bed.explain, "The parameter server")
     bed.appears("log", appliance.log, "parameter server")
-    bed.succeeds(children, 25)
+    bed.succeeds(children)
 
 
 @within(_WORTH)
