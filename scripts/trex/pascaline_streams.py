@@ -6,6 +6,7 @@ that TRex would send. The bounds checked here are TRex's own (v3.08); it does no
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -115,12 +116,13 @@ def fix_ip(frame: bytearray) -> None:
 
 def frames(streams: list[Stream]) -> Iterator[tuple[float, bytes]]:
     """All packets of streams that end and the second when each is due, in the order of one core."""
-    due = []
-    for number, stream in enumerate(streams):
-        if stream.count is None:
-            raise StreamError(f"{stream.name} does not end: give a count")
-        due += [
-            (stream.delay_us / 1e6 + packet / stream.pps, packet, number) for packet in range(stream.count)
-        ]
-    for time, packet, number in sorted(due):
+    for time, packet, number in heapq.merge(*(_due(*numbered) for numbered in enumerate(streams))):
         yield time, streams[number].frame(packet)
+
+
+def _due(number: int, stream: Stream) -> Iterator[tuple[float, int, int]]:
+    """When the packets of a stream are due: second, packet, stream."""
+    if stream.count is None:
+        raise StreamError(f"{stream.name} does not end: give a count")
+    for packet in range(stream.count):
+        yield stream.delay_us / 1e6 + packet / stream.pps, packet, number

@@ -22,12 +22,15 @@ def _jobs(text: str) -> range:
 
 
 def _epochs(text: str) -> dict[int, int]:
-    """`7` for all jobs is kept under the key -1; `1=7,2=9` names them."""
+    """`7` for all jobs is kept under the key -1; `1:7,2:9` names them.
+
+    Without `=`, by which TRex's console recognises tunables of old.
+    """
     try:
-        pairs = [("-1", text)] if "=" not in text else [word.split("=") for word in text.split(",")]
+        pairs = [("-1", text)] if ":" not in text else [word.split(":") for word in text.split(",")]
         return {int(job): int(epoch) for job, epoch in pairs}
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: write 7, or 1=7,2=9") from error
+        raise argparse.ArgumentTypeError(f"{text!r}: write 7, or 1:7,2:9") from error
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -94,14 +97,14 @@ def add_epochs(parser: argparse.ArgumentParser) -> None:
         type=_epochs,
         default="0",
         metavar="EPOCH",
-        help="generation of the jobs (7, or 1=7,2=9): job_epoch",
+        help="generation of the jobs (7, or 1:7,2:9): job_epoch",
     )
     parser.add_argument(
         "--bases",
         type=_epochs,
         default="0",
         metavar="PSN",
-        help="first PSN of the jobs' generations (123, or 1=123,2=456): `run … join` prints it",
+        help="first PSN of the jobs' generations (123, or 1:123,2:456): `run … join` prints it",
     )
 
 

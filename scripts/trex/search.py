@@ -39,6 +39,13 @@ class Trial:
     seconds: float
     offered: int
     lost: int
+    # Why it is no result, or not at the rate that was asked for; empty if it is one.
+    problem: str = ""
+
+    @property
+    def remark(self) -> str:
+        """The problem, to come after the figures."""
+        return f"; {self.problem}" if self.problem else ""
 
     @property
     def loss_ratio(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -150,14 +151,14 @@ class Replay(Interface):
         self._bench, self._file = bench, file
         self._before = 0
 
-    def send(self, streams: list[Stream], seconds: float | None) -> Sent:
+    def send(self, streams: list[Stream], seconds: float | None, patience: float = math.inf) -> Sent:
         """Writes, reads back, sends."""
         count = write_pcap(streams, self._file)
         replayed = _read(self._file)
         if len(replayed) != count:
             raise Failure(f"the pcap file holds {len(replayed)} frames of {count}")
         self._before = self._bench.received()
-        return self.replay(((0.0, frame) for frame in replayed), seconds)
+        return self.replay(((0.0, frame) for frame in replayed), seconds, patience)
 
     def _keep_step(self, sent: int) -> None:
         if sent % _AHEAD:
