@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import struct
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import truediv
 from typing import Any
 
 from scapy.layers.inet import IP, UDP
@@ -60,19 +62,21 @@ class Load:
         """A rank's UDP port tells its jobs apart."""
         return _FIRST_SOURCE_PORT + (job - 1) % _SOURCE_PORTS
 
+    def layers(self, job: int, rank: int) -> tuple[Packet, Packet, Packet]:
+        """Ethernet, IP and UDP of a frame from a rank to the appliance."""
+        source, destination = (
+            self.source_mac or "02:00:00:00:00:01",
+            self.destination_mac or "02:00:00:00:00:fe",
+        )
+        return (
+            Ether(src=source, dst=destination),
+            IP(src=self.address(rank), dst=self.appliance, id=0, flags="DF", ttl=64),
+            UDP(sport=self.source_port(job), dport=self.udp_port, chksum=0),
+        )
+
     def frame(self, job: int, rank: int, *layers: Packet) -> bytes:
         """A frame from a rank to the appliance."""
-        ethernet = Ether(
-            src=self.source_mac or "02:00:00:00:00:01", dst=self.destination_mac or "02:00:00:00:00:fe"
-        )
-        packet = (
-            ethernet
-            / IP(src=self.address(rank), dst=self.appliance, id=0, flags="DF", ttl=64)
-            / UDP(sport=self.source_port(job), dport=self.udp_port, chksum=0)
-        )
-        for layer in layers:
-            packet /= layer
-        return bytes(packet)
+        return bytes(reduce(truediv, (*self.layers(job, rank), *layers)))
 
     def gradient(self, job: int, rank: int, /, **changes: object) -> Packet:
         """The header of a rank's contribution."""
