@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import pascaline_malformed
 from pascaline_loads import Load, gradients_per_job, gradients_per_rank, requests, updates
@@ -132,6 +134,12 @@ def add_malformed(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_control(parser: argparse.ArgumentParser) -> None:
+    """Options of requests alone."""
+    parser.add_argument("--action", choices=("join", "leave"), default="join")
+    parser.add_argument("--session", type=int, metavar="NS", help="of the ranks (default: the time now)")
+
+
 def load(options: argparse.Namespace) -> Load:
     """What the options describe."""
     given = vars(options)
@@ -156,33 +164,47 @@ def load(options: argparse.Namespace) -> Load:
     )
 
 
-def gradients(options: argparse.Namespace, of: Load) -> list[Stream]:
-    """The gradients that the options describe."""
-    return gradients_per_job(of) if options.layout == "job" else gradients_per_rank(of)
-
-
-def asynchronous(options: argparse.Namespace, of: Load) -> list[Stream]:
-    """The updates that the options describe."""
-    return updates(of, options.reward, options.generated_ns or time.time_ns())
-
-
-def malformed(options: argparse.Namespace, of: Load) -> list[Stream]:
-    """The malformed mix that the options describe."""
-    cases = pascaline_malformed.MALFORMED + (pascaline_malformed.REFUSED if options.refused else ())
-    return pascaline_malformed.streams(of, cases, of.jobs[0])
-
-
 def reasons() -> dict[str, str]:
     """By the names of the malformed mix's streams, the label under which the appliance counts them."""
     cases = pascaline_malformed.MALFORMED + pascaline_malformed.REFUSED
     return {case.name: pascaline_malformed.counter(case.reason) for case in cases}
 
 
-def nothing(_options: argparse.Namespace, _of: Load) -> list[Stream]:
-    """No load at all."""
-    return []
+def _gradients(options: argparse.Namespace, of: Load) -> list[Stream]:
+    return gradients_per_job(of) if options.layout == "job" else gradients_per_rank(of)
 
 
-def control(options: argparse.Namespace, of: Load) -> list[Stream]:
-    """The joins or leaves that the options describe."""
-    return requests(of, options.action)
+def _updates(options: argparse.Namespace, of: Load) -> list[Stream]:
+    return updates(of, options.reward, options.generated_ns or time.time_ns())
+
+
+def _malformed(options: argparse.Namespace, of: Load) -> list[Stream]:
+    cases = pascaline_malformed.MALFORMED + (pascaline_malformed.REFUSED if options.refused else ())
+    return pascaline_malformed.streams(of, cases, of.jobs[0])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of load: what it is, what it sends, its own options, and its payload unless told otherwise."""
+
+    about: str
+    streams: Callable[[argparse.Namespace, Load], list[Stream]]
+    add_own: Callable[[argparse.ArgumentParser], None] = lambda _: None
+    payload: int = 1024
+    # What it sends is there to be aggregated.
+    aggregates: bool = False
+
+    def add(self, parser: argparse.ArgumentParser, *more: Callable[[argparse.ArgumentParser], None]) -> None:
+        """Gives a parser all its options."""
+        for add in (add_common, *more, self.add_own):
+            add(parser)
+        parser.set_defaults(payload=self.payload)
+
+
+LOADS = {
+    "gradients": Kind("each rank sends a packet for each PSN", _gradients, add_gradients, aggregates=True),
+    # The field engine reaches the time behind the payload only if that is short.
+    "updates": Kind("asynchronous updates with reward and time", _updates, add_updates, 256, aggregates=True),
+    "malformed": Kind("packets that must be refused", _malformed, add_malformed),
+}
+CONTROL = Kind("joins or leaves", lambda options, of: requests(of, options.action), add_control)
