@@ -35,8 +35,6 @@ class GeneratorError(Exception):
 
 @dataclass
 class Sent:
-    """What the generator says of one sending."""
-
     offered: int
     seconds: float
     heard: int
@@ -134,7 +132,6 @@ class TRex:
         return [bytes(frame["binary"]) for frame in frames]
 
     def close(self) -> None:
-        """Stops, and leaves the port to others."""
         despite(self._client.stop, ports=[self._port])
         despite(self._client.disconnect)
 
@@ -241,5 +238,4 @@ class Interface:
                 self.others.append(frame)
 
     def close(self) -> None:
-        """Closes the socket."""
         self._socket.close()

@@ -75,7 +75,6 @@ class Load:
         )
 
     def frame(self, job: int, rank: int, *layers: Packet) -> bytes:
-        """A frame from a rank to the appliance."""
         return bytes(reduce(truediv, (*self.layers(job, rank), *layers)))
 
     def gradient(self, job: int, rank: int, /, **changes: object) -> Packet:
@@ -105,7 +104,6 @@ class Load:
         return one * (self.payload // len(one))
 
     def stream(self, name: str, template: bytes, **more: Any) -> Stream:
-        """A stream of this load."""
         fields: dict[str, Any] = {
             "pps": self.pps,
             "count": self.psns,

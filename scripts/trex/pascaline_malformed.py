@@ -40,8 +40,6 @@ Make = Callable[[Load, int], bytes]
 
 @dataclass(frozen=True)
 class Case:
-    """A way to be refused."""
-
     name: str
     reason: str
     make: Make
@@ -171,8 +169,6 @@ def _now(changes: dict[str, Change], load: Load, job: int) -> dict[str, Any]:
 
 
 def _refused(**changes: Change) -> Make:
-    """A gradient with another header."""
-
     def make(load: Load, job: int) -> bytes:
         return load.frame(job, 0, load.gradient(job, 0, **_now(changes, load, job)), Raw(load.elements(1)))
 
@@ -180,8 +176,6 @@ def _refused(**changes: Change) -> Make:
 
 
 def _elsewhere(**changes: Change) -> Make:
-    """A gradient of another load."""
-
     def make(load: Load, job: int) -> bytes:
         other = replace(load, **_now(changes, load, job))
         return other.frame(job, 0, other.gradient(job, 0), Raw(other.elements(1)))

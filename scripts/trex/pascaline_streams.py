@@ -108,7 +108,6 @@ class Stream:
 
 
 def fix_ip(frame: bytearray) -> None:
-    """Fills in the checksum of the IPv4 header."""
     header, place = slice(IP_AT, IP_AT + _IP), slice(IP_AT + 10, IP_AT + 12)
     frame[place] = bytes(2)
     frame[place] = checksum(bytes(frame[header])).to_bytes(2, "big")

@@ -24,7 +24,6 @@ class TRexMissing(ImportError):
 
 
 def api() -> ModuleType:
-    """TRex's Python API for stateless traffic."""
     for name in _APIS:
         try:
             return importlib.import_module(name)
@@ -102,14 +101,12 @@ class Profile:
         self._name, self._kind, self._about = name, kind, about
 
     def options(self) -> argparse.ArgumentParser:
-        """The tunables."""
         parser = argparse.ArgumentParser(prog=f"{self._name}.py", description=self._about)
         sending = [] if self._kind is tunables.CONTROL else [tunables.add_sending]
         self._kind.add(parser, *sending, tunables.add_epochs)
         return parser
 
     def streams(self, options: argparse.Namespace) -> list[Stream]:
-        """What is sent."""
         return self._kind.streams(options, tunables.load(options))
 
     def get_streams(self, direction: int, tunables: list[str], **_: object) -> list[Any]:

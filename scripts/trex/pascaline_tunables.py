@@ -79,7 +79,6 @@ def above_zero(text: str) -> float:
 
 
 def add_sending(parser: argparse.ArgumentParser) -> None:
-    """How much is sent."""
     add = parser.add_argument
     add("--psns", type=int, default=1000, metavar="N", help="PSNs of each rank; 0 for no end")
     add("--first-psn", type=int, default=0, metavar="PSN")
@@ -111,7 +110,6 @@ def add_epochs(parser: argparse.ArgumentParser) -> None:
 
 
 def add_gradients(parser: argparse.ArgumentParser) -> None:
-    """Options of gradients alone."""
     parser.add_argument(
         "--layout",
         choices=("rank", "job"),
@@ -121,27 +119,23 @@ def add_gradients(parser: argparse.ArgumentParser) -> None:
 
 
 def add_updates(parser: argparse.ArgumentParser) -> None:
-    """Options of updates alone."""
     add = parser.add_argument
     add("--reward", type=float, default=1.0, metavar="R", help="reward in each update")
     add("--generated-ns", type=int, metavar="NS", help="when the first is generated (default: now)")
 
 
 def add_malformed(parser: argparse.ArgumentParser) -> None:
-    """Options of the malformed mix alone."""
     parser.add_argument(
         "--refused", action="store_true", help="also what is well-formed and refused for what it says"
     )
 
 
 def add_control(parser: argparse.ArgumentParser) -> None:
-    """Options of requests alone."""
     parser.add_argument("--action", choices=("join", "leave"), default="join")
     parser.add_argument("--session", type=int, metavar="NS", help="of the ranks (default: the time now)")
 
 
 def load(options: argparse.Namespace) -> Load:
-    """What the options describe."""
     given = vars(options)
     epochs, bases = given.get("epochs", {}), given.get("bases", {})
     return Load(
@@ -195,7 +189,6 @@ class Kind:
     aggregates: bool = False
 
     def add(self, parser: argparse.ArgumentParser, *more: Callable[[argparse.ArgumentParser], None]) -> None:
-        """Gives a parser all its options."""
         for add in (add_common, *more, self.add_own):
             add(parser)
         parser.set_defaults(payload=self.payload)

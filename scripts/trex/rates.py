@@ -73,7 +73,6 @@ def _trial(appliance: Appliance, generator: Generator, plan: Plan, rate: float, 
 
 
 def text(answers: list[Answer], trials: list[Trial]) -> str:
-    """A table for people."""
     rows = [f"{'rate, packets/s':>18} {'seconds':>8} {'offered':>12} {'lost':>10} {'loss %':>9}"]
     rows += [
         f"{trial.rate:>18,.0f} {trial.seconds:>8.1f} {trial.offered:>12,} {trial.lost:>10,} "
@@ -84,7 +83,6 @@ def text(answers: list[Answer], trials: list[Trial]) -> str:
 
 
 def to_json(answers: list[Answer], search: Search) -> dict[str, object]:
-    """For programs."""
     return {
         "algorithm": "MLRsearch (draft-ietf-bmwg-mlrsearch-15), exceed ratio 0",
         "phases": asdict(search.phases),

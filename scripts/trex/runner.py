@@ -70,7 +70,6 @@ class Appliance:
         return cls(fetch)
 
     def scrape(self) -> Metrics:
-        """The metrics now."""
         try:
             return Metrics(self._fetch())
         except (urllib.error.URLError, OSError) as error:
@@ -115,11 +114,9 @@ class Report:
     problem: str = ""
 
     def to_json(self) -> dict[str, object]:
-        """All of it, under the same names."""
         return asdict(self) | {"dropped_total": sum(self.dropped.values())}
 
     def text(self) -> str:
-        """A table for people."""
         share = 100 * self.received / self.offered if self.offered else 0.0
         rows = [
             (
@@ -149,7 +146,6 @@ class Report:
 
 
 def _why(reason: str) -> str:
-    """What is known of packets that are not counted."""
     if reason == "ip_fragment":
         return "net_af_packet has the kernel keep fragments until they are whole: these never arrive"
     return "lost on the way, or counted under another reason"
@@ -278,7 +274,6 @@ def run(
 
 
 def _nothing(report: Report) -> str:
-    """Why nothing was aggregated."""
     if not report.received:
         return "the appliance has received nothing: do the packets arrive there (--destination-mac)?"
     if not report.dropped:

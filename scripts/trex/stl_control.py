@@ -9,5 +9,4 @@ from pascaline_tunables import CONTROL
 
 
 def register() -> Profile:
-    """What TRex calls."""
     return Profile("stl_control", CONTROL, __doc__)

@@ -8,5 +8,4 @@ from pascaline_tunables import LOADS
 
 
 def register() -> Profile:
-    """What TRex calls."""
     return Profile("stl_malformed", LOADS["malformed"], __doc__)

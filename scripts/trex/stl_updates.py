@@ -5,5 +5,4 @@ from pascaline_tunables import LOADS
 
 
 def register() -> Profile:
-    """What TRex calls."""
     return Profile("stl_updates", LOADS["updates"], __doc__)

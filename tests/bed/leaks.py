@@ -47,7 +47,6 @@ def kib_per_hour(samples: Sequence[tuple[float, int]], since: float) -> float | 
 
 
 def leaks(slope: float) -> bool:
-    """Whether memory grows by more than is allowed."""
     return slope > _ALLOWED_KIB_PER_HOUR
 
 

@@ -28,10 +28,7 @@ config.default_create_socket_timeout = 60
 
 
 class Host:
-    """One network namespace."""
-
     def __init__(self, name: str, *, ip6: bool = False) -> None:
-        """Makes it, with its loopback interface up."""
         self.name = name
         netns.create(name)
         self.ip = NetNS(name)
@@ -43,7 +40,6 @@ class Host:
         self.up("lo")
 
     def close(self) -> None:
-        """Removes it; its links go with it."""
         self.ip.close()
         if (NAMESPACES / self.name).exists():
             netns.remove(self.name)
@@ -71,7 +67,6 @@ class Host:
         self.ip.link("set", index=self.index(interface), **changes)
 
     def up(self, interface: str) -> None:
-        """Switches an interface on."""
         self.set(interface, state="up")
 
     def address(self, interface: str, address: str) -> None:
@@ -101,7 +96,6 @@ class Host:
         self.ip.tc("replace", "tbf", self.index(interface), 0, rate=rate, burst=burst, limit=queue)
 
     def mac(self, interface: str = "eth0") -> str:
-        """The MAC address of an interface."""
         return str(self._link(interface).get_attr("IFLA_ADDRESS"))
 
     def counted(self, interface: str) -> dict[str, int]:
@@ -151,7 +145,6 @@ class Network:
             host.up(interface)
 
     def close(self) -> None:
-        """Removes everything."""
         while self.hosts:
             self.hosts.pop().close()
 

@@ -32,11 +32,9 @@ class Process(Child):
         return psutil.Process(self.pid)
 
     def memory(self) -> int:
-        """Resident bytes."""
         return int(self.ps.memory_info().rss)
 
     def log(self) -> str:
-        """All that it has written."""
         return self.err.read_text(errors="replace") + self.out.read_text(errors="replace")
 
     def wait(self, seconds: float) -> int:

@@ -42,10 +42,7 @@ def worker_port(job: int, rank: int) -> int:
 
 
 class Bed(Network):
-    """The namespaces and links."""
-
     def __init__(self) -> None:
-        """Builds everything."""
         super().__init__(PREFIX, mtu=MTU)
         try:
             self._build()
@@ -76,7 +73,6 @@ class Bed(Network):
 
 
 def appliance(binary: Path, bed: Bed, files: Path) -> Appliance:
-    """Starts the appliance of the bed."""
     return Appliance(binary, bed, configuration(files / "admin.sock"), files)
 
 

@@ -33,8 +33,6 @@ def values(value: float) -> bytes:
 
 @dataclass
 class Cluster:
-    """The workers, and what the attacker knows as their colleague."""
-
     scene: Scene
     children: list[Any] = field(default_factory=list)
     epoch: int = 0
@@ -70,14 +68,12 @@ class Cluster:
         raise AssertionError(f"the attacker cannot join the asynchronous job\n{self.children[0].tail()}")
 
     def update(self, value: float, reward: float, count: int = 1) -> bytes:
-        """The attacker's own update."""
         self.number += 1
         fields = {"psn": self.number, "count": count, "epoch": self.epoch}
         job, now = beds.ASYNCHRONOUS, time.time_ns()
         return self.scene.way().frame(f.update(job, RANK, values(value), reward, now, **fields))
 
     def applied(self) -> int:
-        """Updates that have changed the model."""
         return self.scene.server_metrics().by_label("pascaline_ps_updates_total", "verdict").get("applied", 0)
 
     def weights(self) -> list[float]:
@@ -111,7 +107,6 @@ class Cluster:
 
 
 def prepared(scene: Scene) -> None:
-    """Before a case."""
     scene.cluster = Cluster(scene)
     try:
         scene.cluster.start()
@@ -140,8 +135,6 @@ def _infinite(weights: list[float]) -> list[str]:
 
 
 def updates(value: float, reward: float, count: int = 1) -> Callable[[Scene], list[bytes]]:
-    """Frames of a case."""
-
     def make(scene: Scene) -> list[bytes]:
         return [scene.cluster.update(value, reward, count) for _ in range(200)]
 

@@ -37,8 +37,6 @@ _ROUNDS_MORE = 3
 
 @dataclass(frozen=True)
 class Form:
-    """How long and how often."""
-
     rounds: int
     slots: int
     slot_seconds: float
@@ -51,8 +49,6 @@ QUICK = Form(rounds=1, slots=4, slot_seconds=0.15, judge_ratio=False)
 
 @dataclass
 class Found:
-    """What came of a case."""
-
     name: str
     about: str
     held: bool = False
@@ -110,7 +106,6 @@ def _attack(case: Case, scene: Scene, victims: Victims, form: Form, found: Found
 
 
 def _distinct(problems: list[str]) -> list[str]:
-    """Each problem once."""
     return [f"{text} ({count} times)" if count > 1 else text for text, count in Counter(problems).items()]
 
 

@@ -43,7 +43,6 @@ def _from_zero(scene: Scene) -> list[bytes]:
 
 
 def _other_terms(scene: Scene) -> list[bytes]:
-    """Another fan-in, count, length, element."""
     odd: tuple[dict[str, Any], ...] = (
         {"fan_in": 8},
         {"count": 2},

@@ -24,8 +24,6 @@ _AFTER_FAILURE_SECONDS = 0.3
 
 
 class Victims:
-    """The workers of one job."""
-
     def __init__(self, binary: Path, bed: Bed, files: Path, job: int) -> None:
         self._binary, self._bed, self._files, self.job = binary, bed, files, job
         self._children: list[Process] = []
@@ -40,11 +38,9 @@ class Victims:
 
     @property
     def at_work(self) -> bool:
-        """Whether a set has been started and not ended."""
         return bool(self._children)
 
     def start(self) -> None:
-        """Starts a set."""
         self._read, self._lines, self._started = [0] * RANKS, {}, time.monotonic()
         self._children = []
         for rank in range(RANKS):
@@ -109,7 +105,6 @@ class Victims:
         self.stop()
 
     def stop(self) -> None:
-        """Ends those that still run."""
         for child in self._children:
             child.stop(_STOP_SECONDS)
         self._children = []

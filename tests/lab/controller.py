@@ -75,7 +75,6 @@ class Controller:
 
     @property
     def where(self) -> str:
-        """For workers."""
         return f"unix:{self._socket}"
 
     def _start(self) -> Process:
@@ -90,11 +89,9 @@ class Controller:
         self.wait_in_force(stop)
 
     def kill(self) -> None:
-        """Ends it without a warning."""
         self._child.kill()
 
     def tail(self) -> str:
-        """The end of its log."""
         return self._child.tail()
 
     def leads(self) -> bool:
@@ -103,7 +100,6 @@ class Controller:
         return bool(leadership.get("leads")) and not leadership["problem"]
 
     def end(self) -> None:
-        """Ends it in good order."""
         self._child.stop(_END_SECONDS)
 
     def told(self) -> int:
@@ -132,7 +128,6 @@ class Controller:
         return now - min(ago) if ago else 0.0
 
     def picture(self) -> bytes:
-        """The network as the page shows it, as SVG."""
         return httpx.get(f"http://{self._page}/topology.svg", timeout=_END_SECONDS).content
 
     def wait_in_force(self, stop: Stop) -> None:

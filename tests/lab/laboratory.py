@@ -49,23 +49,18 @@ class Case:
 
     @property
     def good(self) -> bool:
-        """Whether nothing is wrong."""
         return not self.problems
 
     def to_json(self) -> dict[str, Any]:
-        """For --json."""
         return {"ok": self.good, **self.figures, "problems": self.problems}
 
     def demand(self, holds: bool, otherwise: str) -> None:
-        """Notes a problem unless something holds."""
         if not holds:
             self.problems.append(otherwise)
 
 
 @dataclass(frozen=True)
 class Done:
-    """What some workers have done together."""
-
     verified: bool
     # Of each allreduce, when its last rank had the sum.
     seconds: list[float]
@@ -75,14 +70,11 @@ class Done:
 
     @property
     def median(self) -> float:
-        """Seconds of an allreduce."""
         return statistics.median(self.seconds)
 
 
 @dataclass
 class Lab:
-    """A network, and what runs in it."""
-
     fabric: Fabric
     binary: Path
     files: Path
@@ -131,7 +123,6 @@ class Lab:
             at.rename(self.files / f"{site.name}-before{aside}")
 
     def settings(self, *, fan_in: int, jobs: int = 1, job_keys: str = "", more: str = "") -> Settings:
-        """Of an appliance here."""
         return Settings(
             "af_packet",
             8192,

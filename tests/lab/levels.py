@@ -30,7 +30,6 @@ def root(lab: Lab, site: Site) -> Appliance:
 
 
 def whole(lab: Lab) -> None:
-    """The appliances of both levels, and a spare one."""
     start(lab)
     lab.appliance(lab.fabric.spare, lab.settings(fan_in=0, jobs=0))
 
@@ -42,7 +41,6 @@ def clear(lab: Lab) -> None:
 
 
 def _star(lab: Lab) -> str:
-    """The job of all workers at one appliance."""
     members = [member for leaf in lab.fabric.leaves for member in leaf.members]
     listed = ", ".join(f'"{member}"' for member in members)
     return f'[[jobs]]\nid = {STAR}\nname = "star"\nfan_in = {len(members)}\nmembers = [{listed}]\n'
@@ -65,7 +63,6 @@ def streams(lab: Lab, done: Done) -> dict[str, float]:
 
 
 def figures(lab: Lab, done: Done) -> dict[str, object]:
-    """What every case tells."""
     return {
         "verified": done.verified,
         "median_seconds": round(done.median, 4),

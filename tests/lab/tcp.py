@@ -72,7 +72,6 @@ class Bottleneck(Network):
     """Two hosts on either side of a link that impair is, and the appliance on the far one."""
 
     def __init__(self) -> None:
-        """Builds everything, or nothing."""
         super().__init__("paslabtcp", mtu=_MTU)
         try:
             self._build()
@@ -97,7 +96,6 @@ class Bottleneck(Network):
             host.inside(_heed_marks)
 
     def address(self, rank: int) -> str:
-        """That of a worker."""
         return worker_address(rank)
 
     def _worker(self, rank: int) -> Host:
@@ -124,8 +122,6 @@ def _received(host: Host) -> float:
 
 @dataclass(frozen=True)
 class Sharing:
-    """What shares the link with what."""
-
     controls: Sequence[str] = CONTROLS
     flows: Sequence[str] = FLOWS
     # For how long, at equal parts.
@@ -147,8 +143,6 @@ class Sample:
 
 @dataclass
 class Shared:
-    """How a job and a flow shared the link."""
-
     control: str
     flow: str
     rate: float
@@ -183,7 +177,6 @@ class Shared:
         return self.off <= _FAIR
 
     def to_json(self) -> dict[str, Any]:
-        """Its figures."""
         job, flow = self.settled()
         return {
             "job": round(job, 3),
@@ -264,7 +257,6 @@ class Bed:
         return Shared(control, flow, self._rate, samples, *_span(samples), verified)
 
     def _watch(self, samples: list[Sample], over: Callable[[], bool], client: Process) -> None:
-        """Takes samples until it is over."""
         while True:
             job, tcp = self._network.near, self._network.receiver
             samples.append(Sample(time.monotonic(), _received(job), _received(tcp)))
@@ -299,7 +291,6 @@ def whole_seconds(sharing: Sharing) -> int:
 
 
 def _jobs(network: Bottleneck) -> str:
-    """One for each control."""
     members = ", ".join(f'"{network.address(rank)}"' for rank in range(2))
     return "".join(
         f'[[jobs]]\nid = {JOB + number}\nname = "{control}"\nfan_in = 2\nwindow = {_WINDOW}\n'

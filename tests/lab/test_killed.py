@@ -85,7 +85,6 @@ def test_middle_killed(lab: Lab, case: Case) -> None:
 
 
 def _start(lab: Lab, root: Site, middles: list[Site]) -> None:
-    """The appliances of three levels."""
     fabric = lab.fabric
     for site in fabric.sites:
         lab.clear(site)

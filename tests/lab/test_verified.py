@@ -46,7 +46,6 @@ Peak = tuple[float, float]
 
 
 def _seconds(text: object) -> float:
-    """Of a time in the file."""
     found = re.fullmatch(r"([0-9.]+)(us|ms|s)", str(text))
     if not found:
         raise Failure(f"{FILE}: {text!r} is not one time, such as 80ms")
@@ -55,8 +54,6 @@ def _seconds(text: object) -> float:
 
 @dataclass
 class Scenario:
-    """The parameters in the file."""
-
     horizon: float
     length: int
     service: float
@@ -66,7 +63,6 @@ class Scenario:
 
     @classmethod
     def read(cls) -> Scenario:
-        """The file's."""
         whole = tomllib.loads(FILE.read_text())
         queue = whole["queue"]
         clusters = [(one.get("workers", 1), _seconds(one["period"])) for one in whole["clusters"]]

@@ -54,8 +54,6 @@ def within(seconds: float, *, quick: bool = True) -> pytest.MarkDecorator:
 
 @dataclass
 class Outcome:
-    """What came of a case."""
-
     name: str
     what: str
     limit: float
@@ -69,7 +67,6 @@ class Outcome:
         return not self.problems
 
     def to_json(self) -> dict[str, Any]:
-        """For --json."""
         return {
             "name": self.name,
             "what": self.what,
@@ -105,7 +102,6 @@ class Bed:
         return appliance
 
     def settings(self, keys: str = "", more: str = "", *, policy: str = "default", slots: int = 4096) -> str:
-        """Its configuration."""
         settings = Settings(
             "af_packet", slots, 512, policy, more=more, job_keys=keys, fan_in=RANKS, name="mistakes"
         )
@@ -116,7 +112,6 @@ class Bed:
         return self._start("allreduce", rank, {"job": JOB, "bytes": MIB, "iterations": 1000} | options)
 
     def workers(self, ranks: Iterable[int] = range(RANKS), **options: Any) -> list[Child]:
-        """Starts several that do the same."""
         return [self.worker(rank, **options) for rank in ranks]
 
     def updater(self, rank: int, **options: object) -> Child:
@@ -143,7 +138,6 @@ class Bed:
         return self.child("ps", command, self.hosts[OUTSIDE])
 
     def child(self, name: str, command: list[str], host: Host | str) -> Child:
-        """Starts some other program on a host."""
         return self._children.start(name, command, host if isinstance(host, str) else host.name)
 
     def member(
@@ -169,19 +163,15 @@ class Bed:
 
     @property
     def admin(self) -> str:
-        """Where its admin API is."""
         return f"unix:{self.files / 'admin.sock'}"
 
     def explain(self, job: int = JOB) -> str:
-        """What `pascaline explain` says of a job."""
         return self.pascaline("explain", str(job), "--admin", self.admin)
 
     def readiness(self) -> str:
-        """What /readyz says."""
         return self.appliances[-1].get("/readyz").text
 
     def members(self) -> int:
-        """How many ranks have joined the job."""
         return self.appliances[-1].scrape().by_label("pascaline_job_members", "job").get(str(JOB), 0)
 
     def undo(self, action: Callable[..., object], *arguments: object, **named: object) -> None:
@@ -195,11 +185,9 @@ class Bed:
         self._since = time.monotonic()
 
     def elapsed(self) -> float:
-        """Since then."""
         return time.monotonic() - self._since
 
     def sleep(self, seconds: float) -> None:
-        """Sleeps, but not through a signal."""
         self.stop.sleep(seconds)
 
     def until(self, condition: Callable[[], bool], otherwise: str) -> None:
@@ -227,11 +215,9 @@ class Bed:
     # ---- what must hold ----
 
     def problem(self, text: str) -> None:
-        """Notes what does not hold."""
         self.outcome.problems.append(text)
 
     def says(self, who: str, text: str, *patterns: str) -> None:
-        """Every pattern must be in the text."""
         self.outcome.texts[who] = " ".join(text.split())[:1200]
         for pattern in patterns:
             if not re.search(pattern, text, _FLAGS):
@@ -253,18 +239,15 @@ class Bed:
                 self.problem(f"{child.name} ends as if all were well")
 
     def succeeds(self, children: list[Child]) -> None:
-        """Each of them ends well."""
         self.ended(children)
         for child in children:
             if child.exit_code():
                 self.problem(f"{child.name} fails: {error_of(child)}")
 
     def ended(self, children: list[Child]) -> None:
-        """Waits until all have ended."""
         self.until(lambda: all(child.exit_code() is not None for child in children), "not all have ended")
 
     def _end(self, children: list[Child]) -> None:
-        """Waits for each, and notes when."""
         waiting = list(children)
         while waiting and self.elapsed() < PATIENCE:
             for child in [child for child in waiting if child.exit_code() is not None]:
@@ -289,7 +272,6 @@ class Bed:
         self.says(who, now, *patterns)
 
     def close(self) -> None:
-        """Ends everything."""
         for child in self._children.all:
             child.kill()
         self._undo.close()
@@ -328,5 +310,4 @@ def stalled_lcore(pid: int) -> Callable[[], None]:
 
 
 def address_of(rank: int) -> str:
-    """A rank's address as a pattern."""
     return re.escape(worker_address(rank))

@@ -33,7 +33,6 @@ class Bench(Star):
     """An appliance with one port in a namespace of its own, and a namespace for the sender."""
 
     def __init__(self, binary: Path, stop: Stop, cleanup: contextlib.ExitStack) -> None:
-        """Makes the network; `cleanup` removes it."""
         self.files = command.files(cleanup)
         super().__init__(1, "pastrex")
         cleanup.callback(self.close)
@@ -74,7 +73,6 @@ class Bench(Star):
         return Seen(fetch)
 
     def received(self) -> int:
-        """Packets that it has received."""
         return self.seen().scrape().total(RECEIVED)
 
     def catch_up(self, received: int) -> None:
@@ -152,7 +150,6 @@ class Replay(Interface):
         self._before = 0
 
     def send(self, streams: list[Stream], seconds: float | None, patience: float = math.inf) -> Sent:
-        """Writes, reads back, sends."""
         count = write_pcap(streams, self._file)
         replayed = _read(self._file)
         if len(replayed) != count:

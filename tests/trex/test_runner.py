@@ -35,7 +35,6 @@ class _Error(Exception):
     """As TRex's, whose text is long."""
 
     def brief(self) -> str:
-        """What happened."""
         return str(self)
 
 
@@ -58,11 +57,9 @@ class _Client:
         self.time_ns = time.time_ns
 
     def monotonic(self) -> float:
-        """The clock."""
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        """Lets time pass."""
         self.now += seconds
 
     def _need_idle(self) -> None:
@@ -85,27 +82,22 @@ class _Client:
         return sum(stream.count or 0 for stream in self._streams)
 
     def remove_all_streams(self, **_: object) -> None:
-        """Of an idle port only."""
         self._need_idle()
         self._streams = []
 
     def add_streams(self, streams: list[Stream], **_: object) -> None:
-        """The same."""
         self._need_idle()
         self._streams = streams
 
     def clear_stats(self, **_: object) -> None:
-        """Counts from 0."""
         self.sent = 0
 
     def start(self, **_: object) -> None:
-        """Begins to send."""
         self._need_idle()
         self.seen += [stream.name for stream in self._streams]
         self._begun = self.now
 
     def wait_on_traffic(self, *, timeout: int, **_: object) -> None:
-        """Until all is sent, unless something else ends it."""
         if self.errors:
             raise self.errors.pop(0)
         takes = max([stream.delay_us / 1e6 + (stream.count or 0) / stream.pps for stream in self._streams])
@@ -116,7 +108,6 @@ class _Client:
         self.stop()
 
     def get_stats(self, **_: object) -> dict[int, dict[str, int]]:
-        """What it has counted; everything comes back."""
         return {0: {"opackets": self.sent, "ipackets": self.sent, "oerrors": 0}}
 
 
@@ -207,7 +198,6 @@ def test_slow_generator_of_one_run(client: _Client, told: Told) -> None:
 
 
 def _script() -> Any:
-    """scripts/trex/run as a module."""
     loader = importlib.machinery.SourceFileLoader("trex_run", str(ROOT / "scripts/trex/run"))
     spec = importlib.util.spec_from_loader("trex_run", loader)
     assert spec is not None
