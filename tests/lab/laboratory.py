@@ -51,6 +51,10 @@ class Case:
     def good(self) -> bool:
         return not self.problems
 
+    def sums_hold(self, *runs: Done) -> None:
+        """Notes it if a worker has not verified a sum."""
+        self.demand(all(done.verified for done in runs), "not every worker has verified every sum")
+
     def to_json(self) -> dict[str, Any]:
         return {"ok": self.good, **self.figures, "problems": self.problems}
 
@@ -101,6 +105,18 @@ class Lab:
         drops = appliance.scrape().by_label(DROPPED, "reason")
         return f"{said} Dropped: { {reason: count for reason, count in drops.items() if count} }"
 
+    def needs(self, spines: int, leaves: int = 0) -> None:
+        """Fails a case in a network that is too small for it."""
+        shape = self.fabric.shape
+        if shape.spines < spines or shape.leaves < leaves:
+            raise Failure(f"takes {spines} spines and {leaves or 2} leaves: --spines, --leaves")
+
+    def afresh(self, *sites: Site, more: str = "") -> None:
+        """New appliances without jobs of their own."""
+        self.clear(*sites)
+        for site in sites:
+            self.appliance(site, self.settings(fan_in=0, jobs=0, more=more))
+
     def appliance(self, site: Site, settings: Settings) -> Appliance:
         """The one at a site, started unless it runs already."""
         if site.name not in self.appliances:
@@ -114,13 +130,14 @@ class Lab:
             started.wait_ready(self.stop)
         return self.appliances[site.name]
 
-    def clear(self, site: Site) -> None:
-        """Ends its appliance: the next case begins with another."""
-        if site.name in self.appliances:
-            self.appliances.pop(site.name).kill()
-        if (at := self.files / site.name).exists():
-            aside = sum(1 for _ in self.files.glob(f"{site.name}-before*"))
-            at.rename(self.files / f"{site.name}-before{aside}")
+    def clear(self, *sites: Site) -> None:
+        """Ends their appliances: the next case begins with others."""
+        for site in sites:
+            if site.name in self.appliances:
+                self.appliances.pop(site.name).kill()
+            if (at := self.files / site.name).exists():
+                aside = sum(1 for _ in self.files.glob(f"{site.name}-before*"))
+                at.rename(self.files / f"{site.name}-before{aside}")
 
     def settings(self, *, fan_in: int, jobs: int = 1, job_keys: str = "", more: str = "") -> Settings:
         return Settings(

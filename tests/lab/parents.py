@@ -66,7 +66,7 @@ class Parents:
             "downtimes": downtimes,
             "median_downtime": statistics.median(downtimes),
         }
-        case.demand(all(done.verified for done in runs), "not every worker has verified every sum")
+        case.sums_hold(*runs)
         case.demand(all(done.resumed for done in runs), "no worker has noticed that the appliance was killed")
         away = case.figures["median_downtime"]
         case.demand(away <= MOST_SECONDS_AWAY, "the workers were away for too long")
