@@ -7,15 +7,13 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from process import run
 
 from . import bed as beds
 from . import frames as f
 from . import sender
 from .reasons import JOINS, REFUSED, TOLD, WINDOW
-from .scene import Attack, Case, Scene
+from .scene import Case, Scene
 
 _MANY = 1000
 _FEW = 20.0
@@ -281,9 +279,3 @@ CASES = [
         judge=_is_open_to_others,
     ),
 ]
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_strangers(attack: Attack, case: Case) -> None:
-    """The case holds."""
-    attack(case)

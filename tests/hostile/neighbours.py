@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import pytest
-
 from . import bed as beds
 from . import frames as f
-from .scene import Attack, Case, Scene
+from .scene import Case, Scene
 
 _RANKS = 2
 _JOIN_SECONDS = 30.0
@@ -87,9 +85,3 @@ CASES = [
         beds.NEIGHBOUR_SHARED,
     ),
 ]
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_neighbours(attack: Attack, case: Case) -> None:
-    """The case holds."""
-    attack(case)
