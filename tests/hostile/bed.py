@@ -44,11 +44,6 @@ def worker_port(job: int, rank: int) -> int:
 class Bed(Network):
     def __init__(self) -> None:
         super().__init__(PREFIX, mtu=MTU)
-        try:
-            self._build()
-        except BaseException:
-            self.close()
-            raise
 
     def _build(self) -> None:
         self.at_appliance, self.bridge = self.host("app"), self.host("bri")

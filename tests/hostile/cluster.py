@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from ..bed.process import command
 from . import bed as beds
 from . import frames as f
 from .scene import Scene, exchange
@@ -41,19 +42,17 @@ class Cluster:
     def start(self) -> None:
         """Starts the workers, and joins as the last rank, with a proven address."""
         scene = self.scene
-        words = {
-            "--appliance": f"{beds.APPLIANCE_ADDRESS}:{f.PORT}",
-            "--job": beds.ASYNCHRONOUS,
-            "--ranks": f.RANKS,
-            "--floats": FLOATS,
-            "--interval": "20ms",
-            "--updates": 1_000_000,
+        words: dict[str, object] = {
+            "appliance": f"{beds.APPLIANCE_ADDRESS}:{f.PORT}",
+            "job": beds.ASYNCHRONOUS,
+            "ranks": f.RANKS,
+            "floats": FLOATS,
+            "interval": "20ms",
+            "updates": 1_000_000,
         }
         for rank in range(RANK):
-            words["--rank"] = rank
-            options = [str(word) for pair in words.items() for word in pair]
-            command = [str(scene.binary), "worker", "olaf", *options]
-            self.children.append(scene.child(f"olaf{rank}", command, scene.bed.workers[rank]))
+            line = command(scene.binary, "worker", "olaf", **words, rank=rank)
+            self.children.append(scene.child(f"olaf{rank}", line, scene.bed.workers[rank]))
         session, end = scene.random.getrandbits(64), time.monotonic() + _JOIN_SECONDS
         body: dict[str, Any] = {"session": session, "payload_bytes": 4 * FLOATS, "got": f.NO_GENERATION}
         while time.monotonic() < end:

@@ -6,13 +6,13 @@ import statistics
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import httpx
 
 from metrics import ANSWERED, DROPPED
 from process import Failure
 
+from ..bed.leaks import held_kib
 from ..bed.metrics import Metrics
 from . import frames as f
 from . import sender
@@ -88,7 +88,7 @@ def _attack(case: Case, scene: Scene, victims: Victims, form: Form, found: Found
     """The rounds of a case, and what is looked at before and after them."""
     if case.prepare:
         case.prepare(scene)
-    before, memory, buffers = scene.appliance.scrape(), memory_kib(scene), _buffers(scene)
+    before, memory, buffers = scene.appliance.scrape(), held_kib(scene.appliance.pid), _buffers(scene)
     times: tuple[list[float], list[float]] = [], []
     for number in range(form.rounds * _ROUNDS_MORE):
         if number >= form.rounds and not (form.judge_ratio and (found.ratio or 0.0) > BOUND):
@@ -97,7 +97,7 @@ def _attack(case: Case, scene: Scene, victims: Victims, form: Form, found: Found
     if not victims.ready(scene.stop):
         found.problems.append("after the attack the workers get no sum")
         found.stuck = True
-    found.memory_kib = memory, memory_kib(scene)
+    found.memory_kib = memory, held_kib(scene.appliance.pid)
     found.buffers = buffers, _buffers(scene)
     found.counted = _grown(before, scene.appliance.scrape(), found.controls)
     found.problems += _judge(case, found, form)
@@ -148,12 +148,6 @@ def control(scene: Scene, wire: str, length: int) -> bytes:
     """As many bytes, to a port of the appliance without a service."""
     datagram = bytes(max(_LEAST_FRAME, length) - f.HEADERS)
     return scene.way(wire).to_closed_port().frame(datagram)
-
-
-def memory_kib(scene: Scene) -> int:
-    """What the appliance holds, huge pages included."""
-    lines = Path(f"/proc/{scene.appliance.pid}/status").read_text().splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith(("VmRSS:", "HugetlbPages:")))
 
 
 def _buffers(scene: Scene) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from process import run
 
+from ..bed.process import command
 from . import bed as beds
 from . import frames as f
 from . import sender
@@ -213,22 +214,10 @@ def _is_open_during_a_flood(scene: Scene) -> list[str]:
 
 def _is_open_to_others(scene: Scene) -> list[str]:
     """Another host gets a job of its own while the attacker has as many as it can get."""
-    words = {
-        "--appliance": beds.APPLIANCE_ADDRESS,
-        "--job": 1500,
-        "--rank": 0,
-        "--ranks": 1,
-        "--bytes": "4KiB",
-        "--iterations": 1,
-    }
-    command = [
-        str(scene.binary),
-        "worker",
-        "allreduce",
-        *(str(word) for pair in words.items() for word in pair),
-    ]
+    terms = {"job": 1500, "rank": 0, "ranks": 1, "bytes": "4KiB", "iterations": 1}
+    line = command(scene.binary, "worker", "allreduce", appliance=beds.APPLIANCE_ADDRESS, **terms)
     inside = ("ip", "netns", "exec", scene.bed.workers[0].name)
-    done = run(*inside, *command, check=False, timeout=_LEGITIMATE_SECONDS)
+    done = run(*inside, *line, check=False, timeout=_LEGITIMATE_SECONDS)
     return [] if done.returncode == 0 else [f"a job of another host is refused: {done.stderr.strip()}"]
 
 

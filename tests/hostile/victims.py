@@ -8,7 +8,7 @@ from pathlib import Path
 
 from process import Failure, Stop
 
-from ..bed.process import Process
+from ..bed.process import Process, command
 from .bed import APPLIANCE_ADDRESS, Bed, worker_address, worker_port
 from .frames import PORT, RANKS
 
@@ -44,22 +44,22 @@ class Victims:
         self._read, self._lines, self._started = [0] * RANKS, {}, time.monotonic()
         self._children = []
         for rank in range(RANKS):
-            command = [str(self._binary), "worker", "allreduce", "--json", "--progress", "lines"]
-            words = {
-                "--appliance": f"{APPLIANCE_ADDRESS}:{PORT}",
-                "--bind": f"{worker_address(rank)}:{worker_port(self.job, rank)}",
-                "--job": self.job,
-                "--rank": rank,
-                "--ranks": RANKS,
-                "--bytes": _BYTES,
-                "--iterations": self._iterations,
-                "--deadline": f"{_DEADLINE_SECONDS}s",
-                "--join-deadline": f"{_DEADLINE_SECONDS}s",
-                "--seed": 1 + self.sets,
-            }
-            command += [str(word) for pair in words.items() for word in pair]
+            line = command(
+                self._binary,
+                *("worker", "allreduce", "--json", "--progress", "lines"),
+                appliance=f"{APPLIANCE_ADDRESS}:{PORT}",
+                bind=f"{worker_address(rank)}:{worker_port(self.job, rank)}",
+                job=self.job,
+                rank=rank,
+                ranks=RANKS,
+                bytes=_BYTES,
+                iterations=self._iterations,
+                deadline=f"{_DEADLINE_SECONDS}s",
+                join_deadline=f"{_DEADLINE_SECONDS}s",
+                seed=1 + self.sets,
+            )
             host = self._bed.workers[rank].name
-            self._children.append(Process(f"victim{rank}", command, self._files, host))
+            self._children.append(Process(f"victim{rank}", line, self._files, host))
 
     def step(self) -> None:
         """Takes in what they have reported; a set that has ended is judged and followed by another."""

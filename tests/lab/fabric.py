@@ -71,13 +71,8 @@ class Shape:
 
 class Fabric(Network):
     def __init__(self, shape: Shape) -> None:
-        super().__init__("paslab", mtu=shape.mtu)
         self.shape = shape
-        try:
-            self._build()
-        except BaseException:
-            self.close()
-            raise
+        super().__init__("paslab", mtu=shape.mtu)
 
     def _build(self) -> None:
         shape = self.shape

@@ -30,7 +30,7 @@ from workers import Load, Workers
 
 from ..bed.appliance import Appliance
 from ..bed.network import Host, Network
-from ..bed.process import Process
+from ..bed.process import Process, command
 from .laboratory import Lab
 
 CONTROLS = ("fixed", "panama", "dsa", "delay")
@@ -73,11 +73,6 @@ class Bottleneck(Network):
 
     def __init__(self) -> None:
         super().__init__("paslabtcp", mtu=_MTU)
-        try:
-            self._build()
-        except BaseException:
-            self.close()
-            raise
 
     def _build(self) -> None:
         self.middle, at_appliance = self.host("mid"), self.host("app")
@@ -208,12 +203,18 @@ class Bed:
         self._files = lab.files / f"tcp{sum(1 for _ in lab.files.glob('tcp*'))}"
         self._files.mkdir()
         self.marked = self.queue_full = 0
-        options = {"--left": "left", "--right": "right", "--rate": f"{self._rate:.0f}", "--queue": _QUEUE}
-        options |= {"--ecn-threshold": _MARKS[0], "--ecn-full": _MARKS[1]}
-        words = [str(word) for pair in options.items() for word in pair]
-        command = [str(build.lab(lab.binary)), "impair", *words]
+        line = command(
+            build.lab(lab.binary),
+            "impair",
+            left="left",
+            right="right",
+            rate=f"{self._rate:.0f}",
+            queue=_QUEUE,
+            ecn_threshold=_MARKS[0],
+            ecn_full=_MARKS[1],
+        )
         # A link is on time, whatever else wants the processors.
-        self._link = Process("impair", command, self._files, network.middle.name, realtime=True)
+        self._link = Process("impair", line, self._files, network.middle.name, realtime=True)
         cleanup.callback(self._end)
         if not lab.stop.wait_for(lambda: "ready" in self._link.err.read_text(), _READY_SECONDS):
             raise Failure("pascaline-lab impair does not get ready", self._link.tail())

@@ -29,7 +29,7 @@ from process import Failure
 
 from ..bed.appliance import Appliance
 from ..bed.network import Star
-from ..bed.process import Process
+from ..bed.process import Process, command
 from .controller import fleet
 from .laboratory import Case, Lab, given
 
@@ -100,15 +100,9 @@ def _keeps(query: dict[str, Any], stretch: list[list[float]]) -> bool:
 def test_verified(lab: Lab, case: Case) -> None:
     """The file's queries are proven; ages behind Olaf's queue keep to them, behind a FIFO they do not."""
     scenario = Scenario.read()
-    command = [
-        str(fleet(lab.binary)),
-        "verify",
-        str(FILE),
-        "--json",
-        "--time-limit",
-        f"{_VERIFY_SECONDS:.0f}s",
-    ]
-    proof = subprocess.run(command, capture_output=True, text=True, timeout=2 * _VERIFY_SECONDS, check=False)
+    limit = f"{_VERIFY_SECONDS:.0f}s"
+    line = command(fleet(lab.binary), "verify", str(FILE), "--json", time_limit=limit)
+    proof = subprocess.run(line, capture_output=True, text=True, timeout=2 * _VERIFY_SECONDS, check=False)
     case.demand(proof.returncode == 0, f"{FILE.name} is not proven: {proof.stderr or proof.stdout}")
     if not case.good:
         return
@@ -149,8 +143,8 @@ class _Run:
             cleanup.callback(appliance.stop)
             appliance.wait_ready(self._lab.stop)
             file = str(self._files / "appliance.toml")
-            command = [binary, "ps", "-c", file, "--aom-log", str(log)]
-            children = [Process("ps", command, self._files, server_at)]
+            line = [binary, "ps", "-c", file, "--aom-log", str(log)]
+            children = [Process("ps", line, self._files, server_at)]
             cleanup.callback(children[0].stop, EXIT_SECONDS)
             for cluster, (workers, period) in enumerate(scenario.clusters):
                 for rank in range(workers):
@@ -175,21 +169,21 @@ class _Run:
         return _ages(log, len(scenario.clusters))
 
     def _worker(self, cluster: int, rank: int, workers: int, period: float, lasts: float) -> Process:
-        words = {
-            "--appliance": f"{APPLIANCE_ADDRESS}:{UDP_PORT}",
-            "--job": 1 + cluster,
-            "--rank": rank,
-            "--ranks": workers,
-            "--floats": FLOATS,
-            "--interval": f"{1e6 * period:.0f}us",
-            "--updates": int((lasts + JOIN_SECONDS) / period),
-            "--outstanding": _OUTSTANDING,
-            "--reward": "steady",
-        }
-        command = [str(self._lab.binary), "worker", "olaf"]
-        command += [str(word) for pair in words.items() for word in pair]
+        line = command(
+            self._lab.binary,
+            *("worker", "olaf"),
+            appliance=f"{APPLIANCE_ADDRESS}:{UDP_PORT}",
+            job=1 + cluster,
+            rank=rank,
+            ranks=workers,
+            floats=FLOATS,
+            interval=f"{1e6 * period:.0f}us",
+            updates=int((lasts + JOIN_SECONDS) / period),
+            outstanding=_OUTSTANDING,
+            reward="steady",
+        )
         name = f"worker{cluster}-{rank}"
-        return Process(name, command, self._files, self._network.workers[cluster], realtime=True)
+        return Process(name, line, self._files, self._network.workers[cluster], realtime=True)
 
     def _configuration(self) -> str:
         scenario, last = self._scenario, len(self._scenario.clusters)

@@ -29,7 +29,7 @@ from process import Child, Failure, Stop
 
 from ..bed.appliance import Appliance
 from ..bed.network import Host, Star
-from ..bed.process import Processes
+from ..bed.process import Processes, command
 from .member import Member, socket_in
 
 MIB = 1 << 20
@@ -124,11 +124,8 @@ class Bed:
 
     def _start(self, mode: str, rank: int, options: dict[str, object], more: tuple[str, ...] = ()) -> Child:
         words = {"appliance": f"{APPLIANCE_ADDRESS}:{UDP_PORT}", "rank": rank, "ranks": RANKS} | options
-        command = [str(self.binary), "worker", mode, *more, "--json"]
-        for name, value in words.items():
-            option = f"--{name.replace('_', '-')}"
-            command += [option] if value is True else [option, str(value)]
-        child = self.child(f"rank{rank}", command, self.hosts[rank])
+        line = command(self.binary, "worker", mode, *more, "--json", **words)
+        child = self.child(f"rank{rank}", line, self.hosts[rank])
         self.mark()
         return child
 
