@@ -165,13 +165,6 @@ def divided(items: list[pytest.Item], folder: Path) -> tuple[list[pytest.Item], 
     return here, [item for item in items if item not in here]
 
 
-def binary(request: pytest.FixtureRequest) -> Path:
-    """The program `pascaline`."""
-    run = of(request.config)
-    found: Path = run.binary if run else request.getfixturevalue("binary")
-    return found
-
-
 def stop(config: pytest.Config, cleanup: ExitStack) -> Stop:
     """What ends the cases: a signal, or the end of a command's time."""
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -80,9 +80,11 @@ def pascaline(programs: Programs) -> Path:
 
 
 @pytest.fixture(scope="session")
-def binary(pascaline: Path) -> Path:
-    """The same, under the name of the option of scripts."""
-    return pascaline
+def binary(request: pytest.FixtureRequest) -> Path:
+    """The same, or the one that a script was given."""
+    run = command.of(request.config)
+    found: Path = run.binary if run else request.getfixturevalue("pascaline")
+    return found
 
 
 @pytest.fixture(scope="session")

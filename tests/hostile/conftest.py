@@ -92,12 +92,12 @@ class Battlefield:
 
 
 @pytest.fixture(scope="package")
-def battlefield(request: pytest.FixtureRequest) -> Iterator[Battlefield]:
+def battlefield(request: pytest.FixtureRequest, binary: Path) -> Iterator[Battlefield]:
     run = command.of(request.config)
     form = measure.FULL if run and not run.options.quick else measure.QUICK
     with ExitStack() as cleanup:
         stop = command.stop(request.config, cleanup)
-        yield Battlefield(command.binary(request), form, run.options.seed if run else 1, stop, cleanup)
+        yield Battlefield(binary, form, run.options.seed if run else 1, stop, cleanup)
 
 
 @pytest.fixture

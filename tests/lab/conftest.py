@@ -92,10 +92,10 @@ class Labs:
 
 
 @pytest.fixture(scope="package")
-def labs(request: pytest.FixtureRequest) -> Iterator[Labs]:
+def labs(request: pytest.FixtureRequest, binary: Path) -> Iterator[Labs]:
     run = command.of(request.config)
     with ExitStack() as cleanup:
-        found = Labs(command.binary(request), command.stop(request.config, cleanup))
+        found = Labs(binary, command.stop(request.config, cleanup))
         cleanup.callback(found.close)
         yield found
         if run and run.options.keep:

@@ -91,17 +91,16 @@ class Bed:
 
     # ---- parts ----
 
-    def appliance(
-        self, keys: str = "", more: str = "", *, policy: str = "default", slots: int = 4096
-    ) -> Appliance:
-        """Starts one with such lines in its job's table, and such tables; returns it once it is ready."""
-        settings = self.settings(keys, more, policy=policy, slots=slots)
+    def appliance(self, keys: str = "", **terms: Any) -> Appliance:
+        """Starts one with such settings; returns it once it is ready."""
+        settings = self.settings(keys, **terms)
         appliance = self._undo.enter_context(Appliance(self.binary, self.network, settings, self.files))
         self.appliances.append(appliance)
         appliance.wait_ready(self.stop)
         return appliance
 
-    def settings(self, keys: str = "", more: str = "", *, policy: str = "default", slots: int = 4096) -> str:
+    def settings(self, keys: str = "", *, more: str = "", policy: str = "default", slots: int = 4096) -> str:
+        """With such lines in its job's table, and such tables."""
         settings = Settings(
             "af_packet", slots, 512, policy, more=more, job_keys=keys, fan_in=RANKS, name="mistakes"
         )

@@ -67,12 +67,12 @@ class Place:
 
 
 @pytest.fixture(scope="package")
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, binary: Path) -> Iterator[Place]:
     with ExitStack() as cleanup:
         stop, files = command.stop(request.config, cleanup), command.files(cleanup)
         network = Star(OUTSIDE + 1, PREFIX)
         cleanup.callback(network.close)
-        yield Place(command.binary(request), network, files, stop)
+        yield Place(binary, network, files, stop)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -29,9 +28,3 @@ def told(request: pytest.FixtureRequest) -> Told:
 def stop(request: pytest.FixtureRequest) -> Iterator[Stop]:
     with ExitStack() as cleanup:
         yield command.stop(request.config, cleanup)
-
-
-@pytest.fixture
-def binary(request: pytest.FixtureRequest) -> Path:
-    run = command.of(request.config)
-    return run.binary if run else request.getfixturevalue("pascaline")
