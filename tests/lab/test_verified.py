@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import build
-from appliance import TELEMETRY, UDP_PORT, device, tables
+from appliance import UDP_PORT
+from configuration import base, device, dumps, port, telemetry
 from metrics import Accounting
 from netns import APPLIANCE_ADDRESS, worker_address
 from olaf_parts import DISCIPLINES, EXIT_SECONDS, FLOATS, FRAME_BITS, JOIN_SECONDS, clusters_heard
@@ -187,33 +188,22 @@ class _Run:
 
     def _configuration(self) -> str:
         scenario, last = self._scenario, len(self._scenario.clusters)
-        ports = "\n".join(
-            f'[[ports]]\nname = "p{port}"\ndevice = "{device("af_packet", port, _MTU)}"\nmtu = {_MTU}\n'
-            for port in range(last + 1)
-        )
-        jobs = "\n".join(
-            f'[[jobs]]\nid = {1 + cluster}\nfan_in = {workers}\nmode = "olaf"\n'
-            f"members = {json.dumps([worker_address(cluster)] * workers)}\n"
+        ports = [port(f"p{number}", device("af_packet", number, _MTU), _MTU) for number in range(last + 1)]
+        # Towards the server.
+        rate = round(FRAME_BITS / scenario.service)
+        ports[last]["queue"] = {"discipline": self._discipline, "length": scenario.length, "rate": rate}
+        jobs = [
+            {
+                "id": 1 + cluster,
+                "fan_in": workers,
+                "mode": "olaf",
+                "members": [worker_address(cluster)] * workers,
+            }
             for cluster, (workers, _) in enumerate(scenario.clusters)
-        )
-        # The last port's table goes on: it is the one towards the server.
-        return f"""\
-{tables("lab", APPLIANCE_ADDRESS, 'drain = "100ms"')}
-{ports}
-[ports.queue]
-discipline = "{self._discipline}"
-length = {scenario.length}
-rate = {round(FRAME_BITS / scenario.service)}
-
-{jobs}
-[ps]
-mode = "external"
-address = "{worker_address(last)}"
-listen = "{SERVER[0]}:{SERVER[1]}"
-
-[telemetry]
-listen = "{TELEMETRY[0]}:{TELEMETRY[1]}"
-"""
+        ]
+        server = {"mode": "external", "address": worker_address(last), **telemetry(SERVER)}
+        more = {"ports": ports, "jobs": jobs, "ps": server, "telemetry": telemetry()}
+        return dumps(base("lab", APPLIANCE_ADDRESS, drain="100ms") | more)
 
 
 def _ages(log: Path, clusters: int) -> list[list[Peak]]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from scapy.utils import RawPcapReader, RawPcapWriter
 
+from configuration import cores, dumps, telemetry
 from generators import Interface, Sent
 from metrics import RECEIVED
 from pascaline_streams import Stream, frames
@@ -91,37 +91,23 @@ def running(binary: Path, stop: Stop) -> Iterator[Bench]:
 
 
 def _configuration(device: str) -> str:
-    cores = sorted(os.sched_getaffinity(0))
-    return f"""\
-[appliance]
-name = "trex"
-addresses = ["{APPLIANCE}", "{APPLIANCE_IPV6}"]
-
-[dataplane]
-main_core = {cores[0]}
-cores = [{cores[-1]}]
-float = true
-hugepages = "no"
-memory_mb = 96
-
-[[ports]]
-name = "p0"
-device = "{device}"
-
-[pool]
-slots = 4096
-
-[[jobs]]
-id = 1
-fan_in = {RANKS}
-
-[[jobs]]
-id = 2
-fan_in = {RANKS}
-
-[telemetry]
-listen = "0.0.0.0:{TELEMETRY[1]}"
-"""
+    main, dataplane = cores()
+    return dumps(
+        {
+            "appliance": {"name": "trex", "addresses": [APPLIANCE, APPLIANCE_IPV6]},
+            "dataplane": {
+                "main_core": main,
+                "cores": [dataplane],
+                "float": True,
+                "hugepages": "no",
+                "memory_mb": 96,
+            },
+            "ports": [{"name": "p0", "device": device}],
+            "pool": {"slots": 4096},
+            "jobs": [{"id": job, "fan_in": RANKS} for job in (1, 2)],
+            "telemetry": telemetry(("0.0.0.0", TELEMETRY[1])),
+        }
+    )
 
 
 def write_pcap(streams: list[Stream], file: Path) -> int:
