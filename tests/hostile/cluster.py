@@ -15,11 +15,11 @@ import httpx
 from ..bed.process import command
 from . import bed as beds
 from . import frames as f
+from .ranks import Ranks
 from .scene import Scene, exchange
 
 FLOATS = 64
 RANK = f.RANKS - 1
-_JOIN_SECONDS = 30.0
 _STOP_SECONDS = 3.0
 # A healthy job applies dozens of updates in one second.
 _ADVANCE_SECONDS = 20.0
@@ -53,18 +53,8 @@ class Cluster:
         for rank in range(RANK):
             line = command(scene.binary, "worker", "olaf", **words, rank=rank)
             self.children.append(scene.child(f"olaf{rank}", line, scene.bed.workers[rank]))
-        session, end = scene.random.getrandbits(64), time.monotonic() + _JOIN_SECONDS
-        body: dict[str, Any] = {"session": session, "payload_bytes": 4 * FLOATS, "got": f.NO_GENERATION}
-        while time.monotonic() < end:
-            frame = scene.way().frame(f.control("join", beds.ASYNCHRONOUS, RANK, **body))
-            for answer in scene.ask([frame], seconds=0.1):
-                if answer.payload.session != session:
-                    continue
-                self.epoch, self.number = answer.epoch, answer.payload.psn
-                body |= {"cookie": answer.payload.cookie, "got": f.GENERATION + self.epoch}
-                if answer.payload.status == 0:
-                    return
-        raise AssertionError(f"the attacker cannot join the asynchronous job\n{self.children[0].tail()}")
+        joined = Ranks(scene, beds.ASYNCHRONOUS, {RANK: scene.way()}, payload_bytes=4 * FLOATS)
+        self.epoch, self.number = joined.epoch, joined.base
 
     def update(self, value: float, reward: float, count: int = 1) -> bytes:
         self.number += 1
