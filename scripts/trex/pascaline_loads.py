@@ -26,6 +26,7 @@ from pascaline_streams import FLAGS_AT, PSN_AT, RANK_AT, SOURCE_AT, Stream, Stre
 
 _FIRST_SOURCE_PORT, _SOURCE_PORTS = 49152, 16384
 _F32, _I32 = 1, 2
+_REPEATED_PPS = 5.0
 # How a Join names the generation that its rank knows (protocol, section 9).
 _GENERATION, _NO_GENERATION = 0x10000, 0x20000
 
@@ -113,8 +114,11 @@ class Load:
         return Stream(name=name, template=template, **(fields | more))
 
 
-def requests(load: Load, action: str) -> list[Stream]:
-    """Join or leave: one packet for each rank of each job. A Join counts once it has the rank's cookie."""
+def requests(load: Load, action: str, times: int = 1) -> list[Stream]:
+    """Join or leave: one packet for each rank of each job. A Join counts once it has the rank's cookie.
+
+    More than one follow each other as those of a worker that waits.
+    """
     streams = []
     for job in load.jobs:
         for rank in range(load.ranks):
@@ -136,7 +140,12 @@ def requests(load: Load, action: str) -> list[Stream]:
                 epoch=0 if joins else epoch or 0,
             )
             streams.append(
-                load.stream(f"{action} {job}.{rank}", load.frame(job, rank, header, body), count=1)
+                load.stream(
+                    f"{action} {job}.{rank}",
+                    load.frame(job, rank, header, body),
+                    count=times,
+                    pps=load.pps if times == 1 else _REPEATED_PPS,
+                )
             )
     return streams
 

@@ -32,14 +32,16 @@ from pascaline_layers import STATUSES, Pascaline, PascalineControl
 from pascaline_loads import Load, fits, requests
 from pascaline_streams import Stream
 
-# A rank that a session of another address or port holds comes free after a silence.
 _JOIN_SECONDS = 20.0
+# For a cookie, for a new generation, and to be a member of it. A rank that is held from another address or
+# port is given to nobody who asks less than once a second, and refused after three.
+_QUICK_ROUNDS, _TIMES = 4, 20
 _MOST_JOINS = 20
 _ACK, _JOIN = 8, 1
 # Answers to a Join after which a rank asks again.
 _NOT_YET = ("pending", "wrong_epoch", "too_many")
 _REMEDIES = {
-    "rank_taken": "end the worker that holds it, or wait for the job's `dead_after`",
+    "rank_taken": "end the worker that holds it; of one that is gone, `pascaline job reset`",
     "source_refused": "the job's `members` have to admit --first-address and the next ones",
     "payload_mismatch": "give the job's payload as --payload",
     "halted": "the job is suspended: `pascaline job reset`",
@@ -186,11 +188,13 @@ def _joined(generator: Generator, load: Load) -> Load:
     """Asks for cookies and joins with them until every rank is a member, in one generation of its job."""
     everybody = [(job, rank) for job in load.jobs for rank in range(load.ranks)]
     members: dict[tuple[int, int], int] = {}
-    end = time.monotonic() + _JOIN_SECONDS
+    end, rounds = time.monotonic() + _JOIN_SECONDS, 0
     try:
         while True:
             # Requests are repeated until all are in: any packet may be lost.
-            load = _told(load, generator.ask(requests(load, "join")), members)
+            times = 1 if rounds < _QUICK_ROUNDS else _TIMES
+            load = _told(load, generator.ask(requests(load, "join", times)), members)
+            rounds += 1
             missing = [one for one in everybody if members.get(one, -1) != load.epochs.get(one[0])]
             if not missing:
                 return load

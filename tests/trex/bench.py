@@ -103,7 +103,8 @@ def _configuration(device: str) -> str:
                 "memory_mb": 96,
             },
             "ports": [{"name": "p0", "device": device}],
-            "pool": {"slots": 4096},
+            # No partial is given up, however late the next packet is.
+            "pool": {"slots": 4096, "age_limit": "60s"},
             "jobs": [{"id": job, "fan_in": RANKS} for job in (1, 2)],
             "telemetry": telemetry(("0.0.0.0", TELEMETRY[1])),
         }

@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 
 import pascaline_malformed
+from generators import Interface
 from metrics import RESULTS, Accounting
 from pascaline_layers import HEADER
 from pascaline_loads import Load, again, gradients_per_job, gradients_per_rank, updates
 from pascaline_malformed import counter
 from pascaline_streams import HEADER_AT, Stream
 from process import Child, Failure, Stop, run
-from runner import Appliance, Report, join, joined, leave
+from runner import Appliance, Report, RunError, join, joined, leave
 from runner import run as run_load
 
 from ..bed import ROOT
@@ -110,22 +111,24 @@ def test_runner_over_an_interface(binary: Path, stop: Stop, told: Told) -> None:
 
 
 def test_ranks_left_behind(binary: Path, stop: Stop, told: Told) -> None:
-    """Ranks that have not left are replaced, from their own addresses or others, and all is aggregated."""
+    """Ranks that have not left are replaced from their own addresses, and others are told that they hold."""
     with running(binary, stop) as bench:
         bench.start("net_af_packet0,iface=pas0")
         load = Load(appliance=APPLIANCE, ranks=RANKS, payload=256, pps=1e6, psns=_EACH)
         load = replace(load, destination_mac=bench.mac())
-        replay = bench.sender.inside(lambda: Replay(bench, bench.files / "streams.pcap"))
-        with contextlib.closing(replay):
+        sender = bench.sender.inside(lambda: Interface("eth0"))
+        with contextlib.closing(sender):
             appliance = bench.seen()
-            for first in (load.first_address, "10.77.0.101"):
-                join(appliance, replay, load)
-                with joined(appliance, replay, replace(load, first_address=first)) as anew:
-                    report = run_load(appliance, replay, gradients_per_rank(anew), None, aggregates=True)
-                    _same("aggregated", (report.aggregated, report.problem), (_EACH * RANKS, ""))
-            wrong = gradients_per_rank(replace(anew, epochs={1: anew.epochs[1] ^ 1}))
-            report = run_load(appliance, replay, wrong, None, aggregates=True)
-            _same("the reason", "nothing was aggregated" in report.problem, True)
+            join(appliance, sender, load)
+            with joined(appliance, sender, load) as anew:
+                report = run_load(appliance, sender, gradients_per_rank(anew), None, aggregates=True)
+                _same("aggregated", (report.aggregated, report.problem), (_EACH * RANKS, ""))
+                wrong = gradients_per_rank(replace(anew, epochs={1: anew.epochs[1] ^ 1}))
+                report = run_load(appliance, sender, wrong, None, aggregates=True)
+                _same("the reason", "nothing was aggregated" in report.problem, True)
+            join(appliance, sender, load)
+            with pytest.raises(RunError, match="rank_taken; end the worker"):
+                join(appliance, sender, replace(load, first_address="10.77.0.101"))
     told(report.problem)
 
 
