@@ -137,7 +137,7 @@ class TRex:
 
 
 def despite(action: Callable[..., object], *arguments: object, **named: object) -> None:
-    """Cleans up: that it fails is told, and does not hide the error after which it is done."""
+    """Cleans up: that it fails is reported, and does not hide the error after which it is done."""
     try:
         action(*arguments, **named)
     except Exception as error:

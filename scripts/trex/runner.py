@@ -34,7 +34,7 @@ from pascaline_streams import Stream
 
 _JOIN_SECONDS = 20.0
 # For a cookie, for a new generation, and to be a member of it. A rank that is held from another address or
-# port is given to nobody who asks less than once a second, and refused after three.
+# port is neither given nor refused to a session that asks less than once a second.
 _QUICK_ROUNDS, _TIMES = 4, 20
 _MOST_JOINS = 20
 _ACK, _JOIN = 8, 1

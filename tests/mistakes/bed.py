@@ -192,7 +192,7 @@ class Bed:
             self.problem(f"{otherwise} after {PATIENCE:.0f} s")
 
     def await_work(self, results: int = 300) -> None:
-        """Waits until so many more results have been sent."""
+        """Waits until this many more results have been sent."""
         scrape = self.appliances[-1].scrape
         before = scrape().total(RESULTS)
         self.until(lambda: scrape().total(RESULTS) >= before + results, "no results")

@@ -111,7 +111,7 @@ def test_runner_over_an_interface(binary: Path, stop: Stop, told: Told) -> None:
 
 
 def test_ranks_left_behind(binary: Path, stop: Stop, told: Told) -> None:
-    """Ranks that have not left are replaced from their own addresses, and others are told that they hold."""
+    """Ranks that have not left are replaced from their own addresses, and taken for other ones."""
     with running(binary, stop) as bench:
         bench.start("net_af_packet0,iface=pas0")
         load = Load(appliance=APPLIANCE, ranks=RANKS, payload=256, pps=1e6, psns=_EACH)

@@ -43,7 +43,7 @@ class _Timeout(_Error):
 
 
 class _Client:
-    """A server with one port that can send so many packets/s, and the clock of all that waits for it."""
+    """A server with one port of this capacity, and the clock of all that waits for it."""
 
     def __init__(self, capacity: float) -> None:
         self.now = 0.0
@@ -153,7 +153,7 @@ def test_early_end(
     later: list[BaseException],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What ends a run early stops the port before the ranks leave, and is what is told in the end."""
+    """What ends a run early stops the port before the ranks leave, and is the error in the end."""
     client.errors = [error, *later]
     trex, load = TRex("trex1", 0), Load(ranks=2)
     with (
@@ -169,7 +169,7 @@ def test_early_end(
     )
     # The port is idle: a next run may begin.
     trex.send(_one_stream(load), None)
-    told(f"{type(error).__name__} is what is told")
+    told(f"{type(error).__name__} is the error")
 
 
 def test_slow_generator(client: _Client, told: Told) -> None:
