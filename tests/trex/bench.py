@@ -21,7 +21,7 @@ from .. import command
 from ..bed.appliance import TELEMETRY, Appliance
 from ..bed.network import Star
 
-_CATCH_UP_SECONDS = 10.0
+_CATCH_UP_SECONDS = 60.0
 # Frames between two looks at the appliance's counter: far less than the port's ring holds.
 _AHEAD = 32
 RANKS = 4

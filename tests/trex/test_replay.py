@@ -157,7 +157,7 @@ def _command(*arguments: str) -> list[str]:
 
 def _run_command(bench: Bench, *arguments: str, code: int) -> str:
     inside = ("ip", "netns", "exec", bench.sender.name)
-    done = run(*inside, *_command(*arguments), check=False, timeout=60)
+    done = run(*inside, *_command(*arguments), check=False, timeout=180)
     if done.returncode != code:
         raise Failure(
             f"scripts/trex/run ended with {done.returncode}, wanted {code}", done.stdout + done.stderr

@@ -52,6 +52,8 @@ class _Client:
         self.seen: list[str] = []
         # What the next sendings end with.
         self.errors: list[BaseException] = []
+        self.service = False
+        self.captures = 0
         self._streams: list[Stream] = []
         self._begun: float | None = None
         self.time_ns = time.time_ns
@@ -88,6 +90,21 @@ class _Client:
     def add_streams(self, streams: list[Stream], **_: object) -> None:
         self._need_idle()
         self._streams = streams
+
+    def set_service_mode(self, *, enabled: bool, **_: object) -> None:
+        self._need_idle()
+        self.service = enabled
+
+    def start_capture(self, **_: object) -> dict[str, int]:
+        if not self.service:
+            raise _Error("Port 0 : *** port is not under service mode")
+        self.captures += 1
+        return {"id": 7}
+
+    def stop_capture(self, number: int, output: list[dict[str, bytes]]) -> None:
+        assert number == 7
+        self.captures -= 1
+        output.append({"binary": b"answer"})
 
     def clear_stats(self, **_: object) -> None:
         self.sent = 0
@@ -170,6 +187,18 @@ def test_early_end(
     # The port is idle: a next run may begin.
     trex.send(_one_stream(load), None)
     told(f"{type(error).__name__} is the error")
+
+
+def test_early_end_of_a_question(client: _Client, told: Told) -> None:
+    """Neither a capture nor the service mode stays behind."""
+    trex, streams = TRex("trex1", 0), _one_stream(Load())
+    client.errors = [KeyboardInterrupt()]
+    with pytest.raises(KeyboardInterrupt):
+        trex.ask(streams)
+    assert (client.captures, client.service) == (0, False)
+    assert trex.ask(streams) == [b"answer"]
+    assert (client.captures, client.service) == (0, False)
+    told("twice")
 
 
 def test_slow_generator(client: _Client, told: Told) -> None:
