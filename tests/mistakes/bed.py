@@ -42,6 +42,9 @@ PATIENCE = 60.0
 # the case has not set, by which it would come out as well.
 _SLACK = 10.0
 _KILL_SECONDS = 1.0
+# A deadline begins with each operation. Short ones: one that is almost over when the mistake is made, on a
+# slow machine, would not be stalled for long enough to learn why.
+SHORT = {"bytes": 64 << 10, "iterations": 100_000}
 # A mistake must be named within this time, where no deadline is longer.
 SOON = 2.0
 _FLAGS = re.IGNORECASE | re.DOTALL

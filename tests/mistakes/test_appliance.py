@@ -12,7 +12,7 @@ import pytest
 from appliance import JOB, TELEMETRY
 from netns import APPLIANCE_ADDRESS, worker_address
 
-from .bed import OUTSIDE, RANKS, SOON, Bed, error_of, stalled_lcore, within
+from .bed import OUTSIDE, RANKS, SHORT, SOON, Bed, error_of, stalled_lcore, within
 from .test_ranks import DEAD, DEAD_AFTER, LATE
 
 _AT = rf"{APPLIANCE_ADDRESS}:16420"
@@ -76,7 +76,7 @@ def test_half_requests(bed: Bed) -> None:
 def test_appliance_killed(bed: Bed) -> None:
     """The appliance is killed for good while the workers are at work."""
     appliance = bed.appliance()
-    children = bed.at_work(deadline="5s")
+    children = bed.at_work(deadline="5s", **SHORT)
     bed.kill(appliance.pid)
     bed.fails(children, _AT, "not answered|no answer|silent", "running")
 

@@ -9,7 +9,7 @@ import pytest
 
 from appliance import JOB
 
-from .bed import MIB, OUTSIDE, RANKS, SOON, Bed, address_of, within
+from .bed import MIB, OUTSIDE, RANKS, SHORT, SOON, Bed, address_of, within
 
 # A rank that is silent for as long counts as dead, where a case need not have the default.
 DEAD_AFTER = 2.0
@@ -117,7 +117,7 @@ def test_killed(bed: Bed, keys: str) -> None:
 def test_frozen(bed: Bed) -> None:
     """One rank hangs, and the others' deadline is shorter than the time after which it counts as dead."""
     bed.appliance()
-    *others, frozen = bed.at_work(deadline="4s")
+    *others, frozen = bed.at_work(deadline="4s", **SHORT)
     bed.kill(frozen.pid, signal.SIGSTOP)
     bed.fails(others, _NAMED, r"silent", address_of(_ODD))
 
