@@ -155,12 +155,6 @@ def divided(items: list[pytest.Item], folder: Path) -> tuple[list[pytest.Item], 
     return here, [item for item in items if item not in here]
 
 
-def binary(request: pytest.FixtureRequest) -> Path:
-    run = of(request.config)
-    found: Path = run.binary if run else request.getfixturevalue("pascaline")
-    return found
-
-
 def stop(config: pytest.Config, cleanup: ExitStack) -> Stop:
     """What ends the cases: a signal, or the end of a command's time."""
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -75,6 +75,13 @@ def pascaline(programs: Programs) -> Path:
 
 
 @pytest.fixture(scope="session")
+def binary(request: pytest.FixtureRequest) -> Path:
+    run = command.of(request.config)
+    found: Path = run.binary if run else request.getfixturevalue("pascaline")
+    return found
+
+
+@pytest.fixture(scope="session")
 def fleet(programs: Programs) -> Path:
     return programs.get("pascaline-fleet")
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from typing import Any
 
 from scapy.fields import (
     BitEnumField,
     ByteEnumField,
     ByteField,
+    Field,
     FlagsField,
     IEEEFloatField,
     IntField,
@@ -37,80 +39,31 @@ CONTROL_BODY = 48
 RETRANSMISSION_FLAG = 1 << 2
 TRAILER_FLAG = 1 << 5
 
-KINDS = {
-    1: "gradient",
-    2: "result",
-    3: "partial",
-    4: "update",
-    5: "ack",
-    6: "reminder",
-    7: "fetch",
-    8: "control",
-}
-FLAGS = ["ecn_echo", "fin", "retransmission", "bypass", "overflow", "trailer", "reserved6", "reserved7"]
-DTYPES = {1: "f32", 2: "i32", 3: "f16", 4: "bf16", 5: "f64", 6: "mxfp8", 7: "mxint8"}
-DTYPE_BYTES = {1: 4, 2: 4, 3: 2, 4: 2, 5: 8, 6: 33, 7: 33}
-OPS = {0: "sum", 1: "min", 2: "max", 3: "mean"}
-ACTIONS = {
-    0: "none",
-    1: "join",
-    2: "leave",
-    3: "reset",
-    4: "set_h",
-    5: "f_bcast",
-    6: "help",
-    7: "halt",
-    8: "ack",
-    9: "serve",
-    10: "query",
-}
-STATUSES = dict(
-    enumerate(
-        (
-            "ok",
-            "pending",
-            "unknown_job",
-            "rank_out_of_range",
-            "fan_in_mismatch",
-            "source_refused",
-            "stale_session",
-            "wrong_epoch",
-            "not_member",
-            "payload_mismatch",
-            "element_mismatch",
-            "unsupported",
-            "rank_spoofed",
-            "rank_lost",
-            "quota",
-            "halted",
-            "unknown_psn",
-            "too_many",
-            "operation_mismatch",
-            "rank_left",
-            "rank_taken",
-            "not_permitted",
-            "jobs_of_host",
-            "objective",
-            "no_server",
-            "not_finite",
-            "from_the_future",
-            "bad_count",
-            "low_reward",
-            "diverges",
-            "no_update",
-            "no_model",
-            "ranks_of_host",
-            "overtaken",
-        )
-    )
-)
-TRAILER_TYPES = {1: "bitmap", 2: "update", 3: "queue", 4: "auth", 5: "operations", 6: "ranks", 7: "sentence"}
 
+def _numbered(words: str, first: int = 0) -> dict[int, str]:
+    return dict(enumerate(words.split(), first))
+
+
+KINDS = _numbered("gradient result partial update ack reminder fetch control", 1)
+FLAGS = ["ecn_echo", "fin", "retransmission", "bypass", "overflow", "trailer", "reserved6", "reserved7"]
+DTYPES = _numbered("f32 i32 f16 bf16 f64 mxfp8 mxint8", 1)
+DTYPE_BYTES = {1: 4, 2: 4, 3: 2, 4: 2, 5: 8, 6: 33, 7: 33}
+OPS = _numbered("sum min max mean")
+ACTIONS = _numbered("none join leave reset set_h f_bcast help halt ack serve query")
+STATUSES = _numbered(
+    """
+    ok pending unknown_job rank_out_of_range fan_in_mismatch source_refused stale_session wrong_epoch
+    not_member payload_mismatch element_mismatch unsupported rank_spoofed rank_lost quota halted unknown_psn
+    too_many operation_mismatch rank_left rank_taken not_permitted jobs_of_host objective no_server not_finite
+    from_the_future bad_count low_reward diverges no_update no_model ranks_of_host overtaken
+    """
+)
+TRAILER_TYPES = _numbered("bitmap update queue auth operations ranks sentence", 1)
 
 # Above the 48 bits of an operation's length: which collective, and the root or a digest of the parts.
 CALL_SHIFT = 48
 MOST_BYTES = (1 << CALL_SHIFT) - 1
-COLLECTIVES = {0: "allreduce", 1: "reduce", 2: "broadcast", 3: "barrier", 4: "reduce_scatter", 5: "allgather"}
+COLLECTIVES = _numbered("allreduce reduce broadcast barrier reduce_scatter allgather")
 
 
 class PascalineControl(Packet):
@@ -138,15 +91,19 @@ class PascalineControl(Packet):
     ]
 
 
+def _begin(number: int) -> list[Field[Any, Any]]:
+    return [ByteEnumField("type", number, TRAILER_TYPES), ByteField("length", None)]
+
+
+def _length(element: Packet) -> int:
+    return int(element.length)
+
+
 class TrailerElement(Packet):
     """One type-length-value element; an unknown type keeps its value as bytes."""
 
     name = "TrailerElement"
-    fields_desc = [
-        ByteEnumField("type", 0, TRAILER_TYPES),
-        ByteField("length", None),
-        StrLenField("value", b"", length_from=lambda element: element.length),
-    ]
+    fields_desc = [*_begin(0), StrLenField("value", b"", length_from=_length)]
 
     def post_build(self, built: bytes, payload: bytes) -> bytes:
         """Fills in the length of the value."""
@@ -168,11 +125,7 @@ class TrailerBitmap(TrailerElement):
     """Which ranks are inside: one number, most significant byte first, rank r is bit r."""
 
     name = "TrailerBitmap"
-    fields_desc = [
-        ByteEnumField("type", 1, TRAILER_TYPES),
-        ByteField("length", None),
-        StrLenField("bits", bytes(8), length_from=lambda element: element.length),
-    ]
+    fields_desc = [*_begin(1), StrLenField("bits", bytes(8), length_from=_length)]
 
 
 class TrailerUpdate(TrailerElement):
@@ -180,8 +133,7 @@ class TrailerUpdate(TrailerElement):
 
     name = "TrailerUpdate"
     fields_desc = [
-        ByteEnumField("type", 2, TRAILER_TYPES),
-        ByteField("length", None),
+        *_begin(2),
         IEEEFloatField("reward", 0.0),
         LongField("generated_ns", 0),
     ]
@@ -192,8 +144,7 @@ class TrailerQueue(TrailerElement):
 
     name = "TrailerQueue"
     fields_desc = [
-        ByteEnumField("type", 3, TRAILER_TYPES),
-        ByteField("length", None),
+        *_begin(3),
         ShortField("clusters", 0),
         ShortField("capacity", 0),
         ThreeBytesField("waiting", 0),
@@ -204,44 +155,28 @@ class TrailerAuth(TrailerElement):
     """An authentication tag, opaque."""
 
     name = "TrailerAuth"
-    fields_desc = [
-        ByteEnumField("type", 4, TRAILER_TYPES),
-        ByteField("length", None),
-        StrFixedLenField("tag", bytes(8), 8),
-    ]
+    fields_desc = [*_begin(4), StrFixedLenField("tag", bytes(8), 8)]
 
 
 class TrailerOperations(TrailerElement):
     """Two operations that ranks call at the same PSN, as bytes."""
 
     name = "TrailerOperations"
-    fields_desc = [
-        ByteEnumField("type", 5, TRAILER_TYPES),
-        ByteField("length", None),
-        StrFixedLenField("value", bytes(32), 32),
-    ]
+    fields_desc = [*_begin(5), StrFixedLenField("value", bytes(32), 32)]
 
 
 class TrailerRanks(TrailerElement):
     """What is known of ranks that are missing: 32 bytes for each."""
 
     name = "TrailerRanks"
-    fields_desc = [
-        ByteEnumField("type", 6, TRAILER_TYPES),
-        ByteField("length", None),
-        StrLenField("value", bytes(32), length_from=lambda element: element.length),
-    ]
+    fields_desc = [*_begin(6), StrLenField("value", bytes(32), length_from=_length)]
 
 
 class TrailerSentence(TrailerElement):
     """Why, in words: text in UTF-8."""
 
     name = "TrailerSentence"
-    fields_desc = [
-        ByteEnumField("type", 7, TRAILER_TYPES),
-        ByteField("length", None),
-        StrLenField("text", b"", length_from=lambda element: element.length),
-    ]
+    fields_desc = [*_begin(7), StrLenField("text", b"", length_from=_length)]
 
 
 _ELEMENTS = {
@@ -253,16 +188,7 @@ _ELEMENTS = {
     6: TrailerRanks,
     7: TrailerSentence,
 }
-RANK_STATES = {
-    1: "never_joined",
-    2: "left",
-    3: "lost",
-    4: "silent",
-    5: "behind",
-    6: "here",
-    7: "blocked",
-    8: "overtaken",
-}
+RANK_STATES = _numbered("never_joined left lost silent behind here blocked overtaken", 1)
 OPERATION = struct.Struct("!HBxIQ")
 RANK_REPORT = struct.Struct("!HBxIIHxx16s")
 

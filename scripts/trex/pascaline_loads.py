@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import struct
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import truediv
 from typing import Any
 
 from scapy.layers.inet import IP, UDP
@@ -24,6 +26,7 @@ from pascaline_streams import FLAGS_AT, PSN_AT, RANK_AT, SOURCE_AT, Stream, Stre
 
 _FIRST_SOURCE_PORT, _SOURCE_PORTS = 49152, 16384
 _F32, _I32 = 1, 2
+_REPEATED_PPS = 5.0
 # How a Join names the generation that its rank knows (protocol, section 9).
 _GENERATION, _NO_GENERATION = 0x10000, 0x20000
 
@@ -60,19 +63,20 @@ class Load:
         """A rank's UDP port tells its jobs apart."""
         return _FIRST_SOURCE_PORT + (job - 1) % _SOURCE_PORTS
 
+    def layers(self, job: int, rank: int) -> tuple[Packet, Packet, Packet]:
+        """Ethernet, IP and UDP of a frame from a rank to the appliance."""
+        source, destination = (
+            self.source_mac or "02:00:00:00:00:01",
+            self.destination_mac or "02:00:00:00:00:fe",
+        )
+        return (
+            Ether(src=source, dst=destination),
+            IP(src=self.address(rank), dst=self.appliance, id=0, flags="DF", ttl=64),
+            UDP(sport=self.source_port(job), dport=self.udp_port, chksum=0),
+        )
+
     def frame(self, job: int, rank: int, *layers: Packet) -> bytes:
-        """A frame from a rank to the appliance."""
-        ethernet = Ether(
-            src=self.source_mac or "02:00:00:00:00:01", dst=self.destination_mac or "02:00:00:00:00:fe"
-        )
-        packet = (
-            ethernet
-            / IP(src=self.address(rank), dst=self.appliance, id=0, flags="DF", ttl=64)
-            / UDP(sport=self.source_port(job), dport=self.udp_port, chksum=0)
-        )
-        for layer in layers:
-            packet /= layer
-        return bytes(packet)
+        return bytes(reduce(truediv, (*self.layers(job, rank), *layers)))
 
     def gradient(self, job: int, rank: int, /, **changes: object) -> Packet:
         """The header of a rank's contribution."""
@@ -101,7 +105,6 @@ class Load:
         return one * (self.payload // len(one))
 
     def stream(self, name: str, template: bytes, **more: Any) -> Stream:
-        """A stream of this load."""
         fields: dict[str, Any] = {
             "pps": self.pps,
             "count": self.psns,
@@ -111,8 +114,11 @@ class Load:
         return Stream(name=name, template=template, **(fields | more))
 
 
-def requests(load: Load, action: str) -> list[Stream]:
-    """Join or leave: one packet for each rank of each job. A Join counts once it has the rank's cookie."""
+def requests(load: Load, action: str, times: int = 1) -> list[Stream]:
+    """Join or leave: one packet for each rank of each job. A Join counts once it has the rank's cookie.
+
+    More than one follow each other as those of a worker that waits.
+    """
     streams = []
     for job in load.jobs:
         for rank in range(load.ranks):
@@ -134,7 +140,12 @@ def requests(load: Load, action: str) -> list[Stream]:
                 epoch=0 if joins else epoch or 0,
             )
             streams.append(
-                load.stream(f"{action} {job}.{rank}", load.frame(job, rank, header, body), count=1)
+                load.stream(
+                    f"{action} {job}.{rank}",
+                    load.frame(job, rank, header, body),
+                    count=times,
+                    pps=load.pps if times == 1 else _REPEATED_PPS,
+                )
             )
     return streams
 

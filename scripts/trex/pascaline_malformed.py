@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scapy.layers.inet import IP, UDP, IPOption_NOP
+from scapy.layers.inet import IPOption_NOP
 from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
+from scapy.layers.l2 import Dot1AD, Dot1Q
 from scapy.packet import Packet, Raw
 
 from pascaline_layers import (
@@ -31,28 +31,25 @@ from pascaline_streams import SOURCE_AT, Stream
 _ELEMENTS = bytes.fromhex("0000803f000020c0")
 # A block of mxint8 with the scale 1.
 _BLOCK = bytes.fromhex("7f40e001").ljust(33, b"\0")
+_QUEUE, _UPDATE = TrailerQueue(clusters=1, capacity=8, waiting=3), TrailerUpdate(reward=1.0, generated_ns=1)
+_CONTROL = PascalineControl(action="join", dtype=8, session=1)
+
+
+Make = Callable[[Load, int], bytes]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A way to be refused."""
-
     name: str
     reason: str
-    make: Callable[[Load, int], bytes]
+    make: Make
 
 
 class _Parts:
     """The layers of a good gradient of rank 2, sent from the first rank's address, each to be changed."""
 
     def __init__(self, load: Load, job: int) -> None:
-        source, destination = (
-            load.source_mac or "02:00:00:00:00:01",
-            load.destination_mac or "02:00:00:00:00:fe",
-        )
-        self.ethernet: Packet = Ether(src=source, dst=destination)
-        self.ip: Packet = IP(src=load.address(0), dst=load.appliance, id=0, flags="DF", ttl=64)
-        self.udp: Packet = UDP(sport=load.source_port(job), dport=load.udp_port, chksum=0)
+        self.ethernet, self.ip, self.udp = load.layers(job, 0)
         self.header: Packet = Pascaline(
             job=job, rank=2, psn=7, fan_in=load.ranks, epoch=load.epochs.get(job, 1)
         )
@@ -60,12 +57,11 @@ class _Parts:
         self.appliance_ipv6 = load.appliance_ipv6 or "2001:db8::fe"
 
     def frame(self) -> bytes:
-        """All of it."""
         packet = self.ethernet / self.ip / self.udp / self.header
         return bytes(packet / self.rest if self.rest else packet)
 
 
-def _changed(change: Callable[[_Parts], None]) -> Callable[[Load, int], bytes]:
+def _changed(change: Callable[[_Parts], None]) -> Make:
     def make(load: Load, job: int) -> bytes:
         parts = _Parts(load, job)
         change(parts)
@@ -74,21 +70,40 @@ def _changed(change: Callable[[_Parts], None]) -> Callable[[Load, int], bytes]:
     return make
 
 
-def _header(**fields: object) -> Callable[[Load, int], bytes]:
-    def change(parts: _Parts) -> None:
-        for name, value in fields.items():
-            setattr(parts.header, name, value)
-
-    return _changed(change)
+def _set(layer: Packet, fields: dict[str, object]) -> None:
+    for name, value in fields.items():
+        setattr(layer, name, value)
 
 
-def _rest(rest: Packet | None, **fields: object) -> Callable[[Load, int], bytes]:
+def _header(**fields: object) -> Make:
+    return _changed(lambda parts: _set(parts.header, fields))
+
+
+def _ip(**fields: object) -> Make:
+    return _changed(lambda parts: _set(parts.ip, fields))
+
+
+def _rest(rest: Packet | None, **fields: object) -> Make:
     def change(parts: _Parts) -> None:
         parts.rest = rest
-        for name, value in fields.items():
-            setattr(parts.header, name, value)
+        _set(parts.header, fields)
 
     return _changed(change)
+
+
+def _byte(at: int, change: Callable[[int], int]) -> Make:
+    """Another byte of the whole frame, whose checksum stays as it was."""
+
+    def make(load: Load, job: int) -> bytes:
+        frame = bytearray(_Parts(load, job).frame())
+        frame[at] = change(frame[at])
+        return bytes(frame)
+
+    return make
+
+
+def _flipped(at: int) -> Make:
+    return _byte(at, lambda byte: byte ^ 1)
 
 
 def _truncated(load: Load, job: int) -> bytes:
@@ -106,58 +121,24 @@ def _mapped(parts: _Parts) -> None:
     parts.udp.chksum = None
 
 
-def _ip(**fields: object) -> Callable[[_Parts], None]:
-    def change(parts: _Parts) -> None:
-        for name, value in fields.items():
-            setattr(parts.ip, name, value)
-
-    return change
-
-
-def _version_6(load: Load, job: int) -> bytes:
-    parts = _Parts(load, job)
+def _version_6(parts: _Parts) -> None:
     parts.ip.version = 6
     parts.ethernet.type = 0x0800
-    return parts.frame()
 
 
-def _flipped_address(load: Load, job: int) -> bytes:
-    frame = bytearray(_Parts(load, job).frame())
-    frame[33] ^= 1
-    return bytes(frame)
-
-
-def _flipped_source(load: Load, job: int) -> bytes:
-    frame = bytearray(_Parts(load, job).frame())
-    frame[SOURCE_AT] ^= 1
-    return bytes(frame)
-
-
-def _short_udp(load: Load, job: int) -> bytes:
-    frame = bytearray(_Parts(load, job).frame())
-    frame[39] -= 1
-    return bytes(frame)
-
-
-def _wrong_order() -> Packet:
-    queue, update = TrailerQueue(clusters=1, capacity=8, waiting=3), TrailerUpdate(reward=1.0, generated_ns=1)
-    return Raw(_ELEMENTS) / PascalineTrailer(elements=[queue, update])
-
-
-def _control(parts: _Parts) -> None:
-    parts.header.kind, parts.header.rank, parts.header.psn, parts.header.count = 8, 0, 0, 0
-    parts.rest = PascalineControl(action="join", dtype=8, session=1)
+def _trailer(*elements: Packet, **fields: object) -> Make:
+    return _rest(Raw(_ELEMENTS) / PascalineTrailer(elements=list(elements), **fields), flags="trailer")
 
 
 VECTORS = (
     Case("bad-truncated", "truncated", _truncated),
     Case("bad-vlan-depth", "vlan_depth", _changed(_three_tags)),
-    Case("bad-ip-header", "ip_header", _version_6),
+    Case("bad-ip-header", "ip_header", _changed(_version_6)),
     Case("bad-ip-mapped", "ip_header", _changed(_mapped)),
-    Case("bad-ip-options", "ip_options", _changed(_ip(options=[IPOption_NOP()] * 3))),
-    Case("bad-ip-fragment", "ip_fragment", _changed(_ip(flags="MF"))),
-    Case("bad-ip-checksum", "ip_checksum", _flipped_address),
-    Case("bad-length", "length", _short_udp),
+    Case("bad-ip-options", "ip_options", _ip(options=[IPOption_NOP()] * 3)),
+    Case("bad-ip-fragment", "ip_fragment", _ip(flags="MF")),
+    Case("bad-ip-checksum", "ip_checksum", _flipped(33)),
+    Case("bad-length", "length", _byte(39, lambda byte: byte - 1)),
     Case("bad-version", "version", _header(version=1)),
     Case("bad-kind", "kind", _header(kind=9)),
     Case("bad-flags", "flags", _header(flags=1 << 6)),
@@ -166,45 +147,37 @@ VECTORS = (
     Case("bad-payload-length", "payload_length", _rest(Raw(_ELEMENTS[:-1]))),
     Case("bad-payload-empty", "payload_length", _rest(None)),
     Case("bad-payload-reminder", "payload_length", _rest(Raw(_ELEMENTS[:4]), kind=6)),
-    Case(
-        "bad-trailer-length",
-        "trailer",
-        _rest(
-            Raw(_ELEMENTS) / PascalineTrailer(elements=[TrailerAuth(tag=bytes(7) + b"\1")], length=21),
-            flags="trailer",
-        ),
-    ),
-    Case("bad-trailer-order", "trailer", _rest(_wrong_order(), flags="trailer")),
-    Case("bad-control", "control", _changed(_control)),
+    Case("bad-trailer-length", "trailer", _trailer(TrailerAuth(tag=bytes(7) + b"\1"), length=21)),
+    Case("bad-trailer-order", "trailer", _trailer(_QUEUE, _UPDATE)),
+    Case("bad-control", "control", _rest(_CONTROL, kind=8, rank=0, psn=0, count=0)),
 )
 
 # A wrong destination address makes it another host's packet, whose checksum is not checked.
 MALFORMED = tuple(
-    replace(case, make=_flipped_source) if case.name == "bad-ip-checksum" else case for case in VECTORS
+    replace(case, make=_flipped(SOURCE_AT)) if case.name == "bad-ip-checksum" else case for case in VECTORS
 )
 
 _NOBODY = "192.0.2.1"
 
 
-def _refused(**changes: object) -> Callable[[Load, int], bytes]:
+# A value, or how it follows from load and job.
+Change = object | Callable[[Load, int], object]
+
+
+def _now(changes: dict[str, Change], load: Load, job: int) -> dict[str, Any]:
+    return {name: value(load, job) if callable(value) else value for name, value in changes.items()}
+
+
+def _refused(**changes: Change) -> Make:
     def make(load: Load, job: int) -> bytes:
-        fields = {name: value(load, job) if callable(value) else value for name, value in changes.items()}
-        header = load.gradient(job, 0, **fields)
-        return load.frame(job, 0, header, Raw(load.elements(1)))
+        return load.frame(job, 0, load.gradient(job, 0, **_now(changes, load, job)), Raw(load.elements(1)))
 
     return make
 
 
-def _too_long(load: Load, job: int) -> bytes:
-    longer = replace(load, payload=load.payload + 8)
-    return longer.frame(job, 0, longer.gradient(job, 0), Raw(longer.elements(1)))
-
-
-def _elsewhere(**changes: Any) -> Callable[[Load, int], bytes]:
+def _elsewhere(**changes: Change) -> Make:
     def make(load: Load, job: int) -> bytes:
-        other = replace(
-            load, **{name: value(load) if callable(value) else value for name, value in changes.items()}
-        )
+        other = replace(load, **_now(changes, load, job))
         return other.frame(job, 0, other.gradient(job, 0), Raw(other.elements(1)))
 
     return make
@@ -217,8 +190,8 @@ REFUSED = (
     Case("rank-spoofed", "rank_spoofed", _refused(rank=1)),
     Case("bad-count", "bad_count", _refused(count=2)),
     Case("fan-in-mismatch", "fan_in_mismatch", _refused(fan_in=lambda load, _: load.ranks + 1)),
-    Case("payload-too-long", "payload_length", _too_long),
-    Case("no-service", "no_service", _elsewhere(udp_port=lambda load: load.udp_port ^ 1)),
+    Case("payload-too-long", "payload_length", _elsewhere(payload=lambda load, _: load.payload + 8)),
+    Case("no-service", "no_service", _elsewhere(udp_port=lambda load, _: load.udp_port ^ 1)),
     Case("not-for-us", "not_for_us", _elsewhere(appliance=_NOBODY)),
 )
 

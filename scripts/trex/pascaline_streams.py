@@ -6,6 +6,7 @@ that TRex would send. The bounds checked here are TRex's own (v3.08); it does no
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -107,7 +108,6 @@ class Stream:
 
 
 def fix_ip(frame: bytearray) -> None:
-    """Fills in the checksum of the IPv4 header."""
     header, place = slice(IP_AT, IP_AT + _IP), slice(IP_AT + 10, IP_AT + 12)
     frame[place] = bytes(2)
     frame[place] = checksum(bytes(frame[header])).to_bytes(2, "big")
@@ -115,12 +115,13 @@ def fix_ip(frame: bytearray) -> None:
 
 def frames(streams: list[Stream]) -> Iterator[tuple[float, bytes]]:
     """All packets of streams that end and the second when each is due, in the order of one core."""
-    due = []
-    for number, stream in enumerate(streams):
-        if stream.count is None:
-            raise StreamError(f"{stream.name} does not end: give a count")
-        due += [
-            (stream.delay_us / 1e6 + packet / stream.pps, packet, number) for packet in range(stream.count)
-        ]
-    for time, packet, number in sorted(due):
+    for time, packet, number in heapq.merge(*(_due(*numbered) for numbered in enumerate(streams))):
         yield time, streams[number].frame(packet)
+
+
+def _due(number: int, stream: Stream) -> Iterator[tuple[float, int, int]]:
+    """When the packets of a stream are due: second, packet, stream."""
+    if stream.count is None:
+        raise StreamError(f"{stream.name} does not end: give a count")
+    for packet in range(stream.count):
+        yield stream.delay_us / 1e6 + packet / stream.pps, packet, number

@@ -10,6 +10,7 @@ import importlib
 from types import ModuleType
 from typing import Any
 
+import pascaline_tunables as tunables
 from pascaline_streams import Stream
 
 # As TRex v3 calls it, and as releases before v2.60 and its shims do.
@@ -23,7 +24,6 @@ class TRexMissing(ImportError):
 
 
 def api() -> ModuleType:
-    """TRex's Python API for stateless traffic."""
     for name in _APIS:
         try:
             return importlib.import_module(name)
@@ -97,13 +97,17 @@ def _engine(stl: ModuleType, stream: Stream) -> object:
 class Profile:
     """A profile as TRex loads it: its options are TRex's tunables (`-t --ranks 8 --jobs 1-4`)."""
 
+    def __init__(self, name: str, kind: tunables.Kind, about: str | None) -> None:
+        self._name, self._kind, self._about = name, kind, about
+
     def options(self) -> argparse.ArgumentParser:
-        """The tunables."""
-        raise NotImplementedError
+        parser = argparse.ArgumentParser(prog=f"{self._name}.py", description=self._about)
+        sending = [] if self._kind is tunables.CONTROL else [tunables.add_sending]
+        self._kind.add(parser, *sending, tunables.add_epochs)
+        return parser
 
     def streams(self, options: argparse.Namespace) -> list[Stream]:
-        """What is sent."""
-        raise NotImplementedError
+        return self._kind.streams(options, tunables.load(options))
 
     def get_streams(self, direction: int, tunables: list[str], **_: object) -> list[Any]:
         """What TRex asks for. Only even ports send: the appliance answers to where packets came from."""

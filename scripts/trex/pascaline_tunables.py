@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import pascaline_malformed
 from pascaline_loads import Load, gradients_per_job, gradients_per_rank, requests, updates
@@ -22,12 +24,15 @@ def _jobs(text: str) -> range:
 
 
 def _epochs(text: str) -> dict[int, int]:
-    """`7` for all jobs is kept under the key -1; `1=7,2=9` names them."""
+    """`7` for all jobs is kept under the key -1; `1:7,2:9` names them.
+
+    Without `=`, by which TRex's console recognises tunables of old.
+    """
     try:
-        pairs = [("-1", text)] if "=" not in text else [word.split("=") for word in text.split(",")]
+        pairs = [("-1", text)] if ":" not in text else [word.split(":") for word in text.split(",")]
         return {int(job): int(epoch) for job, epoch in pairs}
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: write 7, or 1=7,2=9") from error
+        raise argparse.ArgumentTypeError(f"{text!r}: write 7, or 1:7,2:9") from error
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +79,6 @@ def above_zero(text: str) -> float:
 
 
 def add_sending(parser: argparse.ArgumentParser) -> None:
-    """How much is sent."""
     add = parser.add_argument
     add("--psns", type=int, default=1000, metavar="N", help="PSNs of each rank; 0 for no end")
     add("--first-psn", type=int, default=0, metavar="PSN")
@@ -94,19 +98,18 @@ def add_epochs(parser: argparse.ArgumentParser) -> None:
         type=_epochs,
         default="0",
         metavar="EPOCH",
-        help="generation of the jobs (7, or 1=7,2=9): job_epoch",
+        help="generation of the jobs (7, or 1:7,2:9): job_epoch",
     )
     parser.add_argument(
         "--bases",
         type=_epochs,
         default="0",
         metavar="PSN",
-        help="first PSN of the jobs' generations (123, or 1=123,2=456): `run … join` prints it",
+        help="first PSN of the jobs' generations (123, or 1:123,2:456): `run … join` prints it",
     )
 
 
 def add_gradients(parser: argparse.ArgumentParser) -> None:
-    """Options of gradients alone."""
     parser.add_argument(
         "--layout",
         choices=("rank", "job"),
@@ -116,21 +119,23 @@ def add_gradients(parser: argparse.ArgumentParser) -> None:
 
 
 def add_updates(parser: argparse.ArgumentParser) -> None:
-    """Options of updates alone."""
     add = parser.add_argument
     add("--reward", type=float, default=1.0, metavar="R", help="reward in each update")
     add("--generated-ns", type=int, metavar="NS", help="when the first is generated (default: now)")
 
 
 def add_malformed(parser: argparse.ArgumentParser) -> None:
-    """Options of the malformed mix alone."""
     parser.add_argument(
         "--refused", action="store_true", help="also what is well-formed and refused for what it says"
     )
 
 
+def add_control(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--action", choices=("join", "leave"), default="join")
+    parser.add_argument("--session", type=int, metavar="NS", help="of the ranks (default: the time now)")
+
+
 def load(options: argparse.Namespace) -> Load:
-    """What the options describe."""
     given = vars(options)
     epochs, bases = given.get("epochs", {}), given.get("bases", {})
     return Load(
@@ -153,33 +158,46 @@ def load(options: argparse.Namespace) -> Load:
     )
 
 
-def gradients(options: argparse.Namespace, of: Load) -> list[Stream]:
-    """The gradients that the options describe."""
-    return gradients_per_job(of) if options.layout == "job" else gradients_per_rank(of)
-
-
-def asynchronous(options: argparse.Namespace, of: Load) -> list[Stream]:
-    """The updates that the options describe."""
-    return updates(of, options.reward, options.generated_ns or time.time_ns())
-
-
-def malformed(options: argparse.Namespace, of: Load) -> list[Stream]:
-    """The malformed mix that the options describe."""
-    cases = pascaline_malformed.MALFORMED + (pascaline_malformed.REFUSED if options.refused else ())
-    return pascaline_malformed.streams(of, cases, of.jobs[0])
-
-
 def reasons() -> dict[str, str]:
     """By the names of the malformed mix's streams, the label under which the appliance counts them."""
     cases = pascaline_malformed.MALFORMED + pascaline_malformed.REFUSED
     return {case.name: pascaline_malformed.counter(case.reason) for case in cases}
 
 
-def nothing(_options: argparse.Namespace, _of: Load) -> list[Stream]:
-    """No load at all."""
-    return []
+def _gradients(options: argparse.Namespace, of: Load) -> list[Stream]:
+    return gradients_per_job(of) if options.layout == "job" else gradients_per_rank(of)
 
 
-def control(options: argparse.Namespace, of: Load) -> list[Stream]:
-    """The joins or leaves that the options describe."""
-    return requests(of, options.action)
+def _updates(options: argparse.Namespace, of: Load) -> list[Stream]:
+    return updates(of, options.reward, options.generated_ns or time.time_ns())
+
+
+def _malformed(options: argparse.Namespace, of: Load) -> list[Stream]:
+    cases = pascaline_malformed.MALFORMED + (pascaline_malformed.REFUSED if options.refused else ())
+    return pascaline_malformed.streams(of, cases, of.jobs[0])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of load: what it is, what it sends, its own options, and its payload unless told otherwise."""
+
+    about: str
+    streams: Callable[[argparse.Namespace, Load], list[Stream]]
+    add_own: Callable[[argparse.ArgumentParser], None] = lambda _: None
+    payload: int = 1024
+    # What it sends is there to be aggregated.
+    aggregates: bool = False
+
+    def add(self, parser: argparse.ArgumentParser, *more: Callable[[argparse.ArgumentParser], None]) -> None:
+        for add in (add_common, *more, self.add_own):
+            add(parser)
+        parser.set_defaults(payload=self.payload)
+
+
+LOADS = {
+    "gradients": Kind("each rank sends a packet for each PSN", _gradients, add_gradients, aggregates=True),
+    # The field engine reaches the time behind the payload only if that is short.
+    "updates": Kind("asynchronous updates with reward and time", _updates, add_updates, 256, aggregates=True),
+    "malformed": Kind("packets that must be refused", _malformed, add_malformed),
+}
+CONTROL = Kind("joins or leaves", lambda options, of: requests(of, options.action), add_control)

@@ -1,7 +1,8 @@
 """Finds the highest rate without loss (NDR), or with so much (PDR), by runs of a load at many rates.
 
 Every trial is a run of its own: ranks join, send for as long as the trial lasts, and leave, so that no PSN
-returns. What counts as lost: of gradients, each of which brings its sender one result, the packets whose
+returns. A generator that is too slow for a rate is stopped: the search goes on below what it has sent. What
+counts as lost: of gradients, each of which brings its sender one result, the packets whose
 result the generator has not heard; of other loads, those that the appliance has not received.
 """
 
@@ -10,17 +11,20 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 
 from generators import Generator
 from pascaline_loads import Load
 from pascaline_streams import Stream
-from runner import Appliance, join, leave, run
+from runner import Appliance, joined, run
 from search import Answer, Search, Trial
 
 # A generator that takes so much longer than it should cannot send at the rate; starting it, and noticing that
 # it is done, takes a while as well.
 _LATE, _OVERHEAD_SECONDS = 0.05, 0.5
+# How late it may be before it is stopped, beyond twice the time of the trial.
+_PATIENCE_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Plan:
     streams: Callable[[Load], list[Stream]]
     joined: bool
     with_results: bool
+    aggregates: bool
     search: Search
 
 
@@ -41,7 +46,7 @@ def find(appliance: Appliance, generator: Generator, plan: Plan) -> list[Answer]
         trial = _trial(appliance, generator, plan, rate, seconds)
         print(
             f"{len(plan.search.trials) + 1:>3}: {trial.rate:>14,.0f} packets/s for {seconds:4.1f} s: "
-            f"{trial.lost} of {trial.offered} lost ({100 * trial.loss_ratio:.4f} %)",
+            f"{trial.lost} of {trial.offered} lost ({100 * trial.loss_ratio:.4f} %){trial.remark}",
             file=sys.stderr,
             flush=True,
         )
@@ -55,30 +60,29 @@ def _trial(appliance: Appliance, generator: Generator, plan: Plan, rate: float, 
     together = sum(stream.pps for stream in plan.streams(replace(plan.load, psns=1, pps=1.0)))
     pps = rate / together
     load = replace(plan.load, pps=pps, psns=max(1, math.ceil(pps * seconds)))
-    if plan.joined:
-        load = join(appliance, generator, load)
-    report = run(appliance, generator, plan.streams(load), None)
-    if plan.joined:
-        leave(generator, load)
+    with joined(appliance, generator, load) if plan.joined else nullcontext(load) as load:
+        streams = plan.streams(load)
+        report = run(
+            appliance, generator, streams, None, aggregates=plan.aggregates, patience=_PATIENCE_SECONDS
+        )
     arrived = report.heard_by_generator if plan.with_results else report.received
-    late = report.seconds - seconds - _OVERHEAD_SECONDS
+    # One that was stopped has taken no time to be done.
+    late = report.seconds - seconds - (0.0 if report.problem else _OVERHEAD_SECONDS)
     real = report.offered / (seconds + late) if late > seconds * _LATE else rate
-    return Trial(real, seconds, report.offered, max(0, report.offered - arrived))
+    return Trial(real, seconds, report.offered, max(0, report.offered - arrived), report.problem)
 
 
 def text(answers: list[Answer], trials: list[Trial]) -> str:
-    """A table for people."""
     rows = [f"{'rate, packets/s':>18} {'seconds':>8} {'offered':>12} {'lost':>10} {'loss %':>9}"]
     rows += [
         f"{trial.rate:>18,.0f} {trial.seconds:>8.1f} {trial.offered:>12,} {trial.lost:>10,} "
-        f"{100 * trial.loss_ratio:>9.4f}"
+        f"{100 * trial.loss_ratio:>9.4f}{trial.remark}"
         for trial in sorted(trials, key=lambda trial: trial.rate)
     ]
     return "\n".join([*rows, *(answer.text() for answer in answers)])
 
 
 def to_json(answers: list[Answer], search: Search) -> dict[str, object]:
-    """For programs."""
     return {
         "algorithm": "MLRsearch (draft-ietf-bmwg-mlrsearch-15), exceed ratio 0",
         "phases": asdict(search.phases),

@@ -7,7 +7,8 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "lib"))
 
 from scapy.layers.l2 import Ether
 
-from generators import Generator, Sent
+from generators import PATIENCE_SECONDS, Generator, Sent, despite
 from metrics import (
     ABSORBED,
     ANSWERED,
@@ -27,13 +28,24 @@ from metrics import (
     Accounting,
     Metrics,
 )
-from pascaline_layers import Pascaline, PascalineControl
+from pascaline_layers import STATUSES, Pascaline, PascalineControl
 from pascaline_loads import Load, fits, requests
 from pascaline_streams import Stream
 
-_JOIN_SECONDS = 10.0
+_JOIN_SECONDS = 20.0
+# For a cookie, for a new generation, and to be a member of it. A rank that is held from another address or
+# port is neither given nor refused to a session that asks less than once a second.
+_QUICK_ROUNDS, _TIMES = 4, 20
 _MOST_JOINS = 20
 _ACK, _JOIN = 8, 1
+# Answers to a Join after which a rank asks again.
+_NOT_YET = ("pending", "wrong_epoch", "too_many")
+_REMEDIES = {
+    "rank_taken": "end the worker that holds it; of one that is gone, `pascaline job reset`",
+    "source_refused": "the job's `members` have to admit --first-address and the next ones",
+    "payload_mismatch": "give the job's payload as --payload",
+    "halted": "the job is suspended: `pascaline job reset`",
+}
 _SETTLE_SECONDS = 5.0
 _BETWEEN_LOOKS = 0.1
 _MISSED = "pascaline_port_missed_packets_total"
@@ -60,7 +72,6 @@ class Appliance:
         return cls(fetch)
 
     def scrape(self) -> Metrics:
-        """The metrics now."""
         try:
             return Metrics(self._fetch())
         except (urllib.error.URLError, OSError) as error:
@@ -101,13 +112,13 @@ class Report:
     accounted: bool
     # Of a load that has to be refused: packets that are not counted under the reason for it.
     uncounted: dict[str, int] = field(default_factory=dict)
+    # Why this is no result; empty if it is one.
+    problem: str = ""
 
     def to_json(self) -> dict[str, object]:
-        """All of it, under the same names."""
         return asdict(self) | {"dropped_total": sum(self.dropped.values())}
 
     def text(self) -> str:
-        """A table for people."""
         share = 100 * self.received / self.offered if self.offered else 0.0
         rows = [
             (
@@ -133,11 +144,10 @@ class Report:
             if self.accounted
             else "RECEIVED PACKETS ARE UNACCOUNTED FOR"
         )
-        return "\n".join([*lines, balance])
+        return "\n".join([*lines, balance, *([f"NO RESULT: {self.problem}"] if self.problem else [])])
 
 
 def _why(reason: str) -> str:
-    """What is known of packets that are not counted."""
     if reason == "ip_fragment":
         return "net_af_packet has the kernel keep fragments until they are whole: these never arrive"
     return "lost on the way, or counted under another reason"
@@ -145,8 +155,7 @@ def _why(reason: str) -> str:
 
 def join(appliance: Appliance, generator: Generator, load: Load) -> Load:
     """Has all ranks of all jobs join; returns the load with the generations that this began."""
-    metrics = appliance.scrape()
-    ranks = metrics.by_label("pascaline_job_ranks", "job")
+    ranks = appliance.scrape().by_label("pascaline_job_ranks", "job")
     for job in load.jobs:
         found = ranks.get(str(job))
         if found != load.ranks:
@@ -155,9 +164,7 @@ def join(appliance: Appliance, generator: Generator, load: Load) -> Load:
                 f"job {job} {what}, the load has {load.ranks} ranks: give --jobs and --ranks as in [[jobs]]"
             )
     for _ in range(_MOST_JOINS):
-        load = _joined(
-            appliance, generator, replace(load, session=_session(), epochs={}, bases={}, cookies={})
-        )
+        load = _joined(generator, replace(load, session=_session(), epochs={}, bases={}, cookies={}))
         if fits(load):
             return load
         # A generation begins at a random PSN; the next one's is another.
@@ -165,29 +172,46 @@ def join(appliance: Appliance, generator: Generator, load: Load) -> Load:
     raise RunError(f"{load.psns} PSNs do not fit behind the first one of a generation: give fewer --psns")
 
 
-def _joined(appliance: Appliance, generator: Generator, load: Load) -> Load:
-    """Asks for cookies and joins with them until all ranks have joined."""
-    wanted = {str(job): load.ranks for job in load.jobs}
-    end = time.monotonic() + _JOIN_SECONDS
-    while True:
-        # Requests are repeated until all are in: any packet may be lost.
-        load = _told(load, generator.ask(requests(load, "join")))
-        members = appliance.scrape().by_label("pascaline_job_members", "job")
-        epochs = appliance.scrape().by_label("pascaline_job_epoch", "job")
-        if all(members.get(job) == count for job, count in wanted.items()) and all(
-            load.epochs.get(job) == epochs.get(str(job), 0) for job in load.jobs
-        ):
-            return load
-        if time.monotonic() > end:
-            raise RunError(
-                f"not all ranks have joined after {_JOIN_SECONDS:.0f} s: {members} of {wanted}. Do the "
-                f"packets arrive "
-                "(--destination-mac), and do the jobs' `members` admit --first-address and the next ones?"
-            )
+@contextmanager
+def joined(appliance: Appliance, generator: Generator, load: Load) -> Iterator[Load]:
+    """The load whose ranks have joined; they leave in the end, whatever ends it."""
+    load = join(appliance, generator, load)
+    try:
+        yield load
+    except BaseException:
+        despite(leave, generator, load)
+        raise
+    leave(generator, load)
 
 
-def _told(load: Load, heard: list[bytes]) -> Load:
-    """With what the Acks to Joins of this session say."""
+def _joined(generator: Generator, load: Load) -> Load:
+    """Asks for cookies and joins with them until every rank is a member, in one generation of its job."""
+    everybody = [(job, rank) for job in load.jobs for rank in range(load.ranks)]
+    members: dict[tuple[int, int], int] = {}
+    end, rounds = time.monotonic() + _JOIN_SECONDS, 0
+    try:
+        while True:
+            # Requests are repeated until all are in: any packet may be lost.
+            times = 1 if rounds < _QUICK_ROUNDS else _TIMES
+            load = _told(load, generator.ask(requests(load, "join", times)), members)
+            rounds += 1
+            missing = [one for one in everybody if members.get(one, -1) != load.epochs.get(one[0])]
+            if not missing:
+                return load
+            if time.monotonic() > end:
+                job, rank = missing[0]
+                raise RunError(
+                    f"{len(missing)} of {len(everybody)} ranks have not joined after {_JOIN_SECONDS:.0f} s, "
+                    f"rank {rank} of job {job} among them. Do the packets arrive (--destination-mac), and do "
+                    "the jobs' `members` admit --first-address and the next ones?"
+                )
+    except BaseException:
+        despite(leave, generator, load)
+        raise
+
+
+def _told(load: Load, heard: list[bytes], members: dict[tuple[int, int], int]) -> Load:
+    """With what the Acks to Joins of this session say; `members` keeps in which generation ranks are."""
     epochs, bases, cookies = dict(load.epochs), dict(load.bases), dict(load.cookies)
     for frame in heard:
         packet = Ether(frame)
@@ -196,8 +220,15 @@ def _told(load: Load, heard: list[bytes]) -> Load:
         header, body = packet[Pascaline], packet[PascalineControl]
         if (body.action, body.answered, body.session) != (_ACK, _JOIN, load.session):
             continue
-        epochs[header.job], bases[header.job] = header.epoch, body.psn
-        cookies[header.job, header.rank] = body.cookie
+        status = STATUSES.get(body.status, str(body.status))
+        if status not in ("ok", *_NOT_YET):
+            raise RunError(
+                f"the appliance refuses rank {header.rank} of job {header.job}: {status}; "
+                f"{_REMEDIES.get(status, 'docs/errors.md says what that means')}"
+            )
+        epochs[header.job], cookies[header.job, header.rank] = header.epoch, body.cookie
+        if status == "ok":
+            bases[header.job], members[header.job, header.rank] = body.psn, header.epoch
     return replace(load, epochs=epochs, bases=bases, cookies=cookies)
 
 
@@ -217,20 +248,45 @@ def run(
     streams: list[Stream],
     seconds: float | None,
     reasons: Mapping[str, str] | None = None,
+    *,
+    aggregates: bool = False,
+    patience: float = PATIENCE_SECONDS,
 ) -> Report:
     """Sends the streams and says what became of them.
 
-    `reasons` tells under which reason the packets of a stream, by its name, have to be counted.
+    `reasons` tells under which reason the packets of a stream, by its name, have to be counted; `aggregates`
+    that it is no result if nothing is; `patience` for how long a generator may be late.
     """
     before = appliance.settled()
-    sent = generator.send(streams, seconds)
+    sent = generator.send(streams, seconds, patience)
     report = _difference(before, appliance.settled(), sent)
+    if sent.cut:
+        wanted_pps = sum(stream.pps for stream in streams)
+        problem = (
+            f"the generator was stopped after {sent.seconds:.1f} s, before it had sent all: "
+            f"it cannot send {wanted_pps:,.0f} packets/s"
+        )
+        report = replace(report, problem=problem)
+    elif aggregates and not report.aggregated + report.forwarded:
+        report = replace(report, problem=_nothing(report))
     wanted = Counter[str]()
     for stream in streams:
         if reasons and stream.name in reasons and seconds is None:
             wanted[reasons[stream.name]] += stream.count or 0
     missing = {reason: count - report.dropped.get(reason, 0) for reason, count in wanted.items()}
     return replace(report, uncounted={reason: count for reason, count in missing.items() if count > 0})
+
+
+def _nothing(report: Report) -> str:
+    if not report.received:
+        return "the appliance has received nothing: do the packets arrive there (--destination-mac)?"
+    if not report.dropped:
+        return "nothing was aggregated: all packets were answered, with results that there were already"
+    most = max(report.dropped, key=lambda reason: report.dropped[reason])
+    return (
+        f"nothing was aggregated: {report.dropped[most]} packets were dropped as {most} "
+        "(docs/drop-reasons.md)"
+    )
 
 
 def _difference(before: Metrics, after: Metrics, sent: Sent) -> Report:

@@ -39,10 +39,16 @@ class Trial:
     seconds: float
     offered: int
     lost: int
+    # Why it is no result, or not at the rate that was asked for; empty if it is one.
+    problem: str = ""
+
+    @property
+    def remark(self) -> str:
+        """The problem, to come after the figures."""
+        return f"; {self.problem}" if self.problem else ""
 
     @property
     def loss_ratio(self) -> float:
-        """Lost of offered; all, if nothing was offered."""
         return self.lost / self.offered if self.offered else 1.0
 
     @property
@@ -80,7 +86,6 @@ class Answer:
     upper: Trial | None = None
 
     def text(self) -> str:
-        """For people."""
         name = "NDR" if self.goal == 0 else f"PDR {100 * self.goal:g} %"
         if self.lower is None:
             least = self.upper.rate if self.upper else 0.0
@@ -89,7 +94,6 @@ class Answer:
         return f"{name:<12} {self.lower.rate:>14,.0f} packets/s{above}"
 
     def to_json(self) -> dict[str, float | None]:
-        """For programs."""
         return {
             "goal_loss_percent": 100 * self.goal,
             "lower_pps": self.lower.rate if self.lower else None,
@@ -101,8 +105,6 @@ class Answer:
 
 @dataclass
 class Search:
-    """One search between two rates."""
-
     least: float
     most: float
     goals: list[float]

@@ -12,11 +12,10 @@ from netns import in_namespace
 _SECONDS = 5.0
 
 
-def over_unix(socket: Path, *, base: str = "http://localhost", **options: Any) -> httpx.Client:
+def over_unix(socket: Path) -> httpx.Client:
     """A client of the server at a Unix socket."""
-    return httpx.Client(
-        transport=httpx.HTTPTransport(uds=str(socket)), base_url=base, **{"timeout": _SECONDS, **options}
-    )
+    transport = httpx.HTTPTransport(uds=str(socket))
+    return httpx.Client(transport=transport, base_url="http://localhost", timeout=_SECONDS)
 
 
 def inside(namespace: str, url: str, *, method: str = "GET", **options: Any) -> httpx.Response:

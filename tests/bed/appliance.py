@@ -35,7 +35,6 @@ class Appliance(demo.Appliance):
         self.stop()
 
     def client(self) -> httpx.Client:
-        """A client of the admin API, for what `admin` is too little for."""
         return api.over_unix(self.socket)
 
     def admin(self, path: str, method: str = "GET", **options: Any) -> Any:
@@ -50,14 +49,12 @@ class Appliance(demo.Appliance):
         return answer.json()
 
     def scrape(self) -> Metrics:
-        """Its metrics as they are now."""
         status, text = self._get("/metrics")
         if status != 200:
             raise Failure(f"/metrics answers with status {status}", self.tail())
         return Metrics(text)
 
     def get(self, path: str, **options: Any) -> httpx.Response:
-        """An answer of its telemetry address."""
         host, port = TELEMETRY
         return api.inside(self._network.appliance, f"http://{host}:{port}{path}", **options)
 

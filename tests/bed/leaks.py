@@ -47,7 +47,6 @@ def kib_per_hour(samples: Sequence[tuple[float, int]], since: float) -> float | 
 
 
 def leaks(slope: float) -> bool:
-    """Whether memory grows by more than is allowed."""
     return slope > _ALLOWED_KIB_PER_HOUR
 
 
@@ -62,11 +61,18 @@ def loses_buffers(buffers: Sequence[int]) -> bool:
     return len(buffers) < _LEAST_BATCHES or climb(buffers) > _ALLOWED_BUFFERS
 
 
+def held_kib(pid: int) -> int:
+    """What a process holds now."""
+    lines = (line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    # Huge pages are no part of VmRSS, and psutil does not tell them.
+    return sum(int(words[1]) for words in lines if words and words[0] in ("VmRSS:", "HugetlbPages:"))
+
+
 class Memory:
     """What a process holds, over time: (seconds since the start, KiB)."""
 
     def __init__(self, pid: int) -> None:
-        self._status = Path(f"/proc/{pid}/status")
+        self._pid = pid
         self._start = time.monotonic()
         self.samples: list[tuple[float, int]] = []
         self.sample(now=True)
@@ -75,9 +81,4 @@ class Memory:
         """Looks once a second, however often it is called."""
         passed = time.monotonic() - self._start
         if now or passed - self.samples[-1][0] >= _SAMPLE_SECONDS:
-            self.samples.append((passed, self._held()))
-
-    def _held(self) -> int:
-        lines = (line.split() for line in self._status.read_text().splitlines())
-        # Huge pages are no part of VmRSS, and psutil does not tell them.
-        return sum(int(words[1]) for words in lines if words and words[0] in ("VmRSS:", "HugetlbPages:"))
+            self.samples.append((passed, held_kib(self._pid)))

@@ -9,8 +9,6 @@ from metrics import Accounting as Accounting
 
 
 class Metrics(demo.Metrics):
-    """One scrape."""
-
     def __init__(self, text: str) -> None:
         families = text_string_to_metric_families(text)
         self._samples = [(s.name, s.labels, s.value) for family in families for s in family.samples]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -28,22 +27,15 @@ config.default_create_socket_timeout = 60
 
 
 class Host:
-    """One network namespace."""
-
-    def __init__(self, name: str, *, ip6: bool = False) -> None:
-        """Makes it, with its loopback interface up."""
+    def __init__(self, name: str) -> None:
         self.name = name
         netns.create(name)
         self.ip = NetNS(name)
-        self.inside(lambda: _write_sysctl("disable_ipv6", "0" if ip6 else "1"))
-        if ip6:
-            # Only the addresses that it is given, and nothing sent to routers.
-            for key, value in (("accept_ra", "0"), ("router_solicitations", "0"), ("addr_gen_mode", "1")):
-                self.inside(partial(_write_sysctl, key, value))
+        for scope in ("all", "default"):
+            self.inside(partial(_write, Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1"))
         self.up("lo")
 
     def close(self) -> None:
-        """Removes it; its links go with it."""
         self.ip.close()
         if (NAMESPACES / self.name).exists():
             netns.remove(self.name)
@@ -71,15 +63,12 @@ class Host:
         self.ip.link("set", index=self.index(interface), **changes)
 
     def up(self, interface: str) -> None:
-        """Switches an interface on."""
         self.set(interface, state="up")
 
     def address(self, interface: str, address: str) -> None:
         """Gives an interface an address with its prefix length."""
         host, prefix = address.split("/")
-        # No time is lost by asking whether another host has it.
-        more = {"flags": 0x02} if ":" in host else {}
-        self.ip.addr("add", index=self.index(interface), address=host, prefixlen=int(prefix), **more)
+        self.ip.addr("add", index=self.index(interface), address=host, prefixlen=int(prefix))
 
     def route(self, target: str, gateway: str) -> None:
         """Adds a route; `default` is every other target."""
@@ -101,7 +90,6 @@ class Host:
         self.ip.tc("replace", "tbf", self.index(interface), 0, rate=rate, burst=burst, limit=queue)
 
     def mac(self, interface: str = "eth0") -> str:
-        """The MAC address of an interface."""
         return str(self._link(interface).get_attr("IFLA_ADDRESS"))
 
     def counted(self, interface: str) -> dict[str, int]:
@@ -120,13 +108,20 @@ class Host:
 class Network:
     """The hosts of one run. Use it in a `with`: it is removed at the end."""
 
-    def __init__(self, prefix: str, *, mtu: int = MTU, ip6: bool = False) -> None:
+    def __init__(self, prefix: str, *, mtu: int = MTU) -> None:
         """Names of namespaces begin with `prefix` and the process id. Removes those of ended processes."""
         self.prefix = prefix
         self.mtu = mtu
-        self.ip6 = ip6
         self.hosts: list[Host] = []
         remove_leftovers(prefix)
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self) -> None:
+        """Makes the hosts and links; what it needs is set before."""
 
     def __enter__(self) -> Self:
         return self
@@ -136,22 +131,20 @@ class Network:
 
     def host(self, name: str) -> Host:
         """Adds a namespace; its full name is `PREFIX-PID-name`."""
-        host = Host(f"{self.prefix}-{os.getpid()}-{name}", ip6=self.ip6)
+        host = Host(f"{self.prefix}-{os.getpid()}-{name}")
         self.hosts.append(host)
         return host
 
-    def pair(self, left: Host, left_if: str, right: Host, right_if: str, *, mtu: int = 0) -> None:
+    def pair(self, left: Host, left_if: str, right: Host, right_if: str) -> None:
         """Joins two hosts by a veth pair, both ends up, without segmentation offloads."""
-        mtu = mtu or self.mtu
-        peer = {"ifname": right_if, "mtu": mtu, "net_ns_fd": right.name}
+        peer = {"ifname": right_if, "mtu": self.mtu, "net_ns_fd": right.name}
         with IPRoute() as here:
-            here.link("add", ifname=left_if, kind="veth", mtu=mtu, net_ns_fd=left.name, peer=peer)
+            here.link("add", ifname=left_if, kind="veth", mtu=self.mtu, net_ns_fd=left.name, peer=peer)
         for host, interface in ((left, left_if), (right, right_if)):
             host.run("ethtool", "-K", interface, *_OFFLOADS)
             host.up(interface)
 
     def close(self) -> None:
-        """Removes everything."""
         while self.hosts:
             self.hosts.pop().close()
 
@@ -163,25 +156,18 @@ class Star(Network):
     """
 
     def __init__(self, workers: int, prefix: str = "pastest", *, mtu: int = MTU) -> None:
-        super().__init__(prefix, mtu=mtu)
         self.appliance_address = APPLIANCE_ADDRESS
         self.ports = workers
-        with self._removed_on_failure():
-            self.at_appliance = self.host("app")
-            self.at_workers = [self.host(f"w{rank}") for rank in range(workers)]
-            for rank, worker in enumerate(self.at_workers):
-                self.pair(worker, "eth0", self.at_appliance, f"pas{rank}")
-                worker.address("eth0", f"{self.address(rank)}/24")
+        super().__init__(prefix, mtu=mtu)
         self.appliance = self.at_appliance.name
         self.workers = [host.name for host in self.at_workers]
 
-    @contextlib.contextmanager
-    def _removed_on_failure(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
+    def _build(self) -> None:
+        self.at_appliance = self.host("app")
+        self.at_workers = [self.host(f"w{rank}") for rank in range(self.ports)]
+        for rank, worker in enumerate(self.at_workers):
+            self.pair(worker, "eth0", self.at_appliance, f"pas{rank}")
+            worker.address("eth0", f"{self.address(rank)}/24")
 
     def address(self, rank: int) -> str:
         """The address of a worker, without the prefix length."""
@@ -197,11 +183,6 @@ def remove_leftovers(prefix: str) -> list[str]:
             netns.remove(name)
             removed.append(name)
     return removed
-
-
-def _write_sysctl(key: str, value: str) -> None:
-    for scope in ("all", "default"):
-        _write(Path(f"/proc/sys/net/ipv6/conf/{scope}/{key}"), value)
 
 
 def _write(switch: Path, value: str) -> None:

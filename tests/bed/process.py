@@ -32,11 +32,9 @@ class Process(Child):
         return psutil.Process(self.pid)
 
     def memory(self) -> int:
-        """Resident bytes."""
         return int(self.ps.memory_info().rss)
 
     def log(self) -> str:
-        """All that it has written."""
         return self.err.read_text(errors="replace") + self.out.read_text(errors="replace")
 
     def wait(self, seconds: float) -> int:
@@ -61,20 +59,12 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start(
-        self, name: str, command: Sequence[str | Path], host: str | None = None, *, realtime: bool = False
-    ) -> Process:
+    def start(self, name: str, command: Sequence[str | Path], host: str | None = None) -> Process:
         """Starts a program, in the namespace of this name if there is one."""
         words = [str(word) for word in command]
-        child = Process(f"{len(self.all)}-{name}", words, self.files, host, realtime=realtime)
+        child = Process(f"{len(self.all)}-{name}", words, self.files, host)
         self.all.append(child)
         return child
-
-    def check(self) -> None:
-        """Fails if one ended badly by itself."""
-        for child in self.all:
-            if child.exit_code() and not child.ended_by_us:
-                raise Failure(f"{child.name} ended with exit code {child.exit_code()}", child.tail())
 
     def close(self, grace: float = _GRACE_SECONDS) -> None:
         """Ends all, the last one first, and then what they have left behind."""
@@ -87,6 +77,15 @@ class Processes:
             with contextlib.suppress(psutil.Error):
                 orphan.kill()
         psutil.wait_procs(left, grace)
+
+
+def command(binary: Path, *words: str, **options: object) -> list[str]:
+    """A command line: `join_deadline="3s"` is `--join-deadline 3s`, and True an option by itself."""
+    line = [str(binary), *words]
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        line += [option] if value is True else [option, str(value)]
+    return line
 
 
 def wait_for(

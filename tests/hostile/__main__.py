@@ -29,7 +29,6 @@ Needs root, by sudo. Exit code 0: every case held; 1: one did not; 2: the argume
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the cases; returns the exit code."""
     options = _parse(arguments)
 
     def chosen(item: pytest.Item) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from appliance import cores, device
+from configuration import cores, device, dumps, telemetry
 from netns import APPLIANCE_ADDRESS as APPLIANCE_ADDRESS
 from netns import worker_address as worker_address
 
@@ -42,16 +42,8 @@ def worker_port(job: int, rank: int) -> int:
 
 
 class Bed(Network):
-    """The namespaces and links."""
-
     def __init__(self) -> None:
-        """Builds everything."""
         super().__init__(PREFIX, mtu=MTU)
-        try:
-            self._build()
-        except BaseException:
-            self.close()
-            raise
 
     def _build(self) -> None:
         self.at_appliance, self.bridge = self.host("app"), self.host("bri")
@@ -76,93 +68,43 @@ class Bed(Network):
 
 
 def appliance(binary: Path, bed: Bed, files: Path) -> Appliance:
-    """Starts the appliance of the bed."""
     return Appliance(binary, bed, configuration(files / "admin.sock"), files)
 
 
 def configuration(admin: Path) -> str:
     """The appliance's TOML: as shipped where it is not the matter of a case."""
     main, dataplane = cores()
-    ports = "\n".join(
-        f'[[ports]]\nname = "{name}"\ndevice = "{device("af_packet", number, MTU)}"\nmtu = {MTU}\n'
-        for number, name in enumerate(("rack", "wire"))
+    members = [worker_address(rank) for rank in range(RANKS)]
+    host, port = SERVER_TELEMETRY
+    return dumps(
+        {
+            "appliance": {
+                "name": f"{PREFIX}-{os.getpid()}",
+                "addresses": [APPLIANCE_ADDRESS, APPLIANCE_IPV6],
+            },
+            "dataplane": {"main_core": main, "cores": [dataplane], "float": True, "memory_mb": 512},
+            "ports": [
+                {"name": name, "device": device("af_packet", number, MTU), "mtu": MTU}
+                for number, name in enumerate(("rack", "wire"))
+            ],
+            "pool": {"slots": 8192},
+            "jobs": [
+                {"id": OPEN, "name": "open", "fan_in": RANKS},
+                {"id": LISTED, "name": "listed", "fan_in": RANKS, "members": members},
+                {"id": SHARED, "name": "shared", "fan_in": RANKS, "profile": "dsa"},
+                {"id": ASYNCHRONOUS, "name": "asynchronous", "fan_in": RANKS, "mode": "olaf"},
+                {"id": WIDE, "name": "wide", "fan_in": 1024, "window": 32},
+                {"id": NEIGHBOUR, "name": "neighbour", "fan_in": 2},
+                {"id": NEIGHBOUR_SHARED, "name": "neighbour-shared", "fan_in": 2, "profile": "dsa"},
+            ],
+            "admission": {"jobs": "1000-1999", "from": ["10.77.0.0/24"], "max_jobs": 16},
+            "ps": {
+                "mode": "external",
+                "address": SERVER_ADDRESS,
+                "port": SERVER_PORT,
+                "listen": f"{host}:{port}",
+            },
+            "telemetry": telemetry(),
+            "admin": {"listen": f"unix:{admin}"},
+        }
     )
-    return f"""\
-[appliance]
-name = "{PREFIX}-{os.getpid()}"
-addresses = ["{APPLIANCE_ADDRESS}", "{APPLIANCE_IPV6}"]
-
-[dataplane]
-main_core = {main}
-cores = [{dataplane}]
-float = true
-memory_mb = 512
-
-{ports}
-[pool]
-slots = 8192
-
-{_jobs()}
-[ps]
-mode = "external"
-address = "{SERVER_ADDRESS}"
-port = {SERVER_PORT}
-listen = "{SERVER_TELEMETRY[0]}:{SERVER_TELEMETRY[1]}"
-
-[telemetry]
-listen = "{TELEMETRY[0]}:{TELEMETRY[1]}"
-
-[admin]
-listen = "unix:{admin}"
-"""
-
-
-def _jobs() -> str:
-    """As shipped; with `members`; in the shared pool; asynchronous; with many ranks; formed by Joins."""
-    members = ", ".join(f'"{worker_address(rank)}"' for rank in range(RANKS))
-    return f"""\
-[[jobs]]
-id = {OPEN}
-name = "open"
-fan_in = {RANKS}
-
-[[jobs]]
-id = {LISTED}
-name = "listed"
-fan_in = {RANKS}
-members = [{members}]
-
-[[jobs]]
-id = {SHARED}
-name = "shared"
-fan_in = {RANKS}
-profile = "dsa"
-
-[[jobs]]
-id = {ASYNCHRONOUS}
-name = "asynchronous"
-fan_in = {RANKS}
-mode = "olaf"
-
-[[jobs]]
-id = {WIDE}
-name = "wide"
-fan_in = 1024
-window = 32
-
-[[jobs]]
-id = {NEIGHBOUR}
-name = "neighbour"
-fan_in = 2
-
-[[jobs]]
-id = {NEIGHBOUR_SHARED}
-name = "neighbour-shared"
-fan_in = 2
-profile = "dsa"
-
-[admission]
-jobs = "1000-1999"
-from = ["10.77.0.0/24"]
-max_jobs = 16
-"""

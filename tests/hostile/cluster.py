@@ -12,16 +12,17 @@ from typing import Any
 
 import httpx
 
+from ..bed.process import command
 from . import bed as beds
 from . import frames as f
+from .ranks import Ranks
 from .scene import Scene, exchange
 
 FLOATS = 64
 RANK = f.RANKS - 1
-_JOIN_SECONDS = 10.0
 _STOP_SECONDS = 3.0
-# In so long a healthy job applies more than a hundred updates.
-_ADVANCE_SECONDS = 3.0
+# A healthy job applies dozens of updates in one second.
+_ADVANCE_SECONDS = 20.0
 _LISTEN_SECONDS = 0.3
 _LARGEST = 1e6
 
@@ -33,8 +34,6 @@ def values(value: float) -> bytes:
 
 @dataclass
 class Cluster:
-    """The workers, and what the attacker knows as their colleague."""
-
     scene: Scene
     children: list[Any] = field(default_factory=list)
     epoch: int = 0
@@ -43,41 +42,27 @@ class Cluster:
     def start(self) -> None:
         """Starts the workers, and joins as the last rank, with a proven address."""
         scene = self.scene
-        words = {
-            "--appliance": f"{beds.APPLIANCE_ADDRESS}:{f.PORT}",
-            "--job": beds.ASYNCHRONOUS,
-            "--ranks": f.RANKS,
-            "--floats": FLOATS,
-            "--interval": "20ms",
-            "--updates": 1_000_000,
+        words: dict[str, object] = {
+            "appliance": f"{beds.APPLIANCE_ADDRESS}:{f.PORT}",
+            "job": beds.ASYNCHRONOUS,
+            "ranks": f.RANKS,
+            "floats": FLOATS,
+            "interval": "20ms",
+            "updates": 1_000_000,
         }
         for rank in range(RANK):
-            words["--rank"] = rank
-            options = [str(word) for pair in words.items() for word in pair]
-            command = [str(scene.binary), "worker", "olaf", *options]
-            self.children.append(scene.child(f"olaf{rank}", command, scene.bed.workers[rank]))
-        session, end = scene.random.getrandbits(64), time.monotonic() + _JOIN_SECONDS
-        body: dict[str, Any] = {"session": session, "payload_bytes": 4 * FLOATS, "got": f.NO_GENERATION}
-        while time.monotonic() < end:
-            frame = scene.way().frame(f.control("join", beds.ASYNCHRONOUS, RANK, **body))
-            for answer in scene.ask([frame], seconds=0.1):
-                if answer.payload.session != session:
-                    continue
-                self.epoch, self.number = answer.epoch, answer.payload.psn
-                body |= {"cookie": answer.payload.cookie, "got": f.GENERATION + self.epoch}
-                if answer.payload.status == 0:
-                    return
-        raise AssertionError(f"the attacker cannot join the asynchronous job\n{self.children[0].tail()}")
+            line = command(scene.binary, "worker", "olaf", **words, rank=rank)
+            self.children.append(scene.child(f"olaf{rank}", line, scene.bed.workers[rank]))
+        joined = Ranks(scene, beds.ASYNCHRONOUS, {RANK: scene.way()}, payload_bytes=4 * FLOATS)
+        self.epoch, self.number = joined.epoch, joined.base
 
     def update(self, value: float, reward: float, count: int = 1) -> bytes:
-        """The attacker's own update."""
         self.number += 1
         fields = {"psn": self.number, "count": count, "epoch": self.epoch}
         job, now = beds.ASYNCHRONOUS, time.time_ns()
         return self.scene.way().frame(f.update(job, RANK, values(value), reward, now, **fields))
 
     def applied(self) -> int:
-        """Updates that have changed the model."""
         return self.scene.server_metrics().by_label("pascaline_ps_updates_total", "verdict").get("applied", 0)
 
     def weights(self) -> list[float]:
@@ -111,7 +96,6 @@ class Cluster:
 
 
 def prepared(scene: Scene) -> None:
-    """Before a case."""
     scene.cluster = Cluster(scene)
     try:
         scene.cluster.start()
@@ -140,8 +124,6 @@ def _infinite(weights: list[float]) -> list[str]:
 
 
 def updates(value: float, reward: float, count: int = 1) -> Callable[[Scene], list[bytes]]:
-    """Frames of a case."""
-
     def make(scene: Scene) -> list[bytes]:
         return [scene.cluster.update(value, reward, count) for _ in range(200)]
 

@@ -21,7 +21,6 @@ _EXIT_SECONDS = 6.0
 
 
 def case_of(item: pytest.Item) -> Case:
-    """The case that a test runs."""
     assert isinstance(item, pytest.Function)
     case = item.callspec.params["case"]
     assert isinstance(case, Case)
@@ -93,18 +92,16 @@ class Battlefield:
 
 
 @pytest.fixture(scope="package")
-def battlefield(request: pytest.FixtureRequest) -> Iterator[Battlefield]:
-    """One for all cases."""
+def battlefield(request: pytest.FixtureRequest, binary: Path) -> Iterator[Battlefield]:
     run = command.of(request.config)
     form = measure.FULL if run and not run.options.quick else measure.QUICK
     with ExitStack() as cleanup:
         stop = command.stop(request.config, cleanup)
-        yield Battlefield(command.binary(request), form, run.options.seed if run else 1, stop, cleanup)
+        yield Battlefield(binary, form, run.options.seed if run else 1, stop, cleanup)
 
 
 @pytest.fixture
 def attack(request: pytest.FixtureRequest, battlefield: Battlefield) -> Attack:
-    """Runs a case, which has to hold."""
     items = request.session.items
     later = [case_of(item).job for item in items[items.index(request.node) + 1 :] if _is_here(item)]
     battlefield.prepare(case_of(request.node).job)

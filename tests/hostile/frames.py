@@ -44,7 +44,6 @@ class Way:
         return replace(self, target_port=CLOSED_PORT)
 
     def ethernet(self) -> Packet:
-        """With the tags, if any."""
         packet: Packet = Ether(src=self.source_mac, dst=self.target_mac)
         for tag, number in self.tags:
             packet /= tag(vlan=number)
@@ -66,7 +65,6 @@ class Way:
         return self.ip(**fields) / ports / Raw(datagram)
 
     def frame(self, datagram: bytes) -> bytes:
-        """A UDP datagram in a whole frame."""
         if ":" in self.target:
             return bytes(self.udp(datagram))
         return _headers(self, len(datagram)) + datagram
@@ -78,7 +76,6 @@ class Way:
         return bytes(self.ethernet() / ARP(op=2 if reply else 1, hwdst=target, **ends))
 
     def icmp(self, data: bytes = b"", **fields: Any) -> bytes:
-        """An ICMP message."""
         return bytes(self.ip() / ICMP(**fields) / Raw(data))
 
 

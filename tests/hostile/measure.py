@@ -6,13 +6,13 @@ import statistics
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import httpx
 
 from metrics import ANSWERED, DROPPED
 from process import Failure
 
+from ..bed.leaks import held_kib
 from ..bed.metrics import Metrics
 from . import frames as f
 from . import sender
@@ -30,15 +30,13 @@ _ALLOWED_KIB = 2048
 _LEAST_FRAME = 60
 # The part of the frames that has to be counted under the reasons that name the attack.
 _SHARE = 0.5
-_SENDER_SECONDS = 5.0
+_SENDER_SECONDS = 30.0
 # Where the ratio is above the bound, up to this many times the rounds: noise must not decide, and all count.
 _ROUNDS_MORE = 3
 
 
 @dataclass(frozen=True)
 class Form:
-    """How long and how often."""
-
     rounds: int
     slots: int
     slot_seconds: float
@@ -51,8 +49,6 @@ QUICK = Form(rounds=1, slots=4, slot_seconds=0.15, judge_ratio=False)
 
 @dataclass
 class Found:
-    """What came of a case."""
-
     name: str
     about: str
     held: bool = False
@@ -92,7 +88,7 @@ def _attack(case: Case, scene: Scene, victims: Victims, form: Form, found: Found
     """The rounds of a case, and what is looked at before and after them."""
     if case.prepare:
         case.prepare(scene)
-    before, memory, buffers = scene.appliance.scrape(), memory_kib(scene), _buffers(scene)
+    before, memory, buffers = scene.appliance.scrape(), held_kib(scene.appliance.pid), _buffers(scene)
     times: tuple[list[float], list[float]] = [], []
     for number in range(form.rounds * _ROUNDS_MORE):
         if number >= form.rounds and not (form.judge_ratio and (found.ratio or 0.0) > BOUND):
@@ -101,7 +97,7 @@ def _attack(case: Case, scene: Scene, victims: Victims, form: Form, found: Found
     if not victims.ready(scene.stop):
         found.problems.append("after the attack the workers get no sum")
         found.stuck = True
-    found.memory_kib = memory, memory_kib(scene)
+    found.memory_kib = memory, held_kib(scene.appliance.pid)
     found.buffers = buffers, _buffers(scene)
     found.counted = _grown(before, scene.appliance.scrape(), found.controls)
     found.problems += _judge(case, found, form)
@@ -110,7 +106,6 @@ def _attack(case: Case, scene: Scene, victims: Victims, form: Form, found: Found
 
 
 def _distinct(problems: list[str]) -> list[str]:
-    """Each problem once."""
     return [f"{text} ({count} times)" if count > 1 else text for text, count in Counter(problems).items()]
 
 
@@ -153,12 +148,6 @@ def control(scene: Scene, wire: str, length: int) -> bytes:
     """As many bytes, to a port of the appliance without a service."""
     datagram = bytes(max(_LEAST_FRAME, length) - f.HEADERS)
     return scene.way(wire).to_closed_port().frame(datagram)
-
-
-def memory_kib(scene: Scene) -> int:
-    """What the appliance holds, huge pages included."""
-    lines = Path(f"/proc/{scene.appliance.pid}/status").read_text().splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith(("VmRSS:", "HugetlbPages:")))
 
 
 def _buffers(scene: Scene) -> int:

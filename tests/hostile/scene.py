@@ -49,7 +49,6 @@ class Scene:
     random: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
-        """Reads addresses once."""
         self.random = random.Random(self.seed)
         ports = {"eth0": "pas0", "eth1": "pas1"}
         self.appliance_mac = {wire: self.bed.at_appliance.mac(port) for wire, port in ports.items()}
@@ -61,7 +60,6 @@ class Scene:
         return Way(self.own_mac[wire], self.appliance_mac[wire], source, APPLIANCE_ADDRESS, port)
 
     def as_rank(self, rank: int) -> Way:
-        """With a rank's IP address and UDP port."""
         return self.way(source=worker_address(rank), port=worker_port(self.job, rank))
 
     def to_worker(self, rank: int) -> Way:
@@ -83,7 +81,6 @@ class Scene:
         return header(job=self.job, rank=rank, **(usual | fields)) + bytes(length)
 
     def look(self) -> None:
-        """Reads the present generation of the case's job."""
         self.now = self.appliance.scrape().by_label("pascaline_job_epoch", "job").get(str(self.job), 0)
 
     def bytes_on_wire(self) -> tuple[int, int]:
@@ -92,12 +89,10 @@ class Scene:
         return counted["tx_bytes"], counted["rx_bytes"]
 
     def server_metrics(self) -> Metrics:
-        """The parameter server's."""
         host, port = beds.SERVER_TELEMETRY
         return Metrics(api.inside(self.bed.server.name, f"http://{host}:{port}/metrics").text)
 
     def child(self, name: str, command: Sequence[str], host: Host) -> Process:
-        """Starts a program."""
         return Process(name, command, self.files, host.name)
 
     @contextmanager
@@ -165,7 +160,6 @@ class Case:
     long: bool = False
 
     def __str__(self) -> str:
-        """Its name, which is also that of the test."""
         return self.name
 
 

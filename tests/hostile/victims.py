@@ -8,7 +8,7 @@ from pathlib import Path
 
 from process import Failure, Stop
 
-from ..bed.process import Process
+from ..bed.process import Process, command
 from .bed import APPLIANCE_ADDRESS, Bed, worker_address, worker_port
 from .frames import PORT, RANKS
 
@@ -19,13 +19,11 @@ _SET_SECONDS = 6.0
 _DEADLINE_SECONDS = 10
 _STOP_SECONDS = 3.0
 _LOOK_SECONDS = 0.01
-_READY_SECONDS = 8.0
+_READY_SECONDS = 30.0
 _AFTER_FAILURE_SECONDS = 0.3
 
 
 class Victims:
-    """The workers of one job."""
-
     def __init__(self, binary: Path, bed: Bed, files: Path, job: int) -> None:
         self._binary, self._bed, self._files, self.job = binary, bed, files, job
         self._children: list[Process] = []
@@ -40,30 +38,28 @@ class Victims:
 
     @property
     def at_work(self) -> bool:
-        """Whether a set has been started and not ended."""
         return bool(self._children)
 
     def start(self) -> None:
-        """Starts a set."""
         self._read, self._lines, self._started = [0] * RANKS, {}, time.monotonic()
         self._children = []
         for rank in range(RANKS):
-            command = [str(self._binary), "worker", "allreduce", "--json", "--progress", "lines"]
-            words = {
-                "--appliance": f"{APPLIANCE_ADDRESS}:{PORT}",
-                "--bind": f"{worker_address(rank)}:{worker_port(self.job, rank)}",
-                "--job": self.job,
-                "--rank": rank,
-                "--ranks": RANKS,
-                "--bytes": _BYTES,
-                "--iterations": self._iterations,
-                "--deadline": f"{_DEADLINE_SECONDS}s",
-                "--join-deadline": f"{_DEADLINE_SECONDS}s",
-                "--seed": 1 + self.sets,
-            }
-            command += [str(word) for pair in words.items() for word in pair]
+            line = command(
+                self._binary,
+                *("worker", "allreduce", "--json", "--progress", "lines"),
+                appliance=f"{APPLIANCE_ADDRESS}:{PORT}",
+                bind=f"{worker_address(rank)}:{worker_port(self.job, rank)}",
+                job=self.job,
+                rank=rank,
+                ranks=RANKS,
+                bytes=_BYTES,
+                iterations=self._iterations,
+                deadline=f"{_DEADLINE_SECONDS}s",
+                join_deadline=f"{_DEADLINE_SECONDS}s",
+                seed=1 + self.sets,
+            )
             host = self._bed.workers[rank].name
-            self._children.append(Process(f"victim{rank}", command, self._files, host))
+            self._children.append(Process(f"victim{rank}", line, self._files, host))
 
     def step(self) -> None:
         """Takes in what they have reported; a set that has ended is judged and followed by another."""
@@ -109,7 +105,6 @@ class Victims:
         self.stop()
 
     def stop(self) -> None:
-        """Ends those that still run."""
         for child in self._children:
             child.stop(_STOP_SECONDS)
         self._children = []

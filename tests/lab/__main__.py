@@ -21,7 +21,6 @@ _PLANNED = "planned"
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the lab and returns the exit code."""
     options = parse(arguments)
 
     def chosen(item: pytest.Item) -> bool:

@@ -25,13 +25,11 @@ _JUDGED = (Sharing(("fixed",), ("cubic",), 8), Sharing(("delay",), ("cubic",), 2
 
 
 def name_of(item: pytest.Item) -> str:
-    """The name of the case that a test is."""
     assert isinstance(item, pytest.Function)
     return item.originalname.removeprefix("test_")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the marker known."""
     config.addinivalue_line(
         "markers", "lab(allreduces, workers, needs): how large a case is, and what it needs"
     )
@@ -39,7 +37,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the cases."""
     here, others = command.divided(items, Path(__file__).parent)
     items[:] = others + here
 
@@ -73,7 +70,6 @@ class Labs:
         return self._lab
 
     def close(self) -> None:
-        """Takes it down."""
         self._lab = None
         self._cleanup.close()
 
@@ -96,11 +92,10 @@ class Labs:
 
 
 @pytest.fixture(scope="package")
-def labs(request: pytest.FixtureRequest) -> Iterator[Labs]:
-    """For all cases."""
+def labs(request: pytest.FixtureRequest, binary: Path) -> Iterator[Labs]:
     run = command.of(request.config)
     with ExitStack() as cleanup:
-        found = Labs(command.binary(request), command.stop(request.config, cleanup))
+        found = Labs(binary, command.stop(request.config, cleanup))
         cleanup.callback(found.close)
         yield found
         if run and run.options.keep:
@@ -127,7 +122,6 @@ def lab(request: pytest.FixtureRequest, labs: Labs) -> Lab:
 
 @pytest.fixture
 def instance(request: pytest.FixtureRequest) -> Path:
-    """The instance for the planner."""
     run = command.of(request.config)
     return run.options.plan if run else PLAN
 

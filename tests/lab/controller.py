@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 
 import build
+from configuration import LINES, Tables, dumps
 from process import Failure, Stop
 
 from ..bed import api
@@ -64,7 +65,14 @@ class Controller:
         self._socket = files / f"{self._name}.sock"
         file = files / f"{self._name}.toml"
         self._page = f"127.0.0.1:{free_port()}"
-        own = [f'listen = "unix:{self._socket}"', f'page = "{self._page}"', *_store(files, shared)]
+        controller = {"interval": "100ms", "down_after": _DOWN_AFTER, "page": self._page}
+        controller["listen"] = f"unix:{self._socket}"
+        if shared:
+            lease = f"{shared.lease_seconds}s"
+            etcd = {"endpoints": shared.endpoints, "member": shared.member, "lease": lease}
+            own: Tables = {"controller": controller, "etcd": etcd}
+        else:
+            own = {"controller": controller | {"store": f"{files}/controller.sqlite"}}
         job = job or _job(fabric, trees, keys)
         file.write_text(_configuration(fabric, files, own, job, fabric.spines[: max(trees, roots)]))
         self._command = [str(fleet(binary)), "controller", "-c", str(file)]
@@ -75,7 +83,6 @@ class Controller:
 
     @property
     def where(self) -> str:
-        """For workers."""
         return f"unix:{self._socket}"
 
     def _start(self) -> Process:
@@ -90,11 +97,9 @@ class Controller:
         self.wait_in_force(stop)
 
     def kill(self) -> None:
-        """Ends it without a warning."""
         self._child.kill()
 
     def tail(self) -> str:
-        """The end of its log."""
         return self._child.tail()
 
     def leads(self) -> bool:
@@ -103,7 +108,6 @@ class Controller:
         return bool(leadership.get("leads")) and not leadership["problem"]
 
     def end(self) -> None:
-        """Ends it in good order."""
         self._child.stop(_END_SECONDS)
 
     def told(self) -> int:
@@ -132,7 +136,6 @@ class Controller:
         return now - min(ago) if ago else 0.0
 
     def picture(self) -> bytes:
-        """The network as the page shows it, as SVG."""
         return httpx.get(f"http://{self._page}/topology.svg", timeout=_END_SECONDS).content
 
     def wait_in_force(self, stop: Stop) -> None:
@@ -199,44 +202,31 @@ def free_port() -> int:
     return port
 
 
-def _store(files: Path, shared: Shared | None) -> list[str]:
-    if not shared:
-        return [f'store = "{files}/controller.sqlite"']
-    endpoints = ", ".join(f'"{endpoint}"' for endpoint in shared.endpoints)
-    member = f'member = "{shared.member}"'
-    return ["[etcd]", f"endpoints = [{endpoints}]", member, f'lease = "{shared.lease_seconds}s"']
-
-
-def _configuration(fabric: Fabric, files: Path, own: list[str], job: str, roots: list[Site]) -> str:
+def _configuration(fabric: Fabric, files: Path, own: Tables, job: str, roots: list[Site]) -> str:
     """The controller's TOML: the whole network, with appliances at all leaves and at these spines."""
-    lines = ["[controller]", 'interval = "100ms"', f'down_after = "{_DOWN_AFTER}"', *own]
-    for spine in fabric.spines:
-        lines += ["[[switches]]", f'name = "{spine.name}"']
-    above = ", ".join(f'"{spine.name}"' for spine in fabric.spines)
-    number = 0
-    for leaf in fabric.leaves:
-        lines += ["[[switches]]", f'name = "{leaf.name}"', f"links = [{above}]"]
-        for address in leaf.members:
-            lines += ["[[hosts]]", f'name = "w{number}"', f'at = "{leaf.name}"', f'address = "{address}"']
-            number += 1
-    for site in [*fabric.leaves, *roots]:
-        lines += _appliance(site, site.name, files)
-    lines += [*_appliance(fabric.spare, fabric.leaves[0].name, files), "spare = true"]
-    return "\n".join([*lines, job, ""])
-
-
-def _appliance(site: Site, at: str, files: Path) -> list[str]:
-    return [
-        "[[appliances]]",
-        f'name = "{site.name}"',
-        f'at = "{at}"',
-        f'address = "{site.appliance_address}"',
-        f'admin = "unix:{files / site.name}/admin.sock"',
-        f'router = "{site.router}"',
+    above = [spine.name for spine in fabric.spines]
+    switches: list[Tables] = [{"name": name} for name in above]
+    switches += [{"name": leaf.name, "links": above} for leaf in fabric.leaves]
+    places = [(leaf.name, address) for leaf in fabric.leaves for address in leaf.members]
+    hosts = [
+        {"name": f"w{number}", "at": at, "address": address} for number, (at, address) in enumerate(places)
     ]
+    appliances = [_appliance(site, site.name, files) for site in [*fabric.leaves, *roots]]
+    appliances.append(_appliance(fabric.spare, fabric.leaves[0].name, files) | {"spare": True})
+    return dumps(own | {"switches": switches, "hosts": hosts, "appliances": appliances, LINES: job})
+
+
+def _appliance(site: Site, at: str, files: Path) -> Tables:
+    return {
+        "name": site.name,
+        "at": at,
+        "address": site.appliance_address,
+        "admin": f"unix:{files / site.name}/admin.sock",
+        "router": site.router,
+    }
 
 
 def _job(fabric: Fabric, trees: int, keys: str) -> str:
-    names = ", ".join(f'"w{number}"' for number in range(fabric.shape.workers))
-    terms = f"{keys or f'trees = {trees}'}\nterms = {{ window = 512 }}"
-    return f'[[jobs]]\nid = {JOB}\nname = "controlled"\nranks = [{names}]\n{terms}'
+    ranks = [f"w{number}" for number in range(fabric.shape.workers)]
+    job = {"id": JOB, "name": "controlled", "ranks": ranks, LINES: keys or f"trees = {trees}"}
+    return dumps({"jobs": [job | {"terms": {"window": 512}}]})

@@ -27,7 +27,6 @@ class Cluster:
     """Three members of etcd on this machine's loopback."""
 
     def __init__(self, files: Path) -> None:
-        """Starts them."""
         if not shutil.which(PROGRAM):
             raise Failure("etcd is not installed: run scripts/setup --tests")
         peers, clients = ([f"http://127.0.0.1:{free_port()}" for _ in range(_MEMBERS)] for _ in range(2))
@@ -48,7 +47,6 @@ class Cluster:
         }
 
     def _leads(self, client: str) -> bool:
-        """Whether a member leads the others, as it says itself."""
         try:
             said = httpx.post(f"{client}/v3/maintenance/status", json={}, timeout=_ASK_SECONDS).json()
         except httpx.HTTPError:
@@ -68,11 +66,9 @@ class Cluster:
         return found[0]
 
     def kill(self, client: str) -> None:
-        """Ends a member without a warning."""
         self._members.pop(client).kill()
 
     def end(self) -> None:
-        """Ends all of them."""
         for member in self._members.values():
             member.kill()
 
@@ -102,12 +98,10 @@ class Killing:
     """Ends something half way through an allreduce, and measures how long there was no leader."""
 
     def __init__(self, what: Callable[[], None]) -> None:
-        """`what` ends it."""
         self._what = what
         self._at = 0.0
 
     def __call__(self) -> None:
-        """Does it."""
         self._at = time.monotonic()
         self._what()
 

@@ -44,12 +44,10 @@ class Site:
     ports: int = 1
 
     def address(self, rank: int) -> str:
-        """That of a member."""
         return self.members[rank]
 
     @property
     def router_address(self) -> str:
-        """That of the router beside it."""
         return self.appliance_address.rpartition(".")[0] + ".1"
 
 
@@ -64,7 +62,6 @@ class Shape:
     mtu: int = 1500
 
     def __str__(self) -> str:
-        """In words."""
         counts = [0] * self.leaves
         for number in range(self.workers):
             counts[number * self.leaves // self.workers] += 1
@@ -73,17 +70,9 @@ class Shape:
 
 
 class Fabric(Network):
-    """All of it."""
-
     def __init__(self, shape: Shape) -> None:
-        """Builds everything, or nothing."""
-        super().__init__("paslab", mtu=shape.mtu)
         self.shape = shape
-        try:
-            self._build()
-        except BaseException:
-            self.close()
-            raise
+        super().__init__("paslab", mtu=shape.mtu)
 
     def _build(self) -> None:
         shape = self.shape
@@ -117,13 +106,11 @@ class Fabric(Network):
         return [*self.leaves, *self.spines, self.spare]
 
     def everyone(self, site: Site) -> Site:
-        """All workers, at the appliance of this site."""
         workers = [worker for leaf in self.leaves for worker in leaf.workers]
         ends = site.appliance, site.appliance_address, site.router
         return Site("everyone", *ends, self.mtu, workers)
 
     def _site(self, name: str, short: str, switch: Host, interface: str, address: str, mac: str) -> Site:
-        """A place for an appliance beside a switch."""
         host = self.host(short)
         self.pair(switch, interface, host, "pas0")
         return Site(name, host.name, address, mac, self.mtu)
@@ -150,7 +137,6 @@ class Fabric(Network):
         return site
 
     def spine_side(self, leaf: int, spine: int) -> str:
-        """The address of a spine's end of its link to a leaf."""
         return f"10.81.{spine}.{2 * leaf}"
 
     def _cable(self, leaf: int, spine: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from appliance import UDP_PORT, Settings
 
 from ..bed.appliance import Appliance
@@ -30,33 +32,34 @@ def root(lab: Lab, site: Site) -> Appliance:
 
 
 def whole(lab: Lab) -> None:
-    """The appliances of both levels, and a spare one."""
     start(lab)
     lab.appliance(lab.fabric.spare, lab.settings(fan_in=0, jobs=0))
 
 
-def clear(lab: Lab) -> None:
-    """Leaf 0 and the spare that had its part end: the next case begins with others."""
-    for site in (lab.fabric.leaves[0], lab.fabric.spare):
-        lab.clear(site)
-
-
 def _star(lab: Lab) -> str:
-    """The job of all workers at one appliance."""
     members = [member for leaf in lab.fabric.leaves for member in leaf.members]
-    listed = ", ".join(f'"{member}"' for member in members)
-    return f'[[jobs]]\nid = {STAR}\nname = "star"\nfan_in = {len(members)}\nmembers = [{listed}]\n'
+    return f'[[jobs]]\nid = {STAR}\nname = "star"\nfan_in = {len(members)}\n{members_of(members)}\n'
 
 
 def _leaf(lab: Lab, root: Site, leaf: Site, place: tuple[int, int]) -> Settings:
-    rank, ranks = place
     others = [spine for spine in lab.fabric.spines[:2] if spine is not root]
-    backups = ", ".join(f'{{ address = "{spine.appliance_address}" }}' for spine in others)
-    parent = (
-        f'parent = {{ address = "{root.appliance_address}:{UDP_PORT}", rank = {rank}, ranks = {ranks}, '
-        f'mac = "{leaf.router}", backups = [{backups}] }}'
-    )
+    parent = parent_of(root, place, others, f'mac = "{leaf.router}"')
     return lab.settings(fan_in=len(leaf.members), job_keys=parent)
+
+
+def parent_of(parent: Site, place: tuple[int, int], others: list[Site], way: str) -> str:
+    """A job's `parent`: which rank of how many, the parent's backups, and the way there."""
+    rank, ranks = place
+    backups = ", ".join(f'{{ address = "{other.appliance_address}" }}' for other in others)
+    return (
+        f'parent = {{ address = "{parent.appliance_address}:{UDP_PORT}", rank = {rank}, ranks = {ranks}, '
+        f"{way}, backups = [{backups}] }}"
+    )
+
+
+def members_of(sites: list[str]) -> str:
+    """A job's `members`."""
+    return f"members = {json.dumps(sites)}"
 
 
 def streams(lab: Lab, done: Done) -> dict[str, float]:
@@ -65,7 +68,6 @@ def streams(lab: Lab, done: Done) -> dict[str, float]:
 
 
 def figures(lab: Lab, done: Done) -> dict[str, object]:
-    """What every case tells."""
     return {
         "verified": done.verified,
         "median_seconds": round(done.median, 4),

@@ -88,7 +88,6 @@ def programs(options: argparse.Namespace) -> list[str]:
 
 
 def sharing(options: argparse.Namespace) -> Sharing:
-    """What shares a link in the case `tcp`."""
     controls, flows = options.control or CONTROLS, options.flow or FLOWS
     return Sharing(controls, flows, options.seconds, options.runs, options.shares)
 
@@ -102,5 +101,4 @@ def timeout(options: argparse.Namespace) -> float:
 
 
 def shape(options: argparse.Namespace) -> Shape:
-    """Of the network."""
     return Shape(options.spines, options.leaves, options.workers, options.mbit)

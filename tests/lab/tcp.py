@@ -30,7 +30,7 @@ from workers import Load, Workers
 
 from ..bed.appliance import Appliance
 from ..bed.network import Host, Network
-from ..bed.process import Process
+from ..bed.process import Process, command
 from .laboratory import Lab
 
 CONTROLS = ("fixed", "panama", "dsa", "delay")
@@ -72,13 +72,7 @@ class Bottleneck(Network):
     """Two hosts on either side of a link that impair is, and the appliance on the far one."""
 
     def __init__(self) -> None:
-        """Builds everything, or nothing."""
         super().__init__("paslabtcp", mtu=_MTU)
-        try:
-            self._build()
-        except BaseException:
-            self.close()
-            raise
 
     def _build(self) -> None:
         self.middle, at_appliance = self.host("mid"), self.host("app")
@@ -97,7 +91,6 @@ class Bottleneck(Network):
             host.inside(_heed_marks)
 
     def address(self, rank: int) -> str:
-        """That of a worker."""
         return worker_address(rank)
 
     def _worker(self, rank: int) -> Host:
@@ -124,8 +117,6 @@ def _received(host: Host) -> float:
 
 @dataclass(frozen=True)
 class Sharing:
-    """What shares the link with what."""
-
     controls: Sequence[str] = CONTROLS
     flows: Sequence[str] = FLOWS
     # For how long, at equal parts.
@@ -147,8 +138,6 @@ class Sample:
 
 @dataclass
 class Shared:
-    """How a job and a flow shared the link."""
-
     control: str
     flow: str
     rate: float
@@ -183,7 +172,6 @@ class Shared:
         return self.off <= _FAIR
 
     def to_json(self) -> dict[str, Any]:
-        """Its figures."""
         job, flow = self.settled()
         return {
             "job": round(job, 3),
@@ -215,12 +203,18 @@ class Bed:
         self._files = lab.files / f"tcp{sum(1 for _ in lab.files.glob('tcp*'))}"
         self._files.mkdir()
         self.marked = self.queue_full = 0
-        options = {"--left": "left", "--right": "right", "--rate": f"{self._rate:.0f}", "--queue": _QUEUE}
-        options |= {"--ecn-threshold": _MARKS[0], "--ecn-full": _MARKS[1]}
-        words = [str(word) for pair in options.items() for word in pair]
-        command = [str(build.lab(lab.binary)), "impair", *words]
+        line = command(
+            build.lab(lab.binary),
+            "impair",
+            left="left",
+            right="right",
+            rate=f"{self._rate:.0f}",
+            queue=_QUEUE,
+            ecn_threshold=_MARKS[0],
+            ecn_full=_MARKS[1],
+        )
         # A link is on time, whatever else wants the processors.
-        self._link = Process("impair", command, self._files, network.middle.name, realtime=True)
+        self._link = Process("impair", line, self._files, network.middle.name, realtime=True)
         cleanup.callback(self._end)
         if not lab.stop.wait_for(lambda: "ready" in self._link.err.read_text(), _READY_SECONDS):
             raise Failure("pascaline-lab impair does not get ready", self._link.tail())
@@ -264,7 +258,6 @@ class Bed:
         return Shared(control, flow, self._rate, samples, *_span(samples), verified)
 
     def _watch(self, samples: list[Sample], over: Callable[[], bool], client: Process) -> None:
-        """Takes samples until it is over."""
         while True:
             job, tcp = self._network.near, self._network.receiver
             samples.append(Sample(time.monotonic(), _received(job), _received(tcp)))
@@ -299,7 +292,6 @@ def whole_seconds(sharing: Sharing) -> int:
 
 
 def _jobs(network: Bottleneck) -> str:
-    """One for each control."""
     members = ", ".join(f'"{network.address(rank)}"' for rank in range(2))
     return "".join(
         f'[[jobs]]\nid = {JOB + number}\nname = "{control}"\nfan_in = 2\nwindow = {_WINDOW}\n'

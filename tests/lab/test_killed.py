@@ -6,15 +6,14 @@ import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from appliance import UDP_PORT, Settings
-from process import Failure
+from appliance import Settings
 
 from . import levels
 from .controller import JOB, Controller, in_force
 from .fabric import Site
-from .laboratory import Case, Lab, given
-from .levels import STAR, TREE
-from .parents import KILLS, MOST_SECONDS_AWAY, Parents
+from .laboratory import MOST_SECONDS_AWAY, Case, Lab, given
+from .levels import STAR, TREE, members_of, parent_of
+from .parents import KILLS, Parents
 
 # Of the job over three levels.
 _THREE = 21
@@ -24,8 +23,7 @@ _LEAVES = 3
 @given(allreduces=24)
 def test_backup(lab: Lab, case: Case) -> None:
     """An appliance is killed half way, for good: its workers go on at another spine's. Three times."""
-    if len(lab.fabric.spines) < 2:
-        raise Failure("a backup needs a second spine: --spines 2")
+    lab.needs(2)
     levels.start(lab)
     first, second = lab.fabric.spines[:2]
     levels.root(lab, second)
@@ -49,7 +47,7 @@ def test_backup(lab: Lab, case: Case) -> None:
         "seconds_away": away,
         "median_seconds_away": statistics.median(away),
     }
-    case.demand(all(done.verified for done in runs), "not every worker has verified every sum")
+    case.sums_hold(*runs)
     case.demand(all(done.resumed for done in runs), "no worker has resumed at the backup")
     case.demand(statistics.median(away) <= MOST_SECONDS_AWAY, "the workers were away for too long")
 
@@ -57,12 +55,11 @@ def test_backup(lab: Lab, case: Case) -> None:
 @given(allreduces=24)
 def test_root_killed(lab: Lab, case: Case) -> None:
     """The root is killed half way and stays away, the other one takes its place. Several times."""
+    lab.needs(2)
     levels.start(lab)
-    root, *backups = lab.fabric.spines[:2]
-    if not backups:
-        raise Failure("root_killed takes a second spine, with the root's backup: --spines 2")
-    levels.root(lab, backups[0])
-    parents = Parents(lab, TREE, [root, backups[0]], lab.fabric.leaves[0])
+    spines = lab.fabric.spines[:2]
+    levels.root(lab, spines[1])
+    parents = Parents(lab, TREE, spines, lab.fabric.leaves[0])
     runs = parents.killed_in_turn(case, lab.fabric.leaves)
     told = min(done.resumed for done in runs)
     case.demand(told >= lab.fabric.shape.workers, "a worker has not noticed that the root was killed")
@@ -71,61 +68,51 @@ def test_root_killed(lab: Lab, case: Case) -> None:
 @given(allreduces=24)
 def test_middle_killed(lab: Lab, case: Case) -> None:
     """Racks 0 and 1 below a spine, that and rack 2 below a root: the spine is killed, another takes over."""
+    lab.needs(2, _LEAVES)
     fabric = lab.fabric
-    if len(fabric.spines) < 2 or len(fabric.leaves) < _LEAVES:
-        raise Failure("middle_killed takes two spines and three leaves: --spines 2 --leaves 3")
     root, middles = fabric.leaves[2], fabric.spines[:2]
     _start(lab, root, middles)
     # The workers of rack 2 are not at its appliance, which is the root, but at the spare one.
     rack = Site("rack2", fabric.spare.appliance, fabric.spare.appliance_address, root.router, fabric.mtu)
     rack.workers = root.workers
     Parents(lab, _THREE, middles, fabric.leaves[0]).killed_in_turn(case, [*fabric.leaves[:2], rack])
-    for site in fabric.sites:
-        lab.clear(site)
+    lab.clear(*fabric.sites)
 
 
 def _start(lab: Lab, root: Site, middles: list[Site]) -> None:
-    """The appliances of three levels."""
     fabric = lab.fabric
-    for site in fabric.sites:
-        lab.clear(site)
+    lab.clear(*fabric.sites)
     lab.appliance(root, _settings(lab, 2, []))
     racks = fabric.leaves[:2]
     for middle in middles:
-        above = _above(root, middle, (0, 2), [])
+        above = _above(root, middle, (0, 2))
         lab.appliance(middle, _settings(lab, 2, [leaf.appliance_address for leaf in racks], above))
     for rank, leaf in enumerate(racks):
-        above = _above(middles[0], leaf, (rank, 2), middles[1:])
+        above = _above(middles[0], leaf, (rank, 2), middles[1])
         lab.appliance(leaf, _settings(lab, len(leaf.members), leaf.members, above))
-    above = _above(root, fabric.spare, (1, 2), [])
+    above = _above(root, fabric.spare, (1, 2))
     lab.appliance(fabric.spare, _settings(lab, len(root.members), root.members, above))
 
 
 def _settings(lab: Lab, fan_in: int, members: list[str], parent: str = "") -> Settings:
     """With this job alone. A leaf that is silent may be below the other middle."""
-    listed = ", ".join(f'"{member}"' for member in members)
     keys = [
         f'[[jobs]]\nid = {_THREE}\nname = "three levels"\nfan_in = {fan_in}\ndead_after = "0s"',
-        *([f"members = [{listed}]"] if members else []),
+        *([members_of(members)] if members else []),
         parent,
     ]
     return lab.settings(fan_in=0, jobs=0, more="\n".join(keys) + "\n")
 
 
-def _above(parent: Site, site: Site, place: tuple[int, int], others: list[Site]) -> str:
-    rank, ranks = place
-    backups = ", ".join(f'{{ address = "{other.appliance_address}" }}' for other in others)
-    return (
-        f'parent = {{ address = "{parent.appliance_address}:{UDP_PORT}", rank = {rank}, ranks = {ranks}, '
-        f'via = "{site.router_address}", backups = [{backups}] }}'
-    )
+def _above(parent: Site, site: Site, place: tuple[int, int], *others: Site) -> str:
+    return parent_of(parent, place, list(others), f'via = "{site.router_address}"')
 
 
 @given(allreduces=24)
 def test_controlled_root_killed(lab: Lab, case: Case) -> None:
     """A controller's tree, with a free appliance at the other spine: the root in force is killed."""
-    if len(lab.fabric.leaves) < _LEAVES:
-        raise Failure("between two leaves a tree needs no root at a spine: --leaves 3")
+    # Between two leaves a tree needs no root at a spine.
+    lab.needs(2, _LEAVES)
     with _controlled(lab, "") as control:
         _killed(lab, case, control)
 
@@ -133,9 +120,8 @@ def test_controlled_root_killed(lab: Lab, case: Case) -> None:
 @given(allreduces=24)
 def test_controlled_middle_killed(lab: Lab, case: Case) -> None:
     """A controller's tree of three levels: the middle one in force is killed, at either spine."""
+    lab.needs(2, _LEAVES)
     names = [leaf.name for leaf in lab.fabric.leaves]
-    if len(names) < _LEAVES:
-        raise Failure("controlled_middle_killed takes three leaves: --leaves 3")
     root, *racks = names[2], *names[:2], *names[3:]
     middle = lab.fabric.spines[0].name
     edges = [*((rack, middle) for rack in racks), (middle, root)]
@@ -156,15 +142,10 @@ def _killed(lab: Lab, case: Case, control: Controller) -> None:
 def _controlled(lab: Lab, tree: str) -> Iterator[Controller]:
     """A controller with appliances at all leaves and two spines, which gives its job a tree, or this one."""
     fabric = lab.fabric
-    if len(fabric.spines) < 2:
-        raise Failure("a backup of an appliance above others takes a second spine: --spines 2")
     everywhere = [*fabric.leaves, *fabric.spines[:2], fabric.spare]
-    for site in everywhere:
-        lab.clear(site)
-        lab.appliance(site, lab.settings(fan_in=0, jobs=0))
+    lab.afresh(*everywhere)
     try:
         with in_force(Controller(lab.binary, fabric, lab.files, roots=2, keys=tree), lab.stop) as control:
             yield control
     finally:
-        for site in everywhere:
-            lab.clear(site)
+        lab.clear(*everywhere)

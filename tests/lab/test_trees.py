@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from process import Failure
-
 from ..bed.appliance import Appliance
 from .controller import JOB, Controller, in_force
 from .fabric import Site
-from .laboratory import Case, Done, Lab, given
+from .laboratory import MOST_SECONDS_AWAY, Case, Done, Lab, given
 
 # The first tree's job; the others have the next numbers.
 _JOB = 11
@@ -27,9 +25,6 @@ _LEAVES = 3
 _LEAST_OF_IDEAL = 0.875
 # Of its rate, what a congested path has left.
 _CONGESTED = 0.25
-_MOST_SECONDS_AWAY = 1.0
-# Under a controller, of whose appliances a root has no backup: it waits for 0.8 s, then tells the others.
-_MOST_SECONDS_AWAY_TOLD = 4.0
 # Of its part of a stream, what a root's link may carry, and what some are sent again.
 _MOST_OF_PART = 1.25
 # Of a tensor, what each of several trees carries, as a multiple of its part.
@@ -41,13 +36,10 @@ _JUDGED_BYTES = 2 << 20
 @given(allreduces=12)
 def test_trees(lab: Lab, case: Case) -> None:
     """One tree and several, all links as they are; then with one path congested; then one dies."""
+    lab.needs(2)
     spines = lab.fabric.spines
-    if len(spines) < 2:
-        raise Failure("several trees take several spines: --spines 2")
     more = _ADMITTED.format(first=_JOB, last=_JOB + 7, ranks=lab.fabric.shape.workers)
-    for spine in spines:
-        lab.clear(spine)
-        lab.appliance(spine, lab.settings(fan_in=0, jobs=0, more=more))
+    lab.afresh(*spines, more=more)
     one, several = _over(lab, spines[:1]), _over(lab, spines)
     faster = one.median / several.median
     with ExitStack() as cleanup:
@@ -57,9 +49,8 @@ def test_trees(lab: Lab, case: Case) -> None:
     killed = _over(lab, spines, dead)
     away = max(killed.seconds) - killed.median
     everything = [one, several, slow, beside, killed]
-    verified = all(done.verified for done in everything)
     case.figures = {
-        "verified": verified,
+        "verified": all(done.verified for done in everything),
         "trees": len(spines),
         "one_seconds": round(one.median, 4),
         "seconds": round(several.median, 4),
@@ -72,9 +63,9 @@ def test_trees(lab: Lab, case: Case) -> None:
         "resumed": killed.resumed,
         "seconds_away": round(away, 3),
     }
-    case.demand(verified, "not every worker has verified every sum")
+    case.sums_hold(*everything)
     case.demand(killed.resumed > 0, "no worker has noticed that a tree's appliance was killed")
-    case.demand(away <= _MOST_SECONDS_AWAY, "the workers were away for too long")
+    case.demand(away <= MOST_SECONDS_AWAY, "the workers were away for too long")
     part = 1 / len(spines)
     near = all(_LEAST_SHARE * part < share < _MOST_SHARE * part for share in _shares(lab, several).values())
     case.demand(near, "a tree has carried much more, or less, than its part")
@@ -82,22 +73,16 @@ def test_trees(lab: Lab, case: Case) -> None:
         case.demand(faster >= _LEAST_OF_IDEAL * len(spines), "several trees carry too little more than one")
         case.demand(beside.median < slow.median, "several trees are no faster than one on a congested path")
     lab.accounts_hold(case)
-    for spine in spines:
-        lab.clear(spine)
+    lab.clear(*spines)
 
 
 @given(allreduces=12)
 def test_controlled_trees(lab: Lab, case: Case) -> None:
     """A controller gives a job one tree, then one at each spine; then a root is killed half way, for good."""
+    lab.needs(2, _LEAVES)
     leaves, spines = lab.fabric.leaves, lab.fabric.spines
-    if len(spines) < 2:
-        raise Failure("several trees take several spines: --spines 2")
-    if len(leaves) < _LEAVES:
-        raise Failure("between two leaves a tree needs no spine's appliance: --leaves 3")
     everywhere = [*leaves, *spines, lab.fabric.spare]
-    for site in everywhere:
-        lab.clear(site)
-        lab.appliance(site, lab.settings(fan_in=0, jobs=0))
+    lab.afresh(*everywhere)
     with _controller(lab, 1) as control:
         one = _placed(lab, control)
     with _controller(lab, len(spines)) as control:
@@ -109,9 +94,9 @@ def test_controlled_trees(lab: Lab, case: Case) -> None:
     names = [f"{leaf.name}-{spine.name}" for leaf in leaves for spine in spines]
     streams = {name: several.links[name] / lab.stream for name in names}
     away = max(killed.seconds) - several.median
-    verified = all(done.verified for done in (one, several, killed, again))
+    everything = [one, several, killed, again]
     case.figures = {
-        "verified": verified,
+        "verified": all(done.verified for done in everything),
         "trees": len(spines),
         "one_seconds": round(one.median, 4),
         "seconds": round(several.median, 4),
@@ -123,14 +108,13 @@ def test_controlled_trees(lab: Lab, case: Case) -> None:
         "moves": moves,
     }
     part = 1 / len(spines)
-    case.demand(verified, "not every worker has verified every sum")
+    case.sums_hold(*everything)
     case.demand(min(streams.values()) >= part, "a root's link has carried less than its part of a stream")
     case.demand(max(streams.values()) <= part * _MOST_OF_PART, "a root's link has carried more than its part")
-    case.demand(away <= _MOST_SECONDS_AWAY_TOLD, "the workers were away for too long")
+    case.demand(away <= MOST_SECONDS_AWAY, "the workers were away for too long")
     # How fast they are is no demand: with appliances at all leaves it is soon the processor that says so.
     lab.accounts_hold(case)
-    for site in everywhere:
-        lab.clear(site)
+    lab.clear(*everywhere)
 
 
 @contextmanager

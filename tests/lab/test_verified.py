@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import build
-from appliance import TELEMETRY, UDP_PORT, device, tables
+from appliance import UDP_PORT
+from configuration import base, device, dumps, port, telemetry
 from metrics import Accounting
 from netns import APPLIANCE_ADDRESS, worker_address
 from olaf_parts import DISCIPLINES, EXIT_SECONDS, FLOATS, FRAME_BITS, JOIN_SECONDS, clusters_heard
@@ -29,7 +30,7 @@ from process import Failure
 
 from ..bed.appliance import Appliance
 from ..bed.network import Star
-from ..bed.process import Process
+from ..bed.process import Process, command
 from .controller import fleet
 from .laboratory import Case, Lab, given
 
@@ -46,7 +47,6 @@ Peak = tuple[float, float]
 
 
 def _seconds(text: object) -> float:
-    """Of a time in the file."""
     found = re.fullmatch(r"([0-9.]+)(us|ms|s)", str(text))
     if not found:
         raise Failure(f"{FILE}: {text!r} is not one time, such as 80ms")
@@ -55,8 +55,6 @@ def _seconds(text: object) -> float:
 
 @dataclass
 class Scenario:
-    """The parameters in the file."""
-
     horizon: float
     length: int
     service: float
@@ -66,7 +64,6 @@ class Scenario:
 
     @classmethod
     def read(cls) -> Scenario:
-        """The file's."""
         whole = tomllib.loads(FILE.read_text())
         queue = whole["queue"]
         clusters = [(one.get("workers", 1), _seconds(one["period"])) for one in whole["clusters"]]
@@ -104,15 +101,9 @@ def _keeps(query: dict[str, Any], stretch: list[list[float]]) -> bool:
 def test_verified(lab: Lab, case: Case) -> None:
     """The file's queries are proven; ages behind Olaf's queue keep to them, behind a FIFO they do not."""
     scenario = Scenario.read()
-    command = [
-        str(fleet(lab.binary)),
-        "verify",
-        str(FILE),
-        "--json",
-        "--time-limit",
-        f"{_VERIFY_SECONDS:.0f}s",
-    ]
-    proof = subprocess.run(command, capture_output=True, text=True, timeout=2 * _VERIFY_SECONDS, check=False)
+    limit = f"{_VERIFY_SECONDS:.0f}s"
+    line = command(fleet(lab.binary), "verify", str(FILE), "--json", time_limit=limit)
+    proof = subprocess.run(line, capture_output=True, text=True, timeout=2 * _VERIFY_SECONDS, check=False)
     case.demand(proof.returncode == 0, f"{FILE.name} is not proven: {proof.stderr or proof.stdout}")
     if not case.good:
         return
@@ -153,8 +144,8 @@ class _Run:
             cleanup.callback(appliance.stop)
             appliance.wait_ready(self._lab.stop)
             file = str(self._files / "appliance.toml")
-            command = [binary, "ps", "-c", file, "--aom-log", str(log)]
-            children = [Process("ps", command, self._files, server_at)]
+            line = [binary, "ps", "-c", file, "--aom-log", str(log)]
+            children = [Process("ps", line, self._files, server_at)]
             cleanup.callback(children[0].stop, EXIT_SECONDS)
             for cluster, (workers, period) in enumerate(scenario.clusters):
                 for rank in range(workers):
@@ -179,51 +170,40 @@ class _Run:
         return _ages(log, len(scenario.clusters))
 
     def _worker(self, cluster: int, rank: int, workers: int, period: float, lasts: float) -> Process:
-        words = {
-            "--appliance": f"{APPLIANCE_ADDRESS}:{UDP_PORT}",
-            "--job": 1 + cluster,
-            "--rank": rank,
-            "--ranks": workers,
-            "--floats": FLOATS,
-            "--interval": f"{1e6 * period:.0f}us",
-            "--updates": int((lasts + JOIN_SECONDS) / period),
-            "--outstanding": _OUTSTANDING,
-            "--reward": "steady",
-        }
-        command = [str(self._lab.binary), "worker", "olaf"]
-        command += [str(word) for pair in words.items() for word in pair]
+        line = command(
+            self._lab.binary,
+            *("worker", "olaf"),
+            appliance=f"{APPLIANCE_ADDRESS}:{UDP_PORT}",
+            job=1 + cluster,
+            rank=rank,
+            ranks=workers,
+            floats=FLOATS,
+            interval=f"{1e6 * period:.0f}us",
+            updates=int((lasts + JOIN_SECONDS) / period),
+            outstanding=_OUTSTANDING,
+            reward="steady",
+        )
         name = f"worker{cluster}-{rank}"
-        return Process(name, command, self._files, self._network.workers[cluster], realtime=True)
+        return Process(name, line, self._files, self._network.workers[cluster], realtime=True)
 
     def _configuration(self) -> str:
         scenario, last = self._scenario, len(self._scenario.clusters)
-        ports = "\n".join(
-            f'[[ports]]\nname = "p{port}"\ndevice = "{device("af_packet", port, _MTU)}"\nmtu = {_MTU}\n'
-            for port in range(last + 1)
-        )
-        jobs = "\n".join(
-            f'[[jobs]]\nid = {1 + cluster}\nfan_in = {workers}\nmode = "olaf"\n'
-            f"members = {json.dumps([worker_address(cluster)] * workers)}\n"
+        ports = [port(f"p{number}", device("af_packet", number, _MTU), _MTU) for number in range(last + 1)]
+        # Towards the server.
+        rate = round(FRAME_BITS / scenario.service)
+        ports[last]["queue"] = {"discipline": self._discipline, "length": scenario.length, "rate": rate}
+        jobs = [
+            {
+                "id": 1 + cluster,
+                "fan_in": workers,
+                "mode": "olaf",
+                "members": [worker_address(cluster)] * workers,
+            }
             for cluster, (workers, _) in enumerate(scenario.clusters)
-        )
-        # The last port's table goes on: it is the one towards the server.
-        return f"""\
-{tables("lab", APPLIANCE_ADDRESS, 'drain = "100ms"')}
-{ports}
-[ports.queue]
-discipline = "{self._discipline}"
-length = {scenario.length}
-rate = {round(FRAME_BITS / scenario.service)}
-
-{jobs}
-[ps]
-mode = "external"
-address = "{worker_address(last)}"
-listen = "{SERVER[0]}:{SERVER[1]}"
-
-[telemetry]
-listen = "{TELEMETRY[0]}:{TELEMETRY[1]}"
-"""
+        ]
+        server = {"mode": "external", "address": worker_address(last), **telemetry(SERVER)}
+        more = {"ports": ports, "jobs": jobs, "ps": server, "telemetry": telemetry()}
+        return dumps(base("lab", APPLIANCE_ADDRESS, drain="100ms") | more)
 
 
 def _ages(log: Path, clusters: int) -> list[list[Peak]]:

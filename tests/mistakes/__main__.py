@@ -27,7 +27,6 @@ removes what it made, also when interrupted.
 
 
 def main(arguments: list[str]) -> int:
-    """Makes the mistakes and returns the exit code."""
     parser = command.Parser("mistakes", about, _EXAMPLES, _TIMEOUT_SECONDS)
     add = parser.add_argument
     add("--case", action="append", metavar="NAME", help="only this one; may be repeated; see --list")

@@ -20,7 +20,6 @@ PREFIX = "pasmistakes"
 
 
 def name_of(item: pytest.Item) -> str:
-    """The name of the case that a test is."""
     assert isinstance(item, pytest.Function)
     if hasattr(item, "callspec"):
         return str(item.callspec.id)
@@ -28,7 +27,6 @@ def name_of(item: pytest.Item) -> str:
 
 
 def what_of(item: pytest.Item) -> str:
-    """The mistake that a test makes."""
     assert isinstance(item, pytest.Function)
     params = item.callspec.params if hasattr(item, "callspec") else {}
     return str(params.get("what", (item.function.__doc__ or "").strip()))
@@ -40,17 +38,14 @@ def _mark(item: pytest.Item) -> pytest.Mark:
 
 
 def limit_of(item: pytest.Item) -> float:
-    """Within what time it must be named."""
     return float(_mark(item).args[0])
 
 
 def is_quick(item: pytest.Item) -> bool:
-    """Whether it does not wait long."""
     return bool(_mark(item).kwargs["quick"])
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the marker known."""
     config.addinivalue_line("markers", "within(seconds, quick): a mistake must be named in this time")
 
 
@@ -65,8 +60,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @dataclass
 class Place:
-    """What all mistakes have in common."""
-
     binary: Path
     network: Star
     files: Path
@@ -74,13 +67,12 @@ class Place:
 
 
 @pytest.fixture(scope="package")
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    """One for all cases."""
+def place(request: pytest.FixtureRequest, binary: Path) -> Iterator[Place]:
     with ExitStack() as cleanup:
         stop, files = command.stop(request.config, cleanup), command.files(cleanup)
         network = Star(OUTSIDE + 1, PREFIX)
         cleanup.callback(network.close)
-        yield Place(command.binary(request), network, files, stop)
+        yield Place(binary, network, files, stop)
 
 
 @pytest.fixture

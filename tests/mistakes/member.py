@@ -19,12 +19,10 @@ ACK = 5
 _CONTROL, _JOIN = 8, 1
 _OK, _PENDING, _WRONG_EPOCH, _TOO_MANY = 0, 1, 7, 17
 _NO_GENERATION, _GENERATION = 0x2_0000, 0x1_0000
-_JOIN_SECONDS = 10.0
+_JOIN_SECONDS = 30.0
 
 
 def socket_in(host: Host) -> socket.socket:
-    """A socket of a host that is connected to the appliance."""
-
     def opened() -> socket.socket:
         found = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         found.connect((APPLIANCE_ADDRESS, PORT))
@@ -45,8 +43,6 @@ def refusal(packet: Packet) -> int:
 
 
 class Member:
-    """One rank, at a socket that is connected to the appliance."""
-
     def __init__(self, at: socket.socket, job: int, rank: int, ranks: int, payload: int = 1024) -> None:
         self._socket, self._payload = at, payload
         self.rank = rank
@@ -57,7 +53,6 @@ class Member:
         self._told = False
 
     def close(self) -> None:
-        """Gives the socket back."""
         self._socket.close()
 
     def hear(self, seconds: float = 0.1) -> Packet | None:
@@ -119,7 +114,6 @@ class Member:
         self._send(Raw(_floats(values)), trailer, kind="update", psn=psn, count=count)
 
     def offer(self, values: list[float]) -> None:
-        """Offers initial weights."""
         self._send(Raw(_floats(values)), kind="gradient", psn=0xFFFF_FFFF, flags="bypass", count=1)
 
 

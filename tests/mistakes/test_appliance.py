@@ -12,7 +12,7 @@ import pytest
 from appliance import JOB, TELEMETRY
 from netns import APPLIANCE_ADDRESS, worker_address
 
-from .bed import OUTSIDE, RANKS, SOON, Bed, error_of, stalled_lcore, within
+from .bed import OUTSIDE, RANKS, SHORT, SOON, Bed, error_of, stalled_lcore, within
 from .test_ranks import DEAD, DEAD_AFTER, LATE
 
 _AT = rf"{APPLIANCE_ADDRESS}:16420"
@@ -30,7 +30,7 @@ def test_paused(bed: Bed) -> None:
     bed.kill(appliance.pid, signal.SIGSTOP)
     bed.sleep(DEAD_AFTER + 0.5)
     bed.kill(appliance.pid, signal.SIGCONT)
-    bed.succeeds(children, 25)
+    bed.succeeds(children)
     bed.in_time("all")
 
 
@@ -45,7 +45,7 @@ def test_lcore_stalled(bed: Bed) -> None:
         bed.appears(who, text, "lcore 0 has not turned for")
     bed.sleep(DEAD_AFTER + 0.5)
     resume()
-    bed.succeeds(children, 25)
+    bed.succeeds(children)
     bed.says("log, later", appliance.log(), "turns again")
     bed.says("/readyz, later", bed.readiness(), r"\Aready")
 
@@ -76,7 +76,7 @@ def test_half_requests(bed: Bed) -> None:
 def test_appliance_killed(bed: Bed) -> None:
     """The appliance is killed for good while the workers are at work."""
     appliance = bed.appliance()
-    children = bed.at_work(deadline="5s")
+    children = bed.at_work(deadline="5s", **SHORT)
     bed.kill(appliance.pid)
     bed.fails(children, _AT, "not answered|no answer|silent", "running")
 
@@ -109,7 +109,7 @@ def test_no_root(bed: Bed) -> None:
         "appliance", [*without, str(bed.binary), "run", "-c", str(config)], bed.network.at_appliance
     )
     bed.mark()
-    bed.ended([child], 10)
+    bed.ended([child])
     bed.in_time("appliance")
     bed.says("appliance", error_of(child) or child.tail(), "CAP_NET_RAW")
 
@@ -125,7 +125,7 @@ def test_server_gone(bed: Bed) -> None:
     bed.appears("/readyz", bed.readiness, "parameter.server")
     bed.appears("explain", bed.explain, "The parameter server")
     bed.appears("log", appliance.log, "parameter server")
-    bed.succeeds(children, 25)
+    bed.succeeds(children)
 
 
 @within(_WORTH)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 
 from netns import APPLIANCE_ADDRESS, worker_address
 
-from .bed import RANKS, SOON, Bed, address_of, within
+from .bed import RANKS, SHORT, SOON, Bed, address_of, within
 from .test_ranks import LATE
 
 _ODD = RANKS - 1
@@ -78,11 +79,12 @@ def _drop_long(bed: Bed, rank: int, direction: str) -> None:
 
 @within(5.0 + LATE)
 @pytest.mark.parametrize(
-    ("what", "direction", "others", "patterns"),
+    ("what", "direction", "options", "others", "patterns"),
     [
         pytest.param(
             "Something drops the results on their way to one rank.",
             "ingress",
+            {"deadline": "5s"} | SHORT,
             "behind",
             ("result", "firewall|MTU"),
             id="results-filtered",
@@ -90,16 +92,19 @@ def _drop_long(bed: Bed, rank: int, direction: str) -> None:
         pytest.param(
             "Something drops one rank's long packets on their way to the appliance.",
             "egress",
+            {},
             "left",
             (r"\b1408\b", "firewall|MTU"),
             id="gradients-filtered",
         ),
     ],
 )
-def test_filtered(bed: Bed, direction: str, others: str, patterns: tuple[str, ...]) -> None:
+def test_filtered(
+    bed: Bed, direction: str, options: dict[str, Any], others: str, patterns: tuple[str, ...]
+) -> None:
     """Something drops the long packets of one rank in one direction."""
     bed.appliance()
-    children = bed.at_work(deadline="5s")
+    children = bed.at_work(**options)
     _drop_long(bed, _ODD, direction)
     bed.mark()
     bed.fails(children[:-1], _NAMED, others)
@@ -138,7 +143,7 @@ def test_mtu(bed: Bed, at_worker: bool) -> None:
     """An MTU becomes smaller than a rank's packets, at either end of its link."""
     bed.appliance()
     host, interface = (bed.hosts[_ODD], "eth0") if at_worker else (bed.network.at_appliance, f"pas{_ODD}")
-    children = bed.at_work(**({} if at_worker else {"deadline": "5s"}))
+    children = bed.at_work()
     bed.undo(host.set, interface, mtu=1500)
     host.set(interface, mtu=1000)
     bed.mark()

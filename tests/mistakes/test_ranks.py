@@ -9,7 +9,7 @@ import pytest
 
 from appliance import JOB
 
-from .bed import MIB, OUTSIDE, RANKS, SOON, Bed, address_of, within
+from .bed import MIB, OUTSIDE, RANKS, SHORT, SOON, Bed, address_of, within
 
 # A rank that is silent for as long counts as dead, where a case need not have the default.
 DEAD_AFTER = 2.0
@@ -17,6 +17,8 @@ DEAD = f'dead_after = "{DEAD_AFTER:.0f}s"'
 # An error at a deadline comes this much later at most.
 LATE = 1.0
 _ODD = RANKS - 1
+# Results, of which a multiple of the window of 512 is kept.
+_FAR_AHEAD = 10_000
 _NAMED = rf"rank {_ODD}\b"
 _LONG = within(SOON, quick=False)
 
@@ -59,8 +61,8 @@ def test_disagree(bed: Bed, odd: dict[str, Any], patterns: tuple[str, ...]) -> N
 def test_payload(bed: Bed) -> None:
     """One rank has another payload length than the others."""
     bed.appliance()
-    bed.workers(range(_ODD), join_deadline="3s", payload=1024)
-    bed.sleep(0.5)
+    bed.workers(range(_ODD), payload=1024)
+    bed.until(lambda: bed.members() == _ODD, "the others have not joined")
     bed.fails([bed.worker(_ODD, payload=512)], "512", "1024")
 
 
@@ -88,7 +90,7 @@ def test_never_joined(bed: Bed) -> None:
     bed.fails(bed.workers(range(_ODD), join_deadline="3s"), _NAMED, "never joined")
     first = bed.worker(_ODD, iterations=2)
     bed.sleep(0.1)
-    bed.succeeds([first, *bed.workers(range(_ODD), iterations=2)], 15)
+    bed.succeeds([first, *bed.workers(range(_ODD), iterations=2)])
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_killed(bed: Bed, keys: str) -> None:
 def test_frozen(bed: Bed) -> None:
     """One rank hangs, and the others' deadline is shorter than the time after which it counts as dead."""
     bed.appliance()
-    *others, frozen = bed.at_work(deadline="4s")
+    *others, frozen = bed.at_work(deadline="4s", **SHORT)
     bed.kill(frozen.pid, signal.SIGSTOP)
     bed.fails(others, _NAMED, r"silent", address_of(_ODD))
 
@@ -126,7 +128,7 @@ def test_continue(bed: Bed) -> None:
     bed.appliance(f'{DEAD}\non_death = "continue"')
     *others, killed = bed.at_work(iterations=60, no_verify=True)
     bed.kill(killed.pid)
-    bed.succeeds(others, 25)
+    bed.succeeds(others)
     bed.in_time("the others")
     for child in others:
         missing = child.said().get("missing_ranks") if child.exit_code() == 0 else None
@@ -137,7 +139,7 @@ def test_continue(bed: Bed) -> None:
 def test_straggler(bed: Bed) -> None:
     """One rank is alive and computes: `explain` names it to the others."""
     bed.appliance()
-    bed.workers(range(_ODD), deadline="4s")
+    bed.workers(range(_ODD))
     slow = bed.member(_ODD)
     slow.join()
     bed.mark()
@@ -157,7 +159,7 @@ def test_overtaken(bed: Bed) -> None:
     bed.appliance(f"threshold = {_ODD}", policy="panama")
     *others, hung = bed.at_work(iterations=100_000, no_verify=True)
     bed.kill(hung.pid, signal.SIGSTOP)
-    bed.sleep(1.0)
+    bed.await_work(_FAR_AHEAD)
     bed.kill(hung.pid, signal.SIGCONT)
     bed.appears("explain", bed.explain, rf"rank {_ODD} .* waits for results that are kept no longer")
     bed.fails([hung], "have continued", "results")
@@ -174,13 +176,13 @@ def test_halted(bed: Bed) -> None:
     bed.mark()
     commander = bed.command(1, "halt")
     bed.fails(others, "suspended|halted", "pascaline job reset")
-    bed.succeeds([commander], 5)
+    bed.succeeds([commander])
     bed.mark()
     bed.fails([bed.worker(0, join_deadline="3s")], "suspended|halted", "pascaline job reset")
     bed.says(
         "pascaline job reset", bed.pascaline("job", "reset", str(JOB), "--admin", bed.admin), "reset|anew"
     )
-    bed.succeeds(bed.workers(iterations=2), 15)
+    bed.succeeds(bed.workers(iterations=2))
 
 
 @within(10.0, quick=False)
@@ -189,5 +191,5 @@ def test_flood_of_jobs(bed: Bed) -> None:
     bed.appliance(more='[admission]\njobs = "1000-1999"\nfrom = ["10.77.0.0/24"]\nmax_jobs = 16\n')
     refused = sum(bed.member(0, 1000 + job, 1, at=OUTSIDE).join() != 0 for job in range(16))
     bed.says("the flooder", f"{refused} of 16 jobs refused", r"[1-9]\d* of 16")
-    bed.succeeds(bed.workers(job=1900, iterations=2), 10)
+    bed.succeeds(bed.workers(job=1900, iterations=2))
     bed.in_time("the others")

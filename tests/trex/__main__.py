@@ -16,8 +16,6 @@ _TIMEOUT_SECONDS = 150.0
 
 
 class Checks(command.Run):
-    """Counts the checks and prints a line for each."""
-
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__(
             "trex", options, lambda item: not (options.offline and item.get_closest_marker("root"))
@@ -26,7 +24,6 @@ class Checks(command.Run):
         self.checks: list[dict[str, object]] = []
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        """Keeps what came of a check."""
         error = call.excinfo.value if call.excinfo else None
         if call.when != "call" and not isinstance(error, pytest.skip.Exception):
             return

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from scapy.utils import RawPcapReader, RawPcapWriter
 
+from configuration import cores, dumps, telemetry
 from generators import Interface, Sent
 from metrics import RECEIVED
 from pascaline_streams import Stream, frames
@@ -20,7 +21,7 @@ from .. import command
 from ..bed.appliance import TELEMETRY, Appliance
 from ..bed.network import Star
 
-_CATCH_UP_SECONDS = 10.0
+_CATCH_UP_SECONDS = 60.0
 # Frames between two looks at the appliance's counter: far less than the port's ring holds.
 _AHEAD = 32
 RANKS = 4
@@ -32,7 +33,6 @@ class Bench(Star):
     """An appliance with one port in a namespace of its own, and a namespace for the sender."""
 
     def __init__(self, binary: Path, stop: Stop, cleanup: contextlib.ExitStack) -> None:
-        """Makes the network; `cleanup` removes it."""
         self.files = command.files(cleanup)
         super().__init__(1, "pastrex")
         cleanup.callback(self.close)
@@ -73,7 +73,6 @@ class Bench(Star):
         return Seen(fetch)
 
     def received(self) -> int:
-        """Packets that it has received."""
         return self.seen().scrape().total(RECEIVED)
 
     def catch_up(self, received: int) -> None:
@@ -92,37 +91,24 @@ def running(binary: Path, stop: Stop) -> Iterator[Bench]:
 
 
 def _configuration(device: str) -> str:
-    cores = sorted(os.sched_getaffinity(0))
-    return f"""\
-[appliance]
-name = "trex"
-addresses = ["{APPLIANCE}", "{APPLIANCE_IPV6}"]
-
-[dataplane]
-main_core = {cores[0]}
-cores = [{cores[-1]}]
-float = true
-hugepages = "no"
-memory_mb = 96
-
-[[ports]]
-name = "p0"
-device = "{device}"
-
-[pool]
-slots = 4096
-
-[[jobs]]
-id = 1
-fan_in = {RANKS}
-
-[[jobs]]
-id = 2
-fan_in = {RANKS}
-
-[telemetry]
-listen = "0.0.0.0:{TELEMETRY[1]}"
-"""
+    main, dataplane = cores()
+    return dumps(
+        {
+            "appliance": {"name": "trex", "addresses": [APPLIANCE, APPLIANCE_IPV6]},
+            "dataplane": {
+                "main_core": main,
+                "cores": [dataplane],
+                "float": True,
+                "hugepages": "no",
+                "memory_mb": 96,
+            },
+            "ports": [{"name": "p0", "device": device}],
+            # No partial is given up, however late the next packet is.
+            "pool": {"slots": 4096, "age_limit": "60s"},
+            "jobs": [{"id": job, "fan_in": RANKS} for job in (1, 2)],
+            "telemetry": telemetry(("0.0.0.0", TELEMETRY[1])),
+        }
+    )
 
 
 def write_pcap(streams: list[Stream], file: Path) -> int:
@@ -150,14 +136,13 @@ class Replay(Interface):
         self._bench, self._file = bench, file
         self._before = 0
 
-    def send(self, streams: list[Stream], seconds: float | None) -> Sent:
-        """Writes, reads back, sends."""
+    def send(self, streams: list[Stream], seconds: float | None, patience: float = math.inf) -> Sent:
         count = write_pcap(streams, self._file)
         replayed = _read(self._file)
         if len(replayed) != count:
             raise Failure(f"the pcap file holds {len(replayed)} frames of {count}")
         self._before = self._bench.received()
-        return self.replay(((0.0, frame) for frame in replayed), seconds)
+        return self.replay(((0.0, frame) for frame in replayed), seconds, patience)
 
     def _keep_step(self, sent: int) -> None:
         if sent % _AHEAD:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -17,25 +16,15 @@ Told = Callable[[str], None]
 
 
 def name_of(item: pytest.Item) -> str:
-    """A check's name for people."""
     return f"{item.path.stem.removeprefix('test_')}: {item.name.removeprefix('test_').replace('_', ' ')}"
 
 
 @pytest.fixture
 def told(request: pytest.FixtureRequest) -> Told:
-    """Keeps what a check has seen with its test."""
     return lambda text: command.note(request.node, text)
 
 
 @pytest.fixture
 def stop(request: pytest.FixtureRequest) -> Iterator[Stop]:
-    """A signal, or the end of the time."""
     with ExitStack() as cleanup:
         yield command.stop(request.config, cleanup)
-
-
-@pytest.fixture
-def binary(request: pytest.FixtureRequest) -> Path:
-    """The program `pascaline`."""
-    run = command.of(request.config)
-    return run.binary if run else request.getfixturevalue("pascaline")

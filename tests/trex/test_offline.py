@@ -37,7 +37,7 @@ _DOCUMENT = ROOT / "docs/protocol.md"
 _TREX = ROOT / "scripts/trex"
 
 _PROFILES: list[tuple[Profile, list[str]]] = [
-    (stl_gradients.register(), ["--ranks", "5", "--jobs", "3-4", "--psns", "40", "--epochs", "3=9,4=8"]),
+    (stl_gradients.register(), ["--ranks", "5", "--jobs", "3-4", "--psns", "40", "--epochs", "3:9,4:8"]),
     (
         stl_gradients.register(),
         ["--ranks", "8", "--layout", "job", "--psns", "40", "--first-address", "10.1.0.250"],

@@ -5,22 +5,25 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import struct
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import pascaline_malformed
-from metrics import Accounting
+from generators import Interface
+from metrics import RESULTS, Accounting
 from pascaline_layers import HEADER
 from pascaline_loads import Load, again, gradients_per_job, gradients_per_rank, updates
 from pascaline_malformed import counter
 from pascaline_streams import HEADER_AT, Stream
-from process import Failure, Stop, run
-from runner import Appliance, Report, join, leave
+from process import Child, Failure, Stop, run
+from runner import Appliance, Report, RunError, join, joined, leave
 from runner import run as run_load
 
 from ..bed import ROOT
@@ -33,6 +36,7 @@ pytestmark = [pytest.mark.all, pytest.mark.root]
 _PCAP_MAC = "02:70:63:61:70:00"
 _EACH = 25
 _LATER_US = 10_000.0
+_BEGIN_SECONDS = 30.0
 # What the appliance does with an update of a synchronous job; docs/protocol.md, section 15.
 _UPDATES_ARE = "unhandled_kind"
 
@@ -106,10 +110,54 @@ def test_runner_over_an_interface(binary: Path, stop: Stop, told: Told) -> None:
     told("4 runs")
 
 
+def test_ranks_left_behind(binary: Path, stop: Stop, told: Told) -> None:
+    """Ranks that have not left are replaced from their own addresses, and taken for other ones."""
+    with running(binary, stop) as bench:
+        bench.start("net_af_packet0,iface=pas0")
+        load = Load(appliance=APPLIANCE, ranks=RANKS, payload=256, pps=1e6, psns=_EACH)
+        load = replace(load, destination_mac=bench.mac())
+        sender = bench.sender.inside(lambda: Interface("eth0"))
+        with contextlib.closing(sender):
+            appliance = bench.seen()
+            join(appliance, sender, load)
+            with joined(appliance, sender, load) as anew:
+                report = run_load(appliance, sender, gradients_per_rank(anew), None, aggregates=True)
+                _same("aggregated", (report.aggregated, report.problem), (_EACH * RANKS, ""))
+                wrong = gradients_per_rank(replace(anew, epochs={1: anew.epochs[1] ^ 1}))
+                report = run_load(appliance, sender, wrong, None, aggregates=True)
+                _same("the reason", "nothing was aggregated" in report.problem, True)
+            join(appliance, sender, load)
+            with pytest.raises(RunError, match="rank_taken; end the worker"):
+                join(appliance, sender, replace(load, first_address="10.77.0.101"))
+    told(report.problem)
+
+
+def test_interrupted_runner(binary: Path, stop: Stop, told: Told) -> None:
+    """The command after Ctrl-C: its ranks have left, and the same command works at once."""
+    with running(binary, stop) as bench:
+        url = bench.reachable()
+        bench.start("net_af_packet0,iface=pas0")
+        words = ("gradients", "--destination-mac", bench.mac(), "--pps", "100", "--psns")
+        command = _command("--metrics", url, *words, "10000")
+        child = Child("runner", command, bench.files, bench.sender.name)
+        with ExitStack() as cleanup:
+            cleanup.callback(child.kill)
+            begun = stop.wait_for(lambda: bench.seen().scrape().total(RESULTS) > 0, _BEGIN_SECONDS)
+            _same("results before Ctrl-C", begun, True)
+            _same("exit code", child.stop(_BEGIN_SECONDS, signal.SIGINT), 130)
+        members = bench.seen().scrape().by_label("pascaline_job_members", "job")
+        _same("ranks that are still members", members, {})
+        _run_command(bench, "--metrics", url, *words, "20", code=0)
+    told(child.tail())
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-B", str(ROOT / "scripts/trex/run"), "--interface", "eth0", *arguments]
+
+
 def _run_command(bench: Bench, *arguments: str, code: int) -> str:
-    inside = ("ip", "netns", "exec", bench.sender.name, sys.executable, "-B")
-    command = (str(ROOT / "scripts/trex/run"), "--interface", "eth0", *arguments)
-    done = run(*inside, *command, check=False, timeout=60)
+    inside = ("ip", "netns", "exec", bench.sender.name)
+    done = run(*inside, *_command(*arguments), check=False, timeout=180)
     if done.returncode != code:
         raise Failure(
             f"scripts/trex/run ended with {done.returncode}, wanted {code}", done.stdout + done.stderr

@@ -43,12 +43,10 @@ class Vector:
     lines: dict[str, str] = field(default_factory=dict)
 
     def words(self, line: str) -> dict[str, str]:
-        """The `key=value` words of a line."""
         return dict(word.split("=", 1) for word in self.lines[line].split())
 
 
 def read(document: Path) -> list[Vector]:
-    """All vectors of the document, in its order."""
     return [_parse(block) for block in _BLOCK.findall(document.read_text())]
 
 

@@ -127,12 +127,10 @@ def _is_element(code: int) -> bool:
 
 
 def _operations(value: bytes) -> bool:
-    """Whether two descriptions of operations are legal."""
     return all(not (one[2] and not _is_element(one[2])) and not one[3] for one in (value[:16], value[16:]))
 
 
 def _ranks(value: bytes) -> bool:
-    """Whether reports of ranks are legal."""
     reports = (value[at : at + 32] for at in range(0, len(value), 32))
     return all(1 <= one[2] <= 8 and not one[3] and one[14:16] == bytes(2) for one in reports)
 

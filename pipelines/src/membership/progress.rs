@@ -145,7 +145,8 @@ impl JobRecord {
             return names(Status::OperationMismatch, Names::Operations);
         }
         if stands && self.has_left_before(called.una) {
-            return names(Status::RankLeft, Names::Left { psn: called.una });
+            // With those that are still there: who gives up first may have waited for one of them.
+            return names(Status::RankLeft, Names::Missing { psn: called.una });
         }
         if matches!(overtaken, Overtaken::Yes(since) if now.saturating_sub(since) >= STANDS) {
             return names(Status::Overtaken, Names::Nobody);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pascaline_pipelines::Membership;
-use pascaline_pipelines::membership::{JobSpec, Secret};
+use pascaline_pipelines::membership::{Answer, JobSpec, Secret};
 use pascaline_telemetry::Moment;
 use pascaline_testkit::{JOB, Worker};
 use pascaline_wire::control::{Action, Control, Status, generation};
@@ -33,21 +33,29 @@ fn wait(plane: &mut Plane, waiting: &[Worker], sending: &[u16], time: Duration) 
         let moment = Moment::at(lcores(plane.now));
         sending.iter().for_each(|&rank| assert!(cells.ranks_of(0).heard(rank, PSN, moment)));
         for worker in waiting {
-            let mut beat = request(worker, Action::Join, 0, generation(worker.epoch));
-            beat.at_ns = lcores(plane.now);
-            let called = Control { psn: PSN, first: PSN, bytes: 4096, ..beat.control };
-            beat.control = Control { element: Some(Element::F32_SUM), ..called };
-            assert!(plane.membership.handle(plane.now, &beat).is_some());
+            let _ = beat(plane, worker);
         }
         let _ = plane.pass(millis(100));
     }
+}
+
+/// The answer to a heartbeat of a rank that waits inside an operation.
+fn beat(plane: &mut Plane, worker: &Worker) -> Answer {
+    let mut beat = request(worker, Action::Join, 0, generation(worker.epoch));
+    beat.at_ns = lcores(plane.now);
+    let called = Control { psn: PSN, first: PSN, bytes: 4096, ..beat.control };
+    beat.control = Control { element: Some(Element::F32_SUM), ..called };
+    plane.membership.handle(plane.now, &beat).unwrap()
 }
 
 /// What the first rank is told of the others.
 fn told(plane: &mut Plane, worker: &Worker) -> Vec<(u16, RankState)> {
     let mut query = request(worker, Action::Query, 0, 0);
     query.control.psn = PSN;
-    let answer = plane.membership.handle(plane.now, &query).unwrap();
+    reported(&plane.membership.handle(plane.now, &query).unwrap())
+}
+
+fn reported(answer: &Answer) -> Vec<(u16, RankState)> {
     let reports = answer.ranks.map(|ranks| ranks.as_slice().to_vec()).unwrap_or_default();
     reports.iter().map(|report: &RankReport| (report.rank, report.state)).collect()
 }
@@ -76,6 +84,16 @@ fn whose_contributions_do_not_arrive_is_blocked() {
     assert_eq!(told(&mut plane, &workers[2]), [(2, RankState::Blocked)], "it is told as well");
     wait(&mut plane, &workers, &[0, 1, 2], millis(300));
     assert_eq!(told(&mut plane, &workers[0]), [], "what it sent again has come");
+}
+
+#[test]
+fn who_gives_up_does_not_hide_whom_it_has_waited_for() {
+    let (mut plane, workers) = complete();
+    wait(&mut plane, &workers, &[0, 1], secs(2));
+    let _ = plane.ask(&workers[1], Action::Leave, 0, 0);
+    let answer = beat(&mut plane, &workers[0]);
+    assert_eq!(answer.control.status, Status::RankLeft);
+    assert_eq!(reported(&answer), [(1, RankState::Left), (2, RankState::Blocked)]);
 }
 
 /// The job goes on without it, by a threshold or a time.

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from . import bed as beds
 from . import frames as f
 from .reasons import REFUSED, TOLD, WINDOW
-from .scene import Attack, Case, Scene
+from .scene import Case, Scene
 
 _MANY = 2000
 _FEW = 20.0
@@ -43,7 +41,6 @@ def _from_zero(scene: Scene) -> list[bytes]:
 
 
 def _other_terms(scene: Scene) -> list[bytes]:
-    """Another fan-in, count, length, element."""
     odd: tuple[dict[str, Any], ...] = (
         {"fan_in": 8},
         {"count": 2},
@@ -146,9 +143,3 @@ CASES = [
     Case("reminders-to-workers", "forged Reminders, to the workers", _reminders_to_workers, wire="eth0"),
     Case("icmp-to-workers", "forged ICMP errors, to the workers", _unreachable, wire="eth0", rate=2000.0),
 ]
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_members(attack: Attack, case: Case) -> None:
-    """The case holds."""
-    attack(case)

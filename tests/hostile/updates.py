@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 
-import pytest
-
 from . import bed as beds
 from . import cluster
 from . import frames as f
 from .cluster import FLOATS, values
 from .reasons import JOINS, REFUSED
-from .scene import Attack, Case, Scene
+from .scene import Case, Scene
 
 _LARGE = 3.4e38
 _EVIL = 666.0
@@ -98,9 +96,3 @@ CASES = [
         judge=_keeps_its_place,
     ),
 ]
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_updates(attack: Attack, case: Case) -> None:
-    """The case holds."""
-    attack(case)

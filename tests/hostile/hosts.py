@@ -8,7 +8,6 @@ import time
 from dataclasses import replace
 
 import httpx
-import pytest
 from scapy.layers.inet6 import (
     ICMPv6ND_NA,
     ICMPv6ND_NS,
@@ -19,7 +18,7 @@ from scapy.layers.inet6 import (
 
 from . import bed as beds
 from . import frames as f
-from .scene import Attack, Case, Scene
+from .scene import Case, Scene
 
 _HALF_OPEN = 300
 _ANSWER_SECONDS = 2.0
@@ -156,9 +155,3 @@ CASES = [
     ),
     Case("http-foreign-host", "a page under another host's name", _trickle, judge=_foreign_host, rate=100.0),
 ]
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_hosts(attack: Attack, case: Case) -> None:
-    """The case holds."""
-    attack(case)

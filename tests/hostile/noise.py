@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from scapy.layers.inet import IPOption_NOP
 from scapy.layers.l2 import Dot1AD, Dot1Q
 from scapy.packet import Raw
@@ -12,7 +11,7 @@ from scapy.packet import Raw
 from . import bed as beds
 from . import frames as f
 from .reasons import ANY, LAYERS, REFUSED, WINDOW
-from .scene import Attack, Case, Scene
+from .scene import Case, Scene
 
 _KINDS = 2000
 _UDP = 17
@@ -142,9 +141,3 @@ CASES = [
     Case("ipv6", "extension headers, fragments, mapped addresses, wrong sums", _ipv6, (*LAYERS, *REFUSED)),
     Case("other-ports", "a scan of UDP ports", _ports, ("no_service",)),
 ]
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_noise(attack: Attack, case: Case) -> None:
-    """The case holds."""
-    attack(case)
