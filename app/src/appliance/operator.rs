@@ -18,7 +18,7 @@ use tracing::{info, warn};
 
 use super::capture::Capture;
 use super::commands;
-use super::registrar::{self, Listening, Registrar};
+use super::registrar::{Listening, Registrar};
 use super::running::Running;
 use crate::admin::server::{
     self as admin, AdminStatus, Bound, Commanded, Draining, EffectiveConfig, JobDetail, JobKey, JobSummary,
@@ -268,7 +268,7 @@ impl Operator {
             }
             Order::Workers(job, reply) => {
                 let found = self.find(&JobKey::Number(job), site);
-                reply.respond(found.and_then(|status| registrar::workers(&status)));
+                reply.respond(self.registrar.workers(site.now, job, found));
             }
             // They change something, and have been carried out.
             Order::Command(..)
