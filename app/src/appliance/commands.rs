@@ -37,7 +37,7 @@ fn refused(job: u16, why: Refused) -> Problem {
         Refused::Levels => "reset, halt and help hold for all levels: give one of these".to_owned(),
         Refused::Asynchronous => "reset and halt are for such jobs, too".to_owned(),
         Refused::SwitchMl => {
-            "reset and halt are for such jobs, too; to start anew, start all workers".to_owned()
+            "order reset or halt; to start anew, start all workers, rank 0 among them".to_owned()
         }
         Refused::Threshold { ranks, .. } => format!("choose H from 1 to {ranks}"),
         Refused::NoSuchRank { .. } | Refused::NotMember { .. } => {

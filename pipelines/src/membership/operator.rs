@@ -37,13 +37,16 @@ pub enum Refused {
     Levels,
     #[error("the job is asynchronous: it has no PSNs that ranks complete together")]
     Asynchronous,
-    #[error("the job's workers are clients of SwitchML's: they cannot leave, and their packets have no PSNs")]
+    #[error(
+        "the job's workers are SwitchML's clients: they cannot leave, their packets have no PSNs, and each \
+            sum is of all of them"
+    )]
     SwitchMl,
     #[error("H = {asked}, and the job has {ranks} ranks")]
     Threshold { asked: u16, ranks: u16 },
     #[error("rank {asked}, and the job has ranks 0 to {}", .ranks - 1)]
     NoSuchRank { asked: u16, ranks: u16 },
-    #[error("rank {rank} has not joined, so it cannot leave")]
+    #[error("rank {rank} is no member: it has not joined, has left, or counts as dead")]
     NotMember { rank: u16 },
     #[error("nobody has joined the job")]
     Deserted,
@@ -106,7 +109,9 @@ impl JobRecord {
         let changed = |changed| Ok(Obeyed { changed, ..Obeyed::default() });
         let registered = self.spec.registry.is_some();
         match command {
-            Command::Leave(_) | Command::Help(_) | Command::FBcast(_) if registered => Err(Refused::SwitchMl),
+            Command::SetH(_) | Command::Leave(_) | Command::Help(_) | Command::FBcast(_) if registered => {
+                Err(Refused::SwitchMl)
+            }
             Command::Reset => {
                 self.reset = None;
                 self.end_for_good(now);
