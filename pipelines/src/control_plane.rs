@@ -190,6 +190,14 @@ impl ControlPlane {
         }
     }
 
+    /// Ends a job that Joins have formed; the next turn puts that in force. False if there is none of this
+    /// number.
+    pub fn dissolve(&mut self, job: u16) -> bool {
+        let ended = self.membership.dissolve(job);
+        self.changed |= ended;
+        ended
+    }
+
     /// Takes a worker of SwitchML's in. It may be told so once the [next table](Self::next_table) is
     /// [in use](Turn::in_use).
     ///

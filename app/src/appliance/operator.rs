@@ -168,7 +168,9 @@ impl Operator {
         if let Order::Command(key, command, reply) = order {
             let done = self.find(&key, site).and_then(|job| {
                 let done = commands::command(site, &job, command)?;
-                Ok(Commanded { done, job: self.summary(&self.find(&JobKey::Number(job.id), site)?) })
+                let over = JobStatus { joined: 0, complete: false, broken: false, ..job };
+                let after = self.find(&JobKey::Number(job.id), site).unwrap_or(over);
+                Ok(Commanded { done, job: self.summary(&after) })
             });
             let changed = done.is_ok();
             reply.respond(done);

@@ -93,14 +93,25 @@ impl Rights {
 }
 
 impl Membership {
-    /// Carries out an order of an operator.
+    /// Carries out an order of an operator. A job that Joins have formed ends with the last rank of a
+    /// generation that has been complete; one that was not is forgotten in time.
     ///
     /// # Errors
     /// [`Refused`]: nothing has changed.
     pub fn command(&mut self, now: Duration, job: u16, command: Command) -> Result<Obeyed, Refused> {
-        let job = self.jobs.get_mut(&job).ok_or(Refused::UnknownJob)?;
-        job.told.set(None);
-        job.ordered(now, command)
+        let found = self.jobs.get_mut(&job).ok_or(Refused::UnknownJob)?;
+        found.told.set(None);
+        let last = found.joined() == 1 && found.phase != Phase::Forming;
+        let mut obeyed = found.ordered(now, command)?;
+        if last && matches!(command, Command::Leave(_)) && self.forget_if(job, |_, _| true) {
+            obeyed.events.push(Event::Forgotten { job });
+        }
+        Ok(obeyed)
+    }
+
+    /// Ends a job that Joins have formed, whatever its members do. False if there is none of this number.
+    pub(crate) fn dissolve(&mut self, job: u16) -> bool {
+        self.forget_if(job, |_, _| true)
     }
 }
 
