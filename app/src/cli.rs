@@ -153,7 +153,7 @@ fn check(file: &std::path::Path, elsewhere: bool) -> anyhow::Result<ExitCode> {
     let (config, warnings) = if elsewhere {
         let config = Config::load_elsewhere(file)?;
         let unread = |file: &PathBuf| format!("verify: {} was not read", file.display());
-        let warnings = config.verified.iter().map(unread).collect();
+        let warnings = config.verified.iter().map(unread).chain(config.warnings()).collect();
         (config, warnings)
     } else {
         let config = Config::load(file)?;

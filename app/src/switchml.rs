@@ -7,10 +7,13 @@ mod absent;
 mod client;
 #[cfg(feature = "switchml")]
 mod meeting;
+mod notices;
 #[cfg(feature = "switchml")]
 mod proto;
 #[cfg(feature = "switchml")]
 mod server;
+
+pub(crate) use notices::Notices;
 
 #[cfg(not(feature = "switchml"))]
 pub(crate) use absent::{Controllers, serve};

@@ -12,7 +12,7 @@ use pascaline_wire::malformed::Malformed;
 use pascaline_wire::trailer::Operations;
 
 use crate::jobs::{Job, JobTable, Mode};
-use crate::membership::Neighbour;
+use crate::membership::Found;
 use crate::setup::Setup;
 
 mod above;
@@ -42,8 +42,8 @@ pub enum Class {
     FromAbove(Datagram),
     /// A control packet; of a parent's answer, two operations that do not go together.
     Control(Datagram, Control, Option<Operations>),
-    /// Whoever was asked for a MAC has answered.
-    Neighbour(Neighbour),
+    /// An answer to a question of the control plane's.
+    Found(Found),
     /// An ARP request for an own address, and where it begins.
     Arp(usize, Arp),
     /// An echo request to an own address, and where its IP header begins.

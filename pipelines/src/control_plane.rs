@@ -24,7 +24,7 @@ use pascaline_wire::frame::Mac;
 use crate::capture::Capture;
 use crate::jobs::{Job, ServedJobs};
 use crate::membership::{
-    Admission, Answer, Command, ControlRequest, Event, JobSpec, Membership, NotRegistered, Reconfigured,
+    Admission, Answer, Ask, Command, ControlRequest, Event, JobSpec, Membership, NotRegistered, Reconfigured,
     Refused, Registration, Reply, Upward,
 };
 use crate::setup::Setup;
@@ -105,8 +105,8 @@ impl ControlPlane {
         }
         let mut turn = Turn { events: elapsed.events, ..Turn::default() };
         for _ in 0..REQUESTS {
-            let Some(neighbour) = self.end.neighbour() else { break };
-            turn.events.extend(self.membership.found(now, &neighbour));
+            let Some(found) = self.end.found() else { break };
+            turn.events.extend(self.membership.found(now, &found));
         }
         let before = self.waiting.len();
         let mut known = KNOWN;
@@ -126,6 +126,10 @@ impl ControlPlane {
                 self.waiting.extend(replies.map(|reply| (u64::MAX, request.lcore, reply)));
             }
             turn.decided.push(Decided { request, answer });
+        }
+        for Ask { to, header, control } in self.membership.take_asks() {
+            // What is lost is asked again.
+            let _ = self.end.reply(0, Reply::new(&to, self.mac(to.port), &header, &control));
         }
         // Before anybody is told of it.
         self.changed |= self.membership.take_changed();
@@ -188,6 +192,14 @@ impl ControlPlane {
             Some(order) if !self.end.order(order) => Err(Refused::Busy),
             _ => Ok(obeyed.events),
         }
+    }
+
+    /// Ends a job that Joins have formed; the next turn puts that in force. False if there is none of this
+    /// number.
+    pub fn dissolve(&mut self, job: u16) -> bool {
+        let ended = self.membership.dissolve(job);
+        self.changed |= ended;
+        ended
     }
 
     /// Takes a worker of SwitchML's in. It may be told so once the [next table](Self::next_table) is

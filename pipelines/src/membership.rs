@@ -34,6 +34,7 @@ mod progress;
 mod rank;
 mod rate;
 mod reconfigure;
+mod refusal;
 mod registration;
 mod reply;
 mod server;
@@ -63,6 +64,7 @@ pub use liveness::Event;
 pub use operator::{Command, Obeyed, PsnOrder, Refused};
 use rate::Strangers;
 pub use reconfigure::Reconfigured;
+pub use refusal::{Ask, Found, Refusal};
 pub use registration::{NotRegistered, Registration, Registry};
 pub use reply::{Answer, ControlRequest, REPLY_LEN, Reply, answer_header};
 pub use server::{SILENCE, ServerState};
@@ -136,6 +138,8 @@ pub struct Membership {
     ignored: u64,
     /// An answer of a parent has changed what lcores have to know.
     changed: bool,
+    /// Questions to members that are to be sent.
+    asks: Vec<Ask>,
     /// The latest time that it has been told.
     now: Duration,
 }
@@ -162,6 +166,7 @@ impl Membership {
             answered: [0; CODES],
             ignored: 0,
             changed: false,
+            asks: Vec::new(),
             now: Duration::ZERO,
         }
     }

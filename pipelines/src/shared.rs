@@ -8,12 +8,12 @@ use crossbeam_queue::ArrayQueue;
 
 use crate::capture::Capture;
 use crate::jobs::JobTable;
-use crate::membership::{ControlRequest, Neighbour, PsnOrder, Reply};
+use crate::membership::{ControlRequest, Found, PsnOrder, Reply};
 
 /// Control requests that may wait for the control plane: of those whom the job table knows, and of others.
 const REQUESTS: usize = 1024;
-/// Answers of neighbours that may wait for the control plane.
-const NEIGHBOURS: usize = 64;
+/// Answers to its questions that may wait for the control plane.
+const FOUND: usize = 64;
 /// Answers that may wait for an lcore.
 const REPLIES: usize = 256;
 /// Orders of an operator that may wait for an lcore.
@@ -40,7 +40,7 @@ pub struct LcoreEnd {
     table: Arc<Table>,
     seen: Arc<AtomicU64>,
     requests: Arc<Requests>,
-    neighbours: Arc<ArrayQueue<Neighbour>>,
+    found: Arc<ArrayQueue<Found>>,
     replies: Arc<ArrayQueue<Reply>>,
     orders: Arc<ArrayQueue<PsnOrder>>,
     stop: Arc<AtomicBool>,
@@ -81,9 +81,9 @@ impl LcoreEnd {
         queue.push(request).is_ok()
     }
 
-    /// Hands a neighbour's answer to the control plane. False if there is no room.
-    pub(crate) fn found(&self, neighbour: Neighbour) -> bool {
-        self.neighbours.push(neighbour).is_ok()
+    /// Hands an answer to a question of the control plane's to it. False if there is no room.
+    pub(crate) fn found(&self, found: Found) -> bool {
+        self.found.push(found).is_ok()
     }
 
     /// The next answer to be sent.
@@ -127,7 +127,7 @@ pub(crate) struct ControlEnd {
     table: Arc<Table>,
     seen: Vec<Arc<AtomicU64>>,
     requests: Arc<Requests>,
-    neighbours: Arc<ArrayQueue<Neighbour>>,
+    found: Arc<ArrayQueue<Found>>,
     replies: Vec<Arc<ArrayQueue<Reply>>>,
     /// To the first lcore: each takes the packets of every PSN.
     orders: Arc<ArrayQueue<PsnOrder>>,
@@ -147,7 +147,7 @@ impl ControlEnd {
         });
         let queue = || ArrayQueue::new(REQUESTS);
         let requests = Arc::new(Requests { known: queue(), strangers: queue() });
-        let neighbours = Arc::new(ArrayQueue::new(NEIGHBOURS));
+        let found = Arc::new(ArrayQueue::new(FOUND));
         let stop = Arc::new(AtomicBool::new(false));
         let wall = Arc::new(AtomicU64::new(0));
         let capture = Arc::new(Capture::default());
@@ -156,7 +156,7 @@ impl ControlEnd {
                 table: Arc::clone(&table),
                 seen: Arc::new(AtomicU64::new(0)),
                 requests: Arc::clone(&requests),
-                neighbours: Arc::clone(&neighbours),
+                found: Arc::clone(&found),
                 replies: Arc::new(ArrayQueue::new(REPLIES)),
                 orders: Arc::new(ArrayQueue::new(ORDERS)),
                 stop: Arc::clone(&stop),
@@ -168,7 +168,7 @@ impl ControlEnd {
             table,
             seen: ends.iter().map(|end| Arc::clone(&end.seen)).collect(),
             requests,
-            neighbours,
+            found,
             replies: ends.iter().map(|end| Arc::clone(&end.replies)).collect(),
             orders: ends.first().map_or_else(|| Arc::new(ArrayQueue::new(1)), |end| Arc::clone(&end.orders)),
             stop,
@@ -179,15 +179,15 @@ impl ControlEnd {
         (plane, ends)
     }
 
-    /// True if a request waits, or a neighbour's answer.
+    /// True if a request waits, or the answer to a question.
     pub(crate) fn has_requests(&self) -> bool {
         let Requests { known, strangers } = &*self.requests;
-        !known.is_empty() || !strangers.is_empty() || !self.neighbours.is_empty()
+        !known.is_empty() || !strangers.is_empty() || !self.found.is_empty()
     }
 
-    /// The next answer of a neighbour.
-    pub(crate) fn neighbour(&self) -> Option<Neighbour> {
-        self.neighbours.pop()
+    /// The next answer to a question.
+    pub(crate) fn found(&self) -> Option<Found> {
+        self.found.pop()
     }
 
     /// The next request of somebody whom the job table knows.

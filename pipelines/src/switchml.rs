@@ -16,6 +16,12 @@
 //! is 128. So operations are counted on, for each worker by its latest one: a duplicate has the number that
 //! the worker had two rounds ago, and a packet of its own one that is 256 higher. This holds unless
 //! packets of a worker are more than 239 operations behind its latest, or 16 ahead of it.
+//!
+//! Operations without elements have numbers and no packets, so a worker may be further than its packets say:
+//! 256 operations on, two rounds later, its packet looks like the duplicate. It is taken for a packet of its
+//! own if every other place of the window has had its turn since the last round, and the duplicate would be
+//! more than 32 operations late; or if the worker has sent nothing new for longer than duplicates live, and
+//! so waits for its result.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -36,6 +42,10 @@ pub struct SwitchMl {
     latest: Box<[AtomicU32]>,
     /// By rank: packets that the worker has sent, each counted once.
     packets: Box<[AtomicU32]>,
+    /// By rank and slot, then set: how many it had sent before the one in `sent`.
+    before: Box<[[AtomicU32; 2]]>,
+    /// By rank: when the last of these packets came, on the lcores' clock.
+    moved: Box<[AtomicU64]>,
     /// By slot and set: the mark of the round that is there, with the round and the UDP port.
     marks: Box<[[AtomicU64; 2]]>,
     /// By rank: one more than the port that it was last heard on.
@@ -69,6 +79,10 @@ pub(crate) struct Belongs {
 /// Operations by which a packet may be ahead of its worker's latest: its threads do not wait for each other,
 /// and several lcores receive what they send.
 const AHEAD: u8 = 16;
+/// Operations by which a duplicate is late at most where the window has been gone through since.
+const LATE: u32 = 32;
+/// Duplicates do not live so long, in nanoseconds; clients wait longer before they send again.
+const LIFETIME_NS: u64 = 500_000_000;
 /// Of what a worker has sent to a set of a slot: no packet.
 const NOTHING: u64 = u64::MAX;
 
@@ -126,6 +140,8 @@ impl SwitchMl {
             sent: (0..workers * slots).map(|_| nothing()).collect(),
             latest: none(workers),
             packets: none(workers),
+            before: (0..workers * slots).map(|_| Default::default()).collect(),
+            moved: (0..workers).map(|_| AtomicU64::new(0)).collect(),
             marks: (0..slots).map(|_| Default::default()).collect(),
             ports: none(workers),
         }
@@ -137,14 +153,15 @@ impl SwitchMl {
         &self.terms
     }
 
-    /// The PSN of a rank's packet, which came in on this port of the appliance.
+    /// The PSN of a rank's packet, which came in on this port of the appliance at this time of the lcores'
+    /// clock.
     ///
     /// # Errors
     /// Why it is dropped.
     pub(crate) fn psn(
         &self,
         rank: u16,
-        port: usize,
+        (port, now_ns): (usize, u64),
         udp_port: u16,
         body: &Body,
     ) -> Result<Belongs, DropReason> {
@@ -161,19 +178,26 @@ impl SwitchMl {
         let now = round.load(Ordering::Relaxed);
         let next = if (now & 1 == 1) == place.second { now } else { now.wrapping_add(1) };
         let (before, known) = (sent.load(Ordering::Relaxed), latest.load(Ordering::Relaxed));
-        let operation = counted_on(known, mark.operation);
-        let own = u64::from(operation) << 32 | u64::from(mark.packet);
+        let mut operation = counted_on(known, mark.operation);
+        let own = |operation: u32| u64::from(operation) << 32 | u64::from(mark.packet);
+        let mut skips = false;
         // Of the round before the last, whose result it has: that of the last takes it.
-        if next != now && before == own {
-            return Err(DropReason::Duplicate);
+        if next != now && before == own(operation) {
+            skips = self.skips(number, (at, set), known.wrapping_sub(operation), now_ns);
+            if !skips {
+                return Err(DropReason::Duplicate);
+            }
+            operation = operation.wrapping_add(1 << u8::BITS);
         }
         Self::agree(Noted::new(mark, next, udp_port), next, &self.marks[slot as usize][set])?;
         let again = next == now && before != NOTHING;
         if !again {
-            sent.store(own, Ordering::Relaxed);
+            sent.store(own(operation), Ordering::Relaxed);
             round.store(next, Ordering::Relaxed);
-            self.packets[number].fetch_add(1, Ordering::Relaxed);
-            if operation.wrapping_sub(known) <= u32::from(AHEAD) {
+            let count = self.packets[number].fetch_add(1, Ordering::Relaxed);
+            self.before[at][set].store(count, Ordering::Relaxed);
+            self.moved[number].store(now_ns, Ordering::Relaxed);
+            if skips || operation.wrapping_sub(known) <= u32::from(AHEAD) {
                 // Another lcore may have been faster, with what is as late or later.
                 let _ = latest.compare_exchange(known, operation, Ordering::Relaxed, Ordering::Relaxed);
             }
@@ -182,6 +206,17 @@ impl SwitchMl {
             heard_on.store(u32::try_from(port).unwrap_or(u32::MAX).saturating_add(1), Ordering::Relaxed);
         }
         Ok(Belongs { psn: next.wrapping_mul(slots).wrapping_add(slot), again })
+    }
+
+    /// Whether a packet with the marks of one that a worker has sent two rounds ago is one of 256 operations
+    /// later. Its latest operation is `late` after the one that the packet names.
+    fn skips(&self, number: usize, (at, set): (usize, usize), late: u32, now_ns: u64) -> bool {
+        let load = |count: &AtomicU32| count.load(Ordering::Relaxed);
+        let (first, last) = (load(&self.before[at][set]), load(&self.before[at][1 - set]));
+        let turn = last.wrapping_sub(first);
+        let in_turn = load(&self.packets[number]).wrapping_sub(last) >= turn;
+        let quiet = now_ns.saturating_sub(self.moved[number].load(Ordering::Relaxed)) >= LIFETIME_NS;
+        late > LATE && in_turn || quiet
     }
 
     /// Notes what a packet of a round says, if it is the first; else it must say the same.

@@ -9,7 +9,9 @@ import pytest
 
 from appliance import JOB
 
+from ..bed.api import over_unix
 from .bed import MIB, OUTSIDE, RANKS, SHORT, SOON, Bed, address_of, within
+from .member import Member, join_together
 
 # A rank that is silent for as long counts as dead, where a case need not have the default.
 DEAD_AFTER = 2.0
@@ -21,6 +23,8 @@ _ODD = RANKS - 1
 _FAR_AHEAD = 10_000
 _NAMED = rf"rank {_ODD}\b"
 _LONG = within(SOON, quick=False)
+_FORMED = 1000
+_ADMISSION = '[admission]\njobs = "1000-1999"\nfrom = ["10.77.0.0/24"]\n'
 
 
 @within(SOON)
@@ -183,6 +187,49 @@ def test_halted(bed: Bed) -> None:
         "pascaline job reset", bed.pascaline("job", "reset", str(JOB), "--admin", bed.admin), "reset|anew"
     )
     bed.succeeds(bed.workers(iterations=2))
+
+
+def _formed(bed: Bed) -> list[Member]:
+    """Ranks that have formed a job, and call nothing."""
+    members = [bed.member(rank, _FORMED) for rank in range(RANKS)]
+    join_together(members)
+    return members
+
+
+def _fewer_work(bed: Bed) -> None:
+    """A run of fewer ranks has the job in time."""
+    bed.succeeds([bed.worker(rank, job=_FORMED, ranks=_ODD, iterations=2) for rank in range(_ODD)], 15)
+    bed.in_time("the run of fewer ranks")
+
+
+@within(5.0)
+def test_formed_anew(bed: Bed) -> None:
+    """All ranks of a job that Joins have formed end without a word, and fewer are started."""
+    bed.appliance(more=_ADMISSION)
+    for member in _formed(bed):
+        member.close()
+    _fewer_work(bed)
+
+
+@within(5.0)
+def test_formed_deleted(bed: Bed) -> None:
+    """All ranks of a job that Joins have formed hang, and an operator ends it."""
+    bed.appliance(more=_ADMISSION)
+    _formed(bed)
+    with over_unix(bed.files / "admin.sock") as api:
+        bed.says("DELETE", api.delete(f"/api/v1/jobs/{_FORMED}").text, str(_FORMED), "removed")
+    _fewer_work(bed)
+
+
+@within(5.0)
+def test_formed_left(bed: Bed) -> None:
+    """The same, and an operator takes out one rank after the other."""
+    bed.appliance(more=_ADMISSION)
+    _formed(bed)
+    for rank in range(RANKS):
+        done = bed.pascaline("job", "leave", str(_FORMED), str(rank), "--admin", bed.admin)
+        bed.says(f"job leave {rank}", done, f"rank {rank}", "ends" if rank == _ODD else "removed")
+    _fewer_work(bed)
 
 
 @within(10.0, quick=False)

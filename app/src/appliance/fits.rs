@@ -26,7 +26,9 @@ pub(crate) fn fits(config: &Config) -> Result<Vec<String>, ConfigError> {
         Some(at @ Located { value: AdminListen::Unix(path), .. }) => socket_file(config, at, path)?,
     }
     let credentials = config.admin.as_ref().map(|admin| credentials(config, admin)).transpose()?;
-    Ok(credentials.map(|credentials| credentials.warnings).unwrap_or_default())
+    let mut warnings = credentials.map(|credentials| credentials.warnings).unwrap_or_default();
+    warnings.extend(config.warnings());
+    Ok(warnings)
 }
 
 fn of_this_machine(config: &Config, at: SocketAddr, place: Place) -> Result<(), ConfigError> {

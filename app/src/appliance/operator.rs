@@ -18,7 +18,7 @@ use tracing::{info, warn};
 
 use super::capture::Capture;
 use super::commands;
-use super::registrar::{self, Listening, Registrar};
+use super::registrar::{Listening, Registrar};
 use super::running::Running;
 use crate::admin::server::{
     self as admin, AdminStatus, Bound, Commanded, Draining, EffectiveConfig, JobDetail, JobKey, JobSummary,
@@ -168,7 +168,9 @@ impl Operator {
         if let Order::Command(key, command, reply) = order {
             let done = self.find(&key, site).and_then(|job| {
                 let done = commands::command(site, &job, command)?;
-                Ok(Commanded { done, job: self.summary(&self.find(&JobKey::Number(job.id), site)?) })
+                let over = JobStatus { joined: 0, complete: false, broken: false, ..job };
+                let after = self.find(&JobKey::Number(job.id), site).unwrap_or(over);
+                Ok(Commanded { done, job: self.summary(&after) })
             });
             let changed = done.is_ok();
             reply.respond(done);
@@ -268,7 +270,7 @@ impl Operator {
             }
             Order::Workers(job, reply) => {
                 let found = self.find(&JobKey::Number(job), site);
-                reply.respond(found.and_then(|status| registrar::workers(&status)));
+                reply.respond(self.registrar.workers(site.now, job, found));
             }
             // They change something, and have been carried out.
             Order::Command(..)

@@ -1,16 +1,19 @@
 //! Clients of SwitchML's that register, between two turns of the control loop.
 
+use std::mem::{Discriminant, discriminant};
 use std::net::TcpListener;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use pascaline_pipelines::membership::{JobStatus, NotRegistered, Registration};
 use pascaline_pipelines::switchml::Terms;
 use pascaline_shared::guarded::Problem;
+use tracing::warn;
 
 use super::operator::Site;
 use crate::admin::server::{Bound, Orders, Reply, Respond as _, tcp};
 use crate::config::Config;
-use crate::switchml::{Controllers, serve};
+use crate::switchml::{Controllers, Notices, serve};
 
 /// Where operators and clients are listened for.
 #[derive(Debug, Default)]
@@ -25,15 +28,6 @@ pub(crate) struct Listening {
 pub(super) fn controllers(config: &Config) -> anyhow::Result<Vec<(u16, TcpListener)>> {
     let with = config.jobs.iter().filter_map(|job| Some((job.id, job.switchml.as_ref()?)));
     with.map(|(id, switchml)| Ok((id, tcp(config, &switchml.controller)?))).collect()
-}
-
-/// The workers that a job waits for. Where nobody may register nobody is to wait for the others either.
-pub(super) fn workers(status: &JobStatus) -> Result<u16, Problem> {
-    if status.halted {
-        let remedy = remedy(&NotRegistered::Halted);
-        return Err(Problem::unprocessable(NotRegistered::Halted.to_string(), remedy));
-    }
-    Ok(status.fan_in)
 }
 
 const fn remedy(why: &NotRegistered) -> &'static str {
@@ -57,6 +51,8 @@ const fn remedy(why: &NotRegistered) -> &'static str {
 pub(super) struct Registrar {
     /// Who has registered, with the table that it waits for.
     waiting: Vec<(u64, Reply<Terms>, Terms)>,
+    /// Refused registrations that have been logged, by job and kind.
+    notices: Notices<(u16, Discriminant<NotRegistered>)>,
     /// Held, for they end when it is dropped.
     _controllers: Option<Controllers>,
 }
@@ -66,7 +62,25 @@ impl Registrar {
         let any = !listeners.is_empty();
         let controllers = any.then(|| serve(listeners, orders)).transpose();
         let controllers = controllers.context("starting the controllers of SwitchML's clients")?;
-        Ok(Self { waiting: Vec::new(), _controllers: controllers })
+        Ok(Self { waiting: Vec::new(), notices: Notices::default(), _controllers: controllers })
+    }
+
+    /// The workers that a job waits for. While no worker may register none is to wait for the others either.
+    pub(super) fn workers(
+        &mut self,
+        now: Duration,
+        job: u16,
+        found: Result<JobStatus, Problem>,
+    ) -> Result<u16, Problem> {
+        let why = match found {
+            Ok(JobStatus { halted: false, fan_in, .. }) => return Ok(fan_in),
+            Ok(_) => NotRegistered::Halted,
+            Err(_) => NotRegistered::NoSuchJob { job },
+        };
+        if let Some(times) = self.notices.count(now, (job, discriminant(&why))) {
+            warn!(job, error = %why, times, "a worker is refused at the controller");
+        }
+        Err(Problem::unprocessable(why.to_string(), remedy(&why)))
     }
 
     pub(super) fn register(
@@ -78,7 +92,13 @@ impl Registrar {
     ) {
         match site.plane.register(site.now, job, who) {
             Ok(told) => self.waiting.push((site.plane.next_table(), reply, told)),
-            Err(why) => reply.respond(Err(Problem::unprocessable(why.to_string(), remedy(&why)))),
+            Err(why) => {
+                let kind = (job, discriminant(&why));
+                if let Some(times) = self.notices.count(site.now, kind) {
+                    warn!(job, rank = who.rank, error = %why, times, "a worker cannot register");
+                }
+                reply.respond(Err(Problem::unprocessable(why.to_string(), remedy(&why))));
+            }
         }
     }
 

@@ -90,7 +90,7 @@ impl Running {
         self.adopt(now, self.rewritten(&written)?, plane)
     }
 
-    /// Deletes a job.
+    /// Deletes a job, whether it is written down or formed by Joins.
     ///
     /// # Errors
     /// There is no such job.
@@ -100,7 +100,17 @@ impl Running {
         job: &JobKey,
         plane: &mut ControlPlane,
     ) -> Result<ReloadReport, Problem> {
-        let id = self.configured(job)?;
+        let id = match (self.configured(job), job) {
+            (Ok(id), _) => id,
+            (Err(_), &JobKey::Number(id)) if plane.dissolve(id) => {
+                let removed = JobChange { id, name: String::new(), what: "removed".to_owned() };
+                return Ok(ReloadReport { jobs: vec![removed], settings: Vec::new(), kept: Vec::new() });
+            }
+            (Err(_), key) => {
+                let remedy = "GET /api/v1/jobs lists the jobs; those formed by Joins have numbers only";
+                return Err(Problem::new(StatusCode::NOT_FOUND, format!("no job {key}"), remedy));
+            }
+        };
         let mut written = self.config.written.clone();
         written_jobs(&mut written).retain(|job| !is(job, id));
         self.adopt(now, self.rewritten(&written)?, plane)
@@ -114,7 +124,7 @@ impl Running {
         };
         self.config.jobs.iter().find(named).map(|job| job.id).ok_or_else(|| {
             let remedy =
-                "GET /api/v1/jobs lists the jobs; those that were formed by Joins follow [admission]";
+                "GET /api/v1/jobs lists the jobs; those formed by Joins have the keys of [admission]";
             Problem::new(StatusCode::NOT_FOUND, format!("no configured job {key}"), remedy)
         })
     }

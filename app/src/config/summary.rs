@@ -6,6 +6,7 @@ use pascaline_pipelines::membership::Parent;
 use pascaline_pipelines::{Mode, PortQueue};
 use pascaline_ps::asynchronous::Rule;
 use pascaline_queue::Combine;
+use pascaline_wire::switchml::UDP_PORT;
 
 use super::job::Told;
 use super::words::Word as _;
@@ -99,6 +100,21 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// What can be run, but will not do what it seems to.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let others = self.jobs.iter().filter_map(|job| {
+            let port = job.switchml.as_ref()?.udp_port;
+            (port != UDP_PORT).then(|| {
+                format!(
+                    "job {}: SwitchML's own clients always send to UDP port {UDP_PORT}; with \
+                        udp_port = {port} the job is for `pascaline worker switchml` alone",
+                    job.id
+                )
+            })
+        });
+        others.collect()
     }
 
     /// The part of everything that a job with this share is sure of while all jobs are there.

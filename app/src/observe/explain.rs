@@ -19,6 +19,7 @@ mod causes;
 mod neighbours;
 mod parent;
 mod ranks;
+mod switchml;
 
 /// A share is called all of it from here on: what lacks is under way.
 const ALL: f64 = 0.999_5;
@@ -35,6 +36,8 @@ pub(crate) struct Terms {
     pub(crate) quota: u32,
     /// Whether it sends updates, which have nothing to do with the pool.
     pub(crate) asynchronous: bool,
+    /// Whether its workers are SwitchML's clients.
+    pub(crate) switchml: bool,
     /// Its share, and what part of everything that is while all jobs are there; 0 for an unknown job.
     pub(crate) share: u16,
     pub(crate) part: f64,
@@ -48,7 +51,8 @@ impl Terms {
         let Some(job) = config.jobs.iter().find(|job| job.id == id) else { return Self::default() };
         let terms = Self::new(config, job.policy.server, job.policy.quota);
         let (share, part) = (job.share, config.part(job.share));
-        Self { asynchronous: job.mode == Mode::Olaf, share, part, refused: job.refused, ..terms }
+        let (asynchronous, switchml) = (job.mode == Mode::Olaf, job.switchml.is_some());
+        Self { asynchronous, switchml, share, part, refused: job.refused, ..terms }
     }
 
     /// Jobs that are formed by Joins.
@@ -271,6 +275,9 @@ fn reasons(known: &Evidence<'_>, parent: Option<&ExplainedParent>) -> Vec<Reason
     // Of those that are counted, the most frequent first.
     counted.sort_by_key(|reason| core::cmp::Reverse(reason.count));
     all.extend(counted);
+    if known.terms.switchml {
+        all.iter_mut().for_each(switchml::adapt);
+    }
     all
 }
 

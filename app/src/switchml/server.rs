@@ -5,9 +5,9 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::io;
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use pascaline_pipelines::membership::Registration;
 use pascaline_wire::frame::Mac;
@@ -21,6 +21,7 @@ use tonic::{Code, Request, Response, Status};
 use tonic_prost::ProstCodec;
 use tracing::{info, warn};
 
+use super::Notices;
 use super::meeting::{Meeting, Refused, Wait};
 use super::proto::{
     BARRIER, BROADCAST, BarrierRequest, BarrierResponse, BroadcastRequest, BroadcastResponse, RDMA_SESSION,
@@ -32,6 +33,11 @@ use crate::admin::server::{Order, Orders};
 const LONGEST: usize = 256;
 /// Requests of one connection at a time. A client has one.
 const STREAMS: u32 = 4;
+/// For how long a worker waits for the others before the log names them.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Silence of a connection before its host is asked whether it is there, the time between two such
+/// questions, and how many may remain without an answer: a worker on a dead host must not count as waiting.
+const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration::from_secs(5), 3);
 
 /// All controllers; dropped, they end.
 #[derive(Debug)]
@@ -68,7 +74,8 @@ pub(crate) fn serve(listeners: Vec<(u16, TcpListener)>, orders: &Orders) -> io::
 
 async fn one(job: u16, listener: TcpListener, orders: Orders) {
     let incoming = listener.set_nonblocking(true).and_then(|()| tokio::net::TcpListener::from_std(listener));
-    let service = Job { job, orders, meeting: Arc::default(), refused: Arc::default() };
+    let began = Instant::now();
+    let service = Job { job, orders, meeting: Arc::default(), notices: Arc::default(), began };
     let served = match incoming {
         Ok(incoming) => {
             let server = Server::builder().max_concurrent_streams(STREAMS);
@@ -76,7 +83,12 @@ async fn one(job: u16, listener: TcpListener, orders: Orders) {
             server
                 .add_service(Sync(service.clone()))
                 .add_service(Session(service))
-                .serve_with_incoming(TcpIncoming::from(incoming))
+                .serve_with_incoming(
+                    TcpIncoming::from(incoming)
+                        .with_keepalive(Some(KEEPALIVE.0))
+                        .with_keepalive_interval(Some(KEEPALIVE.1))
+                        .with_keepalive_retries(Some(KEEPALIVE.2)),
+                )
                 .await
                 .map_err(|error| error.to_string())
         }
@@ -93,15 +105,26 @@ struct Job {
     job: u16,
     orders: Orders,
     meeting: Arc<Mutex<Meeting>>,
-    /// What has been refused.
-    refused: Arc<AtomicU64>,
+    /// What has been logged. Refused registrations are logged where they are decided on.
+    notices: Arc<Mutex<Notices<Notice>>>,
+    began: Instant,
+}
+
+/// A kind of what the log gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Notice {
+    Refused(core::mem::Discriminant<Refused>),
+    Waits,
+}
+
+/// Locks state that every panic leaves intact.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Job {
-    /// Counts what is refused. How often that has been if it is to be told: anybody may ask for it, so only
-    /// at powers of two.
-    fn refused(&self) -> Option<u64> {
-        Some(self.refused.fetch_add(1, Ordering::Relaxed) + 1).filter(|refused| refused.is_power_of_two())
+    fn note(&self, kind: Notice) -> Option<u64> {
+        lock(&self.notices).count(self.began.elapsed(), kind)
     }
 
     /// Lets a worker wait for the others, of whom there are as many as the job has now.
@@ -112,24 +135,32 @@ impl Job {
         let fan_in = self.orders.ask(|reply| Order::Workers(self.job, reply)).await.map_err(|problem| {
             Status::failed_precondition(format!("{}: {}", problem.error, problem.remedy))
         })?;
-        let wait = how(&mut self.meeting.lock().unwrap_or_else(PoisonError::into_inner), fan_in);
-        let wait = wait.map_err(|why| match why {
-            Refused::Crowded => Status::resource_exhausted("too many workers wait already"),
-            Refused::Workers { said, fan_in } => {
-                if let Some(refused) = self.refused() {
-                    warn!(
-                        job = self.job,
-                        workers = said,
-                        fan_in,
-                        refused,
-                        "a worker says that there are others"
-                    );
-                }
-                Status::invalid_argument(format!("{said} workers, and the job has fan_in = {fan_in}"))
+        let wait = how(&mut lock(&self.meeting), fan_in);
+        let mut wait = wait.map_err(|why| {
+            if let Some(times) = self.note(Notice::Refused(core::mem::discriminant(&why))) {
+                warn!(job = self.job, error = %why, times, "a worker is refused at the controller");
             }
-            Refused::Rank => Status::invalid_argument("the rank or the root is out of range"),
+            match why {
+                Refused::Crowded => Status::resource_exhausted(why.to_string()),
+                Refused::Workers { .. } | Refused::Rank { .. } => Status::invalid_argument(why.to_string()),
+            }
         })?;
-        wait.await.map_err(|_| Status::aborted("rank 0 has begun another run"))
+        let over = |_| Status::aborted("rank 0 has begun another run: start this worker again");
+        loop {
+            if let Ok(done) = tokio::time::timeout(PATIENCE, &mut wait).await {
+                return done.map_err(over);
+            }
+            self.tell_waiting(fan_in);
+        }
+    }
+
+    /// Logs the ranks that workers wait for.
+    fn tell_waiting(&self, fan_in: u16) {
+        let waiting = lock(&self.meeting).waiting();
+        if self.note(Notice::Waits).is_some() {
+            let missing: Vec<_> = (0..fan_in.into()).filter(|rank| !waiting.contains(rank)).collect();
+            warn!(job = self.job, ?waiting, ?missing, "workers wait at the controller for missing ranks");
+        }
     }
 
     async fn register(&self, asked: UdpSessionRequest) -> Result<UdpSessionResponse, Status> {
@@ -142,10 +173,6 @@ impl Job {
         };
         let told = self.orders.ask(|reply| Order::Register(self.job, who, reply)).await;
         let told = told.map_err(|problem| {
-            if let Some(refused) = self.refused() {
-                let (job, rank, error) = (self.job, who.rank, &problem.error);
-                warn!(job, rank, error, refused, "a worker cannot register");
-            }
             Status::failed_precondition(format!("{}: {}", problem.error, problem.remedy))
         })?;
         let address = core::net::Ipv4Addr::from(who.address);
@@ -161,7 +188,7 @@ impl Job {
 type Answer<T> = Pin<Box<dyn Future<Output = Result<Response<T>, Status>> + Send>>;
 
 macro_rules! call {
-    ($name:ident, $asked:ty => $answer:ty, |$job:ident, $request:ident| $does:expr) => {
+    ($name:ident, $asked:ty => $answer:ty, |$job:ident, $peer:pat, $request:ident| $does:expr) => {
         struct $name(Job);
 
         impl UnaryService<$asked> for $name {
@@ -169,22 +196,25 @@ macro_rules! call {
             type Future = Answer<$answer>;
 
             fn call(&mut self, request: Request<$asked>) -> Self::Future {
-                let ($job, $request) = (self.0.clone(), request.into_inner());
+                let ($job, $peer, $request) = (self.0.clone(), request.remote_addr(), request.into_inner());
                 Box::pin(async move { $does.map(Response::new) })
             }
         }
     };
 }
 
-call!(Broadcast, BroadcastRequest => BroadcastResponse, |job, asked| {
+call!(Broadcast, BroadcastRequest => BroadcastResponse, |job, peer, asked| {
     let BroadcastRequest { value, rank, num_workers, root } = asked;
-    let told = job.wait(|meeting, fan_in| meeting.broadcast(rank, root, (num_workers, fan_in), value)).await;
+    let told = job
+        .wait(|meeting, fan_in| meeting.broadcast(peer, (rank, root), (num_workers, fan_in), value))
+        .await;
     told.map(|value| BroadcastResponse { value })
 });
-call!(Barrier, BarrierRequest => BarrierResponse, |job, asked| {
-    job.wait(|meeting, fan_in| meeting.barrier(asked.num_workers, fan_in)).await.map(|()| BarrierResponse {})
+call!(Barrier, BarrierRequest => BarrierResponse, |job, peer, asked| {
+    let done = job.wait(|meeting, fan_in| meeting.barrier(peer, asked.num_workers, fan_in)).await;
+    done.map(|()| BarrierResponse {})
 });
-call!(UdpSession, UdpSessionRequest => UdpSessionResponse, |job, asked| job.register(asked).await);
+call!(UdpSession, UdpSessionRequest => UdpSessionResponse, |job, _, asked| job.register(asked).await);
 
 type Served = Pin<Box<dyn Future<Output = Result<http::Response<Body>, Infallible>> + Send>>;
 
@@ -235,3 +265,6 @@ services! {
     Sync "switchml_proto.Sync" { BROADCAST => Broadcast, BARRIER => Barrier }
     Session "switchml_proto.Session" { UDP_SESSION => UdpSession }
 }
+
+#[cfg(test)]
+mod tests;

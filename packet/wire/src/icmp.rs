@@ -2,7 +2,7 @@
 
 use crate::checksum;
 use crate::field::{eth, get, icmp, ipv4, ipv6};
-use crate::frame::{Address, ETH_LEN, IPV4_LEN, IPV6_LEN, Ip, Mac, protocol};
+use crate::frame::{Address, ETH_LEN, IPV4_LEN, IPV6_LEN, Ip, Mac, UDP_LEN, protocol};
 use crate::malformed::{Malformed, NoRoom};
 
 const ECHO_REQUEST: u8 = 8;
@@ -11,6 +11,11 @@ const ECHO_REQUEST_V6: u8 = 128;
 const ECHO_REPLY_V6: u8 = 129;
 const NEIGHBOUR_SOLICITATION: u8 = 135;
 const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
+/// Type and code of "port unreachable".
+const PORT_UNREACHABLE: [u8; 2] = [3, 3];
+const PORT_UNREACHABLE_V6: [u8; 2] = [1, 4];
+/// Length of what precedes the quoted packet.
+const HEAD_LEN: usize = 8;
 
 /// Length of a neighbour advertisement with its link-layer address option.
 const ADVERTISEMENT_LEN: usize = 32;
@@ -18,7 +23,20 @@ const ADVERTISEMENT_LEN: usize = 32;
 const SOURCE_MAC: [u8; 2] = [1, 1];
 const TARGET_MAC: [u8; 2] = [2, 1];
 
-/// An ICMP message that the appliance answers.
+/// A UDP packet that an ICMP message quotes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quoted {
+    /// Its source.
+    pub src: Address,
+    /// Its destination.
+    pub dst: Address,
+    /// The UDP port of its destination.
+    pub dst_port: u16,
+    /// Where its payload begins in the frame.
+    pub payload: usize,
+}
+
+/// An ICMP message that concerns the appliance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Icmp {
     /// An echo request.
@@ -27,6 +45,8 @@ pub enum Icmp {
     Solicitation(Address),
     /// The host with this MAC has this IPv6 address.
     Advertisement(Address, Mac),
+    /// The sender has nothing that receives at the port which a UDP packet was for.
+    PortUnreachable(Quoted),
     /// Anything else.
     Other,
 }
@@ -65,9 +85,34 @@ impl Icmp {
                     _ => Self::Other,
                 }
             }
+            (false, kind, code) if [kind, code] == PORT_UNREACHABLE => quoted(message, ip.l4, false),
+            (true, kind, code) if [kind, code] == PORT_UNREACHABLE_V6 => quoted(message, ip.l4, true),
             _ => Self::Other,
         })
     }
+}
+
+/// What a message that begins at `at` in its frame quotes; `Other` if that is no UDP packet.
+fn quoted(message: &[u8], at: usize, v6: bool) -> Icmp {
+    let read = || {
+        let packet = message.get(HEAD_LEN..)?;
+        let (src, dst, len) = if v6 {
+            let head = packet.first_chunk::<IPV6_LEN>().filter(|head| head[ipv6::NEXT] == protocol::UDP)?;
+            let address = |at| Address::from_v6(get(head, at));
+            (address(ipv6::SRC), address(ipv6::DST), IPV6_LEN)
+        } else {
+            let head = packet.first_chunk::<IPV4_LEN>()?;
+            let plain = head[0] == 0x45 && head[ipv4::PROTOCOL] == protocol::UDP;
+            // The appliance sends no options.
+            plain.then_some(())?;
+            let address = |at| Address::from_v4(get(head, at));
+            (address(ipv4::SRC), address(ipv4::DST), IPV4_LEN)
+        };
+        let dst_port = u16::from_be_bytes(*packet.get(len + 2..)?.first_chunk()?);
+        packet.get(len + UDP_LEN..)?;
+        Some(Quoted { src, dst, dst_port, payload: at + HEAD_LEN + len + UDP_LEN })
+    };
+    read().map_or(Icmp::Other, Icmp::PortUnreachable)
 }
 
 /// Turns an echo request into its reply, in place: addresses swapped, type and checksum changed, TTL renewed.

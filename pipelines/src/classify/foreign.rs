@@ -38,7 +38,7 @@ impl Classifier<'_> {
         if job.halted {
             return drop(DropReason::Halted);
         }
-        let Belongs { psn, again } = match switchml.psn(rank, self.port, packet.src_port, &body) {
+        let Belongs { psn, again } = match switchml.psn(rank, (self.port, self.now), packet.src_port, &body) {
             Ok(belongs) => belongs,
             Err(reason) => return drop(reason),
         };

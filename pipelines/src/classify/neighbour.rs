@@ -1,11 +1,13 @@
 //! What an own address answers, and what it has asked for: ARP, neighbour discovery, echo.
 
 use pascaline_wire::arp::{Arp, Operation};
+use pascaline_wire::control::{self, Control};
 use pascaline_wire::frame::{Address, Ip, Mac, protocol};
-use pascaline_wire::icmp::Icmp;
+use pascaline_wire::header::Header;
+use pascaline_wire::icmp::{Icmp, Quoted};
 
 use super::{Class, Classifier};
-use crate::membership::Neighbour;
+use crate::membership::{Found, Neighbour, Refusal};
 
 impl Classifier<'_> {
     pub(super) fn arp(&self, bytes: &[u8], l3: usize) -> Class {
@@ -37,11 +39,36 @@ impl Classifier<'_> {
             Ok(Icmp::Solicitation(target)) if self.owns(target) => {
                 Some(Class::Solicitation(l3, ip.src, target))
             }
-            Ok(Icmp::Echo | Icmp::Solicitation(_) | Icmp::Advertisement(..) | Icmp::Other) => None,
+            Ok(Icmp::PortUnreachable(quoted)) if self.owns(ip.dst) && ip.src == quoted.dst => {
+                self.refusal(bytes, &quoted)
+            }
+            Ok(
+                Icmp::Echo
+                | Icmp::Solicitation(_)
+                | Icmp::Advertisement(..)
+                | Icmp::PortUnreachable(_)
+                | Icmp::Other,
+            ) => None,
         }
     }
 
     const fn neighbour(&self, address: Address, mac: Mac) -> Class {
-        Class::Neighbour(Neighbour { port: self.port, address, mac })
+        Class::Found(Found::Neighbour(Neighbour { port: self.port, address, mac }))
+    }
+
+    /// What a member's host says, if it quotes a control packet for that member.
+    fn refusal(&self, bytes: &[u8], quoted: &Quoted) -> Option<Class> {
+        let (header, body) = Header::parse(bytes.get(quoted.payload..)?).ok()?;
+        let control = Control::parse(body.get(..control::LEN)?).ok()?;
+        let member = self.table.get(header.job)?.members().get(usize::from(header.rank))?.as_ref()?;
+        let same = (member.endpoint.address, member.endpoint.udp_port) == (quoted.dst, quoted.dst_port);
+        let refusal = Refusal {
+            job: header.job,
+            rank: header.rank,
+            address: quoted.dst,
+            udp_port: quoted.dst_port,
+            session: control.session,
+        };
+        (same && self.owns(quoted.src)).then_some(Class::Found(Found::Refusal(refusal)))
     }
 }

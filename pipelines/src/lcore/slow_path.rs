@@ -18,7 +18,7 @@ use crate::classify::{Class, Classifier, reason};
 use crate::io::{BURST, Io};
 use crate::jobs::{Endpoint, JobTable, Mode};
 use crate::limits::{ASK_NS, ASK_WINDOWS};
-use crate::membership::{ControlRequest, Neighbour};
+use crate::membership::{ControlRequest, Found};
 use crate::per_job::says_of_job;
 use crate::server;
 use crate::updates::Offer;
@@ -63,7 +63,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 Class::Control(datagram, control, operations) => {
                     self.pass_to_control_plane(&table, (port, &datagram), (control, operations), packet);
                 }
-                Class::Neighbour(said) => self.pass_neighbour(said, packet),
+                Class::Found(found) => self.pass_found(found, packet),
                 Class::Drop(reason) => self.emitter.discard(packet, reason),
                 Class::DropOf(datagram, reason) => {
                     self.dropped_of(&table, &datagram, reason);
@@ -263,8 +263,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
-    fn pass_neighbour(&mut self, neighbour: Neighbour, packet: I::Buf) {
-        if self.end.found(neighbour) {
+    fn pass_found(&mut self, found: Found, packet: I::Buf) {
+        if self.end.found(found) {
             self.emitter.tally.add(Counter::Answered, 1);
             self.emitter.recycle(packet);
         } else {

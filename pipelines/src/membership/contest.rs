@@ -13,6 +13,7 @@ use super::job::{Decision, JobRecord, Phase, source};
 use super::leave::waits;
 use super::progress::Called;
 use super::rank::Rank;
+use super::refusal::Ask;
 use super::reply::ControlRequest;
 
 /// Whatever is heard of a member within so long after the first Join of a newcomer was under way before it.
@@ -29,9 +30,11 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// The question whether a member is alive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Contest {
-    since: Duration,
+    pub(super) since: Duration,
     /// The latest Join of a newcomer.
     latest: Duration,
+    /// When members were last asked, where they are.
+    pub(super) asked: Option<Duration>,
 }
 
 /// Whether a job that Joins have formed still has members.
@@ -41,19 +44,19 @@ pub(super) enum Occupancy {
     Alive,
     /// Not known yet.
     Unknown,
-    /// All have been silent for as long as proves that they are gone.
+    /// All are gone: they have been silent for as long as proves it, or their hosts say so.
     Deserted,
 }
 
 impl JobRecord {
     /// Whether the job still has members, asked on behalf of a newcomer that it has no rank for.
-    pub(super) fn occupancy(&mut self, now: Duration, newcomer: Address) -> Occupancy {
+    pub(super) fn occupancy(&mut self, now: Duration, newcomer: Address, asks: &mut Vec<Ask>) -> Occupancy {
         for at in 0..self.ranks.len() {
             self.note_sent(now, at);
         }
-        let fresh = Contest { since: now, latest: now };
+        let fresh = Contest { since: now, latest: now, asked: None };
         let contest = self.rival.filter(|contest| now.saturating_sub(contest.latest) < LIVELY);
-        let contest = Contest { latest: now, ..contest.unwrap_or(fresh) };
+        let mut contest = Contest { latest: now, ..contest.unwrap_or(fresh) };
         let asked = now.saturating_sub(contest.since);
         let silence = self.spec.dead_after.unwrap_or(super::JobSpec::DEAD_AFTER);
         let members = || (0..).zip(&self.ranks).filter(|(_, rank)| rank.present());
@@ -63,14 +66,15 @@ impl JobRecord {
             return Occupancy::Alive;
         }
         let deserted = present.all(|(at, joined)| {
-            asked
-                >= match joined.endpoint.address == newcomer {
-                    _ if joined.is_appliance => APPLIANCE_GONE + UNDER_WAY,
-                    _ if self.expects_signs(now, at) => LIVELY,
-                    true => SAME_HOST,
-                    false => silence,
-                }
+            let proof = match joined.endpoint.address == newcomer {
+                _ if joined.is_appliance => APPLIANCE_GONE + UNDER_WAY,
+                _ if self.expects_signs(now, at) => LIVELY,
+                true => SAME_HOST,
+                false => silence,
+            };
+            asked >= proof || joined.is_gone(&contest)
         });
+        self.ask_members(now, &mut contest, asks);
         self.rival = Some(contest);
         if deserted { Occupancy::Deserted } else { Occupancy::Unknown }
     }
@@ -93,7 +97,7 @@ impl JobRecord {
             // Its socket is the newcomer's now; or it has moved, since nobody else knows its session.
             return Ok(());
         }
-        let fresh = Contest { since: now, latest: now };
+        let fresh = Contest { since: now, latest: now, asked: None };
         let contest = rank.contest.filter(|contest| now.saturating_sub(contest.latest) < LIVELY);
         let contest = Contest { latest: now, ..contest.unwrap_or(fresh) };
         rank.contest = Some(contest);

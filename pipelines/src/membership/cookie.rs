@@ -8,6 +8,7 @@ use core::fmt;
 use core::hash::Hasher;
 
 use pascaline_wire::control::SERVER_RANK;
+use pascaline_wire::frame::Address;
 use siphasher::sip::SipHasher24;
 
 use super::job::JobRecord;
@@ -65,6 +66,18 @@ impl Secret {
         hasher.write_u16(job);
         hasher.write_u64(generation);
         hasher.write_u64(number);
+        hasher.finish()
+    }
+
+    /// The session in a question to a member, by which its host's refusal of it is known: that of no worker.
+    pub(super) fn ask(&self, (job, epoch, rank): (u16, u8, u16), to: (Address, u16), since: u64) -> u64 {
+        let mut hasher = self.hasher(b'a');
+        hasher.write_u16(job);
+        hasher.write_u8(epoch);
+        hasher.write_u16(rank);
+        hasher.write(&to.0.octets());
+        hasher.write_u16(to.1);
+        hasher.write_u64(since);
         hasher.finish()
     }
 

@@ -92,7 +92,8 @@ impl Membership {
         let differs = Decision::new(Status::FanInMismatch, job.spec.fan_in.into(), header.fan_in.into());
         let epoch = job.epoch.wrapping_add(1);
         let proven = control.cookie == self.secret.cookie(request, epoch, 0);
-        let occupancy = if proven { job.occupancy(now, from.address) } else { Occupancy::Unknown };
+        let occupancy =
+            if proven { job.occupancy(now, from.address, &mut self.asks) } else { Occupancy::Unknown };
         match occupancy {
             Occupancy::Alive => Err(differs),
             Occupancy::Deserted => {

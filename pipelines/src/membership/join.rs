@@ -179,6 +179,7 @@ impl JobRecord {
             called: None,
             moved: now,
             overtaken: Overtaken::No,
+            refused: None,
             sent: (0, now),
         };
         self.enter(now, at, control.session, member);

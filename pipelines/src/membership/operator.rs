@@ -37,13 +37,16 @@ pub enum Refused {
     Levels,
     #[error("the job is asynchronous: it has no PSNs that ranks complete together")]
     Asynchronous,
-    #[error("the job's workers are clients of SwitchML's: they cannot leave, and their packets have no PSNs")]
+    #[error(
+        "the job's workers are SwitchML's clients: they cannot leave, their packets have no PSNs, and each \
+            sum is of all of them"
+    )]
     SwitchMl,
     #[error("H = {asked}, and the job has {ranks} ranks")]
     Threshold { asked: u16, ranks: u16 },
     #[error("rank {asked}, and the job has ranks 0 to {}", .ranks - 1)]
     NoSuchRank { asked: u16, ranks: u16 },
-    #[error("rank {rank} has not joined, so it cannot leave")]
+    #[error("rank {rank} is no member: it has not joined, has left, or counts as dead")]
     NotMember { rank: u16 },
     #[error("nobody has joined the job")]
     Deserted,
@@ -90,14 +93,25 @@ impl Rights {
 }
 
 impl Membership {
-    /// Carries out an order of an operator.
+    /// Carries out an order of an operator. A job that Joins have formed ends with the last rank of a
+    /// generation that has been complete; one that was not is forgotten in time.
     ///
     /// # Errors
     /// [`Refused`]: nothing has changed.
     pub fn command(&mut self, now: Duration, job: u16, command: Command) -> Result<Obeyed, Refused> {
-        let job = self.jobs.get_mut(&job).ok_or(Refused::UnknownJob)?;
-        job.told.set(None);
-        job.ordered(now, command)
+        let found = self.jobs.get_mut(&job).ok_or(Refused::UnknownJob)?;
+        found.told.set(None);
+        let last = found.joined() == 1 && found.phase != Phase::Forming;
+        let mut obeyed = found.ordered(now, command)?;
+        if last && matches!(command, Command::Leave(_)) && self.forget_if(job, |_, _| true) {
+            obeyed.events.push(Event::Forgotten { job });
+        }
+        Ok(obeyed)
+    }
+
+    /// Ends a job that Joins have formed, whatever its members do. False if there is none of this number.
+    pub(crate) fn dissolve(&mut self, job: u16) -> bool {
+        self.forget_if(job, |_, _| true)
     }
 }
 
@@ -106,7 +120,9 @@ impl JobRecord {
         let changed = |changed| Ok(Obeyed { changed, ..Obeyed::default() });
         let registered = self.spec.registry.is_some();
         match command {
-            Command::Leave(_) | Command::Help(_) | Command::FBcast(_) if registered => Err(Refused::SwitchMl),
+            Command::SetH(_) | Command::Leave(_) | Command::Help(_) | Command::FBcast(_) if registered => {
+                Err(Refused::SwitchMl)
+            }
             Command::Reset => {
                 self.reset = None;
                 self.end_for_good(now);

@@ -43,6 +43,8 @@ pub(super) struct Joined {
     pub(super) moved: Duration,
     /// Whether it waits for results that are kept no longer.
     pub(super) overtaken: Overtaken,
+    /// When its host last said that no program has its port.
+    pub(super) refused: Option<Duration>,
     /// Contributions of it that had come when they were last looked at, and since when none have.
     pub(super) sent: (u64, Duration),
 }

@@ -153,6 +153,7 @@ impl JobRecord {
             called: None,
             moved: now,
             overtaken: Overtaken::No,
+            refused: None,
             sent: (0, now),
         });
         self.payload = Some(told.size.summed());

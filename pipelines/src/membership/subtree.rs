@@ -40,8 +40,7 @@ impl Membership {
     }
 
     /// A neighbour has said where it is. Ignored unless it was asked; gives what is new.
-    #[must_use]
-    pub fn found(&mut self, now: Duration, said: &Neighbour) -> Vec<Event> {
+    pub(super) fn found_neighbour(&mut self, now: Duration, said: &Neighbour) -> Vec<Event> {
         let (mut events, mut asked) = (Vec::new(), false);
         for job in self.jobs.values_mut().filter(|_| !said.mac.is_group() && said.mac != Mac::default()) {
             let Some(uplink) = &mut job.uplink else { continue };

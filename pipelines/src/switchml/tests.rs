@@ -10,7 +10,7 @@ fn body(operation: u8, packet: u32, slot: u16, second: bool) -> Body {
 }
 
 fn psn(session: &SwitchMl, rank: u16, body: &Body) -> Result<u32, DropReason> {
-    session.psn(rank, 0, 4000, body).map(|belongs| belongs.psn)
+    session.psn(rank, (0, 0), 4000, body).map(|belongs| belongs.psn)
 }
 
 #[test]
@@ -55,11 +55,72 @@ fn a_mark_that_comes_again_after_256_operations_begins_its_round() {
         let own = body(low, 0, slot, round % 2 == 1);
         for rank in [0, 1] {
             let belongs = |again| Ok(Belongs { psn: round * 4 + 3, again });
-            assert_eq!(session.psn(rank, 0, 4000, &own), belongs(false), "operation {operation}");
-            assert_eq!(session.psn(rank, 0, 4000, &own), belongs(true), "operation {operation}");
+            assert_eq!(session.psn(rank, (0, 0), 4000, &own), belongs(false), "operation {operation}");
+            assert_eq!(session.psn(rank, (0, 0), 4000, &own), belongs(true), "operation {operation}");
             if let Some(former) = operation.checked_sub(128) {
                 let former = body(u8::try_from(former % 256).unwrap(), 0, slot, round % 2 == 0);
                 assert_eq!(psn(&session, rank, &former), Err(DropReason::Duplicate), "{operation}");
+            }
+        }
+    }
+}
+
+/// One packet an operation, in turn over the slots and sets of a window.
+fn in_turn(window: u32, packet: u32, operation: u32) -> Body {
+    let place = packet % (2 * window);
+    let slot = u16::try_from(place % window).unwrap();
+    body(u8::try_from(operation % 256).unwrap(), 0, slot, place >= window)
+}
+
+fn with_slots(slots: u32) -> SwitchMl {
+    SwitchMl::new(Terms { slots, ..*session().terms() }, 2)
+}
+
+/// Operations without elements have no packets: what comes after 256 operations may look like what was there
+/// two rounds before.
+#[test]
+fn operations_without_packets_hide_nothing() {
+    const LATER: u64 = LIFETIME_NS;
+    for (window, resent) in [(64, false), (32, false), (16, true), (2, true), (1, true)] {
+        let session = with_slots(64);
+        let psn = |rank, now, body: &Body| session.psn(rank, (0, now), 4000, body).map(|of| of.psn);
+        let packets = 2 * window;
+        for cycle in 0..3 {
+            for packet in 0..packets {
+                let own = in_turn(window, packet, packet);
+                let round = 2 * cycle + u32::from(packet >= window);
+                let expected = round * 64 + packet % window;
+                for rank in [0, 1] {
+                    // A millisecond each; what is sent again comes after half a second.
+                    let now = u64::from(cycle * packets + packet) * 1_000_000;
+                    let late = resent && cycle > 0 && packet == 0;
+                    if late {
+                        let soon = psn(rank, now, &own);
+                        assert_eq!(soon, Err(DropReason::Duplicate), "window {window}, cycle {cycle}");
+                    }
+                    let now = if late { now + LATER } else { now };
+                    assert_eq!(
+                        psn(rank, now, &own),
+                        Ok(expected),
+                        "window {window}, cycle {cycle}: {packet}"
+                    );
+                }
+            }
+            // The rest of 256 operations have no elements.
+        }
+    }
+}
+
+/// The same packets, where they are duplicates.
+#[test]
+fn a_duplicate_is_one_as_long_as_its_successor_is_not_due() {
+    for window in [2, 16, 32, 64] {
+        let session = with_slots(64);
+        for packet in 0..2 * window {
+            assert!(psn(&session, 0, &in_turn(window, packet, packet)).is_ok());
+            if packet > window {
+                let late = in_turn(window, packet - 1 - window, packet - 1 - window);
+                assert_eq!(psn(&session, 0, &late), Err(DropReason::Duplicate), "window {window}: {packet}");
             }
         }
     }
@@ -98,6 +159,6 @@ fn what_comes_too_late_is_not_summed_with_packets_of_others() {
 fn results_go_out_where_a_rank_was_heard() {
     let session = session();
     assert_eq!(session.port(1), None);
-    assert_eq!(session.psn(1, 7, 4001, &body(0, 10, 1, false)), Ok(Belongs { psn: 1, again: false }));
+    assert_eq!(session.psn(1, (7, 0), 4001, &body(0, 10, 1, false)), Ok(Belongs { psn: 1, again: false }));
     assert_eq!((session.port(0), session.port(1)), (None, Some(7)));
 }

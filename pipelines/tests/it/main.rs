@@ -40,6 +40,7 @@ mod operating;
 mod own_address;
 mod policies;
 mod recognition;
+mod refused_port;
 mod server;
 mod shares;
 mod switchml;

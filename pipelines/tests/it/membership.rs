@@ -8,6 +8,7 @@ mod handshake;
 mod histories;
 mod lcores;
 mod missing;
+mod operator;
 mod payloads;
 mod plane;
 mod rates;

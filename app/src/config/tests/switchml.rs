@@ -24,6 +24,9 @@ fn such_a_job_has_a_set_of_ways_for_each_slot_and_is_never_lost() {
     let other = parse(&with_keys(&format!("{KEYS}\nudp_port = 5000\nwindow = 100"))).unwrap();
     assert_eq!(other.jobs[0].switchml.as_ref().unwrap().udp_port, 5000);
     assert_eq!(other.jobs[0].policy.region.unwrap().sets, 128);
+    assert_eq!(config.warnings(), [""; 0]);
+    let [warning] = &*other.warnings() else { panic!("{:?}", other.warnings()) };
+    assert!(warning.contains("send to UDP port 48864") && warning.contains("udp_port = 5000"), "{warning}");
 }
 
 #[test]

@@ -189,8 +189,7 @@ pub(super) const COUNTED: [Cause; 19] = [
             "Outside the window: {n} packets named PSNs or slots that no rank of the job can have under way.",
         ),
         "a few arrive late, after losses; otherwise packets are forged, or a client breaks the spread \
-         rule: capture the port. Where the workers are SwitchML's clients, raise the job's window: it \
-            should be twice their max_outstanding_packets",
+         rule: capture the port",
     ),
     cause(
         "too-often",

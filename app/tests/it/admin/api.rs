@@ -94,7 +94,8 @@ fn what_makes_no_job_is_refused_and_changes_nothing() {
         ("POST", "/api/v1/jobs", r#"{"id": {"a": [1, {}]}, "fan_in": 2}"#, 422, "cannot stand here"),
         ("PATCH", "/api/v1/jobs/1", r#"{"window": 100000}"#, 422, "window: integer `100000`"),
         ("PATCH", "/api/v1/jobs/77", r#"{"window": 8}"#, 404, "no configured job 77"),
-        ("DELETE", "/api/v1/jobs/seven", "", 404, "no configured job"),
+        ("DELETE", "/api/v1/jobs/seven", "", 404, "no job \"seven\""),
+        ("DELETE", "/api/v1/jobs/1017", "", 404, "no job 1017"),
         ("POST", "/api/v1/reload", r#"{"now": true}"#, 400, "unknown field `now`"),
     ] {
         let response = site.call(method, path, body);

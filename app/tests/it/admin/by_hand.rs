@@ -36,7 +36,7 @@ fn what_cannot_be_done_is_refused_with_a_remedy() {
         (&["seth", "1", "2"], &["job 1: the job's results are never partial", "remedy: set profile"]),
         (&["fbcast", "1", "7"], &["nobody has joined", "remedy: start its workers"]),
         (&["help", "1", "7"], &["nobody has joined"]),
-        (&["leave", "1", "0"], &["rank 0 has not joined"]),
+        (&["leave", "1", "0"], &["rank 0 is no member: it has not joined"]),
         (&["leave", "1", "1024"], &["the job has ranks 0 to "]),
     ] {
         job(&site, arguments).refused(1, says);

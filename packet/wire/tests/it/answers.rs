@@ -30,6 +30,51 @@ fn echo(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
+/// With its checksums.
+fn sealed(mut frame: Vec<u8>, v6: bool) -> Vec<u8> {
+    let l4 = if v6 { 54 } else { 34 };
+    let sum = if v6 {
+        common::slow_checksum_v6(&frame[14..54], protocol::ICMPV6, &frame[l4..])
+    } else {
+        let sum = common::slow_checksum(&[&frame[14..34]]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        common::slow_checksum(&[&frame[l4..]])
+    };
+    frame[l4 + 2..l4 + 4].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+/// A host says that no program has a port, and quotes the packet that was for it.
+#[test]
+fn port_unreachable_quotes_a_udp_packet() {
+    let v4 = hex("0200000000fe 020000000001 0800
+        4500 003c 0000 0000 40 01 0000 0a4d0001 0a4d00fe 0303 0000 00000000
+        4500 0020 0000 4000 3f 11 0000 0a4d00fe 0a4d0001 4024 0fa0 000c 0000 a1b2c3d4");
+    let v6 = hex("0200000000fe 020000000001 86dd
+        60000000 003c 3a 40 20010db8000000000000000000000001 20010db80000000000000000000000fe
+        0104 0000 00000000
+        60000000 000c 11 3f 20010db80000000000000000000000fe 20010db8000000000000000000000001
+        4024 0fa0 000c 0000 a1b2c3d4");
+    for (is_v6, frame) in [(false, v4), (true, v6)] {
+        let parsed = |frame: Vec<u8>| {
+            let frame = sealed(frame, is_v6);
+            Icmp::parse(&frame, &ip(&frame).1)
+        };
+        let (l4, code, protocol) = if is_v6 { (54, 4, 6) } else { (34, 3, 9) };
+        let (_, by) = ip(&sealed(frame.clone(), is_v6));
+        let Ok(Icmp::PortUnreachable(quoted)) = parsed(frame.clone()) else { panic!("{:?}", parsed(frame)) };
+        assert_eq!((quoted.src, quoted.dst, quoted.dst_port), (by.dst, by.src, 4000));
+        assert_eq!(frame[quoted.payload..], [0xa1, 0xb2, 0xc3, 0xd4]);
+        // Another code, another protocol, and for IPv4 options in the quoted packet.
+        for (at, value) in [(l4 + 1, code - 1), (l4 + 8 + protocol, 6), (l4 + 8, 0x46)] {
+            let mut other = frame.clone();
+            other[at] = value;
+            let expected = is_v6 && at == l4 + 8;
+            assert_eq!(parsed(other) != Ok(Icmp::Other), expected, "byte {at}");
+        }
+    }
+}
+
 #[test]
 fn arp_request_becomes_its_reply_and_padding_stays() {
     let mut frame = hex("ffffffffffff 020000000001 0806

@@ -47,7 +47,7 @@ fn a_job_that_an_operator_has_suspended_stays_so_until_the_reset() {
     register(&mut membership, worker(0)).unwrap();
     register(&mut membership, worker(1)).unwrap();
     let order = |membership: &mut Membership, command| membership.command(Duration::from_secs(2), 7, command);
-    for command in [Command::Leave(1), Command::Help(5), Command::FBcast(5)] {
+    for command in [Command::SetH(1), Command::Leave(1), Command::Help(5), Command::FBcast(5)] {
         assert_eq!(order(&mut membership, command), Err(Refused::SwitchMl), "{command:?}");
     }
     assert!(order(&mut membership, Command::Halt).unwrap().changed);

@@ -17,7 +17,7 @@ use Status::{
 };
 use pascaline_testkit::{JOB, Worker};
 
-fn admission() -> Admission {
+pub(super) fn admission() -> Admission {
     Admission {
         jobs: 1000..=1999,
         from: vec!["10.77.0.0/24".parse().unwrap(), "fd00::/64".parse().unwrap()],
@@ -33,11 +33,11 @@ fn plane() -> Plane {
     Plane::with_admission(vec![JobSpec::new(JOB, 2), JobSpec::new(1500, 2)], admission())
 }
 
-fn worker(job: u16, rank: u16, fan_in: u16) -> Worker {
+pub(super) fn worker(job: u16, rank: u16, fan_in: u16) -> Worker {
     Worker { job, epoch: 7, ..Worker::new(rank, fan_in) }
 }
 
-fn exists(plane: &Plane, job: u16) -> bool {
+pub(super) fn exists(plane: &Plane, job: u16) -> bool {
     plane.membership.status().iter().any(|status| status.id == job)
 }
 

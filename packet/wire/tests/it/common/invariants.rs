@@ -245,6 +245,11 @@ pub(crate) fn icmp(bytes: &[u8], frame: &Frame, ip: &Ip) -> bool {
             assert_eq!(bytes[frame.l3 + 7], 255);
             false
         }
+        Ok(Icmp::PortUnreachable(quoted)) => {
+            assert!(quoted.payload <= ip.l4 + ip.l4_len && quoted.payload <= bytes.len());
+            assert_eq!(quoted.src.as_v4().is_some(), ip.src.as_v4().is_some());
+            false
+        }
         Ok(Icmp::Other) | Err(_) => false,
     }
 }
