@@ -29,7 +29,7 @@ _ROOMS_APART = {
     "fleet/planner": 5_000,
     "fleet/verifier": 4_000,
     "clients/python": 3_000,
-    "fleet/controller": 4_000,
+    "fleet/controller": 4_100,
 }
 _SIZED = (".rs", ".py", ".sh", ".c", ".h", ".cpp", "")
 _PROSE = (".rs", ".md", ".py", ".sh", ".toml", ".c", ".h", ".cpp", "")
