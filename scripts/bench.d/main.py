@@ -18,6 +18,7 @@ sys.path[:0] = [str(_HERE), str(_HERE.parent / "lib")]
 import against  # noqa: E402
 import build  # noqa: E402  from scripts/lib
 import call_cost  # noqa: E402
+import output  # noqa: E402
 import pages as report  # noqa: E402
 import shaped  # noqa: E402
 from context import Context  # noqa: E402
@@ -256,4 +257,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    output.end("bench", lambda: main(sys.argv[1:]))

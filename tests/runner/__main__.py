@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import output
 from tests.bed import tables
 from tests.runner.outcomes import Outcome, Outcomes, title
 from tests.runner.programs import Programs
@@ -155,4 +156,4 @@ def _report(outcomes: Outcomes, record: Record, seconds: float, *, whole: bool) 
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    output.end("test", lambda: main(sys.argv[1:]))

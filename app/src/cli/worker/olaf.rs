@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use pascaline_shared::println;
 use pascaline_worker::asynchronous::Policy;
 use pascaline_worker::{AsyncConfig, AsyncCounters, AsyncWorker, Initial, Left, Slope};
 use serde_json::json;
