@@ -132,7 +132,7 @@ impl OlafArgs {
     }
 
     fn config(&self) -> anyhow::Result<AsyncConfig> {
-        let appliance = parse::only_appliance(&self.who.appliance, "an asynchronous worker")?;
+        let name = parse::only_appliance(&self.who.appliance, "an asynchronous worker")?;
         Ok(AsyncConfig {
             outstanding: self.outstanding,
             policy: self.policy(),
@@ -142,7 +142,8 @@ impl OlafArgs {
             join_deadline: self.join_deadline,
             patience: self.patience,
             dscp: self.who.dscp,
-            ..AsyncConfig::new(appliance, self.who.job, self.who.rank, self.who.ranks, self.floats.get())
+            others: name.others,
+            ..AsyncConfig::new(name.first, self.who.job, self.who.rank, self.who.ranks, self.floats.get())
         })
     }
 
