@@ -1,6 +1,7 @@
 //! `pascaline run`: bringing an appliance up, keeping it running, taking it down.
 
 mod accounting;
+mod attached;
 mod bring_up;
 mod capture;
 mod commands;

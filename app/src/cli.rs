@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use pascaline_shared::{manual, pipe};
+use pascaline_shared::{eprintln, manual, output, print, println};
 use tracing_subscriber::EnvFilter;
 
 use crate::admin::{client as explain, command};
@@ -113,10 +113,14 @@ enum WorkerCommand {
 
 /// Parses the command line and carries it out.
 pub fn main() -> ExitCode {
-    pipe::end_quietly_where_nobody_reads();
-    let cli = Cli::parse();
+    output::run("pascaline", carry_out)
+}
+
+fn carry_out() -> ExitCode {
+    let cli: Cli = output::parsed();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    logging.with_target(false).log_internal_errors(false).init();
     let outcome = match &cli.command {
         Command::Run { config } => appliance::run(config),
         Command::Ps(args) => parameter_server::run(args),

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Args;
+use pascaline_shared::eprintln;
 
 /// Said where SwitchML's protocol is asked for.
 pub(crate) const SWITCHML: &str =

@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 use pascaline_wire::frame::Mac;
 
+use crate::announcements::Announcements;
+use crate::bridge::Ports;
 use crate::capture::Capture;
 use crate::jobs::{Job, ServedJobs};
 use crate::membership::{
@@ -76,6 +78,7 @@ pub struct ControlPlane {
     /// Answers that wait until every lcore has a table, each with that one's number and its lcore. A later
     /// table does not hold them up, or they would wait for as long as some job changes.
     waiting: VecDeque<(u64, usize, Reply)>,
+    announcements: Announcements,
     /// The table in force is out of date.
     changed: bool,
 }
@@ -86,7 +89,8 @@ impl ControlPlane {
     pub fn new(membership: Membership, setup: Arc<Setup>, lcores: usize) -> (Self, Vec<LcoreEnd>) {
         let (end, lcores) = ControlEnd::connect(lcores);
         let (served, waiting) = (ServedJobs::default(), VecDeque::new());
-        let mut plane = Self { membership, end, setup, served, waiting, changed: true };
+        let announcements = Announcements::default();
+        let mut plane = Self { membership, end, setup, served, waiting, announcements, changed: true };
         plane.publish();
         (plane, lcores)
     }
@@ -103,6 +107,12 @@ impl ControlPlane {
         for question in elapsed.questions {
             let _ = self.end.reply(0, Reply::question(&question, self.mac(question.port)));
         }
+        let Self { announcements, setup, end, .. } = self;
+        announcements.turn(now, &setup.addresses, |port, address| {
+            // A port that there is not has no hosts.
+            let own = setup.ports.get(port).map(|own| Reply::announcement(port, own.mac, address));
+            own.is_none_or(|frame| end.reply(0, frame))
+        });
         let mut turn = Turn { events: elapsed.events, ..Turn::default() };
         for _ in 0..REQUESTS {
             let Some(found) = self.end.found() else { break };
@@ -165,7 +175,18 @@ impl ControlPlane {
     /// When time alone gives a turn something to do; it may be in the past. `None` for never.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        self.membership.poll_timeout()
+        [self.membership.poll_timeout(), self.announcements.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// Tells all hosts behind these ports, unasked, where the appliance's own addresses are: at its start,
+    /// and when a link has come up. The next turns do it.
+    pub fn announce(&mut self, now: Duration, ports: Ports) {
+        self.announcements.begin(now, ports);
+    }
+
+    /// Forgets what bridges have learned of these ports, whose links are down.
+    pub fn forget_behind(&self, ports: Ports) {
+        ports.iter().for_each(|port| self.setup.bridge.forget(port));
     }
 
     /// Replaces the configured jobs and the admission, as [`Membership::reconfigure`] does; the next turn

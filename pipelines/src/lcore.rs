@@ -103,7 +103,9 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     surveyor: Surveyor,
     kernels: Kernels,
     emitter: Emitter<I>,
-    /// What ports in line have brought and has not been taken.
+    /// There are ports in line.
+    in_line: bool,
+    /// What they have brought and has not been taken.
     ahead: Ahead<I::Buf>,
     table: Arc<JobTable>,
     version: u64,
@@ -150,6 +152,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             surveyor,
         } = parts;
         let (ports, marks, ahead) = (setup.ports.len(), setup.marks, Ahead::of(&setup));
+        let in_line = setup.is_in_line();
         // One that the control plane keeps as well, so that exchanging it later frees nothing here.
         let (version, table) = end.first_table();
         let mut session = session;
@@ -167,6 +170,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             surveyor,
             kernels: Kernels::detect(),
             emitter: Emitter::new(io, ports, marks),
+            in_line,
             ahead,
             table,
             version,
@@ -275,8 +279,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     fn burst(&mut self, port: usize) -> usize {
         let mut packets = ArrayVec::<I::Buf, BURST>::new();
         let mut passed = 0;
-        if self.ahead.looks() {
-            passed = self.receive_ahead(port, &mut packets);
+        if self.in_line {
+            passed = self.receive_in_line(port, &mut packets);
         } else {
             self.emitter.io.receive(port, &mut packets);
             if let Some(job) = self.end.capture().wanted() {

@@ -45,10 +45,11 @@
 //! 7. [`membership`] and [`control_plane`]: who belongs to a job, and how lcores learn it; [`own_time`]: a
 //!    process that was stopped takes nobody for silent.
 //! 8. [`switchml`]: jobs of SwitchML's own clients.
-//! 9. [`bridge`]: what passes between more than two ports.
+//! 9. [`bridge`]: transit traffic between more than two ports; `announcements`: own addresses, told unasked.
 //! 10. [`capture`]: the next packets of a job, for an operator.
 #![forbid(unsafe_code)]
 
+mod announcements;
 pub mod bridge;
 pub mod capture;
 pub mod classify;

@@ -63,6 +63,12 @@ impl Setup {
         self.ports.get(port).map_or(Ports::NONE, |own| own.beyond)
     }
 
+    /// True if frames that are not for the appliance can go from any port to another.
+    #[must_use]
+    pub fn is_in_line(&self) -> bool {
+        self.ports.iter().any(|port| !port.beyond.is_empty())
+    }
+
     /// The same, but of the UDP datagrams to its addresses, only those with this DSCP are for the appliance.
     /// All others are not, as if they were for another host. `None`: whatever DSCP they have.
     #[must_use]

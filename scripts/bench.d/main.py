@@ -17,6 +17,7 @@ sys.path[:0] = [str(_HERE), str(_HERE.parent / "lib")]
 import against  # noqa: E402
 import build  # noqa: E402  from scripts/lib
 import call_cost  # noqa: E402
+import output  # noqa: E402
 import pages as report  # noqa: E402
 import shaped  # noqa: E402
 from context import Context, Cores  # noqa: E402
@@ -221,4 +222,4 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    output.end("bench", lambda: main(sys.argv[1:]))

@@ -19,6 +19,7 @@ import neighbour
 import netns
 import olaf
 import olaf_hops
+import output
 import report
 import switchml
 import two_level
@@ -223,4 +224,4 @@ def _cleanup(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    output.end("demo", lambda: main(sys.argv[1:]))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import build
+import output
 from configuration import UDP_PORT, Settings, device
 from netns import APPLIANCE_ADDRESS, Network
 from process import Child, Failure, Interrupted, Stop
@@ -140,4 +141,4 @@ def _dpdk(binary: Path, example: Path, stop: Stop, *, ip6: bool) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    output.end("examples", lambda: main(sys.argv[1:]))

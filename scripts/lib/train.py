@@ -9,6 +9,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "bench.d"))
 
+import output
 import train_arrival
 import train_bed
 import train_ddp
@@ -110,4 +111,4 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    output.end("train", lambda: main(sys.argv[1:]))

@@ -94,7 +94,7 @@ named! {
     Flooded => "bridge_flooded_packets",
     /// Frames that bridges have made of flooded packets, one for each port but the first.
     FloodCopies => "bridge_copies",
-    /// MACs that a bridge has learned.
+    /// MACs that a bridge has learned, in each VLAN.
     BridgeLearned => "bridge_learned",
     /// MACs that a bridge has heard at another port than before.
     BridgeMoved => "bridge_moved",

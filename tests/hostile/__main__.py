@@ -11,6 +11,8 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+import output
+
 from .. import command
 from . import __doc__ as about
 from .conftest import case_of
@@ -107,4 +109,4 @@ def _print_table(all_found: list[Found]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    output.end("hostile", lambda: main(sys.argv[1:]))

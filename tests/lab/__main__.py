@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+import output
+
 from .. import command
 from .conftest import name_of
 from .laboratory import Case
@@ -58,4 +60,4 @@ def _short(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    output.end("lab", lambda: main(sys.argv[1:]))

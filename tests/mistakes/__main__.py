@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import output
+
 from .. import command
 from . import __doc__ as about
 from .bed import Outcome
@@ -79,4 +81,4 @@ def _report(run: command.Run, options: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    output.end("mistakes", lambda: main(sys.argv[1:]))

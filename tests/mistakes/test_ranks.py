@@ -198,7 +198,7 @@ def _formed(bed: Bed) -> list[Member]:
 
 def _fewer_work(bed: Bed) -> None:
     """A run of fewer ranks has the job in time."""
-    bed.succeeds([bed.worker(rank, job=_FORMED, ranks=_ODD, iterations=2) for rank in range(_ODD)], 15)
+    bed.succeeds([bed.worker(rank, job=_FORMED, ranks=_ODD, iterations=2) for rank in range(_ODD)])
     bed.in_time("the run of fewer ranks")
 
 

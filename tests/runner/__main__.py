@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import output
 from build import handed_on
 from tests.bed import tables
 from tests.runner.outcomes import Outcome, Outcomes, title
@@ -156,4 +157,4 @@ def _report(outcomes: Outcomes, record: Record, seconds: float, *, whole: bool) 
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    output.end("test", lambda: main(sys.argv[1:]))

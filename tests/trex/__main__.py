@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+import output
+
 from .. import command
 from . import __doc__ as about
 from .conftest import name_of
@@ -56,4 +58,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    output.end("trex/check", lambda: main(sys.argv[1:]))

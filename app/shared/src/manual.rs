@@ -1,13 +1,15 @@
 //! What a shell and `man` want to know of the command. Made from the command line's own definition, so that
 //! it is never behind it.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Args, Command};
 use clap_complete::Shell;
+
+use crate::output::Stdout;
 
 /// Print completions for a shell
 #[derive(Debug, Args)]
@@ -38,7 +40,8 @@ pub fn completions(args: &CompletionsArgs, mut command: Command) -> anyhow::Resu
     // Into memory first: the generator panics when nobody reads on.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, name, &mut script);
-    say(&script)
+    Stdout.write_all(&script)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the main page, or writes all of them.
@@ -53,18 +56,8 @@ pub fn man(args: &ManArgs, command: Command) -> anyhow::Result<ExitCode> {
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(command).render(&mut page).context("rendering the manual page")?;
-            return say(&page);
+            Stdout.write_all(&page)?;
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Whoever has seen enough (`pascaline man | head`) need not read it all.
-fn say(text: &[u8]) -> anyhow::Result<ExitCode> {
-    match std::io::stdout().write_all(text) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(error).context("writing to standard output")
-        }
-        _ => Ok(ExitCode::SUCCESS),
-    }
 }

@@ -9,6 +9,7 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use clap::Args;
 use pascaline_shared::http::client::{Address, Client};
+use pascaline_shared::{print, println};
 use serde_json::Value;
 
 /// Which appliance to ask, and how.

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use pascaline_shared::println;
 use serde_json::{Value, json};
 
 use super::client::{Where, answered, segment};

@@ -20,6 +20,7 @@ use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 
 use super::accounting;
+use super::attached::Attached;
 use super::bring_up::{Appliance, Machine};
 use super::lines::Lines;
 use super::links::Links;
@@ -49,7 +50,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     let Appliance {
         lcores,
-        plane,
+        mut plane,
         counters,
         readers,
         ports,
@@ -80,6 +81,7 @@ pub(crate) fn run(
     shared.set_polling();
     tell_systemd(NotifyState::Ready);
     let began = Instant::now();
+    let attached = Attached::begin(&ports, &mut plane, Duration::ZERO);
     let mut control = Control {
         watch: Watch::new(Duration::ZERO, handles.len()),
         plane,
@@ -93,6 +95,7 @@ pub(crate) fn run(
         time: OwnTime::default(),
         told: Duration::ZERO,
         links: Links::new(config, &ports),
+        attached,
         lines: Lines::default(),
         collected: began,
         draining: None,
@@ -116,6 +119,7 @@ struct Control {
     /// When it was last told who is waited for, in the process's time.
     told: Duration,
     links: Links,
+    attached: Attached,
     lines: Lines,
     /// When histograms were last collected.
     collected: Instant,
@@ -161,6 +165,7 @@ impl Control {
         }
         operator.settled(turn.in_use);
         self.links.look();
+        self.attached.look(plane, now);
         if self.collected.elapsed() >= COLLECT {
             // Seen by this loop only, which notices below if an lcore has ended.
             tell_systemd(NotifyState::Watchdog);

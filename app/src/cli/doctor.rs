@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use pascaline_shared::println;
 use serde_json::json;
 
 use self::finding::{Finding, Status};

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use pascaline_shared::{eprintln, print};
 
 use self::choose::Choice;
 use crate::config::Config;

@@ -10,6 +10,7 @@ use anyhow::{Context as _, ensure};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
+use pascaline_shared::eprintln;
 use pascaline_wire::DType;
 use pascaline_worker::{
     AllreduceError, Appliances, Collective, Config, CongestionControl, Feedback, Narrow, Notice, Partial,

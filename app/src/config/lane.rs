@@ -16,7 +16,7 @@ pub(crate) struct InLine {
     pub(crate) queue: PassingQueue,
     /// A port loses its link with its peer.
     pub(crate) pass_link_state: bool,
-    /// MACs that bridges remember at most.
+    /// MACs that bridges have room for.
     pub(crate) addresses: u32,
     /// How long they remember one of which they hear nothing.
     pub(crate) age: Duration,

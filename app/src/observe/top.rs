@@ -4,13 +4,13 @@ mod fetch;
 #[cfg(feature = "top")]
 mod screen;
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use pascaline_shared::http::client::Address;
+use pascaline_shared::println;
 
 use self::fetch::Source;
 #[cfg(not(feature = "top"))]
@@ -72,19 +72,10 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
 fn print_json(args: &TopArgs, source: &Source) -> anyhow::Result<ExitCode> {
     loop {
         let line = source.text()?;
-        let mut out = std::io::stdout().lock();
-        let written = writeln!(out, "{}", line.trim_end()).and_then(|()| out.flush());
-        if args.once || written.is_err() {
-            return Ok(said(written));
+        println!("{}", line.trim_end());
+        if args.once {
+            return Ok(ExitCode::SUCCESS);
         }
         std::thread::sleep(args.interval);
-    }
-}
-
-/// A reader that has seen enough is no error.
-fn said(written: std::io::Result<()>) -> ExitCode {
-    match written {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
-        _ => ExitCode::SUCCESS,
     }
 }

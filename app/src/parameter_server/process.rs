@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use pascaline_pipelines::Mode;
 use pascaline_shared::http::names::Names;
 use pascaline_shared::http::server::Plan;
+use pascaline_shared::{print, println};
 use pascaline_telemetry::Telemetry;
 use pascaline_wire::control::Control;
 use pascaline_wire::{Header, Kind};

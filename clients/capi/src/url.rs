@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use std::time::Instant;
 
 use pascaline_wire::DType;
-use pascaline_worker::{Appliances, Config, CongestionControl, Narrow};
+use pascaline_worker::{Addresses, Appliances, Config, CongestionControl, Narrow};
 
 use crate::handle::thread;
 use crate::status::{Fault, pascaline_status as Status};
@@ -102,7 +102,7 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Fault> {
 }
 
 /// The place before the question mark: `host`, `host:port`, `[IPv6]`, `[IPv6]:port`.
-fn address(place: &str, deadline: Duration) -> Result<SocketAddr, Fault> {
+fn address(place: &str, deadline: Duration) -> Result<Addresses, Fault> {
     let (host, port) = match place.strip_prefix('[') {
         Some(literal) => {
             let (host, rest) = literal.split_once(']').ok_or_else(|| wrong("the ] is missing"))?;
@@ -122,7 +122,7 @@ fn address(place: &str, deadline: Duration) -> Result<SocketAddr, Fault> {
         port => Ok(port),
     })?;
     if let Ok(address) = host.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(address, port));
+        return Ok(SocketAddr::new(address, port).into());
     }
     let unknown = |why: &dyn Display| {
         let text = format_args!("{host}: not an address, and no host of this name: {why}");
@@ -131,8 +131,8 @@ fn address(place: &str, deadline: Duration) -> Result<SocketAddr, Fault> {
     let name = host.to_owned();
     let found = within(deadline, move || (name.as_str(), port).to_socket_addrs())?;
     let late = || unknown(&"no answer before the deadline of joining");
-    let mut found = found.ok_or_else(late)?.map_err(|error| unknown(&error))?;
-    found.next().ok_or_else(|| unknown(&"the name has no address"))
+    let found = found.ok_or_else(late)?.map_err(|error| unknown(&error))?;
+    Addresses::of(found).ok_or_else(|| unknown(&"the name has no address"))
 }
 
 /// What takes as long as it likes, if it ends in time; its thread may be left behind.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use pascaline_worker::asynchronous::Policy;
-use pascaline_worker::{AsyncConfig, AsyncCounters, AsyncWorker, Initial, Left, Push, Slope};
+use pascaline_worker::{AsyncConfig, AsyncCounters, AsyncJoinError, AsyncWorker, Initial, Left, Push, Slope};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -105,11 +105,16 @@ impl AsyncCore {
             return Err(wrong("a model of 0 floats: there is nothing to train"));
         }
         let (job, rank, ranks) = place;
-        let appliance = address(appliance)?;
-        let config = terms.config(AsyncConfig::new(appliance, job, rank, ranks, weights.len()))?;
+        let name = address(appliance)?;
+        let plain = AsyncConfig::new(name.first, job, rank, ranks, weights.len());
+        let config = terms.config(AsyncConfig { others: name.others, ..plain })?;
         let weights = weights.to_vec();
-        let joined = joined(py, || AsyncWorker::join(&config, Initial::Weights(&weights)))?;
-        let worker = joined.map_err(|error| Fault::from(error).but(rank).raise(py))?;
+        let join = || -> Result<_, AsyncJoinError> {
+            let config = config.settled()?;
+            Ok((AsyncWorker::join(&config, Initial::Weights(&weights))?, config.appliance))
+        };
+        let joined = joined(py, join)?;
+        let (worker, appliance) = joined.map_err(|error| Fault::from(error).but(rank).raise(py))?;
         let life = Arc::new(Mutex::new(Life::Member(Box::new(worker))));
         Ok(Self { appliance, home: Home::new(), life })
     }

@@ -5,7 +5,9 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use pascaline_worker::{Appliances, Background, Config, Counters, Departure, Left, Parts, Streams, Worker};
+use pascaline_worker::{
+    Addresses, Appliances, Background, Config, Counters, Departure, Left, Parts, Streams, Worker,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -89,17 +91,17 @@ pub(crate) fn local(bind: &str) -> PyResult<SocketAddr> {
     bind.parse().or_else(|_| any_port()).map_err(told)
 }
 
-/// `host`, `host:port`, an IPv6 address, or one in brackets with a port.
-pub(crate) fn address(place: &str) -> PyResult<SocketAddr> {
+/// `host`, `host:port`, an IPv6 address, or one in brackets with a port. A name may have several addresses.
+pub(crate) fn address(place: &str) -> PyResult<Addresses> {
     let default = pascaline_wire::DEFAULT_PORT;
     let bare = place.trim_matches(['[', ']']);
     if let Ok(ip) = bare.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(ip, default));
+        return Ok(SocketAddr::new(ip, default).into());
     }
     let text = if place.rsplit_once(':').is_some() { place.to_owned() } else { format!("{place}:{default}") };
     let told = |why: String| wrong(format_args!("appliance={place:?}: no address, and no known host: {why}"));
-    let mut found = text.to_socket_addrs().map_err(|error| told(error.to_string()))?;
-    found.next().ok_or_else(|| told("the name has no address".to_owned()))
+    let found = text.to_socket_addrs().map_err(|error| told(error.to_string()))?;
+    Addresses::of(found).ok_or_else(|| told("the name has no address".to_owned()))
 }
 
 #[pymethods]
@@ -115,10 +117,12 @@ impl Core {
         terms: Terms,
     ) -> PyResult<Self> {
         let config = terms.config(appliance, (job, rank, ranks))?;
-        let joining = config.clone();
-        let join = || Worker::join(joining).map(Worker::into_background).map_err(Fault::from);
-        let joined = joined(py, join)?.map_err(|fault| fault.but(rank).raise(py))?;
-        Ok(Self::new(config, joined?))
+        let join = || -> Result<_, Fault> {
+            let config = config.settled()?;
+            Ok((Worker::join(config.clone())?.into_background(), config))
+        };
+        let (worker, config) = joined(py, join)?.map_err(|fault| fault.but(rank).raise(py))?;
+        Ok(Self::new(config, worker?))
     }
 
     /// Starts an operation on an object that lends its bytes.
@@ -207,8 +211,12 @@ pub(crate) fn join_streams(
     terms: Terms,
 ) -> PyResult<Vec<Core>> {
     let config = terms.config(appliance, place)?;
-    let joined = joined(py, || Streams::join(&config, streams).map_err(Fault::from))?;
-    let joined = joined.map_err(|fault| fault.but(config.rank).raise(py))?;
+    let rank = config.rank;
+    let join = || -> Result<_, Fault> {
+        let config = config.settled()?;
+        Ok((Streams::join(&config, streams)?, config))
+    };
+    let (joined, config) = joined(py, join)?.map_err(|fault| fault.but(rank).raise(py))?;
     Ok(joined.into_workers().into_iter().map(|background| Core::new(config.clone(), background)).collect())
 }
 

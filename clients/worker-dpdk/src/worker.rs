@@ -74,6 +74,7 @@ impl Dpdk {
     /// # Errors
     /// See [`DpdkJoinError`].
     pub fn join(&self, config: Config, port: &DpdkConfig) -> Result<DpdkWorker, DpdkJoinError> {
+        let config = config.of_family(port.address.is_ipv4());
         config.check()?;
         if config.bind.is_some() {
             return Err(DpdkJoinError::Bind);

@@ -99,8 +99,8 @@ pub use priority::Hints;
 pub use rejection::{Reason, Rejection};
 pub use session::{Command, CommandFailure, Event, Session, StartError, Transmit};
 pub use udp::{
-    AllreduceError, Appliances, AsyncConfig, AsyncJoinError, AsyncWorker, Background, CommandError, Config,
-    ConfigError, Departure, Finished, Handle, Interrupt, JoinError, MAX_STREAMS, Notice, Sealed, Streams,
-    Submitted, TreeReport, Worker, session_number,
+    Addresses, AllreduceError, Appliances, AsyncConfig, AsyncJoinError, AsyncWorker, Background,
+    CommandError, Config, ConfigError, Departure, Finished, Handle, Interrupt, JoinError, MAX_STREAMS,
+    Notice, Sealed, Streams, Submitted, TreeReport, Worker, session_number,
 };
 pub use way::{Obstacle, Unreachable};

@@ -25,6 +25,7 @@ mod group;
 mod interrupt;
 mod notice;
 mod outgoing;
+mod reach;
 mod serving;
 mod socket;
 mod streams;
@@ -32,7 +33,7 @@ mod transfer;
 mod tree;
 mod worker;
 
-pub use appliances::Appliances;
+pub use appliances::{Addresses, Appliances};
 pub use asynchronous::{AsyncConfig, AsyncJoinError, AsyncWorker};
 pub use background::{Background, Finished, Handle, Sealed, Submitted};
 pub use interrupt::Interrupt;
@@ -61,6 +62,9 @@ pub struct Config {
     /// own. The next tree's job is `job + 1`, and so on. A tree whose appliances do not answer goes on at the
     /// next tree's. The same trees at all ranks, in the same order; at most 7.
     pub trees: Vec<Vec<SocketAddr>>,
+    /// The appliances among them whose names have several addresses, none by default. Joining takes the first
+    /// address that answers.
+    pub several: Vec<Addresses>,
     /// Whether each tree has a thread of its own while a tensor is under way that is dealt out over several;
     /// false by default. For links that are faster than a core: `A;A` are two trees over one appliance.
     pub threads: bool,
@@ -128,6 +132,7 @@ impl Config {
             appliance,
             backups: Vec::new(),
             trees: Vec::new(),
+            several: Vec::new(),
             threads: false,
             silence: places::SILENCE,
             udp_ports: 1,
@@ -173,7 +178,7 @@ impl Config {
         self.ports()?;
         self.check_appliances()?;
         match self.bind {
-            Some(bind) if bind.is_ipv4() != self.appliance.is_ipv4() => {
+            Some(bind) if !self.has_family(self.appliance, bind.is_ipv4()) => {
                 Err(ConfigError::Family { bind, appliance: self.appliance })
             }
             _ => Ok(()),

@@ -16,6 +16,7 @@ use pascaline_shared::guarded::{Credentials, InForce, Token, behind_guard, unix}
 use pascaline_shared::http::client::{Address, Client};
 use pascaline_shared::http::names::Names;
 use pascaline_shared::http::server::{Listener, Plan, Server};
+use pascaline_shared::println;
 use serde_json::Value;
 
 const EXAMPLES: &str = "\

@@ -9,6 +9,8 @@ use anyhow::Context as _;
 use clap::Args;
 use pascaline_planner as planner;
 use pascaline_planner::{Former, Instance, Kept, Options, Placement, Plan, PlanError, Solver};
+use pascaline_shared::eprintln;
+use pascaline_shared::output::Stdout;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,7 +79,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
         let picture = planner::to_svg(&instance, &plan);
         std::fs::write(file, picture).with_context(|| format!("writing {}", file.display()))?;
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = Stdout;
     let (placement, kept) = told;
     if args.json {
         let all = planner::to_json_with(&instance, &plan, placement.as_ref(), kept.as_ref());

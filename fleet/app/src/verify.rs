@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use pascaline_shared::{eprintln, println};
 use pascaline_verifier::{
     Model, Options, Outcome, Report, Scenario, Verdict, VerifyError, picture, verify, verify_with,
 };

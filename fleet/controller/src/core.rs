@@ -246,14 +246,27 @@ impl Core {
         self.watch(now);
     }
 
-    /// Only who leads makes anything happen: what one that follows sees, the leader says.
+    /// Something has happened. Only who leads makes anything happen: what one that follows sees, the leader
+    /// says.
     fn moved(&mut self, now: Duration, text: String) {
-        if !self.leadership.leads() {
-            return;
+        if let Some(moved) = self.propose(now, text) {
+            self.show(moved);
         }
+    }
+
+    /// Something has been decided. It counts, and is shown, once the store has its tree.
+    fn propose(&mut self, now: Duration, text: String) -> Option<Move> {
         let moved = Move { at: now.as_secs_f64(), text };
-        self.notes.push(Note::Moved(moved.clone()));
-        self.moves.push_back(moved);
+        self.leadership.leads().then(|| {
+            self.notes.push(Note::Moved(moved.clone()));
+            moved
+        })
+    }
+
+    /// Among the others in the order of their times.
+    fn show(&mut self, moved: Move) {
+        let place = self.moves.iter().rposition(|other| other.at <= moved.at).map_or(0, |at| at + 1);
+        self.moves.insert(place, moved);
         if self.moves.len() > MOVES {
             self.moves.pop_front();
         }

@@ -63,7 +63,7 @@ impl Keeper {
         if self.pending.is_empty() || !self.store.write(&self.pending, term)? {
             return Ok(Vec::new());
         }
-        shared.core().remembered();
+        shared.core().remembered(&self.pending);
         Ok(core::mem::take(&mut self.pending))
     }
 

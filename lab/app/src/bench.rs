@@ -19,6 +19,7 @@ mod testpmd;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use pascaline_shared::println;
 use serde::Serialize;
 
 pub(crate) use source::SourceArgs;

@@ -6,6 +6,8 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use pascaline_shared::eprintln;
+use pascaline_shared::output::Stdout;
 use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, Shape, shaped_schedule};
 use serde_json::{Map, Value, json};
 
@@ -79,7 +81,7 @@ pub(crate) fn run(args: &FuzzArgs) -> anyhow::Result<ExitCode> {
         };
         eprintln!("    again: pascaline-lab fuzz-protocol {shape}--seed {} --runs 1 --verbose", finding.seed);
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = Stdout;
     if args.json {
         writeln!(out, "{}", object(&report))?;
     } else {

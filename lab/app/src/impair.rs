@@ -12,13 +12,13 @@ mod link;
 mod port;
 mod queue;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use pascaline_shared::{eprintln, println};
 use serde::Serialize;
 
 use self::link::{Counters, Impairment, Rates};
@@ -173,7 +173,7 @@ pub(crate) fn run(args: &ImpairArgs) -> anyhow::Result<ExitCode> {
     let mut rightward = Direction::new(rates, line, args.seed);
     let mut leftward = Direction::new(rates, line, args.seed ^ 0x6c65_6674_7761_7264);
 
-    writeln!(std::io::stderr(), "impair: ready, {} <-> {}, seed {}", args.left, args.right, args.seed)?;
+    eprintln!("impair: ready, {} <-> {}, seed {}", args.left, args.right, args.seed);
     while !stop.load(Ordering::Relaxed) {
         port::wait(&left, &right, timeout(&rightward, &leftward))?;
         rightward.turn(&mut left, &mut right)?;
@@ -183,7 +183,7 @@ pub(crate) fn run(args: &ImpairArgs) -> anyhow::Result<ExitCode> {
     rightward.finish(&mut left, &mut right)?;
     leftward.finish(&mut right, &mut left)?;
     let summary = Summary { left_to_right: rightward.counted(), right_to_left: leftward.counted() };
-    writeln!(std::io::stdout(), "{}", serde_json::to_string(&summary)?)?;
+    println!("{}", serde_json::to_string(&summary)?);
     Ok(ExitCode::SUCCESS)
 }
 

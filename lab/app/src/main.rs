@@ -14,7 +14,7 @@ mod scale;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use pascaline_shared::{manual, pipe};
+use pascaline_shared::{eprintln, manual, output};
 use tracing_subscriber::EnvFilter;
 
 /// The laboratory of Pascaline, an in-network aggregator: benches, simulations, plots and fault injection
@@ -56,10 +56,14 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    pipe::end_quietly_where_nobody_reads();
-    let cli = Cli::parse();
+    output::run("pascaline-lab", carry_out)
+}
+
+fn carry_out() -> ExitCode {
+    let cli: Cli = output::parsed();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    logging.with_target(false).log_internal_errors(false).init();
     let outcome = match &cli.command {
         Command::Bench(command) => bench::run(command),
         Command::Plot(command) => plot::run(command),

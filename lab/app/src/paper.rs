@@ -19,6 +19,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use indicatif::{ProgressBar, ProgressStyle};
+use pascaline_shared::{eprintln, println};
 use rayon::prelude::*;
 
 use figure::{Entry, Scope};

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
+use pascaline_shared::{eprintln, println};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use serde::Deserialize;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use pascaline_app::cli::{controls, duration, size};
+use pascaline_shared::println;
 use pascaline_sim::bottleneck::{FRAMING, Setting, Sharer, run};
 use pascaline_wire::CongestionControl;
 use serde_json::json;

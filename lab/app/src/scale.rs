@@ -7,6 +7,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use pascaline_app::cli::{duration, size};
+use pascaline_shared::{print, println};
 use pascaline_sim::hierarchy::{Level, MOST_RANKS, Outcome, Setting, run};
 use serde_json::json;
 

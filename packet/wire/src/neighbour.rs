@@ -1,11 +1,12 @@
-//! The question who has an address: ARP, or neighbour discovery of IPv6.
+//! The question who has an address, and the unasked answer: ARP, or neighbour discovery of IPv6.
 
 use crate::arp::{self, Arp, Operation};
+use crate::field::eth;
 use crate::frame::{Address, ETH_LEN, Mac};
 use crate::icmp;
 use crate::malformed::NoRoom;
 
-/// Bytes of the longest frame that asks so, and of the longest that answers.
+/// Bytes of the longest frame that asks or tells so, and of the longest that answers.
 pub const LEN: usize = ETH_LEN + icmp::ADVERTISEMENT_PACKET_LEN;
 
 /// Writes the frame by which `asker`, at `own`, asks its neighbours who has `target`, and gives its length.
@@ -19,4 +20,23 @@ pub fn ask(out: &mut [u8], own: Mac, asker: Address, target: Address) -> Result<
     let (operation, target_mac) = (Operation::Request, Mac::default());
     let request = Arp { operation, sender_mac: own, sender_ip, target_mac, target_ip };
     request.write_frame(out, Mac::BROADCAST).map(|()| arp::FRAME_LEN)
+}
+
+/// Writes the frame by which `own` tells all its neighbours, unasked, that it has `address`, and gives its
+/// length: an ARP announcement (RFC 5227, section 2.3), or an unsolicited neighbour advertisement (RFC 4861,
+/// section 7.2.6). Switches on the way learn from it as well.
+///
+/// # Errors
+/// [`NoRoom`] if `out` is shorter than the frame, at most [`LEN`].
+pub fn announce(out: &mut [u8], own: Mac, address: Address) -> Result<usize, NoRoom> {
+    const UNSPECIFIED: Address = Address::from_v6([0; 16]);
+    if address.as_v4().is_some() {
+        return ask(out, own, address, address);
+    }
+    let (ethernet, packet) = out.split_first_chunk_mut::<ETH_LEN>().ok_or(NoRoom)?;
+    // To all nodes (RFC 2464, section 7).
+    ethernet[eth::DST].copy_from_slice(&[0x33, 0x33, 0, 0, 0, 1]);
+    ethernet[eth::SRC].copy_from_slice(&own.0);
+    ethernet[eth::SRC.end..].copy_from_slice(&[0x86, 0xdd]);
+    icmp::write_advertisement(packet, address, own, UNSPECIFIED).map(|()| LEN)
 }

@@ -26,8 +26,7 @@ pub(super) struct Ahead<B>(Vec<ArrayVec<B, AHEAD>>);
 impl<B> Ahead<B> {
     /// For an appliance's ports. Where what passes leaves in turn, nothing overtakes.
     pub(super) fn of(setup: &Setup) -> Self {
-        let in_line = setup.ports.iter().any(|port| !port.beyond.is_empty());
-        let ports = if in_line && setup.passing == Passing::First { setup.ports.len() } else { 0 };
+        let ports = if setup.is_in_line() && setup.passing == Passing::First { setup.ports.len() } else { 0 };
         Self((0..ports).map(|_| ArrayVec::new()).collect())
     }
 
@@ -46,10 +45,15 @@ impl<B> Ahead<B> {
 }
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
-    /// Looks at a port in line, then takes what waits of it. Returns how many packets have passed.
+    /// Looks at a port in line, then takes what waits of it; or, where transit traffic leaves in turn,
+    /// receives a burst. Returns how many packets have passed.
     #[cold]
     #[inline(never)]
-    pub(super) fn receive_ahead(&mut self, port: usize, into: &mut ArrayVec<I::Buf, BURST>) -> usize {
+    pub(super) fn receive_in_line(&mut self, port: usize, into: &mut ArrayVec<I::Buf, BURST>) -> usize {
+        if !self.ahead.looks() {
+            self.receive(port, into);
+            return 0;
+        }
         let (passed, busy) = self.look(port);
         if passed > 0 {
             self.emitter.tally.burst(passed, busy);
@@ -81,16 +85,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// host, and puts all else behind what waits. Returns how many have passed, and in how many nanoseconds.
     fn look(&mut self, port: usize) -> (usize, u64) {
         let mut packets = ArrayVec::<I::Buf, BURST>::new();
-        if self.ahead.0.get(port).is_some_and(|waiting| waiting.remaining_capacity() >= BURST) {
-            self.emitter.io.receive(port, &mut packets);
-        }
-        if packets.is_empty() {
-            return (0, 0);
-        }
-        let now = self.emitter.io.now();
-        if let Some(job) = self.end.capture().wanted() {
-            self.end.capture().copy_burst(job, (&self.setup, &self.table), now, &packets);
-        }
+        let has_room = self.ahead.0.get(port).is_some_and(|waiting| waiting.remaining_capacity() >= BURST);
+        let Some(now) = has_room.then(|| self.receive(port, &mut packets)).flatten() else { return (0, 0) };
         let mac = self.setup.ports.get(port).map(|own| own.mac).unwrap_or_default();
         // Clients of SwitchML's may send to another MAC than the port's.
         let certain = !self.table.has_foreign();
@@ -114,6 +110,20 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let busy = self.emitter.io.now().saturating_sub(now);
         self.service.record(busy, passed as u64);
         (passed, busy)
+    }
+
+    /// Receives a burst from a port in line, and notes who has sent it. Gives the time, unless nothing came.
+    fn receive(&mut self, port: usize, packets: &mut ArrayVec<I::Buf, BURST>) -> Option<u64> {
+        self.emitter.io.receive(port, packets);
+        if packets.is_empty() {
+            return None;
+        }
+        let now = self.emitter.io.now();
+        if let Some(job) = self.end.capture().wanted() {
+            self.end.capture().copy_burst(job, (&self.setup, &self.table), now, packets);
+        }
+        self.learn(port, now, packets);
+        Some(now)
     }
 
     /// Takes all that waits, without looking for more: the end of the lcore.

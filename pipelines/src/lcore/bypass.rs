@@ -2,10 +2,10 @@
 
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{Counter, DropReason};
-use pascaline_wire::frame::{ETH_LEN, Mac};
+use pascaline_wire::frame::ETH_LEN;
 
 use super::Lcore;
-use crate::bridge::{Heard, Ports, is_reserved};
+use crate::bridge::{Heard, Ports, is_reserved, receiver, sender};
 use crate::io::Io;
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
@@ -32,11 +32,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         if is_reserved(head) {
             return self.emitter.discard(packet, DropReason::BridgeReserved);
         }
-        let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, ..] = *head;
-        let (to, from) = (Mac([d0, d1, d2, d3, d4, d5]), Mac([s0, s1, s2, s3, s4, s5]));
-        let all = others.with(port);
-        self.hear(from, (port, all), now);
-        let known = if to.is_group() { None } else { self.setup.bridge.find(to, all, now) };
+        let to = receiver(packet.bytes()).filter(|to| !to.mac.is_group());
+        let known = to.and_then(|to| self.setup.bridge.find(to, others.with(port), now));
         match known {
             Some(known) if known == port => self.emitter.discard(packet, DropReason::BridgeLocal),
             Some(known) => self.pass_on(known, packet),
@@ -47,16 +44,29 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
-    fn hear(&mut self, from: Mac, (port, all): (usize, Ports), now: u64) {
-        // What comes back has gone in a circle: whoever sends to this MAC means the appliance.
-        if self.setup.ports.iter().any(|own| own.mac == from) {
+    /// Notes behind which port of a bridge the senders of received frames are. Frames for the appliance say
+    /// it as well: a worker may send nothing else.
+    pub(super) fn learn(&mut self, port: usize, now: u64, packets: &[I::Buf]) {
+        let others = self.setup.beyond(port);
+        if others.is_empty() || others.only().is_some() {
             return;
         }
-        match self.setup.bridge.hear(from, port, all, now) {
-            Heard::Known => {}
-            Heard::Learned => self.emitter.tally.add(Counter::BridgeLearned, 1),
-            Heard::Moved => self.emitter.tally.add(Counter::BridgeMoved, 1),
-            Heard::Full => self.emitter.tally.add(Counter::BridgeFull, 1),
+        let mut last = None;
+        for packet in packets {
+            let Some(from) = sender(packet.bytes()) else { continue };
+            // What comes back has gone in a circle: a frame to this MAC means the appliance.
+            if last == Some(from) || self.setup.ports.iter().any(|own| own.mac == from.mac) {
+                continue;
+            }
+            let heard = self.setup.bridge.hear(from, port, others.with(port), now);
+            // A worker's gradients come in a row. What has found no place is counted by the packet.
+            last = (heard != Heard::Full).then_some(from);
+            match heard {
+                Heard::Known => {}
+                Heard::Learned => self.emitter.tally.add(Counter::BridgeLearned, 1),
+                Heard::Moved => self.emitter.tally.add(Counter::BridgeMoved, 1),
+                Heard::Full => self.emitter.tally.add(Counter::BridgeFull, 1),
+            }
         }
     }
 }

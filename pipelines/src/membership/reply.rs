@@ -1,7 +1,7 @@
 //! Requests as lcores hand them on, and answers as lcores send them.
 
 use pascaline_wire::control::{self, Control};
-use pascaline_wire::frame::Mac;
+use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 use pascaline_wire::neighbour;
 use pascaline_wire::template::{self, Template};
@@ -129,6 +129,19 @@ impl Reply {
         let mut bytes = [0; REPLY_LEN];
         // There is room.
         let len = neighbour::ask(&mut bytes, local_mac, from, target).unwrap_or(0);
+        Self::padded(port, bytes, len)
+    }
+
+    /// What tells all hosts behind a port, unasked, that its MAC has an own address.
+    #[must_use]
+    pub fn announcement(port: usize, local_mac: Mac, address: Address) -> Self {
+        let mut bytes = [0; REPLY_LEN];
+        // There is room.
+        let len = neighbour::announce(&mut bytes, local_mac, address).unwrap_or(0);
+        Self::padded(port, bytes, len)
+    }
+
+    fn padded(port: usize, bytes: [u8; REPLY_LEN], len: usize) -> Self {
         Self { port, bytes, len, padding: u16::try_from(LEAST_LEN.saturating_sub(len)).unwrap_or(0) }
     }
 

@@ -243,7 +243,7 @@ fn asynchronous(rate: Option<NonZeroU64>) -> (Rig, Worker) {
 #[test]
 fn a_bridge_never_calls_the_allocator() {
     for multi_segment in [true, false] {
-        let mut rig = Rig::of(&Plan { bridge: Some(8), ..Plan::bridge() });
+        let mut rig = Rig::of(&Plan { crowded: Some(1 << 40), ..Plan::bridge() });
         rig.io().ports.iter_mut().for_each(|port| port.multi_segment = multi_segment);
         // More MACs than it has places for, long frames and short ones, to all and to one.
         for number in 0..100u8 {

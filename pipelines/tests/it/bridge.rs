@@ -1,8 +1,10 @@
 //! A bridge between three ports, and the appliance's own work beside it.
 
-use pascaline_pipelines::Passing;
+use std::time::Duration;
+
+use pascaline_pipelines::{Passing, Ports};
 use pascaline_telemetry::{Counter, DropReason};
-use pascaline_testkit::{Worker, port_mac};
+use pascaline_testkit::{OWN_V4, OWN_V6, Worker, port_mac};
 
 use crate::common::appliance::{Bench, Plan, assert_results};
 
@@ -88,16 +90,108 @@ fn what_no_bridge_passes_on_is_counted() {
 
 #[test]
 fn a_full_table_floods_and_the_own_macs_are_not_learned() {
-    let mut bench = Bench::new(&Plan { bridge: Some(8), ..Plan::bridge() });
-    for number in 0..9 {
-        goes_to(&mut bench, 0, &frame(ALL, host(number), 60));
-    }
-    assert_eq!(bench.appliance.get(Counter::BridgeLearned), 8);
-    assert_eq!(bench.appliance.get(Counter::BridgeFull), 1);
-    assert_eq!(goes_to(&mut bench, 1, &frame(host(8), host(20), 60)), [0, 2]);
+    let mut bench = Bench::new(&Plan { crowded: Some(SECOND), ..Plan::bridge() });
+    let count = |bench: &Bench| {
+        [Counter::BridgeFull, Counter::BridgeLearned].map(|counter| bench.appliance.get(counter))
+    };
+    goes_to(&mut bench, 0, &frame(ALL, host(1), 60));
+    assert_eq!(count(&bench), [1, 0]);
+    assert_eq!(goes_to(&mut bench, 1, &frame(host(1), host(2), 60)), [0, 2]);
     goes_to(&mut bench, 2, &frame(ALL, port_mac(0).0, 60));
-    assert_eq!(bench.appliance.get(Counter::BridgeLearned), 8);
+    assert_eq!(count(&bench), [2, 0]);
+    bench.clock.advance(400 * SECOND);
+    goes_to(&mut bench, 0, &frame(ALL, host(1), 60));
+    assert_eq!(count(&bench), [2, 1], "in the place of an old one");
+    goes_to(&mut bench, 2, &frame(ALL, port_mac(0).0, 60));
+    assert_eq!(count(&bench), [2, 1]);
     bench.end();
+}
+
+/// A firewall has one MAC, in a VLAN at each of two ports.
+#[test]
+fn one_mac_in_two_vlans_is_behind_two_ports() {
+    for passing in [Passing::First, Passing::InTurn] {
+        let mut bench = Bench::new(&Plan { passing, ..Plan::bridge() });
+        let [firewall, a, b] = [host(1), host(2), host(3)];
+        let tagged = |to, from, vlan| {
+            let mut frame = frame(to, from, 60);
+            frame.splice(12..12, [0x81, 0, 0, vlan]);
+            frame
+        };
+        for _ in 0..2 {
+            assert_eq!(goes_to(&mut bench, 0, &tagged(ALL, firewall, 10)), [1, 2]);
+            assert_eq!(goes_to(&mut bench, 1, &tagged(ALL, firewall, 20)), [0, 2]);
+            assert_eq!(goes_to(&mut bench, 2, &tagged(firewall, a, 10)), [0]);
+            assert_eq!(goes_to(&mut bench, 2, &tagged(firewall, b, 20)), [1]);
+        }
+        assert_eq!(goes_to(&mut bench, 2, &frame(firewall, a, 60)), [0, 1], "in a third one");
+        let appliance = &bench.appliance;
+        assert_eq!((appliance.get(Counter::BridgeLearned), appliance.get(Counter::BridgeMoved)), (5, 0));
+        bench.end();
+    }
+}
+
+/// Gradients of a worker that has moved, and nothing else of it.
+#[test]
+fn frames_for_the_appliance_teach_where_their_sender_is() {
+    for passing in [Passing::First, Passing::InTurn] {
+        let mut bench = Bench::new(&Plan { passing, ..Plan::bridge() });
+        let mut workers: Vec<_> = (0..4).map(|rank| Worker::new(rank, 4)).collect();
+        bench.join(&mut workers);
+        let mac = workers[1].mac.0;
+        assert_eq!(goes_to(&mut bench, 1, &frame(mac, host(1), 60)), [0], "by its Join");
+        workers[1].port = 2;
+        bench.feed(2, [&workers[1].gradient(9, &[1, 2])]);
+        assert_eq!(bench.appliance.get(Counter::BridgeMoved), 1);
+        assert_eq!(goes_to(&mut bench, 1, &frame(mac, host(1), 60)), [2], "by its gradient");
+        bench.end();
+    }
+}
+
+#[test]
+fn what_is_behind_a_port_that_loses_its_link_is_forgotten_at_once() {
+    let mut bench = Bench::new(&Plan::bridge());
+    let [a, b] = [host(1), host(2)];
+    goes_to(&mut bench, 0, &frame(ALL, a, 60));
+    assert_eq!(goes_to(&mut bench, 1, &frame(a, b, 60)), [0]);
+    bench.appliance.plane.forget_behind(Ports::of([0]));
+    assert_eq!(goes_to(&mut bench, 1, &frame(a, b, 60)), [0, 2], "wherever it is now");
+    assert_eq!(goes_to(&mut bench, 2, &frame(b, a, 60)), [1], "b is where it was");
+    assert_eq!(goes_to(&mut bench, 1, &frame(a, b, 60)), [2], "and a has been heard");
+    bench.end();
+}
+
+/// At a start and when a link comes up: from each port with its own MAC, and not forwarded.
+#[test]
+fn own_addresses_are_told_unasked() {
+    let mut bench = Bench::new(&Plan::bridge());
+    let now = bench.appliance.now;
+    bench.appliance.plane.announce(now, Ports::of([0, 2]));
+    bench.appliance.control_turn();
+    bench.settle();
+    for (port, frames) in [(0, 2), (1, 0), (2, 2)] {
+        let sent = bench.io().sent(port);
+        assert_eq!(sent.len(), frames, "{sent:x?}");
+        let own = port_mac(u8::try_from(port).unwrap());
+        for frame in sent {
+            assert_eq!((&frame[6..12], frame.len() >= 60), (&own.0[..], true), "{frame:x?}");
+            match &frame[12..14] {
+                [8, 6] => assert_eq!((frame[28..32].to_vec(), frame[38..42].to_vec()), v4_twice()),
+                _ => assert_eq!((&frame[..6], &frame[62..78]), (&[0x33, 0x33, 0, 0, 0, 1][..], &v6()[..])),
+            }
+        }
+    }
+    assert_eq!(bench.appliance.plane.poll_timeout(), Some(bench.appliance.now + Duration::from_secs(1)));
+    bench.end();
+}
+
+fn v4_twice() -> (Vec<u8>, Vec<u8>) {
+    let own = OWN_V4.as_v4().expect("IPv4").to_vec();
+    (own.clone(), own)
+}
+
+fn v6() -> [u8; 16] {
+    OWN_V6.octets()
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use core::fmt;
 use core::str::FromStr;
+use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{Method, Request, header};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -24,6 +26,8 @@ use crate::file::Unreadable;
 
 /// An appliance answers in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an address may take that others can replace.
+const EACH: Duration = Duration::from_secs(1);
 /// More than any answer has.
 const LONGEST: usize = 16 << 20;
 
@@ -160,7 +164,8 @@ impl Client {
                 self.talk(stream, "localhost", request, body).await
             }
             Address::Tcp { host, port, .. } => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await;
+                let found = lookup_host((host.as_str(), *port)).await.map(Vec::from_iter);
+                let stream = async { connected(&found?).await }.await;
                 let stream = stream.with_context(|| format!("connecting to {host}:{port}"))?;
                 let url = self.at.to_string();
                 let name = url.split_once("://").map_or(url.as_str(), |(_, name)| name);
@@ -199,6 +204,21 @@ impl Client {
         let body = Limited::new(response.into_body(), LONGEST).collect().await;
         Ok((status, body.map_err(anyhow::Error::from_boxed)?.to_bytes()))
     }
+}
+
+/// A connection to the first of the addresses of a name that accepts one. One that says nothing leaves time
+/// for the others.
+async fn connected(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for (at, &address) in addresses.iter().enumerate() {
+        let limit = if at + 1 < addresses.len() { EACH } else { PATIENCE };
+        match tokio::time::timeout(limit, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => failed = error,
+            Err(_) => failed = io::Error::new(io::ErrorKind::TimedOut, format!("{address} does not answer")),
+        }
+    }
+    Err(failed)
 }
 
 fn connector(ca: &Path) -> anyhow::Result<TlsConnector> {

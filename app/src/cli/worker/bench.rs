@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use pascaline_shared::println;
 use pascaline_worker::{
     AllreduceError, Appliances, Collective, Config, CongestionControl, Counters, Op, Report, TreeReport,
 };

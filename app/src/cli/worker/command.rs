@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use pascaline_shared::println;
 use pascaline_worker::{Command, CommandError, Config, Worker};
 use serde_json::json;
 

@@ -3,6 +3,7 @@
 use core::fmt::Display;
 use std::process::ExitCode;
 
+use pascaline_shared::{eprintln, println};
 use pascaline_worker::{
     AllreduceError, AsyncJoinError, CommandError, CommandFailure, JoinError, JoinFailure, PushError,
 };

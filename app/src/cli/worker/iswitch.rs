@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use pascaline_shared::{eprintln, println};
 use pascaline_worker::pipeline::{PipelineConfig, PipelineReport, train};
 use pascaline_worker::{AllreduceError, Config, Worker};
 use serde_json::json;

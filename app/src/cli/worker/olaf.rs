@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use pascaline_shared::println;
 use pascaline_worker::asynchronous::Policy;
 use pascaline_worker::{AsyncConfig, AsyncCounters, AsyncWorker, Initial, Left, Slope};
 use serde_json::json;
@@ -131,7 +132,7 @@ impl OlafArgs {
     }
 
     fn config(&self) -> anyhow::Result<AsyncConfig> {
-        let appliance = parse::only_appliance(&self.who.appliance, "an asynchronous worker")?;
+        let name = parse::only_appliance(&self.who.appliance, "an asynchronous worker")?;
         Ok(AsyncConfig {
             outstanding: self.outstanding,
             policy: self.policy(),
@@ -141,7 +142,8 @@ impl OlafArgs {
             join_deadline: self.join_deadline,
             patience: self.patience,
             dscp: self.who.dscp,
-            ..AsyncConfig::new(appliance, self.who.job, self.who.rank, self.who.ranks, self.floats.get())
+            others: name.others,
+            ..AsyncConfig::new(name.first, self.who.job, self.who.rank, self.who.ranks, self.floats.get())
         })
     }
 

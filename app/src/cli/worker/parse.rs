@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pascaline_wire::{CongestionControl, DType};
-use pascaline_worker::Appliances;
+use pascaline_worker::{Addresses, Appliances};
 
 /// Element types by their names.
 pub(super) fn dtypes() -> impl TypedValueParser<Value = DType> {
@@ -33,44 +33,46 @@ pub(super) fn appliances(list: &str) -> anyhow::Result<Appliances> {
 ///
 /// # Errors
 /// As [`appliance`], and where there are several.
-pub(super) fn only_appliance(list: &str, what: &str) -> anyhow::Result<SocketAddr> {
+pub(super) fn only_appliance(list: &str, what: &str) -> anyhow::Result<Addresses> {
     if list.contains([',', ';']) {
         bail!("--appliance {list}: {what} has no backups and no further trees\n  remedy: give one address");
     }
     appliance(list)
 }
 
-pub(super) fn appliance(name: &str) -> anyhow::Result<SocketAddr> {
+pub(super) fn appliance(name: &str) -> anyhow::Result<Addresses> {
     if name.contains('%') {
         bail!("--appliance {name}: an address with a zone, {NO_ZONE}");
     }
-    let found = found(name)?;
-    if found.port() == 0 {
+    let mut found = found(name)?;
+    if found.iter().any(|address| address.port() == 0) {
         bail!("--appliance {name}: no appliance has UDP port 0\n  remedy: give its `udp_port`, or no port");
     }
-    if matches!(found.ip(), IpAddr::V6(address) if address.is_unicast_link_local()) {
-        bail!("--appliance {name}: a link-local address, {NO_ZONE}");
+    let found_any = !found.is_empty();
+    found.retain(|address| !matches!(address.ip(), IpAddr::V6(ip) if ip.is_unicast_link_local()));
+    match Addresses::of(found) {
+        None if found_any => bail!("--appliance {name}: a link-local address, {NO_ZONE}"),
+        found => found.with_context(|| format!("--appliance {name}: the name has no address")),
     }
-    Ok(found)
 }
 
 /// An appliance has no such address: `pascaline check` says the same.
 const NO_ZONE: &str =
     "which no appliance has\n  remedy: give its unique local or global address, e.g. fd77::254";
 
-fn found(name: &str) -> anyhow::Result<SocketAddr> {
+/// All addresses of a name, or the one that it is.
+fn found(name: &str) -> anyhow::Result<Vec<SocketAddr>> {
     let port = pascaline_wire::DEFAULT_PORT;
     // As it stands before a port.
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
     if let Ok(address) = bare.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(address, port));
+        return Ok(vec![SocketAddr::new(address, port)]);
     }
     let with_port = || (name, port).to_socket_addrs();
-    let mut addresses = name
-        .to_socket_addrs()
-        .or_else(|_| with_port())
-        .with_context(|| format!("--appliance {name}: not an address, and no host of this name"))?;
-    addresses.next().with_context(|| format!("--appliance {name}: the name has no address"))
+    let found = name.to_socket_addrs().or_else(|_| with_port());
+    let found =
+        found.with_context(|| format!("--appliance {name}: not an address, and no host of this name"));
+    Ok(found?.collect())
 }
 
 pub(super) fn bind(text: &str) -> Result<SocketAddr, String> {

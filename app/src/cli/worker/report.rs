@@ -3,6 +3,7 @@
 use std::hash::Hasher as _;
 use std::io::Write as _;
 
+use pascaline_shared::output::Stdout;
 use pascaline_wire::trailer::RankReport;
 use pascaline_worker::{
     AllreduceError, CongestionControl, Counters, Failure, Ignored, Missing, StartError, TreeReport,
@@ -31,7 +32,7 @@ pub(super) fn print(
     let Told { payload, control, .. } = told;
     let bytes = elements * args.dtype.size();
     let goodput = median(&outcome.seconds).map(|seconds| gigabits(bytes, seconds));
-    let mut out = std::io::stdout().lock();
+    let mut out = Stdout;
     if args.json {
         let mut line = as_json(args, bytes, goodput, outcome, (told, counters));
         failure.into_iter().for_each(|failed| failed.add_to(&mut line));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::{Args, ValueEnum};
+use pascaline_shared::{eprintln, println};
 use pascaline_wire::switchml::{Size, UDP_PORT};
 use pascaline_worker::switchml::{Client, Counters, Terms};
 use serde_json::json;

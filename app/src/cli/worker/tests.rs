@@ -60,15 +60,15 @@ fn commands_of_members() {
 
 #[test]
 fn addresses() {
-    assert_eq!(appliance("10.77.0.254").unwrap().to_string(), "10.77.0.254:16420");
-    assert_eq!(appliance("10.77.0.254:5").unwrap().to_string(), "10.77.0.254:5");
-    assert_eq!(appliance("fd00::1").unwrap().to_string(), "[fd00::1]:16420");
-    assert_eq!(appliance("[fd00::1]:7").unwrap().to_string(), "[fd00::1]:7");
-    assert_eq!(appliance("[fd00::1]").unwrap().to_string(), "[fd00::1]:16420");
+    assert_eq!(appliance("10.77.0.254").unwrap().first.to_string(), "10.77.0.254:16420");
+    assert_eq!(appliance("10.77.0.254:5").unwrap().first.to_string(), "10.77.0.254:5");
+    assert_eq!(appliance("fd00::1").unwrap().first.to_string(), "[fd00::1]:16420");
+    assert_eq!(appliance("[fd00::1]:7").unwrap().first.to_string(), "[fd00::1]:7");
+    assert_eq!(appliance("[fd00::1]").unwrap().first.to_string(), "[fd00::1]:16420");
     assert!(["10.77.0.254:0", "[fd00::1]:0", "localhost:0"].iter().all(|name| appliance(name).is_err()));
     assert_eq!(bind("10.0.0.1").unwrap().to_string(), "10.0.0.1:0");
     assert!(bind("nowhere").is_err());
-    let by_name = appliance("localhost:9").unwrap();
+    let by_name = appliance("localhost:9").unwrap().first;
     assert!(by_name.ip().is_loopback() && by_name.port() == 9);
 }
 

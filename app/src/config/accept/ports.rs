@@ -13,7 +13,8 @@ use crate::config::{PassingQueue, PortConfig, raw};
 
 const DEFAULT_MTU: u16 = 1500;
 const DEFAULT_DESCRIPTORS: u16 = 512;
-const DEFAULT_ADDRESSES: u32 = 4096;
+/// `Bridge::LEAST`.
+const DEFAULT_ADDRESSES: u32 = 32_768;
 /// Of IEEE 802.1D, Table 7-5.
 const DEFAULT_AGE: Duration = Duration::from_secs(300);
 const LEAST_AGE: Duration = Duration::from_secs(10);

@@ -5,14 +5,15 @@ mod interactive;
 mod panels;
 mod view;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use pascaline_shared::print;
 
 use self::view::View;
+use super::TopArgs;
 use super::fetch::Source;
-use super::{TopArgs, said};
 
 /// What `--once` draws, without a terminal to ask.
 const ONCE: (u16, u16) = (120, 32);
@@ -23,7 +24,8 @@ pub(super) fn show(source: &Source, args: &TopArgs) -> anyhow::Result<ExitCode> 
         let mut view = View::default();
         view.show(source.snapshot()?);
         let text = view.to_text(ONCE.0, ONCE.1)?;
-        return Ok(said(std::io::stdout().write_all(text.as_bytes())));
+        print!("{text}");
+        return Ok(ExitCode::SUCCESS);
     }
     if !std::io::stdout().is_terminal() {
         bail!("standard output is no terminal: use --once, or --json");

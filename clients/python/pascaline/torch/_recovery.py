@@ -7,6 +7,7 @@ one of them, so that all have the same bits; then everything is Gloo's.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
@@ -17,9 +18,22 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 from .._worker import Handle, Worker
-from ..errors import ArgumentError, MismatchError, PascalineError, RanksLostError, RefusedError
+from ..errors import (
+    ArgumentError,
+    IncompleteError,
+    MismatchError,
+    PascalineError,
+    RanksLostError,
+    RefusedError,
+)
 from ._gloo import abandon, gloo
 from ._settings import Settings
+
+# How often a rank asks to join a job that the appliance does not let its host form, and seconds between: the
+# host of another rank may be let.
+_TRIES, _BETWEEN = 3, 0.2
+# Why the first group for which the appliance has no room goes over Gloo.
+_NO_ROOM: list[PascalineError] = []
 
 
 class Recovery:
@@ -57,9 +71,9 @@ class Recovery:
             return join()
         worker, error = None, None
         try:
-            worker = join()
+            worker = self._as_admitted(join) if spare else join()
         except PascalineError as failure:
-            if not self._settings.fallback and not isinstance(failure, RefusedError):
+            if not self._settings.fallback and not self._is_refused(failure):
                 raise
             error = failure
         flag = torch.tensor([0 if worker is None else 1], dtype=torch.int32)
@@ -70,8 +84,36 @@ class Recovery:
             return worker
         if worker:
             worker.leave()
-        self._warn(error or PascalineError("another rank could not join"))
+        error = error or PascalineError("another rank could not join")
+        if self._settings.fallback:
+            self._warn(error)
+        elif self._rank == 0 and not _NO_ROOM:
+            # Of many groups the first says so for all.
+            _NO_ROOM.append(error)
+            text = (
+                f"the appliance has no room for a further group of processes, which goes over Gloo: {error}"
+            )
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
         return None
+
+    def _as_admitted(self, join: Callable[[], Worker]) -> Worker:
+        """Joins, unless the appliance lets no rank's host form the job: one that it lets is enough."""
+        for _ in range(_TRIES - 1):
+            try:
+                return join()
+            except RefusedError:
+                time.sleep(_BETWEEN)
+        try:
+            return join()
+        except RefusedError:
+            self._store.set("refused", str(self._rank))
+            raise
+
+    def _is_refused(self, failure: PascalineError) -> bool:
+        """Whether no rank can join: the appliance says so, or has said so to one that this one waited for."""
+        if isinstance(failure, RefusedError):
+            return True
+        return isinstance(failure, IncompleteError) and bool(self._store.check(["refused"]))
 
     def keep(self, data: Any | None, *, always: bool) -> Any | None:
         """A copy of what goes into an operation, where it may have to be done again."""

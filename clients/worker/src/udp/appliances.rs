@@ -7,6 +7,44 @@ use pascaline_wire::UdpPorts;
 use super::{Config, ConfigError, MAX_STREAMS};
 use crate::places;
 
+/// The addresses of an appliance: more than one where its name has several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addresses {
+    /// The one that stands for all of them until the worker joins.
+    pub first: SocketAddr,
+    /// The others, in the order in which they are tried.
+    pub others: Vec<SocketAddr>,
+}
+
+impl Addresses {
+    /// These, each once; `None` if there are none.
+    pub fn of(found: impl IntoIterator<Item = SocketAddr>) -> Option<Self> {
+        let mut found = found.into_iter();
+        let mut all = Self::from(found.next()?);
+        for address in found {
+            if address != all.first && !all.others.contains(&address) {
+                all.others.push(address);
+            }
+        }
+        Some(all)
+    }
+
+    /// Leaves those of a family, if there are any.
+    pub(super) fn keep(&mut self, ipv4: Option<bool>) {
+        let all = core::iter::once(self.first).chain(self.others.iter().copied());
+        let fits = |address: &SocketAddr| ipv4.is_none_or(|ipv4| address.is_ipv4() == ipv4);
+        if let Some(kept) = Self::of(all.filter(fits)) {
+            *self = kept;
+        }
+    }
+}
+
+impl From<SocketAddr> for Addresses {
+    fn from(first: SocketAddr) -> Self {
+        Self { first, others: Vec::new() }
+    }
+}
+
 /// The appliances of a configuration: what [`Config`] has of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Appliances {
@@ -16,22 +54,36 @@ pub struct Appliances {
     pub backups: Vec<SocketAddr>,
     /// [`Config::trees`].
     pub trees: Vec<Vec<SocketAddr>>,
+    /// [`Config::several`].
+    pub several: Vec<Addresses>,
 }
 
 impl Appliances {
     /// Reads them as users write them: `A,B;C,D` are two trees, of A, whose backup is B, and of C, whose
-    /// backup is D. `resolve` makes an address of what stands for one.
+    /// backup is D. `resolve` makes an address, or several, of what stands for one.
     ///
     /// # Errors
     /// Those of `resolve`, which also gets what is empty.
-    pub fn read<E>(text: &str, mut resolve: impl FnMut(&str) -> Result<SocketAddr, E>) -> Result<Self, E> {
-        let mut tree = |list: &str| list.split(',').map(|one| resolve(one.trim())).collect();
+    pub fn read<A: Into<Addresses>, E>(
+        text: &str,
+        mut resolve: impl FnMut(&str) -> Result<A, E>,
+    ) -> Result<Self, E> {
+        let mut several = Vec::new();
+        let mut found = |one: &str| {
+            let found: Addresses = resolve(one.trim())?.into();
+            let first = found.first;
+            if !found.others.is_empty() && !several.contains(&found) {
+                several.push(found);
+            }
+            Ok(first)
+        };
+        let mut tree = |list: &str| list.split(',').map(&mut found).collect();
         let (first, others) = text.split_once(';').map_or((text, None), |(one, rest)| (one, Some(rest)));
         let mut backups: Vec<_> = tree(first)?;
         let appliance = backups.remove(0);
         let trees =
             others.into_iter().flat_map(|others| others.split(';')).map(tree).collect::<Result<_, E>>()?;
-        Ok(Self { appliance, backups, trees })
+        Ok(Self { appliance, backups, trees, several })
     }
 }
 
@@ -39,8 +91,8 @@ impl Config {
     /// With these appliances.
     #[must_use]
     pub fn among(self, appliances: Appliances) -> Self {
-        let Appliances { appliance, backups, trees } = appliances;
-        Self { appliance, backups, trees, ..self }
+        let Appliances { appliance, backups, trees, several } = appliances;
+        Self { appliance, backups, trees, several, ..self }
     }
 
     /// The configuration of each stream's worker: its numbers follow those of the streams before it.
@@ -119,6 +171,12 @@ impl Config {
         Ok(())
     }
 
+    /// True if an appliance has an address of this family.
+    pub(super) fn has_family(&self, appliance: SocketAddr, ipv4: bool) -> bool {
+        let named = self.several.iter().filter(|name| name.first == appliance).flat_map(|name| &name.others);
+        core::iter::once(&appliance).chain(named).any(|address| address.is_ipv4() == ipv4)
+    }
+
     fn check_tree(&self, first: SocketAddr, backups: &[SocketAddr]) -> Result<(), ConfigError> {
         let most = places::MOST - 1;
         if backups.len() > most {
@@ -131,7 +189,8 @@ impl Config {
             }
         }
         for &other in backups.iter().chain([&first]) {
-            if other.is_ipv4() != self.appliance.is_ipv4() {
+            let both = |ipv4: bool| self.has_family(other, ipv4) && self.has_family(self.appliance, ipv4);
+            if !both(true) && !both(false) {
                 return Err(ConfigError::BackupFamily { backup: other, appliance: self.appliance });
             }
             self.ports_of(other)?;

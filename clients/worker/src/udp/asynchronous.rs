@@ -9,10 +9,11 @@ use core::time::Duration;
 
 use nix::poll::PollFlags;
 
+use super::reach::Asker;
 use super::socket::{BATCH, Socket};
 use super::transfer::transient;
 use super::worker::{handshake, session_number, unix_ns};
-use super::{Config, ConfigError, Interrupt, JoinError, Notice};
+use super::{Addresses, Config, ConfigError, Interrupt, JoinError, Notice};
 use crate::asynchronous::session::MOST_OUTSTANDING;
 use crate::asynchronous::{
     AsyncCounters, AsyncSession, Initial, JUMBO_MTU, Policy, Push, PushError, Settings, most_floats,
@@ -21,10 +22,13 @@ use crate::identity::{Identity, Membership};
 use crate::membership::{Join, Left};
 
 /// Where to join, as what, and how to behave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AsyncConfig {
     /// The appliance's address.
     pub appliance: SocketAddr,
+    /// Further addresses of it, where its name has several, none by default. Joining takes the first of all
+    /// that answers.
+    pub others: Vec<SocketAddr>,
     /// The job: Olaf's cluster.
     pub job: u16,
     /// This worker's rank, below `ranks`.
@@ -61,6 +65,7 @@ impl AsyncConfig {
     pub const fn new(appliance: SocketAddr, job: u16, rank: u16, ranks: u16, floats: usize) -> Self {
         Self {
             appliance,
+            others: Vec::new(),
             job,
             rank,
             ranks,
@@ -83,6 +88,26 @@ impl AsyncConfig {
         u16::try_from(self.floats.checked_mul(size_of::<f32>())?.checked_next_multiple_of(8)?).ok()
     }
 
+    fn name(&self) -> Addresses {
+        Addresses { first: self.appliance, others: self.others.clone() }
+    }
+
+    /// With the one address at which an appliance answers, as [`Config::settled`].
+    ///
+    /// # Errors
+    /// [`JoinError::Failed`] if none answers before the deadline for joining.
+    pub fn settled(&self) -> Result<Self, JoinError> {
+        let begun = Instant::now();
+        let &Self { job, rank, ranks, bind, dscp, notice, interrupt, join_deadline: limit, .. } = self;
+        let identity = Identity { job, rank, ranks, payload: 0 };
+        let asker = Asker { identity, bind, dscp, limit, notice, interrupt };
+        let mut name = self.name();
+        name.keep(bind.map(|bind| bind.is_ipv4()));
+        let appliance = asker.find(&name)?;
+        let join_deadline = limit.saturating_sub(begun.elapsed());
+        Ok(Self { appliance, others: Vec::new(), join_deadline, ..self.clone() })
+    }
+
     fn check(&self) -> Result<u16, AsyncJoinError> {
         let jumbo = most_floats(JUMBO_MTU, self.appliance.is_ipv6());
         let too_large = |limit, mtu| AsyncJoinError::ModelTooLarge { floats: self.floats, limit, mtu, jumbo };
@@ -90,8 +115,10 @@ impl AsyncConfig {
             return Err(too_large(jumbo, JUMBO_MTU));
         }
         let payload = self.payload().ok_or(too_large(jumbo, JUMBO_MTU))?;
-        let Self { appliance, job, rank, ranks, bind, .. } = *self;
-        let common = Config { payload, bind, dscp: self.dscp, ..Config::new(appliance, job, rank, ranks) };
+        let &Self { appliance, job, rank, ranks, bind, .. } = self;
+        let several = vec![self.name()];
+        let plain = Config::new(appliance, job, rank, ranks);
+        let common = Config { payload, bind, dscp: self.dscp, several, ..plain };
         common.check().map_err(JoinError::from)?;
         if payload == 0 {
             return Err(JoinError::from(ConfigError::Payload { payload }).into());
@@ -167,6 +194,7 @@ impl AsyncWorker {
     /// See [`AsyncJoinError`].
     pub fn join(config: &AsyncConfig, initial: Initial<'_>) -> Result<Self, AsyncJoinError> {
         let payload = config.check()?;
+        let config = &config.settled()?;
         let io = |what| move |source| JoinError::Io { what, source };
         let longest = pascaline_wire::header::LEN + usize::from(payload) + pascaline_wire::trailer::MAX_LEN;
         let mut buffer = vec![0; longest.max(512)];

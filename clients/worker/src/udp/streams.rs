@@ -36,6 +36,7 @@ impl Streams {
     /// See [`JoinError`]. What has been joined before is left.
     pub fn join(config: &Config, streams: u16) -> Result<Self, JoinError> {
         let thread = |source: io::Error| JoinError::Io { what: "cannot start a thread", source };
+        let config = config.clone().settled()?;
         let join = |stream| Worker::join(stream)?.into_background().map_err(thread);
         config.of_streams(streams)?.map(join).collect::<Result<_, _>>().map(Self)
     }

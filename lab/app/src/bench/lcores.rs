@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use pascaline_app::laboratory::{DpdkIo, Queues};
 use pascaline_dpdk::port::StartedPort;
 use pascaline_dpdk::{Clock, Device, Eal, Lcore, Mempool, Port, PortConfig};
+use pascaline_shared::println;
 use pascaline_telemetry::{Counter, LcoreCounters};
 use pascaline_wire::Mac;
 use serde::Serialize;

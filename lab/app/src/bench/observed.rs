@@ -15,6 +15,7 @@ use clap::Args;
 use pascaline_app::laboratory::{DpdkIo, Queues, SmallAppliance};
 use pascaline_dpdk::port::StartedPort;
 use pascaline_dpdk::{Clock, Device, Mempool, Port, PortConfig};
+use pascaline_shared::println;
 use pascaline_wire::Mac;
 use serde::Serialize;
 

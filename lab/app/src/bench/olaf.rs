@@ -11,6 +11,7 @@ use control::Control;
 use nanos::{Nanos, PAYLOAD, SHAPES, measure};
 use pascaline_buffer::combine::Kernels;
 use pascaline_queue::Combine;
+use pascaline_shared::println;
 use serde::Serialize;
 
 #[derive(Debug, Args)]

@@ -9,6 +9,7 @@ use crate::experiments::policies::{Experiment, Setting};
 use anyhow::Context as _;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use pascaline_shared::println;
 
 #[derive(Debug, Args)]
 pub(crate) struct PoliciesArgs {

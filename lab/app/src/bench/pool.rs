@@ -18,6 +18,7 @@ use clap::{Args, ValueEnum};
 use pascaline_aggregator::Order;
 use pascaline_buffer::combine::Kernels;
 use pascaline_dpdk::{Clock, Eal, Mempool};
+use pascaline_shared::println;
 use pascaline_wire::{DType, Element};
 use serde::Serialize;
 

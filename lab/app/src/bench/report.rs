@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use pascaline_shared::println;
 use pascaline_wire::Mac;
 use serde::Serialize;
 

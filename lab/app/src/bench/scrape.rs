@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 use clap::Args;
 use pascaline_app::laboratory::{CountedJobs, PageSampler};
+use pascaline_shared::println;
 use pascaline_telemetry::{
     Counter, DropReason, JobCells, JobEvent, LcoreCounters, LcoreReaders, Made, Moment, Surveyor, Tally,
     Telemetry, recorder,

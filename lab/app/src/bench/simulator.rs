@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::ensure;
 use clap::Args;
 use nix::time::{ClockId, clock_gettime};
+use pascaline_shared::println;
 use pascaline_sim::fabric::{Clos, Fabric, Frame, Link};
 use pascaline_wire::CongestionControl::Panama;
 use serde_json::json;

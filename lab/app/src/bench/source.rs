@@ -10,6 +10,7 @@ use clap::Args;
 use pascaline_buffer::PacketBuf;
 use pascaline_dpdk::port::StartedPort;
 use pascaline_dpdk::{Clock, Device, Mbuf, Mempool, Port, PortConfig, RxQueue, TxQueue};
+use pascaline_shared::println;
 use pascaline_wire::Mac;
 use pascaline_wire::frame::UDP_LEN;
 use serde::{Deserialize, Serialize};

@@ -14,6 +14,7 @@ use nix::sys::socket::{
     sendmmsg, setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeSpec;
+use pascaline_shared::eprintln;
 
 use super::queue::Bytes;
 

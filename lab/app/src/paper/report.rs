@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use pascaline_shared::println;
 use serde_json::{Value, json};
 
 use super::draw;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
+use pascaline_shared::println;
 use pascaline_sim::bottleneck::{Outcome, Setting, Sharer, run};
 use pascaline_wire::CongestionControl;
 use serde::Serialize;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
+use pascaline_shared::println;
 use plotters::prelude::*;
 use serde::Deserialize;
 

@@ -234,3 +234,24 @@ fn advertisement() {
         assert_eq!(icmp::write_advertisement(short, own, OWN, asker), Err(NoRoom));
     }
 }
+
+/// The checksum is that of the advertisement to all nodes above.
+#[test]
+fn own_addresses_are_announced_to_all() {
+    let mut out = vec![0xa5; neighbour::LEN];
+    let v4 = Address::from_v4([10, 77, 0, 254]);
+    let expected = hex("ffffffffffff 0200000000fe 0806
+        0001 0800 06 04 0001 0200000000fe 0a4d00fe 000000000000 0a4d00fe");
+    assert_eq!(neighbour::announce(&mut out, OWN, v4), Ok(expected.len()));
+    assert_eq!(out[..expected.len()], expected);
+    let v6 = Address::from("2001:db8::fe".parse::<std::net::IpAddr>().unwrap());
+    let expected = hex("333300000001 0200000000fe 86dd 60000000 0020 3a ff
+        20010db80000000000000000000000fe ff020000000000000000000000000001
+        8800 f633 20000000 20010db80000000000000000000000fe 0201 0200000000fe");
+    assert_eq!(neighbour::announce(&mut out, OWN, v6), Ok(neighbour::LEN));
+    assert_eq!(out, expected);
+    for short in [0, 13, neighbour::LEN - 1] {
+        assert_eq!(neighbour::announce(&mut out[..short], OWN, v6), Err(NoRoom));
+    }
+    assert_eq!(neighbour::announce(&mut out[..arp::FRAME_LEN - 1], OWN, v4), Err(NoRoom));
+}

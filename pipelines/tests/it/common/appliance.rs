@@ -7,6 +7,7 @@ use crossbeam_queue::ArrayQueue;
 use pascaline_aggregator::{Pool, PoolConfig};
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
+use pascaline_pipelines::bridge::Station;
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_pipelines::{
     Bridge, ControlPlane, Io, Lcore, LcoreParts, Marks, Membership, Passing, PortQueue, PortSetup, Ports,
@@ -15,7 +16,7 @@ use pascaline_pipelines::{
 use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Reading, RecorderReader, Surveyor, recorder};
 use pascaline_wire::UdpPorts;
 use pascaline_wire::control::{Action, Status};
-use pascaline_wire::frame::Address;
+use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::{Header, Kind};
 
 use pascaline_testkit::{
@@ -29,6 +30,8 @@ pub(crate) struct Plan {
     pub(crate) peers: Vec<Option<usize>>,
     /// MACs that the bridge between all ports remembers; none: no bridge, but peers.
     pub(crate) bridge: Option<usize>,
+    /// When the stations were last heard that take all its places, if they are taken.
+    pub(crate) crowded: Option<u64>,
     pub(crate) jobs: Vec<JobSpec>,
     pub(crate) pool: PoolConfig,
     pub(crate) first_epoch: u8,
@@ -54,6 +57,7 @@ impl Plan {
         Self {
             peers: vec![None],
             bridge: None,
+            crowded: None,
             jobs: vec![job(JOB, 4)],
             pool: PoolConfig { slots: 64, ways: 4, ..PoolConfig::default() },
             first_epoch: 5,
@@ -89,7 +93,17 @@ impl Plan {
         let mut setup = Setup::new(self.addresses.clone(), self.udp_ports, ports).known_by(self.dscp);
         (setup.passing, setup.marks) = (self.passing, self.marks);
         if let Some(addresses) = self.bridge {
-            setup.bridge = Arc::new(Bridge::new(addresses, Duration::from_secs(300)));
+            let bridge = Bridge::new(addresses, Duration::from_secs(300));
+            // Each MAC in all VLANs: one station in each set of the smallest table.
+            for (heard, last) in
+                self.crowded.into_iter().flat_map(|heard| (0..8).map(move |last| (heard, last)))
+            {
+                for vlan in 0..4096 {
+                    let station = Station { mac: Mac([2, 9, 9, 9, 9, last]), vlan };
+                    bridge.hear(station, 0, Ports::of(0..self.peers.len()), heard);
+                }
+            }
+            setup.bridge = Arc::new(bridge);
         }
         setup
     }

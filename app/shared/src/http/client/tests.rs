@@ -19,3 +19,18 @@ fn addresses_are_read() {
         assert!(wrong.parse::<Address>().is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn an_address_that_refuses_is_passed_over() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let alive = listener.local_addr().unwrap();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let refusing = closed.local_addr().unwrap();
+    drop(closed);
+    let unroutable = "[2001:db8::1]:9".parse().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let connect = |addresses: &[SocketAddr]| runtime.block_on(connected(addresses));
+    assert_eq!(connect(&[unroutable, refusing, alive]).unwrap().peer_addr().unwrap(), alive);
+    assert_eq!(connect(&[unroutable, refusing]).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    assert_eq!(connect(&[]).unwrap_err().kind(), io::ErrorKind::NotFound);
+}

@@ -149,3 +149,44 @@ fn one_that_was_held_up_does_not_take_that_for_the_silence_of_appliances() {
     world.core.answered(&asks[0], Err("no answer".to_owned()), world.now);
     assert!(world.core.seen.iter().all(|seen| seen.health == Health::Down));
 }
+
+/// The next leader has to know what an appliance was told.
+#[test]
+fn no_appliance_is_told_of_a_tree_before_the_store_has_it() {
+    let mut world = World::new();
+    for _ in 0..20 {
+        world.ask();
+        drop(world.core.take_notes());
+        world.now += STEP;
+    }
+    assert_eq!(world.writes, 0);
+    world.core.remembered(&[]);
+    world.run(Duration::from_secs(2));
+    world.check();
+    // Nor of another one.
+    world.set("leaf0-a", false);
+    world.writes = 0;
+    for _ in 0..60 {
+        world.ask();
+        world.now += STEP;
+    }
+    assert_eq!(world.writes, 0);
+    assert!(world.core.trees[&1].node("spare").is_some());
+    // A decision counts once the store has it; the silence of an appliance is a fact at once.
+    let told = |world: &World, text: &str| {
+        let view = world.core.view(world.now);
+        view.moves.iter().any(|moved| moved.text.contains(text))
+    };
+    let decision = "spare takes the part of leaf0-a";
+    assert!(told(&world, "leaf0-a has not answered") && !told(&world, decision));
+    let notes = world.core.take_notes();
+    assert!(!told(&world, decision), "handed to the store, which may not take it");
+    assert!(notes.iter().any(|note| matches!(note, Note::Moved(moved) if moved.text.contains(decision))));
+    world.core.remembered(&notes);
+    assert!(told(&world, decision));
+    let times: Vec<f64> = world.core.view(world.now).moves.iter().map(|moved| moved.seconds_ago).collect();
+    assert!(times.is_sorted(), "the latest first: {times:?}");
+    world.run(STEP);
+    world.run(STEP);
+    world.check();
+}

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::experiments::olaf::{Contest, Outcome, Scheme, Senders, Table3};
 use pascaline_queue::Discipline;
+use pascaline_shared::println;
 use pascaline_worker::Slope;
 use pascaline_worker::asynchronous::Policy;
 use serde::Serialize;

@@ -1,5 +1,7 @@
 //! The comparison as a table.
 
+use pascaline_shared::println;
+
 use crate::experiments::policies::{Best, Comparison, Experiment, Fact, HEADERS, Part, Row, Setting};
 
 pub(super) fn print(experiment: &Experiment, comparison: &Comparison) {

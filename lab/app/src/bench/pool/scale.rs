@@ -15,6 +15,7 @@ use std::hint::black_box;
 
 use fastrand::Rng;
 use pascaline_dpdk::Clock;
+use pascaline_shared::println;
 use serde::Serialize;
 
 use super::nanos;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use pascaline_buffer::combine::Kernels;
+use pascaline_shared::println;
 use pascaline_wire::{DType, Element};
 use serde::Serialize;
 

@@ -1,0 +1,177 @@
+//! Which address of an appliance packets go to, where its name has several: the first at which one answers.
+//!
+//! Any appliance answers a Query of a stranger, and keeps nothing of it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use core::time::Duration;
+
+use pascaline_wire::control::{Action, Control};
+use pascaline_wire::{Header, Kind};
+
+use super::socket::Socket;
+use super::worker::{ASK, session_number};
+use super::{Addresses, Config, Interrupt, JoinError, Notice};
+use crate::identity::Identity;
+use crate::inquiry::query;
+use crate::membership::JoinFailure;
+use crate::way::Unreachable;
+
+/// After how long the next address is asked as well (RFC 8305, section 5).
+const APART: Duration = Duration::from_millis(250);
+/// After how long each is asked again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long the addresses of an appliance are tried that others can replace.
+const REPLACEABLE: Duration = Duration::from_secs(1);
+/// When the user learns that none answers.
+const STALLED: Duration = Duration::from_secs(1);
+
+/// Who asks, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asker {
+    pub(super) identity: Identity,
+    pub(super) bind: Option<SocketAddr>,
+    pub(super) dscp: u8,
+    pub(super) limit: Duration,
+    pub(super) notice: Option<Notice>,
+    pub(super) interrupt: Option<Interrupt>,
+}
+
+impl Config {
+    /// With one address for each appliance: of [`several`](Self::several) the first at which an appliance
+    /// answers. Joining does so by itself.
+    ///
+    /// # Errors
+    /// As joining: [`JoinError::Failed`] if none answers before the deadline for joining.
+    pub fn settled(mut self) -> Result<Self, JoinError> {
+        let begun = Instant::now();
+        // The only appliance may start late. Others are replaced by the next in their list.
+        let alone = self.backups.is_empty() && self.trees.is_empty();
+        let limit = if alone { self.join_deadline } else { self.silence.max(REPLACEABLE) };
+        let Self { job, rank, ranks, bind, dscp, notice, interrupt, .. } = self;
+        let identity = Identity { job, rank, ranks, payload: 0 };
+        let asker = Asker { identity, bind, dscp, limit: limit.min(self.join_deadline), notice, interrupt };
+        // One socket talks to all appliances of a tree. The first one's addresses come first.
+        let named = self.several.first().is_some_and(|name| name.first == self.appliance);
+        let literal = (!named).then_some(self.appliance);
+        let mut ipv4 = bind.or(literal).map(|address| address.is_ipv4());
+        for mut name in core::mem::take(&mut self.several) {
+            let written = name.first;
+            name.keep(ipv4);
+            let found = match asker.find(&name) {
+                Err(JoinError::Failed { .. }) if !alone => name.first,
+                found => found?,
+            };
+            ipv4 = ipv4.or(Some(found.is_ipv4()));
+            self.replace(written, found);
+        }
+        self.join_deadline = self.join_deadline.saturating_sub(begun.elapsed());
+        Ok(self)
+    }
+
+    /// The same where this host has addresses of one family only, and cannot ask: the first of each
+    /// appliance.
+    #[must_use]
+    pub fn of_family(mut self, ipv4: bool) -> Self {
+        for mut name in core::mem::take(&mut self.several) {
+            let written = name.first;
+            name.keep(Some(ipv4));
+            self.replace(written, name.first);
+        }
+        self
+    }
+
+    fn replace(&mut self, written: SocketAddr, found: SocketAddr) {
+        let others = self.backups.iter_mut().chain(self.trees.iter_mut().flatten());
+        let places = core::iter::once(&mut self.appliance).chain(others);
+        places.filter(|place| **place == written).for_each(|place| *place = found);
+    }
+}
+
+/// An address, and the socket that asks there, once there is a way to it.
+struct Candidate {
+    address: SocketAddr,
+    socket: Option<Socket>,
+    due: Duration,
+}
+
+impl Asker {
+    /// The first address at which an appliance answers; the only one, unasked.
+    pub(super) fn find(&self, name: &Addresses) -> Result<SocketAddr, JoinError> {
+        if name.others.is_empty() {
+            return Ok(name.first);
+        }
+        let mut candidates: Vec<_> = core::iter::once(&name.first)
+            .chain(&name.others)
+            .zip(0..)
+            .map(|(&address, at)| Candidate { address, socket: None, due: APART * at })
+            .collect();
+        let (begun, mut told, mut report) = (Instant::now(), false, None);
+        let mut buffer = [0; 2048];
+        loop {
+            let now = begun.elapsed();
+            if let Some(found) = candidates.iter().find(|candidate| candidate.has_answered(&mut buffer)) {
+                return Ok(found.address);
+            }
+            if now >= self.limit {
+                let failure = JoinFailure::NoAnswer { waited: now, appliance: Some(name.first), report };
+                return Err(JoinError::Failed {
+                    appliance: name.first,
+                    others: name.others.clone(),
+                    failure,
+                });
+            }
+            let io = |source| JoinError::Io { what: "cannot ask the addresses of a name", source };
+            if self.interrupt.is_some_and(|Interrupt(ask)| ask()) {
+                return Err(io(io::ErrorKind::Interrupted.into()));
+            }
+            if let Some(Notice(tell)) = self.notice.filter(|_| !told && now >= STALLED) {
+                told = true;
+                let count = candidates.len();
+                tell(&format_args!("joining is stalled: none of the {count} addresses of the name answers"));
+            }
+            for candidate in candidates.iter_mut().filter(|candidate| candidate.due <= now) {
+                candidate.due = now + AGAIN;
+                report = self.ask(candidate).or(report);
+            }
+            let next = candidates.iter().map(|candidate| candidate.due).fold(self.limit, Duration::min);
+            let sockets = candidates.iter().filter_map(|candidate| candidate.socket.as_ref());
+            Socket::wait_any(sockets, next.saturating_sub(now).min(ASK)).map_err(io)?;
+            let reports = candidates.iter().filter_map(|candidate| candidate.socket.as_ref()?.report());
+            report = reports.last().or(report);
+        }
+    }
+
+    /// Asks at an address. Gives what this host says of the way there, if it is not good.
+    fn ask(&self, candidate: &mut Candidate) -> Option<Unreachable> {
+        // The port is the worker's own.
+        let bind = self.bind.map(|bind| SocketAddr::new(bind.ip(), 0));
+        let opened =
+            || Socket::open(bind, candidate.address).ok().filter(|socket| socket.carry(self.dscp).is_ok());
+        // There may be a way by the next time.
+        let socket = candidate.socket.take().or_else(opened)?;
+        let (header, body) = query(&self.identity, 0, 0, session_number(), 0);
+        let _ = socket.send(&[&header.to_bytes()[..], &body.to_bytes()].concat());
+        let report = socket.report();
+        candidate.socket = Some(socket);
+        report
+    }
+}
+
+impl Candidate {
+    /// True if an appliance has answered: whatever it says of the job, it is there.
+    fn has_answered(&self, buffer: &mut [u8]) -> bool {
+        let Some(socket) = &self.socket else { return false };
+        let Ok(length) = socket.receive(buffer) else { return false };
+        let parsed = buffer.get(..length).and_then(|bytes| Header::parse(bytes).ok());
+        let ack = |(header, body): (Header, &[u8])| {
+            header.kind == Kind::Control && Control::parse(body).is_ok_and(|ack| ack.action == Action::Ack)
+        };
+        parsed.is_some_and(ack)
+    }
+}
+
+#[cfg(test)]
+mod tests;
