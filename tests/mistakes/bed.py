@@ -95,7 +95,10 @@ class Bed:
         self, keys: str = "", more: str = "", *, policy: str = "default", slots: int = 4096
     ) -> Appliance:
         """Starts one with such lines in its job's table, and such tables; returns it once it is ready."""
-        settings = self.settings(keys, more, policy=policy, slots=slots)
+        return self.started(self.settings(keys, more, policy=policy, slots=slots))
+
+    def started(self, settings: str) -> Appliance:
+        """Starts one with this configuration; returns it once it is ready."""
         appliance = self._undo.enter_context(Appliance(self.binary, self.network, settings, self.files))
         self.appliances.append(appliance)
         appliance.wait_ready(self.stop)
