@@ -170,6 +170,24 @@ def test_interface_renamed(bed: Bed) -> None:
 
 
 @within(SOON)
+@_drivers("interface-to-come")
+def test_interface_to_come(bed: Bed, driver: str) -> None:
+    """The appliance starts before its interface is there: a later start may succeed (1, not 2), and does."""
+    site = Switched(bed, driver)
+    config = bed.files / "to-come.toml"
+    config.write_text(site.settings)
+    command = [str(bed.binary), "run", "-c", str(config)]
+    child = bed.child("appliance", command, site.here)
+    bed.mark()
+    bed.ended([child], 10)
+    bed.in_time("run")
+    bed.says("run", child.tail(), rf"to-come.toml:\d+:\d+: .*no network interface.*{_PORT}", "remedy")
+    if child.exit_code() != 1:
+        bed.problem(f"run ends with exit code {child.exit_code()}")
+    site.at_work()
+
+
+@within(SOON)
 def test_link_state_not_passed(bed: Bed) -> None:
     """`pass_link_state` with a driver that cannot: the log says so at the start."""
     tables = _tables(bed, "af_packet")
