@@ -40,6 +40,15 @@ def _drivers(case: str) -> pytest.MarkDecorator:
     )
 
 
+def _in_line(bed: Bed, driver: str) -> str:
+    """A configuration whose first two ports are a pair in line that passes link states."""
+    tables = _tables(bed, driver)
+    tables["dataplane"]["pass_link_state"] = True
+    for at, peer in ((0, "p1"), (1, "p0")):
+        tables["ports"][at]["peer"] = peer
+    return dumps(tables)
+
+
 class Switched:
     """An appliance with one port, beyond a switch in its namespace that leads to all workers."""
 
@@ -82,7 +91,8 @@ class Switched:
         """Starts it, with all ranks, and returns once results have been sent."""
         self.make()
         appliance = self.bed.started(self.settings)
-        self.bed.at_work(iterations=100_000)
+        self.bed.workers(iterations=100_000)
+        self.bed.await_work(30)
         return appliance
 
     def port_up(self) -> str:
@@ -188,13 +198,23 @@ def test_interface_to_come(bed: Bed, driver: str) -> None:
 
 
 @within(SOON)
+def test_link_state_passed(bed: Bed) -> None:
+    """`pass_link_state`: a port is held down while its peer has no link; both are said, and pass."""
+    bed.started(_in_line(bed, "kernel"))
+    host = bed.hosts[0]
+    bed.undo(host.up, "eth0")
+    host.set("eth0", state="down")
+    bed.mark()
+    bed.appears("/readyz", bed.readiness, "port p0: interface pas0 has no link", "port p1 is held down")
+    host.up("eth0")
+    bed.mark()
+    bed.appears("/readyz, later", bed.readiness, r"\Aready")
+
+
+@within(SOON)
 def test_link_state_not_passed(bed: Bed) -> None:
     """`pass_link_state` with a driver that cannot: the log says so at the start."""
-    tables = _tables(bed, "af_packet")
-    tables["dataplane"]["pass_link_state"] = True
-    for at, peer in ((0, "p1"), (1, "p0")):
-        tables["ports"][at]["peer"] = peer
-    appliance = bed.started(dumps(tables))
+    appliance = bed.started(_in_line(bed, "af_packet"))
     bed.mark()
     bed.appears("log", appliance.log, "pass_link_state: the link cannot follow.*p0", "ready")
 

@@ -24,6 +24,11 @@ fn state(port: &Single) -> LinkState {
     port.port.link().unwrap().state
 }
 
+/// The kernel may tell of a link that goes or comes a little later.
+fn becomes(port: &Single, wanted: LinkState) {
+    wait_for(&format!("{wanted:?} of {}", port.port.name()), || state(port) == wanted);
+}
+
 /// Frames pass both ways between the port and the kernel's end of the cable. The kernel tells once that the
 /// interface was down: a first frame may be lost.
 fn assert_carries(tx: &mut TxQueue, rx: &mut [RxQueue], seed: u8, pool: &Mempool) {
@@ -56,7 +61,7 @@ fn an_interface_made_anew_is_used_again() {
                 assert_carries(&mut port.tx, std::slice::from_mut(&mut port.rx), round, &pool);
                 let after = stats.read().unwrap();
                 assert!(after.tx_packets > before.tx_packets && after.rx_packets > before.rx_packets);
-                assert_eq!(state(&port), LinkState::Up, "{driver}");
+                becomes(&port, LinkState::Up);
 
                 ip("link del left");
                 assert_eq!(state(&port), LinkState::Missing, "{driver}");
@@ -106,7 +111,7 @@ fn queues_stay_with_their_lcores() {
                     ip("link del left");
                     veth("left", "right");
                     stats.reopen().unwrap_or_else(|error| panic!("{driver}: {error}"));
-                    assert_eq!(port.link().unwrap().state, LinkState::Up, "{driver}");
+                    wait_for("the link", || port.link().unwrap().is_up());
                     let sent = stats.read().unwrap().tx_packets;
                     wait_for("packets on the new interface", || stats.read().unwrap().tx_packets > sent);
                 }
@@ -138,7 +143,7 @@ fn an_interface_of_the_same_number_is_another_one() {
             make();
             assert_eq!(state(&port), LinkState::Replaced, "{driver}");
             port.port.stats().reopen().unwrap();
-            assert_eq!(state(&port), LinkState::Up, "{driver}");
+            becomes(&port, LinkState::Up);
             assert_carries(&mut port.tx, std::slice::from_mut(&mut port.rx), 1, &pool);
         });
     }
@@ -153,26 +158,26 @@ fn a_link_is_down_off_or_renamed() {
             let pool = pool(&eal, 127);
             let mut port = start(&eal, &device(driver), &pool);
             ip("link set right down");
-            assert_eq!(state(&port), LinkState::Down, "{driver}");
+            becomes(&port, LinkState::Down);
             ip("link set left down");
-            assert_eq!(state(&port), LinkState::Off, "{driver}");
+            becomes(&port, LinkState::Off);
             ip("link set right up");
             ip("link set left up");
-            assert_eq!(state(&port), LinkState::Up, "{driver}");
+            becomes(&port, LinkState::Up);
 
             ip("link set left down");
             ip("link set left name other");
             ip("link set other up");
-            let link = port.port.link().unwrap();
-            assert_eq!((link.state, link.renamed.as_deref()), (LinkState::Up, Some("other")), "{driver}");
+            becomes(&port, LinkState::Up);
+            assert_eq!(port.port.link().unwrap().renamed.as_deref(), Some("other"), "{driver}");
             assert_carries(&mut port.tx, std::slice::from_mut(&mut port.rx), 1, &pool);
 
             // What has the name counts, although the old one is still there.
             ip("link set right name former");
             ip("link add left type veth peer name right");
-            assert_eq!(state(&port), LinkState::Replaced, "{driver}");
+            becomes(&port, LinkState::Replaced);
             port.port.stats().reopen().unwrap();
-            assert_eq!(state(&port), LinkState::Off, "{driver}");
+            becomes(&port, LinkState::Off);
             ip("link set left up");
             ip("link set right up");
             assert_carries(&mut port.tx, std::slice::from_mut(&mut port.rx), 2, &pool);
@@ -197,7 +202,7 @@ fn an_interface_that_is_too_narrow_is_not_taken() {
         assert_eq!(port.link().unwrap().state, LinkState::Replaced);
         ip("link set left mtu 1500");
         port.stats().reopen().unwrap();
-        assert_eq!(port.link().unwrap().state, LinkState::Up);
+        wait_for("the link", || port.link().unwrap().is_up());
     });
 }
 
