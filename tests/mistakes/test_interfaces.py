@@ -58,6 +58,10 @@ class Switched:
         bed.undo(self._remove, _BRIDGE)
         here.bridge(_BRIDGE, *(f"pas{rank}" for rank in range(OUTSIDE + 1)))
         bed.undo(self._remove, _UPLINK)
+        # Workers still have the MAC addresses of the case before, and the next one must not have these.
+        for host in bed.hosts:
+            host.forget()
+            bed.undo(host.forget)
 
     @property
     def here(self) -> Host:
