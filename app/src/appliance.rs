@@ -35,6 +35,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     for warning in fits(&config)? {
         tracing::warn!("{warning}");
     }
+    bring_up::interfaces(&config)?;
     // The listeners come first: they are the cheapest things that can fail.
     let listener = config.listen.as_ref().map(|listen| admin::tcp(&config, listen)).transpose()?;
     let admin = config.admin.as_ref().map(|admin| admin::bind(&config, admin)).transpose()?;

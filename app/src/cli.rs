@@ -45,7 +45,8 @@ enum Command {
     ///
     /// SIGTERM lets aggregates in progress finish (`drain` in the configuration), then exits with 0. SIGHUP
     /// puts the file's jobs and limits in force as they are now, without touching the traffic of other jobs.
-    /// Exit code 2: the configuration cannot be put to use; 1: something failed later.
+    /// Exit code 2: the configuration cannot be put to use; 1: something failed later, or is not there yet:
+    /// an interface, a card, hugepages, an address to listen on.
     #[command(after_help = "Example:\n  pascaline run -c conf/appliance.toml")]
     Run {
         /// The configuration file
@@ -149,7 +150,11 @@ fn carry_out() -> ExitCode {
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("pascaline: {error:#}");
-        ExitCode::from(if error.is::<ConfigError>() || error.is::<left_out::LeftOut>() { 2 } else { 1 })
+        let wrong_file = error.downcast_ref::<ConfigError>().is_some_and(|error| {
+            // A later start may succeed.
+            !(error.is_not_yet() && matches!(cli.command, Command::Run { .. }))
+        });
+        ExitCode::from(if wrong_file || error.is::<left_out::LeftOut>() { 2 } else { 1 })
     })
 }
 

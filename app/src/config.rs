@@ -70,6 +70,8 @@ pub(crate) struct ConfigError {
     place: Option<Place>,
     message: String,
     remedy: String,
+    /// The file may be right: this machine does not have yet what it names.
+    not_yet: bool,
 }
 
 impl fmt::Display for ConfigError {
@@ -97,6 +99,16 @@ impl ConfigError {
     /// What to do about it; empty where that says itself.
     pub(crate) fn remedy(&self) -> &str {
         &self.remedy
+    }
+
+    /// The same, where the machine may come to have what is missing: a later start may succeed.
+    pub(crate) fn not_yet(self) -> Self {
+        Self { not_yet: true, ..self }
+    }
+
+    /// Whether a later start may succeed with the same file.
+    pub(crate) const fn is_not_yet(&self) -> bool {
+        self.not_yet
     }
 
     /// Line and column in the file, where there is a place.
@@ -185,6 +197,7 @@ impl Config {
             place,
             message,
             remedy: remedy.to_owned(),
+            not_yet: false,
         };
         let bytes = pascaline_shared::file::read(file, LONGEST)
             .map_err(|error| refuse(None, error.message, error.remedy))?;
@@ -208,7 +221,7 @@ impl Config {
     fn accepted(file: &Path, text: &str, (here, runs): (bool, bool)) -> Result<Self, ConfigError> {
         let raw: raw::Raw = toml::from_str(text).map_err(|error| {
             let (place, message, remedy) = reading::told(text, &error);
-            ConfigError { file: file.to_owned(), place, message, remedy }
+            ConfigError { file: file.to_owned(), place, message, remedy, not_yet: false }
         })?;
         // It has just been read as something more particular.
         let written = toml::from_str(text).unwrap_or_default();
@@ -225,6 +238,7 @@ impl Config {
             place: Some(at.place),
             message: message.to_string(),
             remedy: remedy.to_owned(),
+            not_yet: false,
         }
     }
 

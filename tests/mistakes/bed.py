@@ -96,7 +96,10 @@ class Bed:
 
     def appliance(self, keys: str = "", **terms: Any) -> Appliance:
         """Starts one with such settings; returns it once it is ready."""
-        settings = self.settings(keys, **terms)
+        return self.started(self.settings(keys, **terms))
+
+    def started(self, settings: str) -> Appliance:
+        """Starts one with this configuration; returns it once it is ready."""
         appliance = self._undo.enter_context(Appliance(self.binary, self.network, settings, self.files))
         self.appliances.append(appliance)
         appliance.wait_ready(self.stop)

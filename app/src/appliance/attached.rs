@@ -6,35 +6,34 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use pascaline_dpdk::port::Started;
-use pascaline_dpdk::{Port, PortStats};
+use pascaline_dpdk::port::LinkState;
 use pascaline_pipelines::{ControlPlane, Ports};
+
+use crate::observe::explain::PortHealth;
 
 /// How often links are looked at.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// The links of all ports, as they were found last.
 pub(super) struct Attached {
-    ports: Vec<PortStats>,
     links: Links,
     looked: Instant,
 }
 
 impl Attached {
     /// Tells the hosts behind all ports, and begins to watch.
-    pub(super) fn begin(ports: &[(String, Port<Started>)], plane: &mut ControlPlane, now: Duration) -> Self {
-        plane.announce(now, Ports::of(0..ports.len()));
-        let ports = ports.iter().map(|(_, port)| port.stats()).collect();
-        Self { ports, links: Links::default(), looked: Instant::now() }
+    pub(super) fn begin(ports: usize, plane: &mut ControlPlane, now: Duration) -> Self {
+        plane.announce(now, Ports::of(0..ports));
+        Self { links: Links::default(), looked: Instant::now() }
     }
 
-    /// Looks at the links, if it is time.
-    pub(super) fn look(&mut self, plane: &mut ControlPlane, now: Duration) {
+    /// Looks at what the ports are like, if it is time.
+    pub(super) fn look(&mut self, plane: &mut ControlPlane, now: Duration, healths: &[PortHealth]) {
         if self.looked.elapsed() < EVERY {
             return;
         }
         self.looked = Instant::now();
-        let up = self.ports.iter().map(|port| port.link().ok().map(|link| link.up));
+        let up = healths.iter().map(|port| port.link.as_ref().map(|link| link.state == LinkState::Up));
         let News { lost, came } = self.links.look(up);
         plane.forget_behind(lost);
         plane.announce(now, came);

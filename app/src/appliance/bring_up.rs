@@ -307,8 +307,25 @@ fn refused(config: &Config, device: &Located<Device>, error: &OpenError) -> anyh
             let message = format!("{error}; this process is without {missing}, which the device needs");
             config.error(device, message, RIGHTS).into()
         }
-        _ => config.error(device, error, "correct `device`, or make what it names available").into(),
+        _ => {
+            let refused = config.error(device, error, "correct `device`, or make what it names available");
+            let wrong = matches!(
+                error,
+                OpenError::BadName { .. } | OpenError::UnknownDriver { .. } | OpenError::AlreadyOpen { .. }
+            );
+            if wrong { refused.into() } else { refused.not_yet().into() }
+        }
     }
+}
+
+/// Refuses a start without the interfaces that ports are on, before DPDK takes seconds for its own.
+pub(super) fn interfaces(config: &Config) -> anyhow::Result<()> {
+    let device = |port: &PortConfig| {
+        let (device, interface) = (&port.device, port.device.value.missing_interface()?.to_owned());
+        let missing = OpenError::NoSuchInterface { device: device.value.clone(), interface };
+        Some(refused(config, device, &missing))
+    };
+    config.ports.iter().find_map(device).map_or(Ok(()), Err)
 }
 
 fn open_port(config: &Config, eal: &Eal, port: &PortConfig, frames: &Mempool) -> anyhow::Result<StartedPort> {

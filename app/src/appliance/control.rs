@@ -75,13 +75,14 @@ pub(crate) fn run(
             Plan::pages(listener, Names::new(&config.hosts), router, Some(Box::pin(task))).start()
         })
         .transpose()?;
-    let stats = ports.iter().map(|(name, port)| (name.clone(), port.stats())).collect();
-    let operator = Operator::new(config, Facts { lcores: handles.len(), ports: stats, clock }, listening)?;
+    let operator = Operator::new(config, Facts { lcores: handles.len(), clock }, listening)?;
+    let links = Links::new(config, &ports);
+    shared.set_ports(links.healths().to_vec());
     tell_ready(config, handles.len());
     shared.set_polling();
     tell_systemd(NotifyState::Ready);
     let began = Instant::now();
-    let attached = Attached::begin(&ports, &mut plane, Duration::ZERO);
+    let attached = Attached::begin(ports.len(), &mut plane, Duration::ZERO);
     let mut control = Control {
         watch: Watch::new(Duration::ZERO, handles.len()),
         plane,
@@ -94,7 +95,7 @@ pub(crate) fn run(
         began,
         time: OwnTime::default(),
         told: Duration::ZERO,
-        links: Links::new(config, &ports),
+        links,
         attached,
         lines: Lines::default(),
         collected: began,
@@ -148,9 +149,10 @@ impl Control {
             );
         }
         let (now, process) = (self.time.hearing(), self.time.process());
-        let Self { plane, operator, telemetry, shared, watch, lines, .. } = self;
+        let Self { plane, operator, telemetry, shared, watch, lines, links, .. } = self;
         let stalled = watch.stalled(process);
-        if operator.turn(&mut Site { now, plane, telemetry, stalled: &stalled }) {
+        let ports = links.healths();
+        if operator.turn(&mut Site { now, plane, telemetry, stalled: &stalled, ports }) {
             shared.set_config(&operator.running.config);
         }
         let turn = plane.turn(now);
@@ -164,8 +166,10 @@ impl Control {
             shared.set_answers(plane.membership());
         }
         operator.settled(turn.in_use);
-        self.links.look();
-        self.attached.look(plane, now);
+        if links.look() {
+            shared.set_ports(links.healths().to_vec());
+        }
+        self.attached.look(plane, now, links.healths());
         if self.collected.elapsed() >= COLLECT {
             // Seen by this loop only, which notices below if an lcore has ended.
             tell_systemd(NotifyState::Watchdog);

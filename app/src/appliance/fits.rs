@@ -36,7 +36,8 @@ fn of_this_machine(config: &Config, at: SocketAddr, place: Place) -> Result<(), 
         Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
             let message = format!("{} is no address of this machine", at.ip());
             let remedy = "listen on one that `ip address` shows, on 127.0.0.1 or on 0.0.0.0";
-            Err(config.error(&Located { value: (), place }, message, remedy))
+            // An interface may get its address later.
+            Err(config.error(&Located { value: (), place }, message, remedy).not_yet())
         }
         _ => Ok(()),
     }
@@ -83,7 +84,7 @@ pub(super) fn refused(config: &Config, error: &EalError) -> ConfigError {
     const CORES: &str = "list cores that this process may use, as `taskset -pc $$` shows them";
     match error {
         EalError::NoHugepages { .. } => {
-            config.error(&config.memory_mb, error, "see above, or hugepages = \"auto\"")
+            config.error(&config.memory_mb, error, "see above, or hugepages = \"auto\"").not_yet()
         }
         EalError::TooLittleMemory { .. } => {
             let needed = config.packet_buffers().least_bytes().div_ceil(1 << 20);

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use axum::http::StatusCode;
 use pascaline_dpdk::Clock;
-use pascaline_dpdk::port::PortStats;
 use pascaline_pipelines::ControlPlane;
 use pascaline_pipelines::membership::{JobStatus, Role};
 use pascaline_shared::guarded::{InForce, Problem, Rejected};
@@ -26,7 +25,7 @@ use crate::admin::server::{
     Status, serve,
 };
 use crate::config::{Config, ConfigError};
-use crate::observe::explain::Stalled;
+use crate::observe::explain::{PortHealth, Stalled};
 
 mod explained;
 
@@ -40,12 +39,12 @@ pub(super) struct Site<'a> {
     pub(super) telemetry: &'a Telemetry,
     /// Lcores that do not turn.
     pub(super) stalled: &'a [Stalled],
+    pub(super) ports: &'a [PortHealth],
 }
 
 /// What does not change about the appliance.
 pub(super) struct Facts {
     pub(super) lcores: usize,
-    pub(super) ports: Vec<(String, PortStats)>,
     /// The lcores' clock.
     pub(super) clock: Clock,
 }
@@ -296,17 +295,14 @@ impl Operator {
 
     fn status(&self, site: &Site<'_>) -> Status {
         let total = site.telemetry.total();
-        let port = |(name, stats): &(String, PortStats)| PortStatus {
-            name: name.clone(),
-            up: stats.link().ok().map(|link| link.up),
-        };
+        let port = |port: &PortHealth| PortStatus { name: port.name.clone(), up: port.is_up() };
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             name: self.running.config.name.clone(),
             state: if self.stopping() { "draining" } else { "running" }.to_owned(),
             uptime_seconds: self.began.elapsed().as_secs_f64(),
             lcores: self.facts.lcores,
-            ports: self.facts.ports.iter().map(port).collect(),
+            ports: site.ports.iter().map(port).collect(),
             jobs: site.plane.membership().status().len(),
             packets: Packets {
                 received: total.get(Counter::Received),

@@ -67,6 +67,7 @@ impl Accept<'_> {
             place: Some(Place::of(self.text, at.span().start)),
             message: message.to_string(),
             remedy: remedy.to_owned(),
+            not_yet: false,
         }
     }
 

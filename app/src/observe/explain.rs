@@ -13,11 +13,13 @@ use utoipa::ToSchema;
 use self::causes::{COUNTED, Count};
 pub(crate) use self::neighbours::Neighbour;
 pub(crate) use self::parent::{ExplainedParent, next_hop, unreachable};
+pub(crate) use self::ports::PortHealth;
 use crate::config::{Config, PsMode};
 
 mod causes;
 mod neighbours;
 mod parent;
+mod ports;
 mod ranks;
 mod switchml;
 
@@ -82,6 +84,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) missing: &'a RankReports,
     /// Lcores that do not turn.
     pub(crate) stalled: &'a [Stalled],
+    /// All ports.
+    pub(crate) ports: &'a [PortHealth],
     /// The time on the lcores' clock, in nanoseconds.
     pub(crate) now_ns: u64,
 }
@@ -185,6 +189,7 @@ fn asynchronous(known: &Evidence<'_>) -> Diagnosis {
         Reason { text, ..Reason::plain("objective", OBJECTIVE) }
     }));
     stalled(known, &mut reasons);
+    ports::reasons(known, &mut reasons);
     reasons.extend(parent.as_ref().and_then(ExplainedParent::reason));
     server(known, &mut reasons);
     members(known, &mut reasons);
@@ -266,6 +271,7 @@ fn audience(status: &JobStatus) -> String {
 fn reasons(known: &Evidence<'_>, parent: Option<&ExplainedParent>) -> Vec<Reason> {
     let mut all = Vec::new();
     stalled(known, &mut all);
+    ports::reasons(known, &mut all);
     all.extend(parent.and_then(ExplainedParent::reason));
     server(known, &mut all);
     members(known, &mut all);

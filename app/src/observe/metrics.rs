@@ -12,6 +12,7 @@ use pascaline_pipelines::updates::QueueReading;
 use pascaline_telemetry::{Distribution, Gauge, Gauges};
 
 pub(crate) use self::jobs::JobMetrics;
+use super::explain::PortHealth;
 use super::snapshot::{Buffers, Inputs, JobInput};
 use super::state::{Configured, KnownJob, Shared};
 
@@ -62,8 +63,11 @@ impl ApplianceGauges {
 
     /// What a snapshot is made of, beside what the lcores have counted.
     pub(crate) fn inputs(&self) -> Inputs {
-        let port = |(name, port): &(String, PortStats)| {
-            Some((name.clone(), port.read().ok()?, port.link().ok()?.up))
+        let healths = self.shared.ports();
+        let port = |health: PortHealth| {
+            let port = self.ports.iter().find(|(name, _)| *name == health.name);
+            let stats = port.and_then(|(_, port)| port.read().ok());
+            (health, stats.unwrap_or_default())
         };
         let buffers = |pool: &Mempool| Buffers {
             pool: pool.name().to_owned(),
@@ -77,7 +81,7 @@ impl ApplianceGauges {
             jobs: self.jobs(&configured),
             stalled: self.shared.stalled(),
             config: configured.shown.clone(),
-            ports: self.ports.iter().filter_map(port).collect(),
+            ports: healths.into_iter().map(port).collect(),
             buffers: self.pools.iter().map(buffers).collect(),
             pool_slots: self.pool_slots,
             pool_bytes: self.pool_bytes,
@@ -113,7 +117,7 @@ impl ApplianceGauges {
             ("port_no_buffer", "Packets lost because no packet buffer was free.", |s| s.rx_no_buffer),
             ("port_send_errors", "Packets that the device failed to send.", |s| s.tx_errors),
         ];
-        // A device that cannot be read at the moment has no sample.
+        // A device that does not count has no samples.
         let read: Vec<_> =
             self.ports.iter().filter_map(|(name, port)| Some((name, port.read().ok()?))).collect();
         for (name, help, pick) in picks {
@@ -123,11 +127,14 @@ impl ApplianceGauges {
                 .collect();
             out.push(Gauge { name, help, counter: true, samples });
         }
-        let up = |(name, port): &(String, PortStats)| {
-            Some((vec![("port", name.clone())], f64::from(u8::from(port.link().ok()?.up))))
+        let up = |port: PortHealth| {
+            let up = port.is_up()?;
+            Some((vec![("port", port.name)], f64::from(u8::from(up))))
         };
-        let samples = self.ports.iter().filter_map(up).collect();
-        out.push(Gauge { name: "port_up", help: "1 if the port's link is up.", counter: false, samples });
+        let samples = self.shared.ports().into_iter().filter_map(up).collect();
+        let help = "1 if frames can pass the port; 0 without a link, and while its interface is off, gone, \
+                    or another one than the port uses.";
+        out.push(Gauge { name: "port_up", help, counter: false, samples });
     }
 
     fn pools(&self, out: &mut Vec<Gauge>) {

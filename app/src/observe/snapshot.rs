@@ -232,6 +232,12 @@ pub(crate) struct Quantiles {
 pub(crate) struct Port {
     pub(crate) name: String,
     pub(crate) up: bool,
+    /// In a word or two: `up`, `no link`, `missing` and so on.
+    #[serde(default)]
+    pub(crate) state: String,
+    /// What is wrong with it, if nothing can pass it.
+    #[serde(default)]
+    pub(crate) trouble: Option<String>,
     pub(crate) received: Flow,
     pub(crate) sent: Flow,
     /// Lost because the receive ring was full.

@@ -12,7 +12,7 @@ use pascaline_wire::control::Status;
 use pascaline_wire::trailer::RankReports;
 
 use super::endpoints;
-use super::explain::{Stalled, Terms};
+use super::explain::{PortHealth, Stalled, Terms};
 use super::snapshot::Configuration;
 use crate::config::Config;
 
@@ -29,6 +29,7 @@ pub(crate) struct Shared {
     answers: [AtomicU64; Status::ALL.len()],
     jobs: Mutex<Vec<KnownJob>>,
     stalled: Mutex<Vec<Stalled>>,
+    ports: Mutex<Vec<PortHealth>>,
     /// What is configured.
     configured: Mutex<Arc<Configured>>,
 }
@@ -70,6 +71,7 @@ impl Shared {
             polling: AtomicBool::new(false),
             jobs: Mutex::default(),
             stalled: Mutex::default(),
+            ports: Mutex::default(),
             answers: [const { AtomicU64::new(0) }; Status::ALL.len()],
             configured: Mutex::new(Arc::new(Configured::new(config))),
         };
@@ -125,6 +127,15 @@ impl Shared {
         self.stalled.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What the ports are like, in the order of the configuration.
+    pub(crate) fn set_ports(&self, ports: Vec<PortHealth>) {
+        *self.ports.lock().unwrap_or_else(PoisonError::into_inner) = ports;
+    }
+
+    pub(super) fn ports(&self) -> Vec<PortHealth> {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(crate) fn set_healthy(&self, healthy: bool) {
         self.healthy.store(healthy, Ordering::Relaxed);
     }
@@ -134,7 +145,7 @@ impl Shared {
     }
 
     /// Why it does not do all of its work: before the ports are polled, once it is about to end, and while an
-    /// lcore does not turn or a job lacks its parameter server.
+    /// lcore does not turn, a port carries nothing or a job lacks its parameter server.
     pub(crate) fn unready(&self) -> Option<String> {
         if !self.polling.load(Ordering::Relaxed) || !self.healthy() {
             return Some("not ready\n".to_owned());
@@ -142,7 +153,9 @@ impl Shared {
         let stalled = self.stalled().into_iter().map(|stalled| format!("not ready: {stalled}\n"));
         let lacking = self.jobs().into_iter().map(|job| job.status).filter(|job| job.server.is_lacking());
         let line = |job: JobStatus| format!("not ready: job {}: its parameter server is not here\n", job.id);
-        let lines: String = stalled.chain(lacking.take(LINES).map(line)).collect();
+        let ports = self.ports().into_iter().filter(PortHealth::is_in_trouble);
+        let ports = ports.map(|port| format!("not ready: {port}; {}\n", port.remedy()));
+        let lines: String = stalled.chain(ports).chain(lacking.take(LINES).map(line)).collect();
         (!lines.is_empty()).then_some(lines)
     }
 

@@ -128,9 +128,24 @@ fn a_metrics_port_in_use_is_named_with_its_place() {
 }
 
 #[test]
-fn an_interface_that_does_not_exist_is_named_with_its_place() {
-    let text = configuration("net_af_packet0,iface=nope", "memory_mb = 64", "[pool]\nslots = 256");
-    refused_at(RUN, &text, "\"net_af_packet0,iface=nope\"", &["nope"]);
+fn an_interface_that_does_not_exist_is_named_with_its_place_and_may_come_later() {
+    for driver in ["net_af_packet0", "net_kernel0"] {
+        let device = format!("{driver},iface=nope");
+        let text = configuration(&device, "memory_mb = 64", "[pool]\nslots = 256");
+        let (file, ended) = with_file(RUN, &text);
+        let place = format!("{file}:{}: ", place(&text, &format!("\"{device}\"")));
+        ended.refused(1, &[&place, "\n  remedy: ", "nope"]);
+        // It is right in itself.
+        assert_eq!(with_file(CHECK, &text).1.code, Some(0));
+    }
+}
+
+#[test]
+fn an_address_that_this_machine_does_not_have_yet_may_come_later() {
+    let text = configuration("net_null0", "memory_mb = 64", "[telemetry]\nlisten = \"192.0.2.77:9464\"");
+    let says = ["192.0.2.77 is no address of this machine", "\n  remedy: "];
+    with_file(RUN, &text).1.refused(1, &says);
+    with_file(CHECK, &text).1.refused(2, &says);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //! Received frames are cut into packets, as a wire would have carried them, so that nobody else need know.
 
 mod frames;
+mod presence;
 mod receive;
 mod send;
 mod socket;
@@ -19,15 +20,16 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::ffi::CString;
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+pub(crate) use presence::Presence;
 pub(crate) use receive::Reader;
 pub(crate) use send::Writer;
 use socket::Socket;
 
 use crate::error::Errno;
 use crate::mempool::Mempool;
-use crate::port::{Link, Stats};
+use crate::port::{Link, ReopenError, Stats};
 
 /// What devices of this kind are called, before their number.
 pub const DRIVER: &str = "net_kernel";
@@ -51,15 +53,25 @@ struct Counts {
 /// An interface.
 #[derive(Debug)]
 pub(crate) struct Interface {
-    name: CString,
-    index: i32,
-    mac: [u8; 6],
     mtu: u16,
-    /// For questions about the interface; it receives nothing.
-    questions: Socket,
-    /// The queues that are open, for what only they know.
-    queues: Mutex<Vec<Weak<Socket>>>,
+    presence: Presence,
+    /// The queues that are open.
+    queues: Mutex<Vec<Queue>>,
     counts: Arc<Counts>,
+}
+
+/// A queue's socket, and how it was opened.
+#[derive(Debug)]
+struct Queue {
+    socket: Weak<Socket>,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// One of this many that receive; the second says whether in promiscuous mode.
+    Receives(u16, bool),
+    Sends,
 }
 
 impl Interface {
@@ -73,14 +85,13 @@ impl Interface {
             );
         }
         let name = CString::new(name).map_err(|_| Errno::INVAL)?;
-        let questions = Socket::deaf()?;
-        let index = questions.index(&name)?;
-        let (mac, mtu) = (questions.mac(&name)?, questions.mtu(&name)?);
-        Ok(Self { name, index, mac, mtu, questions, queues: Mutex::default(), counts: Arc::default() })
+        let presence = Presence::of(&name)?;
+        let mtu = presence.socket().mtu(&name)?;
+        Ok(Self { mtu, presence, queues: Mutex::default(), counts: Arc::default() })
     }
 
     pub(crate) const fn mac(&self) -> [u8; 6] {
-        self.mac
+        self.presence.mac()
     }
 
     pub(crate) const fn mtu(&self) -> u16 {
@@ -88,18 +99,24 @@ impl Interface {
     }
 
     pub(crate) fn link(&self) -> Result<Link, Errno> {
-        Ok(Link { up: self.questions.is_running(&self.name)?, mbps: None })
+        self.presence.link()
     }
 
     /// Switches the interface on or off.
     pub(crate) fn set_up(&self, up: bool) -> Result<(), Errno> {
-        self.questions.set_up(&self.name, up)
+        self.presence.socket().set_up(self.presence.name(), up)
+    }
+
+    /// Tries whether this process may switch the interface, and leaves it as it is.
+    pub(crate) fn try_set_up(&self) -> Result<(), Errno> {
+        let (socket, name) = (self.presence.socket(), self.presence.name());
+        socket.set_up(name, socket.flags(name)? & libc::IFF_UP != 0)
     }
 
     pub(crate) fn stats(&self) -> Stats {
         let counts = &self.counts;
-        for queue in self.queues.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let missed = queue.upgrade().map_or(0, |queue| queue.missed());
+        for queue in self.queues().iter() {
+            let missed = queue.socket.upgrade().map_or(0, |socket| socket.missed());
             counts.rx_missed.fetch_add(missed, Relaxed);
         }
         Stats {
@@ -114,6 +131,10 @@ impl Interface {
         }
     }
 
+    fn queues(&self) -> MutexGuard<'_, Vec<Queue>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Opens one more queue of so many.
     pub(crate) fn queue(
         &self,
@@ -121,16 +142,51 @@ impl Interface {
         promiscuous: bool,
         pool: &Mempool,
     ) -> Result<(Reader, Writer), Errno> {
-        let socket = Arc::new(Socket::on(self.index, queues, promiscuous)?);
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&socket));
-        let whom_for = (promiscuous, self.mac);
+        let socket = self.open_queue(Kind::Receives(queues, promiscuous))?;
+        let whom_for = (promiscuous, self.mac());
         let reader = Reader::new(Arc::clone(&socket), Arc::clone(&self.counts), pool.clone(), whom_for);
         Ok((reader, Writer::new(socket, Arc::clone(&self.counts))))
     }
 
     /// Opens a queue that only sends.
     pub(crate) fn sending_queue(&self) -> Result<Writer, Errno> {
-        Ok(Writer::new(Arc::new(Socket::sending(self.index)?), Arc::clone(&self.counts)))
+        Ok(Writer::new(self.open_queue(Kind::Sends)?, Arc::clone(&self.counts)))
+    }
+
+    fn open_queue(&self, kind: Kind) -> Result<Arc<Socket>, Errno> {
+        let socket = Arc::new(kind.open(self.presence.index()?)?);
+        self.queues().push(Queue { socket: Arc::downgrade(&socket), kind });
+        Ok(socket)
+    }
+
+    /// Moves all queues to the interface that has the name now. Its address may be another one: the port
+    /// keeps its own, and the interface lets that through.
+    ///
+    /// Lcores notice nothing: the numbers of their sockets stay the same.
+    pub(crate) fn reopen(&self, mtu: u16) -> Result<(), ReopenError> {
+        let index = self.presence.takes(mtu)?;
+        let queues = self.queues();
+        let mut fresh = Vec::with_capacity(queues.len());
+        for queue in queues.iter() {
+            if let Some(old) = queue.socket.upgrade() {
+                fresh.push((old, queue.kind.open(index)?));
+            }
+        }
+        for (old, new) in &fresh {
+            self.counts.rx_missed.fetch_add(old.missed(), Relaxed);
+            old.replace_by(new)?;
+        }
+        // By its number: if another one has the name by now, that is noticed at the next look.
+        Ok(self.presence.renew(index)?)
+    }
+}
+
+impl Kind {
+    fn open(self, index: i32) -> Result<Socket, Errno> {
+        match self {
+            Self::Receives(queues, promiscuous) => Socket::on(index, queues, promiscuous),
+            Self::Sends => Socket::sending(index),
+        }
     }
 }
 

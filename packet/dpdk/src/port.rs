@@ -1,8 +1,11 @@
 //! A network device as a typestate: [`Port<Stopped>`] is opened and told what to do, [`Port<Started>`] runs.
 
 mod active;
+mod attach;
 mod caps;
 mod device;
+mod gate;
+mod reopen;
 mod setup;
 mod stats;
 mod steer;
@@ -12,11 +15,14 @@ use std::sync::Arc;
 pub use active::{Active, Descriptors, RxChecksum};
 pub use caps::{Caps, RssHash};
 pub use device::{Device, OpenError};
+pub use reopen::ReopenError;
 pub use setup::{StartError, StartFailure};
-pub use stats::{Link, PortStats, Stats};
+pub use stats::{Link, LinkState, PortStats, Stats};
 pub use steer::{Steer, Steering};
 
 use device::{DeviceHandle, Lost};
+pub(crate) use gate::Gate;
+pub(crate) use gate::pass;
 
 use crate::eal::Eal;
 use crate::error::Errno;
@@ -93,6 +99,11 @@ impl Running {
     pub(crate) fn lost(&self) -> &Lost {
         &self.device.lost
     }
+
+    /// A gate for one more queue, if the device is one that can be opened anew.
+    pub(crate) fn gate(&self) -> Option<Arc<Gate>> {
+        self.device.gate()
+    }
 }
 
 impl Drop for Running {
@@ -135,6 +146,8 @@ impl Port<Stopped> {
         match setup::start(&self.device, &self.caps, config, pools) {
             Ok(active) => {
                 let running = Arc::new(Running { device: self.device.clone() });
+                let pools_held = pools.to_vec();
+                *self.device.started() = Some(reopen::Started { config: config.clone(), pools: pools_held });
                 if self.device.kernel().is_some() {
                     return self.start_kernel(config, pools, running, active);
                 }

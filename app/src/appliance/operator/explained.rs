@@ -27,6 +27,7 @@ impl Operator {
             neighbours: &neighbours,
             missing: &missing,
             stalled: site.stalled,
+            ports: site.ports,
             now_ns,
         };
         let Diagnosis { aggregated, share, bytes, summary, reasons, parent } = diagnose(&known);

@@ -23,6 +23,7 @@ pub(super) fn judged(status: &JobStatus, counted: &CellsReading, late: &[Late]) 
         neighbours: &[],
         missing: &RankReports::EMPTY,
         stalled: &[],
+        ports: &[],
         now_ns: 0,
     })
 }
@@ -99,6 +100,7 @@ fn a_parameter_server_that_is_not_here_comes_first() {
         neighbours: &[],
         missing: &RankReports::EMPTY,
         stalled: &[],
+        ports: &[],
         now_ns: 0,
     });
     assert!(told.summary.ends_with("has not come; no update is applied."), "{}", told.summary);
@@ -125,6 +127,7 @@ fn what_went_elsewhere_is_a_share_with_its_reasons_by_weight() {
         neighbours: &[],
         missing: &RankReports::EMPTY,
         stalled: &[],
+        ports: &[],
         now_ns: 0,
     });
     assert_eq!((told.aggregated, told.share), ("partly", Some(0.75)));
@@ -196,6 +199,7 @@ fn of_an_asynchronous_job_the_pool_knows_nothing() {
         neighbours: &[],
         missing: &RankReports::EMPTY,
         stalled: &[],
+        ports: &[],
         now_ns: 0,
     });
     assert_eq!((told.aggregated, told.share, kinds(&told)), ("updates", None, vec!["not-member"]));
@@ -219,6 +223,7 @@ fn a_job_that_is_limited_is_told_by_what_and_what_to_change() {
         neighbours,
         missing: &RankReports::EMPTY,
         stalled: &[],
+        ports: &[],
         now_ns: 0,
     });
     assert_eq!(kinds(&told), ["slot-share", "given-back", "packet-share", "server-share"]);
@@ -267,6 +272,7 @@ fn a_job_that_is_slowed_is_told_by_whom() {
         neighbours: &neighbours,
         missing: &RankReports::EMPTY,
         stalled: &[],
+        ports: &[],
         now_ns: NOW,
     };
     let told = diagnose(&evidence);
@@ -325,6 +331,7 @@ fn what_is_known_of_a_rank_is_told_in_the_words_of_its_error() {
             neighbours: &[],
             missing: &missing,
             stalled: &[],
+            ports: &[],
             now_ns: 0,
         };
         let told = diagnose(&known);
@@ -348,6 +355,7 @@ fn ranks_that_are_not_here_are_named_where_they_are_counted() {
         neighbours: &[],
         missing: &missing,
         stalled: &[],
+        ports: &[],
         now_ns: 0,
     });
     assert_eq!(kinds(&told), ["not-member"]);
@@ -374,6 +382,7 @@ fn an_lcore_that_stalls_comes_before_all_else() {
         neighbours: &[],
         missing: &missing,
         stalled: &stalled,
+        ports: &[],
         now_ns: 0,
     });
     assert_eq!(kinds(&told), ["lcore-stalled", "server-gone", "rank-silent"]);

@@ -81,13 +81,14 @@ export function drops({ drops }) {
 
 export function ports({ ports, buffers }) {
   const rows = ports.map((port) => [
-    [port.name, " ", make("span", { class: "badge", "data-state": port.up ? "good" : "bad" }, port.up ? "up" : "no link")],
+    [port.name, " ", make("span", { class: "badge", "data-state": port.up ? "good" : "bad" }, port.state)],
     bits(port.received.bytes_per_second).join(" "),
     bits(port.sent.bytes_per_second).join(" "),
     whole(port.missed_packets),
     whole(port.receive_errors + port.send_errors),
   ]);
-  fill("ports", table(["Port", "In", "Out", "Missed", "Errors"], rows));
+  const troubles = ports.filter((port) => port.trouble).map((port) => nothing(port.trouble));
+  fill("ports", table(["Port", "In", "Out", "Missed", "Errors"], rows), ...troubles);
   const held = buffers.map((pool) => [pool.pool, [meter(pool.used / Math.max(pool.capacity, 1)), percent(pool.used / Math.max(pool.capacity, 1))], `${whole(pool.used)} of ${whole(pool.capacity)}`]);
   fill("buffers", table(["Buffers", "In use", ""], held));
 }

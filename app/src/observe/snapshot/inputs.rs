@@ -9,7 +9,7 @@ use pascaline_telemetry::{CellsReading, Gauge, JobCells, Reading, Times};
 use pascaline_wire::trailer::RankReports;
 
 use super::{Buffers, Configuration};
-use crate::observe::explain::{Stalled, Terms};
+use crate::observe::explain::{PortHealth, Stalled, Terms};
 
 /// The appliance's counters at one moment.
 #[derive(Debug, Default)]
@@ -29,8 +29,8 @@ pub(crate) struct Inputs {
     pub(crate) jobs: Vec<JobInput>,
     /// Lcores that do not turn.
     pub(crate) stalled: Vec<Stalled>,
-    /// Name, counters, link.
-    pub(crate) ports: Vec<(String, Stats, bool)>,
+    /// What they are like, and their counters.
+    pub(crate) ports: Vec<(PortHealth, Stats)>,
     pub(crate) buffers: Vec<Buffers>,
     pub(crate) pool_slots: usize,
     pub(crate) pool_bytes: usize,

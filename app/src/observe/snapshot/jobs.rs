@@ -8,7 +8,7 @@ use pascaline_telemetry::{CellsReading, DropReason, JobEvent, RankReading};
 use super::inputs::{Inputs, JobInput};
 use super::sample::{Since, float};
 use super::{Explained, Job, RANKS, Rank, Reason};
-use crate::observe::explain::{Diagnosis, Evidence, Neighbour, STRAGGLES_NS, Stalled, diagnose};
+use crate::observe::explain::{Diagnosis, Evidence, Neighbour, PortHealth, STRAGGLES_NS, Stalled, diagnose};
 
 /// What the jobs had counted when the last sample was taken.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ fn job(input: &JobInput, former: &CellsReading, (now_ns, unix_seconds): (u64, f6
 pub(super) fn tell(
     input: &JobInput,
     neighbours: &[Neighbour],
-    stalled: &[Stalled],
+    (stalled, ports): (&[Stalled], &[PortHealth]),
     now_ns: u64,
 ) -> Explained {
     let JobInput { status, name, terms, missing, cells, reading } = input;
@@ -94,6 +94,7 @@ pub(super) fn tell(
         neighbours,
         missing,
         stalled,
+        ports,
         now_ns,
     });
     let reason = |reason: crate::observe::explain::Reason| Reason {

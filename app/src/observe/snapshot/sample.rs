@@ -3,11 +3,12 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use pascaline_dpdk::port::Stats;
 use pascaline_telemetry::{Counter, DropReason, Gauge, Load, Reading, Times as Recorded};
 
 use super::inputs::{Inputs, JobInput};
 use super::jobs::{Former, tell};
-use crate::observe::explain::Neighbour;
+use crate::observe::explain::{Neighbour, PortHealth};
 
 use super::{Drop, Flow, JOBS, Lcore, Pool, Port, Quantiles, Series, Snapshot, Times, Traffic};
 
@@ -58,10 +59,11 @@ impl Sampler {
         let neighbour =
             |job: &JobInput| Neighbour::new(job.status.id, &job.name, &job.reading, job.terms.asynchronous);
         let neighbours: Vec<Neighbour> = inputs.jobs.iter().map(neighbour).collect();
+        let healths: Vec<PortHealth> = inputs.ports.iter().map(|(port, _)| port.clone()).collect();
         for job in &mut jobs {
             let input = inputs.jobs.iter().find(|input| input.status.id == job.id);
             job.told = input
-                .map(|input| tell(input, &neighbours, &inputs.stalled, inputs.lcore_ns))
+                .map(|input| tell(input, &neighbours, (&inputs.stalled, &healths), inputs.lcore_ns))
                 .unwrap_or_default();
         }
         let snapshot = Snapshot {
@@ -223,12 +225,14 @@ fn quantiles(now: &hdrhistogram::Histogram<u64>, before: Option<&hdrhistogram::H
 }
 
 fn ports(inputs: &Inputs, before: &Inputs, since: Since) -> Vec<Port> {
-    let of = |(name, stats, up): &(String, pascaline_dpdk::port::Stats, bool)| {
-        let former = before.ports.iter().find(|(former, ..)| former == name);
-        let former = former.map_or_else(Default::default, |(_, stats, _)| *stats);
+    let of = |(port, stats): &(PortHealth, Stats)| {
+        let former = before.ports.iter().find(|(former, _)| former.name == port.name);
+        let former = former.map_or_else(Default::default, |(_, stats)| *stats);
         Port {
-            name: name.clone(),
-            up: *up,
+            name: port.name.clone(),
+            up: port.is_up() != Some(false),
+            state: port.state().to_owned(),
+            trouble: port.is_in_trouble().then(|| port.to_string()),
             received: since.flow((stats.rx_packets, stats.rx_bytes), (former.rx_packets, former.rx_bytes)),
             sent: since.flow((stats.tx_packets, stats.tx_bytes), (former.tx_packets, former.tx_bytes)),
             missed_packets: stats.rx_missed,

@@ -118,7 +118,7 @@ pub(super) fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     let mut source = Source::new(&load, writer, pool, queues, Read::All { verify: args.verify })?;
     let clock = Clock::new(&eal);
     let limit = clock.now_ns() + LINK_NS;
-    while !port.link()?.up {
+    while !port.link()?.is_up() {
         anyhow::ensure!(clock.now_ns() < limit, "the memif link did not come up");
         source.receive();
     }

@@ -4,6 +4,7 @@ use core::ffi::{CStr, c_int, c_ulong, c_void};
 use core::mem::{MaybeUninit, size_of};
 use core::ptr;
 use core::time::Duration;
+use std::ffi::CString;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
 use crate::error::Errno;
@@ -61,13 +62,49 @@ impl Socket {
             socket.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &(group | FANOUT_HASH << 16))?;
         }
         // Neighbours ask for an IPv6 address by a group of its own.
-        let kinds = [Some(libc::PACKET_MR_ALLMULTI), promiscuous.then_some(libc::PACKET_MR_PROMISC)];
-        for kind in kinds.into_iter().flatten() {
-            let kind = u16::try_from(kind).unwrap_or_default();
-            let all = libc::packet_mreq { mr_ifindex: index, mr_type: kind, mr_alen: 0, mr_address: [0; 8] };
-            socket.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &all)?;
+        socket.join(index, libc::PACKET_MR_ALLMULTI, &[])?;
+        if promiscuous {
+            socket.join(index, libc::PACKET_MR_PROMISC, &[])?;
         }
         Ok(socket)
+    }
+
+    /// Has the interface let through what is for an address that is not its own.
+    pub(super) fn receive_for(&self, index: i32, mac: [u8; 6]) -> Result<(), Errno> {
+        self.join(index, libc::PACKET_MR_UNICAST, &mac)
+    }
+
+    /// Has the interface let through more than what is for its own address.
+    fn join(&self, index: i32, kind: c_int, address: &[u8]) -> Result<(), Errno> {
+        let (kind, length) = (u16::try_from(kind), u16::try_from(address.len()));
+        let (mr_type, mr_alen) = (kind.unwrap_or_default(), length.unwrap_or_default());
+        let mut mr_address = [0; 8];
+        mr_address.iter_mut().zip(address).for_each(|(place, &byte)| *place = byte);
+        let wanted = libc::packet_mreq { mr_ifindex: index, mr_type, mr_alen, mr_address };
+        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wanted)
+    }
+
+    /// Binds a socket that receives nothing to an interface.
+    pub(super) fn attach(&self, index: i32) -> Result<(), Errno> {
+        self.bind(index, 0)
+    }
+
+    /// The interface that it is bound to; none once that has left the namespace.
+    pub(super) fn attached_to(&self) -> Result<Option<i32>, Errno> {
+        // SAFETY: a structure of numbers, for which zero is valid.
+        let mut address: libc::sockaddr_ll = unsafe { MaybeUninit::zeroed().assume_init() };
+        let mut length = u32::try_from(size_of::<libc::sockaddr_ll>()).unwrap_or_default();
+        // SAFETY: the address lives, and is as long as it says.
+        let status = unsafe { libc::getsockname(self.fd(), (&raw mut address).cast(), &raw mut length) };
+        if status == 0 { Ok((address.sll_ifindex > 0).then_some(address.sll_ifindex)) } else { Err(errno()) }
+    }
+
+    /// Puts another socket in the place of this one, whose number stays as it is: a call that is under way
+    /// ends with the old one, and the next call uses the new one.
+    pub(super) fn replace_by(&self, other: &Self) -> Result<(), Errno> {
+        // SAFETY: both are open, and ours.
+        let status = unsafe { libc::dup3(other.fd(), self.fd(), libc::O_CLOEXEC) };
+        if status >= 0 { Ok(()) } else { Err(errno()) }
     }
 
     /// Only root may exceed the system's limits; whatever is granted is taken.
@@ -205,11 +242,23 @@ impl Socket {
         if status == 0 { Ok(()) } else { Err(errno()) }
     }
 
-    /// Whether the interface is up and has a carrier.
-    pub(super) fn is_running(&self, name: &CStr) -> Result<bool, Errno> {
+    /// An interface's flags: `IFF_UP` and so on.
+    pub(super) fn flags(&self, name: &CStr) -> Result<c_int, Errno> {
         // SAFETY: as above.
-        let flags = self.ask(name, libc::SIOCGIFFLAGS).map(|said| unsafe { said.ifr_ifru.ifru_flags })?;
-        Ok(c_int::from(flags) & libc::IFF_RUNNING != 0)
+        self.ask(name, libc::SIOCGIFFLAGS).map(|said| unsafe { said.ifr_ifru.ifru_flags }.into())
+    }
+
+    /// The name of the interface of this number.
+    pub(super) fn name_of(&self, index: i32) -> Result<CString, Errno> {
+        // SAFETY: numbers and arrays of them, for which zero is valid.
+        let mut request: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
+        request.ifr_ifru.ifru_ifindex = index;
+        // SAFETY: the request lives.
+        if unsafe { libc::ioctl(self.fd(), libc::SIOCGIFNAME, &raw mut request) } != 0 {
+            return Err(errno());
+        }
+        let name = request.ifr_name.iter().map(|byte| byte.cast_unsigned()).take_while(|&byte| byte != 0);
+        CString::new(name.collect::<Vec<u8>>()).map_err(|_| Errno::INVAL)
     }
 }
 

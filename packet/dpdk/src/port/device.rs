@@ -1,17 +1,20 @@
 //! Finding a device, holding it, and letting it go.
 
 use core::fmt;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use std::ffi::CString;
-use std::fs;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pascaline_dpdk_sys as sys;
 
+use super::attach::{Parts, attach, detach, explain, find, interface_exists, value_of};
+use super::gate::Gate;
+use super::reopen::Started;
+use super::stats::Kept;
 use crate::eal::{Eal, EalInner};
 use crate::error::Errno;
-use crate::kernel::{self, Interface};
+use crate::kernel::{self, Interface, Presence};
 use crate::mempool::Mempool;
 
 /// Which device.
@@ -21,6 +24,30 @@ pub enum Device {
     Pci(String),
     /// A driver's name, a number, and its arguments: `net_af_packet0,iface=eth1`.
     Vdev(String),
+}
+
+/// Drivers whose interface of the kernel is there only while they run.
+const MAKE_THEIRS: [&str; 3] = ["net_tap", "net_tun", "net_virtio_user"];
+/// The driver over packet sockets. It can be closed and opened anew while lcores run: it keeps no packets.
+const REOPENS: &str = "net_af_packet";
+
+impl Device {
+    /// The interface of the kernel's that it is on, unless the driver makes that itself.
+    #[must_use]
+    pub fn interface(&self) -> Option<&str> {
+        let Self::Vdev(text) = self else { return None };
+        if MAKE_THEIRS.iter().any(|driver| text.starts_with(driver)) {
+            return None;
+        }
+        let (_, arguments) = text.split_once(',')?;
+        ["iface", "rx_iface", "tx_iface"].into_iter().find_map(|key| value_of(arguments, key))
+    }
+
+    /// That interface, if it is not there, in this thread's network namespace.
+    #[must_use]
+    pub fn missing_interface(&self) -> Option<&str> {
+        self.interface().filter(|interface| !interface_exists(interface))
+    }
 }
 
 impl fmt::Display for Device {
@@ -97,6 +124,16 @@ pub(super) struct DeviceHandle {
     is_virtual: bool,
     /// None of DPDK's: it has no port there.
     kernel: Option<Interface>,
+    /// The interface of the kernel's that a driver of DPDK's is on.
+    presence: Option<Presence>,
+    /// DPDK has the device.
+    attached: AtomicBool,
+    /// Its queues can be used.
+    open: AtomicBool,
+    started: Mutex<Option<Started>>,
+    /// What keeps lcores out while it is opened anew.
+    gates: Mutex<Vec<Arc<Gate>>>,
+    kept: Mutex<Kept>,
     /// Its arguments, `key=value` with commas between.
     arguments: String,
     pub(super) lost: Lost,
@@ -112,6 +149,9 @@ impl DeviceHandle {
         if name.to_bytes().starts_with(kernel::DRIVER.as_bytes()) {
             return Self::open_kernel(eal, device, &name, &arguments);
         }
+        // First: should the interface go before the driver has it, the next look notices.
+        let interface = device.interface().and_then(|interface| CString::new(interface).ok());
+        let presence = interface.and_then(|interface| Presence::of(&interface).ok());
         let mut open_ports = eal.inner().open_ports.lock().unwrap_or_else(PoisonError::into_inner);
         let port_id = match find(&name) {
             Some(port_id) => port_id,
@@ -123,9 +163,28 @@ impl DeviceHandle {
         let name = name.to_string_lossy().into_owned();
         let is_virtual = matches!(device, Device::Vdev(_));
         let arguments = arguments.to_string_lossy().into_owned();
-        let pools = Mutex::new(Vec::new());
-        let (kernel, lost, eal) = (None, Lost::default(), eal.inner().clone());
-        Ok(Self { port_id, name, is_virtual, kernel, arguments, lost, pools, eal })
+        let mut handle = Self::new(eal, port_id, (name, arguments), None);
+        (handle.is_virtual, handle.presence) = (is_virtual, presence);
+        Ok(handle)
+    }
+
+    fn new(eal: &Eal, port_id: u16, (name, arguments): (String, String), kernel: Option<Interface>) -> Self {
+        Self {
+            port_id,
+            name,
+            is_virtual: true,
+            kernel,
+            presence: None,
+            attached: AtomicBool::new(true),
+            open: AtomicBool::new(true),
+            started: Mutex::default(),
+            gates: Mutex::default(),
+            kept: Mutex::default(),
+            arguments,
+            lost: Lost::default(),
+            pools: Mutex::default(),
+            eal: eal.inner().clone(),
+        }
     }
 
     fn open_kernel(
@@ -140,9 +199,7 @@ impl DeviceHandle {
         let kernel = Interface::open(interface).map_err(|errno| {
             explain(device).unwrap_or_else(|| OpenError::Probe { device: device.clone(), errno })
         })?;
-        let (kernel, pools) = (Some(kernel), Mutex::new(Vec::new()));
-        let (lost, eal) = (Lost::default(), eal.inner().clone());
-        Ok(Self { port_id: u16::MAX, name, is_virtual: true, kernel, arguments, lost, pools, eal })
+        Ok(Self::new(eal, u16::MAX, (name, arguments), Some(kernel)))
     }
 
     pub(super) fn port_id(&self) -> u16 {
@@ -163,13 +220,87 @@ impl DeviceHandle {
         self.kernel.as_ref()
     }
 
+    /// The interface of the kernel's that a driver of DPDK's is on.
+    pub(super) const fn presence(&self) -> Option<&Presence> {
+        self.presence.as_ref()
+    }
+
+    /// Whether it can be opened anew while lcores have its queues.
+    pub(super) fn reopens(&self) -> bool {
+        self.presence.is_some() && self.name.starts_with(REOPENS)
+    }
+
+    /// A gate for one more queue, if it is one that can be opened anew.
+    pub(super) fn gate(&self) -> Option<Arc<Gate>> {
+        self.reopens().then(|| {
+            let gate = Arc::<Gate>::default();
+            self.gates().push(Arc::clone(&gate));
+            gate
+        })
+    }
+
+    pub(super) fn gates(&self) -> MutexGuard<'_, Vec<Arc<Gate>>> {
+        self.gates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it was started with, while it runs.
+    pub(super) fn started(&self) -> MutexGuard<'_, Option<Started>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether DPDK has the device.
+    pub(super) fn is_attached(&self) -> bool {
+        self.attached.load(Relaxed)
+    }
+
+    /// Whether its queues can be used.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.load(Relaxed)
+    }
+
+    pub(super) fn set_open(&self, open: bool) {
+        self.open.store(open, Relaxed);
+    }
+
+    /// Gives a virtual device back to DPDK and takes it again, stopped. No queue may be in use, nor be used
+    /// before it is started.
+    pub(super) fn reattach(&self) -> Result<(), OpenError> {
+        let device = Device::Vdev(format!("{},{}", self.name, self.arguments));
+        let Parts { name, arguments } = Parts::of(&device)?;
+        let refused = |errno| OpenError::Probe { device: device.clone(), errno };
+        let mut held = self.control();
+        self.set_open(false);
+        if self.is_attached() {
+            self.kept().close(self.port_id);
+            // SAFETY: the port is open, its control functions are ours, and no queue is in use, by contract.
+            // What its rings held goes back to the pools, which `held` keeps until then.
+            unsafe { sys::rte_eth_dev_stop(self.port_id) };
+            detach(self.port_id, Some(&name)).map_err(refused)?;
+            self.attached.store(false, Relaxed);
+            held.clear();
+        }
+        let port_id = attach(&device, &name, &arguments)?;
+        if port_id != self.port_id {
+            // Another device is away, too, and DPDK gives the smallest number that is free: its turn first.
+            let _ = detach(port_id, Some(&name));
+            return Err(refused(Errno::AGAIN));
+        }
+        self.attached.store(true, Relaxed);
+        Ok(())
+    }
+
     /// Exclusive use of the control functions.
     pub(super) fn control(&self) -> MutexGuard<'_, Vec<Mempool>> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn stop(&self) -> Result<(), Errno> {
-        if self.kernel.is_some() {
+        *self.started() = None;
+        if self.kernel.is_some() || !self.is_attached() {
             return Ok(());
         }
         let _control = self.control();
@@ -184,105 +315,13 @@ impl Drop for DeviceHandle {
             return;
         }
         let mut open_ports = self.eal.open_ports.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the port is open and stopped; the last handle is going. Its rings' packets go back to the
-        // pools, which are dropped only after this.
-        let mut result = Errno::check(unsafe { sys::rte_eth_dev_close(self.port_id) });
-        if self.is_virtual
-            && result.is_ok()
-            && let Ok(name) = CString::new(self.name.as_str())
-        {
-            // SAFETY: the strings are terminated; the device's port is closed.
-            result = Errno::check(unsafe { sys::rte_eal_hotplug_remove(VDEV.as_ptr(), name.as_ptr()) });
-        }
         open_ports.remove(&self.port_id);
-        if let Err(errno) = result {
+        let name = CString::new(self.name.as_str()).ok().filter(|_| self.is_virtual);
+        // The last handle is going. Its rings' packets go back to the pools, which are dropped after this.
+        if self.is_attached()
+            && let Err(errno) = detach(self.port_id, name.as_deref())
+        {
             tracing::warn!(device = self.name, %errno, "device did not close cleanly");
         }
     }
-}
-
-/// The value of one of the arguments `key=value` with commas between.
-fn value_of<'a>(arguments: &'a str, wanted: &str) -> Option<&'a str> {
-    let mut pairs = arguments.split(',').filter_map(|argument| argument.split_once('='));
-    pairs.find(|(key, _)| *key == wanted).map(|(_, value)| value)
-}
-
-const VDEV: &core::ffi::CStr = c"vdev";
-
-/// A device's name and the arguments for its driver.
-struct Parts {
-    name: CString,
-    arguments: CString,
-}
-
-impl Parts {
-    fn of(device: &Device) -> Result<Self, OpenError> {
-        let (name, arguments) = match device {
-            Device::Pci(address) => (address.as_str(), ""),
-            Device::Vdev(text) => text.split_once(',').unwrap_or((text, "")),
-        };
-        match (CString::new(name), CString::new(arguments)) {
-            (Ok(name), Ok(arguments)) if !name.is_empty() => Ok(Self { name, arguments }),
-            _ => Err(OpenError::BadName { device: device.clone() }),
-        }
-    }
-}
-
-fn find(name: &CString) -> Option<u16> {
-    let mut port_id = 0;
-    // SAFETY: EAL runs, the name is terminated, the result goes to a live variable.
-    let status = unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut port_id) };
-    (status == 0).then_some(port_id)
-}
-
-fn attach(device: &Device, name: &CString, arguments: &CString) -> Result<u16, OpenError> {
-    if let Device::Pci(address) = device {
-        return Err(OpenError::NoSuchPci { address: address.clone() });
-    }
-    // SAFETY: EAL runs and the strings are terminated; they are copied.
-    let status = unsafe { sys::rte_eal_hotplug_add(VDEV.as_ptr(), name.as_ptr(), arguments.as_ptr()) };
-    match Errno::check(status) {
-        Ok(()) => find(name).ok_or_else(|| {
-            // SAFETY: as above; takes back a device that is of no use.
-            unsafe { sys::rte_eal_hotplug_remove(VDEV.as_ptr(), name.as_ptr()) };
-            explain(device).unwrap_or_else(|| OpenError::NoPort { device: device.clone() })
-        }),
-        Err(errno) => Err(explain(device).unwrap_or_else(|| match errno {
-            Errno::NODEV | Errno::FAULT => OpenError::UnknownDriver { device: device.clone() },
-            errno => OpenError::Probe { device: device.clone(), errno },
-        })),
-    }
-}
-
-/// Looks for the usual causes of a refusal in the device's arguments; only afterwards, since drivers decide
-/// what they accept.
-fn explain(device: &Device) -> Option<OpenError> {
-    let Device::Vdev(text) = device else { return None };
-    let (device, arguments) = (device.clone(), text.split(',').skip(1));
-    let pairs: Vec<(&str, &str)> = arguments.filter_map(|argument| argument.split_once('=')).collect();
-    let value = |wanted: &str| pairs.iter().find(|(key, _)| *key == wanted).map(|(_, value)| *value);
-
-    if let Some(interface) = ["iface", "rx_iface", "tx_iface"].into_iter().find_map(value)
-        && !text.starts_with("net_tap")
-        && !interface_exists(interface)
-    {
-        return Some(OpenError::NoSuchInterface { device, interface: interface.to_owned() });
-    }
-    if let (Some("server"), Some(path)) = (value("role"), value("socket"))
-        && Path::new(path).exists()
-    {
-        return Some(OpenError::StaleSocket { device, path: path.to_owned() });
-    }
-    if let Some(path) = value("rx_pcap")
-        && !Path::new(path).exists()
-    {
-        return Some(OpenError::NoSuchFile { device, path: path.to_owned() });
-    }
-    None
-}
-
-/// In the network namespace of the calling thread, which is where drivers look.
-fn interface_exists(interface: &str) -> bool {
-    let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
-    table.lines().filter_map(|line| line.split_once(':')).any(|(name, _)| name.trim() == interface)
 }

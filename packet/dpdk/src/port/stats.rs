@@ -7,15 +7,47 @@ use std::sync::Arc;
 use pascaline_dpdk_sys as sys;
 
 use super::device::DeviceHandle;
+use super::reopen::{self, ReopenError};
 use crate::error::Errno;
 
-/// State of the link.
+/// Whether frames can pass a port, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkState {
+    /// They can.
+    Up,
+    /// Nothing is at the other end: a cable, a switch port, the far end of a virtual cable.
+    Down,
+    /// The interface is switched off.
+    Off,
+    /// There is no such interface any more.
+    Missing,
+    /// The interface that the port was opened on has gone, and another one has its name.
+    Replaced,
+}
+
+/// A port's link.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     /// Whether there is one.
-    pub up: bool,
+    pub state: LinkState,
     /// Its rate; `None` if unknown.
     pub mbps: Option<u32>,
+    /// What the port's interface is called now, if it was given another name since.
+    pub renamed: Option<String>,
+}
+
+impl Link {
+    /// Whether frames can pass.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.state == LinkState::Up
+    }
+}
+
+impl From<LinkState> for Link {
+    fn from(state: LinkState) -> Self {
+        Self { state, mbps: None, renamed: None }
+    }
 }
 
 /// A port's counters since it was opened, as kept by device and driver, and what its queues lost. Not every
@@ -57,30 +89,30 @@ impl PortStats {
         self.device.name()
     }
 
-    /// The counters at this moment.
+    /// The counters at this moment. They continue when the port is opened anew, and stay as they are while
+    /// the device is away.
     ///
     /// # Errors
-    /// If the driver does not tell.
+    /// If the driver does not count.
     pub fn read(&self) -> Result<Stats, Errno> {
         if let Some(interface) = self.device.kernel() {
             return Ok(interface.stats());
         }
         let _control = self.device.control();
-        let mut raw = MaybeUninit::<sys::rte_eth_stats>::zeroed();
-        // SAFETY: the port is open. Drivers only read counters here that the queues' lcores write.
-        Errno::check(unsafe { sys::rte_eth_stats_get(self.device.port_id(), raw.as_mut_ptr()) })?;
-        // SAFETY: plain numbers.
-        let raw = unsafe { raw.assume_init() };
-        Ok(Stats {
-            rx_packets: raw.ipackets,
-            rx_bytes: raw.ibytes,
-            rx_missed: raw.imissed,
-            rx_errors: raw.ierrors,
-            rx_no_buffer: raw.rx_nombuf + self.device.lost.received.load(Relaxed),
-            tx_packets: raw.opackets,
-            tx_bytes: raw.obytes,
-            tx_errors: raw.oerrors + self.device.lost.sent.load(Relaxed),
+        self.device.kept().read(self.device.port_id()).map(|stats| Stats {
+            rx_no_buffer: stats.rx_no_buffer + self.device.lost.received.load(Relaxed),
+            tx_errors: stats.tx_errors + self.device.lost.sent.load(Relaxed),
+            ..stats
         })
+    }
+
+    /// Opens the port anew on the interface that has the name of its interface now, while the queues stay
+    /// with their lcores. What arrives meanwhile is lost.
+    ///
+    /// # Errors
+    /// If that cannot be done, or not yet; a later attempt may succeed.
+    pub fn reopen(&self) -> Result<(), ReopenError> {
+        reopen::reopen(&self.device)
     }
 
     /// State of the link at this moment.
@@ -89,6 +121,17 @@ impl PortStats {
     /// If the driver does not tell.
     pub fn link(&self) -> Result<Link, Errno> {
         link(&self.device)
+    }
+
+    /// Tries whether [`set_link`](Self::set_link) can work, with a link that is up.
+    ///
+    /// # Errors
+    /// If the driver cannot, or this process may not.
+    pub fn try_set_link(&self) -> Result<(), Errno> {
+        match self.device.kernel() {
+            Some(interface) => interface.try_set_up(),
+            None => self.set_link(true),
+        }
     }
 
     /// Takes the link away from whoever is at the other end, or gives it back.
@@ -114,17 +157,71 @@ pub(super) fn link(device: &DeviceHandle) -> Result<Link, Errno> {
     if let Some(interface) = device.kernel() {
         return interface.link();
     }
+    // Drivers on interfaces of the kernel name the link that they had at the start, or any.
+    if let Some(presence) = device.presence() {
+        let link = presence.link()?;
+        let waits = !device.is_open() && link.state != LinkState::Missing;
+        return Ok(if waits { LinkState::Replaced.into() } else { link });
+    }
     let _control = device.control();
     let mut mbps = 0;
     // SAFETY: the port is open; the result goes to a live variable.
     let status = unsafe { sys::psc_link(device.port_id(), &raw mut mbps) };
     Errno::check(status)?;
-    Ok(Link { up: status > 0, mbps: (!UNKNOWN.contains(&mbps)).then_some(mbps) })
+    let state = if status > 0 { LinkState::Up } else { LinkState::Down };
+    Ok(Link { mbps: (!UNKNOWN.contains(&mbps)).then_some(mbps), ..state.into() })
+}
+
+/// Counters of a device that starts to count anew whenever it is opened.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Of former times.
+    past: Stats,
+    /// As read last.
+    last: Option<Stats>,
+}
+
+impl Kept {
+    /// Reads the device's counters.
+    fn read(&mut self, port: u16) -> Result<Stats, Errno> {
+        let mut raw = MaybeUninit::<sys::rte_eth_stats>::zeroed();
+        // SAFETY: the result goes to a live variable; DPDK refuses numbers of ports that are not there.
+        // Drivers only read counters here that the queues' lcores write.
+        match (Errno::check(unsafe { sys::rte_eth_stats_get(port, raw.as_mut_ptr()) }), self.last) {
+            (Ok(()), _) => {}
+            (Err(_), Some(last)) => return Ok(last),
+            (Err(errno), None) => return Err(errno),
+        }
+        // SAFETY: plain numbers.
+        let raw = unsafe { raw.assume_init() };
+        let Stats { rx_packets, rx_bytes, rx_missed, .. } = self.past;
+        let Stats { rx_errors, rx_no_buffer, tx_packets, tx_bytes, tx_errors, .. } = self.past;
+        Ok(*self.last.insert(Stats {
+            rx_packets: rx_packets + raw.ipackets,
+            rx_bytes: rx_bytes + raw.ibytes,
+            rx_missed: rx_missed + raw.imissed,
+            rx_errors: rx_errors + raw.ierrors,
+            rx_no_buffer: rx_no_buffer + raw.rx_nombuf,
+            tx_packets: tx_packets + raw.opackets,
+            tx_bytes: tx_bytes + raw.obytes,
+            tx_errors: tx_errors + raw.oerrors,
+        }))
+    }
+
+    /// The device is about to be closed, and will begin with nothing when it is opened anew.
+    pub(super) fn close(&mut self, port: u16) {
+        if let Ok(stats) = self.read(port) {
+            self.past = stats;
+        }
+    }
 }
 
 pub(super) fn mac(device: &DeviceHandle) -> Result<[u8; 6], Errno> {
     if let Some(interface) = device.kernel() {
         return Ok(interface.mac());
+    }
+    if let Some(presence) = device.presence() {
+        return Ok(presence.mac());
     }
     let _control = device.control();
     let mut address = sys::rte_ether_addr { addr_bytes: [0; 6] };

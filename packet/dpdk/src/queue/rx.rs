@@ -15,7 +15,7 @@ use super::hook::Hook;
 use crate::kernel::Reader;
 use crate::mbuf::{Mbuf, is_exclusive};
 use crate::mempool::Mempool;
-use crate::port::Running;
+use crate::port::{Gate, Running, pass};
 
 /// One receive queue of a started port.
 ///
@@ -36,6 +36,8 @@ pub struct RxQueue {
     pool: Mempool,
     /// None of DPDK's queues: an interface of the kernel's.
     kernel: Option<Box<Reader>>,
+    /// Keeps this queue's lcore out while the device is opened anew.
+    gate: Option<Arc<Gate>>,
     /// Before `running`: removed while the port is open.
     hook: Option<Hook>,
     running: Arc<Running>,
@@ -46,7 +48,8 @@ pub struct RxQueue {
 impl RxQueue {
     pub(crate) fn new(running: Arc<Running>, queue_id: u16, pool: Mempool) -> Self {
         let port_id = running.port_id();
-        Self { port_id, queue_id, copied: 0, pool, kernel: None, hook: None, running, _single: PhantomData }
+        let (kernel, gate, hook, _single) = (None, running.gate(), None, PhantomData);
+        Self { port_id, queue_id, copied: 0, pool, kernel, gate, hook, running, _single }
     }
 
     /// The same, but of an interface of the kernel's.
@@ -74,15 +77,17 @@ impl RxQueue {
         let held = out.len();
         let room = out.remaining_capacity().min(MAX_BURST);
         let mut odd = 0;
-        // SAFETY: the port is started as long as `running` lives; the queue is exclusively borrowed, so that
-        // no other thread is in it. `out` has room for `room` packets behind its last, and an Mbuf is a
-        // pointer to an mbuf.
-        let (first, got) = unsafe {
-            let first = out.as_mut_ptr().add(held).cast::<*mut sys::rte_mbuf>();
+        // SAFETY: `out` has `held` packets.
+        let first = unsafe { out.as_mut_ptr().add(held).cast::<*mut sys::rte_mbuf>() };
+        // SAFETY: the port is started as long as `running` lives, and not being opened anew, which the
+        // gate says; the queue is exclusively borrowed, so that no other thread is in it. `out` has room for
+        // `room` packets behind its last, and an Mbuf is a pointer to an mbuf.
+        let got = pass(self.gate.as_deref(), || unsafe {
             #[allow(clippy::cast_possible_truncation, reason = "at most MAX_BURST")]
-            let got = sys::psc_rx_burst(self.port_id, self.queue_id, first, room as u16, &raw mut odd);
-            (first, usize::from(got).min(room))
-        };
+            let room = room as u16;
+            sys::psc_rx_burst(self.port_id, self.queue_id, first, room, &raw mut odd)
+        });
+        let got = usize::from(got).min(room);
         let kept = if odd == 0 {
             got
         } else {
@@ -105,13 +110,13 @@ impl RxQueue {
         let mut odd = 0;
         // SAFETY: as in `rx`: the port is started and the queue exclusively borrowed; there is room for
         // MAX_BURST packets. Those received are ours, whatever they look like, and are given up.
-        unsafe {
+        pass(self.gate.as_deref(), || unsafe {
             #[allow(clippy::cast_possible_truncation, reason = "far fewer")]
             let room = MAX_BURST as u16;
             let got = sys::psc_rx_burst(self.port_id, self.queue_id, burst.as_mut_ptr(), room, &raw mut odd);
             sys::rte_pktmbuf_free_bulk(burst.as_mut_ptr(), u32::from(got));
             usize::from(got)
-        }
+        })
     }
 
     /// Packets that were copied, since a driver delivered them shared or in several segments.
@@ -138,7 +143,7 @@ impl RxQueue {
         F: FnMut(&mut [Mbuf]) + Send + 'static,
     {
         self.clear_hook();
-        if self.kernel.is_some() {
+        if self.kernel.is_some() || self.gate.is_some() {
             return false;
         }
         self.hook = Hook::install(self.port_id, self.queue_id, Box::new(hook));

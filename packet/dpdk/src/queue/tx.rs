@@ -11,7 +11,7 @@ use pascaline_dpdk_sys as sys;
 
 use crate::kernel::Writer;
 use crate::mbuf::Mbuf;
-use crate::port::Running;
+use crate::port::{Gate, Running, pass};
 
 /// Frames that one `tx_some` offers to a device of DPDK's.
 const SOME: usize = 8;
@@ -42,6 +42,8 @@ pub struct TxQueue {
     copied: u64,
     /// None of DPDK's queues: an interface of the kernel's.
     kernel: Option<Box<Writer>>,
+    /// Keeps this queue's lcore out while the device is opened anew.
+    gate: Option<Arc<Gate>>,
     running: Arc<Running>,
     /// Send, but not Sync.
     _single: PhantomData<Cell<()>>,
@@ -50,8 +52,8 @@ pub struct TxQueue {
 impl TxQueue {
     pub(crate) fn new(running: Arc<Running>, queue_id: u16, multi_segment: bool) -> Self {
         let port_id = running.port_id();
-        let (kernel, _single) = (None, PhantomData);
-        Self { port_id, queue_id, multi_segment, copied: 0, kernel, running, _single }
+        let (kernel, gate, _single) = (None, running.gate(), PhantomData);
+        Self { port_id, queue_id, multi_segment, copied: 0, kernel, gate, running, _single }
     }
 
     /// The same, but of an interface of the kernel's.
@@ -92,10 +94,12 @@ impl TxQueue {
     fn offer<const N: usize>(&self, frames: &mut ArrayVec<Mbuf, N>, most: usize) -> usize {
         let offered = frames.len();
         let count = u16::try_from(offered.min(most)).unwrap_or(u16::MAX);
-        // SAFETY: the port is started as long as `running` lives; the queue is exclusively borrowed, so that
-        // no other thread is in it. An Mbuf is a pointer to an mbuf, and `frames` holds at least `count`.
-        let taken =
-            unsafe { sys::psc_tx_burst(self.port_id, self.queue_id, frames.as_mut_ptr().cast(), count) };
+        // SAFETY: the port is started as long as `running` lives, and not being opened anew, which the gate
+        // says; the queue is exclusively borrowed, so that no other thread is in it. An Mbuf is a pointer to
+        // an mbuf, and `frames` holds at least `count`.
+        let taken = pass(self.gate.as_deref(), || unsafe {
+            sys::psc_tx_burst(self.port_id, self.queue_id, frames.as_mut_ptr().cast(), count)
+        });
         let taken = usize::from(taken.min(count));
         // SAFETY: the first `taken` packets belong to the device and are forgotten; the others are moved to
         // the front, bit by bit. Nothing can unwind while they are in two places.

@@ -42,7 +42,7 @@ fn frames_keep_their_tags() {
         let (sent, received) = (left.port.stats().read().unwrap(), right.port.stats().read().unwrap());
         assert_eq!((sent.tx_packets, sent.tx_bytes), (9, bytes));
         assert!(received.rx_packets >= 9 && received.rx_bytes >= bytes);
-        assert!(left.port.link().unwrap().up && left.port.mac().unwrap() != right.port.mac().unwrap());
+        assert!(left.port.link().unwrap().is_up() && left.port.mac().unwrap() != right.port.mac().unwrap());
         drop((got, left, right));
         assert_full(&pool);
     });

@@ -1,5 +1,6 @@
 //! The safe layer over DPDK, on virtual devices and on devices of the kernel.
 //!
+//! - [`kernel_life`]: interfaces that are deleted and made anew, renamed, switched off under a port
 //! - [`kernel_ports`]: `net_af_packet`, `net_af_xdp`, `net_tap`, each test in a network namespace
 //! - [`kernel_sockets`]: ports over packet sockets: long datagrams are cut, answers leave in one piece
 //! - [`kernel_taps`]: frames that are too long, that the kernel cannot describe, or that a card has joined
@@ -11,6 +12,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
+mod kernel_life;
 mod kernel_ports;
 mod kernel_sockets;
 mod kernel_taps;

@@ -155,7 +155,7 @@ fn net_memif_connects_two_ports() {
         |role| format!("net_memif{},role={role},socket={},socket-abstract=no", unique(), socket.display());
     let mut server = start(&eal, &memif("server"), &pool);
     let mut client = start(&eal, &memif("client"), &pool);
-    wait_for("the link", || server.port.link().unwrap().up && client.port.link().unwrap().up);
+    wait_for("the link", || server.port.link().unwrap().is_up() && client.port.link().unwrap().is_up());
     let frames: Vec<Vec<u8>> = (0..16).map(|seed| frame(seed, 64 + 80 * usize::from(seed))).collect();
     send(&mut client.tx, frames.iter().map(|frame| packet(&pool, frame)).collect());
     let got = receive(&mut server.rx, 16);

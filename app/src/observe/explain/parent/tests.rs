@@ -55,6 +55,7 @@ fn the_parent_is_named_with_its_state() {
         neighbours: &[],
         missing: &RankReports::EMPTY,
         stalled: &[],
+        ports: &[],
         now_ns: 0,
     });
     let onward = "What leaves goes to 10.0.1.254 port 16420 (rank 1 of 3, joined): 7 packets up, 4 down.";

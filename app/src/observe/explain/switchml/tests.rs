@@ -34,6 +34,7 @@ fn such_workers_can_follow_each_remedy() {
             let mut missing = RankReports::EMPTY;
             assert!(missing.push(RankReport::new(3, state)));
             let told = diagnose(&Evidence {
+                ports: &[],
                 status: &status,
                 name: "",
                 counted: &counted,

@@ -48,7 +48,7 @@ pub(super) fn head(view: &View, frame: &mut Frame<'_>, area: Rect) {
         (None, true, _) => Span::styled("live", Style::new().fg(Color::Green)),
         (None, false, _) => Span::styled("ending", Style::new().fg(Color::Yellow)),
     };
-    let line = Line::from(vec![
+    let mut line = Line::from(vec![
         " Pascaline ".bold(),
         Span::raw(snapshot.name.clone()),
         Span::raw("  "),
@@ -58,6 +58,8 @@ pub(super) fn head(view: &View, frame: &mut Frame<'_>, area: Rect) {
             Style::new().dim(),
         ),
     ]);
+    let troubles = snapshot.ports.iter().filter_map(|port| port.trouble.as_ref());
+    line.extend(troubles.map(|trouble| Span::styled(format!("  {trouble}"), Style::new().fg(Color::Red))));
     frame.render_widget(line, area);
 }
 

@@ -8,7 +8,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::interactive::press;
 use super::*;
 use crate::observe::snapshot::Snapshot;
-use crate::observe::snapshot::{Drop, Explained, Flow, Job, Lcore, Pool, Rank, Series, Traffic};
+use crate::observe::snapshot::{Drop, Explained, Flow, Job, Lcore, Pool, Port, Rank, Series, Traffic};
 use crate::observe::top::interval;
 
 fn snapshot() -> Snapshot {
@@ -188,4 +188,14 @@ fn a_refusal_is_told_with_its_reason() {
 fn looking_too_often_is_refused() {
     assert!(interval("50ms").is_err());
     assert_eq!(interval("2s").unwrap(), Duration::from_secs(2));
+}
+
+#[test]
+fn a_port_that_carries_nothing_is_named_at_the_top() {
+    let mut view = view();
+    let trouble = Some("port p0: interface eth1 is switched off".to_owned());
+    let port = Port { name: "p0".to_owned(), state: "off".to_owned(), trouble, ..Port::default() };
+    view.show(Snapshot { uptime_seconds: 3726.0, ports: vec![port], ..snapshot() });
+    let text = view.to_text(120, 40).unwrap();
+    assert!(text.lines().next().unwrap().contains("port p0: interface eth1 is switched off"), "{text}");
 }

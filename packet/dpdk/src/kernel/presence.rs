@@ -1,0 +1,104 @@
+//! Whether the interface that a port was opened on is still there.
+//!
+//! The kernel takes a packet socket off its interface when that is deleted or moved to another namespace, and
+//! never puts it back: an interface made anew is another one, even under the same name and number. So a
+//! socket that is bound and receives nothing knows what no name tells.
+
+use core::ffi::CStr;
+use std::ffi::CString;
+
+use super::socket::Socket;
+use crate::error::Errno;
+use crate::port::{Link, LinkState, ReopenError};
+
+/// Watches the interface that had a name when it was opened.
+#[derive(Debug)]
+pub(crate) struct Presence {
+    name: CString,
+    /// The interface's at the start, and the port's for good.
+    mac: [u8; 6],
+    socket: Socket,
+}
+
+impl Presence {
+    /// Watches an interface of this thread's network namespace.
+    pub(crate) fn of(name: &CStr) -> Result<Self, Errno> {
+        let socket = Socket::deaf()?;
+        socket.attach(socket.index(name)?)?;
+        Ok(Self { name: name.to_owned(), mac: socket.mac(name)?, socket })
+    }
+
+    /// Watches another interface, of this number. If it has a MAC address of its own, it lets that of the
+    /// port through as well.
+    pub(crate) fn renew(&self, index: i32) -> Result<(), Errno> {
+        if self.socket.mac(&self.name)? != self.mac {
+            self.socket.receive_for(index, self.mac)?;
+            tracing::info!(interface = ?self.name, "its MAC address is another one: the port keeps its own");
+        }
+        self.socket.attach(index)
+    }
+
+    /// The address that its port has.
+    pub(crate) const fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
+    /// Whether the interface that has the name now takes packets so long, and its number.
+    pub(crate) fn takes(&self, mtu: u16) -> Result<i32, ReopenError> {
+        let index = self.socket.index(&self.name)?;
+        let has = self.socket.mtu(&self.name)?;
+        if has < mtu {
+            let interface = self.name.to_string_lossy().into_owned();
+            return Err(ReopenError::Mtu { interface, has, mtu });
+        }
+        Ok(index)
+    }
+
+    /// The name that the interface was opened by.
+    pub(crate) fn name(&self) -> &CStr {
+        &self.name
+    }
+
+    /// For questions about interfaces of the namespace in which it was opened.
+    pub(super) const fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// The number of the interface, while it is there.
+    pub(super) fn index(&self) -> Result<i32, Errno> {
+        self.socket.attached_to()?.ok_or(Errno::NODEV)
+    }
+
+    /// What has become of it.
+    pub(crate) fn link(&self) -> Result<Link, Errno> {
+        let opened = self.socket.attached_to()?;
+        let named = match self.socket.index(&self.name) {
+            Ok(index) => Some(index),
+            Err(Errno::NODEV) => None,
+            Err(errno) => return Err(errno),
+        };
+        Ok(match (opened, named) {
+            (None, None) => LinkState::Missing.into(),
+            (Some(opened), Some(named)) if opened == named => self.state_of(&self.name)?.into(),
+            (_, Some(_)) => LinkState::Replaced.into(),
+            (Some(opened), None) => match self.socket.name_of(opened) {
+                Ok(name) => Link {
+                    renamed: Some(name.to_string_lossy().into_owned()),
+                    ..self.state_of(&name)?.into()
+                },
+                Err(_) => LinkState::Missing.into(),
+            },
+        })
+    }
+
+    fn state_of(&self, name: &CStr) -> Result<LinkState, Errno> {
+        Ok(match self.socket.flags(name) {
+            Ok(flags) if flags & libc::IFF_UP == 0 => LinkState::Off,
+            Ok(flags) if flags & libc::IFF_RUNNING == 0 => LinkState::Down,
+            Ok(_) => LinkState::Up,
+            // It went between two questions.
+            Err(Errno::NODEV) => LinkState::Missing,
+            Err(errno) => return Err(errno),
+        })
+    }
+}
