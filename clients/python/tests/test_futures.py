@@ -24,6 +24,7 @@ _HOOKS = (
     "fp16_compress_hook",
     "bf16_compress_hook",
     "powerSGD_hook",
+    "batched_powerSGD_hook",
     "post_localSGD_hook",
     "quantization_pertensor_hook",
     "quantization_perchannel_hook",
