@@ -107,7 +107,7 @@ def losses(said: dict[str, Any]) -> list[str]:
 
 
 def compare(old: Path, new: Path, turns: int, files: Path, stop: Stop) -> Comparison:
-    """Runs both programs so many times, each first in every second turn."""
+    """Runs both programs this many times, each first in every second turn."""
     found = Comparison()
     for turn in range(turns):
         order = [old, new] if turn % 2 == 0 else [new, old]

@@ -38,7 +38,7 @@ class Cores:
 @dataclass(frozen=True)
 class Context:
     binary: Path
-    # Logs and configurations of what is started; one directory per section.
+    # Logs and configurations of processes; one directory per section.
     files: Path
     # Where peers are installed that are no Debian packages.
     peers: Path
@@ -57,7 +57,7 @@ class Context:
 
     @contextmanager
     def attempt(self, section: Section, name: str) -> Iterator[None]:
-        """What fails inside is told in the section, and leaves the rest of it."""
+        """A failure inside is named in the section, and leaves the rest of it."""
         self.stop.check()
         self.say(f"{section.name}: {name}")
         try:

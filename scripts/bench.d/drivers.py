@@ -72,7 +72,7 @@ def worker(
 
 
 def costs(report: dict[str, Any]) -> dict[str, float]:
-    """Payload each way at the same time, and processor time of what is moved."""
+    """Payload each way at the same time, and processor time for it."""
     bits, seconds = 8 * report["bytes"], report["seconds"]
     return {
         "gbps": bits / statistics.median(seconds) / 1e9,

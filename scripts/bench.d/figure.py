@@ -94,7 +94,7 @@ class Figure:
 class Section:
     name: str
     title: str
-    # How it was measured, and what is to be known about it: a sentence each.
+    # How it was measured, and its limits: a sentence each.
     notes: list[str] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     # What the programs printed, whole.

@@ -124,7 +124,7 @@ def _measure(options: argparse.Namespace, binary: Path, peers: Path, stop: Stop)
             context = Context(binary, files / name, peers, stop, options, calls)
             sections.append(_section(name, context))
     finally:
-        # Also what there is when it is interrupted: a section may have taken many minutes.
+        # Also an interrupted report: a section may have taken many minutes.
         if sections:
             said = report.write(options.out, sections, quick=options.quick, root=build.ROOT, started=started)
         shutil.rmtree(files, ignore_errors=True)

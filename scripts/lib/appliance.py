@@ -231,7 +231,7 @@ def _answer(connection: http.client.HTTPConnection, path: str, method: str = "GE
 
 
 def fetch_unix(socket: Path, path: str, method: str = "GET") -> tuple[int, str]:
-    """Status and body of what is served at a Unix socket."""
+    """Status and body of an answer from a Unix socket."""
     return _answer(_UnixConnection(socket), path, method)
 
 

@@ -35,7 +35,7 @@ mirror() {
 
 # furnish DIRECTORY: lets a fresh Debian in there install packages.
 furnish() {
-    # What this machine knows of proxies and certificates, the other needs as well.
+    # The other machine needs the same proxies and certificates.
     as_root cp -a /etc/apt/apt.conf.d/. "$1/etc/apt/apt.conf.d/"
     as_root cp /etc/resolv.conf "$1/etc/resolv.conf"
     # Services do not start in there.

@@ -82,7 +82,7 @@ def _value(value: Any) -> str:
 
 
 def ring_slot(mtu: int) -> int:
-    """Bytes of a slot of an af_packet ring that holds whole frames; 2 KiB unless the driver is told more."""
+    """Bytes of a slot of an af_packet ring that holds whole frames; 2 KiB unless the driver is given more."""
     slot = 2048
     while slot < mtu + _RING_HEADER:
         slot *= 2

@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
         binary = build.ready(stop, options.binary, wanted)
         libraries = _libraries(options, binary, stop)
         more = ["--libraries", str(libraries)] if libraries else []
-        # Another process does not know of a signal that came before it.
+        # A signal that came before it does not reach another process.
         stop.check()
         build.become_root(Path(__file__).resolve(), [*arguments, *more], binary)
         outcome = _show(options, binary, libraries, Stop(options.timeout, "--timeout"))

@@ -56,7 +56,7 @@ class Flood:
         self.stopped = True
 
     def join(self) -> None:
-        """Joins with both: neither is told to begin before the other has joined."""
+        """Joins with both: neither begins before the other has joined."""
         with ThreadPoolExecutor() as threads:
             list(threads.map(client.Worker.join, self._ranks))
 

@@ -27,7 +27,7 @@ _IDLE_SECONDS = 20.0
 class Echoes:
     """p99 in ms; none where too few came back."""
 
-    # From leaving the neighbour's interface to coming back to it: of what passes between, all.
+    # From leaving the neighbour's interface to coming back to it: all of it.
     wire: float | None = None
     # As `ping` says: with what its own processor had to do before the kernel sent it.
     said: float | None = None

@@ -55,7 +55,7 @@ examples:
   scripts/demo --client mpi --json                   four ranks of an unmodified program of MPI
   scripts/demo --protocol switchml --bytes 1MiB      SwitchML's own UDP protocol instead of ours
   scripts/demo --topology two-level --json           an appliance for each of two racks, a root above
-  scripts/demo --inline --json                       a bump in the wire: what passes, and how fast
+  scripts/demo --inline --json                       a bump in the wire: transit traffic, and how fast
   scripts/demo --keep                                leave the namespaces; later: scripts/demo --cleanup
 
 needs root (it asks sudo otherwise) for network namespaces and raw ports. Ends only what it started and

@@ -54,7 +54,7 @@ class Stop:
     raised by a handler could strike between creating a thing and noting that it has to be removed.
     """
 
-    # Of all of them: a script may go on with another one, and was asked to end all the same.
+    # Of all of them: a script may start another one, and was asked to end all the same.
     _signum: ClassVar[int | None] = None
 
     def __init__(self, timeout: float, option: str = "") -> None:

@@ -61,7 +61,7 @@ def loads(text: str) -> tuple[float, ...]:
 
 
 def reading(usual: Any, read: Any, about: str, shown: str = "") -> dict[str, Any]:
-    """What argparse is told of an option, but for its default, which the help names.
+    """What argparse gets for an option, but for its default, which the help names.
 
     `read` is bool for a flag, a tuple of choices, or what argparse calls a type; `shown` is its argument.
     """

@@ -1,4 +1,4 @@
-"""Trains with PyTorch through an appliance: `scripts/train --help`. What there is has a module of its own."""
+"""Trains with PyTorch through an appliance: `scripts/train --help`. Each training has a module."""
 
 import argparse
 import json

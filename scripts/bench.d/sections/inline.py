@@ -10,7 +10,7 @@ from context import Context
 from figure import Beside, Goal, Section
 from process import Failure
 
-TITLE = "In line: what passes the appliance, against a forwarder that looks into nothing and against idle"
+TITLE = "In line: transit traffic, against a forwarder that looks into nothing and against idle"
 
 _DEMO = build.ROOT / "scripts/lib/demo.py"
 # The demo gives up itself, and cleans up; only one that does not is killed.

@@ -20,7 +20,7 @@ def measure(context: Context, section: Section) -> None:
     """Each number of ranks in turns; what counts is the median of the turns' ratios."""
     turns = context.pick(3, 1)
     section.notes += [
-        "Links, workers and appliance are those of the section allreduce. `pascaline-lab predict` is told "
+        "Links, workers and appliance are those of the section allreduce. `pascaline-lab predict` receives "
         "the links' rate, the shapers' bucket, and as the round trip what an allreduce of one element takes "
         "on the same links, which are idle otherwise.",
         "Time: of the slowest rank, after a barrier; the median over the sums. In virtual time processors "
