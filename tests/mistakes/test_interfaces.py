@@ -193,7 +193,7 @@ def test_interface_to_come(bed: Bed, driver: str) -> None:
     command = [str(bed.binary), "run", "-c", str(config)]
     child = bed.child("appliance", command, site.here)
     bed.mark()
-    bed.ended([child], 10)
+    bed.ended([child])
     bed.in_time("run")
     bed.says("run", child.tail(), rf"to-come.toml:\d+:\d+: .*no network interface.*{_PORT}", "remedy")
     if child.exit_code() != 1:
