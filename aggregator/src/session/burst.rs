@@ -23,6 +23,8 @@ pub(crate) struct Place {
 impl Place {
     /// No slot; a pool has at most 2^28.
     pub(crate) const NOWHERE: u32 = u32::MAX;
+    /// No slot, and none is to be opened.
+    const REFUSED: u32 = u32::MAX - 1;
 
     #[inline(always)]
     pub(super) const fn new(set: u32, tag: Tag) -> Self {
@@ -44,12 +46,22 @@ pub(super) struct Arrival<B> {
     pub(super) packet: Option<B>,
 }
 
+impl<B> Arrival<B> {
+    /// Gives up the packet of a gradient that is not admitted.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refuse(&mut self, refused: &mut ArrayVec<B, BURST>) {
+        self.place.slot = Place::REFUSED;
+        refused.extend(self.packet.take());
+    }
+}
+
 /// Gradients that the fast path has recognised: [gathered](Session::gather), then
 /// [added](Session::add_burst).
 pub struct Burst<B> {
     pub(super) arrivals: ArrayVec<Arrival<B>, BURST>,
     /// Not admitted: no slot was opened for them, and nothing else was done.
-    refused: ArrayVec<B, BURST>,
+    pub(super) refused: ArrayVec<B, BURST>,
 }
 
 impl<B> Burst<B> {
@@ -66,12 +78,17 @@ impl<B> Burst<B> {
         self.refused.drain(..)
     }
 
-    /// Moves what still has its packet.
+    /// True if anything was not admitted.
+    #[inline(always)]
+    pub(super) const fn has_refused(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
+    /// Counts it no more among the gradients.
     #[cold]
     #[inline(never)]
-    pub(super) fn set_refused_aside(&mut self) {
-        let Self { arrivals, refused } = self;
-        arrivals.retain(|arrival| arrival.packet.take().map(|packet| refused.push(packet)).is_none());
+    pub(super) fn forget_refused(&mut self) {
+        self.arrivals.retain(|arrival| arrival.place.slot != Place::REFUSED);
     }
 
     /// Its gradients, in the order in which they came.

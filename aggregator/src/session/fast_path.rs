@@ -22,14 +22,6 @@ const FEW: usize = 128;
 /// cache when the next contribution comes.
 const LONG: u16 = 2048;
 
-/// What has become of a burst.
-pub(super) struct Worked {
-    /// Gradients that led to an event.
-    pub(super) events: usize,
-    /// A bit for each place in the burst whose gradient was not admitted.
-    pub(super) refused: u64,
-}
-
 /// Gradients that have been brought in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Taken {
@@ -55,13 +47,13 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         for arrival in burst.arrivals.iter().take(AHEAD) {
             self.shard.prefetch_contents(arrival.place);
         }
-        let Worked { events, refused } = if self.is_long(burst, sink) {
+        let events = if self.is_long(burst, sink) {
             self.add_together(burst, now, sink)
         } else {
             self.add_singly(burst, now, sink)
         };
-        if refused != 0 {
-            burst.set_refused_aside();
+        if burst.has_refused() {
+            burst.forget_refused();
         }
         sink.worked_off(burst, burst.arrivals.len() - events, now);
         burst.clear_taken();
@@ -99,11 +91,11 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             && sink.rules(gradient.key().job()).order() == Order::Arrival
     }
 
-    /// Brings in one gradient after the other.
+    /// Brings in one gradient after the other. Returns how many led to an event.
     #[inline(always)]
-    fn add_singly<S: BurstSink<B, WORDS>>(&mut self, burst: &mut Burst<B>, now: u64, sink: &mut S) -> Worked {
-        let arrivals = &mut burst.arrivals;
-        let (mut at, mut events, mut refused) = (0, 0, 0);
+    fn add_singly<S: BurstSink<B, WORDS>>(&mut self, burst: &mut Burst<B>, now: u64, sink: &mut S) -> usize {
+        let Burst { arrivals, refused } = burst;
+        let (mut at, mut events) = (0, 0);
         while at < arrivals.len() {
             if let Some(coming) = arrivals.get(at + AHEAD) {
                 self.shard.prefetch_contents(coming.place);
@@ -123,7 +115,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                     recycle();
                 }
                 Outcome::Absent | Outcome::Unsuited if !sink.admits(gradient) => {
-                    refused |= 1 << at;
+                    arrivals[at].refuse(refused);
                     at += 1;
                 }
                 Outcome::Absent if self.open(&mut arrivals[at], now, sink) => {
@@ -137,7 +129,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                 }
             }
         }
-        Worked { events, refused }
+        events
     }
 
     /// Opens a slot with a gradient where nothing has to be asked; if not, nothing is done. Apart from

@@ -8,7 +8,6 @@ use pascaline_buffer::PacketBuf;
 
 use super::Session;
 use super::burst::{Arrival, BURST, Burst};
-use super::fast_path::Worked;
 use crate::shard::Outcome;
 use crate::sink::BurstSink;
 use crate::slot::Admission;
@@ -54,17 +53,17 @@ impl Chains {
 }
 
 impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
-    /// Brings in a burst.
+    /// Brings in a burst. Returns how many of its gradients led to an event.
     #[inline(never)]
     pub(super) fn add_together<S: BurstSink<B, WORDS>>(
         &mut self,
         burst: &mut Burst<B>,
         now: u64,
         sink: &mut S,
-    ) -> Worked {
-        let arrivals = &mut burst.arrivals;
+    ) -> usize {
+        let Burst { arrivals, refused } = burst;
         let mut chains = Chains::of(arrivals);
-        let (mut events, mut refused) = (0, 0_u64);
+        let mut events = 0;
         for at in 0..arrivals.len() {
             if chains.is_inside(at) {
                 continue;
@@ -73,7 +72,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                 Outcome::Added => {}
                 Outcome::Settled => events += 1,
                 Outcome::Absent | Outcome::Unsuited if !sink.admits(&arrivals[at].gradient) => {
-                    refused |= 1 << at;
+                    arrivals[at].refuse(refused);
                 }
                 Outcome::Absent if self.open(&mut arrivals[at], now, sink) => events += 1,
                 // One at a time: some of those behind it may be inside.
@@ -84,10 +83,9 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
         arrivals
             .iter_mut()
-            .enumerate()
-            .filter_map(|(at, arrival)| if refused & 1 << at == 0 { arrival.packet.take() } else { None })
+            .filter_map(|arrival| arrival.packet.take())
             .for_each(|packet| sink.recycled(packet));
-        Worked { events, refused }
+        events
     }
 
     /// Adds a gradient and those behind it in the same slot, in the order in which they came, as far as the
