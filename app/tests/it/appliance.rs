@@ -44,7 +44,7 @@ fn a_worker_that_disagrees_is_told_what_about() {
     appliance.metrics_when("a rank has joined", |m| m.sum("job_members", "job=\"1\"") == 1);
     let ended =
         appliance.worker(1, 1, &["--elements", "10", "--iterations", "1", "--payload", "512"]).wait(SOON);
-    ended.refused(2, &["send 1024 payload bytes", "started with 512"]);
+    ended.refused(2, &["takes 1024 payload bytes", "started with 512"]);
     // Nobody has been harmed: the job forms, and does its work.
     let mut second = appliance.worker(1, 1, &small);
     assert_eq!((first.wait(SOON).code, second.wait(SOON).code), (Some(0), Some(0)));

@@ -94,7 +94,10 @@ impl Presence {
     fn state_of(&self, name: &CStr) -> Result<LinkState, Errno> {
         Ok(match self.socket.flags(name) {
             Ok(flags) if flags & libc::IFF_UP == 0 => LinkState::Off,
-            Ok(flags) if flags & libc::IFF_RUNNING == 0 => LinkState::Down,
+            // Drivers that cannot be asked leave it at what the flags say.
+            Ok(flags) if flags & libc::IFF_RUNNING == 0 && self.socket.has_carrier(name) != Ok(true) => {
+                LinkState::Down
+            }
             Ok(_) => LinkState::Up,
             // It went between two questions.
             Err(Errno::NODEV) => LinkState::Missing,

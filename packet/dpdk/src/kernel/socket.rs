@@ -190,16 +190,36 @@ impl Socket {
         usize::try_from(sent).map_err(|_| errno())
     }
 
+    /// True if the driver has a carrier at this moment: the flags say so up to a second later.
+    pub(super) fn has_carrier(&self, name: &CStr) -> Result<bool, Errno> {
+        // `struct ethtool_value`: ETHTOOL_GLINK, and room for the answer.
+        let mut value = [0x0a_u32, 0];
+        self.ask_with(name, libc::SIOCETHTOOL, |request| {
+            request.ifr_ifru.ifru_data = value.as_mut_ptr().cast()
+        })?;
+        Ok(value[1] != 0)
+    }
+
     fn ask(&self, name: &CStr, what: c_ulong) -> Result<libc::ifreq, Errno> {
+        self.ask_with(name, what, |_| ())
+    }
+
+    fn ask_with(
+        &self,
+        name: &CStr,
+        what: c_ulong,
+        fill: impl FnOnce(&mut libc::ifreq),
+    ) -> Result<libc::ifreq, Errno> {
         // SAFETY: numbers and arrays of them, for which zero is valid.
         let mut request: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
+        fill(&mut request);
         if name.count_bytes() >= request.ifr_name.len() {
             return Err(Errno::NODEV);
         }
         for (place, &byte) in request.ifr_name.iter_mut().zip(name.to_bytes()) {
             *place = byte.cast_signed();
         }
-        // SAFETY: the request lives, and its name is terminated.
+        // SAFETY: the request lives, and so does what it points to; its name is terminated.
         if unsafe { libc::ioctl(self.fd(), what, &raw mut request) } == 0 {
             Ok(request)
         } else {
