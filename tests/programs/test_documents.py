@@ -222,6 +222,21 @@ def _steps() -> str:
     return _run(("scripts/test", "--list", "--all"), ROOT).stdout
 
 
+def test_steps_of_the_table_exist() -> None:
+    """What docs/testing.md calls a step can be given to scripts/test."""
+    steps = _run(("scripts/test", "--list", "--all"), ROOT).stdout
+    named = set()
+    for table in re.findall(
+        r"^\| step \|.*\n((?:\|.*\n)+)", (ROOT / "docs/testing.md").read_text(), re.MULTILINE
+    ):
+        cells = [row.split("|")[1] for row in table.splitlines()[1:]]
+        named |= {
+            name.strip() for cell in cells for name in re.split("[;,]", re.sub(r"\(.*?\)|\*", "", cell))
+        }
+    assert len(named) > 40
+    assert not {name for name in named if name not in steps}
+
+
 def _check_steps(words: list[str]) -> None:
     for word in words:
         named = not word.startswith("-") and not _PLACEHOLDER.search(word) and word != "WORD"
