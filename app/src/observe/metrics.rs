@@ -127,6 +127,15 @@ impl ApplianceGauges {
                 .collect();
             out.push(Gauge { name, help, counter: true, samples });
         }
+        let received = |(name, port): &(String, PortStats)| {
+            Some((vec![("port", name.clone())], float(port.interface_received()?)))
+        };
+        out.push(Gauge {
+            name: "port_interface_received_packets",
+            help: "Packets that the interface under a port has received, by the kernel's count.",
+            counter: true,
+            samples: self.ports.iter().filter_map(received).collect(),
+        });
         let up = |port: PortHealth| {
             let up = port.is_up()?;
             Some((vec![("port", port.name)], f64::from(u8::from(up))))

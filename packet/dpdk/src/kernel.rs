@@ -102,6 +102,10 @@ impl Interface {
         self.presence.link()
     }
 
+    pub(crate) const fn presence(&self) -> &Presence {
+        &self.presence
+    }
+
     /// Switches the interface on or off.
     pub(crate) fn set_up(&self, up: bool) -> Result<(), Errno> {
         self.presence.socket().set_up(self.presence.name(), up)

@@ -6,6 +6,7 @@
 
 use core::ffi::CStr;
 use std::ffi::CString;
+use std::fs;
 
 use super::socket::Socket;
 use crate::error::Errno;
@@ -67,6 +68,16 @@ impl Presence {
     /// The number of the interface, while it is there.
     pub(super) fn index(&self) -> Result<i32, Errno> {
         self.socket.attached_to()?.ok_or(Errno::NODEV)
+    }
+
+    /// Packets that the interface has received, by the kernel's own count, as long as it is there.
+    pub(crate) fn received(&self) -> Option<u64> {
+        let name = self.index().and_then(|index| self.socket.name_of(index)).ok()?;
+        let table = fs::read_to_string("/proc/thread-self/net/dev").ok()?;
+        let mut lines = table.lines().filter_map(|line| line.split_once(':'));
+        let (_, counts) = lines.find(|(interface, _)| Ok(interface.trim()) == name.to_str())?;
+        // Bytes come first.
+        counts.split_whitespace().nth(1)?.parse().ok()
     }
 
     /// What has become of it.

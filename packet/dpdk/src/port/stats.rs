@@ -9,6 +9,7 @@ use pascaline_dpdk_sys as sys;
 use super::device::DeviceHandle;
 use super::reopen::{self, ReopenError};
 use crate::error::Errno;
+use crate::kernel::Interface;
 
 /// Whether frames can pass a port, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +105,14 @@ impl PortStats {
             tx_errors: stats.tx_errors + self.device.lost.sent.load(Relaxed),
             ..stats
         })
+    }
+
+    /// Packets that have arrived at the interface of the kernel's that the port is on, by the kernel's count,
+    /// in the calling thread's network namespace. A port that tells no losses has lost what it is short of
+    /// that. `None` where there is no such interface, or it is gone.
+    #[must_use]
+    pub fn interface_received(&self) -> Option<u64> {
+        self.device.kernel().map(Interface::presence).or(self.device.presence())?.received()
     }
 
     /// Opens the port anew on the interface that has the name of its interface now, while the queues stay

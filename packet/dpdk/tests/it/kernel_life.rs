@@ -61,10 +61,12 @@ fn an_interface_made_anew_is_used_again() {
                 assert_carries(&mut port.tx, std::slice::from_mut(&mut port.rx), round, &pool);
                 let after = stats.read().unwrap();
                 assert!(after.tx_packets > before.tx_packets && after.rx_packets > before.rx_packets);
+                assert!(stats.interface_received() >= Some(1), "{driver}: by the kernel's count");
                 becomes(&port, LinkState::Up);
 
                 ip("link del left");
                 assert_eq!(state(&port), LinkState::Missing, "{driver}");
+                assert_eq!(stats.interface_received(), None, "{driver}");
                 // Nothing there, and no error either.
                 assert_eq!(port.rx.rx(&mut ArrayVec::<Mbuf, 32>::new()), 0);
                 port.tx.tx(&mut burst([packet(&pool, &frame(round, 200))]));
