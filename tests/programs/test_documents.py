@@ -193,7 +193,12 @@ def _check(line: Line, binaries: Path) -> None:
 def _is_of_the_tree(word: str) -> bool:
     """A path below a folder of the repository, other than one that a build makes."""
     top, slash, _ = word.partition("/")
-    return bool(slash) and top not in ("", "..", "target") and (ROOT / top).is_dir() and not set(word) & set("*{$")
+    return (
+        bool(slash)
+        and top not in ("", "..", "target")
+        and (ROOT / top).is_dir()
+        and not set(word) & set("*{$")
+    )
 
 
 def _check_subcommands(name: str, words: list[str], binaries: Path) -> str:
