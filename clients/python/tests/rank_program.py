@@ -1,4 +1,4 @@
-"""What the ranks of test_processes.py run: `rank_program.py collectives|death|ring`, by torchrun or alike."""
+"""What ranks of test_processes.py and test_elastic.py run: `rank_program.py KIND`, by torchrun or alike."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,10 +131,27 @@ def ring(rank: int, ranks: int) -> None:
     os._exit(0)
 
 
+def elastic(rank: int, ranks: int) -> None:
+    """Sums until a file is there; each rank writes once, when its first sum is right."""
+    place = Path(os.environ["ELASTIC_PLACE"])
+    told = False
+    while True:
+        tensor = torch.tensor([1.0, float((place / "end").exists())])
+        dist.all_reduce(tensor)
+        assert tensor[0] == ranks, tensor
+        if not told:
+            with (place / "sums").open("a") as file:
+                file.write(f"{time.time()} {ranks} {rank} {os.getpid()}\n")
+        told = True
+        if tensor[1] > 0:
+            return
+        time.sleep(0.05)
+
+
 def main() -> None:
     """One rank."""
     dist.init_process_group("pascaline", timeout=timedelta(seconds=30))
-    programs = {"collectives": collectives, "death": death, "ring": ring}
+    programs = {"collectives": collectives, "death": death, "ring": ring, "elastic": elastic}
     programs[sys.argv[1]](dist.get_rank(), dist.get_world_size())
     dist.destroy_process_group()
     print("right", flush=True)
