@@ -34,8 +34,8 @@ class _Mpi:
 
     def __call__(self, url: str, *ranks: tuple[int, bool], code: int = 0) -> tuple[str, list[str]]:
         """`ranks`: this many each, with or without. What was printed, and what the library has of it."""
-        mpi = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader")
-        mpi += ("--mca", "mpi_yield_when_idle", "1", "-x", f"PASCALINE_URL={url}")
+        mpi = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader"]
+        mpi += ["--mca", "mpi_yield_when_idle", "1", "-x", f"PASCALINE_URL={url}"]
         parts: list[object] = []
         for count, has in ranks:
             parts += [":"] * bool(parts) + ["-np", count, *self._preloaded * has, self._program, 1000]
