@@ -195,7 +195,7 @@ impl Socket {
         // `struct ethtool_value`: ETHTOOL_GLINK, and room for the answer.
         let mut value = [0x0a_u32, 0];
         self.ask_with(name, libc::SIOCETHTOOL, |request| {
-            request.ifr_ifru.ifru_data = value.as_mut_ptr().cast()
+            request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
         })?;
         Ok(value[1] != 0)
     }
