@@ -22,7 +22,7 @@ use std::ffi::CString;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-pub(crate) use presence::Presence;
+pub(crate) use presence::{Presence, counts_of};
 pub(crate) use receive::Reader;
 pub(crate) use send::Writer;
 use socket::Socket;

@@ -9,9 +9,6 @@ use crate::config::lane::{self, Lane};
 use crate::config::{Config, PassingQueue, PortConfig};
 use crate::host::Host;
 
-/// Drivers whose interface of the kernel is there only while they run.
-const MAKE_THEIRS: [&str; 3] = ["net_tap", "net_tun", "net_virtio_user"];
-
 pub(super) fn examine(host: &Host, nics: &[Nic], config: Option<&Config>) -> Vec<Finding> {
     let need = Need::of(host, nics, config);
     let mut findings = vec![iommu(host, nics, need), vfio(host, need)];
@@ -233,7 +230,7 @@ fn virtual_device(host: &Host, port: &PortConfig, device: &str) -> Vec<Finding> 
     let Some(interface) = device.split(',').find_map(|argument| argument.strip_prefix("iface=")) else {
         return vec![Finding::ok("driver", format!("port {name}: {device} needs no interface"))];
     };
-    if MAKE_THEIRS.iter().any(|driver| device.starts_with(driver)) {
+    if port.device.value.interface().is_none() {
         return vec![Finding::ok("driver", format!("port {name}: {device} makes {interface} at the start"))];
     }
     if !host.has(format!("sys/class/net/{interface}")) {

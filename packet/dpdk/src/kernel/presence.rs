@@ -12,6 +12,14 @@ use super::socket::Socket;
 use crate::error::Errno;
 use crate::port::{Link, LinkState, ReopenError};
 
+/// What the kernel has counted at an interface, as /proc/net/dev has it; none if there is no such one in the
+/// network namespace of the calling thread, which is where drivers look.
+pub(crate) fn counts_of(interface: &str) -> Option<String> {
+    let table = fs::read_to_string("/proc/thread-self/net/dev").ok()?;
+    let mut lines = table.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(name, _)| name.trim() == interface).map(|(_, counts)| counts.to_owned())
+}
+
 /// Watches the interface that had a name when it was opened.
 #[derive(Debug)]
 pub(crate) struct Presence {
@@ -73,11 +81,8 @@ impl Presence {
     /// Packets that the interface has received, by the kernel's own count, as long as it is there.
     pub(crate) fn received(&self) -> Option<u64> {
         let name = self.index().and_then(|index| self.socket.name_of(index)).ok()?;
-        let table = fs::read_to_string("/proc/thread-self/net/dev").ok()?;
-        let mut lines = table.lines().filter_map(|line| line.split_once(':'));
-        let (_, counts) = lines.find(|(interface, _)| Ok(interface.trim()) == name.to_str())?;
         // Bytes come first.
-        counts.split_whitespace().nth(1)?.parse().ok()
+        counts_of(name.to_str().ok()?)?.split_whitespace().nth(1)?.parse().ok()
     }
 
     /// What has become of it.

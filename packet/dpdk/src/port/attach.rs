@@ -2,7 +2,6 @@
 
 use core::ffi::CStr;
 use std::ffi::CString;
-use std::fs;
 use std::path::Path;
 
 use pascaline_dpdk_sys as sys;
@@ -96,10 +95,4 @@ pub(super) fn explain(device: &Device) -> Option<OpenError> {
         return Some(OpenError::NoSuchFile { device, path: path.to_owned() });
     }
     None
-}
-
-/// In the network namespace of the calling thread, which is where drivers look.
-pub(super) fn interface_exists(interface: &str) -> bool {
-    let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
-    table.lines().filter_map(|line| line.split_once(':')).any(|(name, _)| name.trim() == interface)
 }

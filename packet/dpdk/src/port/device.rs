@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pascaline_dpdk_sys as sys;
 
-use super::attach::{Parts, attach, detach, explain, find, interface_exists, value_of};
+use super::attach::{Parts, attach, detach, explain, find, value_of};
 use super::gate::Gate;
 use super::reopen::Started;
 use super::stats::Kept;
@@ -46,7 +46,7 @@ impl Device {
     /// That interface, if it is not there, in this thread's network namespace.
     #[must_use]
     pub fn missing_interface(&self) -> Option<&str> {
-        self.interface().filter(|interface| !interface_exists(interface))
+        self.interface().filter(|interface| kernel::counts_of(interface).is_none())
     }
 }
 

@@ -150,7 +150,7 @@ fn one_that_was_held_up_does_not_take_that_for_the_silence_of_appliances() {
     assert!(world.core.seen.iter().all(|seen| seen.health == Health::Down));
 }
 
-/// The next leader has to know what an appliance was told.
+/// The next leader has to know what an appliance has received.
 #[test]
 fn no_appliance_is_told_of_a_tree_before_the_store_has_it() {
     let mut world = World::new();
