@@ -8,8 +8,11 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use pascaline_shared::eprintln;
 use pascaline_shared::output::Stdout;
-use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, Shape, shaped_schedule};
+use pascaline_sim::{Campaign, Cell, Fault, Reach, Report, Sabotage, Shape, shaped_schedule};
 use serde_json::{Map, Value, json};
+
+/// Schedules of each cell, if nothing else is asked for.
+const EACH: u64 = 500;
 
 /// Inject faults into workers and appliance, and check every sum
 ///
@@ -27,6 +30,9 @@ use serde_json::{Map, Value, json};
   An appliance with a backup:
     pascaline-lab fuzz-protocol --backup --runs 20000
 
+  Every kind of job that a configuration can express, each in 500 schedules:
+    pascaline-lab fuzz-protocol --cells --json
+
   The events of one schedule, by the seed that a report names:
     pascaline-lab fuzz-protocol --seed 4711 --runs 1 --verbose
 
@@ -39,15 +45,22 @@ pub(crate) struct FuzzArgs {
     /// Seed of the first schedule; the following ones have the next numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Number of schedules
-    #[arg(long, default_value_t = 10_000)]
-    runs: u64,
+    /// Number of schedules [default: 10000, or 500 for each cell]
+    #[arg(long)]
+    runs: Option<u64>,
     /// Levels of appliances; 2 and 3 run one job below a tree of appliances
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=3))]
     levels: u8,
     /// Run one job at an appliance with a backup; either is killed, stopped or cut off
     #[arg(long, conflicts_with = "levels")]
     backup: bool,
+    /// Run every combination that a configuration can express: kinds of jobs with their choices, lcores,
+    /// levels; fails if one got no schedule
+    #[arg(long, conflicts_with_all = ["levels", "backup"])]
+    cells: bool,
+    /// Print the cells, and run nothing
+    #[arg(long, requires = "cells")]
+    list: bool,
     /// Threads [default: one for each core]
     #[arg(long, value_name = "T")]
     jobs: Option<usize>,
@@ -61,7 +74,15 @@ pub(crate) struct FuzzArgs {
 
 impl FuzzArgs {
     fn shape(&self) -> Shape {
-        if self.backup { Shape::Backup } else { Shape::Levels(self.levels.into()) }
+        match (self.cells, self.backup) {
+            (true, _) => Shape::Cells,
+            (_, true) => Shape::Backup,
+            _ => Shape::Levels(self.levels.into()),
+        }
+    }
+
+    fn runs(&self) -> u64 {
+        self.runs.unwrap_or_else(|| if self.cells { EACH * Cell::all().len() as u64 } else { 10_000 })
     }
 }
 
@@ -70,12 +91,20 @@ impl FuzzArgs {
 /// # Errors
 /// If the outcome cannot be written to standard output.
 pub(crate) fn run(args: &FuzzArgs) -> anyhow::Result<ExitCode> {
+    if args.list {
+        let mut out = Stdout;
+        for cell in Cell::all() {
+            writeln!(out, "{cell}")?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let report = if args.verbose { run_verbosely(args) } else { run_campaign(args)? };
     for finding in &report.findings {
         eprintln!("seed {}: {}", finding.seed, finding.violation);
         finding.trace.iter().for_each(|line| eprintln!("    {line}"));
         let shape = match args.shape() {
             Shape::Backup => "--backup ".to_owned(),
+            Shape::Cells => "--cells ".to_owned(),
             Shape::Levels(1) => String::new(),
             Shape::Levels(levels) => format!("--levels {levels} "),
         };
@@ -86,16 +115,25 @@ pub(crate) fn run(args: &FuzzArgs) -> anyhow::Result<ExitCode> {
         writeln!(out, "{}", object(&report))?;
     } else {
         writeln!(out, "{report}")?;
+        if let Some(least) = report.cells.iter().min() {
+            writeln!(out, "{} cells, {least} schedules or more of each", report.cells.len())?;
+        }
     }
-    Ok(if report.violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    // A single schedule is of one cell, and a campaign of all.
+    let missed =
+        if args.verbose { None } else { Cell::all().into_iter().zip(&report.cells).find(|(_, n)| **n == 0) };
+    if let Some((cell, _)) = missed {
+        eprintln!("no schedule was of this cell: {cell}");
+    }
+    Ok(if report.violations == 0 && missed.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn run_campaign(args: &FuzzArgs) -> anyhow::Result<Report> {
     let threads = args.jobs.or_else(|| Some(available_parallelism().ok()?.get())).unwrap_or(1);
-    let (shape, &FuzzArgs { seed, runs, .. }) = (args.shape(), args);
+    let (shape, runs, seed) = (args.shape(), args.runs(), args.seed);
     let campaign = Campaign { shape, seed, runs, threads, sabotage: Sabotage::None };
     // Not shown unless standard error is a terminal.
-    let bar = ProgressBar::new(args.runs).with_style(ProgressStyle::with_template(
+    let bar = ProgressBar::new(runs).with_style(ProgressStyle::with_template(
         "{elapsed_precise} {wide_bar} {pos}/{len} schedules, {per_sec}, eta {eta} {msg}",
     )?);
     bar.enable_steady_tick(Duration::from_secs(1));
@@ -113,7 +151,7 @@ fn run_campaign(args: &FuzzArgs) -> anyhow::Result<Report> {
 fn run_verbosely(args: &FuzzArgs) -> Report {
     let began = std::time::Instant::now();
     let mut total = Report::default();
-    for number in 0..args.runs {
+    for number in 0..args.runs() {
         let seed = args.seed.wrapping_add(number);
         eprintln!("seed {seed}");
         total.merge(shaped_schedule(
@@ -132,7 +170,7 @@ fn object(report: &Report) -> Value {
         Fault::ALL.iter().map(|&fault| (fault.key().to_owned(), report.faults.get(fault).into())).collect();
     let reached: Map<String, Value> =
         Reach::ALL.iter().map(|&reach| (reach.key().to_owned(), report.reached.get(reach).into())).collect();
-    json!({
+    let mut told = json!({
         "schedules": report.schedules,
         "faults": faults,
         "faults_injected": report.faults.total(),
@@ -143,5 +181,13 @@ fn object(report: &Report) -> Value {
         "seconds": report.elapsed.as_secs_f64(),
         "events": report.events,
         "digest": format!("{:016x}", report.digest),
-    })
+    });
+    if let Some(least) = report.cells.iter().min() {
+        let names = Cell::all().into_iter().map(|cell| cell.to_string());
+        told["cells"] = report.cells.len().into();
+        told["least"] = (*least).into();
+        told["schedules_of"] =
+            names.zip(&report.cells).map(|(name, &n)| (name, n.into())).collect::<Map<_, _>>().into();
+    }
+    told
 }

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::faults::{Faults, Reached};
+use crate::plan::Cell;
 use crate::random::mix;
 use crate::sabotage::Sabotage;
 use crate::trace::Words;
@@ -28,6 +29,8 @@ pub enum Shape {
     Levels(usize),
     /// One with a backup.
     Backup,
+    /// Those of the cell that the seed chooses ([`Cell::all`]).
+    Cells,
 }
 
 /// The schedules to run.
@@ -77,6 +80,8 @@ pub struct Report {
     pub violations: u64,
     /// The first of them, as they were found.
     pub findings: Vec<Finding>,
+    /// Schedules of each cell, where the campaign was over these.
+    pub cells: Vec<u64>,
     /// Time it took.
     pub elapsed: Duration,
 }
@@ -92,6 +97,8 @@ impl Report {
         self.events += other.events;
         self.digest = self.digest.wrapping_add(other.digest);
         self.violations += other.violations;
+        self.cells.resize(self.cells.len().max(other.cells.len()), 0);
+        self.cells.iter_mut().zip(other.cells).for_each(|(ours, theirs)| *ours += theirs);
         let room = DESCRIBED.saturating_sub(self.findings.len());
         self.findings.extend(other.findings.into_iter().take(room));
     }
@@ -147,6 +154,10 @@ pub fn shaped_schedule(
         digest: mix(outcome.hash ^ seed),
         ..Report::default()
     };
+    if shape == Shape::Cells {
+        let count = |number| u64::from(outcome.cell == Some(number));
+        report.cells = (0..Cell::all().len()).map(count).collect();
+    }
     if let Some(violation) = outcome.violation {
         let again = caught(Words::Tail).map(|outcome| outcome.lines).unwrap_or_default();
         report.merge(Report { schedules: 0, ..finding(seed, violation, again) });

@@ -74,6 +74,7 @@ mod world;
 
 pub use campaign::{Campaign, Finding, Report, Shape, schedule, shaped_schedule};
 pub use faults::{Fault, Faults, Reach, Reached};
+pub use plan::Cell;
 pub use sabotage::Sabotage;
 pub use violation::Violation;
 pub use world::runs::{Runs, runs};

@@ -11,6 +11,7 @@ use crate::random::Random;
 
 mod backup;
 mod besides;
+mod cell;
 mod job;
 mod runs;
 mod tree;
@@ -18,6 +19,7 @@ mod upset;
 
 use besides::Besides;
 pub(crate) use besides::Part;
+pub use cell::Cell;
 pub(crate) use job::{Dispute, Excuse, JobPlan, WIDEST};
 pub(crate) use tree::Tree;
 pub(crate) use upset::Upset;
@@ -134,15 +136,15 @@ pub(crate) struct Plan {
 impl Plan {
     /// The schedule of a seed.
     pub(crate) fn draw(random: &mut Random) -> Self {
-        Self::draw_with(random, ROUGH)
+        Self::draw_of(random, ROUGH, None)
     }
 
-    /// The same, with a chance of rough values.
-    fn draw_with(random: &mut Random, rough: u32) -> Self {
+    /// The same, with a chance of rough values, and with a first job like a cell's.
+    fn draw_of(random: &mut Random, rough: u32, cell: Option<&Cell>) -> Self {
         let other = |salt| Random::new(random.clone().next() ^ salt);
         let [mut apart, mut extra, mut away, mut late, mut end] =
             [APART, EXTRA, OUTSIDE, BESIDES, END].map(other);
-        let mut jobs = jobs(random);
+        let mut jobs = jobs(random, cell);
         let workers: usize = jobs.iter().map(|job| usize::from(job.ranks)).sum();
         let mut upsets = upset::draw(random, &mut jobs, workers);
         upsets.extend(upset::draw_resets(&mut extra, &mut jobs));
@@ -243,11 +245,12 @@ pub(crate) fn often(random: &mut Random, most: u64) -> u32 {
     if random.chance(500_000) { 0 } else { u32::try_from(random.below(most)).unwrap_or(0) }
 }
 
-fn jobs(random: &mut Random) -> Vec<JobPlan> {
+fn jobs(random: &mut Random, cell: Option<&Cell>) -> Vec<JobPlan> {
     let mut jobs = Vec::new();
     for at in 0..random.pick(&[1, 1, 1, 2, 2, 3_u16]) {
         jobs.push(JobPlan::draw(random, 100 * at));
     }
+    jobs.iter_mut().take(1).for_each(|job| cell.into_iter().for_each(|cell| cell.force(job)));
     // All jobs that are formed by Joins are alike, so there may be one.
     jobs.iter_mut().filter(|job| job.formed).skip(1).for_each(|job| job.formed = false);
     jobs

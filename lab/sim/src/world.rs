@@ -16,7 +16,7 @@ use crate::io::Clock;
 use crate::link::Link;
 use crate::oracle::Generations;
 use crate::outside::Outside;
-use crate::plan::{JobPlan, MILLI, Plan, Tree, Upset};
+use crate::plan::{Cell, JobPlan, MILLI, Plan, Tree, Upset};
 use crate::random::Random;
 use crate::sabotage::{Sabotage, Saboteur};
 use crate::trace::{Trace, Words};
@@ -57,6 +57,8 @@ pub(crate) struct Outcome {
     pub(crate) hash: u64,
     pub(crate) lines: Vec<String>,
     pub(crate) violation: Option<Violation>,
+    /// The cell that the schedule is of, by its number, where one was asked for and found.
+    pub(crate) cell: Option<usize>,
 }
 
 /// A job's history.
@@ -139,15 +141,24 @@ pub(crate) struct World<'a> {
 /// Runs the schedule of a seed. The caller catches panics.
 pub(crate) fn run(shape: Shape, seed: u64, sabotage: Sabotage, words: Words) -> Outcome {
     let mut random = Random::new(seed);
+    let mut cell = None;
     let mut plan = match shape {
-        Shape::Backup => Plan::of_backup(&mut random),
-        Shape::Levels(levels) if levels > 1 => Plan::of_tree(&mut random, levels),
+        Shape::Backup => Plan::of_backup(&mut random, None),
+        Shape::Levels(levels) if levels > 1 => Plan::of_tree(&mut random, levels, None),
         Shape::Levels(_) => Plan::draw(&mut random),
+        Shape::Cells => {
+            let cells = Cell::all();
+            let number = usize::try_from(seed % cells.len() as u64).unwrap_or(0);
+            let (plan, drawn, is_of_it) = Plan::of_cell(seed, &cells[number]);
+            random = drawn;
+            cell = is_of_it.then_some(number);
+            plan
+        }
     };
     if sabotage == Sabotage::ForgetSpares {
         plan.tree.iter_mut().for_each(Tree::forget_spares);
     }
-    act(&plan, random, sabotage, words).0
+    Outcome { cell, ..act(&plan, random, sabotage, words).0 }
 }
 
 /// Runs one job again and again.
@@ -167,7 +178,7 @@ fn act(plan: &Plan, random: Random, sabotage: Sabotage, words: Words) -> (Outcom
     let (faults, reached, finished, failed) = (world.faults, world.reached, world.finished, world.failed);
     let (events, runs) = (world.trace.events(), world.runs);
     let (hash, lines) = world.trace.finish();
-    (Outcome { faults, reached, finished, failed, events, hash, lines, violation }, runs)
+    (Outcome { faults, reached, finished, failed, events, hash, lines, violation, cell: None }, runs)
 }
 
 impl<'a> World<'a> {

@@ -62,6 +62,8 @@ pub(crate) struct JobPlan {
     pub(crate) policy: Policy,
     /// Its region, if it has one, has twice as many slots as the window; otherwise as many.
     pub(crate) wide_region: bool,
+    /// Its results never lack ranks: it has a parent, or a backup.
+    pub(crate) whole: bool,
     /// Contributions that complete a PSN, if not all.
     pub(crate) threshold: Option<u16>,
     /// Workers take results that do not contain every rank.
@@ -117,6 +119,7 @@ impl JobPlan {
             rough: false,
             policy: policy(random, window),
             wide_region: random.chance(700_000),
+            whole: false,
             threshold: None,
             accept_partial: false,
             formed: !admitted && random.chance(250_000),
@@ -239,7 +242,8 @@ impl JobPlan {
         self.news = news;
         // Just long enough for the appliance to learn which ranks wait.
         self.linger = news;
-        if self.excuse == Excuse::default() && self.policy.region.is_some() && random.chance(500_000) {
+        let early = self.excuse == Excuse::default() && self.policy.region.is_some() && !self.whole;
+        if early && random.chance(500_000) {
             self.excuse.threshold = true;
             self.threshold = Some(narrow(random.between(1, u64::from(self.ranks))));
             self.policy.partial_after = random.pick(&[0, 1_000_000, 20_000_000]);

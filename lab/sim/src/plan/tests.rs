@@ -3,7 +3,7 @@ use pascaline_wire::{DType, Op};
 use super::*;
 
 fn draw(seed: u64, rough: u32) -> Plan {
-    Plan::draw_with(&mut Random::new(seed), rough)
+    Plan::draw_of(&mut Random::new(seed), rough, None)
 }
 
 #[test]

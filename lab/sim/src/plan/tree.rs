@@ -7,7 +7,7 @@ use pascaline_pipelines::membership::{JobSpec, OnDeath, Parent, Secret};
 
 use super::job::{JobPlan, narrow};
 use super::upset::{FOR_GOOD, draw_resets};
-use super::{LinkPlan, MICRO, MILLI, Part, Plan, Upset, link, longest_dark, pool};
+use super::{Cell, LinkPlan, MICRO, MILLI, Part, Plan, Upset, link, longest_dark, pool};
 use crate::clock::Drift;
 use crate::host::{Host, parent_of};
 use crate::link::Conditions;
@@ -159,13 +159,15 @@ const TOGETHER: u64 = 12_000 * MILLI;
 
 impl Plan {
     /// A schedule of one job below this many levels of appliances.
-    pub(crate) fn of_tree(random: &mut Random, levels: usize) -> Self {
-        let mut plan = Self::draw_with(random, 0);
+    pub(crate) fn of_tree(random: &mut Random, levels: usize, cell: Option<&Cell>) -> Self {
+        let mut plan = Self::draw_of(random, 0, None);
         let mut tree = Tree::draw(random, levels);
         let mut job = JobPlan::draw(random, 0);
         job.ranks = narrow(tree.leaves.len() as u64);
         (job.formed, job.on_death) = (false, OnDeath::Fail);
         (job.policy.server, job.policy.region, job.policy.partial_after) = (false, None, 0);
+        job.whole = true;
+        cell.into_iter().for_each(|cell| cell.force(&mut job));
         let dtype = job.element.dtype;
         // Each level rounds them.
         if dtype.sums_wide() || dtype.is_block() {

@@ -1,0 +1,184 @@
+//! Every kind of job that a configuration can express, as the harness can run it: one *cell* each.
+
+use core::fmt;
+
+use pascaline_aggregator::{ConflictPolicy, Order, Policy, Region};
+use pascaline_pipelines::membership::OnDeath;
+
+use super::Plan;
+use super::job::JobPlan;
+use crate::random::{Random, mix};
+
+/// What a job is (docs/policies.md, "Kinds").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Region { order: Order },
+    Shared { conflict: ConflictPolicy, order: Order, server: Server },
+    Early { threshold: bool, timed: bool },
+    Updates,
+}
+
+/// Where a job's sums that found no slot are completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Server {
+    Nowhere,
+    Embedded,
+    External,
+}
+
+/// The appliances between a job's ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Between {
+    One,
+    Levels(usize),
+    Backup,
+}
+
+/// A kind of job with what it does when a rank dies, at appliances of so many lcores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cell {
+    pub(crate) kind: Kind,
+    pub(crate) on_death: OnDeath,
+    pub(crate) lcores: usize,
+    pub(crate) between: Between,
+}
+
+/// Plans that are drawn for one that is of a cell: on average it is one of sixteen.
+const TRIES: u64 = 2_000;
+
+impl Cell {
+    /// All of them. A job with a parent has neither a server nor partial results, and fails with its ranks.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let mut all = Vec::new();
+        for between in [Between::One, Between::Levels(2), Between::Levels(3), Between::Backup] {
+            let alone = between == Between::One;
+            for on_death in [OnDeath::Fail, OnDeath::Continue]
+                .into_iter()
+                .filter(|&on_death| alone || on_death == OnDeath::Fail)
+            {
+                for kind in kinds(alone).filter(|&kind| kind != Kind::Updates || on_death == OnDeath::Fail) {
+                    all.extend([1, 2].map(|lcores| Self { kind, on_death, lcores, between }));
+                }
+            }
+        }
+        all
+    }
+
+    /// Makes a job's policy this cell's; the pool gives it its slots.
+    pub(super) fn force(&self, job: &mut JobPlan) {
+        let rank = |order: Order| if order == Order::Rank { u32::from(job.window) } else { 0 };
+        let own = Policy { region: Some(Region { first: 0, sets: 1 }), ..Policy::default() };
+        job.policy = match self.kind {
+            Kind::Region { order } => Policy { order, quota: rank(order), ..own },
+            Kind::Early { .. } => own,
+            Kind::Shared { conflict, order, server } => {
+                let quota = rank(order).min(job.policy.quota.max(1));
+                Policy { conflict, order, quota, server: server != Server::Nowhere, ..Policy::default() }
+            }
+            Kind::Updates => return,
+        };
+        job.on_death = self.on_death;
+    }
+
+    /// Whether a plan is of this cell, whatever was asked for when it was drawn.
+    fn is_of(&self, plan: &Plan) -> bool {
+        let Some(job) = plan.jobs.first() else { return false };
+        let Policy { conflict, order, region, partial_after, server, .. } = job.policy;
+        let (whole, own) = (job.threshold.is_none() && partial_after == 0, region.is_some());
+        let same = match self.kind {
+            Kind::Region { order: wanted } => whole && own && !server && order == wanted,
+            Kind::Shared { conflict: wanted, order: other, server: place } => {
+                let found = match (server, plan.outside) {
+                    (false, _) => Server::Nowhere,
+                    (true, false) => Server::Embedded,
+                    (true, true) => Server::External,
+                };
+                whole && !own && (conflict, order, found) == (wanted, other, place)
+            }
+            Kind::Early { threshold, timed } => {
+                let fewer = job.threshold.is_some_and(|needed| needed < job.ranks);
+                own && job.threshold.is_some() && (fewer, partial_after > 0) == (threshold, timed)
+            }
+            Kind::Updates => plan.cluster.is_some(),
+        };
+        same && plan.lcores == self.lcores && (self.kind == Kind::Updates || job.on_death == self.on_death)
+    }
+}
+
+/// The kinds of jobs whose ranks all send to one appliance, or of those that have a parent or a backup.
+fn kinds(alone: bool) -> impl Iterator<Item = Kind> {
+    let servers: &[Server] =
+        if alone { &[Server::Nowhere, Server::Embedded, Server::External] } else { &[Server::Nowhere] };
+    let regions = Order::ALL.map(|order| Kind::Region { order });
+    let shared = ConflictPolicy::ALL.into_iter().flat_map(move |conflict| {
+        let orders = Order::ALL.into_iter();
+        orders.flat_map(move |order| {
+            servers.iter().map(move |&server| Kind::Shared { conflict, order, server })
+        })
+    });
+    let early = [(true, false), (false, true), (true, true)]
+        .map(|(threshold, timed)| Kind::Early { threshold, timed })
+        .into_iter();
+    let rest = early.chain([Kind::Updates]).filter(move |_| alone);
+    regions.into_iter().chain(shared).chain(rest)
+}
+
+impl Plan {
+    /// A schedule of a seed for a cell, and whether it is of that cell.
+    pub(crate) fn of_cell(seed: u64, cell: &Cell) -> (Self, Random, bool) {
+        let mut last = None;
+        for attempt in 0..TRIES {
+            let mut random = Random::new(mix(seed ^ mix(attempt)));
+            let plan = match cell.between {
+                Between::One => Self::draw_of(&mut random, super::ROUGH, Some(cell)),
+                Between::Levels(levels) => Self::of_tree(&mut random, levels, Some(cell)),
+                Between::Backup => Self::of_backup(&mut random, Some(cell)),
+            };
+            let found = cell.is_of(&plan);
+            last = Some((plan, random, found));
+            if found {
+                break;
+            }
+        }
+        last.unwrap_or_else(|| {
+            let mut random = Random::new(seed);
+            (Self::draw(&mut random), random, false)
+        })
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Region { order } => write!(f, "region, order {}", order.name())?,
+            Kind::Shared { conflict, order, server } => {
+                write!(f, "shared, {}, order {}, ", conflict.name(), order.name())?;
+                f.write_str(match server {
+                    Server::Nowhere => "no server",
+                    Server::Embedded => "server embedded",
+                    Server::External => "server external",
+                })?;
+            }
+            Kind::Early { threshold, timed } => f.write_str(match (threshold, timed) {
+                (true, true) => "early, threshold and partial_after",
+                (true, false) => "early, threshold",
+                (false, _) => "early, partial_after",
+            })?,
+            Kind::Updates => f.write_str("updates")?,
+        }
+        if self.kind != Kind::Updates {
+            f.write_str(if self.on_death == OnDeath::Fail {
+                ", deaths fail it"
+            } else {
+                ", deaths shrink it"
+            })?;
+        }
+        write!(f, ", {} lcore(s), ", self.lcores)?;
+        match self.between {
+            Between::One => f.write_str("one appliance"),
+            Between::Levels(levels) => write!(f, "{levels} levels"),
+            Between::Backup => f.write_str("an appliance and its backup"),
+        }
+    }
+}
