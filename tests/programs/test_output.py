@@ -10,7 +10,6 @@ from typing import IO, Any
 
 import pytest
 
-from tests.runner.programs import Programs
 from tests.runner.shell import ROOT
 
 _PLANS, _VERIFY = "clients/examples/plans", "clients/examples/verify"
@@ -41,10 +40,10 @@ def _named(command: Sequence[str]) -> str:
 
 
 @pytest.fixture(params=_COMMANDS, ids=_named)
-def program(request: pytest.FixtureRequest, programs: Programs) -> list[str | Path]:
+def program(request: pytest.FixtureRequest, debug_programs: Path) -> list[str | Path]:
     """A command that prints something."""
     name, *words = request.param
-    return [programs.get(name), *words]
+    return [debug_programs / name, *words]
 
 
 @pytest.fixture(params=_SCRIPTS)
