@@ -62,10 +62,14 @@ enum Command {
     /// can be run, but `verify` refuses jobs; 2: it cannot, and the error names line, column and remedy.
     #[command(after_help = "Examples:
   pascaline check conf/appliance.toml
-  pascaline check --elsewhere appliance.toml    # a file for another machine")]
+  pascaline check --elsewhere appliance.toml    # a file for another machine
+  pascaline check --convert old.toml >new.toml  # a file from before jobs had kinds")]
     Check {
         /// The configuration file
         file: PathBuf,
+        /// Print the file with its jobs in today's words, and check nothing
+        #[arg(long, conflicts_with = "elsewhere")]
+        convert: bool,
         /// The file is for another machine: do not look at this one's cores, memory and files, that of
         /// `verify` included
         #[arg(long)]
@@ -125,7 +129,8 @@ fn carry_out() -> ExitCode {
     let outcome = match &cli.command {
         Command::Run { config } => appliance::run(config),
         Command::Ps(args) => parameter_server::run(args),
-        Command::Check { file, elsewhere } => check(file, *elsewhere),
+        Command::Check { file, convert: true, .. } => convert(file),
+        Command::Check { file, elsewhere, .. } => check(file, *elsewhere),
         Command::Worker(command) => match &**command {
             WorkerCommand::Allreduce(args) => worker::allreduce(args),
             WorkerCommand::Bench(args) => worker::bench(args),
@@ -156,6 +161,11 @@ fn carry_out() -> ExitCode {
         });
         ExitCode::from(if wrong_file || error.is::<left_out::LeftOut>() { 2 } else { 1 })
     })
+}
+
+fn convert(file: &std::path::Path) -> anyhow::Result<ExitCode> {
+    print!("{}", Config::converted(file)?);
+    Ok(ExitCode::SUCCESS)
 }
 
 fn check(file: &std::path::Path, elsewhere: bool) -> anyhow::Result<ExitCode> {

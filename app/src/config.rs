@@ -2,12 +2,13 @@
 
 mod accept;
 pub(crate) mod admin;
+pub(crate) mod convert;
 pub(crate) mod job;
+pub(crate) mod kind;
 pub(crate) mod lane;
 mod layout;
 pub(crate) mod live;
 pub(crate) mod packets;
-pub(crate) mod profile;
 mod raw;
 mod reading;
 pub(crate) mod server;
@@ -208,6 +209,21 @@ impl Config {
         })
     }
 
+    /// The text of a file from before there were kinds of jobs, in today's words.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no TOML.
+    pub(crate) fn converted(file: &Path) -> Result<String, ConfigError> {
+        let text = Self::text(file)?;
+        convert::converted(&text).map_err(|error| ConfigError {
+            file: file.to_owned(),
+            place: error.span().map(|span| Place::of(&text, span.start)),
+            message: error.message().replace('\n', " "),
+            remedy: "correct it first".to_owned(),
+            not_yet: false,
+        })
+    }
+
     /// Checks the text of a file.
     pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
         Self::accepted(file, text, (true, false))
@@ -262,7 +278,7 @@ impl Config {
 
     /// The queues of updates in front of the ports; none if no job sends any.
     pub(crate) fn port_queues(&self) -> Option<Vec<PortQueue>> {
-        let olaf = self.jobs.iter().filter(|job| job.mode == Mode::Olaf);
+        let olaf = self.jobs.iter().filter(|job| job.mode() == Mode::Olaf);
         // Clusters are jobs, by their numbers.
         let clusters = u32::from(olaf.map(|job| job.id).max()?) + 1;
         let segment_len = self.max_update();

@@ -16,7 +16,7 @@ use crate::admin::server as admin;
 use crate::appliance::{Appliance, Listening, Machine, serve};
 pub use crate::appliance::{DpdkIo, Queues};
 use crate::config::Config;
-pub use crate::config::profile::{Addressing, Preset, Profile};
+pub use crate::config::kind::{KindName, Tag};
 use crate::observe::explain::Terms;
 use crate::observe::metrics::JobMetrics;
 use crate::observe::snapshot::{Inputs, JobInput, Sampler};

@@ -109,14 +109,21 @@ def port(name: str, device: str, mtu: int, **more: Any) -> Tables:
 
 def policy_keys(settings: Settings) -> Tables:
     """The keys of a job that say how it uses the pool."""
-    keys: Tables = {}
+    kind = {"default": "region", "switchml": "region", "always": "dsa", "coin": "dsa"}.get(
+        settings.policy, settings.policy
+    )
+    # A region has twice the window.
+    if settings.policy == "default" and settings.jobs * 2 * settings.window > settings.pool_slots:
+        kind = "dsa"
+    table: Tables = {}
     if settings.policy in ("always", "coin"):
         # DSA's strawmen: everything else as in DSA.
-        keys = {"profile": "dsa", "conflict": settings.policy}
-    elif settings.policy != "default":
-        keys = {"profile": settings.policy}
+        table["conflict"] = settings.policy
     if settings.order != "arrival":
-        keys["order"] = settings.order
+        table["order"] = settings.order
+    keys: Tables = {} if kind == "region" else {"kind": kind}
+    if table:
+        keys["region" if kind == "region" else "shared"] = table
     return keys | ({LINES: settings.job_keys} if settings.job_keys else {})
 
 

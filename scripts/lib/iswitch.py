@@ -74,7 +74,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
     needed = max(1, workers - 1)
     network = Network(workers, options.mtu)
     with Stage(binary, stop, network, keep=options.keep) as stage:
-        threshold = f"threshold = {needed}\n"
+        threshold = f"early = {{ threshold = {needed} }}\n"
         window = min(512, options.pool_slots // 2)
         settings = Settings.of(options, window, policy="iswitch", job_keys=threshold)
         appliance = stage.appliance(network, settings)

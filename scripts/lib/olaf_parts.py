@@ -165,7 +165,7 @@ class Run:
 
 def job(cluster: int, fan_in: int, **more: Any) -> Tables:
     """That of a cluster's workers, or of the leaves above them."""
-    return {"id": 1 + cluster, "name": f"cluster{1 + cluster}", "fan_in": fan_in, "mode": "olaf", **more}
+    return {"id": 1 + cluster, "name": f"cluster{1 + cluster}", "fan_in": fan_in, "kind": "updates", **more}
 
 
 def server(address: str) -> Tables:

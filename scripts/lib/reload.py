@@ -37,6 +37,8 @@ id = {_ADDED_JOB}
 name = "added"
 fan_in = 2
 window = 64
+kind = "shared"
+shared = {{ server = false }}
 """
 
 

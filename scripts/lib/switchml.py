@@ -120,7 +120,7 @@ def _tables(options: Options, network: Network, files: Path) -> Tables:
     tables = configuration.whole(network, Settings.of(options, options.in_flight), files / "admin.sock")
     (job,) = tables["jobs"]
     del job["members"]
-    job |= {"protocol": "switchml", "controller": f"{_CONTROLLER}:{_PORT}"}
+    job |= {"kind": "switchml", "switchml": {"controller": f"{_CONTROLLER}:{_PORT}"}}
     return tables
 
 

@@ -48,7 +48,7 @@ def environment(*, install: bool) -> Path:
 def tables(network: shaped.Shaped, ranks: int, *, order: str = "arrival", **more: Any) -> Tables:
     """Those of an appliance for one job; `more` are its window and its slots."""
     found = appliance_shaped.whole(network, ranks, device="net_kernel0,iface=pas0", **more)
-    found["jobs"][0] |= {"order": order} if order != "arrival" else {}
+    found["jobs"][0] |= {"region": {"order": order}} if order != "arrival" else {}
     return found
 
 

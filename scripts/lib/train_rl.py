@@ -205,7 +205,7 @@ def _collective(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -
     tables = train_bed.tables(network, options.workers, window=64, slots=1024)
     (job,) = tables["jobs"]
     if options.mode == "periodic":
-        job |= {"profile": "iswitch", "threshold": max(1, options.workers - 1)}
+        job |= {"kind": "iswitch", "early": {"threshold": max(1, options.workers - 1)}}
     seeds = range(options.seeds)
     tables["jobs"] = [{**job, "id": 1 + number, "name": f"seed {number}"} for number in seeds]
     appliance = bed.appliance(network, tables)
@@ -281,7 +281,7 @@ def _tables(options: argparse.Namespace, network: shaped.Shaped, queue: str) -> 
 
 
 def _job(number: int, members: list[str]) -> Tables:
-    return {"id": number, "fan_in": len(members), "mode": "olaf", "members": members}
+    return {"id": number, "fan_in": len(members), "kind": "updates", "members": members}
 
 
 def text(found: dict[str, Any]) -> str:

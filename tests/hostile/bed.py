@@ -91,11 +91,11 @@ def configuration(admin: Path) -> str:
             "jobs": [
                 {"id": OPEN, "name": "open", "fan_in": RANKS},
                 {"id": LISTED, "name": "listed", "fan_in": RANKS, "members": members},
-                {"id": SHARED, "name": "shared", "fan_in": RANKS, "profile": "dsa"},
-                {"id": ASYNCHRONOUS, "name": "asynchronous", "fan_in": RANKS, "mode": "olaf"},
+                {"id": SHARED, "name": "shared", "fan_in": RANKS, "kind": "dsa"},
+                {"id": ASYNCHRONOUS, "name": "asynchronous", "fan_in": RANKS, "kind": "updates"},
                 {"id": WIDE, "name": "wide", "fan_in": 1024, "window": 32},
                 {"id": NEIGHBOUR, "name": "neighbour", "fan_in": 2},
-                {"id": NEIGHBOUR_SHARED, "name": "neighbour-shared", "fan_in": 2, "profile": "dsa"},
+                {"id": NEIGHBOUR_SHARED, "name": "neighbour-shared", "fan_in": 2, "kind": "dsa"},
             ],
             "admission": {"jobs": "1000-1999", "from": ["10.77.0.0/24"], "max_jobs": 16},
             "ps": {

@@ -196,7 +196,7 @@ class _Run:
             {
                 "id": 1 + cluster,
                 "fan_in": workers,
-                "mode": "olaf",
+                "kind": "updates",
                 "members": [worker_address(cluster)] * workers,
             }
             for cluster, (workers, _) in enumerate(scenario.clusters)

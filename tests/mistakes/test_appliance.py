@@ -134,7 +134,7 @@ def test_server_gone(bed: Bed) -> None:
     [
         pytest.param(
             "A job holds all the slots that its quota allows: `explain` names the limit and the remedy.",
-            "quota = 64",
+            "shared = { quota = 64 }",
             4096,
             False,
             _OTHER,
@@ -169,9 +169,7 @@ def test_server_gone(bed: Bed) -> None:
 )
 def test_neighbour(bed: Bed, keys: str, slots: int, beside: bool, job: int, told: tuple[str, ...]) -> None:
     """Two jobs share the pool, one never completes anything: `explain` names limit or neighbour."""
-    table = (
-        f'[[jobs]]\nid = {_OTHER}\nname = "neighbour"\nfan_in = 2\nwindow = 512\nprofile = "dsa"\n{keys}\n'
-    )
+    table = f'[[jobs]]\nid = {_OTHER}\nname = "neighbour"\nfan_in = 2\nwindow = 512\nkind = "dsa"\n{keys}\n'
     bed.appliance(more=table, policy="dsa", slots=slots)
     bed.flood(_OTHER, _RATE)
     bed.mark()

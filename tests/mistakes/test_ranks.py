@@ -160,7 +160,7 @@ def test_straggler(bed: Bed) -> None:
 @within(SOON)
 def test_overtaken(bed: Bed) -> None:
     """One rank hangs in a job with a threshold, and comes back when the others are far ahead."""
-    bed.appliance(f"threshold = {_ODD}", policy="panama")
+    bed.appliance(f"early = {{ threshold = {_ODD} }}", policy="panama")
     *others, hung = bed.at_work(iterations=100_000, no_verify=True)
     bed.kill(hung.pid, signal.SIGSTOP)
     bed.await_work(_FAR_AHEAD)

@@ -24,7 +24,7 @@ def _tables(more: str = "") -> str:
 id = {_JOB}
 name = "asynchronous"
 fan_in = {RANKS}
-mode = "olaf"
+kind = "updates"
 
 [ps]
 mode = "external"

@@ -30,7 +30,7 @@ def update_tables(star: Star) -> str:
 id = {_JOB}
 name = "asynchronous"
 fan_in = {_RANKS}
-mode = "olaf"
+kind = "updates"
 
 [ps]
 mode = "external"

@@ -112,12 +112,12 @@ def test_a_reader_of_a_script_that_is_gone_is_no_error(script: list[str]) -> Non
     ids=lambda value: _named(value) if isinstance(value, tuple) else "",
 )
 def test_what_cannot_be_said_on_standard_error_is_lost(
-    command: tuple[str, ...], code: int, programs: Programs
+    command: tuple[str, ...], code: int, debug_programs: Path
 ) -> None:
     """The exit code says it all the same."""
     name, *words = command
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [programs.get(name), *words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=full, check=False
+            [debug_programs / name, *words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=full, check=False
         )
     assert done.returncode == code

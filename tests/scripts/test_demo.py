@@ -51,18 +51,14 @@ def test_a_configuration_that_needs_more_has_more(said: str, memory_mb: int) -> 
 
 def test_a_configuration_is_toml_with_all_that_was_asked_for() -> None:
     """Tables, text of others, tables in one line; and a table that is empty is none."""
-    keys, more = "threshold = 3\n", '[ps]\nmode = "external"\n'
+    keys, more = 'control = "rank0"\n', '[ps]\nmode = "external"\n'
     settings = Settings("af_packet", 64, 32, "coin", "rank", 2, keys, more, ring=7, group="239.77.0.")
     read = tomllib.loads(configuration(Network(3, 1500), settings, Path("/a b/admin.sock")))
     first, second = read["jobs"]
     assert (first["id"], second["id"], second["multicast"]) == (1, 2, "239.77.0.2")
     assert first["members"] == ["10.77.0.1", "10.77.0.2", "10.77.0.3"]
-    assert (first["profile"], first["conflict"], first["order"], first["threshold"]) == (
-        "dsa",
-        "coin",
-        "rank",
-        3,
-    )
+    assert (first["kind"], first["shared"]) == ("dsa", {"conflict": "coin", "order": "rank"})
+    assert first["control"] == "rank0"
     assert read["ps"] == {"mode": "external"}
     assert read["ports"][2]["device"] == "net_af_packet2,iface=pas2,framecnt=7"
     assert read["admin"]["listen"] == "unix:/a b/admin.sock"

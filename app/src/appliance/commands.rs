@@ -37,7 +37,7 @@ pub(super) fn command(site: &mut Site<'_>, job: &JobStatus, order: JobCommand) -
 fn refused(job: u16, why: Refused) -> Problem {
     let remedy = match why {
         Refused::UnknownJob => "GET /api/v1/jobs lists the jobs".to_owned(),
-        Refused::Whole => "set profile = \"iswitch\" or \"panama\" for this job".to_owned(),
+        Refused::Whole => "set kind = \"iswitch\" or \"panama\" for this job".to_owned(),
         Refused::Levels => "reset, halt and help hold for all levels: give one of these".to_owned(),
         Refused::Asynchronous => "reset and halt are for such jobs, too".to_owned(),
         Refused::SwitchMl => {

@@ -6,6 +6,7 @@ use pascaline_pipelines::Membership;
 use pascaline_pipelines::membership::{Admission, JobSpec, Registry, Secret, ServerMode};
 use pascaline_wire::Address;
 
+use crate::config::kind::Tag;
 use crate::config::{AdmissionConfig, Config, DEFAULT_DEAD_AFTER, JobConfig, PsMode, SwitchMlConfig};
 
 /// All jobs, without members.
@@ -33,37 +34,38 @@ pub(super) fn terms(config: &Config) -> (Vec<JobSpec>, Option<Admission>) {
 }
 
 fn spec(config: &Config, job: &JobConfig) -> JobSpec {
+    let policy = job.policy();
     JobSpec {
         window: job.window,
-        max_payload: config.max_payload_in(job.mode),
-        mode: job.mode,
+        max_payload: config.max_payload_in(job.mode()),
+        mode: job.mode(),
         admitted: job
             .members
             .as_ref()
             .map(|members| members.iter().map(|&address| Address::from(address)).collect()),
         max_ranks_per_host: job.max_ranks_per_host,
-        policy: job.policy,
+        policy,
         share: job.share,
-        threshold: Some(job.needed),
-        partials: job.partials,
+        threshold: Some(job.needed()),
+        partials: job.kind.tag() == Tag::Early,
         dead_after: job.dead_after,
         on_death: job.on_death,
         control: job.control,
         congestion: Some(job.congestion),
         multicast: job.multicast,
-        server: server(config, job.policy.server),
+        server: server(config, policy.server),
         registry: registry(job),
         parent: job.parent,
         backups: job.backups.clone(),
         refused: job.refused,
-        slots: job.policy.region.map_or(config.shared_sets, |region| region.sets) as usize * config.pool.ways,
+        slots: job.region.map_or(config.shared_sets, |region| region.sets) as usize * config.pool.ways,
         ..JobSpec::new(job.id, job.fan_in)
     }
 }
 
 fn registry(job: &JobConfig) -> Option<Registry> {
-    let slots = job.policy.region?.sets;
-    let SwitchMlConfig { udp_port, address, .. } = *job.switchml.as_ref()?;
+    let slots = job.region?.sets;
+    let SwitchMlConfig { udp_port, address, .. } = *job.switchml()?;
     Some(Registry { udp_port, address, slots })
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Listening {
 
 /// Listens where the controllers of this configuration are to be.
 pub(super) fn controllers(config: &Config) -> anyhow::Result<Vec<(u16, TcpListener)>> {
-    let with = config.jobs.iter().filter_map(|job| Some((job.id, job.switchml.as_ref()?)));
+    let with = config.jobs.iter().filter_map(|job| Some((job.id, job.switchml()?)));
     with.map(|(id, switchml)| Ok((id, tcp(config, &switchml.controller)?))).collect()
 }
 

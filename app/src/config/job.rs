@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use pascaline_aggregator::Policy;
+use pascaline_aggregator::{Order, Policy, Region};
 use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::{OnDeath, Parent, Rights};
 use pascaline_ps::asynchronous::Settings;
@@ -15,6 +15,7 @@ use pascaline_wire::trailer::Sentence;
 use pascaline_wire::{CongestionControl, MulticastGroup};
 
 use super::Located;
+use super::kind::Kind;
 use crate::config::ServerLimits;
 
 /// After how long without a sign of life a rank is lost, unless a job says otherwise: before the 30 s are
@@ -31,19 +32,12 @@ pub(crate) struct JobConfig {
     pub(crate) members: Option<Vec<IpAddr>>,
     /// The most ranks that one address may have.
     pub(crate) max_ranks_per_host: u16,
-    /// How its workers train together.
-    pub(crate) mode: Mode,
-    /// True if the keys leave open where in the pool its PSNs are kept, and whether it has a server.
-    pub(crate) movable: bool,
-    /// How the job uses the pool.
-    pub(crate) policy: Policy,
+    /// What it is, with what only such jobs have.
+    pub(crate) kind: Kind,
+    /// Its slots, if it has any of its own.
+    pub(crate) region: Option<Region>,
     /// Its guaranteed share, in proportion to the other jobs'.
     pub(crate) share: u16,
-    /// Contributions that complete a PSN at first; SetH may change it.
-    pub(crate) needed: u16,
-    /// Whether SetH and FBcast are admitted: PSNs may complete with fewer contributions than all. Only in
-    /// regions of jobs without server.
-    pub(crate) partials: bool,
     /// After how long without a sign of life a rank is lost; never, where there is none.
     pub(crate) dead_after: Option<Duration>,
     /// What happens then.
@@ -54,8 +48,6 @@ pub(crate) struct JobConfig {
     pub(crate) congestion: CongestionControl,
     /// The group that results go to, for those who hear it.
     pub(crate) multicast: Option<MulticastGroup>,
-    /// Where its workers register, if they are SwitchML's clients.
-    pub(crate) switchml: Option<SwitchMlConfig>,
     /// The appliance that its sums go to.
     pub(crate) parent: Option<Parent>,
     /// Those that take its place, in their order.
@@ -64,8 +56,55 @@ pub(crate) struct JobConfig {
     pub(crate) refused: Option<Sentence>,
 }
 
+impl JobConfig {
+    /// How its workers train together.
+    pub(crate) fn mode(&self) -> Mode {
+        if self.kind == Kind::Updates { Mode::Olaf } else { Mode::Sync }
+    }
+
+    /// How the job uses the pool.
+    pub(crate) fn policy(&self) -> Policy {
+        let own = Policy { region: self.region, ..Policy::default() };
+        match self.kind {
+            // A partial in the order of ranks keeps all its packets: as many as ranks may have under way.
+            Kind::Region { order: order @ Order::Rank } => Policy { order, quota: self.window.into(), ..own },
+            Kind::Region { order: Order::Arrival } | Kind::Switchml(_) => own,
+            Kind::Shared { conflict, server, order, quota } => {
+                Policy { conflict, server, order, quota, ..own }
+            }
+            Kind::Early { partial_after, .. } => {
+                let nanos = partial_after.map(|after| u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
+                Policy { partial_after: nanos.unwrap_or(0), ..own }
+            }
+            // The model is at the root's.
+            Kind::Updates => Policy { server: self.parent.is_none(), ..own },
+        }
+    }
+
+    /// Whether a parameter server completes sums of it.
+    pub(crate) const fn serves_sums(&self) -> bool {
+        matches!(self.kind, Kind::Shared { server: true, .. })
+    }
+
+    /// Contributions that complete a PSN at first.
+    pub(crate) const fn needed(&self) -> u16 {
+        match self.kind {
+            Kind::Early { needed, .. } => needed,
+            _ => self.fan_in,
+        }
+    }
+
+    /// Where its workers register, if they are SwitchML's clients.
+    pub(crate) const fn switchml(&self) -> Option<&SwitchMlConfig> {
+        match &self.kind {
+            Kind::Switchml(config) => Some(config),
+            _ => None,
+        }
+    }
+}
+
 /// What a job of SwitchML's clients has of its own.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SwitchMlConfig {
     /// Where its controller listens.
     pub(crate) controller: Located<SocketAddr>,
@@ -121,7 +160,7 @@ pub(crate) struct PsConfig {
     pub(crate) listen: Option<Located<SocketAddr>>,
     /// What it may hold.
     pub(crate) limits: ServerLimits,
-    /// How it trains jobs of mode "olaf".
+    /// How it trains jobs of kind "updates".
     pub(crate) training: Settings,
     /// Where it keeps their models.
     pub(crate) checkpoint: Checkpoint,

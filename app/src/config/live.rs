@@ -23,9 +23,8 @@ impl Misfit {
 impl Config {
     /// Puts the jobs of this configuration into the appliance that was started with `start` and runs with
     /// `running` now: a region that is as large as it was stays where it was, new ones take what is free
-    /// behind the shared part, whose size is that of the start. A job that leaves open where it has its
-    /// place, and for whose region there is no room any more, shares the pool until the next start; so it
-    /// does without the parameter server if none was started.
+    /// behind the shared part, whose size is that of the start. Jobs that Joins form do without the parameter
+    /// server if none was started.
     ///
     /// # Errors
     /// What does not fit, in words; `self` is of no use then.
@@ -34,15 +33,10 @@ impl Config {
         self.shared_sets = start.shared_sets;
         self.ps.limits = start.ps.limits;
         self.check_foreign(start)?;
-        self.leave_in_place(start, running);
         self.place_regions(start, running)?;
-        let served = start.embeds_server() || !matches!(start.ps.mode.value, PsMode::Embedded);
-        for job in self.jobs.iter_mut().filter(|job| job.movable && job.policy.server && !served) {
-            job.policy = without_server(job.policy);
-        }
         let had = running.admission.as_ref().is_some_and(|admission| admission.policy.server);
         if !had && let Some(admission) = self.admission.as_mut().filter(|admission| admission.policy.server) {
-            // They leave it open, too, and its memory is divided among those who were there at the start.
+            // Its memory is divided among those who were there at the start.
             admission.policy = without_server(admission.policy);
         }
         self.check_shared(start)?;
@@ -56,38 +50,21 @@ impl Config {
         self.jobs.iter().map(|job| job.fan_in).chain(admitted).max().unwrap_or(0)
     }
 
-    /// Jobs that run already and leave open where they have their place stay there, whatever a start with all
-    /// the jobs would make of them.
-    fn leave_in_place(&mut self, start: &Self, running: &Self) {
-        for job in self.jobs.iter_mut().filter(|job| job.movable) {
-            let Some(old) = running.jobs.iter().find(|old| old.id == job.id && old.movable) else { continue };
-            let Policy { conflict, region, server, .. } = old.policy;
-            let room = |region: Region| region.sets as usize * start.pool.ways >= 2 * usize::from(job.window);
-            if job.window == old.window || region.is_none_or(room) {
-                job.policy = Policy { conflict, region, server, ..job.policy };
-            }
-        }
-    }
-
     fn place_regions(&mut self, start: &Self, running: &Self) -> Result<(), Misfit> {
         let kept = |id: u16, sets: u32| {
             let job = running.jobs.iter().find(|job| job.id == id)?;
-            job.policy.region.filter(|region| region.sets == sets)
+            job.region.filter(|region| region.sets == sets)
         };
-        let regions = self.jobs.iter().filter_map(|job| kept(job.id, job.policy.region?.sets));
+        let regions = self.jobs.iter().filter_map(|job| kept(job.id, job.region?.sets));
         let mut taken: Vec<Region> = regions.collect();
         let end = u32::try_from(start.pool.slots / start.pool.ways.max(1)).unwrap_or(u32::MAX);
         for job in &mut self.jobs {
-            let Some(wanted) = job.policy.region else { continue };
+            let Some(wanted) = job.region else { continue };
             if let Some(region) = kept(job.id, wanted.sets) {
-                job.policy.region = Some(region);
+                job.region = Some(region);
                 continue;
             }
             let Some(first) = gap(&taken, start.shared_sets, end, wanted.sets) else {
-                if job.movable {
-                    job.policy = Policy { region: None, ..job.policy };
-                    continue;
-                }
                 let ways = start.pool.ways as u64;
                 let message = format!(
                     "job {}: no room for a region of {} slots in the {} that were set aside for regions at \
@@ -96,13 +73,13 @@ impl Config {
                     u64::from(wanted.sets) * ways,
                     u64::from(end - start.shared_sets) * ways
                 );
-                let remedy =
-                    "restart the appliance, or give the job addressing = \"shared\" or a smaller region";
+                let remedy = "restart the appliance, give the job a smaller window or fewer slots, or let it \
+                    share the pool: kind = \"dsa\"";
                 return Err(Misfit::new(message, remedy));
             };
             let region = Region { first, sets: wanted.sets };
             taken.push(region);
-            job.policy.region = Some(region);
+            job.region = Some(region);
         }
         Ok(())
     }
@@ -110,8 +87,8 @@ impl Config {
     /// The shared part may be smaller than a start with these jobs would make it.
     fn check_shared(&self, start: &Self) -> Result<(), Misfit> {
         let slots = start.shared_sets as usize * start.pool.ways;
-        for job in self.jobs.iter().filter(|job| job.policy.region.is_none()) {
-            if slots == 0 || !job.policy.server && usize::from(job.window) > slots {
+        for job in self.jobs.iter().filter(|job| job.region.is_none() && job.mode() == Mode::Sync) {
+            if slots == 0 || !job.serves_sums() && usize::from(job.window) > slots {
                 let message = format!(
                     "job {}: a window of {} does not fit the {slots} slots that are shared since the start",
                     job.id, job.window
@@ -149,15 +126,14 @@ impl Config {
     /// What listens to SwitchML's clients, and the queues that updates wait in, are made at the start.
     fn check_foreign(&self, start: &Self) -> Result<(), Misfit> {
         let queues =
-            |config: &Self| config.jobs.iter().filter(|job| job.mode == Mode::Olaf).map(|job| job.id).max();
-        let place = |job: &JobConfig| {
-            job.switchml.as_ref().map(|switchml| (switchml.controller.value, switchml.udp_port))
-        };
+            |config: &Self| config.jobs.iter().filter(|job| job.mode() == Mode::Olaf).map(|job| job.id).max();
+        let place =
+            |job: &JobConfig| job.switchml().map(|switchml| (switchml.controller.value, switchml.udp_port));
         let listened = |job: &JobConfig| {
             let before = start.jobs.iter().find(|before| before.id == job.id);
             before.is_some_and(|before| place(before) == place(job))
         };
-        if let Some(job) = self.jobs.iter().find(|job| job.switchml.is_some() && !listened(job)) {
+        if let Some(job) = self.jobs.iter().find(|job| job.switchml().is_some() && !listened(job)) {
             let message = format!(
                 "job {}: a controller for SwitchML's clients is listened at from the start on",
                 job.id
@@ -167,14 +143,14 @@ impl Config {
         match (queues(self), queues(start)) {
             (Some(job), None) => {
                 let message = format!(
-                    "job {job} has mode = \"olaf\", and the appliance was started without a job that has it: \
-                        its ports have no queues of updates"
+                    "job {job} has kind = \"updates\", and the appliance was started without such a job: its \
+                        ports have no queues of updates"
                 );
                 Err(Misfit::new(message, "restart the appliance"))
             }
             (Some(job), Some(last)) if job > last => {
                 let message = format!(
-                    "job {job} has mode = \"olaf\", and the queues of updates were made for jobs up to \
+                    "job {job} has kind = \"updates\", and the queues of updates were made for jobs up to \
                         {last} at the start"
                 );
                 Err(Misfit::new(message, "restart the appliance, or give the job a lower number"))
@@ -185,29 +161,35 @@ impl Config {
 
     fn check_server(&self, start: &Self) -> Result<(), Misfit> {
         if matches!(start.ps.mode.value, PsMode::Embedded) && self.embeds_server() && !start.embeds_server() {
-            let message =
-                "a job with server = true, and the appliance was started without a parameter server";
-            return Err(Misfit::new(message.to_owned(), "restart the appliance, or set server = false"));
+            let message = "a job whose sums a server completes, and the appliance was started without a \
+                parameter server";
+            return Err(Misfit::new(
+                message.to_owned(),
+                "restart the appliance, or set server = false in [jobs.shared]",
+            ));
         }
         // The memory of another process is divided there; updates are no sums that would be kept in it.
         if !matches!(start.ps.mode.value, PsMode::Embedded) {
             return Ok(());
         }
         let limits = &start.ps.limits;
-        let served = self.jobs.iter().filter(|job| job.policy.server && job.mode == Mode::Sync);
+        let served = self.jobs.iter().filter(|job| job.serves_sums());
         let admitted = self.admission.as_ref().filter(|admission| admission.policy.server);
         let jobs = served.clone().count() + admitted.map_or(0, |admission| usize::from(admission.max_jobs));
         if jobs > limits.jobs {
             let message = format!(
-                "{jobs} jobs with server = true, and the parameter server's memory was divided among {} at \
-                    the start",
+                "{jobs} jobs whose sums a server completes, and the parameter server's memory was divided \
+                    among {} at the start",
                 limits.jobs
             );
-            return Err(Misfit::new(message, "restart the appliance, or set server = false"));
+            return Err(Misfit::new(
+                message,
+                "restart the appliance, or set server = false in [jobs.shared]",
+            ));
         }
         let kept = limits.config.cached;
         for job in served {
-            let entry = limits.entry_bytes(job.fan_in, job.policy.order, self.max_payload());
+            let entry = limits.entry_bytes(job.fan_in, job.policy().order, self.max_payload());
             if entry > limits.share.bytes || u32::from(job.window) > kept {
                 let message = format!(
                     "job {}: the parameter server was started with {} bytes for each job and windows of up \

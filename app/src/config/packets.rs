@@ -50,15 +50,15 @@ impl Config {
     pub(crate) fn kept_packets(&self) -> usize {
         let ways = self.pool.ways;
         // Those of jobs that send updates keep nothing: the queues do.
-        let jobs = || self.jobs.iter().filter(|job| job.mode == Mode::Sync);
+        let jobs = || self.jobs.iter().filter(|job| job.mode() == Mode::Sync);
         let regions = jobs().filter_map(|job| {
-            let slots = job.policy.region?.sets as usize * ways;
-            Some(partials(job.policy.quota, job.window, slots) * usize::from(job.fan_in - 1))
+            let slots = job.region?.sets as usize * ways;
+            Some(partials(job.policy().quota, job.window, slots) * usize::from(job.fan_in - 1))
         });
         let shared_slots = self.shared_sets as usize * ways;
-        let shared = jobs().filter(|job| job.policy.region.is_none());
+        let shared = jobs().filter(|job| job.region.is_none());
         let mut shared: Vec<(u16, usize)> =
-            shared.map(|job| (job.fan_in, partials(job.policy.quota, job.window, shared_slots))).collect();
+            shared.map(|job| (job.fan_in, partials(job.policy().quota, job.window, shared_slots))).collect();
         if let Some(admission) = &self.admission {
             let each = partials(admission.policy.quota, admission.window, shared_slots);
             shared.push((admission.max_fan_in, each.saturating_mul(usize::from(admission.max_jobs))));
@@ -127,7 +127,7 @@ impl Config {
 
     /// True if there is a parameter server in the appliance itself.
     pub(crate) fn embeds_server(&self) -> bool {
-        let wanted = self.jobs.iter().any(|job| job.policy.server)
+        let wanted = self.jobs.iter().any(|job| job.policy().server)
             || self.admission.as_ref().is_some_and(|admission| admission.policy.server);
         wanted && matches!(self.ps.mode.value, PsMode::Embedded)
     }

@@ -1,6 +1,7 @@
 //! What the reader of TOML objects to, in the words of the configuration.
 
 use super::Place;
+use super::convert::GONE;
 
 /// Tables that every configuration has, and what belongs there.
 const TABLES: [(&str, &str, &str); 3] = [
@@ -49,6 +50,15 @@ pub(super) fn told(text: &str, error: &toml::de::Error) -> (Option<Place>, Strin
         }
         let example = KEYS.iter().find(|(name, _)| *name == key).map_or("…", |(_, example)| example);
         return (place, format!("this table lacks the key {key}"), format!("add e.g. {key} = {example}"));
+    }
+    // Tables of jobs alone have all of these.
+    let of_job = message.contains("`fan_in`") && message.contains("`max_ranks_per_host`");
+    let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
+    let gone = unknown.filter(|_| of_job).and_then(|key| GONE.iter().find(|(gone, _)| *gone == key));
+    if let Some((key, today)) = gone {
+        let remedy =
+            format!("write {today}. `pascaline check --convert FILE` prints the whole file in today's words");
+        return (place, format!("{key} stands in the table of a job's kind, or is gone"), remedy);
     }
     if let Some((said, wanted)) = message.rsplit_once("expected ")
         && let Some((_, words)) = TYPES.iter().find(|(name, _)| wanted.starts_with(name))

@@ -9,6 +9,7 @@ use pascaline_queue::Combine;
 use pascaline_wire::switchml::UDP_PORT;
 
 use super::job::Told;
+use super::kind::Kind;
 use super::words::Word as _;
 use super::{Config, PsMode, SwitchMlConfig};
 
@@ -52,29 +53,26 @@ impl Config {
     fn told_jobs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for job in &self.jobs {
             write!(f, "  job {} {:?}: {} ranks, window {}; ", job.id, job.name, job.fan_in, job.window)?;
-            match job.mode {
-                Mode::Sync => {
-                    let (policy, percent) = (Told(&job.policy), 100.0 * self.part(job.share));
-                    write!(
-                        f,
-                        "{policy}, share {} ({percent:.0} %); complete with {}",
-                        job.share, job.needed
-                    )?;
-                }
-                Mode::Olaf => write!(f, "olaf, updates of up to {} bytes", self.max_update())?,
+            write!(f, "kind {}, ", job.kind.tag().name())?;
+            if job.kind == Kind::Updates {
+                write!(f, "of up to {} bytes", self.max_update())?;
+            } else {
+                let (policy, percent) = (job.policy(), 100.0 * self.part(job.share));
+                write!(f, "{}, share {} ({percent:.0} %); ", Told(&policy), job.share)?;
+                write!(f, "complete with {}", job.needed())?;
             }
-            if job.partials {
-                f.write_str(", or as SetH and FBcast say")?;
-            }
-            match &job.switchml {
-                Some(SwitchMlConfig { controller, udp_port, .. }) => {
-                    let at = controller.value;
-                    write!(f, "; for SwitchML's clients: controller {at}, UDP port {udp_port}")?;
+            match &job.kind {
+                Kind::Switchml(SwitchMlConfig { controller, udp_port, .. }) => {
+                    write!(f, "; controller {}, UDP port {udp_port}", controller.value)?;
                 }
-                None if job.mode == Mode::Sync => {
+                Kind::Early { .. } => {
+                    let congestion = job.congestion.name();
+                    write!(f, ", or as SetH and FBcast say; congestion control {congestion}")?;
+                }
+                Kind::Region { .. } | Kind::Shared { .. } => {
                     write!(f, "; congestion control {}", job.congestion.name())?;
                 }
-                None => {}
+                Kind::Updates => {}
             }
             if job.max_ranks_per_host < job.fan_in {
                 write!(f, "; {} of its ranks at most on one host", job.max_ranks_per_host)?;
@@ -87,7 +85,7 @@ impl Config {
                 None => writeln!(f, "; never lost")?,
             }
             if let Some(Parent { endpoint, rank, ranks, next_hop }) = job.parent {
-                let what = if job.mode == Mode::Olaf { "updates" } else { "sums" };
+                let what = if job.kind == Kind::Updates { "updates" } else { "sums" };
                 let (address, port) = (endpoint.address, endpoint.udp_port);
                 write!(f, "    its {what} go to {address} port {port}, as rank {rank} of {ranks}")?;
                 match next_hop {
@@ -105,7 +103,7 @@ impl Config {
     /// What can be run, but will not do what it seems to.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let others = self.jobs.iter().filter_map(|job| {
-            let port = job.switchml.as_ref()?.udp_port;
+            let port = job.switchml()?.udp_port;
             (port != UDP_PORT).then(|| {
                 format!(
                     "job {}: SwitchML's own clients always send to UDP port {UDP_PORT}; with \
@@ -119,7 +117,7 @@ impl Config {
 
     /// The part of everything that a job with this share is sure of while all jobs are there.
     pub(crate) fn part(&self, share: u16) -> f64 {
-        let sync = self.jobs.iter().filter(|job| job.mode == Mode::Sync);
+        let sync = self.jobs.iter().filter(|job| job.mode() == Mode::Sync);
         let all: u32 = sync.map(|job| u32::from(job.share)).sum();
         f64::from(share) / f64::from(all.max(u32::from(share)).max(1))
     }
@@ -162,7 +160,7 @@ impl Config {
 
     fn told_server(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limits = &self.ps.limits;
-        let olaf = self.jobs.iter().filter(|job| job.mode == Mode::Olaf).count();
+        let olaf = self.jobs.iter().filter(|job| job.mode() == Mode::Olaf).count();
         match self.ps.mode.value {
             PsMode::None => return writeln!(f, "  parameter server: none"),
             _ if limits.jobs + olaf == 0 => return writeln!(f, "  parameter server: no job uses one"),

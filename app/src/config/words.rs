@@ -4,14 +4,14 @@ use core::marker::PhantomData;
 
 use pascaline_aggregator::{ConflictPolicy, Order};
 use pascaline_dpdk::Hugepages;
+use pascaline_pipelines::Passing;
 use pascaline_pipelines::membership::{OnDeath, Rights};
-use pascaline_pipelines::{Mode, Passing};
 use pascaline_ps::asynchronous::Audience;
 use pascaline_queue::{Combine, Discipline};
 use pascaline_wire::CongestionControl;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-use super::profile::{Addressing, Profile};
+use super::kind::{KindName, Tag};
 
 /// A setting with a closed list of values.
 pub(crate) trait Word: Copy + 'static {
@@ -109,13 +109,6 @@ pub(super) enum ServerMode {
     None,
 }
 
-/// What a job's workers speak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Protocol {
-    Pascaline,
-    Switchml,
-}
-
 /// By which rule a parameter server trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Training {
@@ -124,19 +117,42 @@ pub(super) enum Training {
 }
 
 words! {
-    Addressing { Shared = "shared", Region = "region" }
     Audience { Cluster = "cluster", Worker = "worker" }
     Combine { Sum = "sum", Mean = "mean" }
     Discipline { Olaf = "olaf", Fifo = "fifo" }
     Hugepages { Auto = "auto", Require = "require", No = "no" }
     Idle { Spin = "spin", Backoff = "backoff" }
-    Mode { Sync = "sync", Olaf = "olaf" }
     Passing { First = "first", InTurn = "in-turn" }
     PassingQueue { Auto = "auto", Require = "require", No = "no" }
     OnDeath { Fail = "fail", Continue = "continue" }
-    Profile { Dsa = "dsa", Atp = "atp", Switchml = "switchml", Iswitch = "iswitch", Panama = "panama" }
-    Protocol { Pascaline = "pascaline", Switchml = "switchml" }
     Rights { Members = "member", RankZero = "rank0", Operator = "operator" }
     ServerMode { Embedded = "embedded", External = "external", None = "none" }
     Training { Olaf = "olaf", Staleness = "staleness" }
+    Tag { Region = "region", Shared = "shared", Early = "early", Updates = "updates", Switchml = "switchml" }
+}
+
+impl Word for KindName {
+    const ALL: &'static [Self] = &[
+        Self::Plain(Tag::Region),
+        Self::Plain(Tag::Shared),
+        Self::Plain(Tag::Early),
+        Self::Plain(Tag::Updates),
+        Self::Plain(Tag::Switchml),
+        Self::Dsa,
+        Self::Atp,
+        Self::Iswitch,
+        Self::Panama,
+        Self::Olaf,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain(tag) => tag.name(),
+            Self::Dsa => "dsa",
+            Self::Atp => "atp",
+            Self::Iswitch => "iswitch",
+            Self::Panama => "panama",
+            Self::Olaf => "olaf",
+        }
+    }
 }

@@ -51,9 +51,10 @@ impl Terms {
     /// A configured job.
     pub(crate) fn of_job(config: &Config, id: u16) -> Self {
         let Some(job) = config.jobs.iter().find(|job| job.id == id) else { return Self::default() };
-        let terms = Self::new(config, job.policy.server, job.policy.quota);
+        let policy = job.policy();
+        let terms = Self::new(config, policy.server, policy.quota);
         let (share, part) = (job.share, config.part(job.share));
-        let (asynchronous, switchml) = (job.mode == Mode::Olaf, job.switchml.is_some());
+        let (asynchronous, switchml) = (job.mode() == Mode::Olaf, job.switchml().is_some());
         Self { asynchronous, switchml, share, part, refused: job.refused, ..terms }
     }
 

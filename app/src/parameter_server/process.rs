@@ -147,13 +147,13 @@ impl Process {
             let message = "the configuration has no parameter server that is a process of its own";
             return Err(config.error(mode, message, remedy).into());
         };
-        let served = || config.jobs.iter().filter(|job| job.policy.server);
+        let served = || config.jobs.iter().filter(|job| job.policy().server);
         let asynchronous: Vec<u16> =
-            served().filter(|job| job.mode == Mode::Olaf).map(|job| job.id).collect();
+            served().filter(|job| job.mode() == Mode::Olaf).map(|job| job.id).collect();
         let jobs = config.ps.limits.jobs + asynchronous.len();
         let admission = config.admission.as_ref().filter(|admission| admission.policy.server);
         if jobs == 0 {
-            let remedy = "set server = true, profile = \"dsa\" or \"atp\", or mode = \"olaf\" for a job";
+            let remedy = "give a job kind = \"dsa\", \"atp\" or \"updates\"";
             return Err(config.error(mode, "no job uses a parameter server", remedy).into());
         }
         let socket = Socket::open(address, appliance, config.dscp).map_err(|error| {
@@ -165,7 +165,7 @@ impl Process {
             .map_err(|error| anyhow::anyhow!("the system has no random numbers: {error}"))?;
         let registrar = Registrar::new(
             u64::from_ne_bytes(session),
-            served().map(|job| (job.id, job.policy.order)),
+            served().map(|job| (job.id, job.policy().order)),
             admission.map(|admission| admission.jobs.clone()),
             jobs,
         );

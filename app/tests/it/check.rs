@@ -33,40 +33,44 @@ fn job(id: u16, keys: &str) -> String {
 }
 
 #[test]
-fn every_profile_says_what_it_does() {
+fn every_kind_says_what_it_does() {
     const WITH: &str = "with server, share 1 (100 %); complete with";
     const NONE: &str = "no server, share 1 (100 %); complete with";
     let cases = [
-        ("", "region of 32 sets from set 992, first-come, order of arrival, NONE 4;"),
-        ("addressing = \"shared\"", "shared, preempt, order of arrival, WITH 4;"),
-        ("addressing = \"shared\"\nserver = false", "shared, first-come, order of arrival, NONE 4;"),
-        ("profile = \"dsa\"", "shared, preempt, order of arrival, WITH 4;"),
-        ("profile = \"atp\"", "shared, first-come, order of arrival, WITH 4;"),
-        ("profile = \"switchml\"", "region of 32 sets from set 992, first-come, order of arrival, NONE 4;"),
-        ("profile = \"iswitch\"", "first-come, order of arrival, NONE 4, or as SetH and FBcast say;"),
+        ("", "region, region of 32 sets from set 992, first-come, order of arrival, NONE 4;"),
+        ("kind = \"shared\"\n[jobs.shared]", "shared, shared, preempt, order of arrival, WITH 4;"),
         (
-            "profile = \"panama\"\nthreshold = 0.7",
+            "kind = \"shared\"\n[jobs.shared]\nserver = false",
+            "shared, shared, first-come, order of arrival, NONE 4;",
+        ),
+        ("kind = \"dsa\"", "shared, shared, preempt, order of arrival, WITH 4;"),
+        ("kind = \"atp\"", "shared, shared, first-come, order of arrival, WITH 4;"),
+        (
+            "kind = \"iswitch\"",
+            "early, region of 32 sets from set 992, first-come, order of arrival, NONE 4, or as SetH and",
+        ),
+        (
+            "kind = \"panama\"\n[jobs.early]\nthreshold = 0.7",
             "first-come, order of arrival, NONE 3, or as SetH and FBcast say;",
         ),
         (
-            "profile = \"dsa\"\norder = \"rank\"\nconflict = \"coin\"",
+            "kind = \"dsa\"\n[jobs.shared]\norder = \"rank\"\nconflict = \"coin\"",
             "shared, coin, order of rank, at most 64 partials, WITH 4;",
         ),
     ];
     for (keys, says) in cases {
         let (out, says) = (check(&job(1, keys)), says.replace("WITH", WITH).replace("NONE", NONE));
-        assert!(out.contains("job 1 \"job1\": 4 ranks, window 64; ") && out.contains(&says), "{keys}: {out}");
+        assert!(
+            out.contains("job 1 \"job1\": 4 ranks, window 64; kind ") && out.contains(&says),
+            "{keys}: {out}"
+        );
     }
 }
 
 #[test]
 fn memory_server_and_admission_are_told() {
     let admission = "[admission]\njobs = \"100-199\"\nfrom = [\"10.77.0.0/24\"]\n";
-    let jobs = [
-        job(1, "addressing = \"shared\"\nserver = true"),
-        job(2, "profile = \"switchml\"\ndead_after = \"0s\""),
-    ]
-    .concat();
+    let jobs = [job(1, "kind = \"dsa\""), job(2, "dead_after = \"0s\"")].concat();
     let out =
         check(&format!("{jobs}{admission}[ps]\nmode = \"external\"\naddress = \"10.77.0.9\"\nmemory_mb = 4"));
     for says in [
@@ -137,11 +141,11 @@ fn what_this_machine_does_not_have_is_refused_as_run_does() {
         &format!("{BASE}{page}"),
         &[":12:10: 192.0.2.7 is no address of this machine", "127.0.0.1"],
     );
-    let clients = job(1, "protocol = \"switchml\"\ncontroller = \"192.0.2.7:50099\"");
+    let clients = job(1, "kind = \"switchml\"\n[jobs.switchml]\ncontroller = \"192.0.2.7:50099\"");
     refused_by(
         1,
         &format!("{BASE}{clients}"),
-        &[":16:14: 192.0.2.7 is no address of this machine", "`ip address`"],
+        &[":17:14: 192.0.2.7 is no address of this machine", "`ip address`"],
     );
     refused(&token(&short), &["16 to 512 visible", "openssl rand"]);
     refused(&token(&long), &["longer than 514 bytes", "remedy: "]);
@@ -173,7 +177,8 @@ fn ages_of_models_are_proved_where_the_file_is() {
     let files = Files::new();
     let with = |ages: &str| {
         let verify = format!("[admission]\nverify = {ages:?}\n");
-        let job = "[[jobs]]\nid = 1\nname = \"load\"\nfan_in = 4\nmode = \"olaf\"\nparameters = 64\n";
+        let job = "[[jobs]]\nid = 1\nname = \"load\"\nfan_in = 4\nkind = \"updates\"\n\
+                   [jobs.updates]\nparameters = 64\n";
         let server = "[ps]\nmode = \"external\"\naddress = \"10.77.0.9\"\n";
         let file = files.write("appliance.toml", &format!("{BASE}{job}{verify}{server}"));
         file.to_str().unwrap().to_owned()

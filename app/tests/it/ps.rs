@@ -197,7 +197,7 @@ fn metrics_are_served_where_the_configuration_says() {
 #[test]
 fn without_json_the_counters_are_lines() {
     let files = Files::new();
-    let config = files.write("appliance.toml", &configuration(Hosts::new(), "profile = \"dsa\""));
+    let config = files.write("appliance.toml", &configuration(Hosts::new(), "kind = \"dsa\""));
     let mut process = Process::start(None, &["ps", "-c", config.to_str().unwrap()]);
     process.wait_for("ready", SOON);
     process.signal(Signal::SIGTERM);
@@ -216,7 +216,7 @@ fn a_configuration_that_it_cannot_use_is_refused_with_its_place() {
         ended.refused(2, &[&[file, "remedy: "], says].concat());
     };
     let hosts = Hosts::new();
-    let good = configuration(hosts, "server = true");
+    let good = configuration(hosts, "kind = \"dsa\"");
     refused(&good.replacen("mode = \"external\"", "mode = \"embedded\"", 1), &["address is for"]);
     let address = format!("address = \"{}\"\n", hosts.server().ip());
     let embedded = good.replacen(&address, "", 1).replacen("mode = \"external\"", "mode = \"embedded\"", 1);

@@ -2,8 +2,8 @@
 
     python clients/examples/train/rl.py --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4   # others likewise
 
-Job 1 is for the first seed, job 2 for the second, and so on. For `--mode async` jobs have mode = "olaf", and
-`pascaline ps` holds the model, with rule = "staleness"; for `periodic` they have profile = "iswitch". A
+Job 1 is for the first seed, job 2 for the second, and so on. For `--mode async` jobs have kind = "updates",
+and `pascaline ps` holds the model, with rule = "staleness"; for `periodic` they have kind = "iswitch". A
 model's packets are up to 8,824 bytes long: links, appliance and server need an MTU of 9,000.
 
 iSwitch (section 5.1) trains with four algorithms, on games that take days. Here they play small ones:

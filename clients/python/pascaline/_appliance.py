@@ -50,10 +50,12 @@ class Appliance:
     ) -> None:
         """Starts it, and returns once it is ready.
 
-        jobs: their numbers; each has this many ranks. keys: more keys of each job, such as {"order": "rank"}.
+        jobs: their numbers; each has this many ranks. keys: more keys of each job, such as
+        {"dead_after": "3s"} or {"kind": "updates"}; without `kind` they share the pool if it has no room for
+        a region of each.
         admission: numbers of jobs that are formed by their workers, such as "1000-1063", for groups of
         PyTorch. slots: of its pool. mtu: of the cable. server: keys of a parameter server (`pascaline ps`),
-        such as {"rule": "staleness"}, which runs beside it: jobs of mode "olaf" need one. more: further
+        such as {"rule": "staleness"}, which runs beside it: jobs of kind "updates" need one. more: further
         tables of its configuration. binary: the program; by default PASCALINE_BINARY, the one in PATH, or the
         one that a clone has built.
         """
@@ -78,7 +80,10 @@ class Appliance:
         self, ranks: int, jobs: Sequence[int], keys: Mapping[str, Any], admission: str | None, slots: int
     ) -> str:
         usable = sorted(os.sched_getaffinity(0))
-        written = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+        # The region of the default window.
+        own = 1024 * len(jobs) <= (slots // 2 if admission else slots)
+        told = ({} if own else {"kind": "dsa"}) | dict(keys)
+        written = "".join(f"{key} = {_toml(value)}\n" for key, value in told.items())
         formed = ""
         if admission:
             formed = (
@@ -88,8 +93,8 @@ class Appliance:
         server = ""
         if self._server is not None:
             usual = {"mode": "external", "address": f"{self._net}.1", "checkpoint": "no"}
-            told = (usual | dict(self._server)).items()
-            server = "[ps]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in told)
+            told = usual | dict(self._server)
+            server = "[ps]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in told.items())
         tables = "\n".join(f"[[jobs]]\nid = {job}\nfan_in = {ranks}\n{written}" for job in jobs)
         return f"""\
 [appliance]
@@ -208,6 +213,13 @@ listen = "{self.admin}"
 
     def __repr__(self) -> str:
         return f"Appliance(address={self.address!r}, admin={self.admin!r})"
+
+
+def _toml(value: Any) -> str:
+    """A value; a table stands in one line."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {_toml(one)}' for key, one in value.items())} }}"
+    return json.dumps(value)
 
 
 def _program(binary: str | os.PathLike[str] | None) -> Path:

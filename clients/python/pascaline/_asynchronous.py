@@ -29,7 +29,7 @@ class _Terms:
 
 
 class AsyncWorker:
-    """One rank of a job of mode "olaf", from joining to leaving, without waiting.
+    """One rank of a job of kind "updates", from joining to leaving, without waiting.
 
     `push` sends an update, made of a gradient and a reward, and returns at once; `poll` takes in the weights
     that the parameter server (`pascaline ps`) answers with. The weights, a float32 array in one piece, are

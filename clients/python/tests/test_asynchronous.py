@@ -22,7 +22,7 @@ def olaf(appliance: pascaline.Appliance) -> Iterator[pascaline.Appliance]:
     """An appliance with a parameter server for which every update counts, as it is."""
     del appliance
     keys = {"rule": "staleness", "learning_rate": 1.0, "half_age": "1h"}
-    with pascaline.Appliance(RANKS, JOBS, keys={"mode": "olaf"}, server=keys) as started:
+    with pascaline.Appliance(RANKS, JOBS, keys={"kind": "updates"}, server=keys) as started:
         yield started
 
 
@@ -148,7 +148,7 @@ def test_workers_that_cannot_be(
 def test_a_server_that_is_gone_is_named(appliance: pascaline.Appliance) -> None:
     """By an exception once the patience is over."""
     del appliance
-    with pascaline.Appliance(1, keys={"mode": "olaf"}, server={}) as alone:
+    with pascaline.Appliance(1, keys={"kind": "updates"}, server={}) as alone:
         weights = np.zeros(FLOATS, np.float32)
         with pascaline.AsyncWorker(alone.address, 1, 0, 1, weights, patience=1.0) as worker:
             until(worker, lambda: worker.version > 0)

@@ -306,7 +306,7 @@ def test_appliances_that_start_together_share_nothing() -> None:
 
     def start(_: int) -> str:
         keys = {"checkpoint": "no", "rule": "staleness"}
-        with pascaline.Appliance(1, keys={"mode": "olaf"}, server=keys) as started:
+        with pascaline.Appliance(1, keys={"kind": "updates"}, server=keys) as started:
             ready.wait(60)
             assert started.status()
             return started.address

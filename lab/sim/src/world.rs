@@ -16,7 +16,7 @@ use crate::io::Clock;
 use crate::link::Link;
 use crate::oracle::Generations;
 use crate::outside::Outside;
-use crate::plan::{Cell, JobPlan, MILLI, Plan, Tree, Upset};
+use crate::plan::{JobPlan, MILLI, Plan, Tree, Upset};
 use crate::random::Random;
 use crate::sabotage::{Sabotage, Saboteur};
 use crate::trace::{Trace, Words};
@@ -146,14 +146,7 @@ pub(crate) fn run(shape: Shape, seed: u64, sabotage: Sabotage, words: Words) -> 
         Shape::Backup => Plan::of_backup(&mut random, None),
         Shape::Levels(levels) if levels > 1 => Plan::of_tree(&mut random, levels, None),
         Shape::Levels(_) => Plan::draw(&mut random),
-        Shape::Cells => {
-            let cells = Cell::all();
-            let number = usize::try_from(seed % cells.len() as u64).unwrap_or(0);
-            let (plan, drawn, is_of_it) = Plan::of_cell(seed, &cells[number]);
-            random = drawn;
-            cell = is_of_it.then_some(number);
-            plan
-        }
+        Shape::Cells => Plan::of_cell(seed, (&mut random, &mut cell)),
     };
     if sabotage == Sabotage::ForgetSpares {
         plan.tree.iter_mut().for_each(Tree::forget_spares);

@@ -127,36 +127,25 @@ pub(crate) struct Member {
 pub(crate) struct JobTerms {
     pub(crate) id: u16,
     pub(crate) name: String,
-    /// `sync`, or `olaf` for asynchronous training.
-    pub(crate) mode: String,
-    /// What its workers speak: `pascaline`, or `switchml` for SwitchML's clients.
-    pub(crate) protocol: String,
-    /// Where SwitchML's clients register; none for other jobs.
-    pub(crate) controller: Option<String>,
-    /// The UDP port that SwitchML's clients send to; none for other jobs.
-    pub(crate) udp_port: Option<u16>,
+    /// `region`, `shared`, `early`, `updates` or `switchml`. What only such jobs have is in the object of
+    /// this name; those of kind `updates` have none.
+    pub(crate) kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) region: Option<RegionTerms>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) shared: Option<SharedTerms>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) early: Option<EarlyTerms>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) switchml: Option<SwitchMlTerms>,
     pub(crate) fan_in: u16,
     pub(crate) window: u16,
     /// Addresses by rank, if only these are admitted.
     pub(crate) members: Option<Vec<String>>,
     /// The most ranks that one address may have.
     pub(crate) max_ranks_per_host: u16,
-    /// `shared` or `region`.
-    pub(crate) addressing: String,
-    /// Slots of its region.
-    pub(crate) region_slots: Option<u64>,
-    pub(crate) conflict: String,
-    pub(crate) order: String,
-    /// Partials at the same time; 0 for any number.
-    pub(crate) quota: u32,
     /// Its guaranteed share, in proportion to the other jobs'.
     pub(crate) share: u16,
-    /// Contributions that complete a PSN.
-    pub(crate) threshold: u16,
-    /// After how many seconds a partial is sent out as it is; none for never.
-    pub(crate) partial_after_seconds: Option<f64>,
-    /// Whether a parameter server completes what the pool could not.
-    pub(crate) server: bool,
     /// After how many silent seconds a rank is lost; none for never.
     pub(crate) dead_after_seconds: Option<f64>,
     /// `fail` or `continue`; none for SwitchML's clients, as the next two.
@@ -169,6 +158,47 @@ pub(crate) struct JobTerms {
     pub(crate) multicast: Option<String>,
     /// The appliance that its sums go to, if they do.
     pub(crate) parent: Option<ParentTerms>,
+}
+
+/// A job with slots of its own.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct RegionTerms {
+    pub(crate) slots: u64,
+    /// In which order contributions are added: `arrival` or `rank`.
+    pub(crate) order: String,
+}
+
+/// A job that shares slots with others.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct SharedTerms {
+    /// What decides who gets a slot: `first-come`, `preempt`, `always` or `coin`.
+    pub(crate) conflict: String,
+    /// Whether a parameter server completes what the pool could not.
+    pub(crate) server: bool,
+    /// In which order contributions are added: `arrival` or `rank`.
+    pub(crate) order: String,
+    /// Partials at the same time; 0 for any number.
+    pub(crate) quota: u32,
+}
+
+/// A job whose results may lack ranks.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct EarlyTerms {
+    pub(crate) slots: u64,
+    /// Contributions that complete a PSN.
+    pub(crate) threshold: u16,
+    /// After how many seconds a partial is sent out as it is; none for never.
+    pub(crate) partial_after_seconds: Option<f64>,
+}
+
+/// A job of SwitchML's clients.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct SwitchMlTerms {
+    /// Where they register.
+    pub(crate) controller: String,
+    /// The UDP port that they send to.
+    pub(crate) udp_port: u16,
+    pub(crate) slots: u64,
 }
 
 /// The appliance above.

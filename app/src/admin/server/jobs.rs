@@ -1,14 +1,15 @@
 //! Jobs in the words of the admin API.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use pascaline_pipelines::membership::{JobStatus, Parent};
 
-use super::answers::{JobSummary, JobTerms, ParentTerms};
-use crate::config::JobConfig;
-use crate::config::profile::Addressing;
+use super::answers::{
+    EarlyTerms, JobSummary, JobTerms, ParentTerms, RegionTerms, SharedTerms, SwitchMlTerms,
+};
+use crate::config::kind::Kind;
 use crate::config::words::Word as _;
+use crate::config::{JobConfig, SwitchMlConfig};
 
 /// How a job is.
 pub(crate) fn summary(status: &JobStatus, config: Option<&JobConfig>) -> JobSummary {
@@ -28,31 +29,40 @@ pub(crate) fn summary(status: &JobStatus, config: Option<&JobConfig>) -> JobSumm
 
 /// What a job is to be like.
 pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
-    let addressing = job.policy.region.map_or(Addressing::Shared, |_| Addressing::Region);
-    let partial_after = Duration::from_nanos(job.policy.partial_after);
-    let switchml = job.switchml.as_ref();
-    // What means nothing to SwitchML's clients is not told.
-    let own = |word: &str| switchml.is_none().then(|| word.to_owned());
+    // What means nothing to SwitchML's clients is left out.
+    let own = |word: &str| job.switchml().is_none().then(|| word.to_owned());
+    let slots = job.region.map_or(0, |region| u64::from(region.sets) * ways as u64);
+    let word = |word: &str| word.to_owned();
+    let (mut region, mut shared, mut early, mut switchml) = (None, None, None, None);
+    match &job.kind {
+        Kind::Region { order } => region = Some(RegionTerms { slots, order: word(order.name()) }),
+        Kind::Shared { conflict, server, order, quota } => {
+            let (conflict, order) = (word(conflict.name()), word(order.name()));
+            shared = Some(SharedTerms { conflict, server: *server, order, quota: *quota });
+        }
+        Kind::Early { needed, partial_after } => {
+            let partial_after_seconds = partial_after.map(|after| after.as_secs_f64());
+            early = Some(EarlyTerms { slots, threshold: *needed, partial_after_seconds });
+        }
+        Kind::Updates => {}
+        Kind::Switchml(SwitchMlConfig { controller, udp_port, .. }) => {
+            let controller = controller.value.to_string();
+            switchml = Some(SwitchMlTerms { controller, udp_port: *udp_port, slots });
+        }
+    }
     JobTerms {
         id: job.id,
         name: job.name.clone(),
-        mode: job.mode.name().to_owned(),
-        protocol: switchml.map_or("pascaline", |_| "switchml").to_owned(),
-        controller: switchml.map(|switchml| switchml.controller.value.to_string()),
-        udp_port: switchml.map(|switchml| switchml.udp_port),
+        kind: word(job.kind.tag().name()),
+        region,
+        shared,
+        early,
+        switchml,
         fan_in: job.fan_in,
         window: job.window,
         members: job.members.as_ref().map(|members| members.iter().map(ToString::to_string).collect()),
         max_ranks_per_host: job.max_ranks_per_host,
-        addressing: addressing.name().to_owned(),
-        region_slots: job.policy.region.map(|region| u64::from(region.sets) * ways as u64),
-        conflict: job.policy.conflict.name().to_owned(),
-        order: job.policy.order.name().to_owned(),
-        quota: job.policy.quota,
         share: job.share,
-        threshold: job.needed,
-        partial_after_seconds: (!partial_after.is_zero()).then_some(partial_after.as_secs_f64()),
-        server: job.policy.server,
         dead_after_seconds: job.dead_after.map(|after| after.as_secs_f64()),
         on_death: own(job.on_death.name()),
         control: own(job.control.name()),

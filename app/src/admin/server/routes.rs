@@ -235,31 +235,67 @@ pub(super) struct NewJob {
     id: Option<u16>,
     name: Option<String>,
     fan_in: Option<u16>,
-    mode: Option<String>,
-    parameters: Option<u32>,
     window: Option<u16>,
     members: Option<Vec<String>>,
     max_ranks_per_host: Option<u16>,
-    profile: Option<String>,
-    addressing: Option<String>,
-    region_slots: Option<u32>,
-    conflict: Option<String>,
-    /// A count of contributions, or a share of the fan-in.
-    threshold: Option<Value>,
-    partial_after: Option<String>,
-    order: Option<String>,
-    quota: Option<u32>,
     share: Option<u16>,
-    server: Option<bool>,
     dead_after: Option<String>,
     on_death: Option<String>,
     control: Option<String>,
     congestion: Option<String>,
     multicast: Option<String>,
-    protocol: Option<String>,
-    controller: Option<String>,
-    udp_port: Option<u16>,
     parent: Option<NewParent>,
+    /// Its kind, or a paper's system; what only such jobs have is in the object of the kind's name.
+    kind: Option<String>,
+    region: Option<NewRegion>,
+    shared: Option<NewShared>,
+    early: Option<NewEarly>,
+    updates: Option<NewUpdates>,
+    switchml: Option<NewSwitchMl>,
+}
+
+/// The keys of kind `region`.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
+pub(super) struct NewRegion {
+    slots: Option<u32>,
+    order: Option<String>,
+}
+
+/// The keys of kind `shared`.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
+pub(super) struct NewShared {
+    conflict: Option<String>,
+    server: Option<bool>,
+    order: Option<String>,
+    quota: Option<u32>,
+}
+
+/// The keys of kind `early`.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
+pub(super) struct NewEarly {
+    slots: Option<u32>,
+    /// A count of contributions, or a share of the fan-in.
+    threshold: Option<Value>,
+    partial_after: Option<String>,
+}
+
+/// The keys of kind `updates`.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
+pub(super) struct NewUpdates {
+    parameters: Option<u32>,
+}
+
+/// The keys of kind `switchml`.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
+pub(super) struct NewSwitchMl {
+    controller: String,
+    udp_port: Option<u16>,
+    slots: Option<u32>,
 }
 
 /// The keys of `parent`. `address`, `rank` and `ranks` are needed where there is none yet.

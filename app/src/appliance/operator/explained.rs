@@ -51,7 +51,7 @@ impl Operator {
         let counts = site.plane.membership().counts();
         let known = counts.iter().map(|(id, cells)| {
             let job = config.jobs.iter().find(|job| job.id == *id);
-            let asynchronous = job.is_some_and(|job| job.mode == Mode::Olaf);
+            let asynchronous = job.is_some_and(|job| job.mode() == Mode::Olaf);
             Neighbour::new(*id, job.map_or("", |job| &job.name), &cells.read(), asynchronous)
         });
         known.collect()

@@ -52,7 +52,7 @@ fn a_job_with_another_name_has_changed() {
     assert_eq!(told, [(2, "resnet", "changed")]);
 }
 
-/// What the start has set up for jobs of mode "olaf" is of no use without one, but there it is.
+/// What the start has set up for jobs of kind "updates" is of no use without one, but there it is.
 #[test]
 fn the_last_asynchronous_job_can_be_deleted_and_comes_again() {
     let objective = std::env::temp_dir().join(format!("pascaline-running-{}.toml", std::process::id()));
@@ -65,12 +65,12 @@ fn the_last_asynchronous_job_can_be_deleted_and_comes_again() {
          [admission]\nverify = {:?}\n[[jobs]]\nid = 1\nfan_in = 2\n",
         objective.display()
     );
-    let olaf = "[[jobs]]\nid = 2\nname = \"ages\"\nfan_in = 2\nmode = \"olaf\"\n";
+    let olaf = "[[jobs]]\nid = 2\nname = \"ages\"\nfan_in = 2\nkind = \"updates\"\n";
     let start = parse(&[HEAD, A, &rest, olaf]);
     let (mut running, mut plane) = (Running::new(&start), plane(&start));
     let report = running.delete(Duration::ZERO, &JobKey::Number(2), &mut plane).unwrap();
     assert_eq!(report.jobs.iter().map(|job| (job.id, &*job.what)).collect::<Vec<_>>(), [(2, "removed")]);
-    let keys = toml::from_str("id = 2\nname = \"ages\"\nfan_in = 2\nmode = \"olaf\"").unwrap();
+    let keys = toml::from_str("id = 2\nname = \"ages\"\nfan_in = 2\nkind = \"updates\"").unwrap();
     let report = running.create(Duration::ZERO, keys, &mut plane).unwrap();
     assert_eq!(report.jobs.iter().map(|job| (job.id, &*job.what)).collect::<Vec<_>>(), [(2, "added")]);
     std::fs::remove_file(&objective).unwrap();

@@ -19,7 +19,7 @@ Examples:
   Suspend job 1 as its rank 3, while the others wait for that rank; heal it two seconds later:
     pascaline worker command halt wait=2s reset --appliance 10.77.0.254 --job 1 --rank 3 --ranks 4
 
-  Three contributions complete a PSN from now on (profile = \"iswitch\" or \"panama\"):
+  Three contributions complete a PSN from now on (kind = \"iswitch\" or \"panama\"):
     pascaline worker command seth=3 --appliance 10.77.0.254 --job 1 --rank 3 --ranks 4
 
   Send out the partial sum of the generation's sixth PSN, then ask for its result:

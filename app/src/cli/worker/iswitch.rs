@@ -18,7 +18,7 @@ use super::{FAILED, WARNING, parse};
 
 const EXAMPLES: &str = "\
 Examples:
-  Rank 0 of 4, in a job with profile = \"iswitch\" and threshold = 3:
+  Rank 0 of 4, in a job with kind = \"iswitch\" and a threshold of 3:
     pascaline worker iswitch --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4
 
   A rank that takes ten times as long for a gradient, with the paper's bound:

@@ -35,7 +35,7 @@ Examples:
     pascaline worker olaf --appliance 10.77.0.254 --job 1 --rank 0 --ranks 3 --interval 2ms --poisson \\
       --outstanding 64 --updates 5000 --json
 
-Start one process for each rank of the cluster: a job with mode = \"olaf\", whose parameter server is
+Start one process for each rank of the cluster: a job with kind = \"updates\", whose parameter server is
 `pascaline ps`.
 
 Exit status: 0 if all updates were offered and at least one of the job's was applied, 1 if not, or if

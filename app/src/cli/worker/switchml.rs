@@ -20,7 +20,7 @@ mod link;
 
 const EXAMPLES: &str = "\
 Examples:
-  Rank 0 of 4 in a job with protocol = \"switchml\", whose controller listens at 192.0.2.1:50099:
+  Rank 0 of 4 in a job with kind = \"switchml\", whose controller listens at 192.0.2.1:50099:
     pascaline worker switchml --controller 192.0.2.1:50099 --rank 0 --ranks 4 --bind 10.77.0.1
 
   Floats in packets of 1,024 bytes, a hundred times, results as JSON:
@@ -35,7 +35,7 @@ answer or workers are missing, 2 if the arguments are wrong or the controller re
 
 /// Allreduce by SwitchML's UDP protocol, and check what comes of it.
 ///
-/// For jobs with `protocol = "switchml"`, which SwitchML's own clients use in the same way: the controller is
+/// For jobs with `kind = "switchml"`, which SwitchML's own clients use in the same way: the controller is
 /// asked first (gRPC), then packets of 64 or 256 integers go to the appliance. Floats travel as integers,
 /// scaled by the largest exponent of all workers. Every rank knows every rank's numbers, so each checks all
 /// sums: integers bit by bit (they wrap), floats within what the scaling rounds.

@@ -27,7 +27,7 @@ impl Accept<'_> {
         admission: Option<&Spanned<raw::Admission>>,
     ) -> Checked<Config> {
         if let Some(file) = admission.and_then(|written| written.get_ref().verify.as_ref()) {
-            let useless = self.runs && config.jobs.iter().all(|job| job.mode != Mode::Olaf);
+            let useless = self.runs && config.jobs.iter().all(|job| job.mode() != Mode::Olaf);
             if self.here && !useless {
                 self.objectives(&mut config, file)?;
             }
@@ -50,7 +50,7 @@ impl Accept<'_> {
             return Err(self.error(written, error, remedy));
         }
         self.describes(config, &outcome, written)?;
-        for job in config.jobs.iter_mut().filter(|job| job.mode == Mode::Olaf) {
+        for job in config.jobs.iter_mut().filter(|job| job.mode() == Mode::Olaf) {
             job.refused = match &outcome.error {
                 None => unmet(&outcome, &job.name),
                 Some(error) => missing(path, error),
@@ -61,14 +61,14 @@ impl Accept<'_> {
 
     /// A file that says nothing of a job, or describes another queue, proves nothing.
     fn describes(&self, config: &Config, outcome: &Outcome, written: &Spanned<String>) -> Checked<()> {
-        let remedy = "let the file say what the configuration says: one cluster for each job with mode = \
-                      \"olaf\", of the same name, with `workers` = fan_in";
-        let mut jobs = config.jobs.iter().filter(|job| job.mode == Mode::Olaf).peekable();
+        let remedy = "let the file say what the configuration says: one cluster for each job with kind = \
+                      \"updates\", of the same name, with `workers` = fan_in";
+        let mut jobs = config.jobs.iter().filter(|job| job.mode() == Mode::Olaf).peekable();
         if jobs.peek().is_none() {
-            let message = "there is no job with mode = \"olaf\" whose models could be too old";
-            return Err(self.error(written, message, "leave `verify` out, or give a job mode = \"olaf\""));
+            let message = "there is no job of kind \"updates\" whose models could be too old";
+            return Err(self.error(written, message, "leave `verify` out, or give a job kind = \"updates\""));
         }
-        if let Some(job) = config.jobs.iter().find(|job| job.mode == Mode::Olaf && job.parent.is_some()) {
+        if let Some(job) = config.jobs.iter().find(|job| job.mode() == Mode::Olaf && job.parent.is_some()) {
             let message = format!("job {} has a parent, and a file describes one queue alone", job.id);
             let remedy = "leave `verify` out here: what is proved of one hop says nothing of all of them";
             return Err(self.error(written, message, remedy));

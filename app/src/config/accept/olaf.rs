@@ -6,12 +6,12 @@ use pascaline_pipelines::{Mode, PortQueue};
 use pascaline_queue::Config as QueueConfig;
 use toml::Spanned;
 
-use super::policy::Chosen;
+use super::kind::Scope;
 use super::values::word;
 use super::{Accept, Checked};
 use crate::config::job::{JobConfig, PsMode};
-use crate::config::profile::Addressing;
-use crate::config::{ConfigError, raw};
+use crate::config::kind::Kind;
+use crate::config::raw;
 
 /// Units of a rate, by the end of how it is written.
 const UNITS: [(&str, f64); 4] = [("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)];
@@ -19,77 +19,22 @@ const UNITS: [(&str, f64); 4] = [("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)];
 const MOST_RATE: f64 = 1e12;
 
 impl Accept<'_> {
-    /// How a job's workers train together.
-    pub(super) fn mode(&self, job: &raw::Job) -> Checked<Mode> {
-        let mode = word(job.mode.as_ref()).unwrap_or_default();
-        match &job.parameters {
-            Some(written) if mode == Mode::Sync => {
-                let remedy = "leave it out: a synchronous job sums models of any size, in as many packets \
-                    as they need";
-                Err(self.error(written, "parameters is for jobs of mode \"olaf\"", remedy))
-            }
-            _ => Ok(mode),
+    /// A job that sends updates. Its server is a process of its own, or behind its parent.
+    pub(super) fn updates(&self, job: &raw::Job, scope: Scope<'_>) -> Checked<Kind> {
+        let external = matches!(scope.ps, PsMode::External { .. });
+        if let (Some(kind), false) = (&job.kind, job.parent.is_some() || external) {
+            let remedy = "set mode = \"external\" and address in [ps], or choose another kind";
+            let message = "a job of kind \"updates\" needs a parameter server that is a process of its own";
+            return Err(self.error(kind, message, remedy));
         }
-    }
-
-    /// What a job of mode "olaf" has of the keys for jobs of the pool: nothing but the server, which is
-    /// behind the parent if it has one.
-    pub(super) fn olaf(&self, job: &raw::Job, fan_in: u16, ps: PsMode, max_update: u16) -> Checked<Chosen> {
-        let useless = [
-            (job.profile.as_ref().map(|at| self.unused(at, "profile"))),
-            (job.addressing.as_ref().map(|at| self.unused(at, "addressing"))),
-            (job.region_slots.as_ref().map(|at| self.unused(at, "region_slots"))),
-            (job.conflict.as_ref().map(|at| self.unused(at, "conflict"))),
-            (job.threshold.as_ref().map(|at| self.unused(at, "threshold"))),
-            (job.partial_after.as_ref().map(|at| self.unused(at, "partial_after"))),
-            (job.order.as_ref().map(|at| self.unused(at, "order"))),
-            (job.quota.as_ref().map(|at| self.unused(at, "quota"))),
-            (job.share.as_ref().map(|at| self.unused(at, "share"))),
-            (job.congestion.as_ref().map(|at| self.unused(at, "congestion"))),
-            (job.multicast.as_ref().map(|at| self.unused(at, "multicast"))),
-        ];
-        if let Some(error) = useless.into_iter().flatten().next() {
-            return Err(error);
-        }
-        let below = job.parent.is_some();
-        if let Some(written) = job.server.as_ref().filter(|server| *server.get_ref() == below) {
-            let (message, remedy) = if below {
-                let message = "a job of mode \"olaf\" with a parent has its parameter server behind that one";
-                (message, "leave server out: the root's job has it")
-            } else {
-                let message = "a job of mode \"olaf\" needs its parameter server";
-                (message, "leave server out, or set mode = \"sync\"")
-            };
-            return Err(self.error(written, message, remedy));
-        }
-        if let (Some(mode), false) = (&job.mode, below || matches!(ps, PsMode::External { .. })) {
-            let remedy = "set mode = \"external\" and address in [ps], or mode = \"sync\" for this job";
-            let message = "a job of mode \"olaf\" needs a parameter server that is a process of its own";
-            return Err(self.error(mode, message, remedy));
-        }
-        self.fits(job, max_update)?;
-        let preset = Addressing::Shared.preset();
-        Ok(Chosen {
-            addressing: Addressing::Shared,
-            conflict: preset.conflict,
-            order: preset.order,
-            server: !below,
-            partials: false,
-            needed: fan_in,
-            partial_after: None,
-        })
-    }
-
-    fn unused<T>(&self, at: &Spanned<T>, key: &str) -> ConfigError {
-        let message =
-            format!("{key} has no meaning in a job of mode \"olaf\": its updates do not go through the pool");
-        self.error(at, message, "leave it out, or set mode = \"sync\"")
+        self.fits(job, scope.max_update)?;
+        Ok(Kind::Updates)
     }
 
     /// Refuses a model whose update does not fit into one packet.
     fn fits(&self, job: &raw::Job, max_update: u16) -> Checked<()> {
         let most = u32::from(max_update / 4);
-        match &job.parameters {
+        match job.updates.as_ref().and_then(|table| table.get_ref().parameters.as_ref()) {
             Some(written) if *written.get_ref() == 0 => Err(self.error(
                 written,
                 "a model without parameters",
@@ -97,11 +42,11 @@ impl Accept<'_> {
             )),
             Some(written) if *written.get_ref() > most => {
                 let message = format!(
-                    "a model of {} parameters does not fit into one packet, as mode = \"olaf\" demands: \
-                        the ports' MTU leaves room for {most} of 4 bytes each",
+                    "a model of {} parameters does not fit into one packet, as kind = \"updates\" \
+                        demands: the ports' MTU leaves room for {most} of 4 bytes each",
                     written.get_ref()
                 );
-                let remedy = "set mode = \"sync\" (synchronous mode sums models of any size), or raise the \
+                let remedy = "choose another kind (synchronous jobs sum models of any size), or raise the \
                     mtu of every port (9000 leaves room for 2230 over IPv4)";
                 Err(self.error(written, message, remedy))
             }
@@ -164,13 +109,13 @@ impl Accept<'_> {
 
     /// Refuses queues that no job would send updates to.
     pub(super) fn queues_are_used(&self, ports: &[Spanned<raw::Port>], jobs: &[JobConfig]) -> Checked<()> {
-        if self.runs || jobs.iter().any(|job| job.mode == Mode::Olaf) {
+        if self.runs || jobs.iter().any(|job| job.mode() == Mode::Olaf) {
             return Ok(());
         }
         match ports.iter().find_map(|port| port.get_ref().queue.as_ref()) {
             Some(queue) => {
-                let remedy = "leave [ports.queue] out, or give a job mode = \"olaf\"";
-                Err(self.error(queue, "a queue of updates, but no job has mode = \"olaf\"", remedy))
+                let remedy = "leave [ports.queue] out, or give a job kind = \"updates\"";
+                Err(self.error(queue, "a queue of updates, but no job has kind = \"updates\"", remedy))
             }
             None => Ok(()),
         }

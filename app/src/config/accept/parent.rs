@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use pascaline_pipelines::Mode;
 use pascaline_pipelines::jobs::Endpoint;
 use pascaline_pipelines::membership::{OnDeath, Parent};
 use pascaline_wire::MAX_RANKS;
@@ -11,6 +10,7 @@ use toml::Spanned;
 
 use super::{Accept, Checked};
 use crate::config::job::JobConfig;
+use crate::config::kind::Kind;
 use crate::config::{PortConfig, raw};
 
 /// The UDP port of a parent that names none.
@@ -58,10 +58,10 @@ impl Accept<'_> {
             let parent = self.above(job, &written, None, (ports, own))?;
             job.parent = Some(parent);
             for written in table.backups.iter().flatten() {
-                if job.mode == Mode::Olaf {
-                    let message = "a backup of a parent, and mode = \"olaf\": the model is at one parameter \
-                        server, which registers at one appliance";
-                    let remedy = "leave backups out, or set mode = \"sync\"";
+                if job.kind == Kind::Updates {
+                    let message = "a backup of a parent, and kind = \"updates\": the model is at one \
+                        parameter server, which registers at one appliance";
+                    let remedy = "leave backups out, or choose another kind";
                     return Err(self.error(written, message, remedy));
                 }
                 let backup = written.get_ref();
@@ -225,19 +225,18 @@ impl Accept<'_> {
 
 /// What a job has whose sums cannot go up; and what to do about it.
 fn objection(job: &JobConfig) -> Option<(&'static str, &'static str)> {
-    if job.switchml.is_some() {
-        Some(("protocol = \"switchml\": its clients know one appliance", "set protocol = \"pascaline\""))
-    } else if job.policy.server {
-        Some(("a parameter server: a sum that it makes would not go up", "set server = false, or a region"))
-    } else if job.needed < job.fan_in || job.partials || job.policy.partial_after > 0 {
-        Some((
-            "partial results: who is inside would be lost on the way up",
-            "leave the threshold, \
-            partial_after and the profiles \"iswitch\" and \"panama\" out",
-        ))
-    } else if job.on_death == OnDeath::Continue {
-        Some(("on_death = \"continue\": a sum that lacks ranks would not say so", "set on_death = \"fail\""))
-    } else {
-        None
+    match &job.kind {
+        Kind::Shared { server: true, .. } => Some((
+            "a parameter server: a sum that it makes would not go up",
+            "set server = false in [jobs.shared]",
+        )),
+        Kind::Early { .. } => {
+            Some(("partial results: who is inside would be lost on the way up", "choose kind = \"region\""))
+        }
+        _ if job.on_death == OnDeath::Continue => Some((
+            "on_death = \"continue\": a sum that lacks ranks would not say so",
+            "set on_death = \"fail\"",
+        )),
+        _ => None,
     }
 }

@@ -4,8 +4,7 @@ use core::ops::RangeInclusive;
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
-use pascaline_aggregator::{ConflictPolicy, Order, Policy};
-use pascaline_pipelines::Mode;
+use pascaline_aggregator::{Order, Policy};
 use pascaline_wire::MAX_RANKS;
 use toml::Spanned;
 
@@ -14,8 +13,8 @@ use super::values::word;
 use super::{Accept, Checked};
 use crate::config::ServerLimits;
 use crate::config::job::{AdmissionConfig, JobConfig, PsConfig, PsMode};
+use crate::config::kind::{KindName, Tag};
 use crate::config::layout::Layout;
-use crate::config::profile::{Addressing, Preset};
 use crate::config::words::ServerMode;
 use crate::config::{Located, raw};
 
@@ -105,7 +104,7 @@ impl Accept<'_> {
         let table = written.map(Spanned::get_ref);
         let memory = table.and_then(|table| table.memory_mb.as_ref());
         let memory_mb = self.within(memory, DEFAULT_MEMORY_MB, 1, 1 << 20, "memory_mb")?;
-        let served = jobs.iter().filter(|job| job.policy.server && job.mode == Mode::Sync);
+        let served = jobs.iter().filter(|job| job.serves_sums());
         let windows = served.clone().map(|job| job.window);
         let admitted = admission.filter(|admission| admission.policy.server);
         let limits = ServerLimits::new(
@@ -113,7 +112,7 @@ impl Accept<'_> {
             served.clone().count() + admitted.map_or(0, |admission| usize::from(admission.max_jobs)),
             windows.chain(admitted.map(|admission| admission.window)).max().unwrap_or(1),
         );
-        let needs = served.map(|job| (job.fan_in, job.policy.order));
+        let needs = served.map(|job| (job.fan_in, job.policy().order));
         let needs = needs.chain(admitted.map(|admission| (admission.max_fan_in, Order::Arrival)));
         for (fan_in, order) in needs {
             let (entry, share) = (limits.entry_bytes(fan_in, order, max_payload), limits.share.bytes);
@@ -184,11 +183,8 @@ impl Accept<'_> {
         let half = max_jobs.div_ceil(2);
         let per_host = self.within(max_jobs_per_host.as_ref(), half, 1, max_jobs, "max_jobs_per_host")?;
         let ranks_per_host = self.within(ranks, max_fan_in, 1, max_fan_in, "max_ranks_per_host")?;
-        let preset = Addressing::Shared.preset();
-        let server = preset.server && mode != PsMode::None;
-        // Without server, a holder that loses would begin anew; and again.
-        let Preset { conflict, order, .. } =
-            if server { preset } else { Preset { conflict: ConflictPolicy::FirstCome, ..preset } };
+        let server = mode != PsMode::None;
+        let conflict = KindName::Plain(Tag::Shared).conflict(server);
         Ok(AdmissionConfig {
             jobs: self.range(jobs)?,
             from: from.get_ref().iter().map(|network| self.network(network)).collect::<Checked<_>>()?,
@@ -197,7 +193,7 @@ impl Accept<'_> {
             max_ranks_per_host: ranks_per_host,
             max_fan_in,
             window: default_window(max_fan_in).min(u16::try_from(quota).unwrap_or(u16::MAX)),
-            policy: Policy { conflict, order, region: None, quota, partial_after: 0, server },
+            policy: Policy { conflict, quota, server, ..Policy::default() },
         })
     }
 

@@ -1,4 +1,4 @@
-//! How the parameter server trains jobs of mode "olaf".
+//! How the parameter server trains jobs of kind "updates".
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Accept<'_> {
             return Ok(Settings { combined, ..Settings::default() });
         };
         let raw::Ps { rule, learning_rate, half_age, weights_to, reward_memory, checkpoint, .. } = table;
-        if !self.runs && jobs.iter().all(|job| job.mode != Mode::Olaf) {
+        if !self.runs && jobs.iter().all(|job| job.mode() != Mode::Olaf) {
             let keys = [
                 ("rule", rule.as_ref().map(Spanned::span)),
                 ("learning_rate", learning_rate.as_ref().map(Spanned::span)),
@@ -42,8 +42,8 @@ impl Accept<'_> {
                 ("checkpoint", checkpoint.as_ref().map(Spanned::span)),
             ];
             if let Some((key, span)) = keys.into_iter().find_map(|(key, span)| Some((key, span?))) {
-                let useless = format!("{key} is for jobs of mode \"olaf\", and there is none");
-                let remedy = "leave it out, or give a job mode = \"olaf\"";
+                let useless = format!("{key} is for jobs of kind \"updates\", and there is none");
+                let remedy = "leave it out, or give a job kind = \"updates\"";
                 return Err(self.error(&Spanned::new(span, ()), useless, remedy));
             }
         }

@@ -10,16 +10,18 @@ fn config(jobs: &str) -> Config {
 }
 
 fn region(id: u16, slots: u32) -> String {
-    format!("[[jobs]]\nid = {id}\nfan_in = 2\nwindow = 4\naddressing = \"region\"\nregion_slots = {slots}\n")
+    format!("[[jobs]]\nid = {id}\nfan_in = 2\nwindow = 4\n[jobs.region]\nslots = {slots}\n")
 }
 
 fn shared(id: u16, more: &str) -> String {
     let server = if more.contains("server") { "" } else { "server = false\n" };
-    format!("[[jobs]]\nid = {id}\nfan_in = 2\nwindow = 64\naddressing = \"shared\"\n{server}{more}\n")
+    format!(
+        "[[jobs]]\nid = {id}\nfan_in = 2\nwindow = 64\nkind = \"shared\"\n[jobs.shared]\n{server}{more}\n"
+    )
 }
 
 fn regions(config: &Config) -> Vec<(u16, Region)> {
-    config.jobs.iter().filter_map(|job| Some((job.id, job.policy.region?))).collect()
+    config.jobs.iter().filter_map(|job| Some((job.id, job.region?))).collect()
 }
 
 #[test]
@@ -41,34 +43,15 @@ fn regions_of_jobs_that_stay_do_not_move() {
 }
 
 #[test]
-fn a_job_that_leaves_its_place_open_shares_the_pool_where_no_region_is_left() {
-    let open = |id| format!("[[jobs]]\nid = {id}\nfan_in = 2\nwindow = 64\n");
-    let start = config(&open(1));
-    let [(1, region)] = regions(&start)[..] else { panic!("a region by default") };
-    let mut next = config(&[open(1), open(2)].concat());
-    next.settle(&start, &start).unwrap();
-    assert_eq!(regions(&next), [(1, region)]);
-    assert_eq!(
-        (next.jobs[1].policy.server, next.jobs[1].policy.conflict),
-        (false, ConflictPolicy::FirstCome)
-    );
-    // A start with this many jobs would share the pool among all; jobs that run keep their regions.
-    let mut many = config(&(1..=9).map(open).collect::<String>());
-    assert_eq!(regions(&many), []);
-    many.settle(&start, &next).unwrap();
-    assert_eq!(regions(&many), [(1, region)]);
-}
-
-#[test]
 fn what_was_not_made_for_more_says_so() {
     let start = config(&[region(1, 64), shared(2, "")].concat());
     for (jobs, says) in [
         ([region(1, 128), shared(2, "")].concat(), "no room for a region of 128 slots in the 64"),
         ([region(1, 64), region(3, 4)].concat(), "no room for a region of 4 slots"),
         (shared(2, "server = true"), "started without a parameter server"),
-        ("[[jobs]]\nid = 2\nfan_in = 65\nwindow = 8\n".to_owned(), "65 ranks"),
-        ("[[jobs]]\nid = 2\nfan_in = 64\nwindow = 512\n".to_owned(), "packet buffers"),
-        ("[[jobs]]\nid = 2\nfan_in = 2\nwindow = 1024\n".to_owned(), "the 960 slots that are shared"),
+        (shared(2, "").replace("fan_in = 2\nwindow = 64", "fan_in = 65\nwindow = 8"), "65 ranks"),
+        (shared(2, "").replace("fan_in = 2\nwindow = 64", "fan_in = 64\nwindow = 512"), "packet buffers"),
+        (shared(2, "").replace("window = 64", "window = 1024"), "the 960 slots that are shared"),
     ] {
         let misfit = config(&jobs).settle(&start, &start).unwrap_err();
         assert!(misfit.message.contains(says) && misfit.remedy.contains("restart"), "{jobs}: {misfit}");
@@ -80,7 +63,7 @@ fn what_was_not_made_for_more_says_so() {
 #[test]
 fn updates_need_the_queues_of_the_start() {
     let ps = "[ps]\nmode = \"external\"\naddress = \"10.77.0.9\"\n";
-    let olaf = |id| format!("[[jobs]]\nid = {id}\nfan_in = 2\nmode = \"olaf\"\n");
+    let olaf = |id| format!("[[jobs]]\nid = {id}\nfan_in = 2\nkind = \"updates\"\n");
     let start = config(&[olaf(300), ps.to_owned()].concat());
     for jobs in [olaf(300), olaf(7), [olaf(300), shared(2, "")].concat()] {
         let mut next = config(&[jobs, ps.to_owned()].concat());
@@ -99,7 +82,7 @@ fn updates_need_the_queues_of_the_start() {
 fn what_listens_to_switchml_is_there_from_the_start_on() {
     let switchml = |port| {
         format!(
-            "[[jobs]]\nid = 5\nfan_in = 2\nwindow = 4\nprotocol = \"switchml\"\n\
+            "[[jobs]]\nid = 5\nfan_in = 2\nwindow = 4\nkind = \"switchml\"\n[jobs.switchml]\n\
              controller = \"192.0.2.1:{port}\"\n"
         )
     };
@@ -113,9 +96,10 @@ fn what_listens_to_switchml_is_there_from_the_start_on() {
 
 #[test]
 fn jobs_may_be_admitted_where_no_server_was_started() {
-    let start = config("[[jobs]]\nid = 1\nfan_in = 2\n");
+    let start = config("[[jobs]]\nid = 1\nfan_in = 2\nwindow = 64\n");
     let mut next = config(
-        "[[jobs]]\nid = 1\nfan_in = 2\n[admission]\njobs = \"1000-1009\"\nfrom = [\"10.77.0.0/24\"]\n",
+        "[[jobs]]\nid = 1\nfan_in = 2\nwindow = 64\n[admission]\njobs = \"1000-1009\"\n\
+         from = [\"10.77.0.0/24\"]\nmax_jobs = 1\nmax_fan_in = 2\n",
     );
     assert!(next.admission.as_ref().unwrap().policy.server && !start.embeds_server());
     next.settle(&start, &start).unwrap();

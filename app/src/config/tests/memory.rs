@@ -22,21 +22,30 @@ fn a_slot_keeps_a_packet_and_a_partial_may_keep_one_of_each_rank() {
     assert_eq!(kept(&[], ""), POOL);
     assert_eq!(kept(&[job(1, 1, "")], ""), POOL, "one rank, one packet");
     assert_eq!(kept(&[job(1, 4, "window = 100")], ""), POOL + 100 * 3);
-    assert_eq!(kept(&[job(1, 4, "window = 100\nquota = 10")], ""), POOL + 10 * 3);
-    assert_eq!(kept(&[job(1, 4, "window = 100\norder = \"rank\"")], ""), POOL + 100 * 3);
-    assert_eq!(kept(&[job(1, 4, "window = 100\nquota = 200\norder = \"rank\"")], ""), POOL + 200 * 3);
+    assert_eq!(
+        kept(&[job(1, 4, "window = 100\nkind = \"shared\"\n[jobs.shared]\nquota = 10")], ""),
+        POOL + 10 * 3
+    );
+    assert_eq!(kept(&[job(1, 4, "window = 100\n[jobs.region]\norder = \"rank\"")], ""), POOL + 100 * 3);
+    assert_eq!(
+        kept(
+            &[job(1, 4, "window = 100\nkind = \"shared\"\n[jobs.shared]\nquota = 200\norder = \"rank\"")],
+            ""
+        ),
+        POOL + 200 * 3
+    );
 }
 
 #[test]
 fn jobs_cannot_hold_more_partials_than_their_part_has_slots() {
-    let region = "addressing = \"region\"\nregion_slots = 64\nwindow = 64\nquota = 64";
+    let region = "window = 64\n[jobs.region]\nslots = 64";
     assert_eq!(kept(&[job(1, 8, region)], ""), POOL + 64 * 7);
     // 4,032 shared slots: the jobs of most ranks have the worst of them.
     let jobs = [
-        job(1, 2, "window = 2000"),
+        job(1, 2, "window = 2000\nkind = \"dsa\""),
         job(2, 8, region),
-        job(3, 9, "window = 3000"),
-        job(4, 4, "window = 4000"),
+        job(3, 9, "window = 3000\nkind = \"dsa\""),
+        job(4, 4, "window = 4000\nkind = \"dsa\""),
     ];
     assert_eq!(kept(&jobs, ""), POOL + 64 * 7 + 3000 * 8 + 1032 * 3);
 }
@@ -91,6 +100,6 @@ fn what_cannot_fit_is_refused_with_the_number() {
 
 #[test]
 fn a_thousand_ranks_in_order_fit_by_default() {
-    let config = with(&[job(1, 1024, "order = \"rank\"")], "").unwrap();
+    let config = with(&[job(1, 1024, "[jobs.region]\norder = \"rank\"")], "").unwrap();
     assert_eq!(config.kept_packets(), POOL + 32 * 1023);
 }

@@ -10,7 +10,7 @@ const PARENT: &str = "{ address = \"10.78.0.254\", rank = 1, ranks = 2, mac = \"
 const PS: &str = "[ps]\nmode = \"external\"\naddress = \"10.77.0.9\"\n";
 
 fn job(rest: &str) -> String {
-    format!("{GOOD}\n[[jobs]]\nid = 300\nfan_in = 3\nmode = \"olaf\"\n{rest}\n{PS}")
+    format!("{GOOD}\n[[jobs]]\nid = 300\nfan_in = 3\nkind = \"updates\"\n{rest}\n{PS}")
 }
 
 /// The same with a queue in front of the first port.
@@ -21,9 +21,9 @@ fn queue(rest: &str) -> String {
 #[test]
 fn ports_have_queues_only_if_a_job_sends_updates() {
     assert_eq!(parse(GOOD).unwrap().port_queues(), None);
-    let config = parse(&job("parameters = 350")).unwrap();
-    assert_eq!((config.jobs[0].mode, config.jobs[1].mode), (Mode::Sync, Mode::Olaf));
-    assert!(config.jobs[1].policy.server, "it has one");
+    let config = parse(&job("[jobs.updates]\nparameters = 350")).unwrap();
+    assert_eq!((config.jobs[0].mode(), config.jobs[1].mode()), (Mode::Sync, Mode::Olaf));
+    assert!(config.jobs[1].policy().server, "it has one");
     // 1,430 bytes over IPv6, less 25 of trailer, in whole 8-byte elements.
     assert_eq!((config.max_payload(), config.max_update()), (1424, 1400));
     let queues = config.port_queues().unwrap();
@@ -37,7 +37,7 @@ fn ports_have_queues_only_if_a_job_sends_updates() {
 
 #[test]
 fn a_jumbo_packet_holds_more_than_2048_floats() {
-    let text = job("parameters = 2225").replace("iface=veth0\"", "iface=veth0\"\nmtu = 9000");
+    let text = job("[jobs.updates]\nparameters = 2225").replace("iface=veth0\"", "iface=veth0\"\nmtu = 9000");
     let text = text.replacen("peer = \"p0\"", "peer = \"p0\"\nmtu = 9000", 1);
     let config = parse(&text).unwrap();
     assert_eq!(config.max_update() / 4, 2226, "over IPv6");
@@ -58,7 +58,7 @@ fn each_key_of_a_queue_says_what_it_says() {
     assert_eq!((second.queue.discipline, second.rate), (Discipline::Olaf, None));
     let summary = config.to_string();
     for line in [
-        "job 300 \"job300\": 3 ranks, window 512; olaf, updates of up to 1400 bytes; lost after",
+        "job 300 \"job300\": 3 ranks, window 512; kind updates, of up to 1400 bytes; lost after",
         "port \"p0\": fifo queue of 4096 updates, means of rewards within 0.5, at 2500000000 bit/s",
         "port \"p1\": olaf queue of 8 updates, means, at the port's own rate",
     ] {
@@ -72,11 +72,10 @@ fn a_job_with_a_parent_needs_no_server_here() {
     let with = |rest: &str| job(&format!("{rest}\nparent = {PARENT}")).replace(PS, "");
     let config = parse(&with("")).unwrap();
     let (leaf, summary) = (&config.jobs[1], config.to_string());
-    assert!(leaf.parent.is_some() && !leaf.policy.server && config.port_queues().is_some());
+    assert!(leaf.parent.is_some() && !leaf.policy().server && config.port_queues().is_some());
     let line = "its updates go to 10.78.0.254 port 16420, as rank 1 of 2";
     assert!(summary.contains(line), "{line} is missing in\n{summary}");
     for (text, what) in [
-        (with("server = true"), "behind that one"),
         (with("on_death = \"continue\""), "on_death"),
         (with("").replace(" }", ", backups = [{ address = \"10.79.0.254\" }] }"), "one parameter server"),
     ] {
@@ -114,20 +113,18 @@ fn wrong(text: &str) -> (String, String) {
 #[test]
 fn every_mistake_names_its_place_and_a_remedy() {
     let cases = [
-        (job("parameters = 351"), "351", "leaves room for 350 of 4 bytes each"),
-        (job("parameters = 351"), "351", "synchronous mode"),
-        (job("parameters = 0"), "0", "without parameters"),
-        (job("server = false"), "false", "needs its parameter server"),
-        (job("conflict = \"coin\""), "\"coin\"", "no meaning"),
-        (job("profile = \"dsa\""), "\"dsa\"", "no meaning"),
-        (job("quota = 7"), "7", "no meaning"),
+        (job("[jobs.updates]\nparameters = 351"), "351", "leaves room for 350 of 4 bytes each"),
+        (job("[jobs.updates]\nparameters = 351"), "351", "synchronous jobs"),
+        (job("[jobs.updates]\nparameters = 0"), "0", "without parameters"),
+        (job("[jobs.shared]\nquota = 7"), "[jobs.shared]", "in a job of kind \"updates\""),
         (job("share = 2"), "2", "no meaning"),
-        (job("threshold = 0.5"), "0.5", "no meaning"),
-        (job("").replace("\"olaf\"", "\"async\""), "\"async\"", "\"sync\", \"olaf\""),
-        (job("").replace(PS, "[ps]\nmode = \"none\"\n"), "\"olaf\"", "a process of its own"),
-        (job("").replace(PS, ""), "\"olaf\"", "a process of its own"),
-        (format!("{GOOD}\n[[jobs]]\nid = 9\nfan_in = 1\nparameters = 4"), "4", "any size"),
-        (queue("").replace("mode = \"olaf\"", ""), "[ports.queue]", "no job has mode"),
+        (job("congestion = \"dsa\""), "\"dsa\"", "no meaning"),
+        (job("multicast = \"239.77.0.1\""), "\"239", "no meaning"),
+        (job("").replace("\"updates\"", "\"async\""), "\"async\"", "\"updates\""),
+        (job("").replace(PS, "[ps]\nmode = \"none\"\n"), "\"updates\"", "a process of its own"),
+        (job("").replace(PS, ""), "\"updates\"", "a process of its own"),
+        (job("").replace("updates", "olaf").replace(PS, ""), "\"olaf\"", "a process of its own"),
+        (queue("").replace("kind = \"updates\"", ""), "[ports.queue]", "no job has kind"),
         (queue("discipline = \"lifo\""), "\"lifo\"", "\"olaf\", \"fifo\""),
         (queue("length = 0"), "0", "out of range"),
         (queue("length = 16385"), "16385", "out of range"),
@@ -187,9 +184,9 @@ fn what_the_server_cannot_make_sense_of_is_refused() {
         (ps("rule = \"sgd\""), "sgd"),
         (ps("rule = \"staleness\"\nreward_memory = \"9s\""), "reward_memory is for rule = \"olaf\""),
         (ps("checkpoint = \"models\""), "no absolute path"),
-        (format!("{GOOD}\n[ps]\ncheckpoint = \"no\""), "checkpoint is for jobs of mode \"olaf\""),
+        (format!("{GOOD}\n[ps]\ncheckpoint = \"no\""), "checkpoint is for jobs of kind \"updates\""),
         (ps("weights_to = \"all\""), "all"),
-        (format!("{GOOD}\n[ps]\nrule = \"olaf\""), "rule is for jobs of mode \"olaf\", and there is none"),
+        (format!("{GOOD}\n[ps]\nrule = \"olaf\""), "rule is for jobs of kind \"updates\", and there is none"),
     ] {
         let error = parse(&text).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");

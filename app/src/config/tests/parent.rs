@@ -3,6 +3,7 @@
 use pascaline_wire::frame::Address;
 
 use super::*;
+use crate::config::kind::Tag;
 
 const PARENT: &str =
     "parent = { address = \"10.78.0.254\", rank = 1, ranks = 2, mac = \"02:00:00:00:00:fe\" }";
@@ -19,7 +20,7 @@ fn a_job_with_a_parent_has_a_region_and_knows_the_way() {
     assert_eq!((parent.rank, parent.ranks, parent.endpoint.udp_port, parent.endpoint.port), (1, 2, 16420, 0));
     assert_eq!(parent.endpoint.address.to_string(), "10.78.0.254");
     assert_eq!(parent.endpoint.local.to_string(), config.addresses[0].to_string());
-    assert!(job.policy.region.is_some() && !job.policy.server && !job.partials);
+    assert!(job.region.is_some() && job.kind.tag() == Tag::Region);
     let at = PARENT.replace("10.78.0.254", "10.78.0.254:5000");
     assert_eq!(parse(&with_keys(&at)).unwrap().jobs[0].parent.unwrap().endpoint.udp_port, 5000);
 }
@@ -76,10 +77,9 @@ fn a_mac_that_is_left_out_is_asked_for() {
 #[test]
 fn what_such_a_job_cannot_have_is_refused_with_its_place() {
     for (more, what) in [
-        ("profile = \"dsa\"", "parameter server"),
-        ("profile = \"iswitch\"", "partial results"),
-        ("threshold = 1", "partial results"),
-        ("partial_after = \"10ms\"", "partial results"),
+        ("kind = \"dsa\"", "parameter server"),
+        ("kind = \"iswitch\"", "partial results"),
+        ("kind = \"early\"\n[jobs.early]\nthreshold = 1", "partial results"),
         ("on_death = \"continue\"", "on_death"),
     ] {
         let error = parse(&with_keys(&format!("{PARENT}\n{more}"))).unwrap_err();

@@ -6,6 +6,9 @@ use pascaline_aggregator::{ConflictPolicy, Policy};
 
 use super::*;
 
+/// A job that shares the pool, with a server.
+const SHARED: &str = "kind = \"shared\"\n[jobs.shared]\nserver = true\n";
+
 fn with(more: &str) -> Config {
     parse(&format!("{GOOD}{more}")).unwrap_or_else(|error| panic!("{more}: {error}"))
 }
@@ -37,21 +40,18 @@ fn an_external_server_talks_to_the_appliances_address_of_its_family() {
 #[test]
 fn jobs_share_the_servers_memory_equally() {
     let job = |id: u16, rest: &str| format!("\n[[jobs]]\nid = {id}\nfan_in = 2\n{rest}\n");
-    let text =
-        [job(1, "profile = \"dsa\"\nwindow = 700"), job(2, "server = true"), job(3, "profile = \"atp\"")]
-            .concat();
+    let text = [job(1, "kind = \"dsa\"\nwindow = 700"), job(2, SHARED), job(3, "kind = \"atp\"")].concat();
     let limits = with(&format!("{text}[ps]\nmemory_mb = 48")).ps.limits;
     assert_eq!((limits.jobs, limits.share.bytes, limits.share.entries), (3, 16 << 20, (1 << 16) / 3));
     assert_eq!((limits.config.capacity.bytes, limits.config.cached), (48 << 20, 4096));
-    let wide = with("[[jobs]]\nid = 9\nfan_in = 2\nprofile = \"dsa\"\nwindow = 7000").ps.limits;
+    let wide = with("[[jobs]]\nid = 9\nfan_in = 2\nkind = \"dsa\"\nwindow = 7000").ps.limits;
     assert_eq!(wide.config.cached, 7000, "a rank may be late by a window");
     assert_eq!(with("").ps.limits.jobs, 0, "jobs do not use it unless they are told to");
 }
 
 #[test]
-fn a_job_without_server_keys_does_without_where_there_is_none() {
+fn jobs_of_joins_do_without_a_server_where_there_is_none() {
     let config = with("[ps]\nmode = \"none\"\n[admission]\njobs = \"9\"\nfrom = [\"::/0\"]");
-    assert!(!config.jobs[0].policy.server);
     assert!(!config.admission.unwrap().policy.server);
 }
 
@@ -85,7 +85,7 @@ fn jobs_may_be_formed_by_joins() {
 #[test]
 fn every_mistake_about_the_server_names_its_place() {
     let external = "mode = \"external\"\naddress = \"10.77.0.9\"\n";
-    let rank = "order = \"rank\"\nserver = true\nwindow = 4\n";
+    let rank = format!("window = 4\n{SHARED}order = \"rank\"\n");
     let cases: &[(&str, &str, &str)] = &[
         ("[ps]\nmode = \"remote\"", "\"remote\"", "not a choice"),
         ("[ps]\nmode = \"external\"", "\"external\"", "needs an address"),
@@ -100,8 +100,12 @@ fn every_mistake_about_the_server_names_its_place() {
         ("[ps]\nmode = \"none\"\nmemory_mb = 9", "9", "does not run"),
         ("[ps]\nmemory_mb = 0", "0", "out of range"),
         ("[ps]\nhost = \"a\"", "host", "unknown field"),
-        ("[ps]\nmode = \"none\"\n[[jobs]]\nid = 8\nfan_in = 1\nserver = true", "true", "no parameter server"),
-        ("[ps]\nmode = \"none\"\n[[jobs]]\nid = 8\nfan_in = 1\nprofile = \"atp\"", "\"atp\"", "needs"),
+        (
+            &format!("[ps]\nmode = \"none\"\n[[jobs]]\nid = 8\nfan_in = 1\n{SHARED}"),
+            "true",
+            "no parameter server",
+        ),
+        ("[ps]\nmode = \"none\"\n[[jobs]]\nid = 8\nfan_in = 1\nkind = \"atp\"", "\"atp\"", "needs"),
         (&format!("[ps]\nmemory_mb = 1\n[[jobs]]\nid = 8\nfan_in = 1024\n{rank}"), "1\n", "one PSN of 1024"),
         ("[admission]\nfrom = [\"::/0\"]", "[admission]", "lacks the key jobs"),
         ("[admission]\njobs = \"1-2\"", "[admission]", "lacks the key from"),

@@ -149,7 +149,7 @@ pub(super) const COUNTED: [Cause; 19] = [
         "stale",
         Count::Drops(&[DropReason::Stale]),
         both("Late: {n} contributions were for PSNs whose place in the region belongs to later ones."),
-        "raise region_slots: it should be twice the window",
+        "raise slots in the table of the job's kind: twice the window",
     ),
     cause(
         "given-up",

@@ -16,7 +16,7 @@ pub(super) fn adapt(reason: &mut Reason) {
         }
         "rank-blocked" => "let its long packets pass (firewall), or raise the MTU on its way",
         "outside-window" => {
-            "raise the job's window, and region_slots where it is given, to the clients' \
+            "raise the job's window, and slots in [jobs.switchml] where they are given, to the clients' \
              max_outstanding_packets, with several threads to twice that; or lower theirs"
         }
         "mismatch" => {

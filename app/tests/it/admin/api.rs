@@ -9,19 +9,26 @@ use serde_json::json;
 use super::site::Site;
 use crate::common::{Files, pascaline};
 
+/// A job without a server, which the site's appliance does not have.
+const NINE: &str = r#"{"id": 9, "name": "nine", "fan_in": 4, "window": 32,
+    "kind": "shared", "shared": {"server": false}}"#;
+
 #[test]
 fn jobs_are_created_changed_and_deleted() {
     let site = Site::start();
     assert_eq!(site.jobs(), [1, 2, 3]);
-    let made = site.call("POST", "/api/v1/jobs", r#"{"id": 9, "name": "nine", "fan_in": 4, "window": 32}"#);
+    let made = site.call("POST", "/api/v1/jobs", NINE);
     assert_eq!(made.status, 201);
     assert_eq!(made.json()["jobs"], json!([{ "id": 9, "name": "nine", "what": "added" }]));
     assert_eq!(site.jobs(), [1, 2, 3, 9]);
     // By name or by number; null takes a key out.
-    let changed = site.call("PATCH", "/api/v1/jobs/nine", r#"{"quota": 8, "window": null}"#);
+    let changed = site.call("PATCH", "/api/v1/jobs/nine", r#"{"shared": {"quota": 8}, "window": null}"#);
     assert_eq!((changed.status, &changed.json()["jobs"][0]["what"]), (200, &json!("changed")));
     let terms = &site.get("/api/v1/jobs/9")["terms"];
-    assert_eq!((&terms["quota"], &terms["window"], &terms["name"]), (&json!(8), &json!(512), &json!("nine")));
+    assert_eq!(
+        (&terms["shared"]["quota"], &terms["window"], &terms["name"]),
+        (&json!(8), &json!(512), &json!("nine"))
+    );
     // Another fan-in is another generation.
     let epoch = site.get("/api/v1/jobs/9")["epoch"].as_u64().unwrap();
     let changed = site.call("PATCH", "/api/v1/jobs/9", r#"{"fan_in": 3}"#);
@@ -76,21 +83,21 @@ fn what_makes_no_job_is_refused_and_changes_nothing() {
         ("PATCH", "/api/v1/jobs/2", r#"{"name": "a\nb"}"#, 422, "the name of a job contains"),
         ("PATCH", "/api/v1/jobs/2", r#"{"dead_after": "1ms"}"#, 422, "every 100ms"),
         ("POST", "/api/v1/jobs", r#"{"id": 9, "fan_in": null}"#, 422, "fan_in is null"),
-        ("POST", "/api/v1/jobs", r#"{"id": 9, "fan_in": 65, "window": 8}"#, 422, "65 ranks"),
         (
             "POST",
             "/api/v1/jobs",
-            r#"{"id": 9, "fan_in": 2, "server": true}"#,
+            r#"{"id": 9, "fan_in": 65, "window": 8, "kind": "shared", "shared": {"server": false}}"#,
+            422,
+            "65 ranks",
+        ),
+        (
+            "POST",
+            "/api/v1/jobs",
+            r#"{"id": 9, "fan_in": 2, "kind": "shared", "shared": {"server": true}}"#,
             422,
             "without a parameter server",
         ),
-        (
-            "POST",
-            "/api/v1/jobs",
-            r#"{"id": 9, "fan_in": 2, "window": 16, "addressing": "region"}"#,
-            422,
-            "no room for a region",
-        ),
+        ("POST", "/api/v1/jobs", r#"{"id": 9, "fan_in": 2, "window": 16}"#, 422, "no room for a region"),
         ("POST", "/api/v1/jobs", r#"{"id": {"a": [1, {}]}, "fan_in": 2}"#, 422, "cannot stand here"),
         ("PATCH", "/api/v1/jobs/1", r#"{"window": 100000}"#, 422, "window: integer `100000`"),
         ("PATCH", "/api/v1/jobs/77", r#"{"window": 8}"#, 404, "no configured job 77"),
@@ -151,7 +158,7 @@ fn a_broken_file_changes_nothing() {
         ("[pool]", "[pool", "", true),
         ("fan_in = 2", "fan_in = 0", "fan_in = 0 is out of range", true),
         ("fan_in = 2", "fanin = 2", "unknown field `fanin`", true),
-        ("window = 64", "window = 512\nquota = 512\nserver = true", "without a parameter server", false),
+        ("server = false", "server = true", "without a parameter server", false),
     ] {
         site.rewrite(&[(from, to)]);
         let response = site.call("POST", "/api/v1/reload", "");

@@ -33,7 +33,7 @@ fn what_cannot_be_done_is_refused_with_a_remedy() {
     let site = Site::start();
     for (arguments, says) in [
         (&["reset", "99"][..], &["no job 99"][..]),
-        (&["seth", "1", "2"], &["job 1: the job's results are never partial", "remedy: set profile"]),
+        (&["seth", "1", "2"], &["job 1: the job's results are never partial", "remedy: set kind"]),
         (&["fbcast", "1", "7"], &["nobody has joined", "remedy: start its workers"]),
         (&["help", "1", "7"], &["nobody has joined"]),
         (&["leave", "1", "0"], &["rank 0 is no member: it has not joined"]),

@@ -22,18 +22,24 @@ id = 1
 name = "one"
 fan_in = 2
 window = 64
+kind = "shared"
+[jobs.shared]
+server = false
 
 [[jobs]]
 id = 2
 fan_in = 2
 window = 64
+kind = "shared"
+[jobs.shared]
+server = false
 
 [[jobs]]
 id = 3
 fan_in = 2
 window = 16
-addressing = "region"
-region_slots = 64
+[jobs.region]
+slots = 64
 "#;
 
 /// The status line's number, the head, and the body.

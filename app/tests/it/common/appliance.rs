@@ -131,17 +131,18 @@ fn jobs(network: &Network, wanted: Wanted) -> String {
     let mut text = String::new();
     if wanted.olaf {
         let (ranks, server) = (ranks - 1, address(u8::try_from(ranks - 1).unwrap()));
-        write!(text, "\n[[jobs]]\nid = {OLAF_JOB}\nfan_in = {ranks}\nmode = \"olaf\"\n").unwrap();
+        write!(text, "\n[[jobs]]\nid = {OLAF_JOB}\nfan_in = {ranks}\nkind = \"updates\"\n").unwrap();
         write!(
             text,
             "\n[ps]\nmode = \"external\"\naddress = \"{server}\"\nport = {SERVER_PORT}\n\
-             \n[[jobs]]\nid = {SERVED_JOB}\nfan_in = {ranks}\nprofile = \"dsa\"\nquota = 8\n"
+             \n[[jobs]]\nid = {SERVED_JOB}\nfan_in = {ranks}\nkind = \"dsa\"\n[jobs.shared]\nquota = 8\n"
         )
         .unwrap();
     }
     if wanted.early {
-        write!(text, "\n[[jobs]]\nid = {EARLY_JOB}\nfan_in = {ranks}\nprofile = \"iswitch\"\n").unwrap();
-        write!(text, "threshold = {}\nwindow = 128\n", ranks - 1).unwrap();
+        write!(text, "\n[[jobs]]\nid = {EARLY_JOB}\nfan_in = {ranks}\nkind = \"iswitch\"\nwindow = 128\n")
+            .unwrap();
+        write!(text, "[jobs.early]\nthreshold = {}\n", ranks - 1).unwrap();
     }
     for job in 1..=3 {
         write!(text, "\n[[jobs]]\nid = {job}\nfan_in = {ranks}\nwindow = 128\n").unwrap();

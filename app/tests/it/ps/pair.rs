@@ -93,7 +93,7 @@ impl Pair {
 
     pub(crate) fn start_at(hosts: Hosts, more: &str) -> Self {
         let files = Files::new();
-        let text = format!("{}{more}", configuration(hosts, "server = true"));
+        let text = format!("{}{more}", configuration(hosts, "kind = \"dsa\""));
         let config = files.write("appliance.toml", &text);
         let appliance = UdpSocket::bind(hosts.appliance()).unwrap();
         appliance.set_read_timeout(Some(SOON)).unwrap();

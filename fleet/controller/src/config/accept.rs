@@ -274,11 +274,13 @@ fn is_finite(value: &Value) -> bool {
 
 /// The key of its terms for which the members of a job know one appliance, if there is such a one.
 fn with_one_appliance(raw: &RawJob) -> Option<&'static str> {
-    let said = |key: &str, value: &str| raw.terms.get(key).and_then(Value::as_str) == Some(value);
+    let said = |kind: &str| raw.terms.get("kind").and_then(Value::as_str) == Some(kind);
+    let server = raw.terms.get("shared").and_then(|table| table["server"].as_bool()) == Some(true);
     match () {
-        () if said("mode", "olaf") => Some("mode = \"olaf\""),
-        () if said("protocol", "switchml") => Some("protocol = \"switchml\""),
-        () if raw.terms.get("server").and_then(Value::as_bool) == Some(true) => Some("server = true"),
+        () if said("updates") || said("olaf") => Some("kind = \"updates\""),
+        () if said("switchml") => Some("kind = \"switchml\""),
+        () if said("dsa") || said("atp") => Some("a kind that has a server"),
+        () if server => Some("server = true"),
         () => None,
     }
 }

@@ -56,9 +56,10 @@ fn mistakes_are_told_with_their_place() {
         "makes a loop",
     );
     mistake("order = \"rank\"", "server = true", "backups, and terms with server = true");
-    mistake("order = \"rank\"", "fan_in = 3", "terms has fan_in, which the tree decides");
+    mistake("window = 512", "kind = \"dsa\"", "backups, and terms with a kind that has a server");
+    mistake("window = 512", "fan_in = 3", "terms has fan_in, which the tree decides");
     for never in ["learning_rate = nan", "after = [1.0, inf]", "queue = { threshold = -inf }"] {
-        mistake("order = \"rank\"", never, "with a number that is not finite");
+        mistake("window = 512", never, "with a number that is not finite");
     }
     let (mac, router) = ("mac = \"02:00:00:00:82:fe\"", "router = \"02:50:00:00:00:01\"");
     let error = parsed(&EXAMPLE.replacen(mac, "", 1).replacen(router, "", 1)).unwrap_err();
@@ -80,7 +81,7 @@ fn mistakes_are_told_with_their_place() {
     mistake(leaf1, "name = \"leaf1\"", "no links lead from appliance");
     mistake("spare = true", "spair = true", "unknown field");
     mistake("tree = [{", "plan = \"p.json\"\ntree = [{", "both a tree and a plan");
-    mistake("terms = { window = 512, order = \"rank\" }", "plan = \"none.json\"", "none.json");
+    mistake("terms = { window = 512, shared = { order = \"rank\" } }", "plan = \"none.json\"", "none.json");
 }
 
 #[test]
@@ -98,10 +99,10 @@ fn trees_are_as_many_as_there_are_roots_and_numbers_for() {
     assert!(few.contains("3 trees, and appliances for 1: with spine0-a as roots"), "{few}");
     assert!(few.contains("add an appliance") && few.contains("or write trees = 1"), "{few}");
     assert_eq!(with("trees = 1").unwrap().jobs[0].numbers().collect::<Vec<_>>(), [1]);
-    for terms in ["mode = \"olaf\"", "protocol = \"switchml\"", "server = true", "multicast = \"239.1.1.1\""]
+    for terms in ["kind = \"updates\"", "kind = \"switchml\"", "kind = \"dsa\"", "multicast = \"239.1.1.1\""]
     {
         let text = apart.replacen(one, "\ntrees = 2 ", 1).replacen("\nbackups = true", "\n", 1).replacen(
-            "order = \"rank\"",
+            "window = 512",
             terms,
             1,
         );
@@ -176,7 +177,8 @@ fn a_plan_is_the_tree() {
         let file = std::env::temp_dir().join(name);
         std::fs::write(&file, plan).unwrap();
         let line = format!("plan = {:?}", file.display().to_string());
-        let config = parsed(&EXAMPLE.replacen("terms = { window = 512, order = \"rank\" }", &line, 1));
+        let config =
+            parsed(&EXAMPLE.replacen("terms = { window = 512, shared = { order = \"rank\" } }", &line, 1));
         std::fs::remove_file(&file).unwrap();
         let config = config?;
         config.jobs[0].tree(&config.network, &|_| true).map_err(|refusal| refusal.message)

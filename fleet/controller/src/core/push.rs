@@ -159,13 +159,13 @@ impl Core {
         let (job, tree) = (self.job(number)?, self.trees.get(&number)?);
         let node = tree.part(appliance)?;
         let mut body = job.terms.clone();
-        let says = |key: &str, word: &str| job.terms.get(key).is_some_and(|value| value == word);
-        let (updates, foreign) = (says("mode", "olaf"), says("protocol", "switchml"));
+        let kind = job.terms.get("kind").and_then(Value::as_str).unwrap_or("shared");
+        let foreign = kind == "switchml";
         // A running appliance has no region left for it, and a sum that a server completes would not go up.
-        // Updates do not go through the pool, and SwitchML's clients have terms of their own.
-        if !updates && !foreign {
-            for (key, value) in [("addressing", json!("shared")), ("server", json!(false))] {
-                body.entry(key).or_insert(value);
+        if kind == "shared" {
+            body.insert("kind".to_owned(), json!(kind));
+            if let Some(shared) = body.entry("shared").or_insert_with(|| json!({})).as_object_mut() {
+                shared.entry("server").or_insert(json!(false));
             }
         }
         body.insert("id".to_owned(), json!(number));
@@ -232,12 +232,23 @@ fn differs(wanted: &Value, found: &Value) -> bool {
 /// is null. A key of a job is removed only if a controller pushed it; `parent` and its keys in any case,
 /// since a tree decides all of them.
 fn change(mut wanted: Value, told: Option<&Value>) -> Value {
-    let told = told.and_then(Value::as_object).into_iter().flat_map(Map::keys).map(String::as_str);
-    clear(&mut wanted, ["parent", "members"].into_iter().chain(told));
+    withdraw(&mut wanted, told);
+    clear(&mut wanted, ["parent", "members"].into_iter());
     if wanted["parent"].is_object() {
         clear(&mut wanted["parent"], ["port", "backups", "via"].into_iter());
     }
     wanted
+}
+
+/// Makes null what an appliance was told once and is not to have any more, in tables of kinds as well.
+fn withdraw(wanted: &mut Value, told: Option<&Value>) {
+    for (key, told) in told.and_then(Value::as_object).into_iter().flatten() {
+        match wanted.get_mut(key) {
+            Some(table) if table.is_object() => withdraw(table, Some(told)),
+            Some(_) => {}
+            None => wanted[key.as_str()] = Value::Null,
+        }
+    }
 }
 
 fn clear<'a>(of: &mut Value, keys: impl Iterator<Item = &'a str>) {

@@ -34,7 +34,7 @@ pub(crate) enum Between {
     Backup,
 }
 
-/// A kind of job with what it does when a rank dies, at appliances of so many lcores.
+/// A kind of job with what it does when a rank dies, at appliances of one lcore or two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
     pub(crate) kind: Kind,
@@ -125,26 +125,25 @@ fn kinds(alone: bool) -> impl Iterator<Item = Kind> {
 }
 
 impl Plan {
-    /// A schedule of a seed for a cell, and whether it is of that cell.
-    pub(crate) fn of_cell(seed: u64, cell: &Cell) -> (Self, Random, bool) {
-        let mut last = None;
-        for attempt in 0..TRIES {
-            let mut random = Random::new(mix(seed ^ mix(attempt)));
+    /// A schedule of the cell that a seed chooses. `found` becomes the number of that cell if it is of it.
+    pub(crate) fn of_cell(seed: u64, (random, found): (&mut Random, &mut Option<usize>)) -> Self {
+        let cells = Cell::all();
+        let number = usize::try_from(seed % cells.len() as u64).unwrap_or(0);
+        let cell = &cells[number];
+        let mut attempt = 0;
+        loop {
+            *random = Random::new(mix(seed ^ mix(attempt)));
             let plan = match cell.between {
-                Between::One => Self::draw_of(&mut random, super::ROUGH, Some(cell)),
-                Between::Levels(levels) => Self::of_tree(&mut random, levels, Some(cell)),
-                Between::Backup => Self::of_backup(&mut random, Some(cell)),
+                Between::One => Self::draw_of(random, super::ROUGH, Some(cell)),
+                Between::Levels(levels) => Self::of_tree(random, levels, Some(cell)),
+                Between::Backup => Self::of_backup(random, Some(cell)),
             };
-            let found = cell.is_of(&plan);
-            last = Some((plan, random, found));
-            if found {
-                break;
+            attempt += 1;
+            *found = cell.is_of(&plan).then_some(number);
+            if found.is_some() || attempt == TRIES {
+                return plan;
             }
         }
-        last.unwrap_or_else(|| {
-            let mut random = Random::new(seed);
-            (Self::draw(&mut random), random, false)
-        })
     }
 }
 

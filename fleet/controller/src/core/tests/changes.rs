@@ -42,10 +42,11 @@ fn what_is_taken_out_of_the_file_is_withdrawn() {
     let leaf = world.config.network.appliance("leaf0-a").unwrap();
     let has = |world: &World| {
         let job = &world.jobs[leaf][&1];
-        (job["order"].clone(), job["parent"]["port"].clone())
+        (job["shared"]["order"].clone(), job["parent"]["port"].clone())
     };
     assert_eq!(has(&world), (json!("rank"), json!("up")));
-    let file = EXAMPLE.replacen(", order = \"rank\"", "", 1).replacen("\nport = \"up\"", "\n", 1);
+    let file =
+        EXAMPLE.replacen(", shared = { order = \"rank\" }", "", 1).replacen("\nport = \"up\"", "\n", 1);
     world.config = World::of(&file).config;
     world.restart();
     world.run(Duration::from_secs(2));

@@ -1,0 +1,204 @@
+//! Which kind a job is, and what its kind's table says.
+
+use core::ops::Range;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use pascaline_aggregator::{Order, PoolConfig};
+use toml::Spanned;
+
+use super::values::word;
+use super::{Accept, Checked};
+use crate::config::job::PsMode;
+use crate::config::kind::{Kind, KindName, Tag};
+use crate::config::raw;
+use crate::config::words::Word as _;
+
+/// What the appliance has for a job, whatever kind it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scope<'a> {
+    pub(super) pool: &'a PoolConfig,
+    pub(super) ps: PsMode,
+    /// Bytes of the longest update.
+    pub(super) max_update: u16,
+    /// The appliance's own addresses.
+    pub(super) own: &'a [IpAddr],
+}
+
+fn span<T>(written: Option<&Spanned<T>>) -> Option<Range<usize>> {
+    written.map(Spanned::span)
+}
+
+/// The tables of kinds that a job has, with their places.
+fn tables(job: &raw::Job) -> impl Iterator<Item = (Tag, Range<usize>)> {
+    let all = [
+        (Tag::Region, span(job.region.as_ref())),
+        (Tag::Shared, span(job.shared.as_ref())),
+        (Tag::Early, span(job.early.as_ref())),
+        (Tag::Updates, span(job.updates.as_ref())),
+        (Tag::Switchml, span(job.switchml.as_ref())),
+    ];
+    all.into_iter().filter_map(|(tag, at)| Some((tag, at?)))
+}
+
+/// The first key of a job, beside its table, that means nothing to its kind, with its place.
+fn unused(job: &raw::Job) -> Option<(&'static str, Range<usize>)> {
+    let (congestion, multicast) = (span(job.congestion.as_ref()), span(job.multicast.as_ref()));
+    let keys: &[(&str, Option<Range<usize>>)] = match job.kind_name().tag() {
+        Tag::Region | Tag::Shared | Tag::Early => &[],
+        Tag::Updates => {
+            &[("share", span(job.share.as_ref())), ("congestion", congestion), ("multicast", multicast)]
+        }
+        Tag::Switchml => &[
+            ("members", span(job.members.as_ref())),
+            ("max_ranks_per_host", span(job.max_ranks_per_host.as_ref())),
+            ("dead_after", span(job.dead_after.as_ref())),
+            ("on_death", span(job.on_death.as_ref())),
+            ("control", span(job.control.as_ref())),
+            ("congestion", congestion),
+            ("multicast", multicast),
+            ("parent", span(job.parent.as_ref())),
+        ],
+    };
+    keys.iter().find_map(|(key, at)| Some((*key, at.clone()?)))
+}
+
+impl Accept<'_> {
+    /// What a job says for its kind, once it is clear that everything it says is for that kind.
+    pub(super) fn kind_name(&self, job: &raw::Job) -> Checked<KindName> {
+        let name = job.kind_name();
+        let tag = name.tag();
+        if let Some((other, at)) = tables(job).find(|(other, _)| *other != tag) {
+            let (other, own) = (other.name(), tag.name());
+            let message = format!("[jobs.{other}] in a job of kind {own:?}");
+            let remedy = format!("a job is of one kind: leave this table out, or set kind = {other:?}");
+            return Err(self.error(&Spanned::new(at, ()), message, &remedy));
+        }
+        let lacks = match name {
+            KindName::Plain(Tag::Shared) if job.shared.is_none() => Some((
+                "conflict = \"preempt\"",
+                ", or set kind = \"dsa\" or \"atp\", which are such jobs with all choices made",
+            )),
+            KindName::Plain(Tag::Early) if job.early.is_none() => Some((
+                "threshold = 0.94 or partial_after = \"10ms\"",
+                ", or set kind = \"iswitch\" or \"panama\", whose ranks choose a threshold",
+            )),
+            KindName::Plain(Tag::Switchml) if job.switchml.is_none() => Some((
+                "controller = \"192.0.2.1:50099\", an address of this machine that its clients can reach",
+                "",
+            )),
+            _ => None,
+        };
+        if let (Some((keys, or)), Some(at)) = (lacks, &job.kind) {
+            let message = format!("kind = {0:?} without its table [jobs.{0}]", tag.name());
+            let remedy = format!("add [jobs.{}] with e.g. {keys}{or}", tag.name());
+            return Err(self.error(at, message, &remedy));
+        }
+        match unused(job) {
+            Some((key, at)) => {
+                let message = format!("{key} has no meaning in a job of kind {:?}", tag.name());
+                Err(self.error(&Spanned::new(at, ()), message, "leave it out"))
+            }
+            None => Ok(name),
+        }
+    }
+
+    /// A job's kind, for a job of this window and with this many slots that it may fill.
+    pub(super) fn kind(
+        &self,
+        job: &raw::Job,
+        fan_in: u16,
+        (window, slots): (u16, u32),
+        scope: Scope<'_>,
+    ) -> Checked<Kind> {
+        let name = job.kind_name();
+        Ok(match name.tag() {
+            Tag::Region => Kind::Region {
+                order: job
+                    .region
+                    .as_ref()
+                    .and_then(|table| word(table.get_ref().order.as_ref()))
+                    .unwrap_or_default(),
+            },
+            Tag::Shared => {
+                let default = raw::Shared::default();
+                let table = job.shared.as_ref().map_or(&default, Spanned::get_ref);
+                let server = self.server(job, scope.ps)?;
+                let order = word(table.order.as_ref()).unwrap_or_default();
+                Kind::Shared {
+                    conflict: word(table.conflict.as_ref()).unwrap_or_else(|| name.conflict(server)),
+                    server,
+                    order,
+                    quota: self.quota(table, order, window, slots)?,
+                }
+            }
+            Tag::Early => {
+                let default = raw::Early::default();
+                let table = job.early.as_ref().map_or(&default, Spanned::get_ref);
+                let threshold = table.threshold.as_ref();
+                let after = table.partial_after.as_ref();
+                Kind::Early {
+                    needed: threshold.map_or(Ok(fan_in), |written| self.threshold(written, fan_in))?,
+                    partial_after: after
+                        .map(|written| self.duration(Some(written), Duration::ZERO))
+                        .transpose()?,
+                }
+            }
+            Tag::Updates => self.updates(job, scope)?,
+            Tag::Switchml => self.switchml(job, scope)?,
+        })
+    }
+
+    /// Whether a job of kind "shared" uses the parameter server. By default it does so if there is one.
+    pub(super) fn server(&self, job: &raw::Job, mode: PsMode) -> Checked<bool> {
+        let none = mode == PsMode::None;
+        let written = job.shared.as_ref().and_then(|table| table.get_ref().server.as_ref());
+        let remedy =
+            "run one ([ps] mode = \"embedded\" or \"external\"), or set server = false in [jobs.shared]";
+        match (written, &job.kind) {
+            (Some(written), _) if *written.get_ref() && none => {
+                Err(self.error(written, "there is no parameter server: [ps] mode is \"none\"", remedy))
+            }
+            (Some(written), _) => Ok(*written.get_ref()),
+            (None, Some(kind)) if none && kind.get_ref().0 != KindName::Plain(Tag::Shared) => {
+                let name = kind.get_ref().0.name();
+                let message = format!("kind {name:?} needs a parameter server, but [ps] mode is \"none\"");
+                Err(self.error(kind, message, remedy))
+            }
+            (None, _) => Ok(!none),
+        }
+    }
+
+    fn quota(&self, table: &raw::Shared, order: Order, window: u16, slots: u32) -> Checked<u32> {
+        // A partial in the order of ranks keeps all its packets: there is no such job without a bound.
+        let (least, bound) = match order {
+            Order::Arrival => (0, 0),
+            Order::Rank => (1, u32::from(window)),
+        };
+        self.within(table.quota.as_ref(), bound, least, slots, "quota")
+    }
+
+    /// A count of contributions, or a share of the fan-in, rounded up (PANAMA-0.94: as soon as 94 % are
+    /// there).
+    fn threshold(&self, written: &Spanned<toml::Value>, fan_in: u16) -> Checked<u16> {
+        let found = match written.get_ref() {
+            toml::Value::Integer(count) => {
+                u16::try_from(*count).ok().filter(|count| (1..=fan_in).contains(count))
+            }
+            toml::Value::Float(share) if *share > 0.0 && *share <= 1.0 => {
+                // 0.94 is not exactly 94 hundredths: without the allowance, 0.94 of 50 could come out as 48.
+                let least = (share * f64::from(fan_in) - 1e-9).ceil();
+                (1..=fan_in).find(|&count| f64::from(count) >= least)
+            }
+            _ => None,
+        };
+        found.ok_or_else(|| {
+            let message = format_args!("threshold = {} is out of range", written.get_ref());
+            let remedy = format!(
+                "write a count from 1 to fan_in = {fan_in}, or a share of it above 0.0 and up to 1.0, e.g. \
+                    0.94"
+            );
+            self.error(written, message, &remedy)
+        })
+    }
+}
