@@ -43,7 +43,7 @@ struct Ranked(*mut ());
 const ADDRESS: u32 = 48;
 const _: () = assert!(usize::BITS >= ADDRESS + u16::BITS);
 
-/// Packets that a node knows of, with itself.
+/// Packets counted by a node, itself included.
 const NODE: u16 = 8;
 /// Lines of each payload that are prefetched at most, where they probably left the second-level cache. The
 /// processor predicts those behind by itself.
@@ -117,7 +117,7 @@ impl<B: PacketBuf> Contributions<B> {
         let place = Ranked::new(rank, raw);
         let at = usize::from(self.count % NODE);
         match self.node() {
-            // SAFETY: the packet was given up to the list, so that nobody else uses its line.
+            // SAFETY: the packet was given up to the list, so nothing else uses its line.
             Some(node) if at > 0 => unsafe { (*node.as_ptr()).words[at - 1] = place.word() },
             // SAFETY: the same.
             _ => unsafe {
@@ -133,7 +133,7 @@ impl<B: PacketBuf> Contributions<B> {
     #[inline(always)]
     fn node(&self) -> Option<NonNull<Scratch>> {
         let head = NonNull::new(self.head.packet())?;
-        // SAFETY: the head was given up to the list, so that nobody else uses its line.
+        // SAFETY: the head was given up to the list, so nothing else uses its line.
         NonNull::new(unsafe { B::raw_scratch(head) })
     }
 
@@ -166,8 +166,8 @@ impl<B: PacketBuf> Contributions<B> {
         self.node().map_or(ptr::null_mut(), |node| node.as_ptr().cast())
     }
 
-    /// Prefetches what [`sum`](Self::sum) needs of each packet of the latest node: with many more packets,
-    /// nobody waits for one of these either. `len` is the length of a payload, of which at most `LINES` lines
+    /// Prefetches what [`sum`](Self::sum) needs of each packet of the latest node: with many more packets, no
+    /// read waits for one of these either. `len` is the length of a payload, of which at most `LINES` lines
     /// are prefetched.
     #[inline(never)]
     pub(crate) fn prefetch<const LINES: usize>(&self, len: u16) {
@@ -195,7 +195,7 @@ impl<B: PacketBuf> Drop for Contributions<B> {
     }
 }
 
-/// The contributions of an evicted slot. Those that nobody takes are freed.
+/// The contributions of an evicted slot. Those that are not taken are freed.
 pub struct Originals<B: PacketBuf> {
     pub(crate) contributions: Contributions<B>,
     /// Which PSN.
@@ -204,7 +204,7 @@ pub struct Originals<B: PacketBuf> {
     pub element: u8,
     /// Ranks of the job.
     pub fan_in: u16,
-    /// An element of one of them saturated before it came here.
+    /// An element of one of them had saturated before it arrived.
     pub overflow: bool,
     /// The slot was opened by a contribution that was not sent for the first time, so perhaps none of them
     /// was.

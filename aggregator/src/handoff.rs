@@ -1,6 +1,6 @@
 //! The ring from one lcore to another, for packets that belong to the other one's sets.
 //!
-//! One ring for each pair of lcores and direction, so that each end has one user and nobody waits. Two
+//! One ring for each pair of lcores and direction, so that each end has one user and neither waits. Two
 //! counters only grow, `tail` written by the sender and `head` by the receiver; between them lie the items.
 //! The sender [publishes](Sender::publish) what it has put in, once for many, and the receiver
 //! [acknowledges](Receiver::acknowledge) what it has taken out. Each keeps a copy of the other's counter and
@@ -85,7 +85,7 @@ impl<T> Ring<T> {
 }
 
 impl<T> Sender<T> {
-    /// Puts an item in; the receiver does not know of it yet.
+    /// Puts an item in; the receiver does not see it yet.
     ///
     /// # Errors
     /// The item, if the ring is full.
@@ -126,8 +126,8 @@ impl<T> Sender<T> {
         self.head
     }
 
-    /// The item that was put in `before_last` before the last one, to change it; none if the receiver knows
-    /// of it.
+    /// The item that was put in `before_last` before the last one, to change it; none if the receiver can see
+    /// it already.
     #[inline]
     pub fn unpublished(&mut self, before_last: usize) -> Option<&mut T> {
         if before_last >= self.tail.wrapping_sub(self.published) as usize {
@@ -156,7 +156,7 @@ impl<T> Sender<T> {
     #[inline]
     pub fn publish(&mut self) {
         if self.is_ahead() {
-            // Release: whoever sees the counter sees the items.
+            // Release: a thread that sees the counter sees the items.
             self.ring.tail.0.store(self.tail, Ordering::Release);
             self.published = self.tail;
         }
@@ -165,7 +165,7 @@ impl<T> Sender<T> {
     /// Publishes, and says that it was the last.
     pub fn close(&mut self) {
         self.publish();
-        // Release: whoever sees this sees the counter.
+        // Release: a thread that sees this sees the counter.
         self.ring.closed.store(true, Ordering::Release);
     }
 }
@@ -264,7 +264,7 @@ impl<T> Drop for Ring<T> {
         let (mut head, tail) = (self.head.0.load(Ordering::Relaxed), self.tail.0.load(Ordering::Relaxed));
         while head != tail {
             self.place(head).with_mut(|place| {
-                // SAFETY: written, not taken out, and nobody else has the ring.
+                // SAFETY: written, not taken out, and this is the only handle of the ring.
                 unsafe { (*place).assume_init_drop() };
             });
             head = head.wrapping_add(1);

@@ -9,7 +9,7 @@ pub enum ConflictPolicy {
     #[default]
     FirstCome = 0,
     /// The one with the higher priority; the loser goes to the parameter server. A newcomer that fails halves
-    /// the holder's priority, so that no slot is held for ever (DSA, section V).
+    /// the holder's priority, so that no slot is held forever (DSA, section V).
     Preempt = 1,
     /// The newcomer (DSA, section VII.C: a strawman).
     Always = 2,

@@ -9,7 +9,7 @@ pub(crate) use gradient::Opening;
 pub use gradient::{Gradient, Shape, Terms};
 pub use rules::Rules;
 
-/// What is to be done.
+/// The action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verb {
@@ -20,9 +20,9 @@ pub enum Verb {
     /// The payload is the completed result, cached by a rank that has received it, or made by the parameter
     /// server.
     Install = 2,
-    /// The parameter server wants what there is of a PSN: the partial leaves its slot.
+    /// The parameter server fetches the partial of a PSN, which leaves its slot.
     Fetch = 3,
-    /// What there is of a PSN is to be sent out as its result (iSwitch, section 3.2: FBcast).
+    /// The partial of a PSN is sent out as its result (iSwitch, section 3.2: FBcast).
     Release = 4,
 }
 
@@ -46,7 +46,7 @@ impl Verb {
 /// A packet's business with the pool; the packet itself travels beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// What is to be done.
+    /// The action.
     pub verb: Verb,
     /// Which PSN.
     pub key: Key,

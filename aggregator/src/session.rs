@@ -67,7 +67,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         Self { shard, to: rings, from: from.into_boxed_slice(), first_from: 0, sweep_at: 0 }
     }
 
-    /// Says what part of the shared pool each tenant is sure of from now on.
+    /// Sets the part of the shared pool that each tenant is guaranteed from now on.
     pub fn set_shares(&mut self, shares: &Shares) {
         *self.shard.memory.shares = shares.clone();
     }

@@ -17,7 +17,7 @@ pub(crate) use directory::{Directory, Limit};
 use fair::Claims;
 pub(crate) use fair::may_replace;
 
-/// A result that is older than this part of the age limit may be replaced by whoever wants its slot.
+/// A result that is older than this part of the age limit may be replaced by any PSN that needs its slot.
 const RESULTS: u64 = 8;
 /// Slots a set may have.
 pub(crate) const MAX_WAYS: usize = 8;
@@ -45,9 +45,9 @@ pub(crate) enum Choice {
 enum Claim {
     /// A partial older than the age limit that ranks still send to or ask for.
     Old,
-    /// A partial that nobody has sent to or asked for since the age limit. A late duplicate leaves one behind
-    /// when its result has been evicted. If results went first, such partials would fill the ways of a set
-    /// one after the other, and would still be there when the PSN comes round again.
+    /// A partial that has received no packet or request within the age limit. A late duplicate leaves one
+    /// behind when its result has been evicted. If results went first, such partials would fill the ways of a
+    /// set one after the other, and would still be there when the PSN comes round again.
     Abandoned,
 }
 
@@ -158,7 +158,7 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
     /// PSN without all ranks. (SwitchML, section 3.5, alternates between two versions of a slot for the same
     /// end.)
     ///
-    /// A partial that somebody waits for does not go either. An abandoned one does: a late duplicate leaves
+    /// A partial that a rank waits for is not evicted either. An abandoned one does: a late duplicate leaves
     /// it behind when it meets a way from which a partial has just been fetched.
     pub(crate) fn choose_in_region(&self, key: Key, now: u64, age_limit: u64) -> Choice {
         let outdated = |other: Key| (other.job(), other.epoch()) != (key.job(), key.epoch());

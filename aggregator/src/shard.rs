@@ -14,7 +14,7 @@ use crate::slot::Admission;
 
 pub(crate) use memory::{At, Memory, SetHead};
 
-/// The sets that one session owns: nobody else looks into them.
+/// The sets that one session owns: no other accesses them.
 pub(crate) struct Shard<B: PacketBuf, const WORDS: usize> {
     pub(crate) pool: Arc<Pool<B, WORDS>>,
     pub(crate) memory: Memory<B, WORDS>,
@@ -156,7 +156,7 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
         packet: &mut Option<B>,
         sink: &mut S,
     ) -> bool {
-        // First: jobs of which that is not so come here with each PSN.
+        // First: jobs of which that is not so are looked up with each PSN.
         if !opening.rules.open_freely() {
             return opening.rules.open_freely_in_region()
                 && self.open_in_region(place, opening, packet, sink);

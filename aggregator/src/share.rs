@@ -1,4 +1,4 @@
-//! Shares: how many ways of each set a job is sure of, whatever the others do.
+//! Shares: how many ways of each set a job is guaranteed, whatever the others do.
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +7,7 @@ mod tests;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct Tenant(pub u8);
 
-/// Tenants that can be told apart.
+/// Tenants that can be distinguished.
 pub const TENANTS: usize = 1 << 8;
 
 /// Parts into which a pool is divided, as a power of two.
@@ -20,12 +20,12 @@ struct Share {
     to: u16,
 }
 
-/// What part of the shared pool each tenant is sure of.
+/// The part of the shared pool that each tenant is guaranteed.
 ///
 /// The shares lie one after the other on a line of the length of a set. Each set lays its ways on it, from an
-/// offset of its own, and a tenant is sure of the ways that end in its share. So all ways of a set are
-/// somebody's, over all sets each tenant has its part to the slot, and no lcore needs to know what another
-/// one's sets hold.
+/// offset of its own, and a tenant is guaranteed the ways that end in its share. So every way of a set has an
+/// owner, over all sets each tenant has exactly its part, and no lcore needs to know what another one's sets
+/// hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shares([Share; TENANTS]);
 
@@ -36,7 +36,7 @@ impl Default for Shares {
 }
 
 impl Shares {
-    /// Nobody is sure of anything.
+    /// No tenant has a guarantee.
     pub const NONE: Self = Self([Share { from: 0, to: 0 }; TENANTS]);
 
     /// Shares in proportion to weights; what several entries give a tenant is added up.
@@ -59,7 +59,7 @@ impl Shares {
         shares
     }
 
-    /// How many of the ways of a set a tenant is sure of.
+    /// How many of the ways of a set a tenant is guaranteed.
     #[inline]
     #[must_use]
     pub fn sure_of(&self, tenant: Tenant, set: usize, ways: usize) -> u32 {
@@ -71,7 +71,7 @@ impl Shares {
         end(to) - end(from)
     }
 
-    /// The part of the pool that a tenant is sure of, from 0 to 1.
+    /// The part of the pool that a tenant is guaranteed, from 0 to 1.
     #[must_use]
     pub fn part(&self, tenant: Tenant) -> f64 {
         let Share { from, to } = self.0[usize::from(tenant.0)];

@@ -8,7 +8,7 @@ use crate::request::{Contribution, Gradient, Request, Rules};
 use crate::session::Burst;
 use pascaline_wire::RankSet;
 
-/// A result, as it lies in the slot that caches it. Whoever sends it clones the payload.
+/// A result, as it lies in the slot that caches it. To send it, clone the payload.
 #[derive(Debug, Clone)]
 pub struct Aggregate<'a, S> {
     /// Which PSN.
@@ -130,7 +130,7 @@ pub enum Cause {
 pub enum Evicted<B: PacketBuf> {
     /// A cached result.
     Result,
-    /// A partial that nobody wants; its packets are [recycled](Sink::recycled).
+    /// A partial that is not needed; its packets are [recycled](Sink::recycled).
     GivenUp,
     /// A partial for the parameter server.
     Partial(Partial<B>),
@@ -163,7 +163,7 @@ pub struct Partial<B> {
 /// Receives the events of a pool. Each request gives exactly one of the events that say so, later and on
 /// another lcore if it was handed off; the others come in addition.
 ///
-/// Whoever never sends what leads to an event may leave its method out: the packet is then dropped.
+/// A method may stay unimplemented if what leads to its event is never sent: the packet is then dropped.
 pub trait Sink<B: PacketBuf, const WORDS: usize = 1> {
     /// *One per request.* The contribution opened a slot: its packet is now the accumulator.
     fn opened(&mut self, of: &Contribution);
@@ -221,7 +221,7 @@ pub trait BurstSink<B: PacketBuf, const WORDS: usize = 1>: Sink<B, WORDS> {
     }
     /// How important a recognised gradient is.
     fn priority(&self, packet: &B) -> u16;
-    /// All that there is to say about a gradient that arrived at `now`.
+    /// All about a gradient that arrived at `now`.
     fn whole_request(&mut self, gradient: &Gradient, packet: &B, now: u64) -> Request;
     /// True if what the caller keeps of jobs and ranks outgrows the caches, so that prefetching it pays.
     fn is_wide(&self) -> bool {

@@ -1,8 +1,8 @@
 //! One slot's state machine: `Empty → Open or Kept (partial) → Done (cached result)`.
 //!
 //! A done slot is not freed: the result stays until another PSN needs the slot, so that a worker that lost it
-//! gets it again at once. An open slot owns its packets; a done one shares the result, and nobody writes to
-//! it any more.
+//! gets it again at once. An open slot owns its packets; a done one shares the result, which is never written
+//! again.
 //!
 //! Contributions are added as they come, long ones of one burst together. Those that are added in the order
 //! of ranks, or would lose bits if rounded after each addition, are kept until all are there. (Keeping short

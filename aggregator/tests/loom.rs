@@ -2,7 +2,7 @@
 //!
 //! Ring places and sets are loom cells. Loom thus finds every access without a happens-before, not only one
 //! that gives a wrong value. A set has one owner, so lcores share nothing but the rings: packets must arrive
-//! once, in order and whole, and nobody waits.
+//! once, in order and whole, and no lcore waits.
 #![cfg(loom)]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 #![allow(unsafe_code, reason = "loom's cells hand out raw pointers")]
@@ -33,7 +33,7 @@ impl Packet {
 // SAFETY: a packet is passed on, never shared: which is what these tests prove.
 unsafe impl Send for Packet {}
 
-/// Offers packets until the ring is full, and publishes after each so many.
+/// Offers packets until the ring is full, and publishes after each group of this many.
 fn send(sender: &mut Sender<Packet>, payloads: impl IntoIterator<Item = u32>, burst: usize) -> Vec<u32> {
     let mut rejected = Vec::new();
     for (n, payload) in payloads.into_iter().enumerate() {
@@ -49,7 +49,7 @@ fn send(sender: &mut Sender<Packet>, payloads: impl IntoIterator<Item = u32>, bu
     rejected
 }
 
-/// One turn: what there is, up to a budget.
+/// One turn: takes what has arrived, up to a budget.
 fn receive(receiver: &mut Receiver<Packet>, budget: usize) -> Vec<u32> {
     let there = receiver.available().min(budget);
     let seen: Vec<_> = (0..there).map(|n| receiver.peek(n, Packet::take_in).unwrap()).collect();
@@ -131,7 +131,7 @@ fn finished_means_that_nothing_is_left() {
             sender.close();
         });
         let mut got = Vec::new();
-        // As an lcore does in the end: so many looks, no waiting.
+        // As an lcore does in the end: a fixed number of looks, no waiting.
         for _ in 0..2 {
             if receiver.is_finished() {
                 assert_eq!(got, [1, 2]);

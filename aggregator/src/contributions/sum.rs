@@ -67,7 +67,7 @@ impl<B: PacketBuf> Contributions<B> {
         let (mut first, payloads) =
             unsafe { (first.assume_init_read(), payloads.get(1..)?.assume_init_ref()) };
         let overflow = kernel(first.bytes_mut(), payloads);
-        // SAFETY: as above; nobody reads the payloads any more.
+        // SAFETY: as above; the payloads are no longer read.
         others.iter().for_each(|packet| recycle(unsafe { packet.assume_init_read() }));
         Some((first, overflow))
     }

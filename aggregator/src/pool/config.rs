@@ -15,8 +15,8 @@ pub struct PoolConfig {
     pub reserved: usize,
     /// Slots per set: 1 (the papers' direct mapping), 2, 4 or 8.
     pub ways: usize,
-    /// How long a partial may keep other PSNs out. One that nobody has sent to or asked for in this time goes
-    /// even before the cached results.
+    /// How long a partial may keep other PSNs out. One that has received no packet or request in this time is
+    /// evicted even before cached results.
     pub age_limit: Duration,
     /// Least time between two reminders to the missing ranks of a PSN.
     pub remind_interval: Duration,

@@ -1,5 +1,4 @@
-//! What goes from a slot: because another PSN wants it, because its time is up, or because somebody asks for
-//! it.
+//! What leaves a slot: because another PSN needs it, because its time is up, or on request.
 
 use pascaline_buffer::PacketBuf;
 

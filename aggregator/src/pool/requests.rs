@@ -51,7 +51,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         sink.fetched(request, packet, set.cached(way, request.now));
     }
 
-    /// Sends out what there is.
+    /// Sends out the partial as it is.
     pub(super) fn obey<S: Sink<B, WORDS>>(
         &self,
         set: &mut Set<'_, B, WORDS>,
@@ -121,8 +121,8 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         }
     }
 
-    /// A result that finds no slot is given out all the same: caching it is optional, sending it on is not.
-    /// Otherwise two jobs could wait for ever, each in the slots that the other's results have to pass
+    /// A result that finds no slot is sent all the same: caching it is optional, sending it on is not.
+    /// Otherwise two jobs could wait forever, each in the slots that the other's results have to pass
     /// through.
     fn pass_on<S: Sink<B, WORDS>>(request: &Request, packet: B, sink: &mut S) {
         let mut slot = Slot::<B, WORDS>::new();

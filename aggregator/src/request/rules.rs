@@ -43,7 +43,7 @@ impl Rules {
     }
 
     /// The same for a job that shares with others as this tenant: the way between lcores, and without a
-    /// region the pool, where it is sure of its share and takes no other's.
+    /// region the pool, where its share is guaranteed and it takes no other's.
     #[must_use]
     pub const fn of_tenant(self, tenant: Tenant) -> Self {
         let shared = if self.region() { 0 } else { Self::SHARED };

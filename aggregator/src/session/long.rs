@@ -21,14 +21,14 @@ struct Chains {
 
 const _: () = assert!(BURST <= u64::BITS as usize);
 
-/// Slots that are told apart, of the few that one burst goes to.
+/// Slots that are distinguished, of the few that one burst goes to.
 const BUCKETS: usize = 64;
 
 impl Chains {
     fn of<B>(arrivals: &[Arrival<B>]) -> Self {
-        const NOBODY: u8 = u8::MAX;
+        const NONE: u8 = u8::MAX;
         let mut next = [0; BURST];
-        let mut latest = [NOBODY; BUCKETS];
+        let mut latest = [NONE; BUCKETS];
         for (at, arrival) in (0..).zip(arrivals.iter().take(BURST)) {
             let before = core::mem::replace(&mut latest[arrival.place.slot as usize % BUCKETS], at);
             if let Some(before) = next.get_mut(usize::from(before)) {

@@ -1,4 +1,4 @@
-//! Sweeping: looking after slots that nobody sends to any more.
+//! Sweeping: looking after slots that receive no packets any more.
 
 use pascaline_buffer::PacketBuf;
 
@@ -16,11 +16,11 @@ pub enum SweepAction {
     Vacate,
     /// If it holds a partial: makes it the result, as it is.
     Release,
-    /// If it holds a partial that nobody has sent to or asked for in the pool's age limit before this time,
-    /// in nanoseconds of the caller's clock: empties it. Such a partial yields to other PSNs anyway, but
-    /// until one wants its slot it counts against its job's quota.
+    /// Empties it if it holds a partial that has received no packet or request in the pool's age limit before
+    /// this time, in nanoseconds of the caller's clock. Such a partial yields to other PSNs anyway, but until
+    /// one wants its slot it counts against its job's quota.
     Expire(u64),
-    /// The same, unless the sink [says](Sink::seen) that somebody waits for it.
+    /// The same, unless the sink [says](Sink::seen) that a rank waits for it.
     Abandon(u64),
 }
 

@@ -9,7 +9,7 @@ fn place(session: &Session<HeapBuf>, key: Key) -> Place {
     Place::new(session.set_of(None, key), key.tag())
 }
 
-/// Nobody else may look into an owner's sets.
+/// A session's sets are reachable by its owner only.
 #[test]
 fn nothing_is_predicted_in_the_sets_of_another_owner() {
     let config = PoolConfig { slots: 4, ways: 1, ..PoolConfig::default() };
@@ -45,7 +45,7 @@ fn the_lowest_bits_of_a_psn_say_who_owns_its_set() {
             }
         }
         let sets: usize = sessions.iter().map(Session::sets).sum();
-        assert_eq!(sets, 32, "each set is somebody's, and nobody else's");
+        assert_eq!(sets, 32, "each set has exactly one owner");
     }
 }
 

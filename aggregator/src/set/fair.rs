@@ -1,9 +1,9 @@
-//! Who gives way to whom among jobs that share a set.
+//! Which of the jobs that share a set gives way.
 //!
-//! Each job is sure of its share of the ways. More of them are borrowed: from an owner that does not use
-//! them, and until it wants them. So a job under its share takes a way of one over its share, whatever that
-//! holds; a job that has its share takes its own, what nobody has used for long, and what another one has
-//! borrowed more of. Only between jobs that have borrowed equally much, and among a job's own PSNs, does the
+//! Each job is guaranteed its share of the ways. More of them are borrowed: from an owner that does not use
+//! them, and until it needs them. So a job under its share takes a way of one over its share, whatever that
+//! holds; a job that has its share takes one of its own, one unused for long, or one of a job that has
+//! borrowed more. Only between jobs that have borrowed equally much, and among a job's own PSNs, does the
 //! conflict policy decide.
 
 use core::cmp::Ordering;
@@ -32,8 +32,8 @@ impl Claims {
     pub(super) const ALL: Self = Self { by_age: u8::MAX, back: 0, contested: u8::MAX, limited: false };
 }
 
-/// Ways of a tenant beyond those it is sure of; negative if it may have more. One way is never borrowed: else
-/// a job without a way of its own here could not complete these PSNs while others are busy.
+/// Ways of a tenant beyond those guaranteed; negative if it may have more. One way is never borrowed:
+/// otherwise a job without a way of its own here could not complete these PSNs while others are busy.
 fn borrowed(directory: &Directory, shares: &Shares, tenant: Tenant, set: usize, ways: usize) -> i64 {
     let held = directory.ways_of(tenant).count_ones();
     i64::from(held) - i64::from(shares.sure_of(tenant, set, ways).max(1))

@@ -12,7 +12,7 @@ use crate::request::{Request, Shape, name};
 use crate::sink::Aggregate;
 
 impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
-    /// Lets go of the result, if there is one. Gives its key, and the packet if nobody else holds it.
+    /// Releases the result, if there is one. Returns its key, and the packet if this was its only holder.
     #[inline(always)]
     pub(crate) fn give_up_result(&mut self) -> Option<(Key, Option<B>)> {
         let Hold::Done(_) = self.hold else { return None };
@@ -46,7 +46,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     pub(crate) fn complete(&mut self, kernel: InOrder, recycle: &mut impl FnMut(B)) -> bool {
         let Some(mut packet) = self.sum(kernel, recycle) else { return false };
         if self.count < self.fan_in() && !self.append_bitmap(&mut packet) {
-            // Without room for the bitmap nobody could tell what is inside.
+            // Without room for the bitmap, no receiver could tell which ranks are inside.
             recycle(packet);
             return false;
         }

@@ -32,7 +32,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         elapsed(self.touched, micros(now))
     }
 
-    /// True if nobody has sent to the slot or asked for it in this many nanoseconds.
+    /// True if the slot has received no packet or request in this many nanoseconds.
     pub(crate) fn is_abandoned(&self, now: u64, age_limit: u64) -> bool {
         u64::from(self.idle(now)) > age_limit.div_ceil(MICRO)
     }

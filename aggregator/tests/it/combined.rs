@@ -260,7 +260,7 @@ fn a_quota_counts_what_was_combined_as_one_slot() {
 }
 
 #[test]
-fn saturation_on_the_way_is_told() {
+fn saturation_on_the_way_is_reported() {
     let mut two = Two::<1>::new(4);
     let big = |rank| Parcel::add(KEY, rank, 3, &[i32::MAX]);
     two.home(&big(0));

@@ -13,7 +13,7 @@ const BUDGET: usize = 128;
 /// Packets that may be on their way from one of a few lcores to another.
 const PLACES: usize = 1024;
 
-/// Some lcores, each with what its sink has been told.
+/// Some lcores, each with the events of its sink.
 struct Lcores {
     sessions: Vec<Session<pascaline_buffer::HeapBuf>>,
     told: Vec<Recorder>,
@@ -51,7 +51,7 @@ impl Lcores {
     }
 }
 
-/// A PSN that this one of so many lcores is at home in.
+/// A PSN whose set this lcore owns, of this many lcores.
 fn key_of(lcore: u32, of: u32) -> Key {
     Key::new(1, 1, 10 * of + lcore)
 }

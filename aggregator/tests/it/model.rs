@@ -69,7 +69,7 @@ impl Entry {
         enough || count >= usize::from(fan_in)
     }
 
-    /// Gives out what there is if that is enough by now.
+    /// Sends the partial if it is enough by now.
     fn release(&mut self, parcel: &Parcel) -> Option<Event> {
         if self.result.is_some() || !self.suffices(parcel) {
             return None;

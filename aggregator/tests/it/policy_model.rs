@@ -37,7 +37,7 @@ fn entered_at_most_once<const WORDS: usize>(plan: &Plan, steps: &[Step]) -> Resu
         for (_, passage) in &turn.moves {
             let (Move::Made { sum, ranks } | Move::Given { sum, ranks }) = passage else { continue };
             let found = ranks_of(sum, world.job(sum.key));
-            prop_assert_eq!(found.as_ref(), Some(ranks), "once each, and nobody else: {:?}", sum);
+            prop_assert_eq!(found.as_ref(), Some(ranks), "once each, and no others: {:?}", sum);
         }
         Ok(())
     })?;
@@ -75,7 +75,7 @@ fn complete_and_exact<const WORDS: usize>(plan: &Plan, steps: &[Step]) -> Result
                 },
                 _ => {}
             }
-            // Where a PSN may be complete without all ranks, nobody gets another result than the others.
+            // Where a PSN may be complete without all ranks, all get the same result.
             if let Move::Made { sum, ranks } = passage
                 && world.plan.jobs[usize::from(sum.key.job())].may_be_partial()
             {
@@ -155,7 +155,7 @@ fn evicted_with_bitmap<const WORDS: usize>(plan: &Plan, steps: &[Step]) -> Resul
 
 fn nothing_is_held_for_ever<const WORDS: usize>(plan: &Plan, steps: &[Step]) -> Result<(), TestCaseError> {
     let mut world = play::<WORDS>(plan, steps, |_, _| Ok(()))?;
-    // Whatever the trace has left behind: whoever comes after the age limit gets in, everywhere.
+    // Whatever the trace has left behind: after the age limit every PSN gets in, everywhere.
     for (number, job) in plan.jobs.iter().enumerate() {
         let sets = job.policy.region.map_or(plan.shared_sets(), |region| region.sets as usize);
         for ahead in 0..(4 * sets * plan.config.ways).try_into().unwrap() {
@@ -182,7 +182,7 @@ fn quotas_hold<const WORDS: usize>(plan: &Plan, steps: &[Step]) -> Result<(), Te
         if let Some(Event::Rejected(who, Rejection::Quota)) = turn.events.last() {
             let quota = plan.jobs[usize::from(who.key.job())].policy.quota as usize;
             prop_assert!(quota > 0 && world.ledger.partials_of(who.key.job()) == quota);
-            prop_assert_eq!(turn.events.len(), 1, "before any conflict: nobody else is concerned");
+            prop_assert_eq!(turn.events.len(), 1, "before any conflict: no other is concerned");
         }
         Ok(())
     })?;

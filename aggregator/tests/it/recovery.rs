@@ -114,7 +114,7 @@ fn an_installed_result_is_kept_like_a_computed_one() {
     assert_eq!(*by, who(2));
     assert_eq!((sum.values.as_slice(), sum.fan_in, sum.count), ([7, 8].as_slice(), 3, 3));
     assert_eq!((sum.first, sum.overflow), (3, true));
-    assert_eq!(rig.one(&add(0)), Event::Replayed(who(0), sum.clone()), "to whoever waited");
+    assert_eq!(rig.one(&add(0)), Event::Replayed(who(0), sum.clone()), "to the rank that waited");
     assert_eq!(rig.one(&remind(1)), Event::Reminded(who(1), Known::Cached(sum.clone())));
     rig.close();
 }

@@ -369,7 +369,7 @@ fn under_preemption_what_is_kept_by_rank_leaves_one_by_one() {
 
 #[test]
 fn a_quota_is_exceeded_by_fewer_than_there_are_threads() {
-    // Each opens what it can; nobody completes anything.
+    // Each opens what it can; none completes anything.
     let memory = HeapPool::new();
     let (threads, quota) = (4, 20);
     let layout = PoolConfig { age_limit: Duration::MAX, ..config(1024, 4) };

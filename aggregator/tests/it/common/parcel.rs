@@ -75,12 +75,12 @@ impl Parcel {
         Self { inside: Some(inside.to_vec()), ..parcel }
     }
 
-    /// The parameter server wants what there is.
+    /// The parameter server fetches the partial.
     pub(crate) fn fetch(key: Key, fan_in: u16) -> Self {
         Self::add(key, 0, fan_in, &[]).with(|r| r.verb = Verb::Fetch)
     }
 
-    /// A rank wants what there is to be sent out.
+    /// A rank asks that the partial be sent out.
     pub(crate) fn release(key: Key, rank: u16, fan_in: u16) -> Self {
         Self::add(key, rank, fan_in, &[]).with(|r| r.verb = Verb::Release)
     }

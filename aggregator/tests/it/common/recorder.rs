@@ -68,7 +68,7 @@ pub(crate) enum Event {
     HandedOff,
     Released(Sum),
     EvictedResult(Key),
-    /// A partial that nobody wanted.
+    /// A partial that was not needed.
     EvictedPartial(Key),
     /// A partial for the parameter server.
     Evicted {

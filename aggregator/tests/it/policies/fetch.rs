@@ -129,7 +129,7 @@ fn a_job_without_a_server_has_nobody_to_send_a_partial_to() {
     rig.close();
 }
 
-/// The server completes what it has fetched, and gives the result back: to whoever comes late as well.
+/// The server completes what it has fetched, and returns the result, also to ranks that come late.
 #[test]
 fn what_was_fetched_comes_back_as_the_result() {
     let mut rig = Rig::new(1, 1);

@@ -95,7 +95,7 @@ fn the_bitmap_must_name_ranks_of_the_job() {
 #[test]
 fn what_is_not_of_all_ranks_must_say_so() {
     let cases: [fn(&mut Request); 3] = [
-        // Without the flag, what follows the payload belongs to nobody.
+        // Without the flag, what follows the payload is not read.
         |r| r.partial = false,
         // The flag says that there is a trailer: there is one, and it is of all of them.
         |r| r.count = 4,

@@ -130,7 +130,7 @@ fn each_end_of_a_partial_gives_its_place_back() {
         assert_eq!(rig.one(&half(psn(0), 0, &one)), opened(psn(0), 0), "{end}");
         let events = act(&mut rig);
         assert!(!events.is_empty() && !matches!(events[0], Event::Rejected(..)), "{end}: {events:?}");
-        // Whoever took the slot makes way.
+        // The PSN that took the slot makes way.
         rig.judge(1, |_, _| SweepAction::Vacate);
         assert_eq!(rig.one(&half(psn(1), 0, &one)), opened(psn(1), 0), "{end}: the place is free");
         assert_eq!(rig.one(&half(psn(2), 0, &one)), beyond(psn(2)), "{end}: one place, not two");

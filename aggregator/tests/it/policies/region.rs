@@ -58,7 +58,7 @@ fn a_place_holds_as_many_versions_as_it_has_ways() {
         for version in 0..ways {
             assert_eq!(rig.one_in(OWN, &first_half(key(version))), opened(key(version), 0));
         }
-        // As long as somebody waits for the oldest, nobody gets in.
+        // As long as a rank waits for the oldest, no other gets in.
         for now in [0, 900 * TICK, 1800 * TICK, 2700 * TICK] {
             let newcomer = first_half(key(ways)).at(now);
             assert_eq!(rig.one_in(OWN, &newcomer), rejected(key(ways), Rejection::Conflict), "{ways} ways");
@@ -160,7 +160,7 @@ fn a_generation_that_is_over_yields_at_once() {
 }
 
 /// A late duplicate can leave a partial that never completes, for instance in a way that the server has just
-/// fetched from. The window has moved on and nobody waits for it: it must not keep its place for ever.
+/// fetched from. The window has moved on and no rank waits for it: it must not keep its place forever.
 #[test]
 fn an_abandoned_partial_yields() {
     for server in [true, false] {

@@ -1,4 +1,4 @@
-//! Partials that are sent out as they are: because somebody asks for it, or their time is up.
+//! Partials that are sent out as they are, on request or because their time is up.
 
 use pascaline_aggregator::{Key, Order, Policy, Rejection, SweepAction};
 use pascaline_wire::{DType, Element, Op};
@@ -30,7 +30,7 @@ fn what_there_is_is_sent_out_and_kept() {
     for rank in 0..4 {
         assert_eq!(rig.one(&add(rank)), Event::Replayed(Who { key: KEY, rank }, sum.clone()));
     }
-    // Nor is there a second result: whoever asks again gets the first.
+    // There is no second result either: a repeated request gets the first.
     assert_eq!(rig.one(&Parcel::release(KEY, 2, 4)), Event::Replayed(asker, sum));
     rig.close();
 }

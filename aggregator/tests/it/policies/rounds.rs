@@ -87,7 +87,7 @@ fn a_result_has_its_round_as_long_as_it_is_kept() {
         rig.offer(&Parcel::fetch(KEY, 3));
         assert_eq!(rig.sink.rounds.last(), Some(&round));
     }
-    // The next PSN in the slot is nobody's agreement.
+    // The next PSN in the slot has no agreement yet.
     for rank in 0..3 {
         let parcel = Parcel::add(psn(1), rank, 3, &signature(rank, 3)).under(&policy()).priority(9);
         rig.offer(&parcel.at(1 << 40));

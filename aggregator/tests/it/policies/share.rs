@@ -101,7 +101,7 @@ fn who_has_borrowed_most_gives_way_first() {
     rig.close();
 }
 
-/// A job with as many PSNs in each set as it is sure of, beside others that never complete one.
+/// A job with as many PSNs in each set as it is guaranteed, beside others that never complete one.
 pub(crate) fn disturbed(seed: u64, fast: bool) -> bool {
     let mut rng = Rng::with_seed(seed);
     let (ways, others) = ([1, 2, 4, 8][rng.usize(..4)], rng.u16(1..4));

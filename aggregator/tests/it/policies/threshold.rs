@@ -54,7 +54,7 @@ fn h_of_n_complete_a_psn_and_the_result_says_which() {
             let Event::Completed { who: by, alone, sum } = &done else { panic!("{done:?}") };
             assert_eq!((*by, *alone), (who(*last), needed == 1));
             assert_inside(sum, early, fan_in);
-            // Whoever comes late, or again, gets the same.
+            // A rank that comes late, or again, gets the same.
             for &rank in late.iter().chain(early) {
                 let event = rig.one_in(ALL, &add(rank, fan_in, needed));
                 assert_eq!(event, Event::Replayed(who(rank), sum.clone()));
@@ -91,7 +91,7 @@ fn a_threshold_works_on_what_is_kept_until_the_end() {
 
 #[test]
 fn a_lowered_threshold_completes_at_the_next_sign_of_life() {
-    // A duplicate is told nothing but what follows for all.
+    // A duplicate gets only the answer that all get.
     let mut rig = Rig::new(1, 1);
     for rank in 0..3 {
         rig.one_in(ALL, &add(rank, 5, 5));
@@ -168,7 +168,7 @@ fn a_threshold_of_another_number_of_ranks_does_not_count() {
 
     let mut rig = begin();
     for rank in 1..5 {
-        // So many as now no PSN of the old kind can have.
+        // More than any PSN of the old kind can have now.
         let more = add(rank, 5, 5).with(|r| (r.job_fan_in, r.needed) = (9, 9));
         assert_eq!(rig.one_in(ALL, &more), Event::Added(who(rank)));
     }

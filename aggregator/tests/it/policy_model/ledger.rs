@@ -12,7 +12,7 @@ pub(crate) type Ranks = BTreeSet<u16>;
 /// What an event does to contributions.
 #[derive(Debug, Clone)]
 pub(crate) enum Move {
-    /// One has been taken in by a partial, which has so many now.
+    /// A partial has taken one in, and has this many now.
     TakenIn { inside: usize },
     /// A partial of these has become a result.
     Made { sum: Sum, ranks: Ranks },
@@ -76,12 +76,12 @@ impl Ledger {
                 Some(Move::Given { sum: sum.clone(), ranks })
             }
             Event::Installed { sum, .. } => {
-                let ranks = said(sum);
+                let ranks = ranks_inside(sum);
                 prop_assert!(!self.partials.contains_key(&sum.key), "it takes a partial's place");
                 prop_assert_eq!(self.results.insert(sum.key, ranks.clone()), None);
                 Some(Move::Given { sum: sum.clone(), ranks })
             }
-            Event::PassedOn { sum, .. } => Some(Move::Given { sum: sum.clone(), ranks: said(sum) }),
+            Event::PassedOn { sum, .. } => Some(Move::Given { sum: sum.clone(), ranks: ranks_inside(sum) }),
             Event::EvictedPartial(key) | Event::Originals { key, .. } => Some(self.out(*key)?),
             Event::Evicted { sum, .. } => Some(self.out(sum.key)?),
             other => {
@@ -135,6 +135,6 @@ impl Ledger {
 }
 
 /// The ranks that a result from elsewhere says are inside.
-fn said(sum: &Sum) -> Ranks {
+fn ranks_inside(sum: &Sum) -> Ranks {
     sum.inside.as_ref().map_or_else(|| (0..sum.fan_in).collect(), |inside| inside.iter().copied().collect())
 }

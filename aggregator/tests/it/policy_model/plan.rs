@@ -122,11 +122,11 @@ pub(crate) enum What {
     Install,
     /// A result of those ranks whose bits are set.
     InstallOf(u8),
-    /// So many contributions complete a PSN from now on.
+    /// This many contributions complete a PSN from now on.
     Need(u16),
     /// The job begins its next generation.
     Generation,
-    /// Vacates what belongs to no generation any more, and releases what has waited so many ticks.
+    /// Vacates what belongs to no generation any more, and releases what has waited this many ticks.
     Sweep {
         sets: usize,
         patience: Option<u64>,
@@ -193,7 +193,7 @@ pub(crate) fn plans(fan_ins: &'static [u16]) -> impl Strategy<Value = Plan> {
             job
         });
         let jobs: Vec<JobPlan> = jobs.collect();
-        // Two sets for all the others; between them and the regions there is room that nobody uses.
+        // Two sets for all the others; between them and the regions there is unused room.
         let (shared, reserved) = (2, 14);
         assert!(end >= shared);
         let config = PoolConfig {

@@ -14,7 +14,7 @@ pub(crate) enum Ask {
         sets: usize,
         patience: Option<u64>,
     },
-    /// All that nobody waits for any more is to go, of jobs with a quota.
+    /// All that is no longer needed goes, of jobs with a quota.
     Expire,
 }
 
@@ -105,7 +105,7 @@ impl<const WORDS: usize> World<WORDS> {
                 .map(|rank| self.add(number, psn, u16::try_from(rank).unwrap()).priority(priority))
                 .collect(),
             What::Remind => vec![Parcel::remind(key, rank, job.fan_in)],
-            // Nobody else asks for it.
+            // No other rank asks for it.
             What::Fetch if job.policy.server => vec![Parcel::fetch(key, job.fan_in)],
             What::Release if job.may_be_partial() => vec![Parcel::release(key, rank, job.fan_in)],
             What::Install => vec![Parcel::install(key, rank, job.fan_in, &job.full())],
