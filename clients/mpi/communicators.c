@@ -322,7 +322,7 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *extra)
         *place = job->next;
     pthread_mutex_unlock(&lock);
     complete_those_of(job);
-    /* Others may free it later, after a message that this rank has yet to send: nobody waits here. */
+    /* Others may free it later, after a message that this rank has yet to send: nothing waits here. */
     if (job->handle && pthread_create(&job->leaving, NULL, leave, job) == 0) {
         pthread_mutex_lock(&lock);
         job->next = leaving;

@@ -1,7 +1,7 @@
 /* Who has the library, and with which settings: found out when MPI has started.
  *
  * No collective operation is used. A rank that lacks the library would meet it with its own first one, and
- * both would end with wrong results. Messages from one rank to another wait for nobody else.
+ * both would end with wrong results. Messages between two ranks wait for no other rank.
  */
 #include "internal.h"
 

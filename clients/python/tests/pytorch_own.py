@@ -147,7 +147,7 @@ class _Team:
         answers: list[dict[str, Any]] = []
         failed = False
         for rank, process in enumerate(self._processes):
-            # Once one has failed, the others may wait for it for ever.
+            # Once one has failed, the others may wait for it forever.
             left = min(end - time.monotonic(), 3.0 if failed else seconds)
             ready = process.stdout and select.select([process.stdout], [], [], max(0.0, left))[0]
             line = process.stdout.readline() if ready and process.stdout else ""

@@ -53,7 +53,7 @@ def collectives(rank: int, ranks: int) -> None:
     assert (gradient == (ranks - 1) / 2).all(), gradient
     sparse_gradients(rank, ranks)
     feedback_of_buckets()
-    # The job is for those that have somebody to sum with.
+    # The job is for ranks with at least one other.
     assert [dist.get_world_size(dist.new_group([alone])) for alone in range(ranks)].count(1) == 1
     other = dist.new_group()
     found = pascaline.torch.group_of(other)
@@ -99,7 +99,7 @@ def feedback_of_buckets() -> None:
 
 
 def death(rank: int, ranks: int) -> None:
-    """The last rank ends without a word; the others are told who."""
+    """The last rank ends without a word; the others learn which it was."""
     tensor = torch.ones(1000)
     dist.all_reduce(tensor)
     if rank == ranks - 1:
@@ -110,7 +110,7 @@ def death(rank: int, ranks: int) -> None:
     assert told.value.ranks == (ranks - 1,), told.value.ranks
     assert time.monotonic() - begun < 15
     print("told:", told.value, flush=True)
-    # Nobody waits for anybody any more.
+    # The ranks no longer wait for each other.
     os._exit(0)
 
 

@@ -110,7 +110,7 @@ def elastic(file: Path, dies_at: int) -> None:
     for step in _train(net, optimizer, range(first, STEPS)):
         if dist.get_rank() == 0:
             torch.save({"step": step, "weights": net.module.state_dict()}, file)
-        # Nobody goes on before the state is on disk.
+        # No rank continues before the state is on disk.
         dist.barrier()
         if life == 0 and step == dies_at and dist.get_rank() == 1:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -140,7 +140,7 @@ def test_what_cannot_be_sent_is_told(workers: Callable[[Act], list[Any]]) -> Non
 def test_workers_that_cannot_be(
     olaf: pascaline.Appliance, weights: np.ndarray, more: dict[str, Any], says: str
 ) -> None:
-    """Are told what to do, at once."""
+    """The error says at once what to do."""
     with pytest.raises(ValueError, match=says):
         pascaline.AsyncWorker(olaf.address, 1, 0, RANKS, weights, join_timeout=2.0, **more)
 

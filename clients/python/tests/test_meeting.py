@@ -29,7 +29,7 @@ def test_each_generation_has_a_part_of_the_store_to_itself() -> None:
 
 @pytest.mark.parametrize("late", range(RANKS))
 def test_nobody_waits_for_a_forerunner(late: int) -> None:
-    """Two of three have come and given up; the three that come then meet, whoever is last."""
+    """Two of three have come and given up; the three that come then meet, whichever is last."""
     store = dist.HashStore()
 
     def gives_up(rank: int) -> tuple[int, ...]:

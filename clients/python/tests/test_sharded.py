@@ -73,7 +73,7 @@ def _alone() -> list[Any]:
 
 @pytest.mark.usefixtures("appliance")
 def test_torchrun_starts_a_new_generation_when_a_rank_has_died(tmp_path: Path) -> None:
-    """At the same job, with no timeout set anywhere; the weights are those of a run in which nobody died."""
+    """At the same job, with no timeout set anywhere; the weights are those of a run without a death."""
     file = tmp_path / "state"
     with pascaline.Appliance(2) as appliance:
         env = on_this_machine(appliance, PASCALINE_URL=f"pascaline://{appliance.address}?job=1")

@@ -21,7 +21,7 @@ from pascaline.torch import _staging
 
 
 class _Copy:
-    """One that is made when somebody waits for it, and the gate is open."""
+    """A value that is made once a caller waits for it and the gate is open."""
 
     def __init__(self, gate: threading.Event, pairs: Sequence[tuple[Any, Any]]) -> None:
         self._gate, self._pairs = gate, pairs
@@ -43,7 +43,7 @@ class _Copy:
 
 
 class _Late:
-    """A device from and to which nothing is copied before somebody waits for it."""
+    """A device from and to which nothing is copied before a caller waits for it."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()

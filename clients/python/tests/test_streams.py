@@ -128,7 +128,7 @@ def test_leaving_completes_what_was_started(appliance: pascaline.Appliance) -> N
             streams[1].barrier()
         return time.monotonic() - begun
 
-    # Nobody has lingered for those that would leave another stream first.
+    # No rank has lingered for those that would leave another stream first.
     assert max(together(act)) < 15
     assert all((array == SUM).all() for of_rank in arrays for array in of_rank)
 

@@ -144,7 +144,7 @@ def test_a_long_all_gather_goes_round(groups: Groups, dtype: torch.dtype) -> Non
 
 
 def test_gathers_of_which_one_is_short_are_an_exception(groups: Groups) -> None:
-    """One rank's is for the appliance, the others' for the ring: nobody hangs past the time."""
+    """One rank's is for the appliance, the others' for the ring: none hangs past the time."""
 
     def act(group: Group) -> float:
         begun = time.monotonic()
@@ -157,7 +157,7 @@ def test_gathers_of_which_one_is_short_are_an_exception(groups: Groups) -> None:
             group.allgather([parts], [own], how).wait()
         return time.monotonic() - begun
 
-    # Whoever goes round looks for the dead in what is left of the time.
+    # A rank in the ring looks for dead ones in the time that is left.
     assert max(groups(act)) < 8
 
 
@@ -354,7 +354,7 @@ def test_an_appliance_that_is_killed_falls_back_to_gloo(groups: Groups) -> None:
 
 
 def test_an_appliance_that_is_not_there_is_told_soon(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long before the group's own timeout, unless a time to join has been told."""
+    """Long before the group's own timeout, unless a time to join is given."""
     monkeypatch.setattr(_group, "_JOIN", 0.5)
     nowhere = SimpleNamespace(address="127.0.0.1:9")
     begun = time.monotonic()

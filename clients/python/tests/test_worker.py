@@ -219,9 +219,9 @@ def test_a_rank_that_does_not_come_is_named(appliance: pascaline.Appliance, job:
 
 def test_no_appliance_is_told_with_its_address() -> None:
     """Within the time, as a ConnectionError."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        port = nobody.getsockname()[1]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unbound:
+        unbound.bind(("127.0.0.1", 0))
+        port = unbound.getsockname()[1]
         with pytest.raises(ConnectionError, match=f"127.0.0.1:{port}"):
             pascaline.Worker(f"127.0.0.1:{port}", 1, 0, 2, timeout=1)
 
@@ -301,7 +301,7 @@ def test_statistics_and_explain(ranks: Ranks, appliance: pascaline.Appliance, jo
 
 @pytest.mark.usefixtures("appliance")
 def test_appliances_that_start_together_share_nothing() -> None:
-    """Each has a link and an address of its own; what one was told of its server counts."""
+    """Each has a link and an address of its own; what one was given for its server counts."""
     ready = threading.Barrier(RANKS)
 
     def start(_: int) -> str:

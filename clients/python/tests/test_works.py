@@ -32,7 +32,7 @@ def _whole(group: Any, store: Any, kind: Any = dist.ProcessGroup) -> Any:
 
 
 def _ends(work: Any) -> bool:
-    """Whether it says so to somebody who never waits for it."""
+    """Whether it says so without a wait."""
     end = time.monotonic() + 10
     while not work.is_completed() and time.monotonic() < end:
         time.sleep(0.001)
@@ -48,7 +48,7 @@ def test_works_say_when_they_have_ended(groups: Groups) -> None:
         tensor = torch.full((5,), rank + 1.0)
         work = whole.allreduce([tensor], options())
         assert _ends(work)
-        # The sum is there, though nobody has waited.
+        # The sum is there before any wait.
         assert tensor.tolist() == [SUM] * 5
         assert (work.wait(), work.is_success(), work.exception()) == (True, True, None)
         output = torch.zeros(RANKS)
@@ -69,7 +69,7 @@ def test_works_say_when_they_have_ended(groups: Groups) -> None:
 
 
 def test_a_work_that_has_ended_waits_for_none_that_follows(groups: Groups) -> None:
-    """Not even where somebody else waits for that one, and its end depends on what comes then."""
+    """Not even where another thread waits for that one, and its end depends on what comes then."""
     store = dist.HashStore()
 
     def act(group: Group) -> None:
@@ -103,7 +103,7 @@ def test_a_work_that_has_ended_waits_for_none_that_follows(groups: Groups) -> No
 
 
 def test_a_work_that_fails_has_ended(groups: Groups) -> None:
-    """And says what went wrong, to somebody who never waits for it."""
+    """And says what went wrong, without a wait."""
     store = dist.HashStore()
 
     def act(group: Group) -> Any:
@@ -133,7 +133,7 @@ def test_groups_of_other_backends_are_as_ever(kind: Any) -> None:
 
 
 def test_a_work_that_has_ended_keeps_no_memory(groups: Groups) -> None:
-    """Tensors that nobody else has go in time, though the Work is there; those that somebody has are told."""
+    """Tensors without another reference are freed though the Work exists; those with one are returned."""
 
     def act(group: Group) -> None:
         kept, lost = torch.ones(1000), torch.ones(1000)

@@ -1,4 +1,4 @@
-//! Joining over a port behind which there is nobody.
+//! Joining over a port behind which there is no host.
 
 use core::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};

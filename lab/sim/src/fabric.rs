@@ -3,7 +3,7 @@
 //!
 //! A frame costs one event per link: a link knows when it will be free, so a frame that waits in its queue
 //! needs no further event. Queues do not overflow (Ethernet's PAUSE, as in PANAMA, section 4.2): a frame that
-//! meets a long one waits. Memory follows what is under way. The same calls give the same order of events.
+//! meets a long one waits. Memory follows frames in flight. The same calls give the same order of events.
 
 mod clos;
 mod dctcp;
@@ -77,7 +77,7 @@ impl<F: Frame> Fabric<F> {
         self.most
     }
 
-    /// Bytes of memory for what is under way.
+    /// Bytes of memory for frames in flight.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.wheel.capacity() * size_of::<(u64, F)>()

@@ -18,9 +18,9 @@
 //! - every operation with a deadline ends by it, with a result or a typed error;
 //! - a job that suffers only bounded losses, duplicates, delays, corruption and starvation finishes
 //!   everything;
-//! - so does one whose appliance or parameter server restarts, if all its ranks know of the same generation;
-//! - a rank learns that it cannot resume a generation only if some rank has started anew or did not know of
-//!   that generation;
+//! - so does one whose appliance or parameter server restarts, if all its ranks have the same generation;
+//! - a rank learns that it cannot resume a generation only if some rank has started anew or did not have that
+//!   generation;
 //! - received = forwarded + absorbed + answered + dropped, at each end of the appliance's life;
 //! - slots hold all live packet buffers; none is left once the appliance is gone;
 //! - an asynchronous worker's model is made of its own cluster's updates, and its updates are acknowledged;

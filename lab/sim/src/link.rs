@@ -72,7 +72,7 @@ impl Conditions {
             heartbeats += 1;
             all_lost *= 1.0 - answered;
         }
-        // What is under way may come late, and the appliance may be slow.
+        // Packets in flight may come late, and the appliance may be slow.
         let late = if self.stray > 0 { LONGEST } else { 0 } + 2 * self.delay + 20 * MILLI;
         HEARTBEAT * heartbeats + Duration::from_nanos(down + late)
     }

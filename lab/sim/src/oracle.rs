@@ -25,7 +25,7 @@ struct Generation {
     takes: Vec<Option<u32>>,
 }
 
-/// All generations that workers know of.
+/// All generations that workers have had.
 ///
 /// Epochs do not repeat within a schedule: it is too short to wrap, and each start of the appliance begins
 /// elsewhere.

@@ -82,7 +82,7 @@ fn begin(server: &mut AsyncServer, job: u16) {
     replies(server);
 }
 
-/// A server whose job nobody has offered weights for.
+/// A server whose job has been offered no weights.
 fn empty(settings: Settings) -> AsyncServer {
     let mut server = AsyncServer::new(settings);
     server.set_job(JOB, AsyncJob { fan_in: 3, epoch: 9, payload: 8 });
@@ -90,7 +90,7 @@ fn empty(settings: Settings) -> AsyncServer {
 }
 
 /// Why the update was not taken that a reply answers.
-fn told(reply: &(Header, Vec<f32>, Update)) -> Option<Status> {
+fn status_of(reply: &(Header, Vec<f32>, Update)) -> Option<Status> {
     let code = u8::try_from(reply.0.priority).unwrap();
     (code > 0).then(|| Status::from_code(code).unwrap())
 }
@@ -183,7 +183,7 @@ fn the_first_weights_win() {
     let answers = replies(&mut server);
     for ((header, values, _), rank) in answers.iter().zip([1, 2]) {
         assert_eq!((header.kind, header.rank, header.psn), (Kind::Ack, rank, u32::MAX));
-        assert!(header.flags.has(Flags::BYPASS), "for whoever has asked, alone");
+        assert!(header.flags.has(Flags::BYPASS), "for the worker that has asked, alone");
         assert_eq!(values, &[1.0, 2.0]);
     }
     assert_eq!(answers.len(), 2);
@@ -244,7 +244,7 @@ fn a_generation_ends_and_the_model_does_not() {
     begin(&mut server, JOB);
     server.handle_datagram(SECOND, &update(1, 1.0, &[1.0, 1.0]).datagram());
     assert!(server.remove_job(JOB) && !server.remove_job(JOB));
-    assert_eq!(replies(&mut server), [], "nobody is left to be answered");
+    assert_eq!(replies(&mut server), [], "no worker is left to be answered");
     assert_eq!(
         server.handle_datagram(SECOND, &update(1, 1.0, &[1.0; 2]).datagram()),
         AsyncOutcome::UnknownJob
@@ -281,11 +281,11 @@ fn bad_input_changes_nothing_and_has_a_reason() {
         assert_eq!(server.handle_datagram(2 * SECOND, &packet.datagram()), outcome, "case {number}");
         assert_eq!(server.counters().outcome(outcome), before + 1);
         assert_eq!(server.weights(JOB), Some(&[1.0, 2.0][..]), "case {number}");
-        // Whoever is known is told, and alone unless others may be inside.
+        // A known worker is answered, and alone unless others may be inside.
         let answers = replies(&mut server);
         let expected = outcome.status();
         assert_eq!(
-            answers.iter().map(told).collect::<Vec<_>>(),
+            answers.iter().map(status_of).collect::<Vec<_>>(),
             Vec::from_iter(expected.map(Some)),
             "{number}"
         );
@@ -304,12 +304,12 @@ fn what_would_make_the_model_infinite_is_refused_before_it_is_taken() {
         let mut server = server(rule);
         server.handle_datagram(SECOND, &update(1, 1.0, &[1.0, 1.0]).datagram());
         replies(&mut server);
-        // Finite by themselves. Three workers may be inside: all are told.
+        // Finite by themselves. Three workers may be inside: all are answered.
         for (count, values) in [(1, [3.0e38, 0.0]), (3, [f32::MAX, f32::MAX])] {
             let outcome = server.handle_datagram(SECOND, &update(count, 2.0, &values).datagram());
             assert_eq!((outcome, server.weights(JOB)), (AsyncOutcome::Diverges, Some(&[8.0, 8.0][..])));
             let answers = replies(&mut server);
-            assert_eq!((answers.len(), told(&answers[0])), (1, Some(Status::Diverges)));
+            assert_eq!((answers.len(), status_of(&answers[0])), (1, Some(Status::Diverges)));
             assert_eq!(answers[0].0.flags.has(Flags::BYPASS), count == 1);
         }
         // Nor has it left a trace in the reward or in the average of gradients.

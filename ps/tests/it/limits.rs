@@ -40,7 +40,7 @@ fn newcomers_to_a_full_dictionary_are_refused_and_others_complete() {
     assert_eq!(give(&mut server, ms(0), &gradient(0, 8)), Outcome::Added, "there is room again");
 }
 
-/// Found with seed 9068960: late duplicates had opened entries for PSNs whose results nobody kept any more.
+/// Found with seed 9068960: late duplicates had opened entries for PSNs whose results were no longer kept.
 #[test]
 fn what_has_been_asked_for_in_vain_makes_room_for_what_is_waited_for() {
     for first in [5, u32::MAX - 1] {

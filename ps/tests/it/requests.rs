@@ -1,4 +1,4 @@
-//! When the server asks, whom, and how often.
+//! When the server asks, which ranks, and how often.
 
 use core::time::Duration;
 
@@ -145,7 +145,7 @@ fn a_flood_of_reminders_for_a_kept_result_is_limited() {
         assert_eq!(give(&mut server, now, &Packet::reminder(2, PSN, 4)), Outcome::Late);
     }
     let answers = take(&mut server);
-    assert_eq!(answers.len(), 4, "as many as there are ranks, per millisecond");
+    assert_eq!(answers.len(), 4, "one for each rank, per millisecond");
     assert!(answers.iter().all(|(to, _)| *to == Destination::Rank(2)));
     assert_eq!(server.counters().answers_limited, 996);
 }

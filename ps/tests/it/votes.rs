@@ -30,7 +30,7 @@ fn taken(sum: &[u8]) -> Packet {
     packet
 }
 
-/// Whom the server has asked, and under which round: the same for all.
+/// Which ranks the server has asked, and under which round: the same for all.
 fn asked(server: &mut Server) -> (Vec<Destination>, u16) {
     let sent = take(server);
     let rounds: Vec<u16> = sent.iter().map(|(_, packet)| packet.header.priority).collect();
@@ -54,8 +54,8 @@ fn what_was_all_sent_again_waits_for_the_promise_of_every_rank() {
     for rank in ALL {
         assert_eq!(give(&mut server, ms(1), &again(rank)), Outcome::Added);
     }
-    let (whom, round) = asked(&mut server);
-    assert_eq!(whom, ALL.map(Destination::Rank), "complete, so the appliance has nothing to fetch");
+    let (recipients, round) = asked(&mut server);
+    assert_eq!(recipients, ALL.map(Destination::Rank), "complete, so the appliance has nothing to fetch");
     for rank in [2, 0] {
         assert_eq!(give(&mut server, ms(2), &promise(rank, round)), Outcome::Duplicate);
         // Neither a second time, nor of another round, nor what was on its way before, nor what lost a
@@ -91,7 +91,7 @@ fn once_a_rank_has_answered_the_others_are_asked_again_soon() {
         pauses.push(due - now);
         now = due;
         server.handle_timeout(now);
-        assert_eq!(asked(&mut server).0.len(), 3, "nobody has answered");
+        assert_eq!(asked(&mut server).0.len(), 3, "no rank has answered");
     }
     assert!(pauses.is_sorted() && pauses[2] >= 4 * pauses[0], "{pauses:?}");
     give(&mut server, now, &promise(0, round));
@@ -174,8 +174,8 @@ fn a_whole_partial_of_what_was_sent_again_is_put_to_the_vote() {
         }
         let whole = Packet::partial(&ALL, PSN, 3, &sum_of(&ALL, PSN)).flag(AGAIN);
         assert_eq!(give(&mut server, ms(1), &whole), Outcome::Merged);
-        let (whom, round) = asked(&mut server);
-        assert_eq!(whom, ALL.map(Destination::Rank));
+        let (recipients, round) = asked(&mut server);
+        assert_eq!(recipients, ALL.map(Destination::Rank));
         assert_eq!(server.usage(JOB).map(|usage| (usage.open, usage.cached)), Some((1, 0)));
         ALL.iter().for_each(|&rank| _ = give(&mut server, ms(2), &promise(rank, round)));
         assert_eq!(result(&mut server).payload, sum_of(&ALL, PSN));
@@ -300,8 +300,8 @@ fn what_was_sent_first_proves_nothing_if_the_result_may_have_been_given_out_befo
     give(&mut server, ms(900), &Packet::gradient(2, PSN, 3, &contribution(2, PSN)));
     give(&mut server, ms(901), &again(0));
     give(&mut server, ms(902), &again(1));
-    let (whom, _) = asked(&mut server);
-    assert_eq!(whom, ALL.map(Destination::Rank));
+    let (recipients, _) = asked(&mut server);
+    assert_eq!(recipients, ALL.map(Destination::Rank));
 }
 
 #[test]
@@ -309,9 +309,9 @@ fn contributions_of_the_first_sending_that_come_meanwhile_end_a_vote() {
     let mut server = server(3);
     give(&mut server, ms(1), &again(0));
     server.handle_timeout(ms(21));
-    let (whom, round) = asked(&mut server);
-    assert_eq!(whom[0], Destination::Appliance);
-    assert_eq!(whom[1..], ALL.map(Destination::Rank), "also the one that is inside");
+    let (recipients, round) = asked(&mut server);
+    assert_eq!(recipients[0], Destination::Appliance);
+    assert_eq!(recipients[1..], ALL.map(Destination::Rank), "also the one that is inside");
     for rank in [1, 2] {
         give(&mut server, ms(22), &Packet::gradient(rank, PSN, 3, &contribution(rank, PSN)));
     }
@@ -323,8 +323,8 @@ fn what_the_appliance_has_kept_is_the_result_or_is_put_to_the_vote() {
     for settled in [true, false] {
         let mut server = newcomer(settled);
         give(&mut server, ms(1), &Packet::reminder(1, PSN, 3));
-        let (whom, round) = asked(&mut server);
-        assert_eq!(whom.len(), 4);
+        let (recipients, round) = asked(&mut server);
+        assert_eq!(recipients.len(), 4);
         give(&mut server, ms(2), &Packet::result(PSN, 3, &sum_of(&ALL, PSN)));
         if settled {
             assert_eq!(result(&mut server).header.priority, round, "some may have promised");

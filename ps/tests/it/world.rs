@@ -1,5 +1,4 @@
-//! Workers, the model appliance and the server under a virtual clock and a network that loses what it is told
-//! to.
+//! Workers, the model appliance and the server under a virtual clock and a network that loses chosen packets.
 
 use core::cmp::Reverse;
 use core::time::Duration;

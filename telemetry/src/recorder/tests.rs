@@ -21,7 +21,7 @@ fn everything_recorded_is_collected_once() {
     assert!(error < 0.01, "{error}");
 }
 
-/// So that values are told apart as well as it does.
+/// So that values are distinguished as well as it does.
 #[test]
 fn values_have_the_places_that_a_histogram_has_for_them() {
     let histogram = histogram().unwrap();

@@ -39,10 +39,10 @@ fn second_rank(appliance: &Appliance, streams: usize, ready: &Barrier) {
     }
 }
 
-/// The other rank's next operation is the first one of its generation. Nothing that was begun here before
-/// the end was told may be taken for its counterpart.
+/// The other rank's next operation is the first one of its generation. Nothing that was begun here before the
+/// end was reported may be taken for its counterpart.
 #[test]
-fn nothing_begins_until_the_end_of_a_generation_is_told() {
+fn nothing_begins_until_the_end_of_a_generation_is_reported() {
     let (appliance, ready) = (Appliance::start(), Barrier::new(2));
     std::thread::scope(|scope| {
         scope.spawn(|| second_rank(&appliance, 1, &ready));

@@ -174,7 +174,7 @@ fn the_other_collectives() {
         // SAFETY: as above.
         ok(unsafe { pascaline_broadcast(handle.0, text.as_mut_ptr().cast(), 14, root) });
         assert_eq!(&text, b"in place of it");
-        // The root's may be memory that nobody can write to.
+        // The root's may be read-only memory.
         static GIVEN: [u8; 3001] = [7; 3001];
         let mut taken = [0; 3001];
         let at = if rank == 1 { GIVEN.as_ptr().cast_mut() } else { taken.as_mut_ptr() };

@@ -172,11 +172,11 @@ fn streams_that_cannot_be() {
         assert_eq!(pascaline_streams_finalize(at, 0), PASCALINE_OK);
     }
     let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let nobody = format!("pascaline://{closed}?job=1&rank=0&ranks=4&timeout=200ms");
+    let unused = format!("pascaline://{closed}?job=1&rank=0&ranks=4&timeout=200ms");
     for (url, expected, part) in [
         (url.to_str().unwrap(), PASCALINE_ERR_URL, "2 streams of job 65535"),
         ("pascaline://10.0.0.1?job=1", PASCALINE_ERR_URL, "rank is missing"),
-        (&nobody, PASCALINE_ERR_UNREACHABLE, &closed.to_string()),
+        (&unused, PASCALINE_ERR_UNREACHABLE, &closed.to_string()),
     ] {
         assert_eq!(init(url, &mut places), expected);
         for handle in places.map(Handle) {

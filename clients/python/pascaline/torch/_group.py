@@ -336,7 +336,7 @@ class Group(OverGloo):
         self._end(_MOMENT)
 
     def abort(self) -> None:
-        """Leaves the job at once: what is under way fails."""
+        """Leaves the job at once: operations in flight fail."""
         self._end(0.0)
 
     def _end(self, grace: float) -> None:
@@ -388,7 +388,7 @@ def _create(options: Any, _: Any) -> Group:
     return Group(options, settings, job, numbers)
 
 
-# A group that knows of a device which is not there is asked to use it.
+# A group with a device that is not there is asked to use it.
 _DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 install()
 dist.Backend.register_backend("pascaline", _create, extended_api=True, devices=_DEVICES)

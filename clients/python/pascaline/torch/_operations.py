@@ -234,7 +234,7 @@ class Line:
         return last is None or self.ended_within(last, max(seconds, 0.0))
 
     def close(self, *, abort: bool) -> None:
-        """Ends what is under way, and the thread; with `abort`, without waiting for either."""
+        """Ends operations in flight, and the thread; with `abort`, without waiting for either."""
         with self._changed:
             waiting = list(self._waiting)
         for operation in waiting if abort else ():

@@ -1,4 +1,4 @@
-"""Tensors in several pieces of memory, for what knows of one piece only."""
+"""Tensors in several pieces of memory, for callees that take one piece only."""
 
 from __future__ import annotations
 

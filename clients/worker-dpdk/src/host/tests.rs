@@ -103,7 +103,7 @@ fn a_stranger_is_answered_and_not_taken_for_the_next_hop() {
         let mut asker = Host::new(stranger);
         assert_eq!(asker.handle_frame(NOW, &answer, false), Received::Nothing);
         assert!(asker.is_reachable());
-        // Nor is somebody who claims to be the next hop towards somebody else.
+        // Nor is a host that claims to be the next hop towards another one.
         let other = Ends { mac: HOP, address: ends.next_hop, next_hop: else_where[1], ..ends };
         assert_eq!(host.handle_frame(NOW, &Host::new(other).question(), false), Received::Nothing);
         assert!(!host.is_reachable());
@@ -190,7 +190,7 @@ fn frames_go_to_the_appliance_by_the_next_hop() {
     assert_eq!(
         Host::new(ENDS).address(&mut frame, &HEADER.to_bytes(), None),
         Err(NoRoom),
-        "nobody to send it to"
+        "no host to send it to"
     );
 }
 

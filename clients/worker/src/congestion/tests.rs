@@ -8,7 +8,7 @@ fn sample(now: Duration, took: Duration, marked: bool, cap: u16) -> Sample {
     Sample { now, sent_at: now.saturating_sub(took), ambiguous: false, signal, limited: true }
 }
 
-/// As many results as the window holds, of which so many are marked.
+/// As many results as the window holds, of which this many are marked.
 fn panama_window(panama: &mut panama::Panama, marked: u32) {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
     let results = panama.window() as u32;
@@ -78,8 +78,8 @@ fn dsa_begins_with_60_kb_grows_by_one_a_window_and_halves_once_for_each() {
     assert!((15.2..15.3).contains(&dsa.window()), "{}", dsa.window());
 }
 
-/// A path that delivers a packet each microsecond, rounds of results that took so long; after a stall those
-/// of a round come at once. So many of each round are lost.
+/// A path that delivers a packet each microsecond, rounds of results that took this long; after a stall those
+/// of a round come at once. This many of each round are lost.
 fn delay_after(rounds: &[u32], stalled: Option<usize>, losses: u32) -> f64 {
     let mut delay = delay::Delay::default();
     delay.begin();

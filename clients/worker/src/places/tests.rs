@@ -76,7 +76,7 @@ fn who_has_come_back_looks_where_it_was_only_if_it_does_not_get_on() {
     assert!(places.turn(at(5000), true, None), "3 s without a result");
     assert_eq!(places.at(), 1);
     assert!(!places.has_looked(at(5001), 9, false), "it has not been counted yet");
-    assert!(places.has_looked(at(5002), 9, true) && places.is_home(), "nobody was told to go");
+    assert!(places.has_looked(at(5002), 9, true) && places.is_home(), "no rank was sent elsewhere");
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub struct Worker {
     pub(super) latest: (u8, u8),
     /// Nothing is begun: it was asked for before it could be known that a generation had ended.
     pub(super) outdated: bool,
-    /// Set from another thread: what is under way ends at once, and nothing is begun any more.
+    /// Set from another thread: operations in flight end at once, and no others begin.
     pub(super) aborted: Arc<AtomicBool>,
 }
 

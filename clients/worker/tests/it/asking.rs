@@ -79,7 +79,7 @@ pub(crate) fn beginning(base: u32, ack: Vec<u8>) -> Vec<u8> {
     saying(ack, |control| Control { psn: base, ..control })
 }
 
-/// The same, of a generation whose results are of so many workers.
+/// The same, of a generation whose results are of this many workers.
 pub(crate) fn of_workers(workers: u32, ack: Vec<u8>) -> Vec<u8> {
     saying(ack, |control| Control { first: workers, ..control })
 }

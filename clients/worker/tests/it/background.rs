@@ -55,14 +55,14 @@ fn operations_are_started_together_and_end_in_order() {
         assert!(matches!(refused.outcome, Err(AllreduceError::Start(error)) if error == root));
         assert_eq!(refused.tensor, [own; 1000]);
         assert_eq!(last.wait().outcome.unwrap().packets, 1);
-        // Whoever does not wait for the last one leaves after it all the same.
+        // A rank that does not wait for the last one leaves after it all the same.
         drop(worker.start(&Collective::Barrier, Vec::<f32>::new(), Hints::default()));
         assert_eq!(worker.leave().unwrap().left, Left::Everyone);
     });
 }
 
-/// What was started before its user could know of the end fails with it: it would be the first operation of
-/// the next generation at this rank only.
+/// What was started before its user could see the end fails with it: it would be the first operation of the
+/// next generation at this rank only.
 #[test]
 fn a_rank_that_starts_anew_ends_what_runs_and_no_worker() {
     let appliance = Appliance::start("127.0.0.1:0", Conditions::IDEAL);
@@ -71,13 +71,13 @@ fn a_rank_that_starts_anew_ends_what_runs_and_no_worker() {
         // All are there.
         worker.allreduce(&mut [1]).unwrap();
         let worker = if rank == 2 {
-            // It crashes: nobody hears that it leaves.
+            // It crashes: no rank hears that it leaves.
             std::mem::forget(worker);
             Worker::join(appliance.config(rank)).unwrap().into_background().unwrap()
         } else {
             let worker = worker.into_background().unwrap();
             let [first, second] = [10, 20].map(|value| started(&worker, &sum, value));
-            // Both have failed when the thread gets here, and nobody has looked.
+            // Both have failed when the thread gets here, and no call has looked.
             let (done, failed) = channel();
             drop(worker.submit(move |_| done.send(()).unwrap()));
             failed.recv().unwrap();
@@ -112,7 +112,7 @@ fn a_program_that_does_not_want_to_join_any_more_need_not_wait() {
     let appliance = Appliance::start("127.0.0.1:0", Conditions::IDEAL);
     let interrupt = Some(Interrupt(|| ASKED.fetch_add(1, Ordering::Relaxed) >= 3));
     let begun = Instant::now();
-    // Nobody else joins.
+    // No other rank joins.
     let joined = Worker::join(Config { interrupt, ..appliance.config(0) });
     let Err(JoinError::Io { source, .. }) = joined else { panic!("{joined:?}") };
     assert_eq!(source.kind(), ErrorKind::Interrupted);

@@ -67,7 +67,7 @@ fn who_finds_nobody_at_the_first_one_joins_at_the_backup() {
 
 #[test]
 fn a_refusal_names_who_has_refused_and_silence_all_who_were_asked() {
-    // Nobody reads these.
+    // Sockets that are not read.
     let silent = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     let at = silent.each_ref().map(|socket| socket.local_addr().unwrap());
     let second = refusing();

@@ -206,7 +206,7 @@ fn any_number_of_bytes_is_broadcast() {
 
 /// Whatever rank 1 calls that is not what rank 0 calls, both fail, though every packet is there.
 #[test]
-fn ranks_that_call_different_operations_are_told() {
+fn ranks_that_call_different_operations_are_named() {
     let sum = |parts| Collective::ReduceScatter { op: Op::Sum, parts };
     let calls = [
         (Collective::Reduce { op: Op::Sum, root: 0 }, DType::F32, 64),

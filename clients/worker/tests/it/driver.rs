@@ -329,7 +329,7 @@ fn an_appliance_that_disappears_makes_the_allreduce_fail_in_time() {
     let AllreduceError::Failed(Failure::Deadline(progress)) = error else { panic!("{error}") };
     assert_eq!((progress.completed, progress.packets, progress.oldest_missing), (0, 40, 0));
     let told = progress.unreachable.map(|report| report.obstacle);
-    assert_eq!(told, Some(Obstacle::NothingListens), "nobody listens at {address}");
+    assert_eq!(told, Some(Obstacle::NothingListens), "nothing listens at {address}");
     let again = worker.allreduce(&mut tensor).unwrap_err();
     assert!(matches!(again, AllreduceError::Start(StartError::Broken)), "{again}");
 }

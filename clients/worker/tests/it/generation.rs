@@ -241,7 +241,7 @@ fn admit(session: &mut Asking, now: Duration) {
     assert_eq!(session.membership().epoch, NEXT);
 }
 
-/// Whoever waits to start from nothing has nothing that could be lost: it waits for the next generation
+/// A rank that waits to start from nothing has nothing that could be lost: it waits for the next generation
 /// instead, and takes the window that it is granted there.
 #[test]
 fn another_restart_before_the_first_allreduce_of_a_generation_costs_nothing() {
@@ -309,7 +309,7 @@ fn a_job_that_is_unknown_after_a_restart_is_joined_again() {
     let mut session = rejoining();
     session.leave(ms(2), ms(500));
     let end = handle(&mut session, ms(3), &ack(Action::Join, Status::UnknownJob, 0, 0));
-    assert_eq!(end, Some(Event::Left(Left::Everyone)), "nobody can need what it has kept");
+    assert_eq!(end, Some(Event::Left(Left::Everyone)), "no rank can need what it has kept");
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn lost_ranks_fail_the_allreduce_by_name() {
         assert!(rejection.to_string().starts_with("ranks 0, 3 of job 3 have died: "), "{rejection}");
         assert!(accounted(session.counters()));
     }
-    // A trailer that disagrees with the body names nobody.
+    // A trailer that disagrees with the body names no rank.
     let mut wrong = named(acks[0].clone(), &[0, 3]);
     wrong[22 + 19] = 3;
     let event = handle(&mut running().0, ms(5), &wrong);

@@ -1,4 +1,4 @@
-//! A worker that does not get on asks who is missing, and its error says so.
+//! A worker whose operation is stalled asks who is missing, and its error says so.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn answer(sent: &[u8], status: Status, ahead: u32, reports: &[RankReport]) -> Ve
     datagram
 }
 
-/// Runs a session whose contributions nobody answers until it fails, and answers its queries.
+/// Runs a session whose contributions get no answer until it fails, and answers its queries.
 fn starved(status: Status, ahead: u32, reports: &[RankReport]) -> (Failure, Vec<(Duration, u32)>) {
     let mut session = Session::new(MEMBERSHIP, 4);
     session.start(Duration::ZERO, 64, Element::I32_SUM, DEADLINE).unwrap();
@@ -72,7 +72,7 @@ fn it_asks_about_its_oldest_psn_well_before_the_deadline_and_names_who_is_missin
 }
 
 #[test]
-fn results_that_were_sent_and_do_not_arrive_are_told() {
+fn results_that_were_sent_and_do_not_arrive_are_reported() {
     let (failure, _) = starved(Status::Ok, 2, &[]);
     let text = failure.to_string();
     assert!(text.contains("is complete and its result was sent (2 ranks have it)"), "{text}");
@@ -95,7 +95,7 @@ fn where_nobody_is_missing_the_appliance_has_to_say_more() {
 }
 
 #[test]
-fn whose_packets_do_not_get_through_is_told() {
+fn whose_packets_do_not_get_through_is_named() {
     let (failure, _) = starved(Status::Ok, 0, &[RankReport::new(2, RankState::Blocked)]);
     assert!(failure.to_string().contains("rank 2 is alive, but its data packets do not"), "{failure}");
     assert!(failure.to_string().contains("firewall") && !failure.to_string().contains("this one"));
@@ -126,7 +126,7 @@ fn who_has_never_joined_is_named() {
         let request = Control::parse(body).unwrap();
         if request.action == Action::Query {
             asked += 1;
-            assert_eq!(header.epoch, 9, "the generation that it has been told");
+            assert_eq!(header.epoch, 9, "the generation that it was given");
             join.handle_datagram(&answer(&sent, Status::Ok, 0, &reports));
         } else {
             let head = Header { epoch: 9, count: 2, ..header };
@@ -161,13 +161,13 @@ fn a_session_that_fails_says_that_it_is_gone() {
         assert_eq!((header.epoch, leave.psn), (MEMBERSHIP.epoch, FIRST));
         leaves += 1;
     }
-    assert_eq!(leaves, 2, "nobody asks for an answer");
+    assert_eq!(leaves, 2, "no request for an answer");
 }
 
 #[test]
 fn who_gives_up_joining_says_so_if_the_appliance_knows_of_it() {
     let mut join = Join::new(IDENTITY, 77, 8, Duration::ZERO, DEADLINE);
-    assert_eq!(join.farewell(), None, "nobody has answered");
+    assert_eq!(join.farewell(), None, "no answer yet");
     let sent = join.poll_transmit(Duration::ZERO).unwrap().to_vec();
     let (header, _) = Header::parse(&sent).unwrap();
     let pending =

@@ -11,7 +11,7 @@ use crate::aggregator::{Out, packet};
 #[derive(Debug, Clone, Copy)]
 struct Member {
     session: u64,
-    /// The generation that it wants to go on with.
+    /// The generation that it wants to resume.
     claim: u32,
 }
 
@@ -204,7 +204,7 @@ impl Job {
     }
 }
 
-/// What this job's ranks send: what they were told, or a short packet.
+/// What this job's ranks send: the length that they were given, or a short packet.
 fn agreed(said: u16) -> u16 {
     if said & AT_MOST == 0 { said } else { (said & !AT_MOST).min(1024) }
 }

@@ -62,7 +62,7 @@ fn who_is_not_known_in_a_generation_of_the_same_number_asks_to_go_on() {
     assert_eq!(request(&mut session, ms(2)).1.action, Action::Join);
 }
 
-/// The answer to a Leave: others are still there, and so many of them wait inside an allreduce.
+/// The answer to a Leave: others are still there, and this many of them wait inside an allreduce.
 fn waiting(ranks: u32) -> Vec<u8> {
     ack(Action::Leave, Status::Pending, EPOCH, ranks)
 }
@@ -108,10 +108,10 @@ fn who_leaves_stays_as_long_as_a_rank_waits() {
     let (at, left) = leave(&mut done(), until(5_000));
     assert!((5_400..=5_600).contains(&at), "{at}");
     assert_eq!(left, Left::Lingered);
-    // Nobody waits at all.
+    // No other rank waits at all.
     let (at, _) = leave(&mut done(), until(0));
     assert!((510..=610).contains(&at), "{at}");
-    // Not for ever: what it could help with has come to its deadline.
+    // Not forever: operations that it could help with have reached their deadlines.
     assert_eq!(leave(&mut done(), until(u64::MAX)), (30_510, Left::Lingered));
 }
 
@@ -125,7 +125,7 @@ fn a_reminder_is_a_reason_to_stay() {
         assert_eq!(sent(&mut session, ms(at)).len(), 1);
         assert_eq!(handle(&mut session, ms(at), &waiting(0)), None, "after {at} ms");
     }
-    // What it has never had keeps nobody.
+    // A request for a PSN that it never had does not keep it.
     let unknown = Header { kind: Kind::Reminder, psn: FIRST.wrapping_add(1), ..RESULT };
     handle(&mut session, ms(3_300), &packet(&unknown, &[]));
     request(&mut session, ms(3_500));
@@ -176,13 +176,13 @@ fn who_leaves_joins_an_appliance_that_was_started_anew_and_leaves_again() {
         assert_eq!(end, Some(Event::Left(Left::Everyone)));
         assert!(accounted(session.counters()));
     }
-    // It is not let in again: nobody needs it.
+    // It is not admitted again: no rank needs it.
     let mut session = leaving();
     handle(&mut session, ms(2), &ack(Action::Leave, Status::NotMember, NEXT, 0));
     request(&mut session, ms(2));
     let end = handle(&mut session, ms(3), &ack(Action::Join, Status::StaleSession, NEXT, 0));
     assert_eq!(end, Some(Event::Left(Left::Everyone)));
-    // A rank has started anew: nobody needs it, and nobody waits for it.
+    // A rank has started anew: no rank needs it or waits for it.
     let mut session = leaving();
     handle(&mut session, ms(2), &ack(Action::Leave, Status::NotMember, NEXT, 0));
     request(&mut session, ms(2));
@@ -194,7 +194,7 @@ fn who_leaves_joins_an_appliance_that_was_started_anew_and_leaves_again() {
     session.leave(ms(3), ms(500));
     assert_eq!((sent(&mut session, ms(3)), session.poll_timeout()), (vec![], Some(ms(3))));
     assert_eq!(session.handle_timeout(ms(3)), Some(Event::Left(Left::Everyone)));
-    // Nobody comes back: the limit holds.
+    // No rank comes back: the limit holds.
     let mut session = leaving();
     handle(&mut session, ms(2), &ack(Action::Leave, Status::NotMember, NEXT, 0));
     let mut end = None;

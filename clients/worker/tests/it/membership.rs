@@ -81,7 +81,7 @@ fn got(request: &[u8]) -> u32 {
 }
 
 #[test]
-fn a_join_names_the_generation_that_the_latest_ack_told() {
+fn a_join_names_the_generation_of_the_latest_ack() {
     let mut join = join();
     assert_eq!(got(join.poll_transmit(ms(1000)).unwrap()), control::ASK);
     assert_eq!(join.poll_transmit(ms(1001)), None);
@@ -151,7 +151,7 @@ fn refusals_end_the_wait_for_others_unless_there_are_answers() {
         assert_eq!(join.handle_datagram(&pending), None);
     };
     answer(&mut join, number);
-    // Somebody forges refusals, and the appliance goes on answering.
+    // Refusals are forged, and the appliance goes on answering.
     while join.poll_timeout() < ms(2600) {
         let now = join.poll_timeout();
         join.note_unreachable(now, refused);

@@ -41,7 +41,7 @@ fn f32_travels_in_sixteen_bits_by_request() {
             bits.push(sum);
             let reduce = Collective::Reduce { op: Op::Sum, root: 1 };
             worker.collective_narrow(&reduce, &mut kept, narrow, Hints::default()).unwrap();
-            assert_eq!(kept == own, rank != 1, "whoever takes nothing keeps every bit");
+            assert_eq!(kept == own, rank != 1, "a rank that takes nothing keeps every bit");
         }
         worker.leave();
         bits

@@ -1,4 +1,4 @@
-//! What users are told while a call waits.
+//! Notices to users while a call waits.
 
 use std::net::UdpSocket;
 use std::sync::Mutex;

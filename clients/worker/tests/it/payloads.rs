@@ -40,7 +40,7 @@ fn a_rank_that_was_told_no_payload_takes_what_the_ranks_agree_on() {
         }
         other => panic!("{other:?}"),
     };
-    // Longer packets than it can send; and other ones than it was told.
+    // Longer packets than it can send; and other ones than it was given.
     assert_eq!(refused(join().flexible(), 1448 | AT_MOST, 1456), (1456, 1448));
     assert_eq!(refused(join().flexible(), 1448 | AT_MOST, 1004), (1004, 1448));
     assert_eq!(refused(join(), 1448, 1408), (1408, 1448));
@@ -52,7 +52,7 @@ fn where_the_ranks_begin_anew_they_may_agree_on_less() {
     for (agreed, flexible) in [(8, true), (PAYLOAD, true), (8, false), (PAYLOAD + 8, true)] {
         let mut session = Asking::new(Session::new(Membership { flexible, ..MEMBERSHIP }, 16));
         request(&mut session, ms(0));
-        // An Ack of a generation that goes on with none.
+        // An Ack of a generation that resumes none.
         assert_eq!(handle(&mut session, ms(1), &ack(Action::Join, Status::WrongEpoch, NEXT, 0)), None);
         assert_eq!(request(&mut session, ms(1)).1.payload, PAYLOAD, "to go on, it keeps to what is agreed");
         assert_eq!(handle(&mut session, ms(2), &ack(Action::Join, Status::Ok, NEXT, 0)), None);

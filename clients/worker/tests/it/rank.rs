@@ -112,7 +112,7 @@ impl Rank {
                 self.phase = Phase::Pausing;
                 return Next::Pause;
             }
-            // Nobody reads the socket.
+            // The socket is not read.
             Phase::Pausing => self.inbox.push(bytes),
             Phase::Running | Phase::Leaving => {
                 let session = self.session.as_mut().unwrap();
@@ -133,7 +133,7 @@ impl Rank {
     fn on_event(&mut self, now: Duration, plan: &Plan, event: Option<Event>) -> Next {
         match event {
             None => return Next::Nothing,
-            Some(Event::Commanded(outcome)) => panic!("nobody commands: {outcome:?}"),
+            Some(Event::Commanded(outcome)) => panic!("no command was given: {outcome:?}"),
             Some(Event::Left(left)) => {
                 self.end(Phase::Gone);
                 self.outcome.left = Some(left);
@@ -221,7 +221,7 @@ impl Rank {
         }
     }
 
-    /// Delivers what came while nobody read the socket.
+    /// Delivers what came while the socket was not read.
     fn catch_up(&mut self, now: Duration, plan: &Plan) -> Next {
         for bytes in std::mem::take(&mut self.inbox) {
             if self.deliver(now, plan, bytes) == Next::Pause {

@@ -17,7 +17,7 @@ fn two() -> Places {
     Places::new(2, 2 * DEADLINE)
 }
 
-/// Where the worker is told its way is closed at each place, one after the other.
+/// Where the worker learns that its way is closed at each place, one after the other.
 const TURNS: [usize; 4] = [0, 1, 0, 1];
 
 #[test]

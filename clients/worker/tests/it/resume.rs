@@ -83,7 +83,7 @@ fn who_lingers_and_hears_of_nobody_gives_up_at_its_limit() {
         assert_eq!(progress.rejoined, Some(3), "of four");
         assert!(progress.to_string().contains("generation had ended, and 3 ranks had joined"), "{progress}");
     }
-    // The same after the end: nobody else comes back.
+    // The same after the end: no other rank comes back.
     let plan = one_lags_behind(ms(100), &[(ms(1_030), Upset::Kill { rank: 0 }), (ms(1_040), RESTART)]);
     for outcome in &run(&Plan { linger: ms(300), ..plan }, 1).ranks[1..] {
         assert_eq!((outcome.verified, outcome.left), (1, Some(Left::Lingered)));
@@ -230,7 +230,7 @@ fn restarts_at_any_time_end_well() {
         let end = end.unwrap_or_else(|_| panic!("seed {seed}: {plan:#?}"));
         for (rank, outcome) in end.ranks.iter().enumerate() {
             resumed += outcome.counters.resumed;
-            // A rank that had not been admitted yet begins anew; those that had are told so.
+            // A rank that had not been admitted yet begins anew; the others get this error.
             let anew = |(_, failure): &(Duration, Failure)| {
                 matches!(
                     failure,

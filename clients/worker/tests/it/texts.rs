@@ -25,7 +25,7 @@ fn begins(text: &str) -> String {
 }
 
 #[track_caller]
-fn assert_told(text: &str) {
+fn assert_documented(text: &str) {
     let page = plain(include_str!("../../../../docs/errors.md"));
     assert!(page.contains(&begins(text)), "docs/errors.md does not have {:?} ({text})", begins(text));
 }
@@ -40,8 +40,8 @@ fn every_refusal_is_on_the_page_of_errors() {
         let Some(rejection) = Rejection::of(&ack, None, &identity) else { continue };
         match status as u8 {
             // Of updates it is the reason that differs.
-            24..=31 => assert_told(&status.to_string()),
-            _ => assert_told(&rejection.to_string()),
+            24..=31 => assert_documented(&status.to_string()),
+            _ => assert_documented(&rejection.to_string()),
         }
     }
 }
@@ -50,8 +50,8 @@ fn every_refusal_is_on_the_page_of_errors() {
 fn every_state_of_a_rank_is_on_the_page_of_errors() {
     for state in RankState::ALL {
         let report = RankReport { silent_ms: 3_200, ..RankReport::new(2, state) };
-        assert_told(&report.to_string());
-        assert_told(&format!("`{}`", state.name()));
+        assert_documented(&report.to_string());
+        assert_documented(&format!("`{}`", state.name()));
     }
 }
 
@@ -68,10 +68,10 @@ fn what_keeps_an_operation_from_beginning_is_on_the_page_of_errors() {
         StartError::Root { root: 4, ranks: 4 },
         StartError::Parts { parts: 5, ranks: 4, sum: 12, elements: 16 },
     ];
-    told.iter().for_each(|error| assert_told(&error.to_string()));
+    told.iter().for_each(|error| assert_documented(&error.to_string()));
     let waited = Duration::from_secs(30);
-    assert_told(&JoinFailure::NoWindow.to_string());
-    assert_told(&JoinFailure::NoAnswer { waited, appliance: None, report: None }.to_string());
+    assert_documented(&JoinFailure::NoWindow.to_string());
+    assert_documented(&JoinFailure::NoAnswer { waited, appliance: None, report: None }.to_string());
     let incomplete = JoinFailure::Incomplete { joined: 3, ranks: 4, waited, missing: None };
-    assert_told(&incomplete.to_string());
+    assert_documented(&incomplete.to_string());
 }

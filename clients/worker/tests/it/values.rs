@@ -57,7 +57,7 @@ impl Operation {
         counts
     }
 
-    /// As the worker is told it.
+    /// As the worker is given it.
     pub(crate) fn collective<'a>(&self, counts: &'a [usize]) -> Collective<'a> {
         let (op, parts) = (self.op, |even| if even { Parts::Even } else { Parts::Counts(counts) });
         match self.call {

@@ -100,7 +100,7 @@ pub(crate) fn run(plan: &Plan, seed: u64) -> End {
     while let Some(Reverse((at, _, happening))) = world.events.pop() {
         assert!(at < Duration::from_secs(1000), "nothing ends");
         world.now = at;
-        world.happen(happening);
+        world.apply(happening);
     }
     let outcome = |rank: Rank| match rank.phase {
         Phase::Gone | Phase::Dead => rank.outcome,
@@ -115,7 +115,7 @@ impl World<'_> {
         self.events.push(Reverse((at, self.serial, happening)));
     }
 
-    fn happen(&mut self, happening: Happening) {
+    fn apply(&mut self, happening: Happening) {
         match happening {
             Happening::ToAggregator(_) if self.now < self.away => {}
             Happening::ToAggregator(bytes) => {
@@ -177,7 +177,7 @@ impl World<'_> {
         }
     }
 
-    /// Handles due timeouts, sends what is to be sent, and arranges to be woken.
+    /// Handles due timeouts, sends pending packets, and arranges to be woken.
     fn settle(&mut self, rank: u16) {
         let next = self.ranks[usize::from(rank)].on_timeout(self.now, self.plan);
         self.follow(rank, next);

@@ -17,8 +17,8 @@ const OTHER_SPINE: &str = "[[appliances]]\nname = \"spine1-a\"\nat = \"spine1\"\
                            admin = \"10.82.1.254:9466\"\nrouter = \"02:50:00:00:00:03\"\n";
 const STEP: Duration = Duration::from_millis(100);
 
-/// Appliances that do what they are told, and forget it when they are killed. A job that workers have formed
-/// by their Joins has no terms (null).
+/// Appliances that carry out their orders, and forget them when they are killed. A job that workers have
+/// formed by their Joins has no terms (null).
 struct World {
     core: Core,
     config: Config,
@@ -226,7 +226,7 @@ fn a_restart_tells_nobody_anything_new() {
     assert_eq!(world.core.trees, trees, "a tree stays where it was moved to");
     world.run(Duration::from_secs(2));
     assert_eq!(world.writes, 0);
-    // What somebody has changed meanwhile is put right, and only that.
+    // What has been changed by hand meanwhile is put right, and only that.
     let at = world.config.network.appliance("leaf1-a").unwrap();
     world.jobs[at].get_mut(&1).unwrap()["parent"]["rank"] = json!(0);
     world.jobs[at].remove(&2);

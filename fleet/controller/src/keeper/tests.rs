@@ -1,4 +1,4 @@
-//! Beside a store that says and takes what it is told to.
+//! With a store whose answers the test decides.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -24,7 +24,7 @@ fn the_document_lists_the_routes_and_the_picture_everything() {
     for name in names.chain(network.hosts.iter().map(|host| &host.name)) {
         assert!(picture.contains(&format!(">{name}<")), "{name} is not in the picture");
     }
-    assert!(!picture.contains("leads"), "one controller has nobody to lead");
+    assert!(!picture.contains("leads"), "one controller has none to lead");
     let mut core = Core::following(&config, Some("b"), Duration::ZERO);
     let problem = Some("etcd at x: no answer".to_owned());
     let standing = Standing { leader: Some("a".to_owned()), problem, ..Standing::default() };

@@ -37,7 +37,7 @@ fn a_job_comes_and_the_other_keeps_its_way() {
     let (after, kept) = extend(&two, &former, 0, &Options::default()).unwrap();
     assert_eq!(routes_of(&after, 0), routes_of(&before, 0));
     assert_eq!((kept.kept, kept.new), (vec!["a".to_owned()], vec!["b".to_owned()]));
-    // There is another spine: nobody is in anybody's way.
+    // There is another spine: no job is in another's way.
     assert_eq!((after.k, after.proof), (1, crate::Proof::Optimal));
 
     let by = |solver| extend(&two, &former, 0, &Options { solver, ..Options::default() });
@@ -97,7 +97,7 @@ fn ways_over_parallel_links_are_kept() {
 }
 
 #[test]
-fn what_is_no_earlier_plan_is_told() {
+fn a_file_that_is_no_earlier_plan_is_refused() {
     assert!(Former::read("{}").unwrap_err().to_string().contains("pascaline-fleet plan --json"));
     let one = instance(&[("a", 0, &[4, 5])]);
     let text = to_json(&one, &plan(&one, &Options::default()).unwrap()).to_string();

@@ -176,7 +176,7 @@ fn mistakes_are_named_with_their_place() {
             "nothing",
         ),
         (APPLIANCES, "/topology/clos/links", json!([]), "task training.0: worker w0", "no way"),
-        (APPLIANCES, "/jobs/0/tasks/0/server", json!("nobody"), "jobs[0].tasks[0].server", "nobody"),
+        (APPLIANCES, "/jobs/0/tasks/0/server", json!("unknown"), "jobs[0].tasks[0].server", "unknown"),
         (APPLIANCES, "/mu", json!(2.0), "mu", "not in 0..1"),
         (FAT_TREE, "/topology/fat_tree/ports", json!(5), "topology.fat_tree.ports", "odd"),
         (

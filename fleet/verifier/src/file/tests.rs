@@ -36,7 +36,7 @@ fn a_line_and_a_size_are_a_service_time() {
     assert_eq!(scenario.queue.service, crate::Exact::from_integer(40_000_000_u64.into()));
 }
 
-/// Each mistake by itself, with the line that it is told at and a word of the message.
+/// Each mistake by itself, with the line that it is reported at and a word of the message.
 #[test]
 fn mistakes_are_told_with_place_and_remedy() {
     let cases = [
@@ -92,7 +92,7 @@ fn queries_of_many_clusters_are_few() {
 }
 
 #[test]
-fn what_is_left_out_is_told() {
+fn what_is_left_out_is_named() {
     let without = |text: &str, from: &str| text.split(from).next().unwrap().to_owned();
     for (text, said) in [
         (without(GOOD, "[[query]]"), "nothing is asked"),

@@ -26,7 +26,7 @@ fn solver_is_missing() -> bool {
     missing
 }
 
-fn told(text: &str, model: Model) -> Report {
+fn report_of(text: &str, model: Model) -> Report {
     verify(&scenario(text), &Options { model, time_limit: PATIENT, ..Options::default() }).unwrap()
 }
 
@@ -53,11 +53,12 @@ fn the_papers_query_is_refuted_and_with_more_room_proven() {
     if solver_is_missing() {
         return;
     }
-    let report = told(FAIRNESS, Model::Olaf);
+    let report = report_of(FAIRNESS, Model::Olaf);
     assert_eq!(report.verdict, Verdict::Fails);
     let example = report.queries[0].example.as_ref().unwrap();
     assert!(example.value > 100.0 && !example.timeline.is_empty(), "{report}");
-    let report = told(&FAIRNESS.replace("difference = \"100ms\"", "difference = \"320ms\""), Model::Olaf);
+    let report =
+        report_of(&FAIRNESS.replace("difference = \"100ms\"", "difference = \"320ms\""), Model::Olaf);
     assert_eq!(report.verdict, Verdict::Holds, "{report}");
     assert!(report.queries[0].because.starts_with("proven"), "{report}");
 }
@@ -70,7 +71,7 @@ fn existence_is_the_other_way_round() {
     let exists = FAIRNESS.replace("3s", "1s").replace("\"peak\"", "\"highest\"\nquantifier = \"exists\"");
     for (most, verdict) in [("500ms", Verdict::Holds), ("50ms", Verdict::Fails)] {
         let text = exists.replace("difference = \"100ms\"", &format!("bound = \"{most}\""));
-        let report = told(&text, Model::Olaf);
+        let report = report_of(&text, Model::Olaf);
         assert_eq!(report.verdict, verdict, "{report}");
         assert_eq!(report.queries[0].example.is_some(), verdict == Verdict::Holds);
     }
@@ -99,11 +100,11 @@ measure = "highest"
 clusters = ["c-1"]
 bound = "150ms"
 "#;
-    let report = told(text, Model::Olaf);
+    let report = report_of(text, Model::Olaf);
     assert_eq!(report.verdict, Verdict::Fails, "{report}");
     assert!(report.queries[0].because.contains("tails"), "{report}");
     // P_s is 1 after Δ_T + (1 − 1/2) · Δ_T = 150 ms of silence: four periods at the most.
-    let report = told(&text.replace("bound = \"150ms\"", "bound = \"201ms\""), Model::Olaf);
+    let report = report_of(&text.replace("bound = \"150ms\"", "bound = \"201ms\""), Model::Olaf);
     assert_eq!(report.verdict, Verdict::Holds, "{report}");
 }
 
@@ -128,7 +129,7 @@ bound = "40ms"
 measure = "mean"
 bound = "20ms"
 "#;
-    let report = told(text, Model::Olaf);
+    let report = report_of(text, Model::Olaf);
     assert_eq!(report.queries[0].verdict, Verdict::Holds, "{report}");
     assert_eq!(report.queries[1].verdict, Verdict::Fails, "{report}");
 }
@@ -141,14 +142,14 @@ fn the_printed_constraints_are_vacuous_or_decide() {
     // 100 and 300 ms: D(4) of the one has to come after D(3) of the other.
     let text =
         FAIRNESS.replace("[\"0ms\", \"100ms\"]", "\"0ms\"").replace("[\"0ms\", \"300ms\"]", "\"10ms\"");
-    let report = told(&text, Model::Paper);
+    let report = report_of(&text, Model::Paper);
     assert_eq!(report.verdict, Verdict::Vacuous, "{report}");
     assert!(report.queries[0].because.contains("b > a"), "{report}");
     // Equal periods, and no overtaking: the printed constraints have a solution.
     let alike = text.replace("period = \"300ms\"", "period = \"100ms\"").replace("3s", "1s");
-    assert_eq!(told(&alike, Model::Paper).verdict, Verdict::Holds);
+    assert_eq!(report_of(&alike, Model::Paper).verdict, Verdict::Holds);
     let apart = alike.replace("difference = \"100ms\"", "difference = \"1us\"");
-    assert_eq!(told(&apart, Model::Paper).verdict, Verdict::Fails);
+    assert_eq!(report_of(&apart, Model::Paper).verdict, Verdict::Fails);
     let mean = text.replace("\"peak\"", "\"mean\"");
     let error = verify(&scenario(&mean), &Options { model: Model::Paper, ..Options::default() }).unwrap_err();
     assert!(matches!(error, VerifyError::Meaningless(_)), "{error}");

@@ -1,8 +1,8 @@
 //! The updates of an asynchronous job's workers, and how often each leaves for the parameter server.
 //!
 //! An update is a power of four in one of its floats. Which power and which float tells whose update it is
-//! and its number, modulo as many as there is room for. So the digits of a sum say which updates are inside,
-//! and how often. No float gets so large that adding rounds.
+//! and its number, modulo the number that there is room for. So the digits of a sum say which updates are
+//! inside, and how often. No float gets so large that adding rounds.
 
 use std::collections::BTreeSet;
 

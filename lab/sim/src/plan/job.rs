@@ -74,7 +74,7 @@ pub(crate) struct JobPlan {
     pub(crate) admitted: bool,
     pub(crate) dead_after: Option<Duration>,
     pub(crate) on_death: OnDeath,
-    /// How long it may take, in addition to `dead_after`, until a worker knows of a death.
+    /// How long it may take, in addition to `dead_after`, until a worker learns of a death.
     pub(crate) news: Duration,
     pub(crate) excuse: Excuse,
     pub(crate) dispute: Option<Dispute>,

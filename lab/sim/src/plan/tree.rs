@@ -30,7 +30,7 @@ pub(crate) struct Tree {
     leaves: Vec<(usize, u16)>,
     /// Appliances that take the place of others for those below.
     spares: Vec<(usize, usize)>,
-    /// No appliance knows of these.
+    /// No appliance has these in its configuration.
     secret: bool,
     first_epochs: Vec<u8>,
     pub(super) clocks: Vec<Drift>,

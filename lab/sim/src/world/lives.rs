@@ -100,7 +100,7 @@ impl World<'_> {
         self.settle(number)
     }
 
-    /// Handles what is due, sends what is to be sent, and arranges to be woken.
+    /// Handles what is due, sends pending packets, and arranges to be woken.
     pub(super) fn settle(&mut self, number: usize) -> Result<(), Violation> {
         let (clock, now) = (self.clock_of(number), self.time_of(number));
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };

@@ -275,7 +275,7 @@ impl World<'_> {
 
     /// True if some rank cannot have asked to resume the generation `from` when `to` began.
     ///
-    /// It has started afresh, did not know of `from`, or knew of a later generation.
+    /// It has started afresh, did not have `from`, or had a later generation.
     fn is_new(&self, number: usize, from: u8, to: u8) -> bool {
         let wanted = |other: &Worker| {
             let mut after = other.epochs.iter().skip_while(|&&epoch| epoch != from);

@@ -2,8 +2,7 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Two clusters whose updates arrive at these intervals, new each time; their pauses after so many
-/// rounds.
+/// Two clusters whose updates arrive at these intervals, new each time; their pauses after this many rounds.
 fn pauses(pace: &mut Pace, intervals: [u32; 2], until: u32) -> [u16; 2] {
     let mut last = [0, 0];
     for now in 1..=until {
@@ -30,7 +29,7 @@ fn a_pause_is_bounded_and_goes_with_its_reason() {
     let [fast, _] = pauses(&mut pace, [10, 1000], 600_000);
     assert_eq!(fast, u16::MAX);
     pace.remove(1);
-    assert_eq!(pace.on_update(0, MS * 600_010, Duration::ZERO), 0, "nobody is left to wait for");
+    assert_eq!(pace.on_update(0, MS * 600_010, Duration::ZERO), 0, "no cluster is left to wait for");
 }
 
 #[test]

@@ -29,7 +29,10 @@ fn a_server_without_a_model_asks_for_one_and_makes_none_up() {
     assert_eq!(server.handle_datagram(SECOND, &sent.datagram()), AsyncOutcome::NoModel);
     assert_eq!(server.weights(JOB), None);
     let answers = replies(&mut server);
-    assert_eq!((answers.len(), told(&answers[0]), &answers[0].1[..]), (1, Some(Status::NoModel), &[][..]));
+    assert_eq!(
+        (answers.len(), status_of(&answers[0]), &answers[0].1[..]),
+        (1, Some(Status::NoModel), &[][..])
+    );
     // The worker's latest weights.
     server.handle_datagram(SECOND, &weights(&[100.0, 7.0]).datagram());
     assert_eq!(server.handle_datagram(SECOND, &sent.datagram()), AsyncOutcome::Applied);
@@ -61,7 +64,7 @@ fn a_model_that_was_kept_goes_on() {
     other.set_job(JOB, AsyncJob { fan_in: 3, epoch: 9, payload: 16 });
     assert_eq!(other.weights(JOB), None, "another length");
     other.set_job(JOB, AsyncJob { fan_in: 3, epoch: 10, payload: 8 });
-    assert_eq!(other.weights(JOB), Some(&[4.0, 8.0][..]), "nobody has needed another one meanwhile");
+    assert_eq!(other.weights(JOB), Some(&[4.0, 8.0][..]), "no other one was needed meanwhile");
 }
 
 #[test]
@@ -72,7 +75,7 @@ fn a_model_from_before_gives_way_to_one_of_another_length_until_a_worker_has_sho
         let mut packet = weights(values);
         packet.header.epoch = epoch;
         let outcome = server.handle_datagram(SECOND, &packet.datagram());
-        (outcome, replies(server).iter().map(|reply| (told(reply), reply.1.clone())).next())
+        (outcome, replies(server).iter().map(|reply| (status_of(reply), reply.1.clone())).next())
     };
     let mut server = AsyncServer::new(Settings::default());
     server.restore(kept);

@@ -11,7 +11,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Packets that wait from which on some are marked, and all.
 const MARKS: (usize, usize) = (80, 240);
 
-/// Whoever sends.
+/// A sender.
 trait Flow {
     /// How many packets may be in flight.
     fn window(&self) -> usize;
@@ -143,9 +143,9 @@ fn beside_a_flow_that_heeds_no_marks_it_has_half_in_the_mean() {
     assert!((0.40..0.60).contains(&mean), "{mean:.2} of {parts:.2?}");
 }
 
-/// The largest window once it has found its size, beside nobody, of results from a host that works on half of
-/// what is in flight at a time. Each time takes it 50 µs, and 2 µs for each packet. It hands results on at
-/// once, or as a link would, one after the other.
+/// The largest window once it has found its size, without other senders, of results from a host that works on
+/// half of the packets in flight at a time. Each batch takes it 50 µs, and 2 µs for each packet. It hands
+/// results on at once, or as a link would, one after the other.
 fn largest(at_once: bool) -> f64 {
     let mut delay = Delay::default();
     let (mut waiting, mut now, mut largest) = (VecDeque::new(), Duration::ZERO, 0.0_f64);

@@ -15,38 +15,42 @@ fn queued(origin: u8, errno: i32, code: u8) -> libc::sock_extended_err {
     }
 }
 
-fn told(errno: i32, code: u8, by: IpAddr) -> Option<Unreachable> {
+fn obstacle(errno: i32, code: u8, by: IpAddr) -> Option<Unreachable> {
     reported(queued(libc::SO_EE_ORIGIN_ICMP, errno, code), Some(by), Some(PEER))
 }
 
 #[test]
 fn who_refuses_is_named() {
     let said = |obstacle, by| Some(Unreachable { obstacle, by: Some(by) });
-    assert_eq!(told(libc::ECONNREFUSED, 3, PEER), said(Obstacle::NothingListens, PEER));
-    assert_eq!(told(libc::ECONNREFUSED, 3, ROUTER), said(Obstacle::Filtered, ROUTER), "no port of its own");
-    assert_eq!(told(libc::ENOPROTOOPT, 2, ROUTER), said(Obstacle::Filtered, ROUTER));
+    assert_eq!(obstacle(libc::ECONNREFUSED, 3, PEER), said(Obstacle::NothingListens, PEER));
+    assert_eq!(
+        obstacle(libc::ECONNREFUSED, 3, ROUTER),
+        said(Obstacle::Filtered, ROUTER),
+        "no port of its own"
+    );
+    assert_eq!(obstacle(libc::ENOPROTOOPT, 2, ROUTER), said(Obstacle::Filtered, ROUTER));
     for (errno, code) in [(libc::ENETUNREACH, 9), (libc::EHOSTUNREACH, 10), (libc::EHOSTUNREACH, 13)] {
-        assert_eq!(told(errno, code, ROUTER), said(Obstacle::Filtered, ROUTER), "code {code}");
+        assert_eq!(obstacle(errno, code, ROUTER), said(Obstacle::Filtered, ROUTER), "code {code}");
     }
     for (errno, code) in [(libc::ENETUNREACH, 0), (libc::EHOSTUNREACH, 1), (libc::ENONET, 8)] {
-        assert_eq!(told(errno, code, ROUTER), said(Obstacle::NoHost, ROUTER), "code {code}");
+        assert_eq!(obstacle(errno, code, ROUTER), said(Obstacle::NoHost, ROUTER), "code {code}");
     }
-    assert_eq!(told(libc::EMSGSIZE, 4, ROUTER), None);
-    assert_eq!(told(libc::EPROTO, 0, ROUTER), None);
+    assert_eq!(obstacle(libc::EMSGSIZE, 4, ROUTER), None);
+    assert_eq!(obstacle(libc::EPROTO, 0, ROUTER), None);
 }
 
 #[test]
 fn over_ipv6_likewise() {
     let peer = IpAddr::V6(Ipv6Addr::LOCALHOST);
     let router = IpAddr::V6(Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 2));
-    let told = |errno, code, by| {
+    let obstacle = |errno, code, by| {
         let entry = queued(libc::SO_EE_ORIGIN_ICMP6, errno, code);
         reported(entry, Some(by), Some(peer)).map(|report| report.obstacle)
     };
-    assert_eq!(told(libc::EACCES, 1, router), Some(Obstacle::Filtered));
-    assert_eq!(told(libc::ECONNREFUSED, 4, peer), Some(Obstacle::NothingListens));
-    assert_eq!(told(libc::ECONNREFUSED, 4, router), Some(Obstacle::Filtered));
-    assert_eq!(told(libc::EHOSTUNREACH, 3, router), Some(Obstacle::NoHost));
+    assert_eq!(obstacle(libc::EACCES, 1, router), Some(Obstacle::Filtered));
+    assert_eq!(obstacle(libc::ECONNREFUSED, 4, peer), Some(Obstacle::NothingListens));
+    assert_eq!(obstacle(libc::ECONNREFUSED, 4, router), Some(Obstacle::Filtered));
+    assert_eq!(obstacle(libc::EHOSTUNREACH, 3, router), Some(Obstacle::NoHost));
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn until_futile(session: &mut AsyncSession, from: Duration) -> (Duration, Why) {
 #[test]
 fn a_worker_whose_updates_come_to_nothing_ends_after_the_stated_time_and_says_why() {
     assert_eq!(until_futile(&mut at_will(), ms(0)), (ms(10_000), Why::ApplianceSilent));
-    // Initial weights that nobody answers.
+    // Initial weights without an answer.
     let mut session = session(Policy::AtWill, Initial::Weights(&[0.5; 3]));
     assert_eq!(until_futile(&mut session, ms(0)).1, Why::ApplianceSilent);
     assert_eq!((session.counters().sent, session.counters().pushed), (0, 100));
@@ -210,7 +210,7 @@ fn a_server_without_a_model_gets_the_workers_latest_weights() {
     assert_eq!(offers(&mut session, ms(304)), [[0; 12]]);
 }
 
-/// Below an appliance that is a leaf, an Ack to what came by another leaf names nobody here.
+/// Below an appliance that is a leaf, an Ack to what came by another leaf names no worker here.
 #[test]
 fn answers_to_updates_that_came_by_other_appliances_are_cluster_mates() {
     let mut session = at_will();

@@ -4,7 +4,7 @@ use pascaline_wire::header::PAUSE_UNIT;
 
 use super::*;
 
-/// The same acknowledgement with a pause of so many units.
+/// The same acknowledgement with a pause of this many units.
 fn asking_for(ack: &Ack, units: u16) -> Vec<u8> {
     let datagram = ack.datagram();
     let (header, body) = Header::parse(&datagram).unwrap();

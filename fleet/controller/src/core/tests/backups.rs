@@ -1,4 +1,4 @@
-//! Who stands by, what is told of it, and who has the part then.
+//! Which appliances stand by, what they are given for it, and which one has the part then.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn a_backup_has_the_part_before_it_is_needed_and_the_failed_one_backs_it_up() {
     assert_eq!((same, &ready["dead_after"]), (leaf, &json!("0s")));
     assert_eq!(addresses(&world, 1), ["10.80.0.254:16420", "10.80.0.253:16420"]);
     assert_eq!(addresses(&world, 2), ["10.80.1.254:16420"]);
-    // Nobody is told anything: those below have turned to it.
+    // No appliance gets an order: those below have turned to it.
     world.set("leaf0-a", false);
     (world.writes, world.joined) = (0, 0);
     world.run(Duration::from_secs(6));

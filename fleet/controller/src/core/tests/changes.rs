@@ -34,7 +34,7 @@ fn parts_are_looked_for_only_when_something_has_changed() {
     }
 }
 
-/// An appliance merges what it is told into what it has: what is to go has to be named.
+/// An appliance merges orders into what it has: a key to be removed has to be named.
 #[test]
 fn what_is_taken_out_of_the_file_is_withdrawn() {
     let mut world = World::new();
@@ -52,7 +52,7 @@ fn what_is_taken_out_of_the_file_is_withdrawn() {
     world.run(Duration::from_secs(2));
     world.check();
     assert_eq!(has(&world), (Value::Null, Value::Null));
-    // What somebody has set at the appliance and no controller ever did stays, but for the parent's.
+    // A value that an operator has set and no controller ever did stays, but for the parent's.
     let job = world.jobs[leaf].get_mut(&1).unwrap();
     (job["control"], job["fan_in"]) = (json!("root"), json!(9));
     job["parent"]["via"] = json!("10.80.0.1");
@@ -89,7 +89,7 @@ fn one_that_follows_with_a_newer_file_answers_what_is_in_force() {
             assert_eq!(world.core.placement(1, rank), leader.placement(1, rank), "{to}: rank {rank}");
         }
         assert!(world.core.view(world.now).jobs.iter().all(|job| job.in_force), "{to}");
-        // What somebody has changed is not in force, whoever asks, until the leader has changed it back.
+        // What was changed by hand is not in force, at any controller, until the leader has changed it back.
         let leaf = world.config.network.appliance("leaf0-a").unwrap();
         for (fan_in, right) in [(9, false), (2, true)] {
             world.jobs[leaf].get_mut(&1).unwrap()["fan_in"] = json!(fan_in);

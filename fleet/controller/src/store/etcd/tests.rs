@@ -125,7 +125,7 @@ fn what_is_too_much_for_one_transaction_goes_into_several() {
     assert_eq!(records::together(&large).flatten().count(), large.len());
 }
 
-/// Whoever follows writes nothing: what has ailed it while it led says nothing of now.
+/// A follower writes nothing: the error that it had while it led is no longer true.
 #[test]
 fn what_was_not_written_in_a_term_is_no_problem_after_it() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

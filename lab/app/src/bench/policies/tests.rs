@@ -17,7 +17,7 @@ fn experiment(line: &str) -> Experiment {
 }
 
 #[test]
-fn quick_gives_way_to_what_is_said() {
+fn quick_gives_way_to_explicit_options() {
     let of = |line| {
         let Experiment { seed, runs, scale, poll_us, loss } = experiment(line);
         (seed, runs, scale, poll_us, loss)

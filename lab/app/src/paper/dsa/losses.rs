@@ -153,7 +153,7 @@ fn points(scope: &Scope) -> (Vec<Point>, Vec<Point>) {
     let rates: &[u32] = if scope.quick { &[1000] } else { &[100, 1000, 10_000] };
     for (lossy, place) in [(Lossy::OneWorker, "one worker"), (Lossy::Server, "servers")] {
         let at = |name: String, setting: Setting| Point::new(format!("{name} at {place}"), setting);
-        // A hundredth of a per cent of what passes the servers is less than a packet.
+        // A hundredth of a per cent of the servers' packets is less than a packet.
         for &loss in rates.iter().filter(|&&loss| lossy == Lossy::OneWorker || loss > 100) {
             let name = format!("{} % lost", f64::from(loss) / 10_000.0);
             places.push(at(name, Setting { loss, lossy, ..vgg }));

@@ -16,7 +16,7 @@ fn a_mate_that_has_not_been_named_for_long_is_known_by_how_far_others_are() {
             assert_eq!(numbers.admits(at(29_900), 2, at(late)), Some(Late), "a copy, or overtaken");
         }
         assert_eq!(numbers.admits(at(29_900), 2, at(29_900 - AHEAD)), None, "too old");
-        // Nobody named another than itself.
+        // No update named another worker than its sender.
         assert_eq!(numbers.admits(at(60_000), 0, at(60_000)), Some(Latest), "as far as this worker");
         assert_eq!(numbers.admits(at(0), 3, at(0)), None, "no rank");
         // What other appliances count has nothing to do with that.

@@ -10,7 +10,7 @@ fn update(cluster: u32) -> Update {
 
 /// 100 bytes at 1 Gbit/s take 800 ns.
 #[test]
-fn updates_leave_one_after_the_other_and_give_up_their_segments_as_told() {
+fn updates_leave_one_after_the_other_and_give_up_their_segments_as_set() {
     for (hold, third) in
         [(Hold::UntilBegun, EnqueueOutcome::Appended), (Hold::UntilSent, EnqueueOutcome::Full)]
     {
