@@ -103,7 +103,7 @@ struct Inner {
 }
 
 // SAFETY: the only member that is not Send by itself is the scratch line's link, a plain value that is only
-// followed by whoever owns the packet, under the contract of `PacketBuf`.
+// followed by the packet's owner, under the contract of `PacketBuf`.
 unsafe impl Send for Inner {}
 // SAFETY: a shared `Inner` is only read, and nothing reads the link through a shared reference.
 unsafe impl Sync for Inner {}
@@ -189,7 +189,7 @@ impl HeapBuf {
 
 impl Drop for HeapBuf {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the packet after its drop.
+        // SAFETY: the packet is not used after its drop.
         give_up(unsafe { ManuallyDrop::take(&mut self.inner) });
     }
 }
@@ -282,7 +282,7 @@ unsafe impl PacketBuf for HeapBuf {
     }
 
     unsafe fn from_raw(raw: NonNull<()>) -> Self {
-        // SAFETY: by contract `raw` is from `into_raw`, and nobody else has taken it back.
+        // SAFETY: by contract `raw` is from `into_raw`, and it has not been taken back since.
         Self { inner: ManuallyDrop::new(unsafe { Arc::from_raw(raw.cast::<Inner>().as_ptr()) }) }
     }
 
@@ -313,7 +313,7 @@ impl Clone for HeapShared {
 
 impl Drop for HeapShared {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the packet after its drop.
+        // SAFETY: the packet is not used after its drop.
         give_up(unsafe { ManuallyDrop::take(&mut self.inner) });
     }
 }

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use arrayvec::ArrayVec;
 
-/// One cache line beside each packet, for whoever holds it.
+/// One cache line beside each packet, for its holder.
 ///
 /// Contents are undefined when a packet is received. It is used to pass a packet between lcores without
 /// allocating: the link chains packets, the words carry what the first lcore has already worked out.
@@ -23,7 +23,7 @@ pub struct Scratch {
 ///
 /// # Safety
 /// Implementors promise that
-/// - [`bytes_mut`](Self::bytes_mut) and [`raw_scratch`](Self::raw_scratch) are memory nobody else can reach,
+/// - [`bytes_mut`](Self::bytes_mut) and [`raw_scratch`](Self::raw_scratch) are memory nothing else can reach,
 /// - the memory of `bytes_mut` stays where it is when the packet is moved, and a pointer to it stays usable
 ///   until the next call of a method on the packet,
 /// - [`into_raw`](Self::into_raw) gives up ownership without freeing, and `from_raw` of that pointer, on any
@@ -154,7 +154,7 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     /// The line beside a packet given up by [`into_raw`](Self::into_raw).
     ///
     /// # Safety
-    /// `raw` comes from `into_raw` of the same type, has not been taken back since, and nobody else uses its
+    /// `raw` comes from `into_raw` of the same type, has not been taken back since, and nothing else uses its
     /// scratch line while the result is in use.
     unsafe fn raw_scratch(raw: NonNull<()>) -> *mut Scratch;
 }

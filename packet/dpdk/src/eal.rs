@@ -115,7 +115,7 @@ pub(crate) struct EalInner {
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 impl Eal {
-    /// The memory that a start would use if nobody else used hugepages then. Only looks.
+    /// The memory that a start would use if no other process used hugepages then. Changes nothing.
     ///
     /// # Errors
     /// The configuration does not fit this machine: cores, hugepages, memory.
@@ -150,7 +150,7 @@ impl Eal {
         let argv: &'static mut [*mut c_char] =
             Vec::leak(strings.into_iter().map(CString::into_raw).chain([core::ptr::null_mut()]).collect());
         let argc = c_int::try_from(argv.len() - 1).unwrap_or(c_int::MAX);
-        // SAFETY: argv is an array of argc terminated strings and a null, writable and valid for ever. The
+        // SAFETY: argv is an array of argc terminated strings and a null, writable and valid forever. The
         // flag above makes this the only call in the process.
         let parsed = unsafe { sys::rte_eal_init(argc, argv.as_mut_ptr()) };
         if parsed < 0 {

@@ -8,7 +8,7 @@
 //! most of the cost of a packet, is walked once for up to 64 of them. DPDK's own driver over packet sockets
 //! cannot do that: it would see one frame that is far too long.
 //!
-//! Received frames are cut into packets, as a wire would have carried them, so that nobody else need know.
+//! Received frames are cut into packets, as a wire would have carried them, so no other code sees them.
 
 mod frames;
 mod presence;
@@ -139,7 +139,7 @@ impl Interface {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens one more queue of so many.
+    /// Opens one more of this many queues.
     pub(crate) fn queue(
         &self,
         queues: u16,

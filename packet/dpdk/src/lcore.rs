@@ -88,7 +88,8 @@ impl Lcore {
             return Err(LaunchError::Busy { lcore });
         }
         let slot = Arc::new(Slot::default());
-        // The job holds the flags only, not the environment: else it might shut that down as its last act.
+        // The job holds the flags only, not the environment: otherwise it might shut that down as its last
+        // act.
         let (flags, result) = (self.eal.busy.clone(), slot.clone());
         let whole: Job = Box::new(move || {
             let outcome = panic::catch_unwind(AssertUnwindSafe(job))
@@ -137,7 +138,7 @@ struct Slot<T> {
 enum State<T> {
     Running,
     Done(Result<T, LcorePanic>),
-    /// Nobody will ask.
+    /// The result will not be asked for.
     Abandoned,
 }
 
@@ -152,8 +153,8 @@ impl<T> Slot<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves the result, or drops it where nobody asks. `leave` runs before the joiner can see the result,
-    /// so the joiner finds the lcore free.
+    /// Leaves the result, or drops it if unwanted. `leave` runs before the joiner can see the result, so the
+    /// joiner finds the lcore free.
     fn deliver(&self, outcome: Result<T, LcorePanic>, leave: impl FnOnce()) {
         let mut state = self.lock();
         if matches!(*state, State::Abandoned) {

@@ -43,7 +43,7 @@ pub use shared::SharedMbuf;
 #[repr(transparent)]
 pub struct Mbuf(
     /// Invariants: it is the first segment of a packet of a `Mempool`; its reference count is 1; its buffer
-    /// is its own (not indirect, not external); nobody else has the pointer; `data_off + data_len <=
+    /// is its own (not indirect, not external); nothing else has the pointer; `data_off + data_len <=
     /// buf_len`.
     NonNull<sys::rte_mbuf>,
 );

@@ -84,10 +84,10 @@ fn remedy(errno: Errno) -> &'static str {
 /// runs again.
 ///
 /// **When the memory goes.** With the last handle, if that is dropped on the thread that started DPDK, all
-/// packets are back and no lcore has a job; else it stays until the environment ends, for the reason given at
-/// [`Eal`]. If packets are still out, pool and environment stay until the process ends, and a warning is
-/// logged: a packet never points to freed memory. (In DPDK 22.11 `net_ring` and `net_af_xdp` do not give back
-/// what their rings hold when they close.)
+/// packets are back and no lcore has a job; otherwise it stays until the environment ends, for the reason
+/// given at [`Eal`]. If packets are still out, pool and environment stay until the process ends, and a
+/// warning is logged: a packet never points to freed memory. (In DPDK 22.11 `net_ring` and `net_af_xdp` do
+/// not give back what their rings hold when they close.)
 #[derive(Debug, Clone)]
 pub struct Mempool {
     inner: Arc<PoolInner>,
@@ -187,14 +187,14 @@ impl Mempool {
         failed == 0
     }
 
-    /// Packets in the pool, those in lcores' caches included. Exact only while nobody uses the pool.
+    /// Packets in the pool, those in lcores' caches included. Exact only while the pool is not used.
     #[must_use]
     pub fn available(&self) -> usize {
         self.inner.available()
     }
 
-    /// Packets out of the pool, those in devices' receive rings included. Exact only while nobody uses the
-    /// pool.
+    /// Packets out of the pool, those in devices' receive rings included. Exact only while the pool is not
+    /// used.
     #[must_use]
     pub fn in_use(&self) -> usize {
         self.capacity().saturating_sub(self.available())

@@ -84,7 +84,7 @@ pub struct Port<State> {
     state: State,
 }
 
-/// A running device. The port and its queues each hold a count; the last one stops the device, when nobody
+/// A running device. The port and its queues each hold a count; the last one stops the device, when no thread
 /// can be inside a queue any more.
 #[derive(Debug)]
 pub(crate) struct Running {

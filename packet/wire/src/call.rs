@@ -14,7 +14,7 @@ codes! {
         Reduce = 1 "reduce",
         /// Every rank gets the root's tensor.
         Broadcast = 2 "broadcast",
-        /// Nobody goes on before all have come.
+        /// No rank continues before all have come.
         Barrier = 3 "barrier",
         /// Every rank gets its part of what the operation makes of all tensors.
         ReduceScatter = 4 "reduce_scatter",
@@ -82,8 +82,8 @@ impl Call {
         travels.whole(payload as usize)
     }
 
-    /// How many PSNs an operation on so many bytes has. Of what is copied, the bytes that fill no integer go
-    /// with the PSN that compares.
+    /// How many PSNs an operation on this many bytes has. Of copied bytes, those that fill no integer go with
+    /// the PSN that compares.
     #[must_use]
     pub fn packets(self, bytes: u64, dtype: DType, payload: u16) -> u32 {
         let rest = if self.collective.copies() { bytes % 4 } else { 0 };

@@ -8,7 +8,7 @@ use crate::codes::codes;
 codes! {
     /// What decides how many packets a worker has in flight.
     pub enum CongestionControl {
-        /// As many as the worker was told, whatever the network says.
+        /// The window that the worker was configured with, whatever the network says.
         Fixed = 1 "fixed",
         /// Marked results, by their share (PANAMA, section 4.2 and Figure 5).
         Panama = 2 "panama",

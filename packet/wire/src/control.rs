@@ -82,7 +82,7 @@ pub const fn named_generation(value: u32) -> Option<u8> {
     if value & !0xff == GENERATION { Some(value as u8) } else { None }
 }
 
-/// Two generations that a Join can go on with, as `expected` names them: the later one and the one before.
+/// Two generations that a Join can resume, as `expected` names them: the later one and the one before.
 #[must_use]
 pub const fn either(epoch: u8, before: u8) -> u32 {
     EITHER | (before as u32) << 8 | epoch as u32
@@ -186,7 +186,7 @@ codes! {
         Diverges = 29 "diverges",
         /// An update was dropped: it has no update trailer.
         NoUpdate = 30 "no_update",
-        /// An update was dropped: the parameter server has no model. Whoever is told offers its weights.
+        /// An update was dropped: the parameter server has no model. The worker then offers its weights.
         NoModel = 31 "no_model",
         /// The sender's host has as many ranks of the job as one host may.
         RanksOfHost = 32 "ranks_of_host",
@@ -245,7 +245,7 @@ pub struct Control {
     pub status: Status,
     /// The action that an Ack answers, or `None`: in requests, and in Acks that answer no control packet.
     pub answers: Option<Action>,
-    /// The element type and operation of what is under way; `None` if nothing is.
+    /// Element type and operation of the operation in flight; `None` without one.
     pub element: Option<Element>,
     /// The sender's session: a random number for each life of a rank.
     pub session: u64,
@@ -254,8 +254,8 @@ pub struct Control {
     /// How far a PSN may run ahead of the oldest one without a result.
     pub window: u16,
     /// In refusals: the value that would have been right. In a Join: the [`generation`] that the worker wants
-    /// to go on with, or 0; in the Ack that says `Ok` to it: the one that all ranks go on with. In a SetH:
-    /// the threshold H.
+    /// to resume, or 0; in the Ack that says `Ok` to it: the one that all ranks resume. In a SetH: the
+    /// threshold H.
     pub expected: u32,
     /// In refusals: the value that was received. In a Join: the [`generation`] that an Ack has told the
     /// worker, or [`ASK`] if none has yet; 0 for a Join that counts in any.

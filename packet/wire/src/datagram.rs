@@ -19,7 +19,7 @@ pub struct Datagram {
     pub local: (Address, u16),
     /// The DSCP that it came with.
     pub dscp: u8,
-    /// It has met congestion on its way: it is marked (CE), or says so of what is inside.
+    /// It has met congestion on its way: it is marked (CE), or its header says so of its contents.
     pub marked: bool,
     /// The aggregation header.
     pub header: Header,

@@ -1,8 +1,8 @@
 //! The fast path: a gradient in untagged IPv4, recognised by one masked compare of its first 64 bytes.
 //!
-//! Nearly every packet of a job looks like this, and most of it is known beforehand: who sends to whom, which
-//! job, rank, fan-in and generation. So [`Expected`] is made once per member, and a frame is compared with it
-//! as a whole. Whatever differs is left to the ordinary parsers, which find out what it is.
+//! Nearly every packet of a job looks like this, and most of it is known beforehand: sender, receiver, job,
+//! rank, fan-in and generation. So [`Expected`] is made once per member, and a frame is compared with it as a
+//! whole. Whatever differs is left to the ordinary parsers, which find out what it is.
 
 use crate::congestion::ecn;
 use crate::element::Element;
@@ -154,7 +154,7 @@ impl Expected {
         }
         // Whole words: compilers would take single bytes out of vectors that are there already.
         let (ip, udp) = (word(head, plain::IP), word_of_two(head, plain::UDP_LEN.start));
-        let said = Lengths::said(ip, udp, most);
+        let said = Lengths::of_words(ip, udp, most);
         if said != lengths.said {
             *lengths = Lengths::check(said)?;
         }
@@ -222,7 +222,7 @@ impl Lengths {
     /// Both lengths, the flags that matter and the element, of the words at `IP` and `UDP_LEN` as they lie in
     /// memory; between them, the longest payload that there may be. Never 0: each frame has lengths.
     #[inline(always)]
-    const fn said(ip: u64, udp: u64, most: u16) -> u64 {
+    const fn of_words(ip: u64, udp: u64, most: u16) -> u64 {
         const MASK: u64 = 0xff00_0000_0000_ffff | ((NOTEWORTHY | Flags::FIN.bits()) as u64) << 48;
         udp.to_le() & MASK | ip.to_le() & 0xffff_0000 | (most as u64) << 32
     }

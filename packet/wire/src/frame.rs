@@ -255,7 +255,7 @@ impl Frame {
     /// Finds the layers of `frame`.
     ///
     /// IPv4: version, header length, total length against the frame, and the header checksum are checked;
-    /// options and fragments give [`Net::OpaqueIp`], whose checksum nobody has looked at. IPv6: version and
+    /// options and fragments give [`Net::OpaqueIp`], whose checksum was not checked. IPv6: version and
     /// payload length; extension headers and IPv4-mapped addresses give `OpaqueIp`. Bytes behind the IP
     /// packet are Ethernet padding.
     ///

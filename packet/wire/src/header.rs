@@ -113,7 +113,7 @@ impl Flags {
     }
 }
 
-/// What `wnd_cap` of an acknowledgement to an update counts: for so many of these the server would like the
+/// What `wnd_cap` of an acknowledgement to an update counts: for this many of these the server asks the
 /// cluster to send nothing.
 pub const PAUSE_UNIT: Duration = Duration::from_micros(100);
 

@@ -75,7 +75,7 @@ impl Format for Fp8 {
     #[inline(always)]
     fn decode(element: u8) -> f32 {
         let (sign, magnitude) = (u32::from(element & 0x80) << 24, u32::from(element & 0x7f));
-        // Multiples of 2⁻⁹ below 2⁻⁶; else the exponent's bias becomes that of binary32.
+        // Multiples of 2⁻⁹ below 2⁻⁶; otherwise the exponent's bias becomes that of binary32.
         #[expect(clippy::cast_precision_loss, reason = "7 bits")]
         let small = magnitude as f32 * POWER_OF_MINUS_9;
         let value = if magnitude < 8 { small.to_bits() } else { (magnitude << 20) + (120 << 23) };

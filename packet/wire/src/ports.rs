@@ -24,7 +24,7 @@ pub enum UdpPortsError {
         /// As given.
         count: u16,
     },
-    /// Somebody else's ports would be among them.
+    /// Ports of other programs would be among them.
     #[error("{count} UDP ports from {first} on: the first must be a multiple of their number")]
     First {
         /// The first one.
@@ -41,7 +41,7 @@ impl UdpPorts {
         Self { first: port, mask: u16::MAX }
     }
 
-    /// So many ports, from this one on.
+    /// This many ports, from this one on.
     ///
     /// # Errors
     /// [`UdpPortsError`]: which of the two numbers cannot be.

@@ -14,7 +14,7 @@ pub const NONE: u16 = 0;
 pub const FIRST: u16 = 1;
 /// to this.
 pub const LAST: u16 = TAKEN - 1;
-/// A rank has taken this result, or there can be no other: whoever lacks it may take it, whatever it has
+/// A rank has taken this result, or there can be no other: a rank that lacks it may take it, whatever it has
 /// promised.
 pub const TAKEN: u16 = u16::MAX;
 

@@ -200,7 +200,7 @@ impl Body {
 pub struct Route {
     /// The worker's MAC, address and UDP port.
     pub to: (Mac, [u8; 4], u16),
-    /// The appliance's, as the worker has been told.
+    /// The appliance's, as the worker was given it.
     pub from: (Mac, [u8; 4], u16),
 }
 

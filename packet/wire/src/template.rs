@@ -253,8 +253,8 @@ impl Heads {
 /// cache line.
 ///
 /// The identification makes up for the addresses, so that the checksum of the IPv4 header is the complement
-/// of its length, whoever the packet is for: it may be anything in a datagram that must not be fragmented
-/// (RFC 6864, section 4.1).
+/// of its length, whatever its destination: it may be anything in a datagram that must not be fragmented (RFC
+/// 6864, section 4.1).
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub struct PlainHead {

@@ -22,8 +22,8 @@ impl Available {
         Self::probe("free_hugepages")
     }
 
-    /// With all that are reserved: whoever uses them now, such as the appliance that is to be started anew,
-    /// may have ended by then.
+    /// With all that are reserved: the process that uses them now, such as an appliance about to be
+    /// restarted, may have ended by then.
     pub(super) fn reserved() -> Self {
         Self::probe("nr_hugepages")
     }

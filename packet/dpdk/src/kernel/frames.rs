@@ -27,7 +27,7 @@ const TCP_SEQUENCE: usize = 4;
 const TCP_LENGTH: usize = 12;
 const TCP_FLAGS: usize = 13;
 const TCP_CHECKSUM: usize = 16;
-/// Bytes of SCTP's, which is another sum; nobody else's is there.
+/// Bytes of SCTP's, which is another sum; no other protocol's is there.
 const SCTP_CHECKSUM: usize = 8;
 const CWR: u8 = 0x80;
 const FIN_PSH: u8 = 0x09;
@@ -35,9 +35,9 @@ const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 const DO_NOT_FRAGMENT: u16 = 0x4000;
 
-/// What the kernel says of a received frame.
+/// The kernel's description of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum Offload {
     /// An ordinary frame; with the place from which on it lacks a checksum, and the place for that.
     Plain(Option<(usize, usize)>),
     /// A long datagram or segment to be cut.
@@ -69,14 +69,14 @@ fn put(bytes: &mut [u8], at: usize, value: u16) {
 }
 
 /// Reads the prefix of a received frame. Its numbers are in the machine's order of bytes.
-pub(super) fn said(prefix: [u8; PREFIX], frame: &[u8]) -> Said {
+pub(super) fn parse_prefix(prefix: [u8; PREFIX], frame: &[u8]) -> Offload {
     let [flags, kind, _, _, size @ .., start0, start1, place0, place1] = prefix;
     let number = |bytes| usize::from(u16::from_ne_bytes(bytes));
     let (size, start, place) = (number(size), number([start0, start1]), number([place0, place1]));
     match kind {
-        GSO_NONE if flags & NEEDS_CHECKSUM != 0 => Said::Plain(Some((start, start + place))),
-        GSO_NONE => Said::Plain(None),
-        _ => long(kind & !GSO_ECN, size, start, frame).map_or(Said::Other, Said::Long),
+        GSO_NONE if flags & NEEDS_CHECKSUM != 0 => Offload::Plain(Some((start, start + place))),
+        GSO_NONE => Offload::Plain(None),
+        _ => long(kind & !GSO_ECN, size, start, frame).map_or(Offload::Other, Offload::Long),
     }
 }
 
@@ -211,7 +211,7 @@ fn finished(sum: u64) -> u16 {
 }
 
 /// Whether a frame with this beginning and this many bytes behind its headers can be joined with others: a
-/// UDP datagram over IPv4 without a checksum, as the appliance's own are. Whoever cuts a joined one makes new
+/// UDP datagram over IPv4 without a checksum, as the appliance's own are. Cutting a joined one makes new
 /// checksums, so a datagram with one, if it came damaged, would leave with one that is right.
 pub(super) fn can_join(head: &[u8], payload: usize) -> bool {
     head.len() >= HEADERS

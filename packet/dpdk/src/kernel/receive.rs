@@ -12,14 +12,14 @@ use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf as _;
 
 use super::Counts;
-use super::frames::{self, Cut, PREFIX, Said};
+use super::frames::{self, Cut, Offload, PREFIX};
 use super::socket::Socket;
 use crate::error::Errno;
 use crate::mbuf::Mbuf;
 use crate::mempool::Mempool;
 use crate::queue::MAX_BURST;
 
-/// Frames of one system call; so many while long ones come, which shall still be in a cache when they are
+/// Frames of one system call; this many while long ones come, so that they are still in a cache when they are
 /// cut.
 const FRAMES: usize = 32;
 const LONG_FRAMES: usize = 4;
@@ -146,10 +146,10 @@ impl Reader {
             self.at += 1;
             return None;
         };
-        let said = if whole { frames::said(prefix, frame) } else { Said::Other };
+        let offload = if whole { frames::parse_prefix(prefix, frame) } else { Offload::Other };
         let room = usize::from(self.pool.room()).saturating_sub(tag.map_or(0, |tag| tag.len()));
-        let packet = match said {
-            Said::Long(cut) if (cut.headers + cut.size).min(frame.len()) <= room => {
+        let packet = match offload {
+            Offload::Long(cut) if (cut.headers + cut.size).min(frame.len()) <= room => {
                 let from = cut.headers + self.cut;
                 let end = (from + cut.size).min(frame.len());
                 let piece = piece(&self.pool, frame, cut, self.cut..end, tag, self.in_line);
@@ -159,15 +159,15 @@ impl Reader {
                 }
                 piece
             }
-            Said::Plain(_) | Said::Long(_) | Said::Other => {
-                if let (Said::Plain(Some((start, place))), true) = (said, self.in_line) {
+            Offload::Plain(_) | Offload::Long(_) | Offload::Other => {
+                if let (Offload::Plain(Some((start, place))), true) = (offload, self.in_line) {
                     frames::finish(frame, start, place);
                 }
                 self.at += 1;
                 let begin = &frame[..frame.len().min(room)];
-                // The beginning of a long one tells whom it is for that it is too long. Nobody else gets what
-                // is not as it came.
-                let as_it_came = matches!(said, Said::Plain(_)) && begin.len() == frame.len();
+                // The receiver learns from the beginning of a long one that it is too long. No other gets a
+                // frame that is not as it came.
+                let as_it_came = matches!(offload, Offload::Plain(_)) && begin.len() == frame.len();
                 let told = || begin.starts_with(&self.mac) && frames::lacks_its_end(begin);
                 if self.in_line && !as_it_came && !told() {
                     self.counts.rx_errors.fetch_add(1, Relaxed);
@@ -194,7 +194,7 @@ fn piece(
 ) -> Option<Mbuf> {
     let (offset, end) = (range.start, range.end);
     let payload = frame.get(cut.headers + offset..end)?;
-    // What is longer has IP options that nobody uses.
+    // What is longer has IP options, which hosts do not use.
     let mut headers = [0; 128];
     let headers = headers.get_mut(..cut.headers)?;
     headers.copy_from_slice(frame.get(..cut.headers)?);
@@ -229,14 +229,14 @@ fn tag(message: &libc::msghdr) -> Option<[u8; TAG]> {
         if beside.cmsg_level != libc::SOL_PACKET || beside.cmsg_type != libc::PACKET_AUXDATA || !whole {
             return None;
         }
-        let said = libc::CMSG_DATA(beside).cast::<libc::tpacket_auxdata>().read_unaligned();
-        if said.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
+        let auxdata = libc::CMSG_DATA(beside).cast::<libc::tpacket_auxdata>().read_unaligned();
+        if auxdata.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
             return None;
         }
-        let known = said.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
-        let protocol = if known { said.tp_vlan_tpid } else { VLAN };
+        let known = auxdata.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+        let protocol = if known { auxdata.tp_vlan_tpid } else { VLAN };
         let [a, b] = protocol.to_be_bytes();
-        let [c, d] = said.tp_vlan_tci.to_be_bytes();
+        let [c, d] = auxdata.tp_vlan_tci.to_be_bytes();
         Some([a, b, c, d])
     }
 }

@@ -17,7 +17,7 @@ use crate::mbuf::Mbuf;
 
 /// Frames of one call; the rest stays for the next one.
 const BATCH: usize = 256;
-/// The kernel cuts a long datagram into so many at most.
+/// The kernel cuts a long datagram into this many at most.
 const JOINED: usize = 64;
 /// Frames of one long datagram where the caller has other work waiting.
 const FEW: usize = 16;
@@ -25,7 +25,7 @@ const FEW: usize = 16;
 const PAYLOAD: usize = 65_000;
 /// The first Linux whose packet sockets take long UDP datagrams, and give them.
 const JOINS_SINCE: (u32, u32) = (6, 2);
-/// Prefix and headers of what is joined, or a prefix of zeros.
+/// Prefix and headers of joined frames, or a prefix of zeros.
 const HEAD: usize = PREFIX + HEADERS;
 
 /// Sends.
@@ -191,7 +191,7 @@ fn tail(frame: &Mbuf) -> Option<libc::iovec> {
     }
 }
 
-/// Whether this Linux knows of long UDP datagrams at packet sockets.
+/// Whether this Linux has long UDP datagrams at packet sockets.
 pub(super) fn knows_long() -> bool {
     kernel_version().is_none_or(|version| version >= JOINS_SINCE)
 }

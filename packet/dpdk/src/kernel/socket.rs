@@ -32,7 +32,7 @@ impl Socket {
         if fd < 0 {
             return Err(errno());
         }
-        // SAFETY: just opened, and nobody else's.
+        // SAFETY: just opened, and owned by no one else.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
@@ -164,8 +164,8 @@ impl Socket {
     /// Why not even the first one was.
     ///
     /// # Safety
-    /// Every pointer in `messages` leads to memory that lives, is as long as it says, and is nobody else's
-    /// during the call.
+    /// Every pointer in `messages` leads to memory that lives, is as long as it says, and is not used
+    /// elsewhere during the call.
     pub(super) unsafe fn receive(&self, messages: &mut [libc::mmsghdr]) -> Result<usize, Errno> {
         let count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
         // SAFETY: by contract.

@@ -12,7 +12,7 @@ use pascaline_dpdk_sys::{self as sys, mbuf as field};
 use super::{Mbuf, SharedMbuf, data};
 use crate::mempool::HEADROOM;
 
-// SAFETY: by the invariants of the type, nobody else can reach the first segment or the private area behind
+// SAFETY: by the invariants of the type, nothing else can reach the first segment or the private area behind
 // the mbuf. Ownership moves with the pointer. Mbufs are aligned to 64.
 unsafe impl PacketBuf for Mbuf {
     type Shared = SharedMbuf;
@@ -137,7 +137,7 @@ unsafe impl PacketBuf for Mbuf {
         let (mbuf, tail) = (self.as_raw(), tail.into_reference());
         // SAFETY: our own mbuf is written. The tail's length is read while we hold a reference on it, which
         // the chain takes over: DPDK frees a chain segment by segment, each by its own count, so that the
-        // tail survives as long as somebody holds it. The tail itself is not written.
+        // tail survives as long as it is held. The tail itself is not written.
         unsafe {
             *field::next(mbuf) = tail.as_ptr();
             *field::nb_segs(mbuf) += *field::nb_segs(tail.as_ptr());
@@ -176,9 +176,9 @@ unsafe impl PacketBuf for Mbuf {
             let mbuf = packet.as_raw();
             // SAFETY: an mbuf of ours, of one segment with room for `LEN` bytes. The chain takes over one of
             // the counts that were made ahead: DPDK frees a chain segment by segment, each by its own count,
-            // so that the tail survives as long as somebody holds it. The packet moves from one array to the
-            // other: what lies behind the lengths that are set below is not looked at as packets, and
-            // `frames` has room for `count` more.
+            // so that the tail survives as long as it is held. The packet moves from one array to the other:
+            // what lies behind the lengths that are set below is not looked at as packets, and `frames` has
+            // room for `count` more.
             unsafe {
                 *field::data_off(mbuf) = HEADROOM;
                 *field::ol_flags(mbuf) = 0;

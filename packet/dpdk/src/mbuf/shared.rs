@@ -48,8 +48,8 @@ impl SharedMbuf {
         // Acquire: former holders' reads come before the next owner's writes.
         if self.is_single() && self.count().load(Ordering::Acquire) == 1 {
             // SAFETY: the first and only segment of a packet that was an `Mbuf` before it was frozen, or a
-            // copy of one, with memory of its own; the one count is ours, and nobody can make another one of
-            // it, since we give up the pointer.
+            // copy of one, with memory of its own; the one count is ours, and no other can be made of it,
+            // since we give up the pointer.
             return Some(unsafe { Mbuf::from_exclusive(self.into_reference()) });
         }
         None
@@ -67,7 +67,7 @@ impl SharedMbuf {
         unsafe { &*field::refcnt(self.0.as_ptr()) }
     }
 
-    /// True if it has one segment, as nearly always; else it had a tail when it was frozen.
+    /// True if it has one segment, as nearly always; otherwise it had a tail when it was frozen.
     #[inline]
     fn is_single(&self) -> bool {
         // SAFETY: the mbuf lives and is not written. Not by the pointer to the next one: it is in another
@@ -128,10 +128,10 @@ impl SharedMbuf {
         if !self.is_single() {
             return false;
         }
-        // The only holder, as of a new result: nobody else can count, and a store costs a tenth of an atomic
-        // addition. The store ends the release sequences of former holders' drops, whose reads must still
-        // come before the packet is freed. Acquire puts them before this store, and so before the drop of
-        // every holder that is made here.
+        // The only holder, as of a new result: no other holder can count, and a store costs a tenth of an
+        // atomic addition. The store ends the release sequences of former holders' drops, whose reads must
+        // still come before the packet is freed. Acquire puts them before this store, and so before the drop
+        // of every holder that is made here.
         if self.count().load(Ordering::Acquire) == 1 {
             self.count().store(1 + more, Ordering::Relaxed);
             return true;
@@ -200,7 +200,7 @@ impl Drop for SharedMbuf {
 impl SharedBuf for SharedMbuf {
     #[inline]
     fn bytes(&self) -> &[u8] {
-        // SAFETY: nobody writes a frozen packet while there are holders.
+        // SAFETY: a frozen packet is not written while there are holders.
         unsafe { data(self.0.as_ptr()) }
     }
 

@@ -34,7 +34,7 @@ pub struct Active {
     pub rx_checksum: RxChecksum,
     /// Received packets may come in several buffers (and are then copied together).
     pub rx_scatter: bool,
-    /// Packets with a tail are sent as they are; else their segments are copied together first.
+    /// Packets with a tail are sent as they are; otherwise their segments are copied together first.
     pub tx_multi_segment: bool,
     /// What is hashed to choose the receive queue.
     pub rss: RssHash,

@@ -154,7 +154,7 @@ pub(super) fn start(
     let promiscuous = match promiscuous(port, config.promiscuous) {
         Ok(promiscuous) => promiscuous,
         Err(errno) => {
-            // SAFETY: as above; nobody has a queue yet.
+            // SAFETY: as above; no thread has a queue yet.
             unsafe { sys::rte_eth_dev_stop(port) };
             return Err(at(Step::Promiscuous)(errno));
         }

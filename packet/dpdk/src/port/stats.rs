@@ -143,7 +143,7 @@ impl PortStats {
         }
     }
 
-    /// Takes the link away from whoever is at the other end, or gives it back.
+    /// Takes the link away from the device at the other end, or gives it back.
     ///
     /// # Errors
     /// If the driver cannot, or this process may not.

@@ -9,7 +9,7 @@ use crate::mbuf::{Mbuf, is_exclusive};
 
 type Closure = Box<dyn FnMut(&mut [Mbuf]) + Send>;
 
-/// An installed hook. Dropping it removes it; nobody may be inside the queue then.
+/// An installed hook. Dropping it removes it; no thread may be inside the queue then.
 pub(super) struct Hook {
     port_id: u16,
     queue_id: u16,
@@ -17,8 +17,8 @@ pub(super) struct Hook {
     closure: *mut Closure,
 }
 
-// SAFETY: the closure is Send, and is called by whoever polls the queue, to which the hook belongs. The
-// callback is only touched when the hook is dropped.
+// SAFETY: the closure is Send, and is called by the thread that polls the queue, to which the hook belongs.
+// The callback is only touched when the hook is dropped.
 unsafe impl Send for Hook {}
 
 impl Hook {
@@ -37,8 +37,8 @@ impl Hook {
 
 impl Drop for Hook {
     fn drop(&mut self) {
-        // SAFETY: the port is open and the callback is installed on it. As nobody is in the queue, it is out
-        // of use once it has been removed, and freeing it is up to us. The closure is that of `install`.
+        // SAFETY: the port is open and the callback is installed on it. As no thread is in the queue, it is
+        // out of use once it has been removed, and freeing it is up to us. The closure is that of `install`.
         unsafe {
             sys::rte_eth_remove_rx_callback(self.port_id, self.queue_id, self.callback);
             sys::rte_free(self.callback.cast_mut().cast());

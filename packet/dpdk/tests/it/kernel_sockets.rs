@@ -174,7 +174,7 @@ fn answers_get_through_where_the_interface_does_not_cut() {
     });
 }
 
-/// Whoever sends a few at a time sends one piece at a time.
+/// A sender of a few frames at a time sends one piece at a time.
 #[test]
 fn a_few_are_one_piece() {
     in_namespace(|| {
@@ -228,7 +228,7 @@ fn answered_after<S: FnOnce(&mut TxQueue, ArrayVec<Mbuf, 64>)>(prepare: impl FnO
     got.iter().map(Vec::len).collect()
 }
 
-/// Whoever asks for an IPv6 address asks a group, whose frames a card would keep to itself.
+/// A query for an IPv6 address goes to a group, whose frames a card would keep to itself.
 #[test]
 fn groups_are_heard() {
     in_namespace(|| {

@@ -87,7 +87,7 @@ fn datagram(length: u16) -> Vec<u8> {
     [&ports[..], &length.to_be_bytes(), &[0, 0], &vec![9; usize::from(length) - 8]].concat()
 }
 
-/// Whom it is for is told by its beginning; nobody else gets a part of it.
+/// The receiver learns of it from the beginning; no other gets a part of it.
 #[test]
 fn a_frame_without_room_goes_on_to_nobody() {
     in_namespace(|| {

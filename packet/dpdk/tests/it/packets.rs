@@ -91,14 +91,14 @@ fn a_raw_packet_keeps_bytes_and_scratch_across_threads() {
     let eal = eal();
     let pool = pool(&eal, 3);
     let raw = packet(&pool, b"across").into_raw();
-    // SAFETY: from `into_raw` above; nobody else uses the scratch line.
+    // SAFETY: from `into_raw` above; nothing else uses the scratch line.
     unsafe { (*Mbuf::raw_scratch(raw)).words[6] = 42 };
     let raw = raw.as_ptr().expose_provenance();
     assert_eq!(raw & 1, 0);
     assert_eq!(pool.in_use(), 1);
     thread::spawn(move || {
         let raw = std::ptr::NonNull::new(std::ptr::with_exposed_provenance_mut(raw)).unwrap();
-        // SAFETY: from `into_raw` above, taken back once; nobody else uses the scratch line.
+        // SAFETY: from `into_raw` above, taken back once; nothing else uses the scratch line.
         let word = unsafe { (*Mbuf::raw_scratch(raw)).words[6] };
         // SAFETY: as above.
         let mbuf = unsafe { Mbuf::from_raw(raw) };
@@ -182,7 +182,7 @@ fn headers_are_composed_in_whatever_there_was_in_a_packet() {
     let pool = pool(&eal, 15);
     let tail = packet(&pool, b"tail").freeze();
     let flags = |packet: &mut Mbuf| {
-        // SAFETY: an mbuf that nobody else has, given back at once.
+        // SAFETY: an mbuf without another owner, given back at once.
         unsafe {
             let raw = std::ptr::from_mut(packet).read().into_raw();
             let flags = pascaline_dpdk_sys::mbuf::ol_flags(raw.as_ptr().cast());

@@ -171,7 +171,7 @@ pub struct RankReports {
 }
 
 impl RankReports {
-    /// As many as there may be.
+    /// The largest number allowed.
     pub const MAX: usize = 7;
 
     /// None yet; a trailer needs at least one.

@@ -87,7 +87,7 @@ impl fmt::Display for Operations {
     }
 }
 
-/// An operation, whoever calls it.
+/// An operation, without the rank that calls it.
 struct Call<'a>(&'a Operation);
 
 impl fmt::Display for Call<'_> {

@@ -177,7 +177,7 @@ fn trailer() {
     refused("00", "half a length");
     refused("0000", "shorter than its own length field");
     refused("0001", "shorter than its own length field");
-    refused("0003", "longer than what there is");
+    refused("0003", "longer than the bytes left");
     refused("00 0003", "half an element header");
     refused("07 00 0004", "type 7");
     refused("05 00 0004", "operations without a value");
@@ -194,7 +194,7 @@ fn trailer() {
     refused(&format!("06 20 {} 0024", report(9, 0)), "state 9");
     refused(&format!("06 20 {} 0024", report(1, 1)), "a reserved byte");
     refused("00 00 0004", "type 0");
-    refused("04 08 0123456789abcd 000b", "an element longer than what there is");
+    refused("04 08 0123456789abcd 000b", "an element longer than the bytes left");
     refused("04 07 0123456789abcd 000b", "an authentication tag of 7 bytes");
     refused("03 06 0001 0008 0003 000a", "a queue state of 6 bytes");
     refused("02 0b 3f800000 00000000000001 000f", "update data of 11 bytes");
@@ -290,5 +290,5 @@ fn accepted() {
         Frame::parse(&bytes).map(|frame| frame.net)
     };
     let own = Address::from_v4([10, 77, 0, 254]);
-    assert_eq!(opaque, Ok(Net::OpaqueIp(own, Malformed::IpOptions)), "forwarded, if it is for somebody else");
+    assert_eq!(opaque, Ok(Net::OpaqueIp(own, Malformed::IpOptions)), "forwarded, if it is for another host");
 }

@@ -9,8 +9,8 @@ use super::super::scalar::{Max, Min, Sum};
 ///
 /// # Safety
 /// `load` reads, and `store` writes, `BYTES` bytes at any alignment and touches no others; `store_all`
-/// likewise so many times as many, and `load_part` and `store_part` as many bytes as they are told. `BYTES`
-/// is at most [`WIDEST`], and a multiple of `ELEMENT`.
+/// likewise for its number of registers, and `load_part` and `store_part` for the bytes that they are given.
+/// `BYTES` is at most [`WIDEST`], and a multiple of `ELEMENT`.
 pub(in super::super) unsafe trait Lanes: Copy {
     /// Payload bytes that fill the register.
     const BYTES: usize;
@@ -107,7 +107,7 @@ pub(in super::super) trait Finite: Lanes {
 ///
 /// # Safety
 /// `load_wide` reads, and `store_wide` writes, twice `BYTES` bytes at any alignment and touches no others;
-/// `load_wide_part` and `store_wide_part` likewise for as many bytes as they are told. `ELEMENT` is 2.
+/// `load_wide_part` and `store_wide_part` likewise for the bytes that they are given. `ELEMENT` is 2.
 pub(in super::super) unsafe trait Wide: Sums {
     /// # Safety
     /// `from` points at twice `BYTES` readable bytes.

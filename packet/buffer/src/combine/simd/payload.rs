@@ -19,7 +19,7 @@ pub(in super::super) unsafe fn combine<V: Lanes, R: Rule<V>>(into: &mut [u8], fr
     if V::IN_A_ROW > 1 {
         while into.len() - row >= V::IN_A_ROW * V::BYTES {
             for register in 0..V::IN_A_ROW {
-                // SAFETY: so many registers' worth of bytes are left of both, which are equally long.
+                // SAFETY: this many registers' worth of bytes are left of both, which are equally long.
                 unsafe {
                     let at = row + register * V::BYTES;
                     let (a, b) = (into.as_mut_ptr().add(at), from.as_ptr().add(at));
@@ -42,7 +42,7 @@ pub(in super::super) unsafe fn combine<V: Lanes, R: Rule<V>>(into: &mut [u8], fr
     let (a, b) = (into.into_remainder(), from.remainder());
     if !a.is_empty() {
         let bytes = a.len();
-        // SAFETY: both have so many bytes, which are whole elements.
+        // SAFETY: both have this many bytes, which are whole elements.
         unsafe {
             let sum =
                 R::join(V::load_part(a.as_ptr(), bytes), V::load_part(b.as_ptr(), bytes), &mut saturated);
@@ -69,7 +69,7 @@ pub(in super::super) unsafe fn in_order<V: Lanes, R: Rule<V>>(into: &mut [u8], f
     let mut at = 0;
     const { assert!(V::ABREAST == 4 || V::ABREAST == 8) };
     while into.len() - at >= V::ABREAST * V::BYTES {
-        // SAFETY: so many bytes are left of `into`, which is not longer than any input.
+        // SAFETY: this many bytes are left of `into`, which is not longer than any input.
         unsafe {
             if V::ABREAST == 4 {
                 columns::<V, R, 4>(into, from, at, &mut saturated);
@@ -86,7 +86,7 @@ pub(in super::super) unsafe fn in_order<V: Lanes, R: Rule<V>>(into: &mut [u8], f
     }
     let bytes = into.len() - at;
     if bytes > 0 {
-        // SAFETY: so many bytes are left of all of them, and they are whole elements.
+        // SAFETY: this many bytes are left of all of them, and they are whole elements.
         unsafe {
             let into = into.as_mut_ptr().add(at);
             let mut sum = V::load_part(into, bytes);

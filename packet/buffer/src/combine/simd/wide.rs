@@ -21,7 +21,7 @@ fn room(wide: &[u8], narrow: &[u8]) -> usize {
 /// The narrow values at byte `at`: a register's worth, or `part` of one.
 ///
 /// # Safety
-/// `narrow` points at so many bytes behind `at`.
+/// `narrow` points at this many bytes behind `at`.
 #[inline(always)]
 unsafe fn load<V: Wide>(narrow: *const u8, at: usize, part: Option<usize>) -> V {
     // SAFETY: the caller's promise.

@@ -75,7 +75,7 @@ macro_rules! exact {
             }
         }
 
-        // SAFETY: loads and stores of a register, for unaligned addresses, or of as many bytes as are told.
+        // SAFETY: loads and stores of a register, for unaligned addresses, or of the bytes given.
         unsafe impl<const INFINITY: i16, const NAN: i16> Lanes for Exact<INFINITY, NAN> {
             $($lanes)*
         }
@@ -114,8 +114,7 @@ macro_rules! widened {
         #[derive(Clone, Copy)]
         pub(super) struct Widened<S>(F32, PhantomData<S>);
 
-        // SAFETY: loads and stores of half a register, for unaligned addresses, or of as many bytes as are
-        // told.
+        // SAFETY: loads and stores of half a register, for unaligned addresses, or of the bytes given.
         unsafe impl<S: Convert> Lanes for Widened<S> {
             const BYTES: usize = $bytes;
             const ELEMENT: usize = 2;
@@ -225,7 +224,7 @@ macro_rules! paired {
             }
         }
 
-        // SAFETY: loads and stores of a register, for unaligned addresses, or of as many bytes as are told.
+        // SAFETY: loads and stores of a register, for unaligned addresses, or of the bytes given.
         unsafe impl<S: Split> Lanes for Paired<S> {
             const BYTES: usize = $bytes;
             const ELEMENT: usize = 2;

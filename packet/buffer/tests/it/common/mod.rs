@@ -78,7 +78,7 @@ pub(crate) fn payload(of: DType, count: usize, awkward: usize, random: &mut Rng)
     bytes
 }
 
-/// `bytes` behind so many others that loads are unaligned.
+/// `bytes` behind this many others that loads are unaligned.
 pub(crate) fn skewed(bytes: &[u8], skew: usize) -> Vec<u8> {
     [&vec![0xa5; skew], bytes].concat()
 }

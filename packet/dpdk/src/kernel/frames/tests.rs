@@ -1,4 +1,4 @@
-use super::{HEADERS, PREFIX, Said, can_join, finish, joined, retell, said, same_way, sum};
+use super::{HEADERS, Offload, PREFIX, can_join, finish, joined, parse_prefix, retell, same_way, sum};
 
 /// The headers of a UDP datagram over IPv4 with so much payload.
 fn ipv4(payload: u16) -> Vec<u8> {
@@ -17,7 +17,7 @@ fn what_is_joined_says_how_to_cut_it() {
     let (prefix, headers) = head.split_first_chunk::<PREFIX>().unwrap();
     let mut frame = headers.to_vec();
     frame.extend(vec![9; 5400]);
-    let Said::Long(cut) = said(*prefix, &frame) else { panic!("{prefix:?}") };
+    let Offload::Long(cut) = parse_prefix(*prefix, &frame) else { panic!("{prefix:?}") };
     assert_eq!((cut.headers, cut.size), (HEADERS, 1000));
     let mut last = headers.to_vec();
     retell(&mut last, cut, 5000, &frame[HEADERS + 5000..], (true, false));
@@ -59,7 +59,9 @@ fn over_ipv4_each_datagram_for_others_has_its_checksum() {
     long[40..42].copy_from_slice(&super::folded(pseudo).to_be_bytes());
     let payload: Vec<u8> = (0..251).cycle().take(2500).collect();
     let prefix = [1, 5, 0, 0, 232, 3, 34, 0, 6, 0];
-    let Said::Long(cut) = said(prefix, &[long.clone(), payload.clone()].concat()) else { panic!() };
+    let Offload::Long(cut) = parse_prefix(prefix, &[long.clone(), payload.clone()].concat()) else {
+        panic!()
+    };
     for (offset, piece) in [(0, &payload[..1000]), (2000, &payload[2000..])] {
         let mut headers = long.clone();
         retell(&mut headers, cut, offset, piece, (offset == 2000, true));
@@ -89,7 +91,9 @@ fn over_ipv6_each_datagram_has_its_checksum() {
         prefix[8..10].copy_from_slice(&6_u16.to_ne_bytes());
         prefix
     };
-    let Said::Long(cut) = said(prefix, &[long.clone(), payload.clone()].concat()) else { panic!() };
+    let Offload::Long(cut) = parse_prefix(prefix, &[long.clone(), payload.clone()].concat()) else {
+        panic!()
+    };
     for (offset, piece) in [(0, &payload[..1000]), (2000, &payload[2000..])] {
         let mut headers = long.clone();
         retell(&mut headers, cut, offset, piece, (offset == 2000, false));
@@ -105,7 +109,7 @@ fn a_missing_checksum_is_finished() {
     frame.extend([1, 2, 3, 4, 5]);
     let pseudo = sum(&frame[26..34]) + 17 + 13;
     frame[40..42].copy_from_slice(&super::folded(pseudo).to_be_bytes());
-    assert_eq!(said([1, 0, 0, 0, 0, 0, 34, 0, 6, 0], &frame), Said::Plain(Some((34, 40))));
+    assert_eq!(parse_prefix([1, 0, 0, 0, 0, 0, 34, 0, 6, 0], &frame), Offload::Plain(Some((34, 40))));
     finish(&mut frame, 34, 40);
     assert_eq!(super::folded(pseudo + sum(&frame[34..])), 0xffff);
     finish(&mut frame, 34, 4000);
@@ -147,13 +151,15 @@ fn tcp_is_cut_into_segments() {
     let mut prefix = [1, 0x81, 0, 0, 0, 0, 0, 0, 16, 0];
     prefix[4..6].copy_from_slice(&1400_u16.to_ne_bytes());
     prefix[6..8].copy_from_slice(&34_u16.to_ne_bytes());
-    let Said::Long(cut) = said(prefix, &[long.clone(), payload.clone()].concat()) else { panic!() };
+    let Offload::Long(cut) = parse_prefix(prefix, &[long.clone(), payload.clone()].concat()) else {
+        panic!()
+    };
     assert_eq!((cut.headers, cut.size), (66, 1400));
     // A card that has joined segments does not say where the header is, nor leave the pseudo header's sum.
     let mut by_card = [prefix[0] & !1, prefix[1], 0, 0, prefix[4], prefix[5], 0, 0, 0, 0];
-    assert_eq!(said(by_card, &[long.clone(), payload.clone()].concat()), Said::Long(cut));
+    assert_eq!(parse_prefix(by_card, &[long.clone(), payload.clone()].concat()), Offload::Long(cut));
     by_card[6] = 14;
-    assert_eq!(said(by_card, &[long.clone(), payload.clone()].concat()), Said::Other);
+    assert_eq!(parse_prefix(by_card, &[long.clone(), payload.clone()].concat()), Offload::Other);
     long[50..52].fill(7);
     for (offset, end, number, flags) in
         [(0, 1400, 0xffff_ff9c_u32, 0x90), (1400, 2800, 1300, 0x10), (2800, 3000, 2700, 0x19)]
@@ -170,7 +176,7 @@ fn tcp_is_cut_into_segments() {
     for (at, value) in [(12, 0x86), (23, 17), (46, 0x40)] {
         let mut other = [long.clone(), payload.clone()].concat();
         other[at] = value;
-        assert_eq!(said(prefix, &other), Said::Other, "byte {at}");
+        assert_eq!(parse_prefix(prefix, &other), Offload::Other, "byte {at}");
     }
 }
 
@@ -180,16 +186,16 @@ fn nonsense_is_not_cut() {
     let mut frame = ipv4(3000);
     frame.extend([0; 3000]);
     let prefix = [1, 5, 0, 0, 232, 3, 34, 0, 6, 0];
-    assert!(matches!(said(prefix, &frame), Said::Long(_)));
+    assert!(matches!(parse_prefix(prefix, &frame), Offload::Long(_)));
     for (at, value) in [(1, 1), (4, 0), (6, 20), (7, 255)] {
         let mut other = prefix;
         other[at] = value;
         if at == 4 {
             other[5] = 0;
         }
-        assert_eq!(said(other, &frame), Said::Other, "byte {at}");
+        assert_eq!(parse_prefix(other, &frame), Offload::Other, "byte {at}");
     }
-    assert_eq!(said(prefix, &frame[..42]), Said::Other);
+    assert_eq!(parse_prefix(prefix, &frame[..42]), Offload::Other);
     frame[23] = 6;
-    assert_eq!(said(prefix, &frame), Said::Other, "TCP");
+    assert_eq!(parse_prefix(prefix, &frame), Offload::Other, "TCP");
 }

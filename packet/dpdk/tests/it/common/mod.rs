@@ -126,7 +126,7 @@ pub(crate) fn burst(packets: impl IntoIterator<Item = Mbuf>) -> ArrayVec<Mbuf, 6
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(5);
     while !done() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(Instant::now() < deadline, "no sign in time of {what}");
         thread::yield_now();
     }
 }

@@ -30,7 +30,7 @@ macro_rules! float {
             }
         }
 
-        // SAFETY: `register` loads and stores 512 bits, or as many bytes as it is told.
+        // SAFETY: `register` loads and stores 512 bits, or the bytes that it is given.
         unsafe impl Lanes for $name {
             register!($element, $from, $into);
         }
