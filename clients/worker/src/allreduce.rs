@@ -1,4 +1,4 @@
-//! One allreduce: which bytes of the tensor belong to which PSN, and what came of it.
+//! One allreduce: which bytes of the tensor belong to which PSN, and the outcome.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -25,7 +25,7 @@ pub struct Request {
     pub bytes: usize,
     /// Type of its elements.
     pub dtype: DType,
-    /// What each element is replaced by.
+    /// The operation that combines elements.
     pub op: Op,
     /// How long it may take.
     pub deadline: Duration,
@@ -60,7 +60,8 @@ impl Operation {
         begin..begin.saturating_add(self.full).min(end)
     }
 
-    /// Cuts it anew into packets of another payload. Gives how many; `None` if they have too little room.
+    /// Cuts it anew into packets of another payload. Returns their number; `None` if they have too little
+    /// room.
     pub(crate) fn cut(&mut self, payload: u16) -> Option<u32> {
         let Plan { call, element: Element { dtype, .. }, .. } = &self.plan;
         let (full, packets) =
@@ -85,7 +86,7 @@ impl Operation {
         if self.compares(psn) { TAG } else { self.range(psn).len() }
     }
 
-    /// What a PSN's payload consists of.
+    /// The elements of a PSN's payload.
     pub(crate) const fn element(&self, psn: u32) -> Element {
         if self.compares(psn) { TAGS } else { self.plan.on_the_wire() }
     }
@@ -96,8 +97,8 @@ impl Operation {
         !self.mean && !self.compares(psn) && take.start <= range.start && range.end <= take.end
     }
 
-    /// Writes a result, or the part of it that this rank takes, to its place; of a mean, divided by
-    /// as many as have contributed.
+    /// Writes a result, or the part of it that this rank takes, to its place; of a mean, divided by the
+    /// number of contributors.
     pub(crate) fn take(
         &self,
         psn: u32,
@@ -128,7 +129,7 @@ impl Operation {
         Ok(())
     }
 
-    /// Whether a result that lacks ranks lacks the one whose bytes it would hand on.
+    /// Whether a result that lacks ranks lacks the one whose bytes it should carry.
     pub(crate) fn lacks_giver(&self, inside: Option<&RankSet>) -> bool {
         let Call { collective, argument: root } = self.plan.call;
         collective == Collective::Broadcast && inside.is_some_and(|inside| !inside.contains(root))
@@ -156,10 +157,10 @@ impl Operation {
     }
 }
 
-/// What the results of an allreduce lack that do not contain every rank.
+/// What results of an allreduce lack if they do not contain every rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partial {
-    /// How many results that are.
+    /// How many such results there are.
     pub results: u32,
     /// Ranks inside the one that contains the fewest.
     pub least_count: u16,
@@ -167,7 +168,7 @@ pub struct Partial {
     pub missing: RankSet,
 }
 
-/// What a finished allreduce was like.
+/// The measurements of a finished allreduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Report {
     /// PSNs that the tensor took up.
@@ -211,7 +212,7 @@ impl Report {
     }
 }
 
-/// How far an allreduce came.
+/// How far an allreduce has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     /// PSNs with a result.
@@ -249,7 +250,7 @@ pub struct Progress {
     pub rank: u16,
 }
 
-/// For how long an appliance may be silent before that is worth a word: heartbeats are answered every 100 ms.
+/// For how long an appliance may be silent before that is reported: heartbeats are answered every 100 ms.
 const SILENT: Duration = Duration::from_secs(1);
 
 impl fmt::Display for Progress {
@@ -299,7 +300,7 @@ impl Progress {
     fn describe(&self, missing: &Missing, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let long = format_args!("packets of {} bytes", usize::from(self.payload) + header::LEN);
         let names = !missing.ranks.as_slice().is_empty();
-        // Who is gone may have taken the only result with it, and is the reason in any case.
+        // A rank that has gone may have taken the only result with it, and is the reason in any case.
         if missing.ahead > 0 && !missing.names_gone() {
             let ranks = if missing.ahead == 1 { "rank has" } else { "ranks have" };
             write!(
@@ -352,7 +353,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// How far the operation had come, and what is known of why it came no further.
+    /// How far the operation had come, and what is known of the cause of its stall.
     #[must_use]
     pub const fn progress(&self) -> &Progress {
         match self {

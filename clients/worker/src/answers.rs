@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use core::time::Duration;
 
-/// The least time between two reactions to reminders for one PSN: DSA's least timeout, so that who asks at
-/// the pace of its timeouts is answered each time.
+/// The least time between two reactions to reminders for one PSN: DSA's least timeout, so that a rank that
+/// asks once per timeout is answered each time.
 pub const INTERVAL: Duration = Duration::from_millis(1);
 
 /// The most reactions in any [`INTERVAL`], whatever the PSNs: with payloads of 1 KiB, about 2 Gbit/s. A
@@ -67,7 +67,7 @@ impl Answers {
         self.queue.push_back(asked);
     }
 
-    /// The next one that is to be sent.
+    /// The next one to send.
     pub fn pop(&mut self) -> Option<Asked> {
         self.queue.pop_front()
     }

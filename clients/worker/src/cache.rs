@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use pascaline_wire::{Element, Flags};
 
-/// What is known about a cached result.
+/// A cached result without its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// Its element type and operation.
@@ -55,7 +55,7 @@ impl ResultCache {
         self.entries[at] = Some(Entry { element, flags, reminded_at: None, psn, len });
     }
 
-    /// What is known about the result of a PSN, if it is cached.
+    /// The entry of a PSN's result, if it is cached.
     #[must_use]
     pub fn entry(&self, psn: u32) -> Option<&Entry> {
         self.entries[(psn & self.mask) as usize].as_ref().filter(|entry| entry.psn == psn)

@@ -1,6 +1,6 @@
-//! The collective operations beside allreduce, as operations of the same stream of PSNs.
+//! The collective operations other than allreduce, as operations of the same stream of PSNs.
 //!
-//! Each is made of what the appliance can do, which is to add:
+//! Each is built from the one thing that the appliance can do, which is to add:
 //!
 //! | collective | a rank contributes | and takes |
 //! |---|---|---|
@@ -10,12 +10,12 @@
 //! | reduce_scatter | its tensor | its part |
 //! | allgather | its part, zeros elsewhere | everything |
 //!
-//! What is handed on travels as `i32`: an integer plus zeros is that integer, whatever its bytes meant.
+//! Copied bytes travel as `i32`: an integer plus zeros is that integer, whatever its bytes meant.
 //!
-//! The first PSN compares what the ranks call. Each contributes numbers and their negatives, and the
-//! appliance takes the maximum of each: so every rank learns the largest and the smallest, and if both are
-//! its own, all are. It is under way together with the others and costs no round trip of its own; a barrier
-//! is this PSN alone.
+//! The first PSN compares the ranks' calls. Each contributes numbers and their negatives, and the appliance
+//! takes the maximum of each: so every rank learns the largest and the smallest, and if both equal its own,
+//! all are equal. It is in flight together with the others and costs no round trip of its own; a barrier is
+//! this PSN alone.
 
 use core::ops::Range;
 
@@ -24,14 +24,14 @@ use pascaline_wire::{Call, Collective as Kind, DType, Element};
 use crate::Op;
 use crate::session::StartError;
 
-/// What the ranks do together. All call the same, with the same tensor's length and element type.
+/// An operation of all ranks. All call the same, with the same tensor's length and element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Collective<'a> {
-    /// Every rank's tensor is replaced by what the operation makes of all of them.
+    /// Every rank's tensor is replaced by the combination of all of them.
     Allreduce(Op),
-    /// The root's tensor is replaced so; those of others stay as they are.
+    /// The root's tensor is replaced by it; those of others stay as they are.
     Reduce {
-        /// What each element is replaced by.
+        /// The operation that combines elements.
         op: Op,
         /// The rank that gets it.
         root: u16,
@@ -43,10 +43,10 @@ pub enum Collective<'a> {
     },
     /// No rank continues before all have arrived. Its tensor is empty.
     Barrier,
-    /// A rank's part of its tensor is replaced by what the operation makes of that part of all tensors. The
-    /// rest stays as it is.
+    /// A rank's part of its tensor is replaced by the combination of that part of all tensors. The rest stays
+    /// as it is.
     ReduceScatter {
-        /// What each element is replaced by.
+        /// The operation that combines elements.
         op: Op,
         /// Whose part is where.
         parts: Parts<'a>,
@@ -93,7 +93,7 @@ impl Parts<'_> {
         }
     }
 
-    /// A number that tells other parts, most likely; 0 for even ones.
+    /// A number that most likely differs for other parts; 0 for even ones.
     fn digest(self) -> u32 {
         match self {
             Self::Even => 0,
@@ -112,12 +112,12 @@ impl Parts<'_> {
 const NUMBER: u32 = i32::MAX as u32;
 /// Numbers that the ranks compare.
 const COMPARED: usize = 5;
-/// Bytes of the first PSN's payload: the numbers, their negatives, and the bytes that fill no integer.
+/// Bytes of the first PSN's payload: the numbers, their negatives, and the last bytes, which fill no integer.
 pub const TAG: usize = 4 * (2 * COMPARED + 1);
-/// What the appliance makes of tags.
+/// How the appliance combines tags.
 pub(crate) const TAGS: Element = Element { dtype: DType::I32, op: Op::Max };
 
-/// What a rank contributes, and what it takes.
+/// A rank's contribution, and which results it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) call: Call,
@@ -133,7 +133,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// What a collective is for a rank, on a tensor of `bytes` bytes.
+    /// A rank's plan of a collective on a tensor of `bytes` bytes.
     pub(crate) fn new(
         collective: &Collective<'_>,
         (rank, ranks): (u16, u16),
@@ -170,7 +170,7 @@ impl Plan {
         Ok(Self { call, element: Element { dtype, op }, digest, give, take, tail: 0 })
     }
 
-    /// What the data travels as.
+    /// The element type in which the data travels.
     pub(crate) const fn on_the_wire(&self) -> Element {
         if self.call.collective.copies() { Element::I32_SUM } else { self.element }
     }
@@ -181,7 +181,7 @@ impl Plan {
         bytes - rest..bytes
     }
 
-    /// Makes the tensor what the rank contributes.
+    /// Turns the tensor into the rank's contribution.
     pub(crate) fn prepare(&mut self, tensor: &mut [u8]) {
         if !self.call.collective.copies() {
             return;

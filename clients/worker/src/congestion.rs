@@ -1,22 +1,22 @@
 //! Congestion control: how many packets are worth having in flight.
 //!
-//! Results are implicit acknowledgements, one for each contribution (PANAMA, section 4.2.2). What one says
-//! about the path is a [`Sample`]: how long it took, and whether a packet on the way to it was marked. Loss
-//! alone says little, since networks lose packets for other reasons and others' losses look like one's own.
+//! Results are implicit acknowledgements, one for each contribution (PANAMA, section 4.2.2). Each is a
+//! [`Sample`] of the path: how long it took, and whether a packet on the way to it was marked. Loss alone
+//! says little, since networks lose packets for other reasons and other ranks' losses look like this one's.
 //!
 //! Four controls; the job's configuration names one, and a worker may choose another
 //! ([`Config::congestion`](crate::Config::congestion)):
 //!
-//! - [`fixed`](CongestionControl::Fixed): as many packets as told, or the spread, whatever happens.
+//! - [`fixed`](CongestionControl::Fixed): the configured number of packets, or the spread, whatever happens.
 //! - [`panama`]: 2 at first; twice as many after each window up to ssthresh, then one more; × (1 − α / 2)
 //!   after a window with marks; at most `wnd_cap`.
 //! - [`dsa`]: 60 KB at first; one packet more after each window; half as many for marks, once each window.
 //! - [`delay`]: 64 at first; doubles, later one more with each round; half as many when results wait in
 //!   queues for long, for marks, and if many packets are lost.
 //!
-//! `wnd_cap` is heeded by `panama` alone: with the others, what finds no slot goes to the parameter server or
-//! is sent again. Under each of them results that take [too long](crate::recovery::CONGESTED) halve what may
-//! be in flight for a while. A window grows only while it limits: while there is more to send.
+//! Only `panama` obeys `wnd_cap`: with the others, a packet without a slot goes to the parameter server or is
+//! sent again. Under each of them results that take [too long](crate::recovery::CONGESTED) halve what may be
+//! in flight for a while. A window grows only while it limits: while there is more to send.
 
 use core::time::Duration;
 
@@ -30,17 +30,17 @@ use delay::Delay;
 use dsa::Dsa;
 use panama::Panama;
 
-/// What a result says of the path.
+/// A result's information about the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signal {
     /// A packet on the way to it, or the result itself, was marked: it has met congestion.
     pub marked: bool,
-    /// How many packets may be in flight, for what memory there is on the way.
+    /// How many packets may be in flight, given the memory on the way.
     pub cap: u16,
 }
 
 impl Default for Signal {
-    /// Nothing to be said.
+    /// No information.
     fn default() -> Self {
         Self { marked: false, cap: u16::MAX }
     }
@@ -55,7 +55,7 @@ pub struct Sample {
     pub sent_at: Duration,
     /// True if the contribution was sent more than once: the time that it took says nothing.
     pub ambiguous: bool,
-    /// What it says of the path.
+    /// Its information about the path.
     pub signal: Signal,
     /// True if the window limits: there is more to send.
     pub limited: bool,
@@ -89,7 +89,7 @@ impl Congestion {
         Self { state, most: most.max(1) }
     }
 
-    /// An operation begins: nothing is under way.
+    /// An operation begins: nothing is in flight.
     pub fn begin(&mut self) {
         match &mut self.state {
             State::Delay(delay) => delay.begin(),
@@ -109,7 +109,7 @@ impl Congestion {
         }
     }
 
-    /// Takes note of packets that count as lost.
+    /// Notes packets that count as lost.
     pub const fn on_loss(&mut self, packets: u32) {
         if let State::Delay(delay) = &mut self.state {
             delay.on_loss(packets);

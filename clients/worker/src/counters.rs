@@ -59,7 +59,7 @@ reasons! {
         LateRejection => "late_refusal",
         /// A rejection of something that this worker has not sent.
         Unsolicited => "unsolicited",
-        /// A rejection that need not end an operation: the worker asks again anyway.
+        /// A rejection that need not end an operation: the worker asks again in any case.
         NotFatal => "not_fatal",
         /// A reminder for a PSN that has not been sent, or that no rank can still need.
         ReminderUnanswerable => "reminder_unanswerable",
@@ -93,7 +93,7 @@ macro_rules! counters {
         impl Add for Counters {
             type Output = Self;
 
-            /// What has been counted by both.
+            /// The sum of both counts.
             fn add(self, other: Self) -> Self {
                 Self {
                     $($counter: self.$counter + other.$counter,)+
@@ -106,7 +106,7 @@ macro_rules! counters {
         impl Sub for Counters {
             type Output = Self;
 
-            /// What has been counted since `earlier` was read.
+            /// The counts since `earlier` was read.
             fn sub(self, earlier: Self) -> Self {
                 Self {
                     $($counter: self.$counter - earlier.$counter,)+
@@ -146,8 +146,8 @@ counters! {
         duplicate_results,
         /// Reminders received that had an effect.
         reminders_received,
-        /// Acks to this worker's requests, those that told it that its generation is over, and all that
-        /// came by the job's multicast group.
+        /// Acks to this worker's requests, those that reported the end of its generation, and all that came
+        /// by the job's multicast group.
         acks,
         /// Rejections that made an operation fail.
         rejections,
@@ -159,7 +159,7 @@ counters! {
         marked,
         /// Times the operating system reported that the appliance's host or port is unreachable.
         unreachable,
-        /// Packets that the operating system would not take.
+        /// Packets that the operating system did not accept.
         not_sent,
     }
 }

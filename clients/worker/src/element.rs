@@ -119,7 +119,8 @@ elements! {
     bf16: Bf16, Self::MANTISSA_DIGITS, Self::from_f64, Self::to_f64;
 }
 
-/// Does something with the Rust type of an element type: `with_element!(dtype, T => size_of::<T>())`.
+/// Evaluates an expression with the Rust type of an element type: `with_element!(dtype, T =>
+/// size_of::<T>())`.
 #[macro_export]
 macro_rules! with_element {
     ($dtype:expr, $type:ident => $act:expr) => {
@@ -156,8 +157,8 @@ macro_rules! with_element {
     };
 }
 
-/// Divides every element, little endian as on the wire, by `count`. Bytes that do not fill an element are
-/// left alone, and a count of 0 counts as 1.
+/// Divides every element, little endian as on the wire, by `count`. Bytes that do not fill an element stay as
+/// they are, and a count of 0 counts as 1.
 ///
 /// The quotient is rounded twice, to `f64` and to the element, and is still the nearest one: a quotient by at
 /// most 1,024 that is not halfway between two elements is farther from there than the rounding to `f64` moves

@@ -1,4 +1,4 @@
-//! Who a worker says it is.
+//! A worker's place in a job.
 
 use core::fmt;
 
@@ -44,7 +44,8 @@ impl Identity {
         Rejection { job: self.job, rank: self.rank, expected, got, reason }
     }
 
-    /// A Join of a session: `resume` is the generation to resume, or 0, and `number` what the Ack repeats.
+    /// A Join of a session: `resume` is the generation to resume, or 0, and `number` the one that the Ack
+    /// repeats.
     pub(crate) fn join(
         &self,
         number: u32,
@@ -73,12 +74,12 @@ impl fmt::Display for Identity {
 /// Length of a control packet.
 pub const CONTROL_LEN: usize = header::LEN + control::LEN;
 
-/// What an appliance has agreed to.
+/// The terms that an appliance has agreed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Membership {
-    /// Who was admitted, with the payload that the ranks have agreed on.
+    /// The admitted worker, with the payload that the ranks have agreed on.
     pub identity: Identity,
-    /// Whether this worker takes less, should its ranks agree on that when they begin anew.
+    /// Whether this worker accepts a shorter payload, should its ranks agree on one when they begin anew.
     pub flexible: bool,
     /// This worker's session.
     pub session: u64,
@@ -96,6 +97,6 @@ pub struct Membership {
     pub congestion: Option<CongestionControl>,
     /// The multicast group that results may come by, if there is one.
     pub group: Option<MulticastGroup>,
-    /// Workers whose contributions are in a result, where its sums go on to other appliances; else 0.
+    /// Workers whose contributions are in a result, where its sums continue to other appliances; otherwise 0.
     pub workers: u32,
 }

@@ -19,14 +19,14 @@ const APART: u16 = 64;
 /// After this many answers without a rank, the stall is reported anyway.
 const WITHOUT_RANKS: u8 = 4;
 
-/// What is known of those who are missing at a PSN.
+/// The appliance's answer about ranks missing at a PSN.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// The PSN that was asked about.
     pub psn: u32,
-    /// Ranks that have its result already, as far as is known: more than none if it has been sent.
+    /// Ranks that have its result already, as far as is known: above 0 if it has been sent.
     pub ahead: u32,
-    /// What is known of ranks that are missing, of seven at the most.
+    /// The reports on missing ranks, of seven at the most.
     pub ranks: RankReports,
 }
 
@@ -37,7 +37,7 @@ impl Missing {
         self.ranks.as_slice().iter().any(|report| report.rank == rank && report.state != RankState::Here)
     }
 
-    /// True if a rank is among them of which nothing comes any more.
+    /// True if a rank that sends nothing any more is among them.
     #[must_use]
     pub fn names_gone(&self) -> bool {
         use RankState::{Left, Lost, NeverJoined, Silent};
@@ -61,7 +61,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// When to ask, and what the latest answer was.
+/// When to ask, and the latest answer.
 #[derive(Debug, Default)]
 pub(crate) struct Inquiry {
     /// The position of its last progress.
@@ -72,7 +72,7 @@ pub(crate) struct Inquiry {
     answer: Option<Box<Missing>>,
     /// Answers since its last progress.
     answers: u8,
-    /// Whether packets of full size get through, and how many to send now that tell.
+    /// Whether packets of full size get through, and how many probes to send now.
     probes: Probes,
     due: usize,
     /// Whether the stall has been reported to the user.
@@ -80,7 +80,7 @@ pub(crate) struct Inquiry {
 }
 
 impl Inquiry {
-    /// Something begins that may take until `deadline` from now.
+    /// An operation begins that may take until `deadline` from now.
     pub(crate) fn begin(&mut self, now: Duration, deadline: Duration) {
         self.patience = STALLED.min(deadline / 3);
         self.reached = 0;
@@ -112,7 +112,7 @@ impl Inquiry {
         self.probes.answers(psn)
     }
 
-    /// What gets through to the appliance, if full packets do not.
+    /// The length that gets through to the appliance, if full packets do not.
     pub(crate) fn passage(&self) -> Option<Passage> {
         self.probes.passage()
     }

@@ -17,9 +17,9 @@
 //! # }
 //! ```
 //!
-//! [`Worker::into_background`] hands it to a thread, so that several operations can be under way.
-//! An [`AsyncWorker`] trains asynchronously: it sends updates at its own pace and takes in weights as they
-//! come. Whole programs are in `clients/worker/examples`.
+//! [`Worker::into_background`] hands it to a thread, so that several operations can be in flight. An
+//! [`AsyncWorker`] trains asynchronously: it sends updates at its own pace and takes in weights as they come.
+//! Whole programs are in `clients/worker/examples`.
 //!
 //! **Layers.** The core is a pure state machine: datagrams and times in, datagrams and events out; no socket,
 //! no clock, no thread. The driver in [`udp`] runs it over a kernel UDP socket. A simulator, or a driver that

@@ -1,5 +1,5 @@
-//! Joining a job: a handshake as a state machine. What a member asks for later (to go on in a new generation,
-//! to leave) is part of its [session](crate::session).
+//! Joining a job: a handshake as a state machine. A member's later requests (to resume in a new generation,
+//! to leave) are part of its [session](crate::session).
 //!
 //! Calling contract: after construction and after each call with a time, send everything that `poll_transmit`
 //! gives, then wait for a datagram or for `poll_timeout`.
@@ -27,33 +27,33 @@ pub const LAST_INTERVAL: Duration = Duration::from_millis(100);
 /// How often a worker that has not joined says that it gives up: no answer comes.
 pub const FAREWELLS: usize = 2;
 
-/// The generation that a Join names, so that it counts in no other: one that was overtaken by events must not
-/// complete a generation for a worker that is no more.
+/// The generation that a Join names, so that it counts in no other: an outdated one must not complete a
+/// generation for a worker that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Named(u32);
 
 impl Named {
-    /// No Ack has told one yet: the Join asks for it.
+    /// No Ack has named one yet: the Join asks for it.
     pub(crate) const NOTHING: Self = Self(control::ASK);
 
     pub(crate) const fn generation(epoch: u8) -> Self {
         Self(control::generation(epoch))
     }
 
-    /// The epoch, if an Ack has told it.
+    /// The epoch, if an Ack has named it.
     const fn epoch(self) -> Option<u8> {
         control::named_generation(self.0)
     }
 
-    /// What to say in a Join's `got`.
+    /// The value of a Join's `got`.
     pub(crate) const fn code(self) -> u32 {
         self.0
     }
 }
 
 /// The Ack for this worker in a datagram, with its header. One for another rank is none, even with this
-/// worker's session in it: the request may have been damaged on its way, and the answer is then about what it
-/// seemed to say.
+/// worker's session in it: the request may have been damaged on its way, and the answer is then about the
+/// damaged one.
 fn ack_in(datagram: &[u8], identity: &Identity) -> Option<(Header, Control, Option<Trailer>)> {
     let (header, body) = Header::parse(datagram).ok()?;
     if header.kind != Kind::Control || (header.job, header.rank) != (identity.job, identity.rank) {
@@ -68,7 +68,7 @@ pub(crate) const fn offering(join: Control, flexible: bool) -> Control {
     Control { payload: if flexible { join.payload | control::AT_MOST } else { join.payload }, ..join }
 }
 
-/// Whether a rank that has offered `payload` can do with what the ranks have agreed on.
+/// Whether a rank that has offered `payload` accepts the payload that the ranks have agreed on.
 pub(crate) const fn agrees(ack: &Control, payload: u16, flexible: bool) -> bool {
     let shorter = ack.payload > 0 && ack.payload < payload && ack.payload.is_multiple_of(8);
     ack.payload == payload || flexible && shorter
@@ -102,7 +102,7 @@ pub enum JoinFailure {
         ranks: u16,
         /// How long this worker waited.
         waited: Duration,
-        /// What the appliance has said of the others.
+        /// The appliance's reports on the others.
         missing: Option<Box<Missing>>,
     },
 }
@@ -123,7 +123,7 @@ pub struct Join {
     session: u64,
     spread: u16,
     told: Named,
-    /// From the latest Ack: it proves that this worker is where its requests say that it is.
+    /// From the latest Ack: it proves this worker's source address.
     cookie: u64,
     requests: Requests,
     request: Vec<u8>,
@@ -132,16 +132,16 @@ pub struct Join {
     joined: Option<u16>,
     inquiry: Inquiry,
     places: Places,
-    /// If shorter packets than the identity's will do: whether those get through.
+    /// If shorter packets than the identity's are acceptable: whether those get through.
     path: Option<Path>,
-    /// For texts alone.
+    /// For error texts only.
     appliance: Option<SocketAddr>,
     way: Way,
 }
 
 impl Join {
-    /// Begins to join. `session` is a random number that no other host knows. `spread` is what this worker
-    /// would like to be granted.
+    /// Begins to join. `session` is a random number that no other host knows. `spread` is the one that this
+    /// worker asks for.
     #[must_use]
     pub fn new(identity: Identity, session: u64, spread: u16, now: Duration, deadline: Duration) -> Self {
         let mut inquiry = Inquiry::default();
@@ -165,15 +165,15 @@ impl Join {
         }
     }
 
-    /// Takes what the ranks agree on, if that is no more than the identity's payload, and finds out first
-    /// whether packets that long get through to the appliance and back: if not, it tries shorter ones.
+    /// Accepts the payload that the ranks agree on, up to the identity's, and first finds out whether packets
+    /// that long get through to the appliance and back: if not, it tries shorter ones.
     #[must_use]
     pub const fn flexible(mut self) -> Self {
         self.path = Some(Path::of(self.identity.payload));
         self
     }
 
-    /// What to tell the user of packets that did not get through, once.
+    /// The notice to the user about packets that did not get through, once.
     pub fn shortened(&mut self) -> Option<Shortened> {
         self.path.as_mut()?.take_warning()
     }
@@ -185,7 +185,7 @@ impl Join {
         self
     }
 
-    /// For drivers: the appliance that it has turned to, for texts alone.
+    /// For drivers: names the appliance that it has turned to, for error texts only.
     pub const fn turned_to(&mut self, appliance: SocketAddr) {
         self.appliance = Some(appliance);
     }
@@ -197,15 +197,15 @@ impl Join {
         self
     }
 
-    /// Where everything is to be sent: to be looked at after [`poll_transmit`](Self::poll_transmit), before
-    /// anything is sent.
+    /// The destination of all packets: look at it after [`poll_transmit`](Self::poll_transmit), before
+    /// sending.
     #[must_use]
     pub const fn places(&self) -> &Places {
         &self.places
     }
 
-    /// For drivers: packets do not get to the appliance, says a host on the way or this one's kernel. If
-    /// packets are refused for long, the worker turns to the next appliance; without one joining fails.
+    /// For drivers: a host on the way or this one's kernel reports that packets do not reach the appliance.
+    /// If packets are refused for long, the worker turns to the next appliance; without one joining fails.
     pub fn note_unreachable(&mut self, now: Duration, report: Unreachable) {
         self.way.reported(now, report);
     }
@@ -255,7 +255,7 @@ impl Join {
     }
 
     /// Says that this worker has given up, if the appliance may count it as joined: to be sent
-    /// [twice](FAREWELLS) after a failure, so that the next run's workers do not meet its ghost.
+    /// [twice](FAREWELLS) after a failure, so that it is not in the way of the next run's workers.
     pub fn farewell(&mut self) -> Option<[u8; CONTROL_LEN]> {
         let epoch = self.joined.and(self.told.epoch())?;
         let header = self.identity.header(Kind::Control, Element::F32_SUM, self.requests.next(), epoch);
@@ -265,7 +265,7 @@ impl Join {
         Some(packet)
     }
 
-    /// What to tell the user of a job that lacks ranks or does not answer, once.
+    /// The notice to the user about a job that lacks ranks or does not answer, once.
     pub fn stalled(&mut self, now: Duration) -> Option<JoinFailure> {
         let waited = now.saturating_sub(self.started);
         let silent = self.joined.is_none() && waited >= STALLED;
@@ -279,7 +279,7 @@ impl Join {
     }
 
     fn no_answer(&self, now: Duration) -> JoinFailure {
-        // Who has answered before refuses since then.
+        // An appliance that has answered before refuses since then.
         let refused = self.joined.and_then(|_| self.way.since());
         let waited = now.saturating_sub(refused.unwrap_or(self.started));
         JoinFailure::NoAnswer { waited, appliance: self.appliance, report: self.way.report() }
@@ -315,7 +315,7 @@ impl Join {
         }
         self.joined = Some(header.count);
         if ack.status == Status::Pending {
-            // What else it says may be about another generation than the one that this Join will count in.
+            // The rest of it may be about another generation than the one in which this Join will count.
             self.adopt(header.epoch, ack.cookie);
             return None;
         }
@@ -348,7 +348,7 @@ impl Join {
         let news = (Named::generation(epoch), cookie);
         if (self.told, self.cookie) != news {
             (self.told, self.cookie) = news;
-            // What was asked with another generation in mind may be answered as if it had been meant.
+            // Requests that named another generation may be answered as if they named this one.
             self.requests.outdate();
             self.asking.begin_again();
         }
@@ -367,7 +367,7 @@ impl Join {
     /// The failure, if the deadline has passed.
     #[must_use]
     pub fn handle_timeout(&self, now: Duration) -> Option<JoinFailure> {
-        // Others may let it through.
+        // Other appliances may be reachable.
         if self.way.is_closed(now) && !self.places.has_others() {
             return Some(self.no_answer(now));
         }
@@ -381,12 +381,12 @@ impl Join {
     }
 }
 
-/// What came of an attempt to leave.
+/// The outcome of an attempt to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
     /// All ranks have left: this worker's results are no longer needed.
     Everyone,
-    /// The linger limit came first: other ranks are still there and do not wait for anything, or the
-    /// appliance no longer answers.
+    /// The linger limit came first: other ranks are still there and wait for nothing, or the appliance no
+    /// longer answers.
     Lingered,
 }

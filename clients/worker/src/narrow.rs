@@ -12,9 +12,9 @@
 //! `mxint8` is off by at most (Σ mᵢ + M)/128, `mxfp8` by Σ max(|xᵢ|/8, 2⁻¹⁸ mᵢ) + max(|S|/8, 2⁻¹⁸ M), where S
 //! and M are those of what was added. Nothing makes way rounded.
 //!
-//! **Feedback.** What a rank's own rounding has left of an element can be added to that element of its next
-//! tensor ([`Feedback`]). So the sum over many tensors is off by one rounding of each rank, not one of each
-//! tensor. The rounding of the sum at the appliance is not corrected.
+//! **Feedback.** A rank's own rounding error of an element can be added to that element of its next tensor
+//! ([`Feedback`]). So the sum over many tensors is off by one rounding of each rank, not one of each tensor.
+//! The rounding of the sum at the appliance is not corrected.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -30,7 +30,7 @@ use crate::identity::Identity;
 use crate::mean;
 use crate::session::StartError;
 
-/// A type to travel as.
+/// A type for transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Narrow {
     /// IEEE 754 binary16: 11 bits of significand, up to 65,504.
@@ -55,7 +55,7 @@ impl Narrow {
         }
     }
 
-    /// This type, with what rounding leaves added to the next tensor.
+    /// This type, with the rounding error added to the next tensor.
     #[must_use]
     pub const fn with(self, feedback: &mut Feedback) -> Narrowing<'_> {
         Narrowing { narrow: self, feedback: Some(feedback) }
@@ -98,11 +98,11 @@ impl Narrow {
     }
 }
 
-/// What rounding has left of a tensor so far: to be kept from call to call, one for each tensor of a model.
+/// A tensor's rounding error so far: keep one for each tensor of a model, from call to call.
 #[derive(Debug, Clone, Default)]
 pub struct Feedback {
     kept: Vec<f32>,
-    /// What will have been left once the operation under way has succeeded.
+    /// The error once the operation in flight has succeeded.
     next: Vec<f32>,
 }
 
@@ -113,7 +113,7 @@ impl Feedback {
         &self.kept
     }
 
-    /// The tensor and what was left of earlier ones.
+    /// The tensor plus the errors of earlier ones.
     fn add(&mut self, tensor: &[f32]) -> Result<&mut [f32], StartError> {
         let (kept, elements) = (self.kept.len(), tensor.len());
         if kept == 0 {
@@ -140,8 +140,8 @@ impl From<Narrow> for Narrowing<'_> {
     }
 }
 
-/// For drivers: runs an operation on a narrowed copy of a tensor, and widens what the rank takes of it. Room
-/// for the copy is kept in `room`. The time it took includes both.
+/// For drivers: runs an operation on a narrowed copy of a tensor, and widens the rank's results. Room for the
+/// copy is kept in `room`. The time it took includes both.
 ///
 /// # Errors
 /// What `run` returns, and [`StartError`] where the operation could not begin.
@@ -202,7 +202,7 @@ fn leave((narrow, scale): (Narrow, f32), room: &[u16], values: &mut [f32]) {
     }
 }
 
-/// The same of blocks; `None` where a rank's part would end inside one.
+/// The same for blocks; `None` where a rank's part would end inside one.
 fn in_blocks<'a>(
     collective: &Collective<'a>,
     (ranks, elements): (u16, usize),

@@ -26,7 +26,7 @@ pub struct Partials {
 }
 
 impl Partials {
-    /// Room for what a worker may pass on: the results of the window, and the `spread` before them.
+    /// Room for the results that a worker may pass on: those of the window, and the `spread` before them.
     ///
     /// Memory for each of 2 × `spread` PSNs, rounded up to a power of two: 16 bytes, and 8 for every 64
     /// ranks.

@@ -1,10 +1,10 @@
 //! Whether packets of full size get through to the appliance and back, found out while joining.
 //!
 //! A Join may be padded with zeros, and the Ack to it is as long. So the first one is as long as a full
-//! packet, or as a Join can be: if its Ack is, too, such packets get through, and nothing has been lost by
-//! asking. Longer ones are not looked at: the ranks seldom agree on any. If its Ack is not as long, long
-//! and short Joins take turns, and where short ones are answered and long ones are not, shorter packets are
-//! tried. Until it is known the Joins only ask, so that a rank counts with a payload that gets through.
+//! packet, or as a Join can be: if its Ack is as long, such packets get through, and asking has cost nothing.
+//! Longer ones are not tried: the ranks seldom agree on any. If its Ack is not as long, long and short Joins
+//! take turns, and where short ones are answered and long ones are not, shorter packets are tried. Until it
+//! is known the Joins only ask, so that a rank counts with a payload that gets through.
 
 use core::fmt;
 
@@ -41,7 +41,7 @@ impl fmt::Display for Shortened {
     }
 }
 
-/// What is known of the path.
+/// The state of the path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Path {
     /// Payload bytes of a full packet.
@@ -78,7 +78,7 @@ impl Path {
         self.payload.min(LONGEST)
     }
 
-    /// Tries shorter packets, if those do not get through. True if it does now.
+    /// Tries shorter packets, if those do not get through. True if there are any.
     pub(crate) fn shorten(&mut self) -> bool {
         if self.open || self.lost < TRIES || !self.short {
             return false;
@@ -112,7 +112,7 @@ impl Path {
         opens
     }
 
-    /// The warning that is not reported yet, once it is known what gets through.
+    /// The warning that is not reported yet, once it is known which packets get through.
     pub(crate) fn take_warning(&mut self) -> Option<Shortened> {
         if self.open { self.news.take() } else { None }
     }

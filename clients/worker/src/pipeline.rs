@@ -15,8 +15,8 @@
 //! gradient again, until an iteration takes it in or it is too stale.
 //!
 //! A worker may fall behind by the job's window, for which the appliance and the other workers cache results.
-//! Each of its gradients takes it on by S + 1 iterations at most: one that is several times slower than the
-//! others falls behind further and further, until the appliance tells it that they have gone on without it.
+//! Each of its gradients moves it on by S + 1 iterations at most: one that is several times slower than the
+//! others falls behind further and further, until the appliance reports that they have continued without it.
 //! Models of several packets are aggregated packet by packet: a gradient that was in time for some of them
 //! only is offered again, and counts in those twice.
 
@@ -39,7 +39,7 @@ pub struct PipelineConfig {
     pub rate: f32,
 }
 
-/// What a worker has done.
+/// A worker's results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PipelineReport {
     /// The weights after the last iteration: the same at all workers, bit by bit.
@@ -72,8 +72,7 @@ struct Gradient {
 /// from `weights`, which must be the same at all workers. `compute` gets the number of results that its
 /// weights have seen, and these weights, and writes its gradient into the last argument, which is as long.
 ///
-/// # Errors
-/// As [`Worker::allreduce_with`]; what was computed is lost then.
+/// # Errors As [`Worker::allreduce_with`]; the training so far is lost then.
 ///
 /// # Panics
 /// If `compute` does.

@@ -5,32 +5,31 @@
 //!
 //! 1. If it is silent for [`SILENCE`] while an answer is due, or packets are [refused](crate::way::CLOSED) on
 //!    the way, the worker turns to the next one.
-//! 2. A rank that waits for `ok` at a backup searches for the others each [`STAY`]: they may be where it came
-//!    from, and that appliance may only have been slow.
-//! 3. A rank that is back among the others, or has got `ok` somewhere else, may have got `ok` where it was as
-//!    well, without receiving it. If it is stalled, it asks there.
+//! 2. A rank that waits for `ok` at a backup searches for the others each [`STAY`]: they may be at the
+//!    appliance that it came from, which may only have been slow.
+//! 3. A rank that is back among the others, or has got `ok` elsewhere, may also have been sent an `ok` where
+//!    it was, and lost it. If it is stalled, it asks there.
 //!
 //! No rule takes a rank back to a generation that it has left: so the job continues in one place.
 
 use core::time::Duration;
 
-/// After how long an appliance that says nothing is given up, unless the configuration says otherwise: five
-/// heartbeats.
+/// A silent appliance is given up after this time, unless configured otherwise: five heartbeats.
 pub const SILENCE: Duration = Duration::from_millis(500);
 
-/// For how long a worker waits at a backup for the others, and how long it may get nowhere where it is.
+/// For how long a worker waits at a backup for the others, and may make no progress where it is.
 pub const STAY: Duration = Duration::from_secs(1);
 
 /// The most appliances in a list.
 pub const MOST: usize = 8;
 
-/// The appliances of a worker, as numbers in its list, and where it is.
+/// The appliances of a worker, as numbers in its list, and its present one.
 #[derive(Debug, Clone, Copy)]
 pub struct Places {
     count: usize,
     silence: Duration,
     at: usize,
-    /// Where the generation is that the worker belongs to; the first one while it belongs to none.
+    /// The place of the worker's generation; the first one while it belongs to none.
     home: usize,
     /// The latest generation that it was in at each.
     epochs: [Option<u8>; MOST],
@@ -38,7 +37,7 @@ pub struct Places {
     joined: u8,
     /// Where it has asked anything, a bit each.
     tried: u8,
-    /// The first request that nothing has been heard after.
+    /// The first request since the last answer.
     asked: Option<Duration>,
     /// When it turned to this appliance, or last made progress.
     since: Duration,
@@ -70,7 +69,7 @@ impl Places {
         }
     }
 
-    /// The number of the one that everything is sent to.
+    /// The number of the appliance that everything is sent to.
     #[must_use]
     pub const fn at(&self) -> usize {
         self.at
@@ -81,7 +80,7 @@ impl Places {
         self.at == self.home
     }
 
-    /// Something begins: what has not been read yet is no silence.
+    /// A wait begins: datagrams that have not been read yet are no silence.
     pub(crate) const fn begin(&mut self, now: Duration) {
         (self.asked, self.since) = (None, now);
     }
@@ -97,7 +96,7 @@ impl Places {
         self.tried & 1 << place != 0
     }
 
-    /// It has been a Join that may count.
+    /// The request was a Join that may count.
     pub(crate) const fn note_join(&mut self) {
         self.joined |= 1 << self.at;
     }
@@ -120,7 +119,7 @@ impl Places {
         self.begin(now);
     }
 
-    /// Turns to where the worker's generation is, or was.
+    /// Turns to the place of the worker's generation.
     pub(crate) const fn go_home(&mut self, now: Duration) {
         self.go(now, self.home, false);
     }
@@ -144,13 +143,13 @@ impl Places {
         }
         let elsewhere = self.joined & !(1 << self.at) != 0;
         let waits = elsewhere || !admitted && !self.is_home();
-        // Where two appliances have told ranks to go, they come together at the one that comes first.
+        // If ranks were sent away by two appliances, they meet at the first in the list.
         let stay = if admitted && self.at == 0 { 3 * STAY } else { STAY };
         let stays = waits.then(|| self.since.saturating_add(stay));
         self.gives_up_at(closes).into_iter().chain(stays).min()
     }
 
-    /// Turns to another one, if it is time to. True if it is.
+    /// Turns to another one, if it is time to. Returns whether it did.
     pub(crate) fn turn(&mut self, now: Duration, admitted: bool, closes: Option<Duration>) -> bool {
         if self.poll_timeout(admitted, closes).is_none_or(|due| now < due) {
             return false;

@@ -22,10 +22,10 @@ pub const UNITS_PER_HERTZ: f64 = 16.0;
 /// The least remaining time: an epoch that takes longer than usual may end at any time.
 pub const LEAST_REMAINING: Duration = Duration::from_millis(1);
 
-/// What counts as remaining as long as no epoch has been measured.
+/// The remaining time while no epoch has been measured.
 pub const UNKNOWN_REMAINING: Duration = Duration::from_secs(1);
 
-/// What a caller may know about a tensor. Nothing need be said.
+/// What a caller may know about a tensor. All of it is optional.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hints {
     /// l: the layer that the tensor belongs to, counted from 1 for the layer next to the input, whose
@@ -34,8 +34,7 @@ pub struct Hints {
     pub layer: u32,
     /// L: the model's layers; 0 counts as 1.
     pub layers: u32,
-    /// T: the time that remains of the epoch; if `None`, what it lacks of the usual length of the epochs
-    /// before it.
+    /// T: the time that remains of the epoch; if `None`, the rest of the usual length of earlier epochs.
     pub remaining: Option<Duration>,
 }
 
@@ -101,7 +100,7 @@ impl Epoch {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Meter {
     usual: Option<Epoch>,
-    /// The epoch under way, unless its beginning was not seen.
+    /// The current epoch, unless its beginning was not seen.
     current: Option<Epoch>,
     layer: u32,
     /// When the allreduce that runs began.
@@ -140,7 +139,7 @@ impl Meter {
         self.ended = Some(now);
     }
 
-    /// The allreduce that runs has failed: what this epoch took says nothing about others.
+    /// The allreduce that runs has failed: this epoch's times say nothing about others.
     pub const fn abandon(&mut self) {
         self.current = None;
         self.layer = 0;

@@ -18,10 +18,10 @@ const ANSWERED: u8 = 3;
 const FAR: u32 = 1 << 30;
 /// Added to the epoch: no generation of the near past or future.
 pub(crate) const EPOCH_AWAY: u8 = 0x80;
-/// Payloads of packets that fit into MTUs that there are: 9,000, 1,500, 1,400 (tunnels; over IPv4, then over
-/// IPv6), 1,280 (likewise), 576.
+/// Payloads of packets that fit into usual MTUs: 9,000, 1,500, 1,400 (tunnels; over IPv4, then over IPv6),
+/// 1,280 (likewise), 576.
 pub(crate) const COMMON: [u16; 7] = [8896, 1408, 1344, 1280, 1216, 1152, 512];
-/// Those of them that probes have: each costs a refusal, and their user is only told what gets through.
+/// Those of them that probes have: each costs a refusal, and users only learn the length that gets through.
 const PROBED: [u16; 5] = [8896, 1408, 1344, 1152, 512];
 
 /// Which payload lengths get through to the appliance.
@@ -52,7 +52,7 @@ pub(crate) struct Probe {
     pub(crate) length: u16,
 }
 
-/// Which lengths were tried, and what came of it.
+/// The lengths tried, and which were answered.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Probes {
     /// From the longest on; 0 where there are fewer.
@@ -102,7 +102,7 @@ impl Probes {
         place.is_some()
     }
 
-    /// What gets through, if full packets do not, and shorter ones do.
+    /// The lengths lost and through, if full packets do not get through and shorter ones do.
     pub(crate) fn passage(&self) -> Option<Passage> {
         let often = |answered: u8| 4 * u16::from(answered) >= u16::from(ANSWERED) * u16::from(self.tries);
         let mut through = self.lengths.iter().zip(self.answered).filter(|(_, answered)| often(*answered));

@@ -1,7 +1,7 @@
 //! When a packet counts as lost.
 //!
-//! A missing result is no sign of loss in itself: while one rank is late, no rank gets results. Hence four
-//! rules, the first three from the surest evidence to the weakest:
+//! A missing result is no sign of loss in itself: while one rank is late, no rank gets results. So there are
+//! four rules, the first three from the strongest evidence to the weakest:
 //!
 //! 1. *Early*, after RACK (RFC 8985): the result of a packet sent later than this one by more than the
 //!    reordering window has come; or of one sent later at all, and a round trip and the reordering window
@@ -14,8 +14,8 @@
 //!    the network, is slow.
 //!
 //! The result of a resent packet may answer its first sending. As evidence it would make a rank resend its
-//! whole window whenever a late rank goes on, so rules 1 and 2 ignore it. But after a true outage there is
-//! nothing else, since the first result is a probe's. Hence the last:
+//! whole window whenever a late rank continues, so rules 1 and 2 ignore it. But after a true outage there is
+//! no other evidence, since the first result is a probe's. Hence the last rule:
 //!
 //! 4. *In doubt*: something resent later than this was sent has its result, and for a timeout since then no
 //!    result has come of anything that was sent only once.
@@ -34,7 +34,7 @@ use crate::window::{Completion, Window};
 /// A round trip that shows congestion: a hundred times a rack's, and below the timeout's ceiling.
 pub const CONGESTED: Duration = Duration::from_millis(20);
 
-/// What rule 4 knows.
+/// The state of rule 4.
 #[derive(Debug, Clone, Copy)]
 struct Ambiguous {
     /// Packets last sent before this are in doubt ...
@@ -54,14 +54,14 @@ pub struct Recovery {
     quiet_since: Option<Duration>,
     /// There has been a probe since the last result.
     probed: bool,
-    /// What was sent before this does not speak against what has been allowed since.
+    /// Packets sent before this are no evidence against the packets allowed since.
     narrowed: Option<Duration>,
-    /// What says how many packets may be in flight; nothing does in a window of a fixed size.
+    /// How many packets may be in flight; none in a window of a fixed size.
     congestion: Option<Congestion>,
 }
 
 impl Recovery {
-    /// Also tells the window how many packets may be in flight.
+    /// Also sets how many packets the window may have in flight.
     #[must_use]
     pub fn controlled(congestion: Congestion, window: &mut Window) -> Self {
         window.aim(congestion.window());
@@ -85,12 +85,12 @@ impl Recovery {
         self.rtt.end_backoff();
     }
 
-    /// Takes note that a packet is being sent.
+    /// Notes that a packet is being sent.
     pub fn on_sent(&mut self, now: Duration) {
         self.quiet_since.get_or_insert(now);
     }
 
-    /// Takes note of a packet's result, and gives up what it proves lost.
+    /// Notes a packet's result, and gives up packets that it proves lost.
     pub fn on_result(&mut self, now: Duration, completion: &Completion, window: &mut Window) {
         let Completion { sent_at, ambiguous, fetched, signal } = *completion;
         self.rtt.on_result(now.saturating_sub(sent_at), ambiguous);
@@ -125,7 +125,7 @@ impl Recovery {
         }
     }
 
-    /// Adapts what may be in flight to how long a result took, or has been missing.
+    /// Adapts how many packets may be in flight to how long a result took, or has been missing.
     fn judge(&mut self, now: Duration, sent_at: Duration, window: &mut Window) {
         if now.saturating_sub(sent_at) < CONGESTED {
             window.widen();
@@ -135,7 +135,7 @@ impl Recovery {
         }
     }
 
-    /// When [`on_timeout`](Self::on_timeout) wants to be called next.
+    /// When to call [`on_timeout`](Self::on_timeout) next.
     #[must_use]
     pub fn poll_timeout(&self, window: &Window) -> Option<Duration> {
         let timeout = self.rtt.timeout();
@@ -151,7 +151,7 @@ impl Recovery {
         [doubt, overdue, early, stalled].into_iter().flatten().min()
     }
 
-    /// Gives up what the passing of time proves lost.
+    /// Gives up packets that the passing of time proves lost.
     pub fn on_timeout(&mut self, now: Duration, window: &mut Window) {
         let timeout = self.rtt.timeout();
         let doubt = self.ambiguous.take_if(|doubt| doubt.due <= now).map(|doubt| doubt.sent_before);
@@ -179,7 +179,7 @@ impl Recovery {
         }
     }
 
-    /// How long there may be no result. At the end of an operation in which all ranks are known to be, less.
+    /// How long there may be no result; less at the end of an operation in which all ranks take part.
     fn patience(&self, window: &Window) -> Duration {
         let (timeout, ending) = (self.rtt.timeout(), window.unsent() == 0 && !window.has_lost());
         match self.rtt.smoothed().zip(self.rtt.early()) {

@@ -1,27 +1,27 @@
 //! Whether a worker that has an update sends it now (Olaf, section 5).
 //!
 //! A queue that combines the waiting updates of a cluster overflows only if more clusters are active, N, than
-//! it has places, Q_max. Acknowledgements bring both numbers. While N ≤ Q_max everybody sends at will; beyond
-//! that, each update is sent with the probability P_s = min(Q_max / N + f(Δ), 1), where Δ is the time since
-//! the last acknowledgement:
+//! it has places, Q_max. Acknowledgements bring both numbers. While N ≤ Q_max every worker sends at will;
+//! beyond that, each update is sent with the probability P_s = min(Q_max / N + f(Δ), 1), where Δ is the time
+//! since the last acknowledgement:
 //!
 //! ```text
 //! f(Δ) = v · (Δ − Δ_T)   if Δ > Δ_T: what was heard is obsolete
 //!        0               otherwise
 //! ```
 //!
-//! What is not sent is not lost to the trainer: it goes on collecting experience, and its next update knows
-//! more.
+//! An update that is not sent is not lost to the trainer: it goes on collecting experience, and its next
+//! update contains more.
 
 use core::time::Duration;
 
 use fastrand::Rng;
 use pascaline_wire::trailer::QueueState;
 
-/// The slope v of the probability, once nothing has been heard for longer than the threshold.
+/// The slope v of the probability, once no acknowledgement has come for longer than the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slope {
-    /// 1 / Δ_T: the longer the threshold, the slower an impatient worker becomes insistent.
+    /// 1 / Δ_T: the longer the threshold, the more slowly the probability rises.
     Urgency,
     /// Δ_T in seconds, per second: the paper's choice for a fair share among clusters. It compares numbers of
     /// different units, so the second is part of its meaning. With thresholds below a second it is the
@@ -41,17 +41,17 @@ pub enum Policy {
         /// The threshold Δ_T; above 0.
         threshold: Duration,
     },
-    /// After each acknowledgement nothing is sent for as long as the server says, which knows how old every
-    /// cluster's model is.
+    /// After each acknowledgement nothing is sent for as long as the server says, which has the age of every
+    /// cluster's model.
     Paced,
 }
 
-/// What an acknowledgement says.
+/// The content of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heard {
     /// The bottleneck queue as the acknowledgement passed it.
     pub queue: QueueState,
-    /// For how long the server would like this cluster to send nothing.
+    /// For how long the server asks this cluster to send nothing.
     pub pause: Duration,
 }
 
@@ -104,7 +104,7 @@ impl Control {
     /// Decides about one update.
     pub fn permits(&mut self, now: Duration) -> bool {
         let probability = self.probability(now);
-        // Without congestion nothing is drawn.
+        // Without congestion, no random number is drawn.
         probability >= 1.0 || self.rng.f64() < probability
     }
 }

@@ -56,13 +56,13 @@ pub struct AsyncCounters {
     pub sent: u64,
     /// Updates that transmission control held back.
     pub skipped: u64,
-    /// Updates not sent because enough are under way, or because the worker's membership is in doubt.
+    /// Updates not sent because enough are in flight, or because the worker's membership is in doubt.
     pub busy: u64,
-    /// Updates that were answered, or made up for by a newer one of the cluster that was.
+    /// Updates that were answered, or replaced by a newer one of the cluster that was.
     pub acknowledged: u64,
     /// Answers that an update of the cluster has changed the model.
     pub applied: u64,
-    /// Updates of which nothing was heard in time.
+    /// Updates without an answer in time.
     pub given_up: u64,
     /// Times that initial weights were sent.
     pub initial_sent: u64,
@@ -76,7 +76,7 @@ pub struct AsyncCounters {
     pub weights: u64,
     /// Control packets, which are about membership.
     pub controls: u64,
-    /// Packets that the operating system would not take.
+    /// Packets that the operating system did not accept.
     pub not_sent: u64,
     /// Times the operating system reported that the appliance's host or port is unreachable.
     pub unreachable: u64,
@@ -86,7 +86,7 @@ pub struct AsyncCounters {
 }
 
 impl AsyncCounters {
-    /// Answers that an update of this worker was not taken, for a reason.
+    /// Answers that an update of this worker was refused for this reason.
     #[must_use]
     pub fn not_taken(&self, why: Status) -> u64 {
         place(why).map_or(0, |at| self.not_taken.0[at])
@@ -115,7 +115,7 @@ impl AsyncCounters {
         self.malformed[reason as usize]
     }
 
-    /// The sum of what datagrams have come to: always `received`.
+    /// The sum over all outcomes of datagrams: always `received`.
     #[must_use]
     pub fn accounted(&self) -> u64 {
         let useless = self.ignored.iter().chain(&self.malformed).sum::<u64>();

@@ -1,4 +1,4 @@
-//! Updates under way.
+//! Updates in flight.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::rtt::Rtt;
 const INITIAL: Duration = Duration::from_secs(1);
 /// An update that has waited for longer is gone, or too old to be worth waiting for.
 const CEILING: Duration = Duration::from_secs(10);
-/// Updates remembered beyond their end: an acknowledgement that comes late still says how long the way is.
+/// Updates remembered beyond their end: an acknowledgement that comes late still measures the round trip.
 const REMEMBERED: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
@@ -24,16 +24,16 @@ struct Sent {
     open: bool,
 }
 
-/// What an acknowledgement was for.
+/// The subject of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Acknowledged {
     /// The number of acknowledged updates of this worker that were in flight.
     Open(u32),
-    /// Nothing that was still waited for.
+    /// No update that was still waiting.
     Nothing,
 }
 
-/// The updates that a worker has sent and heard nothing of, and how long it takes to hear.
+/// Updates without an answer so far, and how long answers take.
 #[derive(Debug)]
 pub(super) struct Outstanding {
     /// In the order of sending.
@@ -99,7 +99,7 @@ impl Outstanding {
         if closed > 0 { Acknowledged::Open(closed) } else { Acknowledged::Nothing }
     }
 
-    /// An update was refused on its way, which says nothing of the others. True if it was open.
+    /// An update was refused on its way; this does not concern the others. True if it was open.
     pub(super) fn on_refused(&mut self, psn: u32) -> bool {
         let sent = self.sent.iter_mut().find(|sent| sent.open && sent.psn == psn);
         let found = sent.map(|sent| sent.open = false).is_some();
@@ -113,7 +113,7 @@ impl Outstanding {
         Some(oldest.at.saturating_add(self.rtt.timeout()))
     }
 
-    /// Gives up what has waited for too long. How many that were.
+    /// Gives up updates that have waited for too long. Returns their number.
     pub(super) fn on_timeout(&mut self, now: Duration) -> u32 {
         let timeout = self.rtt.timeout();
         let mut given_up = 0;
@@ -125,7 +125,7 @@ impl Outstanding {
         given_up
     }
 
-    /// Nothing that was sent can be acknowledged any more. How many were open.
+    /// Forgets all updates: none can be acknowledged any more. Returns how many were open.
     pub(super) fn forget(&mut self) -> u32 {
         self.sent.clear();
         core::mem::take(&mut self.open)

@@ -22,7 +22,7 @@ mod receive;
 
 use futile::Futile;
 
-/// The most updates under way.
+/// The most updates in flight.
 pub const MOST_OUTSTANDING: u16 = 64;
 
 /// How often initial weights are offered until the server has answered.
@@ -33,11 +33,11 @@ const OFFER: Duration = Duration::from_millis(100);
 pub struct Settings {
     /// The model's 32-bit floats.
     pub floats: usize,
-    /// Updates that may be under way: 1 unless there is a reason for more; at most [`MOST_OUTSTANDING`].
+    /// Updates that may be in flight: 1 unless there is a reason for more; at most [`MOST_OUTSTANDING`].
     pub outstanding: NonZeroU16,
     /// When updates are sent.
     pub policy: Policy,
-    /// Where transmission control's chance comes from.
+    /// The seed of transmission control's random numbers.
     pub seed: u64,
     /// An error ends the run if no update is applied for this long.
     pub patience: Duration,
@@ -53,15 +53,15 @@ pub enum Initial<'a> {
     Nothing,
 }
 
-/// What became of an update.
+/// The outcome of [`AsyncSession::push`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Push {
     /// It is on its way, under this number.
     Sent(u32),
-    /// Transmission control held it back: the queue is congested. The trainer may go on, and push what it
-    /// knows later.
+    /// Transmission control held it back: the queue is congested. The trainer may go on, and push a later
+    /// update.
     Skipped,
-    /// As many as allowed are under way, or the worker is not (yet, again) a member with weights.
+    /// The allowed number is in flight, or the worker is not (yet, again) a member with weights.
     Busy,
 }
 
@@ -76,13 +76,13 @@ pub enum PushError {
         /// The gradient's.
         got: usize,
     },
-    /// The reward is NaN or infinite: nothing could be compared with it.
+    /// The reward is NaN or infinite, so it cannot be compared.
     #[error("a reward of {0}: it must be a finite number")]
     Reward(f32),
     /// The appliance rejects this worker for good.
     #[error("the appliance rejects this worker: {0}")]
     Rejected(#[from] Rejection),
-    /// Nothing has come of what was sent.
+    /// Nothing that was sent has had an effect.
     #[error("no update that this worker has sent for {:.1} s was applied: {why}", after.as_secs_f64())]
     Futile {
         /// For so long.
@@ -98,13 +98,13 @@ pub enum Why {
     /// The appliance is silent as well.
     #[error("the appliance does not answer: is it running, and reachable from here?")]
     ApplianceSilent,
-    /// The appliance answers, and says nothing about updates.
+    /// The appliance answers, but never about updates.
     #[error("the appliance answers, but the job's parameter server does not: is `pascaline ps` running?")]
     ServerSilent,
     /// The appliance has no server for the job.
     #[error("the appliance reports that the job has no parameter server: start `pascaline ps`")]
     NoServer,
-    /// What was said of the last update.
+    /// The last update was refused with this status.
     #[error("the last update was refused: {0}")]
     Refused(Status),
 }
@@ -115,13 +115,13 @@ pub enum Why {
 /// apart. After [`push`](Self::push), [`handle_datagram`](Self::handle_datagram) and
 /// [`handle_timeout`](Self::handle_timeout), call [`poll_transmit`](Self::poll_transmit) until it returns
 /// `None` and send what it writes; then there is nothing to do until a datagram comes or
-/// [`poll_timeout`](Self::poll_timeout) has passed. Nothing here waits: a trainer that pushes goes on at
-/// once, whatever has become of its update.
+/// [`poll_timeout`](Self::poll_timeout) has passed. No call waits: a trainer that pushes continues at once,
+/// whatever the fate of its update.
 ///
 /// No call allocates, and each does work in proportion to the model's length at most.
 #[derive(Debug)]
 pub struct AsyncSession {
-    /// Membership, heartbeats, going on in a new generation, leaving.
+    /// Membership, heartbeats, resuming in a new generation, leaving.
     member: Session,
     epoch: u8,
     settings: Settings,
@@ -137,7 +137,7 @@ pub struct AsyncSession {
     /// Initial weights, until the server has answered, and when to offer them next.
     offer: Option<(Vec<u8>, Duration)>,
     weights: Vec<f32>,
-    /// They were its own to begin with.
+    /// The weights are this worker's initial ones.
     own: bool,
     /// Weights received so far.
     version: u64,
@@ -184,8 +184,7 @@ impl AsyncSession {
     /// Offers an update: a gradient and the reward of the experience that it comes from, generated at
     /// `generated_ns` (nanoseconds since 1970).
     ///
-    /// # Errors
-    /// See [`PushError`]; nothing has been sent then, and nothing counted.
+    /// # Errors See [`PushError`]; then nothing was sent or counted.
     pub fn push(
         &mut self,
         now: Duration,
@@ -290,12 +289,12 @@ impl AsyncSession {
     /// When to call [`handle_timeout`](Self::handle_timeout), and `poll_transmit` after it.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        // While the membership is in doubt nothing is offered, and what has been due is no reason to wake.
+        // While the membership is in doubt nothing is offered, so a due offer is no reason to wake.
         let offer = self.offer.as_ref().filter(|_| !self.member.is_in_doubt()).map(|(_, due)| *due);
         [self.member.next_tending(), offer, self.outstanding.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Handles the passing of time; harmless when nothing is due. Tells when a wait that
+    /// Handles the passing of time; harmless when nothing is due. Returns the outcome once the wait that
     /// [`leave`](Self::leave) has begun is over.
     pub fn handle_timeout(&mut self, now: Duration) -> Option<Left> {
         self.counters.given_up += u64::from(self.outstanding.on_timeout(now));
@@ -317,8 +316,7 @@ impl AsyncSession {
         self.member.is_leaving()
     }
 
-    /// Begins to leave, for `linger` at the most: others may still be at work, which is none of this worker's
-    /// business.
+    /// Begins to leave, for `linger` at the most: others may still be at work, but do not need this worker.
     pub fn leave(&mut self, now: Duration, linger: Duration) {
         self.ready = false;
         self.offer = None;
@@ -332,12 +330,12 @@ impl AsyncSession {
         &self.counters
     }
 
-    /// For drivers: where to count what only they can know.
+    /// For drivers, which count what only they see.
     pub const fn counters_mut(&mut self) -> &mut AsyncCounters {
         &mut self.counters
     }
 
-    /// Updates under way.
+    /// Updates in flight.
     #[must_use]
     pub const fn outstanding(&self) -> u32 {
         self.outstanding.open()
@@ -355,7 +353,7 @@ impl AsyncSession {
         self.control.probability(now)
     }
 
-    /// What the appliance agreed to. The epoch changes where the job goes on in a new generation.
+    /// What the appliance agreed to. The epoch changes when the job continues in a new generation.
     #[must_use]
     pub const fn membership(&self) -> &Membership {
         self.member.membership()

@@ -8,19 +8,20 @@
 //! long the empty path takes.
 //!
 //! From Swift comes the delay as the signal and its bound by the flow's own rate; from BBR the shortest round
-//! trip of late, and that losses count only if there are many of them.
+//! trip of late, and the rule that losses count only if there are many.
 //!
-//! What is measured is a result's time, which contains the wait for the slowest rank. Two rules keep a late
-//! rank from passing for a queue: two rounds in a row must be slow, since ranks that wait for one catch up at
-//! once when it comes; and what an operation sends before its first result says nothing. Of a round the mean
+//! The measured time of a result contains the wait for the slowest rank. Two rules keep a late rank from
+//! being taken for a queue: two rounds in a row must be slow, since ranks that wait for one catch up as soon
+//! as it arrives; and packets sent before an operation's first result do not count. The mean of a round
 //! counts: a rank that catches up gets its first results sooner than any queue would let it.
 //!
-//! **Beside BBR.** Version 1, Linux's, answers to no delay, no mark and hardly to losses. It keeps twice in
-//! flight what it takes the empty path to hold, and each ten seconds it leaves the queues for 200 ms to see
-//! how long the empty path takes. If it finds our queue there, it takes that for the path, and twice that
-//! from then on. So when results come sooner than usual, and more of them, though the window is what it was,
-//! another flow has left the queues, and we [step aside](ASIDE) for some rounds, so that both can measure the
-//! path. This is not done for a flow with a small share: our queue, once measured, makes it larger.
+//! **Beside BBR.** Version 1, Linux's, ignores delays and marks, and nearly ignores losses. It keeps in
+//! flight twice its estimate of the empty path's capacity, and every ten seconds it leaves the queues for 200
+//! ms to measure how long the empty path takes. If it finds our queue there, it takes that for the path, and
+//! keeps twice that in flight. So when results come sooner than usual, and more of them, though the window is
+//! what it was, another flow has left the queues, and we [step aside](ASIDE) for some rounds, so that both
+//! can measure the path. This is not done for a flow with a small share: our queue, once measured, makes it
+//! larger.
 
 use core::time::Duration;
 
@@ -37,10 +38,10 @@ pub const QUEUED: u32 = 64;
 pub const BUNCHES: u32 = 32;
 /// The most packets that may wait for that reason.
 pub const BUNCHED: u32 = 256;
-/// The longest that packets beyond [`QUEUED`] may wait. A slow link's results come in bunches too, if a
+/// The longest that packets beyond [`QUEUED`] may wait. A slow link's results also come in bunches if a
 /// processor is busy.
 pub const HELD: Duration = Duration::from_millis(2);
-/// For how long a shortest time is believed that has not been seen again: paths change.
+/// For how long the shortest time counts without being seen again: paths change.
 pub const MEMORY: Duration = Duration::from_secs(10);
 /// If one of this many packets of a round is lost, the queue is too short for the window.
 pub const LOSSES: u32 = 8;
@@ -50,7 +51,8 @@ pub const LEFT: u32 = 3;
 pub const MORE: f64 = 1.25;
 /// Its results must also take at most this part of the usual time.
 pub const SOONER: f64 = 0.85;
-/// What each round weighs in what is usual: a few times as many as a window takes to halve and grow again.
+/// The weight of each round in the usual one: the mean spans a few times the rounds in which a window halves
+/// and grows again.
 pub const WEIGHT: f64 = 1.0 / 32.0;
 /// The part of its window that it keeps in flight while it steps aside.
 pub const ASIDE: f64 = 1.0 / 3.0;
@@ -63,7 +65,7 @@ struct Round {
     began: Duration,
     /// It is the first one of its operation: its results have waited for the slowest rank.
     first: bool,
-    /// Of the results of what was sent once: how long they took in all, and how many they are.
+    /// Of the results of packets sent once: their total time, and their number.
     took: Duration,
     timed: u32,
     results: u32,
@@ -81,7 +83,7 @@ impl Round {
         Self { began, first, took, timed: 0, results: 0, latest, bunches: 0, marked: false, lost: 0 }
     }
 
-    /// How long packets of one's own may wait in queues, by how fast they came out of them.
+    /// How long packets of one's own may wait in queues, by the rate at which they left them.
     fn own(&self, now: Duration) -> Duration {
         let lasted = now.saturating_sub(self.began);
         let each = |packets: u32| lasted * packets / self.results.max(1);
@@ -90,7 +92,7 @@ impl Round {
     }
 }
 
-/// How rounds have been of late, in the mean.
+/// The mean of recent rounds.
 #[derive(Debug, Clone, Copy)]
 struct Usual {
     /// Results in a second.
@@ -112,7 +114,7 @@ impl Usual {
     }
 }
 
-/// What is known of the path.
+/// The state of the path.
 #[derive(Debug, Clone)]
 pub struct Delay {
     window: f64,

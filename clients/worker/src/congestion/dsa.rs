@@ -14,7 +14,7 @@ pub const FIRST_BYTES: u32 = 60_000;
 #[derive(Debug, Clone)]
 pub struct Dsa {
     window: f64,
-    /// What was sent before this does not speak against the window that has been halved since.
+    /// Marks on packets sent before this say nothing about the window since it was halved.
     halved: Duration,
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What a worker finds out over a path that takes payloads up to a length each way: Joins until it is known.
+/// The result over a path that takes payloads up to a length each way, and the Joins until it is known.
 fn over(payload: u16, up: u16, down: u16) -> (u16, Option<Shortened>, usize) {
     let mut path = Path::of(payload);
     for joins in 0.. {
@@ -39,7 +39,7 @@ fn a_path_that_takes_shorter_ones_one_way_or_both_shortens_them() {
     assert_eq!(over(1024, 600, 600), (512, shortened(1024, 512), 8));
 }
 
-/// Then it is as before: the operation fails, and its error says what gets through.
+/// Then as before: the operation fails, and its error names the length that gets through.
 #[test]
 fn a_path_that_takes_next_to_nothing_is_left_to_the_operation() {
     assert_eq!(over(1408, 100, 100).0, 512);

@@ -1,5 +1,5 @@
-//! What an asynchronous worker believes: what answers something of its own, or carries numbers that only its
-//! cluster can know (protocol, sections 14 and 15).
+//! Which answers an asynchronous worker accepts: those to a packet of its own, and those with numbers that
+//! only its cluster can know (protocol, sections 14 and 15).
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use super::AsyncSession;
 /// come furthest: with the epoch's 8 bits and those of a port, 40 are left to be guessed.
 const AHEAD: u32 = 1 << 13;
 
-/// What a genuine answer is among those to the updates of the same rank.
+/// A genuine answer's place among those to the updates of the same rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// It names the latest so far.
@@ -56,25 +56,25 @@ impl Numbers {
 }
 
 impl AsyncSession {
-    /// The number of initial weights: the one before the generation's first update.
+    /// The number of initial weights: one less than that of the generation's first update.
     pub(super) const fn initial_psn(&self) -> u32 {
         self.membership().base.wrapping_sub(1)
     }
 
-    /// What an answer to an update is that names one that this worker has sent, or one that a mate can have
-    /// sent; `None` if it names no such.
+    /// Classifies an answer to an update that this worker has sent, or that a mate can have sent; `None` if
+    /// it names any other.
     pub(super) fn genuine(&mut self, header: &Header) -> Option<Answer> {
         let (rank, psn) = (header.rank, header.psn);
         if rank != self.membership().identity.rank {
             return self.numbers.admits(self.next_psn, rank, psn);
         }
         let own = self.outstanding.has(psn) || self.offer.is_some() && psn == self.initial_psn();
-        // An answer ends what was sent before: what it overtakes names nothing any more.
+        // An answer ends all updates sent before: answers that it overtakes name none in flight.
         own.then_some(Answer::Latest)
     }
 
     /// True if an Ack answers a request of this session, or names an update of it and repeats what that said.
-    /// If such a one says that the generation is over, the worker asks.
+    /// If such an Ack says that the generation is over, the worker asks.
     pub(super) fn is_answer(&mut self, now: Duration, header: &Header, ack: &Control) -> bool {
         let identity = self.membership().identity;
         if ack.answers.is_some() {

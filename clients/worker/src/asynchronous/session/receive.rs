@@ -1,4 +1,4 @@
-//! What a received datagram does.
+//! Handling of received datagrams.
 
 use core::time::Duration;
 
@@ -22,8 +22,8 @@ use crate::session::Event;
 const LAST: Duration = Duration::from_millis(300);
 
 impl AsyncSession {
-    /// Handles a received datagram. Everything that has no effect is [counted](Self::counters) by reason.
-    /// Tells when the worker has left.
+    /// Handles a received datagram. A datagram without effect is [counted](Self::counters) by reason. Returns
+    /// the outcome once the worker has left.
     pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8]) -> Option<Left> {
         self.counters.received += 1;
         match self.dispatch(now, datagram) {
@@ -91,7 +91,7 @@ impl AsyncSession {
         Ok(())
     }
 
-    /// What an answer says of an update: of this worker's, or of one that may have had this worker's inside.
+    /// An answer about an update: one of this worker's, or one that may contain this worker's.
     fn judged(&mut self, now: Duration, why: Option<Status>, ours: bool, first: bool) {
         match why {
             None => self.counters.applied += u64::from(!first),
@@ -105,8 +105,8 @@ impl AsyncSession {
         }
     }
 
-    /// The server has no model: it gets the latest weights that this worker knows. Who has never had any lets
-    /// others go first.
+    /// The server has no model: it gets the latest weights that this worker knows. A worker that has never
+    /// had any lets others go first.
     fn offer_weights(&mut self, now: Duration) {
         let due = if self.version > 0 || self.own { now } else { now.saturating_add(LAST) };
         if self.offer.is_none() {
@@ -126,7 +126,7 @@ impl AsyncSession {
             if ack.answers.is_none() {
                 self.refused(header, ack.status);
             } else if ack.answers == Some(Action::Join) && ack.session == session && for_good(ack.status) {
-                // An answer to anything else, a Query of its handshake say, is not about its place.
+                // An answer to anything else, such as a Query of its handshake, is not about its membership.
                 self.rejection = Some(rejection);
             }
         }
@@ -139,7 +139,7 @@ impl AsyncSession {
                 (self.base, self.next_psn) = (base, base);
                 self.numbers = Numbers::new(base, identity.ranks);
             }
-            // What was under way belongs to the generation before.
+            // Updates in flight belong to the generation before.
             self.counters.given_up += u64::from(self.outstanding.forget());
             if core::mem::take(&mut self.ready) {
                 self.update.clear();
@@ -153,14 +153,15 @@ impl AsyncSession {
 }
 
 impl AsyncSession {
-    /// The appliance has refused an update. One alone, which may have been damaged on its way, ends nothing.
+    /// The appliance has refused an update. A single one, which may have been damaged on its way, has no
+    /// consequence.
     fn refused(&mut self, header: &Header, why: Status) {
         if header.epoch != self.epoch {
             return;
         }
         self.counters.refuse(why);
         match why {
-            // A queue's filter compares, as the server's rule does: others of the cluster train.
+            // A queue's filter compares rewards, as the server's rule does: others of the cluster train.
             Status::LowReward => self.futile.succeed(),
             why => self.futile.refuse(why),
         }

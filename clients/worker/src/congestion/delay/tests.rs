@@ -32,9 +32,9 @@ impl Flow for Delay {
     }
 }
 
-/// As BBR, version 1, holds queues: marks are nothing to it. It has twice in flight what the empty path holds
-/// by the best rate of ten rounds and the shortest time that it knows, and what goes out in bunches. Each
-/// ten seconds it has 4 in flight for 200 ms, and then knows the shortest time from then.
+/// Holds queues as BBR, version 1, does: it ignores marks. It has in flight twice the empty path's capacity
+/// by the best rate of ten rounds and the shortest time, and a bunch more. Each ten seconds it has 4 in
+/// flight for 200 ms, and takes the shortest time from then.
 struct Deaf {
     shortest: Duration,
     looks_at: Duration,
@@ -120,7 +120,7 @@ fn parts(mut flows: [&mut dyn Flow; 2], tens: u32) -> Vec<f64> {
                 in_flight[who] -= 1;
                 results[who] += 1;
             }
-            // What a result makes room for, and a packet more: a window grows by one with each result.
+            // Room of the result, and one packet more: a window grows by one with each result.
             for (who, flow) in flows.iter_mut().enumerate() {
                 for _ in in_flight[who]..flow.window().min(in_flight[who] + 2) {
                     link.push(who, now);
@@ -133,7 +133,7 @@ fn parts(mut flows: [&mut dyn Flow; 2], tens: u32) -> Vec<f64> {
     parts
 }
 
-/// A flow that answers to nothing but what it sees when it leaves the queues.
+/// A flow that reacts only to what it measures when it leaves the queues.
 #[test]
 fn beside_a_flow_that_heeds_no_marks_it_has_half_in_the_mean() {
     let mut delay = Delay::default();
