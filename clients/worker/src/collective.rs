@@ -1,6 +1,6 @@
 //! The collective operations other than allreduce, as operations of the same stream of PSNs.
 //!
-//! Each is built from the one thing that the appliance can do, which is to add:
+//! Each is built from additions at the appliance:
 //!
 //! | collective | a rank contributes | and takes |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! Why an appliance rejects a worker or its packets.
+//! The reasons for which an appliance rejects a worker or its packets.
 
 use core::fmt;
 
@@ -52,7 +52,7 @@ pub enum Reason {
     /// `expected` ranks have died: they were silent for longer than the job's configuration allows. The set
     /// has only the lowest one where the appliance does not name the others.
     RanksLost(Box<RankSet>),
-    /// The appliance has declared this very worker dead, because it was silent for too long.
+    /// The appliance has declared this worker itself dead, because it was silent for too long.
     TakenForDead,
     /// The appliance's quotas leave no room for the job.
     Quota,
@@ -72,20 +72,20 @@ pub enum Reason {
     Taken,
     /// The job's configuration does not let this rank command it.
     NotPermitted,
-    /// The others have gone on without this rank, further than results are kept.
+    /// The others have continued without this rank, further than results are kept.
     Overtaken,
     /// This host has formed as many jobs as one may.
     JobsOfHost,
     /// This host has as many ranks of the job as one may have.
     RanksOfHost,
-    /// The job would not meet what the operator demands, and why, if the appliance says.
+    /// The job would not meet the operator's objective, and why, if the appliance says so.
     Objective(Option<Box<Sentence>>),
     /// An update was not taken.
     Update(Status),
 }
 
 impl Rejection {
-    /// The rejection that an Ack expresses, with what its trailer says; `None` if it is none.
+    /// The rejection in an Ack, with its trailer's details; `None` if it is none.
     #[must_use]
     pub fn of(ack: &Control, trailer: Option<&Trailer>, identity: &Identity) -> Option<Self> {
         let reason = match ack.status {
@@ -229,7 +229,7 @@ impl Text<'_> {
         }
     }
 
-    /// Another life of the rank, or of the job, is the one that counts.
+    /// Another life of the rank, or of the job, has replaced this one.
     fn replaced(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let &Rejection { job, rank, expected, got, ref reason } = self.0;
         match reason {

@@ -1,5 +1,5 @@
-//! The numbers of a session's requests, which Acks repeat: so that an answer to what was asked before
-//! something changed is not taken for an answer to what was asked since (protocol, section 9).
+//! The numbers of a session's requests, which Acks repeat, so that a late answer to an earlier request is not
+//! taken for the answer to a later one (protocol, section 9).
 
 /// Numbers requests, and knows which answers are out of date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -11,7 +11,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Goes on after requests that are all out of date.
+    /// Continues the numbers; all requests so far are out of date.
     pub(crate) const fn after(latest: u32) -> Self {
         Self { latest, over: latest }
     }
@@ -27,14 +27,14 @@ impl Requests {
         self.latest
     }
 
-    /// Whatever has been asked so far, the answers to come are out of date.
+    /// Answers to all requests so far are out of date.
     pub(crate) const fn outdate(&mut self) {
         self.over = self.latest;
     }
 
     /// True if a request with this number has been sent and an answer to it is not out of date. Numbers are
-    /// serial numbers (RFC 1982). One that was never sent is no answer's: it was damaged on its way, or
-    /// belongs to another life.
+    /// serial numbers (RFC 1982). A number that was never sent was damaged on its way, or belongs to another
+    /// life.
     pub(crate) const fn awaits(&self, number: u32) -> bool {
         let since = number.wrapping_sub(self.over);
         since != 0 && since <= self.latest.wrapping_sub(self.over)

@@ -82,7 +82,7 @@ impl Rtt {
     }
 
     /// The timeout now: at least [`FLOOR`] above the smoothed time, since one packet more in a queue is no
-    /// sign of loss, however steady the queue has been; at most [`CEILING`], unless another was chosen.
+    /// sign of loss, even in a steady queue; at most [`CEILING`], unless another was chosen.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         let base = self.smoothed.map_or(self.initial, |smoothed| smoothed + (self.variation * 4).max(FLOOR));

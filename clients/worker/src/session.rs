@@ -58,16 +58,16 @@ const GATHER_MOST: Duration = Duration::from_micros(500);
 /// round trip where the window limits the rate.
 const GATHER_LEAST: Duration = Duration::from_micros(200);
 
-/// The end of something that takes time.
+/// The end of something that a caller has begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// The tensor holds the result, and [`Session::report`] tells what it took.
+    /// The tensor holds the result, and [`Session::report`] has its measurements.
     Completed,
     /// The allreduce failed.
     Failed(Failure),
     /// The worker has left.
     Left(Left),
-    /// A [command](Session::command) is obeyed, or not.
+    /// A [command](Session::command) was carried out, or not.
     Commanded(Result<(), CommandFailure>),
 }
 
@@ -93,7 +93,7 @@ enum Condition {
 /// outside of operations pass an empty one. A packet must be sent, or its payload copied, before the next
 /// `handle_datagram`, which may write to the tensor: a contribution sent later could carry a result's bytes.
 ///
-/// Other ranks may ask for what this one has: its contribution to a PSN lies in the tensor until the result
+/// Other ranks may ask for this one's packets: its contribution to a PSN lies in the tensor until the result
 /// overwrites it; results lie there, or in the session's cache, for as long as another rank can lack them.
 ///
 /// No call allocates (the memory is taken in [`new`](Self::new)), and each does a bounded amount of work. Two
@@ -107,7 +107,7 @@ pub struct Session {
     window: Window,
     recovery: Recovery,
     cache: ResultCache,
-    /// What partial results contain, if the worker accepts them.
+    /// The ranks inside partial results, if the worker accepts them.
     partials: Option<Partials>,
     answers: Answers,
     reminder: Option<u32>,
@@ -120,27 +120,27 @@ pub struct Session {
     commanding: Option<Commanding>,
     /// The deadline of the latest allreduce: others may take as long.
     patience: Duration,
-    /// When the appliance first said that the running operation is not what others have called.
+    /// When the appliance first reported that others have called another operation.
     disputed: Option<Duration>,
     /// When the next heartbeat is due. None when the session is leaving or broken.
     heartbeat: Option<Duration>,
-    /// An earlier generation that this one still resumes, because no result has been taken since.
+    /// The earlier generation that this one still resumes, because it has no result yet.
     base: Option<u8>,
     /// The generation before this one, and until when rejections of its packets may still arrive.
     previous: Option<(u8, Duration)>,
     inquiry: Inquiry,
     places: Places,
     hearing: Hearing,
-    /// How often it still says that it gives up.
+    /// How often it still reports that it gives up.
     farewells: u8,
-    /// For texts alone.
+    /// For error texts only.
     appliance: Option<SocketAddr>,
     way: Way,
     /// The datagram that is being handled was marked on its way.
     marked: bool,
-    /// Whether results are sums over all ranks; else how many ranks they are of means nothing to it.
+    /// Whether results are sums over all ranks; otherwise their number of ranks is not checked.
     sums: bool,
-    /// A packet was too long for the path, which takes so much if that is known.
+    /// A packet was too long for the path; with the path's MTU if it is known.
     too_long: Option<Option<usize>>,
     report: Report,
     counters: Counters,
@@ -149,7 +149,7 @@ pub struct Session {
 impl Session {
     /// The session of a member that keeps up to `in_flight` packets in flight, or with 0 up to the spread: as
     /// many as the job's [congestion control](crate::congestion) allows. Where the appliance has named none,
-    /// that is `fixed` for an `in_flight` that is given, else `delay`.
+    /// that is `fixed` with an `in_flight`, otherwise `delay`.
     #[must_use]
     pub fn new(membership: Membership, in_flight: u16) -> Self {
         let first_psn = membership.base;
@@ -193,7 +193,7 @@ impl Session {
         }
     }
 
-    /// Also accepts results that do not contain every rank, and [reports](Report::partial) what they lack.
+    /// Also accepts results that do not contain every rank, and [reports](Report::partial) the missing ranks.
     #[must_use]
     pub fn accept_partial(mut self) -> Self {
         self.partials = Some(Partials::new(self.membership.identity.ranks, self.membership.spread));
@@ -205,7 +205,7 @@ impl Session {
         Self { sums: false, ..self }
     }
 
-    /// Follows this congestion control, whatever the appliance has named.
+    /// Uses this congestion control, whichever the appliance has named.
     #[must_use]
     pub fn controlled(mut self, control: CongestionControl) -> Self {
         self.control = control;
@@ -220,10 +220,10 @@ impl Session {
         self
     }
 
-    /// Begins to leave: the session answers reminders until all ranks have left, or no rank has needed that
-    /// for `linger`; then comes [`Event::Left`]. While a rank waits inside an allreduce it stays, for as long
-    /// as the latest allreduce might have taken, and `linger`. Without an answer from the appliance it leaves
-    /// after [`SILENCE`], or `linger` if that is more. A running allreduce is abandoned.
+    /// Begins to leave: the session answers reminders until all ranks have left, or no rank has needed
+    /// answers for `linger`; then comes [`Event::Left`]. While a rank waits inside an allreduce it stays, for
+    /// as long as the latest allreduce might have taken, and `linger`. Without an answer from the appliance
+    /// it leaves after [`SILENCE`], or `linger` if that is more. A running allreduce is abandoned.
     pub fn leave(&mut self, now: Duration, linger: Duration) {
         self.operation = None;
         self.commanding = None;
@@ -232,7 +232,7 @@ impl Session {
         self.heartbeat = None;
         self.inquiry.end();
         self.places.begin(now);
-        // An outsider of the present generation has nothing that anybody could need.
+        // A rank outside the present generation has nothing that others could need.
         let outsider = self.rejoin.take_if(|rejoin| rejoin.is_anew()).is_some();
         self.leaving = Some(Leaving::new(now, linger, self.patience, outsider));
     }
@@ -285,7 +285,7 @@ impl Session {
         None
     }
 
-    /// Whether it has come to its end: no operation can begin any more, and the worker must join again, as
+    /// Whether the session has ended: no operation can begin any more, and the worker must join again, as
     /// another session.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -313,7 +313,7 @@ impl Session {
         (gather >= GATHER_LEAST).then_some(gather)
     }
 
-    /// What the last completed allreduce was like.
+    /// The measurements of the last completed allreduce.
     #[must_use]
     pub const fn report(&self) -> &Report {
         &self.report
@@ -325,7 +325,7 @@ impl Session {
         &self.counters
     }
 
-    /// For drivers: where to count what only they can know.
+    /// For drivers, which count what only they see.
     pub const fn counters_mut(&mut self) -> &mut Counters {
         &mut self.counters
     }
@@ -336,7 +336,7 @@ impl Session {
         self.window.allowed()
     }
 
-    /// The congestion control that it follows.
+    /// The congestion control that it uses.
     #[must_use]
     pub const fn control(&self) -> CongestionControl {
         self.control
@@ -348,14 +348,14 @@ impl Session {
         self.window.in_flight()
     }
 
-    /// What the appliance agreed to. The epoch changes where the job goes on in a new generation.
+    /// What the appliance agreed to. The epoch changes when the job continues in a new generation.
     #[must_use]
     pub const fn membership(&self) -> &Membership {
         &self.membership
     }
 }
 
-/// The window and what changes it, of a path that nothing is known of.
+/// The window and its control, for a path without measurements yet.
 fn path(
     first: u32,
     in_flight: u16,

@@ -1,9 +1,9 @@
 //! A client that speaks SwitchML's UDP protocol, to a job with `protocol = "switchml"`: a state machine,
 //! datagrams and times in, datagrams out.
 //!
-//! It sends what SwitchML's own client sends, and where that one corrupts sums (a result that comes twice, a
-//! retransmission that carries another packet's data) it does not: a result is taken once, by its operation
-//! and packet, and a packet that is sent again is the same packet.
+//! It sends the packets of SwitchML's own client, but does not corrupt sums as that one does (by a result
+//! that comes twice, or a retransmission that carries another packet's data): a result is taken once, by its
+//! operation and packet, and a packet that is sent again is the same packet.
 //!
 //! **Floats.** A block's exponent travels a window ahead of its values: packet *i* has the exponent of block
 //! *i* and the values of block *i − batch*, as integers, scaled by the largest exponent of all workers so
@@ -14,20 +14,20 @@ use std::collections::{BTreeMap, VecDeque};
 
 use pascaline_wire::switchml::{Body, MOST_WORKERS, Mark, PLACES, Place, Size};
 
-/// What a client has agreed on with the others.
+/// The terms that a client shares with the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
     /// Workers; 1 to 32.
     pub workers: u16,
-    /// Packets under way at a time, at the most; the same at all workers.
+    /// The most packets in flight at a time; the same at all workers.
     pub window: u16,
     /// How long a packet is.
     pub size: Size,
-    /// After how long without its result a packet is sent again.
+    /// How long to wait for a result before its packet is sent again.
     pub timeout: Duration,
 }
 
-/// Terms that no client can have.
+/// Terms that no client can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadTerms {
     /// Too few or too many workers.
@@ -38,7 +38,7 @@ pub enum BadTerms {
     Window(u16),
 }
 
-/// What is summed.
+/// The tensor to sum.
 #[derive(Debug)]
 enum Tensor {
     Integers(Vec<i32>),
@@ -49,7 +49,7 @@ enum Tensor {
     },
 }
 
-/// An operation under way.
+/// An operation in flight.
 #[derive(Debug)]
 struct Operation {
     tensor: Tensor,
@@ -67,7 +67,7 @@ struct Operation {
     due: VecDeque<u32>,
 }
 
-/// What has happened.
+/// Event counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Packets sent.
@@ -108,13 +108,13 @@ impl Client {
         Ok(Self { terms, number: 0, shift: 0, operation: None, counters })
     }
 
-    /// Begins to sum integers; sums wrap. What was under way is given up.
+    /// Begins to sum integers; sums wrap. An operation in flight is given up.
     pub fn start_integers(&mut self, values: Vec<i32>) {
         let blocks = self.blocks(values.len());
         self.start(Tensor::Integers(values), blocks, false);
     }
 
-    /// Begins to sum floats. What was under way is given up.
+    /// Begins to sum floats. An operation in flight is given up.
     pub fn start_floats(&mut self, values: Vec<f32>) {
         let blocks = self.blocks(values.len());
         let exponents = vec![i8::MIN; blocks as usize];
@@ -167,7 +167,7 @@ impl Client {
         Place { slot: u16::try_from(at % window).unwrap_or(u16::MAX), second: at >= window }
     }
 
-    /// The next datagram to be sent, written over `out`; false if there is none now.
+    /// Writes the next datagram to send over `out`; false if there is none now.
     pub fn poll_transmit(&mut self, now: Duration, out: &mut Vec<u8>) -> bool {
         let Some(operation) = &mut self.operation else { return false };
         let packet = if operation.begun < operation.batch {
@@ -273,7 +273,7 @@ impl Client {
         self.operation.as_ref()?.waiting.values().min().copied()
     }
 
-    /// Lets time pass: packets without a result are sent again.
+    /// Handles the passing of time: packets without a result are sent again.
     pub fn handle_timeout(&mut self, now: Duration) {
         let Some(operation) = &mut self.operation else { return };
         let timeout = self.terms.timeout;
@@ -286,15 +286,14 @@ impl Client {
         }
     }
 
-    /// What has happened.
+    /// Event counts.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 }
 
-/// The least e for which no magnitude exceeds 2^e; what is no number, and what is too large for that, counts
-/// as the largest.
+/// The least e for which no magnitude exceeds 2^e; NaN, and values too large for that, count as the largest.
 fn exponent_of<'a>(values: impl Iterator<Item = &'a f32>) -> i8 {
     let largest =
         values.map(|value| value.abs()).fold(0.0, |a: f32, b| if b > a || b.is_nan() { b } else { a });

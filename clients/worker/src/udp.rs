@@ -41,7 +41,7 @@ pub use notice::Notice;
 pub use streams::{MAX_STREAMS, Streams};
 pub use worker::{Departure, TreeReport, Worker, session_number};
 
-/// The longest payload of a full packet: what fits into a UDP datagram over IPv4 besides the header and a
+/// The longest payload of a full packet: the room of a UDP datagram over IPv4 besides the header and a
 /// trailer.
 pub const MAX_PAYLOAD: u16 = 65_280;
 /// The largest DSCP (RFC 2474): it has 6 bits.
@@ -54,28 +54,28 @@ const USUAL_MTU: usize = 1500;
 pub struct Config {
     /// The appliance's address; of several UDP ports, the first.
     pub appliance: SocketAddr,
-    /// Other appliances with the same job, none by default: where one does not answer, its workers turn to
-    /// the next of the list and go on there. The same list at all ranks, in the same order; at most 7.
+    /// Other appliances with the same job, none by default: if one does not answer, its workers turn to the
+    /// next of the list and resume there. The same list at all ranks, in the same order; at most 7.
     pub backups: Vec<SocketAddr>,
     /// Further trees of the job, none by default: of each the appliance and, behind it, its backups. A tree
     /// carries a part of every tensor (small ones take turns), with a window and a congestion control of its
-    /// own. The next tree's job is `job + 1`, and so on. A tree whose appliances do not answer goes on at the
+    /// own. The next tree's job is `job + 1`, and so on. A tree whose appliances do not answer resumes at the
     /// next tree's. The same trees at all ranks, in the same order; at most 7.
     pub trees: Vec<Vec<SocketAddr>>,
     /// The appliances among them whose names have several addresses, none by default. Joining takes the first
     /// address that answers.
     pub several: Vec<Addresses>,
-    /// Whether each tree has a thread of its own while a tensor is under way that is dealt out over several;
-    /// false by default. For links that are faster than a core: `A;A` are two trees over one appliance.
+    /// Whether each tree has a thread of its own during an operation over several trees; false by default.
+    /// For links that are faster than a core: `A;A` are two trees over one appliance.
     pub threads: bool,
-    /// For how long an appliance may say nothing until the next one has its turn, 500 ms by default. Only
-    /// looked at where there are [`backups`](Self::backups) or [`trees`](Self::trees).
+    /// For how long an appliance may be silent until the worker turns to the next one, 500 ms by default.
+    /// Only used with [`backups`](Self::backups) or [`trees`](Self::trees).
     pub silence: Duration,
     /// The UDP ports that the appliance listens on, 1 by default. A packet about a PSN goes to port `PSN mod
     /// udp_ports` after the first, so that each of the appliance's lcores can receive the PSNs it owns.
     pub udp_ports: u16,
-    /// The DSCP of this worker's packets and of the answers, 0 to 63; 0 by default. An appliance may take no
-    /// others for its own.
+    /// The DSCP of this worker's packets and of the answers, 0 to 63; 0 by default. An appliance may accept
+    /// no others.
     pub dscp: u8,
     /// The job.
     pub job: u16,
@@ -83,22 +83,22 @@ pub struct Config {
     pub rank: u16,
     /// The job's rank count, 1 to 1,024.
     pub ranks: u16,
-    /// Payload bytes of a full packet, a multiple of 8. With 0, the default, as many as fill a packet of the
-    /// smallest MTU that any rank has on its way or the appliance has at a port: the ranks agree on it when
-    /// they join, and [`Membership`](crate::Membership) tells. Otherwise the others follow this one, if they
-    /// can; no packet may be longer than the path's MTU, since an appliance cannot aggregate fragments.
+    /// Payload bytes of a full packet, a multiple of 8. With 0, the default, the payload that fills a packet
+    /// of the smallest MTU on any rank's way or at the appliance's ports: the ranks agree on it when they
+    /// join, and [`Membership`](crate::Membership) has it. Otherwise the others follow this one, if they can;
+    /// no packet may be longer than the path's MTU, since an appliance cannot aggregate fragments.
     pub payload: u16,
     /// Packets in flight at most; with 0, the default, `spread` is the only bound.
     pub in_flight: u16,
-    /// What decides how many packets are in flight, whatever the appliance names for the job. By default what
-    /// it names; where it names none, [`Delay`](CongestionControl::Delay), or
+    /// The control of packets in flight, in place of the one that the appliance names for the job. By default
+    /// that one; if it names none, [`Delay`](CongestionControl::Delay), or
     /// [`Fixed`](CongestionControl::Fixed) with an `in_flight`. See [`congestion`](crate::congestion).
     pub congestion: Option<CongestionControl>,
-    /// How far a PSN may run ahead of the oldest one without a result: 512 by default, and the appliance
-    /// may grant less. A few times what is in flight, so that the recovery of one packet does not stop the
+    /// How far a PSN may run ahead of the oldest one without a result: 512 by default, and the appliance may
+    /// grant less. A few times the packets in flight, so that the recovery of one packet does not stop the
     /// others. Costs 2 × 64 bytes and one payload per PSN.
     pub spread: u16,
-    /// The local address and port; by default, what routing chooses, and any free port.
+    /// The local address and port; by default, routing's choice, and any free port.
     pub bind: Option<SocketAddr>,
     /// How long to wait until all ranks have joined, 30 s by default.
     pub join_deadline: Duration,
@@ -106,19 +106,19 @@ pub struct Config {
     pub deadline: Duration,
     /// How long a worker that leaves helps the others when none is known to wait inside an allreduce, 2 s by
     /// default. While one waits, the worker stays for up to [`deadline`](Self::deadline) longer. It ends as
-    /// soon as everyone has left.
+    /// soon as all ranks have left.
     pub linger: Duration,
     /// Whether to take results that lack ranks, true by default. Only jobs that are configured so have any:
-    /// they complete early (a threshold, a time limit) or go on after the death of a rank.
-    /// [`Report::partial`] tells what is missing. Without it such results are refused, and an allreduce that
-    /// gets no others fails at its deadline. Costs 16 bytes for every PSN of 2 × `spread`, and 8 for every 64
-    /// ranks.
+    /// they complete early (a threshold, a time limit) or continue after the death of a rank.
+    /// [`Report::partial`] names the missing ranks. Without it such results are refused, and an allreduce
+    /// that gets no others fails at its deadline. Costs 16 bytes for every PSN of 2 × `spread`, and 8 for
+    /// every 64 ranks.
     ///
     /// [`Report::partial`]: crate::Report::partial
     pub accept_partial: bool,
     /// Callback run from a blocking call once it has stalled for about a second; none by default.
     pub notice: Option<Notice>,
-    /// Callback run several times a second while joining (over a DPDK port, at each turn), which returns
+    /// Callback run several times a second while joining (over a DPDK port, at each turn), that returns
     /// whether to give up; none by default. Joining then ends with an error of the system's, of the kind
     /// `Interrupted` (over a DPDK port: of its own, of that name), and the rank is free.
     pub interrupt: Option<Interrupt>,
@@ -154,7 +154,7 @@ impl Config {
         }
     }
 
-    /// Checks what can be checked without an appliance.
+    /// Checks all that needs no appliance.
     ///
     /// # Errors
     /// The first value that is out of range.
@@ -187,8 +187,8 @@ impl Config {
 }
 
 impl Config {
-    /// The payload that the worker offers when it joins, and whether a shorter one will do: the configured
-    /// one, otherwise the largest in a packet of the path's MTU, where this host knows that.
+    /// The payload that the worker offers when it joins, and whether a shorter one is acceptable: the
+    /// configured one, otherwise the largest in a packet of the path's MTU, where this host knows that.
     #[must_use]
     pub fn offer(&self, mtu: Option<usize>) -> (Identity, bool) {
         let &Self { job, rank, ranks, payload: told, .. } = self;
@@ -285,7 +285,7 @@ pub enum ConfigError {
         /// The appliance.
         appliance: SocketAddr,
     },
-    /// One socket speaks to all of them.
+    /// The socket of a worker has one address family.
     #[error("{backup} cannot stand in for {appliance}: one is IPv4, the other IPv6")]
     BackupFamily {
         /// The backup.
@@ -315,12 +315,12 @@ pub enum JoinError {
     /// The configuration cannot work.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The operating system would not do what was needed.
+    /// An operation of the system failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was needed.
+        /// The operation.
         what: &'static str,
-        /// What it said.
+        /// Its error.
         source: io::Error,
     },
     /// The appliance rejected the worker, or time ran out.
@@ -328,7 +328,7 @@ pub enum JoinError {
     Failed {
         /// The appliance, the latest one of several.
         appliance: SocketAddr,
-        /// Where none has answered: the other ones that were asked.
+        /// If none has answered: the other ones that were asked.
         others: Vec<SocketAddr>,
         /// Why.
         #[source]
@@ -336,7 +336,7 @@ pub enum JoinError {
     },
 }
 
-/// Where the same has failed, behind the first one.
+/// Further addresses with the same failure.
 struct AsAt<'a>(&'a [SocketAddr]);
 
 impl fmt::Display for AsAt<'_> {
@@ -348,7 +348,7 @@ impl fmt::Display for AsAt<'_> {
     }
 }
 
-/// Why a command of a member had no effect, or none that is known of.
+/// Why a command of a member had no effect, or none that could be seen.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// The appliance refused it, or did not answer.
@@ -357,12 +357,12 @@ pub enum CommandError {
     /// It could not begin.
     #[error("no command can be sent: {0}")]
     Start(#[from] StartError),
-    /// The operating system would not do what was needed. The worker can only be dropped.
+    /// An operation of the system failed. The worker can only be dropped.
     #[error("{what}: {source}")]
     Io {
-        /// What was needed.
+        /// The operation.
         what: &'static str,
-        /// What it said.
+        /// Its error.
         source: io::Error,
     },
 }
@@ -379,12 +379,12 @@ pub enum AllreduceError {
     /// between two allreduces.
     #[error("allreduce not started: {0}")]
     Start(#[from] StartError),
-    /// The operating system would not do what was needed. As with `Failed`, the worker can only be dropped.
+    /// An operation of the system failed. As with `Failed`, the worker can only be dropped.
     #[error("{what}: {source}")]
     Io {
-        /// What was needed.
+        /// The operation.
         what: &'static str,
-        /// What it said.
+        /// Its error.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What is known about the way to the appliance: who reports it closed, and how long packets may be.
+//! The state of the way to the appliance: who reports it closed, and how long packets may be.
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -7,11 +7,11 @@ use core::time::Duration;
 use pascaline_wire::frame::{IPV4_LEN, IPV6_LEN, UDP_LEN};
 use pascaline_wire::{DEFAULT_PORT, header};
 
-/// For how long an appliance may be reported closed by the hosts on the way until that is believed: it may
-/// have been started at the same time as its workers.
+/// For how long hosts on the way must report an appliance closed before that counts: it may have been started
+/// at the same time as its workers.
 pub const CLOSED: Duration = Duration::from_millis(1500);
-/// For how long something may still come from the appliance that was under way when a host began to reject
-/// what is sent there. Routers say so rarely: it may have been the only time.
+/// For how long packets in flight may still come from the appliance after a host has begun to reject those
+/// sent there. Routers report rarely: it may have been the only time.
 const UNDER_WAY: Duration = Duration::from_millis(500);
 
 /// A filter or a route of this host refuses a packet. Only this host can report it.
@@ -24,7 +24,7 @@ pub enum Obstacle {
     NothingListens,
     /// Something on the way rejects the packets.
     Filtered,
-    /// No way leads to the host, or it does not answer for its address.
+    /// There is no route to the host, or it does not answer for its address.
     NoHost,
 }
 
@@ -33,7 +33,7 @@ pub enum Obstacle {
 pub struct Unreachable {
     /// Why.
     pub obstacle: Obstacle,
-    /// Who has sent the ICMP message; none if it was this host's own kernel.
+    /// The sender of the ICMP message; none if it was this host's own kernel.
     pub by: Option<IpAddr>,
 }
 
@@ -65,8 +65,8 @@ pub(crate) struct Way {
     reported: Option<Duration>,
     /// When the appliance was last heard.
     heard: Option<Duration>,
-    /// From when on this host has refused all that was to be sent: whatever comes from the appliance, no
-    /// packet gets there.
+    /// Since when this host has refused all packets to the appliance, so none arrives, whatever comes from
+    /// it.
     kept: Option<Duration>,
 }
 
@@ -80,7 +80,7 @@ impl Way {
         self.heard = Some(now);
     }
 
-    /// The appliance has answered a request: what has been reported by now is over.
+    /// The appliance has answered a request: earlier reports no longer hold.
     pub(crate) const fn answered(&mut self) {
         (self.report, self.reported, self.kept) = (None, None, None);
     }
@@ -92,13 +92,13 @@ impl Way {
 
     pub(crate) fn reported(&mut self, now: Duration, report: Unreachable) {
         let (before, first) = self.report.map_or((report, now), |(before, first)| (before, first));
-        // The kernel may repeat, in one word, what another host has reported in full.
+        // The kernel may repeat, without details, what another host has reported.
         let vague = report.obstacle == Obstacle::NoHost && report.by.is_none();
         self.report = Some((if vague { before } else { report }, first));
         self.reported = Some(now);
     }
 
-    /// When the latest report is believed, if it is a refusal: an absent host may still be starting.
+    /// When the latest report counts, if it is a refusal: an absent host may still be starting.
     pub(crate) fn closes(&self) -> Option<Duration> {
         let refused = |&(report, _): &(Unreachable, _)| report.obstacle != Obstacle::NoHost;
         let first = self.report.filter(refused).map(|(_, first)| first);
@@ -106,7 +106,7 @@ impl Way {
         Some(since.saturating_add(CLOSED))
     }
 
-    /// From when on there are reports and nothing else.
+    /// Since when there have been only reports.
     pub(crate) fn since(&self) -> Option<Duration> {
         self.report.map(|(_, first)| first)
     }
@@ -116,7 +116,7 @@ impl Way {
         self.closes().is_some_and(|closes| now >= closes)
     }
 
-    /// What keeps all packets here, or else the latest report since the appliance was last heard.
+    /// The obstacle on this host, or otherwise the latest report since the appliance was last heard.
     pub(crate) fn report(&self) -> Option<Unreachable> {
         self.kept.map(|_| HERE).or(self.report.map(|(report, _)| report))
     }
@@ -127,7 +127,7 @@ impl Way {
     }
 }
 
-/// What to look at where an appliance does not answer.
+/// What to check if an appliance does not answer.
 pub(crate) struct Check {
     appliance: Option<SocketAddr>,
     report: Option<Unreachable>,

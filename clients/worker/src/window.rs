@@ -1,4 +1,4 @@
-//! What is in flight: the state of each PSN of the running operation.
+//! The state of each PSN of the running operation.
 //!
 //! Two limits at once. At most `in_flight` packets are on their way, or as many as
 //! [congestion control](crate::congestion) allows, or fewer while results take very long; results come in any
@@ -58,9 +58,9 @@ pub struct Completion {
     pub sent_at: Duration,
     /// The result may be the answer to an earlier sending than the last, or to an original sent on request.
     pub ambiguous: bool,
-    /// It was sent in an earlier generation, and in this one a reminder has asked for it.
+    /// It was sent in an earlier generation, and a reminder has asked for it in this one.
     pub fetched: bool,
-    /// What the result says of the path: nothing, unless the session fills it in.
+    /// The result's information about the path: none, unless the session fills it in.
     pub signal: Signal,
 }
 
@@ -113,7 +113,7 @@ impl Window {
         }
     }
 
-    /// Says how many packets may be in flight. The window shrinks to that at once, and grows to it by one
+    /// Sets how many packets may be in flight. The window shrinks to that at once, and grows to it by one
     /// packet with each result.
     pub fn aim(&mut self, packets: u32) {
         self.aim = packets.clamp(1, self.in_flight_limit);
@@ -275,7 +275,7 @@ impl Window {
         self.allowed = (self.allowed / 2).max(LEAST_IN_FLIGHT.min(self.allowed));
     }
 
-    /// Allows one packet more in flight, up to what is aimed at.
+    /// Allows one packet more in flight, up to the aim.
     pub fn widen(&mut self) {
         self.allowed = (self.allowed + 1).min(self.aim);
     }
@@ -379,7 +379,7 @@ impl Window {
         self.slots[(psn & self.mask) as usize].reminded_at
     }
 
-    /// Notes that a PSN's result or original is sent on request. A later result may be due to it.
+    /// Notes that a PSN's result or original is sent on request. A later result may answer it.
     pub fn note_answer(&mut self, psn: u32, now: Duration) {
         let slot = &mut self.slots[(psn & self.mask) as usize];
         slot.reminded_at = Some(now);

@@ -12,21 +12,21 @@ use crate::partials::Partials;
 use crate::rejection::{Reason, Rejection};
 
 impl Session {
-    /// The generation cannot be gone on with: what runs fails, and what belongs to PSNs is forgotten. To the
-    /// next one the worker will belong when it says so: with its next allreduce, or when it is tended. Its
-    /// user may not want to.
+    /// The generation cannot be resumed: the running operation fails, and the state of PSNs is forgotten. The
+    /// worker joins the next one only with its next allreduce, or when it is tended: its user may not want
+    /// to.
     pub(super) fn send_off(&mut self, now: Duration, epoch: u8) -> Option<Event> {
         let Membership { identity, epoch: former, .. } = self.membership;
         let rejection = identity.rejection(Reason::Generation, u32::from(epoch), u32::from(former));
-        // Where its generation was, that may still live, with others in it: it must not go back there as if
-        // it had never been one of them.
+        // Its own generation elsewhere may still live, with others in it: it must not return there as a
+        // newcomer.
         let before = if self.places.is_home() { self.condition } else { Condition::Broken };
         let event = self.fail(|progress| Failure::Rejected { rejection, progress }, now);
         if before == Condition::Broken {
             (self.condition, self.rejoin) = (before, None);
             return event;
         }
-        // Each user learns it once: by the failure of the running operation, or at the next allreduce.
+        // Each user sees it once: by the failure of the running operation, or at the next allreduce.
         self.farewells = 0;
         self.condition = match before {
             Condition::Broken => before,
@@ -38,8 +38,8 @@ impl Session {
         event
     }
 
-    /// A member of a generation that starts from nothing. An allreduce that has waited for that begins, in
-    /// packets of what the ranks have agreed on.
+    /// A member of a generation that starts from nothing. An allreduce that has waited for it begins, with
+    /// the payload that the ranks have agreed on.
     pub(super) fn start_anew(&mut self, now: Duration, membership: Membership) -> Result<(), Rejection> {
         let asked = core::mem::replace(&mut self.membership, membership).identity;
         self.first_psn = membership.base;
@@ -57,7 +57,7 @@ impl Session {
         Ok(())
     }
 
-    /// Forgets everything that belongs to PSNs: they begin anew.
+    /// Forgets the state of all PSNs: they begin anew.
     fn forget(&mut self) {
         let Membership { identity, spread, .. } = self.membership;
         (self.window, self.recovery) =

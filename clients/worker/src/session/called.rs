@@ -1,11 +1,11 @@
-//! What a request says of the sender's operation.
+//! A request's description of the sender's operation.
 
 use pascaline_wire::control::Control;
 use pascaline_wire::{Call, Element};
 
 use super::Session;
 
-/// What a request says of the sender's operation.
+/// A request's description of the sender's operation.
 pub(super) struct Called {
     cookie: u64,
     element: Option<Element>,

@@ -16,13 +16,13 @@ use crate::identity::Membership;
 use crate::rejection::Rejection;
 use crate::way::{Check, Unreachable};
 
-/// For so long the answer to a Help is waited for: it may go to other ranks alone.
+/// How long to wait for the answer to a Help: it may go to other ranks only.
 const HELP: Duration = Duration::from_millis(250);
 
-/// What a member may ask of its job. Which members may is the job's configuration; Help is for all.
+/// A member's command to its job. The job's configuration says who may give them; Help is for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// Ends the generation for good, and a Halt: everybody joins anew, from nothing.
+    /// Ends the generation for good, and a Halt: all ranks join anew, from nothing.
     Reset,
     /// Suspends the job until a Reset.
     Halt,
@@ -30,7 +30,7 @@ pub enum Command {
     SetH(u16),
     /// Has the partial sum of a PSN sent out.
     FBcast(u32),
-    /// Has the result of a PSN sent again, or the ranks asked that it lacks.
+    /// Has the result of a PSN sent again, or asks the ranks that it lacks.
     Help(u32),
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for Command {
     }
 }
 
-/// As it is displayed.
+/// As displayed.
 impl FromStr for Command {
     type Err = String;
 
@@ -97,22 +97,22 @@ impl FromStr for Command {
     }
 }
 
-/// Why a command had no effect, or none that is known of.
+/// Why a command had no effect, or none that could be seen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandFailure {
     /// The appliance said no: nothing has changed.
     #[error("{command}: {rejection}")]
     Refused {
-        /// What was asked.
+        /// The command.
         command: Command,
-        /// What it said.
+        /// Its answer.
         #[source]
         rejection: Rejection,
     },
-    /// No answer in time. Of FBcast also where nothing of the PSN can be under way.
+    /// No answer in time. For FBcast also if no part of the PSN can be in flight.
     #[error("{command}: no answer in {waited:.1?}{}", Silence(*.command, *.appliance, *.report))]
     NoAnswer {
-        /// What was asked.
+        /// The command.
         command: Command,
         /// How long this worker waited.
         waited: Duration,
@@ -123,7 +123,7 @@ pub enum CommandFailure {
     },
 }
 
-/// What silence may mean, at the end of a sentence.
+/// Possible causes of silence, at the end of a sentence.
 struct Silence(Command, Option<SocketAddr>, Option<Unreachable>);
 
 impl fmt::Display for Silence {
@@ -137,7 +137,7 @@ impl fmt::Display for Silence {
     }
 }
 
-/// A command that is under way.
+/// A command in flight.
 #[derive(Debug)]
 pub(super) struct Commanding {
     command: Command,
@@ -146,19 +146,19 @@ pub(super) struct Commanding {
 }
 
 impl Commanding {
-    /// When to ask again, or the end. Nothing is asked while the generation is `in_doubt`.
+    /// When to send it again, or the end. It is not sent while the generation is `in_doubt`.
     pub(super) fn poll_timeout(&self, in_doubt: bool) -> Duration {
         if in_doubt { self.asking.end() } else { self.asking.poll_timeout() }
     }
 
-    /// True if a packet about this PSN shows that it is obeyed.
+    /// True if a packet about this PSN shows that it was carried out.
     fn names(&self, psn: u32) -> bool {
         self.command.psn() == Some(psn)
     }
 }
 
 impl Session {
-    /// Begins to command the job: then comes [`Event::Commanded`], within `patience`. Not while an operation
+    /// Sends a command to the job: [`Event::Commanded`] follows within `patience`. Not while an operation
     /// runs. After a Reset of its own the session goes on, from nothing, in the generation that follows.
     ///
     /// # Errors
@@ -176,7 +176,7 @@ impl Session {
         Ok(())
     }
 
-    /// The command, if it is due. Where the generation is in doubt, that is cleared up first.
+    /// The command, if it is due. A doubt about the generation is settled first.
     pub(super) fn order(&mut self, now: Duration) -> Option<Transmit> {
         let commanding = self.commanding.as_mut().filter(|_| self.rejoin.is_none())?;
         if !commanding.asking.is_due(now) {

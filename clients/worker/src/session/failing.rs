@@ -9,20 +9,20 @@ use crate::counters::Ignored;
 use crate::inquiry::STALLED;
 use crate::way::Unreachable;
 
-/// How often a failed session says so: no answer comes.
+/// How often a failed session says so: it gets no answer.
 const FAREWELLS: u8 = 2;
 
 impl Session {
-    /// For drivers: packets do not get to the appliance, says a host on the way or this one's kernel. If
-    /// packets are refused for long while the appliance is silent, the worker turns to the next one; without
-    /// one the operation fails.
+    /// For drivers: a host on the way or this one's kernel reports that packets do not reach the appliance.
+    /// If packets are refused for long while the appliance is silent, the worker turns to the next one;
+    /// without one the operation fails.
     pub fn note_unreachable(&mut self, now: Duration, report: Unreachable) {
         self.counters.unreachable += 1;
         self.way.reported(now, report);
     }
 
-    /// For drivers: this host has let packets go; or it has `kept` all that were to go, by a filter or a
-    /// route of its own. If that continues, it counts as refused, whatever arrives.
+    /// For drivers: packets have left this host; or a filter or a route of its own has `kept` all of them. If
+    /// that continues, it counts as refused, whatever arrives.
     pub fn note_left(&mut self, now: Duration, kept: bool) {
         self.way.left_here(now, kept);
     }
@@ -33,8 +33,8 @@ impl Session {
         self.too_long = Some(mtu);
     }
 
-    /// For drivers: the worker gives up, whatever is under way here. The appliance hears of it with what is
-    /// sent next. A session that has left or failed has said so.
+    /// For drivers: the worker gives up, even with an operation in flight. The next packets sent report it to
+    /// the appliance. A session that has left or failed has done so.
     pub fn abandon(&mut self, now: Duration) {
         if self.is_leaving() {
             return;
@@ -54,7 +54,7 @@ impl Session {
         self.meter.abandon();
         let rejoined = self.rejoin.take().map(|rejoin| rejoin.joined());
         self.farewells = FAREWELLS;
-        // Those who are still there hear of it.
+        // The ranks that are still there learn of it.
         self.places.go_home(now);
         let progress = self.progress_of(&operation, rejoined, now);
         self.inquiry.end();

@@ -1,9 +1,9 @@
-//! The generation of the job that the session belongs to: showing that it is alive, going on where it ends,
+//! The generation of the job that the session belongs to: showing that it is alive, resuming after its end,
 //! leaving.
 //!
-//! A generation can end without the worker's doing: the appliance was started anew, or goes on without a rank
-//! that has died. The worker then joins again with the same session and says which generation it comes from.
-//! If all ranks come from it, PSNs go on (protocol, sections 9 and 10).
+//! A generation can end without the worker's doing: the appliance was restarted, or continues without a rank
+//! that has died. The worker then joins again with the same session and names the generation that it comes
+//! from. If all ranks come from it, PSNs continue (protocol, sections 9 and 10).
 
 use core::time::Duration;
 
@@ -19,22 +19,22 @@ use crate::identity::{Identity, Membership};
 use crate::membership::{Left, Named, agrees, offering};
 use crate::rejection::{Reason, Rejection};
 
-/// How often a worker that waits shows that it is alive. What follows is limited only by this: within so long
-/// it learns what has become of its generation, even if nothing else arrives.
+/// How often a worker that waits shows that it is alive. Within this time it also learns the state of its
+/// generation, even if nothing else arrives.
 ///
-/// Others count on it: the appliance takes who is silent for ten of them for one that does not wait (`WAITS`
-/// in `membership/leave.rs`), and no `dead_after` is shorter than three (`LEAST_DEAD_AFTER` in the
+/// Others rely on it: the appliance takes a rank that is silent for ten of them for one that does not wait
+/// (`WAITS` in `membership/leave.rs`), and no `dead_after` is shorter than three (`LEAST_DEAD_AFTER` in the
 /// configuration); a worker turns to a backup after five ([`SILENCE`](crate::places::SILENCE)). The protocol
 /// has it in section 9.
 pub const HEARTBEAT: Duration = Duration::from_millis(100);
 
 /// For how long after a change of generations packets may still be refused that were sent before it, or for
-/// reasons that held before it: this generation did not always know this worker. Such an Ack answers no
-/// request and so has no number; nothing tells it from those of an appliance that has been started anew
-/// meanwhile, and which repeats what it has to say.
+/// reasons that held before it: the worker was not a member of this generation from its start. Such an Ack
+/// answers no request and so has no number; it looks like those of an appliance that was restarted meanwhile,
+/// which repeats its refusals.
 const LATE: Duration = Duration::from_secs(1);
 
-/// Asking to go on in the job's next generation.
+/// A request to continue in the job's next generation.
 #[derive(Debug)]
 pub(super) struct Rejoin {
     asking: Asking,
@@ -50,7 +50,7 @@ impl Rejoin {
         self.joined.unwrap_or(0)
     }
 
-    /// True if that was not known. Then it asks at once, with the generation in the answer.
+    /// Notes the generation. True if it was unknown: then it asks at once, naming it.
     fn adopt(&mut self, told: Named) -> bool {
         let news = self.told != told;
         if news {
@@ -66,7 +66,7 @@ impl Rejoin {
         Self { asking, told: Named::generation(epoch), joined: None, anew: true }
     }
 
-    /// Asks as if there had been no answer.
+    /// Asks as if no answer had come.
     pub(super) fn ask_anew(&mut self, now: Duration) {
         (self.told, self.joined, self.asking) = (Named::NOTHING, None, Asking::new(now, Duration::MAX));
     }
@@ -95,7 +95,7 @@ impl Session {
         }
     }
 
-    /// When the next request is due of a session that runs no operations and is tended all the time.
+    /// When the next request is due, for a session without operations that is tended all the time.
     pub(crate) fn next_tending(&self) -> Option<Duration> {
         match &self.rejoin {
             Some(rejoin) if self.leaving.is_none() => Some(rejoin.asking.poll_timeout()),
@@ -103,8 +103,7 @@ impl Session {
         }
     }
 
-    /// Whether it is open which generation the job is in: until that is known, whatever is sent would be
-    /// refused.
+    /// Whether the job's generation is unknown: until it is known, every packet would be refused.
     pub(crate) const fn is_in_doubt(&self) -> bool {
         self.rejoin.is_some()
     }
@@ -192,7 +191,7 @@ impl Session {
         }
     }
 
-    /// An Ack to a heartbeat, or to a Join that asks to go on.
+    /// An Ack to a heartbeat, or to a Join that asks to resume.
     fn on_joined(
         &mut self,
         now: Duration,
@@ -214,7 +213,7 @@ impl Session {
         let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
         let lives = self.is_member_of(header, ack) && !anew && self.places.is_home();
         match (ack.status, &mut self.rejoin) {
-            // If there were doubts, an old rejection has raised them.
+            // Any doubt came from an old rejection.
             (Status::Ok | Status::Pending | Status::WrongEpoch, rejoin) if lives => *rejoin = None,
             (Status::Ok, Some(_)) => return self.admitted(now, header, ack),
             (Status::Pending, Some(rejoin)) => {
@@ -227,10 +226,9 @@ impl Session {
             (Status::WrongEpoch, Some(_)) => self.adopt(told),
             (Status::Ok | Status::Pending | Status::WrongEpoch, None) => self.lose_generation(now, told),
             (Status::NotMember, _) | (Status::UnknownJob, None) => self.lose_generation(now, Named::NOTHING),
-            // It has been a member: an appliance that was started anew will know the job again, or does not
-            // yet.
+            // It has been a member: a restarted appliance may not have the job yet.
             (Status::UnknownJob, Some(_)) if self.leaving.is_none() => return Err(Ignored::NotFatal.into()),
-            // Said where it has left before: it may be needed elsewhere.
+            // Sent by an appliance that it has left before: it may be needed elsewhere.
             (Status::StaleSession, Some(_)) if self.leaving.is_some() && !self.places.is_home() => {
                 return Err(Ignored::NotFatal.into());
             }
@@ -267,7 +265,7 @@ impl Session {
             }
             Status::WrongEpoch if lives => {}
             Status::Pending | Status::WrongEpoch | Status::NotMember => {
-                // An appliance that was started anew: others may still need what this worker has kept.
+                // A restarted appliance: others may still need this worker's results.
                 self.lose_generation(now, Named::generation(header.epoch));
             }
             _ => {
@@ -291,23 +289,23 @@ impl Session {
         }
     }
 
-    /// Takes note of the job's generation while asking to go on. What was asked with another one in mind may
-    /// be answered as if it had been meant: such an answer is of a generation that has ended.
+    /// Notes the job's generation while asking to resume. Answers to requests that named another one are out
+    /// of date: that generation has ended.
     fn adopt(&mut self, told: Named) {
         if self.rejoin.as_mut().is_some_and(|rejoin| rejoin.adopt(told)) {
             self.requests.outdate();
         }
     }
 
-    /// The appliance has said `ok` to a Join that asks to go on, or to start from nothing.
+    /// The appliance has answered `ok` to a Join that asks to resume, or to start from nothing.
     fn admitted(&mut self, now: Duration, header: &Header, ack: &Control) -> Handled {
         let Membership { identity, epoch, spread, .. } = self.membership;
         let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
-        // The generation that it can resume, and all others as well.
+        // The generation that this worker and all others can resume.
         let agreed = control::named_generation(ack.expected);
         let resumed = agreed.is_some_and(|agreed| agreed == epoch || Some(agreed) == self.base);
         if (resumed || anew) && ack.payload == 0 {
-            return Err(Ignored::LateAnswer.into()); // that it cannot go on: a member is never told 0
+            return Err(Ignored::LateAnswer.into()); // 0 means that it cannot resume: never sent to a member
         }
         let agreed_on = agrees(ack, identity.payload, self.membership.flexible && anew);
         if (resumed || anew) && (!agreed_on || ack.window == 0) {
@@ -315,7 +313,8 @@ impl Session {
             return self.rejected(now, differs);
         }
         if self.sums && resumed && !anew && ack.first != self.membership.workers {
-            // It has the job without its parent, or below another one: others are in its results.
+            // The appliance has the job without its parent, or below another one: its results have other
+            // ranks inside.
             let all = |workers| if workers == 0 { identity.ranks.into() } else { workers };
             let (there, before) = (all(ack.first), all(self.membership.workers));
             return self.rejected(now, identity.rejection(Reason::Workers, there, before));
@@ -347,7 +346,7 @@ impl Session {
         Ok(event)
     }
 
-    /// Goes on: what has no result is sent again, what is kept stays valid.
+    /// Resumes: PSNs without a result are sent again, kept results stay valid.
     fn resume(&mut self, now: Duration, epoch: u8, base: u32) {
         (self.membership.epoch, self.membership.base) = (epoch, base);
         self.places.settle(now, epoch);
@@ -360,7 +359,7 @@ impl Session {
         self.counters.resumed += 1;
     }
 
-    /// The appliance said no, for good.
+    /// The appliance has refused for good.
     pub(super) fn rejected(&mut self, now: Duration, rejection: Rejection) -> Handled {
         if self.leaving.is_some() {
             self.counters.acks += 1;

@@ -1,8 +1,8 @@
-//! Results by a job's multicast group: finding out whether they get here, and saying so.
+//! Results by a job's multicast group: finding out whether they arrive, and reporting it.
 //!
-//! The driver listens to the group that the appliance names. Joins say so, and the appliance sends something
-//! to the group; once that has come the next Join says that the worker hears. Where nothing comes, or no
-//! longer, results come by unicast, as they would without a group.
+//! The driver listens to the group that the appliance names. Joins say so, and the appliance sends a packet
+//! to the group; once that has come the next Join says that the worker hears. If none arrives, or no longer,
+//! results come by unicast, as without a group.
 
 use core::fmt;
 use core::time::Duration;
@@ -13,16 +13,16 @@ use pascaline_wire::{Header, Kind, MulticastGroup};
 
 use super::{Event, Session};
 
-/// How often a worker says that it listens; then it takes the group for one that does not get here.
+/// How often a worker reports that it listens before it concludes that the group does not reach it.
 const ASKS: u32 = 20;
 /// Results in a row by unicast only, after which a worker no longer believes that it hears, ...
 const MISSED: u32 = 32;
-/// ... if nothing has come by the group for so long: those that were on their way say nothing.
+/// ... if nothing has come by the group for this time: results on their way do not count.
 const SILENT: Duration = Duration::from_millis(250);
-/// How often it believes again what it hears.
+/// How often it may conclude again that it hears.
 const TRIES: u32 = 3;
 
-/// What is known of the group.
+/// The state of the group.
 #[derive(Debug, Default)]
 pub(super) struct Hearing {
     /// The driver listens.
@@ -40,7 +40,7 @@ pub(super) struct Hearing {
     /// Times that the worker has ceased to hear.
     ceased: u32,
     told: bool,
-    /// What is being handled has come by the group.
+    /// The datagram being handled has come by the group.
     pub(super) by_group: bool,
 }
 
@@ -53,20 +53,20 @@ impl Hearing {
         }
     }
 
-    /// Whether the appliance should hear something soon.
+    /// Whether to report to the appliance soon.
     pub(super) const fn urges(&self) -> bool {
         let state = self.state();
         state != self.said || state == LISTENS
     }
 
-    /// What the Join says that is about to be sent.
+    /// The listening state that the next Join reports.
     pub(super) fn priority(&mut self) -> u16 {
         self.said = self.state();
         self.asked += u32::from(self.said == LISTENS);
         self.said
     }
 
-    /// Something has come by the group. True if that is news.
+    /// Something has come by the group. True if that is new.
     fn note(&mut self, now: Duration) -> bool {
         (self.heard, self.missed) = (now, 0);
         let believes = self.listens && self.ceased < TRIES;
@@ -85,7 +85,7 @@ impl Hearing {
     }
 }
 
-/// A group that does not get here.
+/// A group that does not reach this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unheard(pub MulticastGroup);
 
@@ -129,7 +129,7 @@ impl Session {
             self.say_soon(now);
         }
         if mine.is_some_and(|header| header.kind == Kind::Control) {
-            // Another rank's Ack, mostly: that it has come is all that it says.
+            // Mostly another rank's Ack: only its arrival matters.
             self.counters.received += 1;
             self.counters.acks += 1;
             return None;
@@ -140,7 +140,7 @@ impl Session {
         event
     }
 
-    /// What to tell the user of a group that does not get here, once.
+    /// The notice to the user about a group that does not reach this host, once.
     pub fn unheard(&mut self) -> Option<Unheard> {
         let Hearing { listens, hears, asked, told, .. } = self.hearing;
         let news = listens && !hears && asked >= ASKS && !told;
@@ -153,7 +153,7 @@ impl Session {
         self.heartbeat = self.heartbeat.map(|_| now);
     }
 
-    /// Takes note of the group that an Ack names, or of there being none.
+    /// Notes the group that an Ack names, or that it names none.
     pub(super) fn note_group(&mut self, ack: &Control) {
         let group = MulticastGroup::from_code(ack.bytes);
         if core::mem::replace(&mut self.membership.group, group) != group {

@@ -1,31 +1,31 @@
-//! Leaving: how long a worker that is done stays for the sake of the others.
+//! Leaving: how long a finished worker stays to help the others.
 //!
-//! It may hold the only copy of a result that another rank lacks. A rank that waits inside an allreduce says
-//! so to the appliance every [`HEARTBEAT`](super::HEARTBEAT), and the appliance says so in its answers to a
-//! Leave. So the limit is not on the time of leaving, but on the time since a rank that needs help was last
-//! heard of.
+//! It may hold the only copy of a result that another rank lacks. A rank that waits inside an allreduce
+//! reports that to the appliance every [`HEARTBEAT`](super::HEARTBEAT), and the appliance reports it in its
+//! answers to a Leave. So the limit is not on the time of leaving, but on the time since a rank last needed
+//! help.
 
 use core::time::Duration;
 
 use crate::asking::Asking;
 use crate::membership::Left;
 
-/// For how long an appliance is waited for that does not answer: about as long as one takes to start anew.
-/// With its memory it has lost the results that others lack, and they cannot go on without this worker.
+/// How long to wait for an appliance that does not answer: about as long as one takes to restart. It has lost
+/// the results that others lack, and they cannot continue without this worker.
 pub const SILENCE: Duration = Duration::from_secs(5);
 
 /// Asking whether all others have left.
 #[derive(Debug)]
 pub(super) struct Leaving {
     asking: Asking,
-    /// It is not in the generation that there is: there is nothing to ask.
+    /// It is not in the present generation: there is nothing to ask.
     outsider: bool,
     linger: Duration,
     /// The last sign that a rank may need this worker's results.
     needed: Duration,
     /// The last answer, or the last generation that has ended.
     heard: Duration,
-    /// No allreduce that this worker has finished goes on for others after that.
+    /// By then every allreduce that this worker has finished has ended for others too.
     last: Duration,
 }
 
@@ -63,13 +63,13 @@ impl Leaving {
         self.heard = now;
     }
 
-    /// A rank asks for something that this worker has.
+    /// A rank asks for something that this worker holds.
     pub(super) const fn note_need(&mut self, now: Duration) {
         self.needed = now;
     }
 
-    /// The appliance has said that others are still there, and whether any of them waits. True if that is a
-    /// reason to stay.
+    /// The appliance has said that others are still there, and whether any of them waits. Returns whether
+    /// that is a reason to stay.
     pub(super) fn must_stay(&mut self, now: Duration, needed: bool) -> bool {
         if needed {
             self.needed = now;

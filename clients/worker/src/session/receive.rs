@@ -1,4 +1,4 @@
-//! What a received datagram does.
+//! Handling of received datagrams.
 
 use core::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::identity::Membership;
 use crate::rejection::Reason;
 use crate::window::{Completion, Standing};
 
-/// What a datagram has led to, or why to nothing.
+/// A datagram's effect, or why it has none.
 pub(super) type Handled<T = Option<Event>> = Result<T, Unusable<Ignored>>;
 
 impl Session {
-    /// Handles a received datagram. A result is written into its place in `tensor`; everything that has no
-    /// effect is [counted](Self::counters) by reason.
+    /// Handles a received datagram. A result is written into its place in `tensor`; a datagram without effect
+    /// is [counted](Self::counters) by reason.
     pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8], tensor: &mut [u8]) -> Option<Event> {
         self.handle_marked(now, datagram, false, tensor)
     }
@@ -45,7 +45,7 @@ impl Session {
         if self.commanding.is_none() { event } else { event.or_else(|| self.obeyed(datagram)) }
     }
 
-    /// Whether this is what a command asks for: that it has no other use here does not matter.
+    /// Whether this is the answer to a command, even if it has no other use here.
     fn obeyed(&mut self, datagram: &[u8]) -> Option<Event> {
         let (header, _) = Header::parse(datagram).ok()?;
         let Membership { identity, epoch, .. } = self.membership;
@@ -130,7 +130,7 @@ impl Session {
         Ok(Some(Event::Completed))
     }
 
-    /// What a result that has been taken says of the way, once.
+    /// Notes a taken result's information about the path, once.
     fn note_result(&mut self, now: Duration, header: &Header, overflowed: bool) {
         let Some(completion) = self.window.complete(header.psn, overflowed) else { return };
         let marked = self.marked || header.flags.has(Flags::ECN_ECHO);
@@ -159,7 +159,7 @@ impl Session {
         self.cache.entry(psn).is_some() || self.operation.is_some() && self.window.is_done(psn)
     }
 
-    /// Ends a complete operation: the tensor goes back to its owner, so the last results are copied.
+    /// Ends a complete operation: the tensor returns to its owner, so the last results are copied.
     fn finish(&mut self, now: Duration, tensor: &[u8]) {
         let Some(operation) = self.operation.take() else { return };
         let end = self.window.end();
@@ -184,7 +184,7 @@ impl Session {
         };
     }
 
-    /// Another rank lacks a result, or (with BYPASS) the parameter server collects what it needs to make it.
+    /// Another rank lacks a result, or (with BYPASS) the parameter server collects contributions to make it.
     fn on_reminder(&mut self, now: Duration, header: &Header) -> Handled<()> {
         let (psn, bypass) = (header.psn, header.flags.has(Flags::BYPASS));
         let standing = self.operation.as_ref().map(|_| self.window.standing(psn));

@@ -1,5 +1,5 @@
-//! What a worker makes of Acks that answer no request: the appliance has refused a packet of its own, or a
-//! forged Ack claims so (protocol, sections 9 and 14).
+//! Acks that answer no request: the appliance has refused one of the worker's packets, or a forged Ack claims
+//! so (protocol, sections 9 and 14).
 
 use core::time::Duration;
 
@@ -13,7 +13,8 @@ use crate::membership::Named;
 use crate::rejection::Rejection;
 use crate::window::Standing;
 
-/// How long the appliance may take to say which ranks disagree. Then the operation fails with what is known.
+/// How long the appliance may take to say which ranks disagree. Then the operation fails with the reports so
+/// far.
 const UNEXPLAINED: Duration = Duration::from_millis(1500);
 
 impl Session {
@@ -43,8 +44,8 @@ impl Session {
 
     /// An Ack that answers no request: a packet of this worker, or of an earlier session, was rejected.
     pub(super) fn on_rejection(&mut self, now: Duration, ack: &Control, rejection: Rejection) -> Handled {
-        // If the generation that the appliance expects is this session's, then it refused a packet that was
-        // under way since an earlier session.
+        // If the generation that the appliance expects is this session's, then it refused a packet in flight
+        // since an earlier session.
         let stale = ack.got != ack.expected && ack.expected == u32::from(self.membership.epoch);
         let over = matches!(ack.status, Status::WrongEpoch | Status::NotMember | Status::UnknownJob);
         if self.condition == Condition::Broken || stale && ack.status == Status::WrongEpoch {
@@ -62,7 +63,7 @@ impl Session {
         Ok(None)
     }
 
-    /// A packet of this worker's that is no contribution has been refused, as if its generation were over: it
+    /// A packet of this worker other than a contribution was refused, as if its generation were over: it
     /// asks.
     pub(crate) fn doubt(&mut self, now: Duration) {
         if self.condition != Condition::Broken {
@@ -70,8 +71,8 @@ impl Session {
         }
     }
 
-    /// The other ranks have called something else. The next heartbeat, which is due at once, says what this
-    /// worker has called, and its answer what the others have. True if none has come for too long.
+    /// The other ranks have called something else. The next heartbeat, which is due at once, names this
+    /// worker's call, and its answer that of the others. True if none has come for too long.
     pub(super) fn has_expired_dispute(&mut self, now: Duration) -> bool {
         let since = match self.disputed {
             Some(since) => since,

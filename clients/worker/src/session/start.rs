@@ -52,7 +52,7 @@ pub enum StartError {
         "{collective} in a job of {workers} workers below several appliances: only allreduce and barrier"
     )]
     Subtree {
-        /// What was to begin.
+        /// The operation.
         collective: &'static str,
         /// The job's workers.
         workers: u32,
@@ -74,9 +74,9 @@ pub enum StartError {
     /// The parts do not make up the tensor.
     #[error("{parts} parts of {sum} elements in all, for {ranks} ranks and a tensor of {elements}")]
     Parts {
-        /// How many parts there are.
+        /// Number of parts.
         parts: usize,
-        /// How many there must be.
+        /// The number that there must be.
         ranks: u16,
         /// The elements in them.
         sum: usize,
@@ -86,15 +86,15 @@ pub enum StartError {
     /// Elements that share a scale cannot be compared, and their blocks cannot be parted.
     #[error("{dtype} comes in blocks of 32 elements, which can only be added, not {what}")]
     Blocks {
-        /// What cannot be done.
+        /// The impossible operation.
         what: &'static str,
         /// The type.
         dtype: DType,
     },
-    /// What rounding has left is kept for sums only.
+    /// Rounding errors are kept for sums only.
     #[error("error feedback works with sums and means only")]
     Feedback,
-    /// What rounding has left belongs to another tensor.
+    /// The rounding errors are those of another tensor.
     #[error("the feedback belongs to a tensor of {kept} elements, and this one has {elements}")]
     FeedbackLength {
         /// Elements of which there is feedback.
@@ -110,7 +110,7 @@ pub enum StartError {
         /// The type.
         dtype: DType,
     },
-    /// A packet has no room for what the ranks compare.
+    /// A packet has no room for the numbers that the ranks compare.
     #[error("a payload of {payload} bytes: collectives but allreduce need {TAG} at least")]
     ShortPayload {
         /// Payload bytes of a full packet.
@@ -223,13 +223,13 @@ impl Session {
         if let Some(rejoin) = &mut self.rejoin {
             rejoin.hurry();
         }
-        // What it has to say of multicast does not wait.
+        // A report about multicast does not wait.
         let wait = if self.hearing.urges() { Duration::ZERO } else { HEARTBEAT };
         self.heartbeat = Some(now.saturating_add(wait));
         self.disputed = None;
         self.patience = deadline;
         self.inquiry.begin(now, deadline);
-        // What was reported before says nothing of what begins.
+        // Earlier reports do not concern the new operation.
         self.way.answered();
         self.places.begin(now);
         self.operation = Some(Operation {

@@ -15,7 +15,7 @@ use crate::inquiry::query;
 use crate::probe::{EPOCH_AWAY, Probe};
 use crate::window::Standing;
 
-/// Where the bytes lie that follow the header.
+/// Where the bytes after the header lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     Nothing,
@@ -27,7 +27,7 @@ enum Source {
     Cached {
         psn: u32,
     },
-    /// What the ranks compare.
+    /// The numbers that the ranks compare.
     Tag([u8; TAG]),
 }
 
@@ -37,7 +37,7 @@ pub struct Transmit {
     /// The header.
     pub header: [u8; header::LEN],
     source: Source,
-    /// The PSN of a result whose trailer says what it contains.
+    /// The PSN of a result whose trailer names the ranks inside.
     trailer: Option<u32>,
     /// A contribution of tensor bytes that has not been sent before: no longer than a full packet.
     pub(crate) fresh: bool,
@@ -64,8 +64,8 @@ impl Transmit {
         tensor.get(begin + far..end + far).unwrap_or_default()
     }
 
-    /// The PSN that it is about: it goes to that one's UDP port. `None` for control packets, which go to the
-    /// first port, whatever they name.
+    /// The PSN that it concerns, which decides its UDP port. `None` for control packets, which go to the
+    /// first port.
     #[must_use]
     pub fn psn(&self) -> Option<u32> {
         let psn = self.header.get(8..12)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
@@ -86,7 +86,7 @@ impl Session {
     pub fn poll_transmit(&mut self, now: Duration) -> Option<Transmit> {
         let mut transmit = self.request(now).or_else(|| self.order(now)).or_else(|| self.inquire(now));
         transmit = transmit.or_else(|| self.farewell());
-        // While the generation is in doubt, whatever else is sent would be refused.
+        // While the generation is in doubt, any other packet would be refused.
         if transmit.is_none() && self.rejoin.is_none() {
             transmit = self.answer().or_else(|| self.remind()).or_else(|| self.probe());
             transmit = transmit.or_else(|| self.contribute(now));
@@ -105,7 +105,7 @@ impl Session {
         Some(Transmit::control(&head, &body))
     }
 
-    /// A packet that tells whether those of its length get through.
+    /// A packet to find out whether its length gets through.
     fn probe(&mut self) -> Option<Transmit> {
         let operation = self.operation.as_ref()?;
         let full =
@@ -118,7 +118,7 @@ impl Session {
         Some(Transmit::new(&Header { count: 1, ..header }, source))
     }
 
-    /// Says that this session has given up, so that its rank is free and the others need not wait for it.
+    /// Reports that this session has given up, so that its rank is free and the others need not wait for it.
     fn farewell(&mut self) -> Option<Transmit> {
         self.farewells = self.farewells.checked_sub(1)?;
         let Membership { identity, session, epoch, .. } = self.membership;
@@ -128,7 +128,7 @@ impl Session {
         Some(Transmit::control(&header, &Control { psn, first, ..leave }))
     }
 
-    /// An answer to a reminder: what is asked for may have changed since, and some of it may be gone.
+    /// An answer to a reminder: the requested packet may have changed since, or be gone.
     fn answer(&mut self) -> Option<Transmit> {
         while let Some(asked) = self.answers.pop() {
             if let Some(transmit) = self.result(asked) {
@@ -205,7 +205,7 @@ impl Session {
         let sending = self.window.send(now)?;
         self.recovery.on_sent(now);
         self.counters.retransmissions += u64::from(sending.again);
-        // An answer to a reminder must not remind in turn: that would go round among the ranks forever.
+        // An answer to a reminder must not remind in turn: reminders would circulate among the ranks forever.
         if sending.retransmissions > REMIND_AFTER && !sending.prompted {
             self.reminder = Some(sending.psn);
         }

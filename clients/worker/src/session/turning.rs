@@ -1,5 +1,5 @@
-//! Turning from one appliance to another (see [`places`](crate::places)): the worker goes on there as it
-//! would at one that has been started anew.
+//! Turning from one appliance to another (see [`places`](crate::places)): the worker resumes there as it
+//! would at one that was restarted.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -18,14 +18,14 @@ impl Session {
         self
     }
 
-    /// Where everything is to be sent: to be looked at after each call with a time, before anything is sent.
-    /// What still comes from another appliance may be handed in, or not.
+    /// The destination of all packets: look at it after each call with a time, before sending. Datagrams that
+    /// still come from another appliance may be handed in, or not.
     #[must_use]
     pub const fn places(&self) -> &Places {
         &self.places
     }
 
-    /// For drivers: the appliance that it has turned to, for texts alone.
+    /// For drivers: names the appliance that it has turned to, for error texts only.
     pub const fn turned_to(&mut self, appliance: SocketAddr) {
         self.appliance = Some(appliance);
     }
@@ -44,8 +44,8 @@ impl Session {
         }
     }
 
-    /// What the appliance here says of the generation that it forms, `counted` in answer to a Join that
-    /// counts. Where the worker only looks, that may be all.
+    /// Notes this appliance's answer about the generation that it forms, `counted` if the Join counts. A
+    /// worker that only looks may then be done.
     pub(super) fn has_looked(&mut self, now: Duration, epoch: u8, counted: bool) -> bool {
         let back = self.places.has_looked(now, epoch, counted);
         if back {
@@ -54,7 +54,7 @@ impl Session {
         back
     }
 
-    /// Asks where it has come to, as a stranger there.
+    /// Asks at the new place, where it is unknown.
     fn arrive(&mut self, now: Duration) {
         self.counters.turned += 1;
         self.membership.cookie = 0;
@@ -65,7 +65,7 @@ impl Session {
             rejoin.ask_anew(now);
         }
         if self.leaving.is_some() && self.places.is_home() {
-            // It has said there that it leaves: a Join would be refused.
+            // It has sent a Leave there: a Join would be refused.
             self.rejoin = None;
         }
         self.requests.outdate();

@@ -5,7 +5,7 @@ fn client(workers: u16, window: u16) -> Client {
     Client::new(Terms { workers, window, size: Size::Bytes256, timeout }).unwrap()
 }
 
-/// What it sends until it waits, each of which is answered with itself: it is alone.
+/// Sends until it waits, and answers each packet with itself: the client is alone.
 fn alone(client: &mut Client) -> u64 {
     let (mut out, mut sent) = (Vec::new(), 0);
     while client.poll_transmit(Duration::ZERO, &mut out) {

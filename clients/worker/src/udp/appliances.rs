@@ -1,4 +1,4 @@
-//! Which appliances a worker talks to: those of each tree, in the order in which they have their turn.
+//! Which appliances a worker talks to: those of each tree, in the order in which they are tried.
 
 use std::net::SocketAddr;
 
@@ -29,7 +29,7 @@ impl Addresses {
         Some(all)
     }
 
-    /// Leaves those of a family, if there are any.
+    /// Keeps only those of a family, if there are any.
     pub(super) fn keep(&mut self, ipv4: Option<bool>) {
         let all = core::iter::once(self.first).chain(self.others.iter().copied());
         let fits = |address: &SocketAddr| ipv4.is_none_or(|ipv4| address.is_ipv4() == ipv4);
@@ -45,7 +45,7 @@ impl From<SocketAddr> for Addresses {
     }
 }
 
-/// The appliances of a configuration: what [`Config`] has of them.
+/// The appliances of a configuration, as [`Config`] has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Appliances {
     /// The first tree's: [`Config::appliance`].
@@ -60,10 +60,9 @@ pub struct Appliances {
 
 impl Appliances {
     /// Reads them as users write them: `A,B;C,D` are two trees, of A, whose backup is B, and of C, whose
-    /// backup is D. `resolve` makes an address, or several, of what stands for one.
+    /// backup is D. `resolve` turns each name into one address, or several.
     ///
-    /// # Errors
-    /// Those of `resolve`, which also gets what is empty.
+    /// # Errors Those of `resolve`, which also gets empty names.
     pub fn read<A: Into<Addresses>, E>(
         text: &str,
         mut resolve: impl FnMut(&str) -> Result<A, E>,
@@ -120,8 +119,8 @@ impl Config {
         })
     }
 
-    /// The configuration of each tree's worker. Where none of a tree's own appliances answers, those of the
-    /// next trees have their turn.
+    /// The configuration of each tree's worker. If none of a tree's own appliances answers, those of the next
+    /// trees are tried.
     pub(super) fn of_trees(&self) -> impl Iterator<Item = Self> {
         (0..=self.trees.len()).map(move |tree| {
             let mut list = self.tree(tree);

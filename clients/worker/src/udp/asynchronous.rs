@@ -37,15 +37,15 @@ pub struct AsyncConfig {
     pub ranks: u16,
     /// The model's 32-bit floats, the same for all ranks. All of them travel in one packet.
     pub floats: usize,
-    /// Updates that may be under way, 1 by default; at most 64.
+    /// Updates that may be in flight, 1 by default; at most 64.
     pub outstanding: NonZeroU16,
     /// When updates are sent: at will by default.
     pub policy: Policy,
-    /// Where transmission control's chance comes from, 1 by default.
+    /// The seed of transmission control's random numbers, 1 by default.
     pub seed: u64,
     /// The DSCP of this worker's packets and of the answers, 0 to 63; 0 by default.
     pub dscp: u8,
-    /// The local address and port; by default, what routing chooses, and any free port.
+    /// The local address and port; by default, routing's choice, and any free port.
     pub bind: Option<SocketAddr>,
     /// How long to wait until all ranks have joined, 30 s by default.
     pub join_deadline: Duration,
@@ -149,30 +149,30 @@ pub enum AsyncJoinError {
     ModelTooLarge {
         /// The model's floats.
         floats: usize,
-        /// As many fit.
+        /// The most floats that fit.
         limit: usize,
         /// The path's MTU, or that of jumbo frames if these would be too small as well.
         mtu: usize,
-        /// As many fit into a jumbo frame.
+        /// The most floats that fit into a jumbo frame.
         jumbo: usize,
     },
-    /// More updates under way than can be kept in mind.
+    /// More updates in flight than can be remembered.
     #[error("{outstanding} updates in flight: at most {MOST_OUTSTANDING}")]
     Outstanding {
-        /// What was asked for.
+        /// The number asked for.
         outstanding: u16,
     },
-    /// With it everything would be sent.
+    /// With a threshold of 0, every update would be sent.
     #[error("a threshold of 0 s disables transmission control: choose one above 0")]
     Threshold,
 }
 
 /// A member of a job that trains asynchronously (Olaf).
 ///
-/// No call but [`join`](Self::join), [`wait`](Self::wait) and [`leave`](Self::leave) ever waits. What the
-/// system will not take at once counts as lost, as if the network had lost it. The trainer should call
-/// [`push`](Self::push) or [`poll`](Self::poll) several times a second: then the appliance hears that the
-/// worker is alive.
+/// No call but [`join`](Self::join), [`wait`](Self::wait) and [`leave`](Self::leave) ever waits. A packet
+/// that the system does not accept at once counts as lost, as if the network had lost it. The trainer should
+/// call [`push`](Self::push) or [`poll`](Self::poll) several times a second: then the appliance hears that
+/// the worker is alive.
 pub struct AsyncWorker {
     socket: Socket,
     session: AsyncSession,
@@ -238,15 +238,15 @@ impl AsyncWorker {
     /// # Errors
     /// See [`PushError`]. Errors of the network are none: they are counted, and the update is lost.
     pub fn push(&mut self, gradient: &[f32], reward: f32) -> Result<Push, PushError> {
-        // What has arrived may end the wait for an earlier update.
+        // An arrived answer may end the wait for an earlier update.
         self.poll();
         let push = self.session.push(self.origin.elapsed(), unix_ns(), gradient, reward)?;
         self.flush();
         Ok(push)
     }
 
-    /// Takes in what has arrived, and gives the newest weights and how often weights have come: 0 means that
-    /// they are still the worker's own. Returns at once.
+    /// Handles arrived datagrams, and returns the newest weights and how often weights have come: 0 means
+    /// that they are still the worker's own. Returns at once.
     pub fn poll(&mut self) -> (&[f32], u64) {
         self.receive();
         self.flush();
@@ -264,7 +264,8 @@ impl AsyncWorker {
         Ok(())
     }
 
-    /// Leaves the job. Waits for the appliance's answer, or for [`AsyncConfig::linger`] if other ranks go on.
+    /// Leaves the job. Waits for the appliance's answer, or for [`AsyncConfig::linger`] if other ranks
+    /// continue.
     pub fn leave(mut self) -> (Left, AsyncCounters) {
         self.session.leave(self.origin.elapsed(), self.linger);
         let left = loop {
@@ -301,7 +302,7 @@ impl AsyncWorker {
 
     fn receive(&mut self) -> Option<Left> {
         let mut left = None;
-        // At most as much as a few batches, even if more keeps coming.
+        // At most a few batches, even if more keep coming.
         for _ in 0..4 * BATCH {
             match transient(self.socket.receive(&mut self.buffer)) {
                 Ok(Some(length)) => {

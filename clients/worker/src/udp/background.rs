@@ -1,4 +1,4 @@
-//! A worker on a thread of its own: several operations under way, each with a [`Handle`].
+//! A worker on a thread of its own: several operations in flight, each with a [`Handle`].
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::collective::{Collective, Parts};
 use crate::element::Element;
 use crate::priority::Hints;
 
-/// How often a worker that has nothing to do answers others: as often as one shows that it is alive.
+/// How often an idle worker answers others: as often as heartbeats are sent.
 const TEND: Duration = Duration::from_millis(100);
 
 type Work = Box<dyn FnOnce(&mut Worker) + Send>;
@@ -25,7 +25,7 @@ type Work = Box<dyn FnOnce(&mut Worker) + Send>;
 /// A worker that a thread drives. Operations run in the order in which they were started, which must be the
 /// same at all ranks; the caller continues meanwhile. Between them the thread answers other ranks.
 ///
-/// Dropping it is leaving without waiting for the end.
+/// Dropping it leaves without waiting for the end.
 pub struct Background {
     work: Sender<Work>,
     /// How many ends of generations have been reported to the caller.
@@ -83,10 +83,11 @@ impl Background {
         Handle { outcome: self.submit(work), finished: None }
     }
 
-    /// Has the thread do something with the worker, after the operations started before.
+    /// Runs a function on the worker in its thread, after the operations started before.
     ///
-    /// If a generation has ended by then and its end has not been reported yet, operations fail with that:
-    /// they would be taken for the first ones of the next generation, and others may have failed at another.
+    /// If a generation has ended by then and its end has not been reported yet, operations fail with it: they
+    /// would be taken for the first ones of the next generation, and other ranks may have failed at another
+    /// one.
     pub fn submit<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Worker) -> R + Send + 'static,
@@ -120,7 +121,7 @@ impl Background {
         self.thread
     }
 
-    /// Likewise, and what has been started fails within 100 ms, with an error of the system's of the kind
+    /// Likewise, and started operations fail within 100 ms, with an error of the system's of the kind
     /// `Interrupted`. Other ranks that still need something of this one may fail, too.
     #[must_use]
     pub fn abort(self) -> JoinHandle<Departure> {
@@ -129,7 +130,7 @@ impl Background {
     }
 }
 
-/// Something that the thread is to do.
+/// Work handed to the thread.
 #[derive(Debug)]
 pub struct Submitted<R> {
     outcome: Receiver<(R, u64)>,
@@ -145,26 +146,24 @@ pub struct Sealed<R> {
 }
 
 impl<R> Submitted<R> {
-    /// What has come of it, once, without waiting.
+    /// Its outcome, once, without waiting.
     ///
-    /// # Errors
-    /// `Empty` while it is under way, `Disconnected` if it has been had or the thread has panicked.
+    /// # Errors `Empty` before it has ended, `Disconnected` if it was already returned or the thread has
+    /// panicked.
     pub fn look(&self) -> Result<Sealed<R>, TryRecvError> {
         self.outcome.try_recv().map(|outcome| self.seal(outcome))
     }
 
-    /// Likewise, waiting for so long.
+    /// Likewise, waiting for this time at most.
     ///
-    /// # Errors
-    /// `Timeout` while it is under way, `Disconnected` as above.
+    /// # Errors `Timeout` before it has ended, `Disconnected` as above.
     pub fn look_for(&self, patience: Duration) -> Result<Sealed<R>, RecvTimeoutError> {
         self.outcome.recv_timeout(patience).map(|outcome| self.seal(outcome))
     }
 
     /// Likewise, waiting until there is an outcome.
     ///
-    /// # Errors
-    /// If it has been had or the thread has panicked.
+    /// # Errors If it was already returned or the thread has panicked.
     pub fn wait(&self) -> Result<Sealed<R>, RecvError> {
         self.outcome.recv().map(|outcome| self.seal(outcome))
     }
@@ -181,7 +180,7 @@ impl<R> Sealed<R> {
         &self.outcome
     }
 
-    /// Likewise, for good.
+    /// Likewise, by value.
     #[must_use]
     pub fn into_opened(self) -> R {
         let _ = self.open();
@@ -189,7 +188,7 @@ impl<R> Sealed<R> {
     }
 }
 
-/// An operation under way.
+/// An operation in flight.
 #[derive(Debug)]
 pub struct Handle<T> {
     outcome: Submitted<Finished<T>>,
@@ -200,9 +199,9 @@ pub struct Handle<T> {
 /// An operation that has ended.
 #[derive(Debug)]
 pub struct Finished<T> {
-    /// The tensor. Unless the outcome is a report, what it holds is unspecified.
+    /// The tensor. Unless the outcome is a report, its content is unspecified.
     pub tensor: Vec<T>,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Result<Report, AllreduceError>,
 }
 
@@ -235,7 +234,7 @@ fn gone<T>() -> Finished<T> {
 }
 
 impl<'a> Collective<'a> {
-    /// Without what it borrows, and that beside it.
+    /// Without its borrowed counts, which are returned beside it.
     fn detached(&self) -> (Collective<'static>, Vec<usize>) {
         let (mut counts, none) = (Vec::new(), Parts::Counts(&[]));
         let mut owned = |parts: Parts<'_>| match parts {

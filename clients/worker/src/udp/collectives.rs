@@ -15,8 +15,8 @@ use crate::priority::Hints;
 use crate::session::{Event, StartError};
 
 impl Worker {
-    /// Replaces the root's `tensor` by what `op` makes of those of all ranks. Those of the others stay as
-    /// they are. Every rank sends its tensor and receives the result, as in an allreduce.
+    /// Replaces the root's `tensor` by the combination of all ranks' tensors by `op`. Those of the others
+    /// stay as they are. Every rank sends its tensor and receives the result, as in an allreduce.
     ///
     /// # Errors
     /// As [`collective`](Self::collective).
@@ -45,8 +45,8 @@ impl Worker {
         self.collective(&Collective::Barrier, DType::I32, &mut [], Hints::default())
     }
 
-    /// Replaces this rank's part of `tensor` by what `op` makes of that part of the tensors of all ranks. The
-    /// rest stays as it is. [`Parts::of`] says where the part is.
+    /// Replaces this rank's part of `tensor` by the combination of that part of all ranks' tensors by `op`.
+    /// The rest stays as it is. [`Parts::of`] says where the part is.
     ///
     /// # Errors
     /// As [`collective`](Self::collective).
@@ -73,9 +73,9 @@ impl Worker {
         self.collective(&Collective::Allgather { parts }, T::DTYPE, tensor.as_mut_bytes(), Hints::default())
     }
 
-    /// Any collective operation on an `f32` tensor that travels as something smaller. What this costs in
-    /// precision is in [`narrow`](crate::narrow); what a rank takes of a tensor is rounded at the root, too.
-    /// All ranks narrow in the same way, or get an error that they call different operations.
+    /// Any collective operation on an `f32` tensor that travels as a smaller type. [`narrow`](crate::narrow)
+    /// states the loss of precision; a rank's results are rounded at the root, too. All ranks narrow in the
+    /// same way, or get an error that they call different operations.
     ///
     /// # Errors
     /// As [`collective`](Self::collective).
@@ -99,8 +99,8 @@ impl Worker {
     /// number of bytes.
     ///
     /// # Errors See [`AllreduceError`]. Ranks that call different operations, roots or parts get an error
-    /// that says so. It never waits beyond [`Config::deadline`](crate::Config::deadline). Where the operation
-    /// has begun, and was not finished, what the tensor holds is unspecified.
+    /// that says so. It never waits beyond [`Config::deadline`](crate::Config::deadline). If the operation
+    /// has begun, and was not finished, the tensor's content is unspecified.
     pub fn collective(
         &mut self,
         collective: &Collective<'_>,
@@ -132,7 +132,7 @@ impl Worker {
         let mut runs = Vec::with_capacity(count);
         for (tree, run) in deal::runs(tensor.len(), size, count, self.calls) {
             let within = run.start / size..run.end / size;
-            // One tree has the whole tensor, and the collective as it is.
+            // One tree gets the whole tensor, and the collective unchanged.
             let counts = match count {
                 1 => Vec::new(),
                 _ => deal::within(collective, ranks, tensor.len() / size, &within)?,
@@ -151,7 +151,7 @@ impl Worker {
                     if let StartError::Ended { expected, got } = error {
                         self.note_end((expected, got));
                     }
-                    // What has begun over other trees cannot be taken back, and a generation ends with all.
+                    // Operations begun over other trees cannot be taken back, and a generation ends with all.
                     let ended = matches!(error, StartError::Ended { .. });
                     if count > 1 && (ended || work.iter().any(Option::is_some)) {
                         self.trees.iter_mut().for_each(Tree::abandon);

@@ -3,16 +3,17 @@
 //! All ranks deal by one rule, which needs the tensor's length, the number of trees and the number of the
 //! call alone, so ranks need not agree on it. A tensor is cut into runs of equal length, one for each tree,
 //! of [`LEAST`] bytes at least. The first run of call c goes over tree c mod T, the next one over the next
-//! tree, and so on: small tensors, of which there is one run, take turns. Runs, and not every T-th packet:
-//! each tree has packets of its own length then, and the ends of none depend on those of another.
+//! tree, and so on: small tensors, of which there is one run, take turns. A tree gets a run, not every T-th
+//! packet, so that each tree can have packets of its own length, and their boundaries do not depend on
+//! another tree's.
 
 use core::ops::Range;
 
 use crate::collective::{Collective, Parts};
 use crate::session::StartError;
 
-/// The shortest run, but for that of a tensor that is no longer: what shorter ones would save in time on a
-/// link, another tree's packets cost.
+/// The shortest run, except for shorter tensors: the packets of another tree cost as much time as shorter
+/// runs would save on a link.
 const LEAST: usize = 16 << 10;
 /// Each run begins at a multiple of this many elements, which is a whole number of blocks and of cache lines.
 const GRAIN: usize = 64;
@@ -46,7 +47,7 @@ pub(super) fn within(
     let (Collective::ReduceScatter { parts, .. } | Collective::Allgather { parts }) = collective else {
         return Ok(Vec::new());
     };
-    // Looked at once: they make up the tensor. So each part begins where the one before it ends.
+    // Checked once that they make up the tensor. So each part begins where the one before it ends.
     parts.of(0, ranks, elements)?;
     let mut begin = 0;
     let lies = |rank| {
@@ -61,7 +62,7 @@ pub(super) fn within(
     (0..ranks).map(lies).collect()
 }
 
-/// A collective on a run, with what [`within`] has found of its parts.
+/// A collective on a run, with the counts from [`within`].
 pub(super) const fn on_run<'a>(collective: &Collective<'_>, counts: &'a [usize]) -> Collective<'a> {
     let parts = Parts::Counts(counts);
     match *collective {

@@ -1,4 +1,4 @@
-//! The socket that results come by which are sent to a job's multicast group.
+//! The socket for results that are sent to a job's multicast group.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -25,8 +25,8 @@ impl Listener {
         Self { group: None, socket: None, trouble: None, room }
     }
 
-    /// Listens to the session's group, if that is another one than before: to what the appliance sends that
-    /// `unicast` talks to.
+    /// Listens to the session's group, if that is another one than before, for packets from the appliance
+    /// that `unicast` talks to.
     pub(super) fn follow(&mut self, session: &mut Session, unicast: &Socket, appliance: SocketAddr) {
         if self.group == session.group() {
             return;
@@ -49,7 +49,7 @@ impl Listener {
         self.socket.as_ref()
     }
 
-    /// Why it cannot listen to which group, once.
+    /// The group that it cannot listen to, and why, once.
     pub(super) fn trouble(&mut self) -> Option<(MulticastGroup, io::Error)> {
         self.group.zip(self.trouble.take())
     }

@@ -6,7 +6,7 @@ use core::time::Duration;
 use crate::membership::Join;
 use crate::session::Session;
 
-/// A function that tells the user something: see [`Config::notice`](super::Config::notice).
+/// A function that shows the user a message: see [`Config::notice`](super::Config::notice).
 #[derive(Clone, Copy)]
 pub struct Notice(pub fn(&dyn fmt::Display));
 

@@ -1,12 +1,12 @@
-//! Batches of packets on their way into a socket.
+//! Batches of packets to be sent through a socket.
 //!
-//! Contributions that follow each other have one length. They go to the system as one long datagram with the
-//! order to cut it (UDP generic segmentation offload, `UDP_SEGMENT` in udp(7)): the way through the network
-//! stack is walked once for all of them, up to the interface, or past it where the interface itself cuts.
+//! Contributions that follow each other have one length. They go to the system as one long datagram, which it
+//! cuts (UDP generic segmentation offload, `UDP_SEGMENT` in udp(7)): all of them pass the network stack at
+//! once, up to the interface, or beyond it where the interface cuts.
 //!
-//! A path may not be up to that: an interface refuses, or something like a raw socket at the far end of a
-//! virtual cable sees datagrams before they are cut and knows nothing of it. So what is sent again is never
-//! sent in one piece, and if most of what was sent in one piece has to be sent again, nothing is any more.
+//! Not every path allows that: an interface refuses, or a raw socket at the far end of a virtual cable sees
+//! datagrams before they are cut. So retransmissions are never sent in one piece, and if most packets sent in
+//! one piece have to be sent again, no more are sent so.
 
 use std::io::IoSlice;
 use std::os::fd::RawFd;
@@ -20,17 +20,17 @@ use crate::session::{Session, Transmit};
 
 /// The most packets in one piece (`UDP_MAX_SEGMENTS` of the kernel's).
 const PIECE_PACKETS: usize = 64;
-/// Of a small window the most: a queue that is full drops a piece as a whole.
+/// The most in a small window: a full queue drops a piece as a whole.
 const SMALL_PIECE: usize = 16;
-/// Of a large window a piece is this part, so that both ends have some to work on.
+/// A piece is this part of a large window, so that both ends have work.
 const WINDOW_SHARE: u32 = 2;
-/// The most bytes in one piece: what a UDP datagram over IPv4 or IPv6 can hold.
+/// The most bytes in one piece: the room of a UDP datagram over IPv4 or IPv6.
 const PIECE_BYTES: usize = 65_000;
 /// Packets sent in pieces before retransmissions are judged.
 const TRIAL_PACKETS: u64 = 64;
 
-/// What sending in batches needs. The system's structures hold pointers, so it does not move to another
-/// thread.
+/// The structures for sending in batches. The system's structures hold pointers, so it does not move to
+/// another thread.
 pub(super) struct Outgoing {
     plain: MultiHeaders<()>,
     pieces: MultiHeaders<()>,
@@ -56,7 +56,7 @@ impl Outgoing {
     ) -> Result<usize, Errno> {
         let batch = &batch[..batch.len().min(BATCH)];
         let per_piece = cutting.per_piece(session.allowed());
-        // Up to where two follow each other that can be in one piece; a single one may as well go as it is.
+        // Up to the first two that can be in one piece; a single one goes as it is.
         let others = match per_piece {
             1 => batch.len(),
             _ => {
@@ -72,8 +72,7 @@ impl Outgoing {
                 cutting.sent += sent as u64;
                 Ok(sent)
             }
-            // The interface cannot, or the packets do not fit into its frames: then they are sent as they
-            // are.
+            // The interface cannot, or its frames are too short: then they are sent one by one.
             Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE | Errno::EOPNOTSUPP) => {
                 cutting.give_up("this host's interface does not cut long datagrams");
                 self.send_plain(fd, batch, session, tensor)
@@ -130,7 +129,7 @@ impl Outgoing {
     }
 }
 
-/// Whether a worker's contributions are sent in pieces, and what came of it.
+/// Whether a worker's contributions are sent in pieces, and how well that works.
 #[derive(Debug)]
 pub(super) struct Cutting {
     /// Bytes of a full packet from Pascaline's header on.
@@ -146,7 +145,7 @@ impl Cutting {
     /// For packets with this payload length.
     pub(super) fn new(payload: u16) -> Self {
         let length = usize::from(payload) + header::LEN;
-        // Longer ones than two to a piece cannot be.
+        // At least two must fit into a piece.
         let length = u16::try_from(length).ok().filter(|&length| usize::from(length) <= PIECE_BYTES / 2);
         Self { length: length.unwrap_or(0), given_up: length.is_none(), news: None, sent: 0 }
     }
@@ -170,7 +169,7 @@ impl Cutting {
         self.news.take()
     }
 
-    /// Takes note of how many packets the worker has sent again in all.
+    /// Notes how many packets the worker has sent again in all.
     pub(super) fn look_at(&mut self, retransmissions: u64) {
         if !self.given_up && self.sent >= TRIAL_PACKETS && retransmissions > self.sent / 2 {
             self.give_up("most of what was sent in long datagrams did not arrive");

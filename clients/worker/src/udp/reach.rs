@@ -19,16 +19,16 @@ use crate::inquiry::query;
 use crate::membership::JoinFailure;
 use crate::way::Unreachable;
 
-/// After how long the next address is asked as well (RFC 8305, section 5).
+/// Time until the next address is asked as well (RFC 8305, section 5).
 const APART: Duration = Duration::from_millis(250);
-/// After how long each is asked again.
+/// Time until each is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// How long the addresses of an appliance are tried that others can replace.
 const REPLACEABLE: Duration = Duration::from_secs(1);
 /// When the user learns that none answers.
 const STALLED: Duration = Duration::from_secs(1);
 
-/// Who asks, and for how long.
+/// The configuration of the search, and its time limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asker {
     pub(super) identity: Identity,
@@ -41,7 +41,7 @@ pub(super) struct Asker {
 
 impl Config {
     /// With one address for each appliance: of [`several`](Self::several) the first at which an appliance
-    /// answers. Joining does so by itself.
+    /// answers. Joining does this by itself.
     ///
     /// # Errors
     /// As joining: [`JoinError::Failed`] if none answers before the deadline for joining.
@@ -71,8 +71,7 @@ impl Config {
         Ok(self)
     }
 
-    /// The same where this host has addresses of one family only, and cannot ask: the first of each
-    /// appliance.
+    /// The same if this host has addresses of one family only, and cannot ask: the first of each appliance.
     #[must_use]
     pub fn of_family(mut self, ipv4: bool) -> Self {
         for mut name in core::mem::take(&mut self.several) {
@@ -90,7 +89,7 @@ impl Config {
     }
 }
 
-/// An address, and the socket that asks there, once there is a way to it.
+/// An address, and the socket to it, once there is a route.
 struct Candidate {
     address: SocketAddr,
     socket: Option<Socket>,
@@ -144,13 +143,13 @@ impl Asker {
         }
     }
 
-    /// Asks at an address. Gives what this host says of the way there, if it is not good.
+    /// Asks at an address. Returns this host's report if the way there is closed.
     fn ask(&self, candidate: &mut Candidate) -> Option<Unreachable> {
         // The port is the worker's own.
         let bind = self.bind.map(|bind| SocketAddr::new(bind.ip(), 0));
         let opened =
             || Socket::open(bind, candidate.address).ok().filter(|socket| socket.carry(self.dscp).is_ok());
-        // There may be a way by the next time.
+        // There may be a route by the next time.
         let socket = candidate.socket.take().or_else(opened)?;
         let (header, body) = query(&self.identity, 0, 0, session_number(), 0);
         let _ = socket.send(&[&header.to_bytes()[..], &body.to_bytes()].concat());
@@ -161,7 +160,7 @@ impl Asker {
 }
 
 impl Candidate {
-    /// True if an appliance has answered: whatever it says of the job, it is there.
+    /// True if an appliance has answered, whatever its answer about the job.
     fn has_answered(&self, buffer: &mut [u8]) -> bool {
         let Some(socket) = &self.socket else { return false };
         let Ok(length) = socket.receive(buffer) else { return false };

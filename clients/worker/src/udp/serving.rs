@@ -1,4 +1,4 @@
-//! Serving a worker's trees while something is under way: all in the caller's thread, or each in its own.
+//! Serving a worker's trees during an operation: all in the caller's thread, or each in its own.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -16,17 +16,18 @@ use super::worker::{Work, is_failure};
 use crate::membership::Left;
 use crate::session::Event;
 
-/// What the operating system has refused, and why.
+/// The failed operation of the system, and its error.
 pub(super) type Broken = (&'static str, io::Error);
 
-/// Served in the caller's thread, it looks so often whether the program has aborted.
+/// In the caller's thread: how often to check whether the program has aborted.
 const ALONE: Duration = Duration::from_millis(100);
-/// In a thread of its own it looks so often whether the operation has failed over another tree.
+/// In a thread of its own: how often to check whether the operation has failed over another tree, ...
 const UNDER_WAY: Duration = Duration::from_millis(10);
-/// And, once it has ended here, whether it has everywhere. Until then other ranks may need something.
+/// ... and, once it has ended here, whether it has everywhere. Until then other ranks may need answers.
 const ENDED: Duration = Duration::from_micros(100);
 
-/// What the threads of the trees share. No data goes by these: a thread's work is visible once it is joined.
+/// The state shared by the threads of the trees. It passes no data: a thread's work is visible once it is
+/// joined.
 pub(super) struct Serving<'a> {
     origin: &'a Instant,
     notice: Option<Notice>,
@@ -90,15 +91,15 @@ impl<'a> Serving<'a> {
         self.failed.store(true, Relaxed);
     }
 
-    /// Serves some trees, and looks at least every so often at what has come of it elsewhere. Returns how it
-    /// ended over these, the worst of them, if it was under way here and has.
+    /// Serves some trees, and checks every `looks` how the operation fares over others. Returns the worst end
+    /// over these trees, if it ran here and has ended.
     fn serve(&self, exchanges: &mut [Exchange<'_>], looks: Duration) -> Result<Option<Event>, Broken> {
         let mut ended: Option<Event> = None;
         loop {
             for exchange in exchanges.iter_mut() {
                 exchange.send()?;
             }
-            // Only here: a message that it leaves has been sent once.
+            // Only here: a Leave has been sent once by then.
             if self.aborted.load(Relaxed) {
                 return Err(("the operation has been aborted", io::ErrorKind::Interrupted.into()));
             }
@@ -148,7 +149,7 @@ impl Drop for Unwinding<'_> {
     }
 }
 
-/// Handles what has come over each tree. True if anything has.
+/// Handles the datagrams of each tree. True if there were any.
 fn turn(exchanges: &mut [Exchange<'_>]) -> Result<bool, Broken> {
     let mut any = false;
     for exchange in exchanges {
@@ -170,7 +171,7 @@ fn wait(exchanges: &[Exchange<'_>], patience: Duration) -> Result<bool, Broken> 
     }
 }
 
-/// Of the ends of one thing at two trees the one that is worth telling.
+/// Of the ends of one operation over two trees, the one to report.
 fn worse(one: Event, other: Event) -> Event {
     match one {
         Event::Failed(_) | Event::Commanded(Err(_)) | Event::Left(Left::Lingered) => one,

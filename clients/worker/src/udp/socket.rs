@@ -1,8 +1,8 @@
 //! A connected UDP socket that moves datagrams in batches.
 //!
 //! An appliance with several UDP ports has a socket connected to each, all of them with one local address and
-//! port. They stay connected because the kernel then knows the way and need not look for it with each packet.
-//! What the appliance sends comes from its first port, so that one socket receives all of it.
+//! port. They stay connected so that the kernel need not look up the route with each packet. The appliance
+//! sends from its first port, so that one socket receives all of its packets.
 
 use std::cell::Cell;
 use std::io::{self, IoSliceMut};
@@ -28,12 +28,13 @@ use crate::way::{Obstacle, Unreachable};
 
 /// Most packets of one batch on its way out.
 pub(super) const BATCH: usize = 128;
-/// Places that one system call receives into. What the kernel has joined (`UDP_GRO` in udp(7)) lies in one.
+/// Places that one system call receives into. Datagrams that the kernel has joined (`UDP_GRO` in udp(7)) lie
+/// in one.
 pub(super) const PLACES: usize = 32;
 /// Bytes of each: the longest datagram over IPv4 or IPv6, in whole cache lines.
 pub(super) const PLACE: usize = 65_536;
 
-/// The most room that can be asked for. The kernel doubles it, as a number of 32 bits with a sign.
+/// The largest buffer that can be asked for. The kernel doubles it, as a signed number of 32 bits.
 const MOST_ROOM: usize = 0x3fff_ffff;
 
 /// The content of a place: its bytes, and the length of its datagrams except the last one.
@@ -41,7 +42,7 @@ const MOST_ROOM: usize = 0x3fff_ffff;
 pub(super) struct Received {
     bytes: usize,
     each: usize,
-    /// They have met congestion. The kernel joins only datagrams that agree in that.
+    /// The datagrams have met congestion. The kernel joins only those of one mark.
     marked: bool,
 }
 
@@ -79,7 +80,7 @@ impl Socket {
         }
         let wanted = bind.unwrap_or(any(peer));
         let udp = if wanted.port() == 0 {
-            // Of ports that may be shared the system could choose one that another worker has.
+            // With shared ports, the system could choose one that another worker has.
             let udp = UdpSocket::bind(wanted)?;
             setsockopt(&udp, sockopt::ReusePort, &true)?;
             udp
@@ -119,7 +120,7 @@ impl Socket {
         core::iter::once(&self.udp).chain(&self.others).try_for_each(|udp| self.set_class(udp, 0))
     }
 
-    /// Sets what the packets of a socket say to routers: DSCP and ECN.
+    /// Sets the DSCP and ECN of a socket's packets.
     fn set_class(&self, udp: &UdpSocket, ecn: u8) -> io::Result<()> {
         let class = i32::from(self.dscp.get() << 2 | ecn);
         match udp.local_addr()? {
@@ -170,7 +171,7 @@ impl Socket {
         usize::try_from(mtu.ok()?).ok()
     }
 
-    /// What ICMP or this host's kernel has reported since the last call: why packets do not get there.
+    /// The report of ICMP or this host's kernel since the last call: why packets do not arrive.
     pub(super) fn report(&self) -> Option<Unreachable> {
         self.report.take()
     }
@@ -205,7 +206,7 @@ impl Socket {
         Ok(ready)
     }
 
-    /// Empties the queue of errors: until then the socket is ready, whatever it is asked for.
+    /// Empties the queue of errors: until then the socket is ready for any event.
     fn take_reports(&self, place: usize) {
         // With room for the message's mark, which comes first where marks are read: reports without room are
         // lost.
@@ -247,8 +248,8 @@ impl Socket {
         })
     }
 
-    /// Notes an error of sending. What ICMP says is in the queue of errors; what this host's own routes and
-    /// filters say is nowhere else.
+    /// Notes an error of sending. ICMP's reports are in the queue of errors; those of this host's own routes
+    /// and filters are nowhere else.
     pub(super) fn note(&self, place: usize, error: Errno) {
         self.take_reports(place);
         if self.report.get().is_none() {
@@ -281,7 +282,7 @@ impl Socket {
         let _ = setsockopt(&self.udp, sockopt::UdpGroSegment, &true);
     }
 
-    /// Receives what is there without waiting, into one of `places` each. Returns into how many.
+    /// Receives waiting datagrams, each into one of `places`, without blocking. Returns how many are filled.
     pub(super) fn receive_batch<'a>(
         &self,
         mut places: impl Iterator<Item = &'a mut [u8]>,
@@ -289,8 +290,8 @@ impl Socket {
     ) -> Result<usize, Errno> {
         let mut places: [[IoSliceMut<'_>; 1]; PLACES] =
             core::array::from_fn(|_| [IoSliceMut::new(places.next().unwrap_or_default())]);
-        // Made anew each time: the system says in them how much it has said, and nothing here sets that back.
-        // With room for addresses although the peer's is known: they are written wherever there is a pointer.
+        // Made anew each time: the system writes their used length, and nothing here resets it. With room for
+        // addresses although the peer's is known: they are written wherever there is a pointer.
         let room = nix::cmsg_space!(libc::c_int, libc::c_int);
         let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(PLACES, Some(room));
         let received =
@@ -314,7 +315,7 @@ impl Socket {
     }
 }
 
-/// Waits for one of these at the most for `timeout`. True if it has come.
+/// Waits for one of these for `timeout` at most. True if one is ready.
 fn poll(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<bool> {
     match ppoll(fds, Some(TimeSpec::from_duration(timeout)), None) {
         Ok(ready) => Ok(ready > 0),
@@ -327,8 +328,8 @@ fn has_reports(fd: &PollFd<'_>) -> bool {
     fd.revents().is_some_and(|events| events.contains(PollFlags::POLLERR))
 }
 
-/// What an entry of the queue of errors says of the way to `peer`; none if it is about something else, such
-/// as a packet that is too long.
+/// The report on the way to `peer` in an entry of the queue of errors; none if it is about something else,
+/// such as a packet that is too long.
 fn reported(error: libc::sock_extended_err, by: Option<IpAddr>, peer: Option<IpAddr>) -> Option<Unreachable> {
     let local = error.ee_origin == libc::SO_EE_ORIGIN_LOCAL;
     let by = by.filter(|by| !local && !by.is_unspecified());
@@ -336,14 +337,14 @@ fn reported(error: libc::sock_extended_err, by: Option<IpAddr>, peer: Option<IpA
     let prohibited = error.ee_origin == libc::SO_EE_ORIGIN_ICMP && matches!(error.ee_code, 9 | 10 | 13);
     let obstacle = match obstacle(Errno::from_raw(i32::try_from(error.ee_errno).ok()?))? {
         Obstacle::NoHost if prohibited => Obstacle::Filtered,
-        // Only the host itself knows which of its ports are open. Others who say so are firewalls.
+        // Only the host itself knows which of its ports are open. Another sender is a firewall.
         Obstacle::NothingListens if by.is_some() && by != peer => Obstacle::Filtered,
         obstacle => obstacle,
     };
     Some(Unreachable { obstacle, by })
 }
 
-/// What an error of the system says of the way, if it does.
+/// The obstacle that an error of the system means, if any.
 const fn obstacle(error: Errno) -> Option<Obstacle> {
     match error {
         Errno::ECONNREFUSED => Some(Obstacle::NothingListens),
@@ -374,9 +375,9 @@ fn shared(local: SocketAddr) -> io::Result<UdpSocket> {
 fn prepare(udp: &UdpSocket, peer: SocketAddr) -> io::Result<()> {
     udp.connect(peer)?;
     udp.set_nonblocking(true)?;
-    // Reports of hosts on the way reach only who asks for them. A datagram that is too long for the interface
-    // must be an error: an appliance cannot aggregate fragments. What ICMP says of the path's MTU is not
-    // heeded: anybody can say it, and the kernel would believe it for ten minutes.
+    // Reports of hosts on the way reach only sockets that ask for them. A datagram that is too long for the
+    // interface must be an error: an appliance cannot aggregate fragments. The path's MTU in ICMP messages is
+    // ignored: any host can send it, and the kernel would use it for ten minutes.
     match peer {
         SocketAddr::V4(_) => {
             setsockopt(udp, sockopt::Ipv4RecvErr, &true)?;

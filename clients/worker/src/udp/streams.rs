@@ -14,9 +14,9 @@ pub const MAX_STREAMS: u16 = 64;
 
 /// Several workers of one rank, each on a thread of its own. Operations of one stream are carried out one
 /// after the other, in the order in which they were started, which must be the same at all ranks; those of
-/// another stream do not wait for them. Each stream has a window of its own, so that a small operation is
-/// not behind what a large one still has to send; where both contend for the appliance's memory, their
-/// [`Hints`] decide (DSA's priorities, section V).
+/// another stream do not wait for them. Each stream has a window of its own, so that a small operation does
+/// not wait for the rest of a large one; where both contend for the appliance's memory, their [`Hints`]
+/// decide (DSA's priorities, section V).
 ///
 /// Each stream is a job of its own at the appliance: stream *s* of a job with *t* trees has the numbers from
 /// `job + s · t` on. Configure them with the same keys, or admit their numbers.
@@ -29,11 +29,10 @@ impl fmt::Debug for Streams {
 }
 
 impl Streams {
-    /// Joins each stream's job in turn, and waits until all ranks have. All ranks name as many streams, 1 to
-    /// [`MAX_STREAMS`].
+    /// Joins each stream's job in turn, and waits until all ranks have. All ranks name the same number of
+    /// streams, 1 to [`MAX_STREAMS`].
     ///
-    /// # Errors
-    /// See [`JoinError`]. What has been joined before is left.
+    /// # Errors See [`JoinError`]. Streams joined before that are left again.
     pub fn join(config: &Config, streams: u16) -> Result<Self, JoinError> {
         let thread = |source: io::Error| JoinError::Io { what: "cannot start a thread", source };
         let config = config.clone().settled()?;
@@ -41,7 +40,7 @@ impl Streams {
         config.of_streams(streams)?.map(join).collect::<Result<_, _>>().map(Self)
     }
 
-    /// How many there are.
+    /// The number of streams.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.0.len()
@@ -67,8 +66,8 @@ impl Streams {
         self.0
     }
 
-    /// Leaves after the operations that have been started. How each stream's worker left; `None` where its
-    /// thread has panicked.
+    /// Leaves after the operations that have been started. Returns how each stream's worker left; `None` if
+    /// its thread has panicked.
     #[must_use]
     pub fn leave(self) -> Vec<Option<Departure>> {
         // All begin to leave before any is waited for: each stays until the other ranks have left, too.

@@ -23,8 +23,8 @@ const SEND_ATTEMPTS: u32 = 3;
 /// How often in a row packets have to be too long before that is believed.
 const TOO_LONG_ATTEMPTS: u32 = 8;
 
-/// What moving batches needs. Made anew for each operation: the system's structures hold pointers, so a
-/// worker that kept them could not move to another thread.
+/// The structures for moving batches. Made anew for each operation: the system's structures hold pointers, so
+/// a worker that kept them could not move to another thread.
 pub(super) struct Transfer<'a> {
     socket: &'a Socket,
     origin: &'a Instant,
@@ -63,7 +63,7 @@ impl<'a> Transfer<'a> {
         transient(self.socket.turn_to(appliance, ports)).map(drop)
     }
 
-    /// Sends everything that the session wants to send.
+    /// Sends all packets that the session has ready.
     pub(super) fn flush(&mut self, session: &mut Session, tensor: &[u8]) -> io::Result<()> {
         loop {
             let now = self.origin.elapsed();
@@ -75,7 +75,7 @@ impl<'a> Transfer<'a> {
                 count += 1;
             }
             if self.ports.count() > 1 {
-                // What goes to one port in one piece; what is not cut out of pieces first.
+                // Packets to one port in one piece; first those that are not cut out of pieces.
                 let ports = self.ports;
                 self.batch[..count].sort_by_key(|packet| (packet.is_fresh(), place(ports, packet)));
             }
@@ -126,7 +126,7 @@ impl<'a> Transfer<'a> {
             }
             attempts += 1;
             if attempts >= SEND_ATTEMPTS {
-                // It may be this one alone that a filter of this host drops: the others have a try each.
+                // A filter of this host may drop only this one: each of the others is tried.
                 batch = &batch[1..];
                 not_sent += 1;
             }
@@ -143,7 +143,7 @@ impl<'a> Transfer<'a> {
         self.cutting.take_warning()
     }
 
-    /// Receives what is there, without waiting. Returns how many places have something.
+    /// Receives waiting datagrams, without blocking. Returns how many places are filled.
     pub(super) fn receive(&mut self) -> io::Result<usize> {
         self.receive_at(self.socket)
     }
@@ -170,7 +170,7 @@ fn place(ports: UdpPorts, packet: &Transmit) -> usize {
     packet.psn().map_or(0, |psn| usize::from(ports.of(psn) - ports.first()))
 }
 
-/// What ICMP, routing or a filter of this host reports about the peer may change before the deadline: an
+/// Reports of ICMP, routing or a filter of this host about the peer may change before the deadline: an
 /// appliance that is being started, a link that comes back. And any host that knows the two addresses and
 /// ports can forge the ICMP messages that cause these.
 pub(super) const fn is_unreachable(error: Errno) -> bool {

@@ -18,7 +18,7 @@ use crate::membership::{Join, JoinFailure};
 use crate::places::Places;
 use crate::session::{Event, Session};
 
-/// Full batches after which timeouts are looked at, at the latest.
+/// The most full batches before timeouts are checked.
 const FULL_BATCHES: u32 = 16;
 
 /// An appliance and its UDP ports.
@@ -87,14 +87,14 @@ impl Tree {
         self.peers.get(self.place).map(|peer| peer.0)
     }
 
-    /// Gives up here, whatever is under way, and says so if the socket takes it. Nothing, if the session has
-    /// ended already.
+    /// Gives up, even with an operation in flight, and reports it if the socket accepts that. Does nothing if
+    /// the session has ended already.
     pub(super) fn abandon(&mut self) {
         self.session.abandon(self.origin.elapsed());
         let _ = self.exchange(None).send();
     }
 
-    /// Answers what has come, without waiting.
+    /// Answers waiting datagrams, without blocking.
     pub(super) fn tend(&mut self) -> io::Result<()> {
         let mut exchange = self.exchange(None);
         let told = |(_, source)| source;
@@ -133,7 +133,7 @@ impl Tree {
     }
 }
 
-/// Why it could not join, and where: at the appliance that said so, or at all if none has answered.
+/// Why it could not join, and where: at the appliance that refused, or at all if none has answered.
 fn failed(peers: &[Peer], places: &Places, failure: JoinFailure) -> JoinError {
     let address = |place: usize| peers.get(place).map(|peer| peer.0);
     let silent = matches!(failure, JoinFailure::NoAnswer { .. });
@@ -152,7 +152,7 @@ impl Drop for Tree {
     }
 }
 
-/// A tree while something is under way, there or at another one.
+/// A tree during an operation, over it or over another one.
 pub(super) struct Exchange<'a> {
     pub(super) socket: &'a Socket,
     listener: &'a mut Listener,
@@ -168,12 +168,12 @@ pub(super) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Whether something is under way here.
+    /// Whether an operation is in flight here.
     pub(super) const fn is_busy(&self) -> bool {
         self.is_busy
     }
 
-    /// Sends all that the session has to send, to the appliance that it has turned to.
+    /// Sends all packets that the session has ready, to the appliance that it has turned to.
     pub(super) fn send(&mut self) -> Result<(), (&'static str, io::Error)> {
         let turned = self.session.places().at();
         if core::mem::replace(self.place, turned) != turned
@@ -189,12 +189,12 @@ impl Exchange<'_> {
         self.transfer.flush(self.session, self.tensor).map_err(|source| ("cannot send", source))
     }
 
-    /// Receives what is there, without waiting. Returns how many places have something.
+    /// Receives waiting datagrams, without blocking. Returns how many places are filled.
     pub(super) fn receive(&mut self) -> Result<usize, (&'static str, io::Error)> {
         self.transfer.receive().map_err(|source| ("cannot receive", source))
     }
 
-    /// Where what it waits for comes in.
+    /// The sockets on which its answers arrive.
     pub(super) fn sockets(&self) -> impl Iterator<Item = &Socket> {
         core::iter::once(self.socket).chain(self.listener.socket())
     }
@@ -220,7 +220,7 @@ impl Exchange<'_> {
         Ok(any)
     }
 
-    /// Handles the datagrams of the first `count` places, as `receive` has filled them, and what is due.
+    /// Handles the datagrams of the first `count` places, which `receive` has filled, and due timeouts.
     pub(super) fn handle(&mut self, count: usize) {
         if let Some(report) = self.socket.report() {
             self.session.note_unreachable(self.origin.elapsed(), report);
@@ -258,8 +258,8 @@ impl Exchange<'_> {
         notice.of_session(self.session, self.origin.elapsed());
     }
 
-    /// The end of what was under way here, once, after its last packets have been sent: then the tensor may
-    /// go back to its owner.
+    /// The end of the operation here, once, after its last packets were sent: then the tensor may return to
+    /// its owner.
     pub(super) fn end(&mut self) -> Result<Option<Event>, (&'static str, io::Error)> {
         let Some(event) = self.event.take().filter(|_| self.is_busy) else { return Ok(None) };
         self.send()?;
@@ -268,7 +268,7 @@ impl Exchange<'_> {
         Ok(Some(event))
     }
 
-    /// When the session wants to be looked at.
+    /// When to call the session next.
     pub(super) fn poll_timeout(&self) -> Option<Duration> {
         self.session.poll_timeout()
     }

@@ -37,25 +37,25 @@ pub(super) const ASK: Duration = Duration::from_millis(100);
 /// [`leave`](Self::leave), or fails, says that it gives up and waits for no rank: its rank is free at once,
 /// but the others may miss results that only it had.
 ///
-/// If the appliance restarts, or goes on without a dead rank, the worker joins again and the allreduce goes
-/// on, within the deadline. Where the job has several [trees](Config::trees), that holds for each of them;
-/// but a restarted rank, and with it a generation that cannot be resumed, ends the worker: all ranks join
-/// again.
+/// If the appliance restarts, or continues without a dead rank, the worker joins again and the allreduce
+/// resumes, within the deadline. Where the job has several [trees](Config::trees), that holds for each of
+/// them; but a restarted rank, and with it a generation that cannot be resumed, ends the worker: all ranks
+/// join again.
 pub struct Worker {
     pub(super) config: Config,
     pub(super) trees: Vec<Tree>,
     pub(super) origin: Instant,
     /// Calls of collectives so far: the same number at all ranks.
     pub(super) calls: u64,
-    /// What all trees have counted, if there are several.
+    /// The sum of all trees' counters, if there are several.
     counters: Counters,
     /// A tensor in 16 bits.
     pub(super) narrowed: Vec<u16>,
     /// How many generations have ended that could not be resumed, as reported to users.
     pub(super) ended: u64,
-    /// What began with the latest end, and what ended.
+    /// The generation begun with the latest end, and the one that ended.
     pub(super) latest: (u8, u8),
-    /// Nothing is begun: it was asked for before it could be known that a generation had ended.
+    /// No operation begins: this one was requested before the end of a generation was visible.
     pub(super) outdated: bool,
     /// Set from another thread: operations in flight end at once, and no others begin.
     pub(super) aborted: Arc<AtomicBool>,
@@ -70,7 +70,7 @@ impl core::fmt::Debug for Worker {
 /// How a worker left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
-    /// Whether everyone had left.
+    /// Whether all ranks had left.
     pub left: Left,
     /// All that the worker did.
     pub counters: Counters,
@@ -116,8 +116,8 @@ impl Worker {
         self.allreduce_with(tensor, Op::Sum, Hints::default())
     }
 
-    /// Replaces every element of `tensor` by what `op` makes of that element of all ranks. An empty tensor is
-    /// done at once.
+    /// Replaces every element of `tensor` by the combination of that element over all ranks by `op`. An empty
+    /// tensor is done at once.
     ///
     /// `f32` and `f64` sums are rounded after each addition, in the order that the appliance is configured
     /// for; `f16` and `bf16` sums are made in `f32` and rounded at the end, and once for each part that was
@@ -137,8 +137,8 @@ impl Worker {
         self.collective(&Collective::Allreduce(op), T::DTYPE, tensor.as_mut_bytes(), hints)
     }
 
-    /// Runs to its end what the trees' sessions have begun: each with its own tensor, none where nothing is
-    /// under way. If it fails over one tree, it does over all.
+    /// Runs the operations that the trees' sessions have begun to their end: each with its own tensor, or
+    /// none. If it fails over one tree, it does over all.
     pub(super) fn drive(&mut self, work: Work<'_>) -> Result<Event, Broken> {
         let ended = self.carry_out(work);
         let failed = !ended.as_ref().is_ok_and(|event| !is_failure(event));
@@ -146,7 +146,7 @@ impl Worker {
         if let Some(generation) = generation {
             self.note_end(generation);
         }
-        // A generation that ends does not end its worker, but where another tree has none that ends.
+        // The end of a generation does not end its worker, unless another tree's generation does not end.
         if failed && (generation.is_none() || self.trees.len() > 1) {
             self.trees.iter_mut().for_each(Tree::abandon);
         }
@@ -163,14 +163,14 @@ impl Worker {
     /// As `drive`, until it ends over all trees or fails over one.
     fn carry_out(&mut self, work: Work<'_>) -> Result<Event, Broken> {
         let Self { config, trees, origin, aborted, .. } = self;
-        // To start a thread takes longer than a small tensor, of which there is one run.
+        // Starting a thread takes longer than a small tensor, which has one run.
         let apart = config.threads && work.iter().flatten().filter(|tensor| !tensor.is_empty()).count() > 1;
         let serving = Serving::new(origin, config.notice, aborted, &work);
         if apart { serving.apart(trees, work) } else { serving.together(trees, work) }
     }
 
     /// Answers the reminders that have come since the last call, and shows that this worker is alive, without
-    /// waiting: for long pauses between allreduces. Meanwhile other ranks may miss a result that the
+    /// waiting: for long pauses between allreduces. Otherwise other ranks may miss a result that the
     /// appliance has evicted, and the appliance declares a worker dead that is silent for the job's
     /// `dead_after` while others wait.
     ///
@@ -184,7 +184,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Leaves the job. Answers reminders until everyone has left, or no rank has needed it for
+    /// Leaves the job. Answers reminders until all ranks have left, or no rank has needed it for
     /// [`Config::linger`].
     ///
     /// Errors of the socket end the wait.
@@ -234,12 +234,12 @@ impl Worker {
         }
     }
 
-    /// Something without a tensor under way at all trees.
+    /// Work without a tensor, at all trees.
     fn everywhere<'a>(&self) -> Work<'a> {
         self.trees.iter().map(|_| Some(&mut [][..])).collect()
     }
 
-    /// Adds up what the trees have counted.
+    /// Adds up the counters of the trees.
     fn settle(&mut self) {
         if self.trees.len() > 1 {
             let each = self.trees.iter().map(|tree| *tree.session.counters());
@@ -258,7 +258,7 @@ impl Worker {
         self.trees[0].session.membership()
     }
 
-    /// The congestion control that it follows; of several trees, the first one's.
+    /// The congestion control that it uses; of several trees, the first one's.
     #[must_use]
     pub fn control(&self) -> CongestionControl {
         self.trees[0].session.control()
@@ -273,7 +273,7 @@ impl Worker {
         }
     }
 
-    /// What went over each tree so far, and where it is now.
+    /// The traffic of each tree so far, and its present appliance.
     pub fn trees(&self) -> impl Iterator<Item = TreeReport> {
         self.trees.iter().map(|tree| TreeReport {
             appliance: tree.appliance(),
@@ -298,15 +298,15 @@ pub(super) type Work<'a> = Vec<Option<&'a mut [u8]>>;
 /// One of a worker's trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeReport {
-    /// The appliance that it talks to: the tree's own, or the one that stands in for it.
+    /// The appliance that it talks to: the tree's own, or its replacement.
     pub appliance: Option<SocketAddr>,
     /// Its job there.
     pub job: u16,
-    /// What went over it.
+    /// Its counters.
     pub counters: Counters,
 }
 
-/// The generation that has begun, and the one that has ended with an operation under way.
+/// The generation that has begun, and the one that has ended with an operation in flight.
 fn ended_generation(event: &Event) -> Option<(u8, u8)> {
     match event {
         Event::Failed(Failure::Rejected { rejection, .. }) if rejection.reason == Reason::Generation => {
@@ -323,7 +323,7 @@ pub(super) const fn is_failure(event: &Event) -> bool {
 /// A random number: no other host knows it, and no other session of the rank has had it.
 #[must_use]
 pub fn session_number() -> u64 {
-    // Where the system has no random numbers to give, one that at least differs.
+    // Without random numbers from the system, one that at least differs.
     getrandom::u64().unwrap_or_else(|_| unix_ns())
 }
 

@@ -1,12 +1,12 @@
-//! What a worker takes along into the next generation of its job.
+//! A worker's state that passes into the next generation of its job.
 
 use super::slots::{List, Slot, State};
 use super::{REMIND_AFTER, Window};
 
 impl Window {
-    /// Begins a new generation of the job: all that has no result is sent again, oldest PSN first, and counts
-    /// as sent for the first time; but if that brings no result, a reminder asks for it at once. Takes time
-    /// in proportion to the spread.
+    /// Begins a new generation of the job: PSNs without a result are sent again, oldest first, and count as
+    /// sent for the first time; but if that brings no result, a reminder asks for them at once. Takes time in
+    /// proportion to the spread.
     pub fn begin_generation(&mut self) {
         self.flight = List::EMPTY;
         self.lost = List::EMPTY;

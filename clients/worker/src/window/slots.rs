@@ -1,4 +1,4 @@
-//! What is known about one PSN, and lists of them in order of arrival, linked through the slots themselves.
+//! The state of one PSN, and lists of them in order of arrival, linked through the slots themselves.
 
 use core::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) struct Slot {
     pub(super) resent_early: bool,
     /// It waits to be sent again because a reminder has asked for it, and not because it counts as lost.
     pub(super) prompted: bool,
-    /// Sent at all, in whatever generation.
+    /// Sent at all, in any generation.
     pub(super) sent_before: bool,
     /// The result can be an answer to any of several sendings.
     pub(super) ambiguous: bool,
@@ -28,7 +28,7 @@ pub(super) struct Slot {
     pub(super) in_generation: bool,
     /// Sent in an earlier generation: other ranks may have the result, and the appliance has forgotten it.
     pub(super) inherited: bool,
-    /// The vote that it takes part in: it takes no result but of this one.
+    /// The vote that it takes part in: it takes only this one's result.
     pub(super) promised: u16,
     pub(super) retransmissions: u32,
     pub(super) sent_at: Duration,

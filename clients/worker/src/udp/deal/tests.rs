@@ -30,7 +30,7 @@ proptest! {
         prop_assert!(most - least <= all.len() * (GRAIN * size + size));
     }
 
-    /// What ranks have of all runs is what they have of the tensor.
+    /// A rank's parts of all runs are its part of the tensor.
     #[test]
     fn parts_of_runs_make_up_the_parts(
         elements in 0usize..60_000, ranks in 1u16..9, trees in 1usize..5, call: u64, even: bool,

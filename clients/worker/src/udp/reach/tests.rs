@@ -18,7 +18,7 @@ fn silent(address: &str) -> (UdpSocket, SocketAddr) {
     (socket, at)
 }
 
-/// One that refuses every request, as an appliance without the job does, after as many as it does not hear.
+/// One that misses `unheard` requests and then refuses every one, as an appliance without the job does.
 fn appliance(address: &str, unheard: usize) -> SocketAddr {
     let (socket, at) = silent(address);
     socket.set_read_timeout(Some(SOON)).unwrap();
