@@ -11,7 +11,7 @@
 //! have some NaN, because IEEE 754 does not say which of two comes out.
 //!
 //! **Lengths.** No length is an error and none panics. Elements beyond the shortest of the slices, and bytes
-//! that do not fill an element, are left alone: callers check lengths beforehand, a kernel only has to be
+//! that do not fill an element, stay as they are: callers check lengths beforehand, a kernel only has to be
 //! safe.
 
 mod blocks;
@@ -29,19 +29,19 @@ use pascaline_wire::{DType, Op};
 use set::{Set, Sums, Table};
 pub use wide::WideSum;
 
-/// Combines `from` into `into` and tells whether an element saturated.
+/// Combines `from` into `into` and returns whether an element saturated.
 ///
-/// Elements beyond the shorter of the two slices, and bytes that do not fill an element, are left alone:
+/// Elements beyond the shorter of the two slices, and bytes that do not fill an element, stay as they are:
 /// callers check lengths beforehand, a kernel only has to be safe.
 pub type Combine = fn(into: &mut [u8], from: &[u8]) -> bool;
 
-/// Combines all of `from` into `into`, strictly in the order of `from`, and tells whether an element
+/// Combines all of `from` into `into`, strictly in the order of `from`, and returns whether an element
 /// saturated.
 ///
 /// With `into` as x0 and `from` as x1 … xk, each element becomes ((x0 ∘ x1) ∘ x2) ∘ … ∘ xk, where sums of
 /// 16-bit floats and of blocks are accumulated in binary32 and rounded once. Each element of `into` is
 /// written once, however many inputs there are. Without any input nothing is changed, not even a NaN.
-/// Elements that one of the slices does not have are left alone.
+/// Elements that one of the slices lacks stay as they are.
 pub type InOrder = fn(into: &mut [u8], from: &[&[u8]]) -> bool;
 
 /// Counts the elements of a payload that are infinite or NaN.
@@ -57,10 +57,10 @@ pub struct Kernels {
     pub f32_sum: Combine,
     /// Saturating sums of 32-bit integers.
     pub i32_sum: Combine,
-    /// What SwitchML's packets carry: the larger of two exponents each, and sums of big-endian integers that
-    /// wrap. Never reports saturation.
+    /// The content of SwitchML's packets: the larger of two exponents each, and sums of big-endian integers
+    /// that wrap. Never reports saturation.
     pub switchml: Combine,
-    /// The same of many payloads.
+    /// The same for many payloads.
     pub switchml_in_order: InOrder,
     /// The instruction set in use, for messages and metrics.
     pub isa: &'static str,
@@ -125,8 +125,8 @@ impl Kernels {
         }
     }
 
-    /// Combines many payloads in a given order. Blocks have no minima and maxima: a kernel that leaves `into`
-    /// alone.
+    /// Combines many payloads in a given order. Blocks have no minima and maxima: their kernel leaves `into`
+    /// as it is.
     #[must_use]
     pub fn in_order(&self, of: DType, op: Op) -> InOrder {
         let [sum, min, max] = self.table(of).in_order;

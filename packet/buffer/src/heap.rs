@@ -1,4 +1,4 @@
-//! Packets on the heap: what tests, benches and simulations use instead of mbufs.
+//! Packets on the heap, for tests, benches and simulations instead of mbufs.
 
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -91,8 +91,8 @@ struct Inner {
     memory: Box<[u8]>,
     /// The usable part of the memory begins here.
     base: usize,
-    /// And ends here. What fits must not depend on where the memory lies, or the same seed would not do the
-    /// same.
+    /// It ends here. Whether a packet fits must not depend on the memory's address, or the same seed would
+    /// not give the same run.
     limit: usize,
     start: usize,
     end: usize,

@@ -1,4 +1,4 @@
-//! What a packet in memory is.
+//! A packet in memory.
 
 use core::ptr::NonNull;
 
@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 /// One cache line beside each packet, for its holder.
 ///
 /// Contents are undefined when a packet is received. It is used to pass a packet between lcores without
-/// allocating: the link chains packets, the words carry what the first lcore has already worked out.
+/// allocating: the link chains packets, the words carry the first lcore's findings.
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub struct Scratch {
@@ -19,7 +19,7 @@ pub struct Scratch {
 
 /// A packet that exactly one holder owns and may write.
 ///
-/// The owner sees the bytes of the first segment. Dropping gives the memory back to where it came from.
+/// The owner sees the bytes of the first segment. Dropping returns the memory to its origin.
 ///
 /// # Safety
 /// Implementors promise that
@@ -29,8 +29,7 @@ pub struct Scratch {
 /// - [`into_raw`](Self::into_raw) gives up ownership without freeing, and `from_raw` of that pointer, on any
 ///   thread, gives the same packet back,
 /// - the raw pointer is aligned to at least 2, so that its lowest bit is free for marking, and an address of
-///   48 bits, which is what operating systems give out unless they are asked for more: the 16 above are free,
-///   too.
+///   48 bits, the default of operating systems: the 16 above are free, too.
 pub unsafe trait PacketBuf: Sized + Send + 'static {
     /// The same packet after it has been made read-only.
     type Shared: SharedBuf;
@@ -41,14 +40,14 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     /// The bytes of the first segment, for writing.
     fn bytes_mut(&mut self) -> &mut [u8];
 
-    /// Keeps the first `len` bytes; does nothing where there are fewer.
+    /// Keeps the first `len` bytes; does nothing if there are fewer.
     fn truncate(&mut self, len: usize);
 
-    /// Gives up the first `count` bytes. False, and nothing done, where there are fewer.
+    /// Removes the first `count` bytes. Returns false and changes nothing if there are fewer.
     #[must_use]
     fn advance(&mut self, count: usize) -> bool;
 
-    /// Keeps `len` bytes from `offset` on. False, and nothing done, where there are fewer.
+    /// Keeps `len` bytes from `offset` on. Returns false and changes nothing if there are fewer.
     #[must_use]
     #[inline]
     fn trim(&mut self, offset: usize, len: usize) -> bool {
@@ -59,24 +58,23 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
         whole
     }
 
-    /// Puts `count` bytes in front of the present first one, contents as they happen to be. False, and
-    /// nothing done, where there is no room: there is where headers have been given up.
+    /// Puts `count` bytes in front of the present first one, with arbitrary contents. Returns false and
+    /// changes nothing if there is no room: there is where headers were removed.
     #[must_use]
     fn retreat(&mut self, count: usize) -> bool;
 
-    /// Sets the length to `len` bytes from the present start, contents as they happen to be.
-    /// False, and nothing done, where the memory does not suffice.
+    /// Sets the length to `len` bytes from the present start, with arbitrary contents. Returns false and
+    /// changes nothing if the memory does not suffice.
     #[must_use]
     fn set_len(&mut self, len: usize) -> bool;
 
-    /// Makes the packet one like those that come from its pool: empty, its start where the pool has it, and
-    /// nothing known of what was in it. False, and nothing done, where fewer than `room` bytes have room
-    /// behind that, or if it has a tail.
+    /// Resets the packet to the state of one fresh from its pool: empty, and with the pool's start. Returns
+    /// false and changes nothing if fewer than `room` bytes fit behind that, or if it has a tail.
     #[must_use]
     fn renew(&mut self, room: usize) -> bool;
 
-    /// The last of some packets, whatever is in them, that can be [renewed](Self::renew) with this room.
-    /// Those that cannot are freed.
+    /// The last of some packets, with any content, that can be [renewed](Self::renew) with this room. The
+    /// others are freed.
     fn renewed<const N: usize>(spare: &mut ArrayVec<Self, N>, room: usize) -> Option<Self> {
         while let Some(mut packet) = spare.pop() {
             if packet.renew(room) {
@@ -89,9 +87,8 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     /// Makes the packet read-only, so that it can have several holders. Never copies.
     fn freeze(self) -> Self::Shared;
 
-    /// Gives up a holder of a read-only packet. If it was the only one, the packet comes back, whatever its
-    /// length is by now, so that it can be given back to its pool together with others; where that is not
-    /// known, it is freed at once.
+    /// Gives up a holder of a read-only packet. If it was the only one, the packet is returned, with any
+    /// length, so that it can be freed together with others; if that is not known, it is freed at once.
     #[must_use]
     #[inline]
     fn thaw(shared: Self::Shared) -> Option<Self> {
@@ -104,10 +101,10 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     /// After this `bytes` is still only the first segment.
     fn append_shared(&mut self, tail: Self::Shared);
 
-    /// Turns packets, whatever is in them, taken from the end of `spare`, into ones of `LEN` bytes of headers
-    /// followed by `tail`, and appends them to `frames`, as long as there are both heads and packets and
-    /// room. Packets that cannot be [renewed](Self::renew) are freed. `write` writes the headers, whose
-    /// contents are as they happen to be; all of them. Returns how many there are.
+    /// Turns packets with any content, from the end of `spare`, into ones of `LEN` bytes of headers followed
+    /// by `tail`, and appends them to `frames`, as long as there are heads, packets and room. Packets that
+    /// cannot be [renewed](Self::renew) are freed. `write` must write all of the headers, whose contents are
+    /// arbitrary. Returns the number of frames.
     fn compose<T, const LEN: usize, const N: usize, const M: usize>(
         spare: &mut ArrayVec<Self, N>,
         frames: &mut ArrayVec<Self, M>,
@@ -164,8 +161,7 @@ pub trait SharedBuf: Clone + Send + 'static {
     /// The bytes of the packet.
     fn bytes(&self) -> &[u8];
 
-    /// Where what counts the holders lies: good for prefetching it, and for nothing else. Null where that is
-    /// not known.
+    /// The address of the count of holders, only for prefetching. Null if it is not known.
     fn descriptor(&self) -> *const u8 {
         core::ptr::null()
     }

@@ -66,7 +66,7 @@ pub enum Memory {
     Huge,
     /// Ordinary 4 kB pages, for tests and virtual devices: slower (TLB misses), unfit for most physical ones.
     Small {
-        /// All the memory there is for pools and rings.
+        /// All of the memory for pools and rings.
         megabytes: u32,
     },
 }

@@ -1,12 +1,12 @@
 //! An interface of the kernel's, through packet sockets that understand segmentation:
 //! `net_kernel0,iface=eth1`.
 //!
-//! What a local program, or the far end of a virtual cable, has had the kernel put into one long datagram to
-//! be cut (`UDP_SEGMENT`) arrives here in one piece, with the length at which to cut (`PACKET_VNET_HDR` in
-//! packet(7)); and packets that go to one receiver back to back leave in one piece, which the kernel cuts as
-//! late as it can, or never where the receiver takes it whole (`UDP_GRO`). The way through the network stack,
-//! most of the cost of a packet, is walked once for up to 64 of them. DPDK's own driver over packet sockets
-//! cannot do that: it would see one frame that is far too long.
+//! Packets that a local program, or the far end of a virtual cable, sends as one long datagram for the kernel
+//! to cut (`UDP_SEGMENT`) arrive here in one piece, with the length at which to cut (`PACKET_VNET_HDR` in
+//! packet(7)); and packets to one receiver that follow each other leave in one piece, which the kernel cuts
+//! as late as it can, or never if the receiver takes it whole (`UDP_GRO`). Up to 64 packets pass the network
+//! stack at once, which is most of the cost of a packet. DPDK's own driver over packet sockets cannot do
+//! that: it would see one frame that is far too long.
 //!
 //! Received frames are cut into packets, as a wire would have carried them, so no other code sees them.
 
@@ -31,13 +31,13 @@ use crate::error::Errno;
 use crate::mempool::Mempool;
 use crate::port::{Link, ReopenError, Stats};
 
-/// What devices of this kind are called, before their number.
+/// The name of devices of this kind, before their number.
 pub const DRIVER: &str = "net_kernel";
 
 /// Most queues: sockets among which the kernel spreads flows.
 pub(crate) const MOST_QUEUES: u16 = 64;
 
-/// What all queues of an interface count.
+/// The counts of all queues of an interface.
 #[derive(Debug, Default)]
 struct Counts {
     rx_packets: AtomicU64,
@@ -69,7 +69,7 @@ struct Queue {
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// One of this many that receive; the second says whether in promiscuous mode.
+    /// One of this many that receive; the second is true in promiscuous mode.
     Receives(u16, bool),
     Sends,
 }
@@ -180,7 +180,7 @@ impl Interface {
             self.counts.rx_missed.fetch_add(old.missed(), Relaxed);
             old.replace_by(new)?;
         }
-        // By its number: if another one has the name by now, that is noticed at the next look.
+        // By its number: if another one has the name by now, the next check finds that.
         Ok(self.presence.renew(index)?)
     }
 }
@@ -199,7 +199,7 @@ impl Kind {
 pub struct Waiting(Vec<libc::pollfd>);
 
 impl Waiting {
-    /// For queues that [tell what to wait for](crate::RxQueue::waits_for).
+    /// For queues that [can be waited for](crate::RxQueue::waits_for).
     pub fn new(queues: impl IntoIterator<Item = RawFd>) -> Self {
         let queues = queues.into_iter();
         Self(queues.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect())

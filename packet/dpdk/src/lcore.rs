@@ -83,7 +83,7 @@ impl Lcore {
         let lcore = self.id;
         let index = lcore as usize;
         let busy = &self.eal.busy[index];
-        // Acquire: what the previous job wrote is visible to the next.
+        // Acquire: the previous job's writes are visible to the next.
         if busy.swap(true, Ordering::Acquire) {
             return Err(LaunchError::Busy { lcore });
         }
@@ -169,7 +169,7 @@ impl<T> Slot<T> {
     }
 }
 
-/// A job under way. Dropping it lets the job run on unobserved.
+/// A running job. Dropping it lets the job continue unobserved.
 #[must_use = "a job whose handle is dropped runs on unobserved"]
 pub struct LcoreHandle<T> {
     lcore: u32,
@@ -208,7 +208,7 @@ impl<T> LcoreHandle<T> {
 impl<T> Drop for LcoreHandle<T> {
     fn drop(&mut self) {
         let left = core::mem::replace(&mut *self.slot.lock(), State::Abandoned);
-        // Outside the lock: the result's destructor is foreign.
+        // Outside the lock: the result's destructor is the caller's code.
         drop(left);
     }
 }

@@ -96,7 +96,7 @@ impl Mbuf {
         let mut all = Vec::with_capacity(self.total_len());
         let mut segment = Some(self.0);
         while let Some(raw) = segment {
-            // SAFETY: segments of a packet we own; those behind the first are read-only for everybody.
+            // SAFETY: segments of a packet we own; those behind the first are read-only for all holders.
             unsafe {
                 all.extend_from_slice(data(raw.as_ptr()));
                 segment = NonNull::new(*field::next(raw.as_ptr()));

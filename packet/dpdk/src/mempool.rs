@@ -1,4 +1,4 @@
-//! Where packets come from.
+//! Pools of packets.
 
 mod sizing;
 
@@ -116,9 +116,9 @@ impl Mempool {
         Self::create(eal, config, false)
     }
 
-    /// Makes a pool that gives out the packets that came back last, beyond lcores' caches too. Short-lived
-    /// packets are then in a cache when they are written. The price is a lock where lcores meet. Without
-    /// DPDK's driver for stacks it is an ordinary pool.
+    /// Makes a pool that hands out the most recently freed packets first, also beyond lcores' caches.
+    /// Short-lived packets are then in a cache when they are written. The price is a lock where lcores meet.
+    /// Without DPDK's driver for stacks it is an ordinary pool.
     ///
     /// # Errors
     /// As with [`new`](Self::new).

@@ -1,4 +1,4 @@
-//! A network device as a typestate: [`Port<Stopped>`] is opened and told what to do, [`Port<Started>`] runs.
+//! A network device as a typestate: [`Port<Stopped>`] is opened and configured, [`Port<Started>`] runs.
 
 mod active;
 mod attach;
@@ -46,7 +46,7 @@ pub struct PortConfig {
     pub rss: bool,
     /// Bring packets to queues by their UDP destination port, if the device can.
     pub steer: Option<Steer>,
-    /// Receive what is addressed to others, too.
+    /// Also receive frames addressed to others.
     pub promiscuous: bool,
 }
 
@@ -100,7 +100,7 @@ impl Running {
         &self.device.lost
     }
 
-    /// A gate for one more queue, if the device is one that can be opened anew.
+    /// A gate for one more queue, if the device can be reopened.
     pub(crate) fn gate(&self) -> Option<Arc<Gate>> {
         self.device.gate()
     }
@@ -128,8 +128,7 @@ pub struct StartedPort {
 impl Port<Stopped> {
     /// Opens a device: one that EAL found at its start, or a virtual one that is made now.
     ///
-    /// # Errors
-    /// If there is no such device or the driver refuses it; the error names what to do.
+    /// # Errors If there is no such device or the driver refuses it; the error names the remedy.
     pub fn open(eal: &Eal, device: &Device) -> Result<Self, OpenError> {
         let device = Arc::new(DeviceHandle::open(eal, device)?);
         let caps = caps::read(&device)?;
@@ -140,8 +139,7 @@ impl Port<Stopped> {
     ///
     /// Turns on only what the device offers; [`Port::active`] tells the outcome.
     ///
-    /// # Errors
-    /// If the device cannot do what `config` says. The port comes back with the error.
+    /// # Errors If the device does not support `config`. The port is returned with the error.
     pub fn start(self, config: &PortConfig, pools: &[Mempool]) -> Result<StartedPort, StartFailure> {
         match setup::start(&self.device, &self.caps, config, pools) {
             Ok(active) => {
@@ -213,13 +211,13 @@ impl Port<Stopped> {
 }
 
 impl Port<Started> {
-    /// What is in force.
+    /// The settings in force.
     #[must_use]
     pub fn active(&self) -> &Active {
         &self.state.active
     }
 
-    /// Stops the device. If queues are left, the port comes back unchanged.
+    /// Stops the device. If queues are left, the port is returned unchanged.
     ///
     /// # Errors
     /// If there are queues left.
@@ -248,7 +246,7 @@ impl<State> Port<State> {
         self.device.port_id()
     }
 
-    /// What driver and device offer.
+    /// Capabilities of driver and device.
     #[must_use]
     pub fn caps(&self) -> &Caps {
         &self.caps

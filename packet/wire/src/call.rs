@@ -6,9 +6,9 @@ use crate::codes::codes;
 use crate::element::DType;
 
 codes! {
-    /// What ranks do together.
+    /// An operation of all ranks.
     pub enum Collective {
-        /// Every rank gets what the operation makes of all tensors.
+        /// Every rank gets the combination of all tensors.
         Allreduce = 0 "allreduce",
         /// One rank gets it, the root.
         Reduce = 1 "reduce",
@@ -16,7 +16,7 @@ codes! {
         Broadcast = 2 "broadcast",
         /// No rank continues before all have come.
         Barrier = 3 "barrier",
-        /// Every rank gets its part of what the operation makes of all tensors.
+        /// Every rank gets its part of the combination of all tensors.
         ReduceScatter = 4 "reduce_scatter",
         /// Every rank gets the parts of all.
         Allgather = 5 "allgather",
@@ -24,7 +24,7 @@ codes! {
 }
 
 impl Collective {
-    /// True if bytes are handed on as they are: as integers, to which other ranks add zeros.
+    /// True if bytes are passed on unchanged: as integers, to which other ranks add zeros.
     #[must_use]
     pub const fn copies(self) -> bool {
         match self {
@@ -33,20 +33,20 @@ impl Collective {
         }
     }
 
-    /// True if the first PSN compares what the ranks call.
+    /// True if the first PSN compares the ranks' calls.
     #[must_use]
     pub const fn compares(self) -> bool {
         !matches!(self, Self::Allreduce)
     }
 }
 
-/// A collective operation and its root, or what stands for the parts that ranks have of it.
+/// A collective operation and its root, or a digest of its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Call {
-    /// What the ranks do.
+    /// The operation.
     pub collective: Collective,
     /// Of reduce and broadcast, the root's rank. Of reduce_scatter and allgather 0 if the parts are even,
-    /// else a number that tells other parts, most likely. 12 bits.
+    /// otherwise a number that most likely differs for other parts. 12 bits.
     pub argument: u16,
 }
 
@@ -74,8 +74,8 @@ impl Call {
         call << Self::SHIFT | bytes & ((1 << Self::SHIFT) - 1)
     }
 
-    /// Bytes of a full packet of an operation: as many whole elements as there is room for. What is copied
-    /// goes in whole integers.
+    /// Bytes of a full packet of an operation: the whole elements that there is room for. Copied bytes go in
+    /// whole integers.
     #[must_use]
     pub const fn full(self, dtype: DType, payload: u16) -> usize {
         let travels = if self.collective.copies() { DType::I32 } else { dtype };
@@ -92,7 +92,7 @@ impl Call {
         u32::try_from(packets).unwrap_or(u32::MAX).min(1 << 31)
     }
 
-    /// True if an operation is under way: a barrier has no bytes.
+    /// True if an operation is in flight: a barrier has no bytes.
     #[must_use]
     pub const fn is_under_way(self, bytes: u64) -> bool {
         bytes > 0 || self.collective.compares()

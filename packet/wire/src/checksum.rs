@@ -28,7 +28,7 @@ pub fn sum(bytes: &[u8]) -> u64 {
 #[must_use]
 #[inline]
 pub const fn finish(total: u64) -> u16 {
-    // The halves are added in both halves: what the lower one carries comes to the upper one, as it should.
+    // The halves are added in both halves: a carry of the lower one arrives in the upper one, as it should.
     let total = (total.wrapping_add(total.rotate_left(32)) >> 32) as u32;
     !((total.wrapping_add(total.rotate_left(16)) >> 16) as u16)
 }

@@ -1,4 +1,4 @@
-//! How a job's workers share the network: which control each job's workers follow, and ECN.
+//! How a job's workers share the network: their congestion control, and ECN.
 //!
 //! The appliance names a job's control to its workers by [code](CongestionControl) in `priority` of the Acks
 //! to their Joins.
@@ -6,15 +6,15 @@
 use crate::codes::codes;
 
 codes! {
-    /// What decides how many packets a worker has in flight.
+    /// A control of the packets that a worker has in flight.
     pub enum CongestionControl {
-        /// The window that the worker was configured with, whatever the network says.
+        /// The window that the worker was configured with, whatever the network does.
         Fixed = 1 "fixed",
         /// Marked results, by their share (PANAMA, section 4.2 and Figure 5).
         Panama = 2 "panama",
         /// Marked results, by additive increase and multiplicative decrease (DSA, section III.B).
         Dsa = 3 "dsa",
-        /// How long results wait in queues.
+        /// The time that results wait in queues.
         Delay = 4 "delay",
     }
 }
@@ -27,7 +27,7 @@ impl CongestionControl {
         !matches!(self, Self::Fixed)
     }
 
-    /// What `priority` of an Ack to a Join says.
+    /// The control in `priority` of an Ack to a Join.
     #[must_use]
     pub fn from_priority(priority: u16) -> Option<Self> {
         u8::try_from(priority).ok().and_then(Self::from_code)
@@ -38,7 +38,7 @@ impl CongestionControl {
 pub mod ecn {
     /// Both bits.
     pub const MASK: u8 = 0b11;
-    /// Its sender heeds marks (the first of two such codes).
+    /// Its sender reacts to marks (the first of two such codes).
     pub const CAPABLE: u8 = 0b10;
     /// CE: congestion was experienced.
     pub const MARKED: u8 = 0b11;

@@ -1,4 +1,4 @@
-//! The body of control packets: membership and what may go wrong with it.
+//! The body of control packets: membership and its errors.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -28,8 +28,8 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! The actions are those of iSwitch's Table 2. In the header before it, `fan_in` is the rank count that the
-//! sender believes in, `rank` its own; in an Ack, `epoch` is the job's generation and `count` the ranks that
+//! The actions are those of iSwitch's Table 2. In the header before it, `fan_in` is the sender's rank count
+//! of the job, `rank` its own rank; in an Ack, `epoch` is the job's generation and `count` the ranks that
 //! have joined.
 
 use core::fmt;
@@ -57,10 +57,10 @@ pub const SERVER_RANK: u16 = u16::MAX;
 /// came by another appliance than the Ack's receiver is a member of.
 pub const APPLIANCE_RANK: u16 = SERVER_RANK - 1;
 
-/// `got` of a Join that does not count: it asks which generation its sender would become a member of.
+/// `got` of a Join that does not count: it asks for the generation that its sender would join.
 pub const ASK: u32 = 0x2_0000;
 
-/// Added to `payload` of a Join, a multiple of 8: its sender takes less as well, and the ranks agree on one.
+/// Added to `payload` of a Join, a multiple of 8: its sender also accepts less, and the ranks agree on one.
 pub const AT_MOST: u16 = 1;
 
 /// Marks a generation in `expected` and `got`, where 0 means none: an epoch may be 0.
@@ -96,7 +96,7 @@ pub const fn named_generations(value: u32) -> [Option<u8>; 2] {
 }
 
 codes! {
-    /// What is asked for.
+    /// The request.
     pub enum Action {
         /// Become a member of the job.
         Join = 1 "join",
@@ -122,7 +122,7 @@ codes! {
 }
 
 codes! {
-    /// How a request fared.
+    /// The outcome of a request.
     pub enum Status {
         /// Done; the job is complete (Join), or the member is gone (Leave).
         Ok = 0 "ok",
@@ -152,7 +152,7 @@ codes! {
         RankSpoofed = 12 "rank_spoofed",
         /// Ranks of the job have died; an Ack that says so names them in a bitmap trailer.
         RankLost = 13 "rank_lost",
-        /// The job may not have what it asks for: the appliance's quotas are used up.
+        /// The appliance's quotas leave no room for the job.
         Quota = 14 "quota",
         /// The job is suspended.
         Halted = 15 "halted",
@@ -162,7 +162,7 @@ codes! {
         TooMany = 17 "too_many",
         /// The ranks call different operations; an Ack that says so describes two of them in its trailer.
         OperationMismatch = 18 "operation_mismatch",
-        /// A PSN cannot be complete: a rank has left before it. The Ack's trailer tells which.
+        /// A PSN cannot be complete: a rank has left before it. The Ack's trailer names it.
         RankLeft = 19 "rank_left",
         /// A live worker holds the rank.
         RankTaken = 20 "rank_taken",
@@ -170,7 +170,8 @@ codes! {
         NotPermitted = 21 "not_permitted",
         /// The sender's host has formed as many jobs as one host may.
         JobsOfHost = 22 "jobs_of_host",
-        /// The job does not meet the operator's objective; an Ack that says so tells why in its trailer.
+        /// The job does not meet the operator's objective; an Ack that says so gives the reason in its
+        /// trailer.
         Objective = 23 "objective",
         /// An update was dropped: the job's parameter server is not here.
         NoServer = 24 "no_server",
@@ -190,7 +191,7 @@ codes! {
         NoModel = 31 "no_model",
         /// The sender's host has as many ranks of the job as one host may.
         RanksOfHost = 32 "ranks_of_host",
-        /// The sender waits for results that are kept no longer: the others have gone on without it.
+        /// The sender waits for results that are kept no longer: the others have continued without it.
         Overtaken = 33 "overtaken",
     }
 }
@@ -239,9 +240,9 @@ impl fmt::Display for Status {
 /// The body of a control packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Control {
-    /// What is asked for.
+    /// The request.
     pub action: Action,
-    /// How it fared; `Ok` in requests.
+    /// Its outcome; `Ok` in requests.
     pub status: Status,
     /// The action that an Ack answers, or `None`: in requests, and in Acks that answer no control packet.
     pub answers: Option<Action>,
@@ -257,19 +258,19 @@ pub struct Control {
     /// to resume, or 0; in the Ack that says `Ok` to it: the one that all ranks resume. In a SetH: the
     /// threshold H.
     pub expected: u32,
-    /// In refusals: the value that was received. In a Join: the [`generation`] that an Ack has told the
-    /// worker, or [`ASK`] if none has yet; 0 for a Join that counts in any.
+    /// In refusals: the value that was received. In a Join: the [`generation`] in the latest Ack to the
+    /// worker, or [`ASK`] without one; 0 for a Join that counts in any.
     pub got: u32,
-    /// In Join and Serve: what the latest Ack has given, or 0. In the Ack to them: the sender's cookie.
+    /// In Join and Serve: the cookie of the latest Ack, or 0. In the Ack to them: the sender's cookie.
     pub cookie: u64,
     /// In Join and Leave: the sender's oldest PSN without a result. In the Ack to a Join: the first PSN of a
     /// generation that is not resumed.
     pub psn: u32,
-    /// In Join and Leave: the first PSN of the operation under way; `psn` if there is none.
+    /// In Join and Leave: the first PSN of the operation in flight; `psn` if there is none.
     pub first: u32,
-    /// In a Join: what the ranks do; an allreduce if nothing is under way.
+    /// In a Join: the call; an allreduce if no operation is in flight.
     pub call: Call,
-    /// Join: payload bytes of the operation under way; Ack: code of the group; 0 for none. Below 2⁴⁸.
+    /// Join: payload bytes of the operation in flight; Ack: code of the group; 0 for none. Below 2⁴⁸.
     pub bytes: u64,
 }
 
@@ -315,8 +316,8 @@ impl Control {
         }
     }
 
-    /// Reads the body of a control packet. What follows a Join's, or that of the Ack to one, are zeros: they
-    /// make the packet as long as one that is full.
+    /// Reads the body of a control packet. A Join's body, and that of the Ack to one, may be followed by
+    /// zeros, which make the packet as long as a full one.
     ///
     /// # Errors
     /// `Truncated` if it is shorter than [`LEN`], `Control` if something else follows, it holds an undefined
@@ -358,11 +359,10 @@ impl Control {
         })
     }
 
-    /// Reads all that follows the header of a control packet: the body, and the trailer if the header
-    /// announces one.
+    /// Reads the rest of a control packet after its header: the body, and the trailer if the header announces
+    /// one.
     ///
-    /// # Errors
-    /// As [`parse`](Self::parse), and `Trailer` if one is announced that is not there.
+    /// # Errors As [`parse`](Self::parse), and `Trailer` if an announced one is missing.
     pub fn parse_with_trailer(header: &Header, rest: &[u8]) -> Result<(Self, Option<Trailer>), Malformed> {
         let (body, trailer) = header.payload(rest)?;
         Ok((Self::parse(body)?, trailer))

@@ -6,7 +6,7 @@ use crate::header::{self, Flags, Header};
 use crate::malformed::Malformed;
 use crate::trailer::Trailer;
 
-/// A datagram of the protocol: who sent it, its aggregation header, and where its payload lies.
+/// A datagram of the protocol: its sender, its aggregation header, and where its payload lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagram {
     /// MAC of the last hop.
@@ -47,8 +47,8 @@ impl Datagram {
         })
     }
 
-    /// Reads a packet that begins with its aggregation header, as the embedded parameter server sends it:
-    /// nothing is known of its sender.
+    /// Reads a packet that begins with its aggregation header, as the embedded parameter server sends it,
+    /// without a sender.
     ///
     /// # Errors
     /// Those of [`Header::parse`].
@@ -66,7 +66,7 @@ impl Datagram {
         })
     }
 
-    /// Tells the payload from the trailer that the header announces, and checks both.
+    /// Separates the payload from the trailer that the header announces, and checks both.
     ///
     /// # Errors
     /// Those of [`Header::payload`].

@@ -30,7 +30,7 @@ impl DType {
     #[must_use]
     #[inline]
     pub const fn place(self) -> usize {
-        // The codes are 1, 2, … without a gap.
+        // The codes are 1, 2, … without gaps.
         const { assert!(Self::ALL[Self::ALL.len() - 1] as usize == Self::ALL.len()) }
         self as usize - 1
     }
@@ -65,7 +65,7 @@ impl DType {
         parts
     };
 
-    /// The bytes of as many whole elements as `room` bytes have place for.
+    /// The bytes of the whole elements that fit into `room` bytes.
     #[must_use]
     #[inline]
     pub const fn whole(self, room: usize) -> usize {
@@ -110,10 +110,10 @@ codes! {
         Min = 1 "min",
         /// The larger one; of the two zeros that is +0. If either is a NaN, the type's canonical NaN.
         Max = 2 "max",
-        /// The sum divided by the number of ranks inside. What travels is the sum, under a code of its own,
-        /// so that ranks that want sums and ranks that want means disagree. Each worker divides, once, in
-        /// binary64, and rounds to the element type: to nearest, and from halfway to even, integers too. So
-        /// an `i32` mean of 1 and 2 is 2, and the mean of a saturated sum is too near 0.
+        /// The sum divided by the number of ranks inside. The sum travels, under a code of its own, so that
+        /// ranks that want sums and ranks that want means disagree. Each worker divides, once, in binary64,
+        /// and rounds to the element type: to nearest, and from halfway to even, integers too. So an `i32`
+        /// mean of 1 and 2 is 2, and the mean of a saturated sum is too near 0.
         Mean = 3 "mean",
     }
 }
@@ -174,7 +174,7 @@ impl Element {
         Self::BY_CODE[code as usize]
     }
 
-    /// What each code says: each packet's is looked up.
+    /// The element of each code, by code: it is looked up for each packet.
     const BY_CODE: [Option<Self>; 256] = {
         let mut table = [None; 256];
         let mut code = 0_u8;

@@ -2,7 +2,7 @@
 //!
 //! Nearly every packet of a job looks like this, and most of it is known beforehand: sender, receiver, job,
 //! rank, fan-in and generation. So [`Expected`] is made once per member, and a frame is compared with it as a
-//! whole. Whatever differs is left to the ordinary parsers, which find out what it is.
+//! whole. All other frames are left to the ordinary parsers.
 
 use crate::congestion::ecn;
 use crate::element::Element;
@@ -21,11 +21,11 @@ const NOTEWORTHY: u8 = Flags::OVERFLOW.bits() | Flags::RETRANSMISSION.bits();
 
 /// The bits that are compared where there is one UDP port.
 ///
-/// Not compared: the source MAC (it may change with the route), what senders choose in IPv4 and UDP, lengths
-/// and checksums (checked by arithmetic), and element, PSN, priority, `wnd_cap` and tree. Of the flags, only
-/// those are compared that send a gradient down the slow path; of the ECN bits, the one that a mark of
-/// congestion sets in a packet that may be marked (and that the other code for such packets has set anyway).
-/// The DSCP is compared where the appliance tells its packets by it ([`Mask::by_dscp`]).
+/// Not compared: the source MAC (it may change with the route), the fields of IPv4 and UDP that senders
+/// choose, lengths and checksums (checked by arithmetic), and element, PSN, priority, `wnd_cap` and tree. Of
+/// the flags, only those are compared that send a gradient down the slow path; of the ECN bits, the one that
+/// a mark of congestion sets in a packet that may be marked (and that the other code for such packets has set
+/// anyway). The DSCP is compared where the appliance tells its packets by it ([`Mask::by_dscp`]).
 const COMPARED: [u8; HEADERS] = {
     let mut mask = [0xff; HEADERS];
     let free = [
@@ -68,7 +68,7 @@ impl Mask {
         Self(Line::new(&Self::bytes(ports)))
     }
 
-    /// The same, for an appliance that knows its packets by their DSCP, too.
+    /// The same, for an appliance that recognises its packets by their DSCP, too.
     #[must_use]
     pub const fn by_dscp(ports: UdpPorts) -> Self {
         let mut mask = Self::bytes(ports);
@@ -88,13 +88,13 @@ impl Mask {
 #[repr(C)]
 pub struct Expected {
     line: Line,
-    /// What the addresses add to the sum of the IPv4 header.
+    /// The addresses' part of the sum of the IPv4 header.
     addresses: u32,
     /// Number of the port that they come in on.
     port: u32,
 }
 
-/// What a fast-path gradient says beyond what was expected of it.
+/// A fast-path gradient's fields beyond those expected of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recognised {
     /// Packet sequence number.
@@ -133,11 +133,11 @@ impl Expected {
     /// Reads a frame from a port if it is as expected under the mask, with a payload of at most `most` bytes.
     ///
     /// Then everything is checked that [`Frame::parse`](crate::Frame::parse),
-    /// [`Ip::udp`](crate::frame::Ip::udp), [`Header::parse`] and [`Header::payload`] check. `None` says
-    /// nothing about the frame.
+    /// [`Ip::udp`](crate::frame::Ip::udp), [`Header::parse`] and [`Header::payload`] check. `None` only means
+    /// that the frame is another one.
     ///
-    /// `lengths` are those of the frame that was read before, or [none](Lengths::NONE): what both have in
-    /// common is not checked again.
+    /// `lengths` are those of the frame that was read before, or [none](Lengths::NONE): fields that are the
+    /// same in both are not checked again.
     #[must_use]
     #[inline(always)]
     pub fn recognise(
@@ -172,8 +172,8 @@ impl Expected {
     }
 }
 
-/// What a gradient says of its lengths, its element and its flags, once that has been checked: the same for
-/// most packets that come one after the other.
+/// A gradient's lengths, element and flags, once they were checked: the same for most packets that come one
+/// after the other.
 #[derive(Debug, Clone, Copy)]
 pub struct Lengths {
     said: u64,
@@ -184,7 +184,7 @@ pub struct Lengths {
     words: Words,
 }
 
-/// Parts of the words that the pool compares, worked out once for all frames that say the same.
+/// Parts of the words that the pool compares, computed once for all frames with the same lengths and element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Words {
     /// The element's code, with [`Element::LAST`] where it applies, in the highest byte.
@@ -299,7 +299,7 @@ const SIZE_MASK: [u16; 256] = {
 #[inline(always)]
 fn checksum_holds(first: u64, then: u32, addresses: u32) -> bool {
     let (sum, carry) = first.overflowing_add(u64::from(then) + u64::from(addresses));
-    // No second carry: what was added has 33 bits.
+    // No second carry: the sum has 33 bits.
     (sum + u64::from(carry)).is_multiple_of(0xffff)
 }
 

@@ -201,11 +201,10 @@ pub struct Ip {
 }
 
 impl Ip {
-    /// Reads the UDP header. The caller has seen that `protocol` is UDP; the checksum is not looked at.
+    /// Reads the UDP header. The caller has checked that `protocol` is UDP; the checksum is not checked.
     ///
-    /// # Errors
-    /// `Truncated` if there is no room for a header, `Length` unless the UDP length is exactly what the IP
-    /// packet holds.
+    /// # Errors `Truncated` if there is no room for a header, `Length` unless the UDP length is that of the
+    /// IP packet's payload.
     #[inline]
     pub fn udp<'a>(&self, frame: &'a [u8]) -> Result<Udp<'a>, Malformed> {
         let segment = frame.get(self.l4..self.l4 + self.l4_len).ok_or(Malformed::Truncated)?;
@@ -222,15 +221,15 @@ impl Ip {
     }
 }
 
-/// What lies above Ethernet.
+/// The layer above Ethernet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Net {
     /// An ARP packet.
     Arp,
     /// A whole IPv4 packet without options, or an IPv6 packet.
     Ip(Ip),
-    /// An IP packet that can be forwarded but not understood here, and why. The destination is known all the
-    /// same.
+    /// An IP packet that can be forwarded but not understood here, and why. The destination is known
+    /// nevertheless.
     OpaqueIp(Address, Malformed),
     /// Something else.
     Other(u16),
@@ -245,9 +244,9 @@ pub struct Frame {
     pub src: Mac,
     /// VLAN tags.
     pub vlan: VlanTags,
-    /// Offset of what lies above Ethernet.
+    /// Offset of the layer above Ethernet.
     pub l3: usize,
-    /// What lies above Ethernet.
+    /// The layer above Ethernet.
     pub net: Net,
 }
 
@@ -290,7 +289,7 @@ impl Frame {
     }
 }
 
-/// How long the IP packet in a frame says that it is, whether all of it is there or not; 0 if there is none.
+/// The length in the header of a frame's IP packet, even if part of it is missing; 0 if there is none.
 #[must_use]
 pub fn ip_length(frame: &[u8]) -> usize {
     let mut l3 = ETH_LEN;
@@ -357,8 +356,8 @@ fn parse_ipv6(frame: &[u8], l3: usize) -> Result<Net, Malformed> {
         return Err(Malformed::Length);
     }
     let (src, dst) = (Address::from_v6(get(header, ipv6::SRC)), Address::from_v6(get(header, ipv6::DST)));
-    // An IPv4-mapped address must not appear on the wire (RFC 4038, section 4.2): it would pass for the IPv4
-    // host's, whose rank is known by its address.
+    // An IPv4-mapped address must not appear on the wire (RFC 4038, section 4.2): it would be taken for the
+    // IPv4 host's, whose rank is identified by its address.
     if src.as_v4().is_some() || dst.as_v4().is_some() {
         return Ok(Net::OpaqueIp(dst, Malformed::IpHeader));
     }

@@ -34,7 +34,7 @@ use crate::malformed::{Malformed, NoRoom};
 pub const LEN: usize = 22;
 
 codes! {
-    /// What a packet is for.
+    /// The purpose of a packet.
     pub enum Kind {
         /// A worker's contribution to one PSN.
         Gradient = 1 "gradient",
@@ -120,7 +120,7 @@ pub const PAUSE_UNIT: Duration = Duration::from_micros(100);
 /// The header's meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Header {
-    /// What the packet is for.
+    /// The purpose of the packet.
     pub kind: Kind,
     /// Flag bits.
     pub flags: Flags,
@@ -130,7 +130,7 @@ pub struct Header {
     pub job: u16,
     /// The sender's rank in the job (DSA's RankID, Olaf's Worker_ID).
     pub rank: u16,
-    /// Packet sequence number: which part of the tensor (DSA's PSN, PANAMA's VID, iSwitch's Seg).
+    /// Packet sequence number: the part of the tensor (DSA's PSN, PANAMA's VID, iSwitch's Seg).
     pub psn: u32,
     /// Contributions that complete the PSN (iSwitch's H).
     pub fan_in: u16,
@@ -187,10 +187,9 @@ impl Header {
         }
     }
 
-    /// Reads the header at the start of `bytes`; the rest is what follows it.
+    /// Reads the header at the start of `bytes`; returns it and the rest.
     ///
-    /// # Errors
-    /// `Truncated`, `Version`, `Kind`, `Flags` or `DType`, looked for in this order.
+    /// # Errors `Truncated`, `Version`, `Kind`, `Flags` or `DType`, checked in this order.
     #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
         let (raw, rest) = Raw::ref_from_prefix(bytes).map_err(|_| Malformed::Truncated)?;
@@ -223,8 +222,8 @@ impl Header {
 
     /// The header in four numbers, most significant byte first on the wire: offsets 0, 8, 16 and 20.
     ///
-    /// Put together in registers and written in four pieces: field by field it would be written in small
-    /// pieces and read back in large ones, which processors cannot forward from one to the other.
+    /// Assembled in registers and written in four pieces: field by field it would be written in small pieces
+    /// and read back in large ones, which processors cannot forward from one to the other.
     #[inline(always)]
     pub(crate) fn to_words(self) -> (u64, u64, u32, u16) {
         let first = u64::from(VERSION) << 56
@@ -238,7 +237,7 @@ impl Header {
         (first, second, third, u16::from(self.tree) << 8 | u16::from(self.epoch))
     }
 
-    /// Writes the header to the start of `out` and returns what lies behind it.
+    /// Writes the header to the start of `out` and returns the rest of `out`.
     ///
     /// # Errors
     /// [`NoRoom`] if `out` is shorter than [`LEN`].
@@ -250,7 +249,7 @@ impl Header {
     }
 }
 
-/// The bytes of a header given as [`Header::to_words`] gives it.
+/// The bytes of a header in the form of [`Header::to_words`].
 #[inline(always)]
 pub(crate) fn from_words((first, second, third, fourth): (u64, u64, u32, u16)) -> [u8; LEN] {
     let mut bytes = [0; LEN];

@@ -1,4 +1,4 @@
-//! ICMP echo for IPv4 and IPv6, and IPv6 neighbour discovery: what an address needs to be reachable.
+//! ICMP echo for IPv4 and IPv6, and IPv6 neighbour discovery, without which an address is not reachable.
 
 use crate::checksum;
 use crate::field::{eth, get, icmp, ipv4, ipv6};
@@ -45,16 +45,16 @@ pub enum Icmp {
     Solicitation(Address),
     /// The host with this MAC has this IPv6 address.
     Advertisement(Address, Mac),
-    /// The sender has nothing that receives at the port which a UDP packet was for.
+    /// Nothing listens on the port of a UDP packet to the sender.
     PortUnreachable(Quoted),
     /// Anything else.
     Other,
 }
 
 impl Icmp {
-    /// Reads the ICMP or ICMPv6 message of `ip` in `frame`. What is not the ICMP of its IP version is
-    /// `Other`, and so is what neighbours say of themselves if a router has forwarded it (RFC 4861, section
-    /// 7.1), or if it names no link-layer address.
+    /// Reads the ICMP or ICMPv6 message of `ip` in `frame`. Any message other than the ICMP of its IP version
+    /// is `Other`, and so are neighbours' advertisements that a router has forwarded (RFC 4861, section 7.1),
+    /// or that name no link-layer address.
     ///
     /// # Errors
     /// `Truncated`, or `IpChecksum` if its checksum is wrong.
@@ -92,7 +92,7 @@ impl Icmp {
     }
 }
 
-/// What a message that begins at `at` in its frame quotes; `Other` if that is no UDP packet.
+/// The packet quoted in a message that begins at `at` in its frame; `Other` if it is no UDP packet.
 fn quoted(message: &[u8], at: usize, v6: bool) -> Icmp {
     let read = || {
         let packet = message.get(HEAD_LEN..)?;
@@ -117,9 +117,8 @@ fn quoted(message: &[u8], at: usize, v6: bool) -> Icmp {
 
 /// Turns an echo request into its reply, in place: addresses swapped, type and checksum changed, TTL renewed.
 ///
-/// Only for what [`Icmp::parse`] called [`Icmp::Echo`], and only if it was sent to an address of the
-/// appliance's own: the destination, group address or not, becomes the source. `own` is the MAC of the port;
-/// the IP header begins at `l3`.
+/// Only for an [`Icmp::Echo`] of [`Icmp::parse`] to an address of the appliance's own: the destination, group
+/// address or not, becomes the source. `own` is the MAC of the port; the IP header begins at `l3`.
 ///
 /// # Errors
 /// [`NoRoom`] if the frame is shorter than its headers.
@@ -143,8 +142,8 @@ pub fn answer_echo_in_place(bytes: &mut [u8], l3: usize, ip: &Ip, own: Mac) -> R
     let message = bytes.get_mut(ip.l4..ip.l4 + ip.l4_len).ok_or(NoRoom)?;
     let length = u32::try_from(message.len()).map_err(|_| NoRoom)?;
     message.get_mut(icmp::HEAD).ok_or(NoRoom)?.copy_from_slice(&[reply, 0, 0, 0]);
-    // Summed anew: the incremental update of RFC 1624 is wrong for a reply whose bytes are all zero. The
-    // pseudo-header's addresses have swapped, which its sum does not see.
+    // Summed anew: the incremental update of RFC 1624 is wrong for a reply whose bytes are all zero. Swapping
+    // the pseudo-header's addresses does not change its sum.
     let pseudo = if v6 { checksum::pseudo_header(ip.src, ip.dst, ip.protocol, length) } else { 0 };
     let sum = checksum::finish(pseudo + checksum::sum(message));
     message[icmp::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
@@ -196,7 +195,7 @@ pub fn write_advertisement(out: &mut [u8], target: Address, own: Mac, asker: Add
 }
 
 /// Writes the frame by which `asker`, at `own`, asks its neighbours for `target` (RFC 4861, section 4.3): to
-/// the multicast group of those whose address ends as `target` does.
+/// the multicast group of hosts whose address ends as `target` does.
 ///
 /// # Errors
 /// [`NoRoom`] if `out` is shorter than an Ethernet header and [`ADVERTISEMENT_PACKET_LEN`].
@@ -213,7 +212,7 @@ pub fn write_solicitation(out: &mut [u8], target: Address, own: Mac, asker: Addr
     said.write(packet, asker, Address::from_v6(group))
 }
 
-/// What a neighbour asks or says.
+/// A neighbour's question or advertisement.
 struct Neighbour {
     kind: u8,
     flags: u8,

@@ -18,11 +18,11 @@
 //!  datagram: all of it, parsed once     control: the payload of control packets
 //! ```
 //!
-//! [`frame`] finds the layers and [`Datagram`] holds what they say; [`fast_path`] recognises a gradient by
-//! one masked compare instead. [`template`] writes whole frames. [`arp`] and [`icmp`] answer for the
-//! appliance's own addresses, [`neighbour`] asks for others. [`payload`] says how long a payload may be,
-//! [`ports`] which UDP port a PSN goes to, [`round`] how a result was agreed upon, [`congestion`] how workers
-//! share the network. [`RankSet`] is the one bitmap of ranks, [`Element`] the one list of element types.
+//! [`frame`] finds the layers and [`Datagram`] holds their fields; [`fast_path`] recognises a gradient by one
+//! masked compare instead. [`template`] writes whole frames. [`arp`] and [`icmp`] answer for the appliance's
+//! own addresses, [`neighbour`] asks for others. [`payload`] says how long a payload may be, [`ports`] which
+//! UDP port a PSN goes to, [`round`] how a result was agreed upon, [`congestion`] how workers share the
+//! network. [`RankSet`] is the one bitmap of ranks, [`Element`] the one list of element types.
 //!
 //! ```
 //! use pascaline_wire::{Element, Flags, Header, Kind, Malformed};
@@ -91,7 +91,7 @@ pub use ports::UdpPorts;
 pub use rank_set::RankSet;
 pub use trailer::Trailer;
 
-/// The UDP port an appliance listens on unless configured otherwise.
+/// The UDP port that an appliance listens on unless configured otherwise.
 ///
 /// Not RoCE's 4791: NICs give that port special treatment.
 pub const DEFAULT_PORT: u16 = 16420;

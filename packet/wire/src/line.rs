@@ -21,8 +21,8 @@ impl Line {
 
     /// True if `there`, where `mask` has ones, is the same as these bytes.
     ///
-    /// Written in vectors because compilers take the byte-wise form apart: the caller reads single fields of
-    /// the same line, and their loads get mixed up with those of the comparison.
+    /// Written in vectors because compilers split up the byte-wise form: the caller reads single fields of
+    /// the same line, and their loads are merged with those of the comparison.
     #[inline(always)]
     pub(crate) fn matches(&self, there: &[u8; 64], mask: &Self) -> bool {
         let lane =

@@ -30,7 +30,8 @@ codes! {
         Flags = 9 "flags",
         /// An element type or operation that version 2 does not define.
         DType = 10 "dtype",
-        /// The payload is empty or not a whole number of elements, or there is one where none belongs.
+        /// The payload is empty or not a whole number of elements, or there is one in a packet of another
+        /// kind.
         PayloadLength = 11 "payload_length",
         /// The trailer's lengths do not add up, or it holds an unknown, repeated or misplaced element.
         Trailer = 12 "trailer",
@@ -47,7 +48,7 @@ impl fmt::Display for Malformed {
 
 impl core::error::Error for Malformed {}
 
-/// The caller's buffer is too short for what was to be written.
+/// The caller's buffer is too short for the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the buffer is too short for what was to be written")]
 pub struct NoRoom;

@@ -9,16 +9,16 @@ use crate::frame::{Address, Mac};
 /// The rank in the header of a result that is sent to a job's multicast group, and so to several ranks.
 pub const GROUP_RANK: u16 = APPLIANCE_RANK - 1;
 
-/// `priority` in the header of a Join: its sender listens to the group that an Ack has named, but has heard
-/// nothing of it yet.
+/// `priority` in the header of a Join: its sender listens to the group that an Ack has named, but has
+/// received nothing from it yet.
 pub const LISTENS: u16 = 1;
 
 /// `priority` in the header of a Join: its sender has heard packets to the group, so that results may come
 /// that way.
 pub const HEARS: u16 = 2;
 
-/// A group: any multicast address of IPv4, and of IPv6 those of a scope and 32 bits, `ffXX::GGGG:GGGG`. No
-/// more of an IPv6 address than these 32 bits tells groups apart at the link (RFC 3307, section 4).
+/// A group: any multicast address of IPv4, and of IPv6 those of a scope and 32 bits, `ffXX::GGGG:GGGG`. Only
+/// these 32 bits of an IPv6 address distinguish groups at the link (RFC 3307, section 4).
 ///
 /// ```
 /// use pascaline_wire::MulticastGroup;
@@ -57,8 +57,8 @@ impl MulticastGroup {
         self.0.as_v4().is_some() == sender.as_v4().is_some()
     }
 
-    /// The MAC that packets to it have: the low 23 bits behind 01:00:5e (RFC 1112, section 6.4), or the low
-    /// 32 behind 33:33 (RFC 2464, section 7).
+    /// The MAC of packets to it: the low 23 bits behind 01:00:5e (RFC 1112, section 6.4), or the low 32
+    /// behind 33:33 (RFC 2464, section 7).
     #[must_use]
     pub const fn mac(self) -> Mac {
         let [.., a, b, c, d] = self.0.octets();
@@ -69,7 +69,7 @@ impl MulticastGroup {
     }
 
     /// The group in 48 bits, as an Ack names it; never 0. The low 32 are its last four bytes, the others its
-    /// first two if it is of IPv6, else 0.
+    /// first two if it is of IPv6, otherwise 0.
     #[must_use]
     pub const fn code(self) -> u64 {
         let [first, second, .., a, b, c, d] = self.0.octets();

@@ -21,7 +21,7 @@
 //! | [`Fp8`] | the larger of \|x\|/16 and 2⁻¹⁸ m; above 464 times the scale (29/32 m or more), \|x\|/8 |
 //! | [`Int8`] | m/128 |
 //!
-//! and by 2⁻¹³⁷ or 2⁻¹³⁴ where the scale would have to be smaller than there is.
+//! and by 2⁻¹³⁷ or 2⁻¹³⁴ where the scale would have to be below the smallest.
 //!
 //! Everything here is without branches on values, and inlined, so that callers that may use wide registers
 //! get loops that do.
@@ -31,9 +31,9 @@ pub const ELEMENTS: usize = 32;
 /// Bytes of a block.
 pub const BYTES: usize = 1 + ELEMENTS;
 
-/// A block as it travels.
+/// A block on the wire.
 pub type Block = [u8; BYTES];
-/// What is inside.
+/// Its values.
 pub type Values = [f32; ELEMENTS];
 
 mod sealed {
@@ -53,7 +53,7 @@ pub trait Format: sealed::Sealed + Copy {
     /// The element nearest to a finite value that has been divided by the scale.
     fn encode(scaled: f32) -> u8;
 
-    /// What a block becomes in which some values were not finite.
+    /// Marks a block in which some values were not finite.
     fn spoil(block: &mut Block, values: &Values);
 }
 
@@ -178,7 +178,7 @@ pub fn encode<F: Format>(values: &Values) -> Block {
     block
 }
 
-/// Elements of a payload that are no numbers; bytes that fill no block count for none.
+/// The number of NaNs in a payload; bytes that fill no block do not count.
 #[must_use]
 #[inline(always)]
 pub fn not_numbers<F: Format>(bytes: &[u8]) -> usize {

@@ -1,4 +1,5 @@
-//! The question who has an address, and the unasked answer: ARP, or neighbour discovery of IPv6.
+//! The question which neighbour has an address, and the unsolicited announcement: ARP, or IPv6's neighbour
+//! discovery.
 
 use crate::arp::{self, Arp, Operation};
 use crate::field::eth;
@@ -6,10 +7,11 @@ use crate::frame::{Address, ETH_LEN, Mac};
 use crate::icmp;
 use crate::malformed::NoRoom;
 
-/// Bytes of the longest frame that asks or tells so, and of the longest that answers.
+/// Bytes of the longest frame for a question or an announcement, and of the longest for an answer.
 pub const LEN: usize = ETH_LEN + icmp::ADVERTISEMENT_PACKET_LEN;
 
-/// Writes the frame by which `asker`, at `own`, asks its neighbours who has `target`, and gives its length.
+/// Writes the frame by which `asker`, at `own`, asks its neighbours for the MAC of `target`, and returns its
+/// length.
 ///
 /// # Errors
 /// [`NoRoom`] if `out` is shorter than the frame, at most [`LEN`].
@@ -22,9 +24,9 @@ pub fn ask(out: &mut [u8], own: Mac, asker: Address, target: Address) -> Result<
     request.write_frame(out, Mac::BROADCAST).map(|()| arp::FRAME_LEN)
 }
 
-/// Writes the frame by which `own` tells all its neighbours, unasked, that it has `address`, and gives its
-/// length: an ARP announcement (RFC 5227, section 2.3), or an unsolicited neighbour advertisement (RFC 4861,
-/// section 7.2.6). Switches on the way learn from it as well.
+/// Writes the frame by which `own` announces `address` to all its neighbours, and returns its length: an ARP
+/// announcement (RFC 5227, section 2.3), or an unsolicited neighbour advertisement (RFC 4861, section 7.2.6).
+/// Switches on the way learn from it as well.
 ///
 /// # Errors
 /// [`NoRoom`] if `out` is shorter than the frame, at most [`LEN`].

@@ -1,4 +1,4 @@
-//! What may stand between the aggregation header and the trailer, by kind.
+//! The payload between the aggregation header and the trailer, by kind.
 
 use crate::header::{Flags, Header, Kind};
 use crate::malformed::Malformed;
@@ -11,12 +11,11 @@ impl Header {
     /// carry elements. Reminders and fetches carry nothing. The payload of control packets is read by
     /// [`Control::parse`](crate::control::Control::parse), which knows its length.
     ///
-    /// # Errors
-    /// `Trailer` if the flag announces one that is not there; `PayloadLength` if the payload is not as said
+    /// # Errors `Trailer` if the announced one is missing; `PayloadLength` if the payload is not as described
     /// above.
     #[inline(always)]
     pub fn payload<'a>(&self, body: &'a [u8]) -> Result<(&'a [u8], Option<Trailer>), Malformed> {
-        // Returned apart: a trailer that is not there is not copied.
+        // Returned apart, so that an absent trailer is not copied.
         if !self.flags.has(Flags::TRAILER) {
             return self.check_len(body.len()).map(|()| (body, None));
         }

@@ -1,7 +1,7 @@
-//! The UDP ports that an appliance listens on, and which of them a PSN goes to.
+//! The UDP ports that an appliance listens on, and the port of each PSN.
 //!
-//! With several ports, whatever reads no further than to the UDP header (a NIC, a switch) can tell PSNs apart
-//! by their lowest bits, and bring each to where it is at home.
+//! With several ports, a device that reads only up to the UDP header (a NIC, a switch) can distinguish PSNs
+//! by their lowest bits, and bring each to the lcore that owns it.
 
 /// The most ports that an appliance listens on.
 pub const MAX_UDP_PORTS: u16 = 64;
@@ -15,7 +15,7 @@ pub struct UdpPorts {
     mask: u16,
 }
 
-/// Why there are no such ports.
+/// Why such ports are not possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UdpPortsError {
     /// Not a power of two, or too many.
@@ -43,8 +43,7 @@ impl UdpPorts {
 
     /// This many ports, from this one on.
     ///
-    /// # Errors
-    /// [`UdpPortsError`]: which of the two numbers cannot be.
+    /// # Errors [`UdpPortsError`]: which of the two numbers is not possible.
     pub const fn new(first: u16, count: u16) -> Result<Self, UdpPortsError> {
         if !count.is_power_of_two() || count > MAX_UDP_PORTS {
             return Err(UdpPortsError::Count { count });
@@ -55,7 +54,7 @@ impl UdpPorts {
         Ok(Self { first, mask: !(count - 1) })
     }
 
-    /// The first one: the port of everything that is about no PSN.
+    /// The first one: the port of all packets without a PSN.
     #[must_use]
     pub const fn first(self) -> u16 {
         self.first

@@ -53,7 +53,7 @@ impl<const WORDS: usize> RankSet<WORDS> {
         Self { words }
     }
 
-    /// Adds a rank. False, and nothing done, if it is there already or does not fit.
+    /// Adds a rank. Returns false and changes nothing if it is there already or does not fit.
     #[must_use]
     #[inline]
     pub fn insert(&mut self, rank: u16) -> bool {
@@ -64,13 +64,13 @@ impl<const WORDS: usize> RankSet<WORDS> {
         new
     }
 
-    /// The word that says whether a rank is in the set, and its bit. `None` if it does not fit.
+    /// The word that holds a rank's bit, and the bit. `None` if it does not fit.
     #[inline(always)]
     pub fn place(&mut self, rank: u16) -> Option<(&mut u64, u64)> {
         Some((self.words.get_mut(usize::from(rank / 64))?, 1 << (rank % 64)))
     }
 
-    /// Adds all of these of the first 64 ranks. False, and nothing done, if one is there already.
+    /// Adds all of these of the first 64 ranks. Returns false and changes nothing if one is there already.
     #[must_use]
     #[inline]
     pub fn insert_word(&mut self, ranks: u64) -> bool {
@@ -137,7 +137,7 @@ impl<const WORDS: usize> RankSet<WORDS> {
         self.words.into_iter().zip((0..).step_by(64)).flat_map(bits)
     }
 
-    /// The set that a bitmap names. `None` if it names a rank of `ranks` or above, or one that does not fit.
+    /// The set of a bitmap. `None` if it names a rank of `ranks` or above, or one that does not fit.
     #[must_use]
     pub fn from_bitmap(bitmap: &Bitmap, ranks: u16) -> Option<Self> {
         let (words, beyond) = bitmap.words().split_at(WORDS.min(bitmap.words().len()));

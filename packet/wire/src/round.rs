@@ -1,14 +1,14 @@
-//! How a result was agreed upon: the header's `priority` in Results, in Reminders, and in what answers a
+//! How a result was agreed upon: the header's `priority` in Results, in Reminders, and in answers to a
 //! parameter server's Reminder (protocol, section 11).
 //!
 //! Contributions are added as they come, so two sums of the same contributions can differ in their last bits.
-//! A PSN may be summed twice, when all ranks send again what is in a result that none of them has received
-//! yet; then only one of the two may be taken, by all ranks. Who would give out the second one first asks all
-//! ranks, under a number, the *round*. Each answers with the result that it has taken, and that is the one;
-//! or it promises to take none but those of that round.
+//! A PSN may be summed twice, when all ranks send their contributions again before any has received the
+//! result; then all ranks must take the same one of the two. Before the second one is sent, all ranks are
+//! asked, under a number, the *round*. Each answers with the result that it has taken, which then counts; or
+//! it promises to take only those of that round.
 
-/// A sum of contributions that were all sent for the first time (made in the appliance), or an answer that
-/// was not asked for under a round.
+/// A sum of contributions that were all sent for the first time (made in the appliance), or an answer to a
+/// request without a round.
 pub const NONE: u16 = 0;
 /// The rounds: from this number
 pub const FIRST: u16 = 1;
@@ -18,7 +18,7 @@ pub const LAST: u16 = TAKEN - 1;
 /// promised.
 pub const TAKEN: u16 = u16::MAX;
 
-/// True if a rank may take a result of this round, having last promised to take none but those of round
+/// True if a rank may take a result of this round, having last promised to take only those of round
 /// `promised`; `NONE` if it has not promised anything.
 #[must_use]
 #[inline]

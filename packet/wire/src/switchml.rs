@@ -10,8 +10,8 @@
 //! 52 elements      32-bit integers, big endian; in the result, their sums, which wrap
 //! ```
 //!
-//! Requests carry neither an IPv4 checksum nor a UDP checksum that anybody could rely on, so none is looked
-//! at. The facts are those of its client, p4lang/p4app-switchML.
+//! Requests carry neither an IPv4 checksum nor a UDP checksum that is reliable, so none is checked. The facts
+//! are those of its client, p4lang/p4app-switchML.
 
 use crate::checksum;
 use crate::field::{at, be16, eth, get, ipv4, udp};
@@ -21,7 +21,7 @@ use crate::frame::{Address, ETH_LEN, ETHERTYPE_IPV4, IPV4_LEN, Mac, UDP_LEN, pro
 pub const UDP_PORT: u16 = 0xbee0;
 /// Most workers of a job: its bitmaps have 32 bits.
 pub const MOST_WORKERS: u16 = 32;
-/// Bytes before what is summed: the exponents and the elements.
+/// Bytes before the summed part: the exponents and the elements.
 pub const HEADERS: usize = ETH_LEN + IPV4_LEN + UDP_LEN + OWN;
 /// Slots that a place can name.
 pub const PLACES: u32 = 1 << 14;
@@ -85,7 +85,7 @@ impl Size {
     }
 }
 
-/// Which packet of which operation a packet is: what correct workers agree on for one use of a slot.
+/// The operation and number of a packet: correct workers agree on them for one use of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     /// The number of the operation.
@@ -129,18 +129,18 @@ pub struct Packet {
     pub src_port: u16,
     /// The UDP port that it was sent to.
     pub dst_port: u16,
-    /// What is in it: `None` for what no client sends.
+    /// Its content: `None` if no client sends such a packet.
     pub body: Option<Body>,
 }
 
-/// What a packet of a worker says.
+/// The content of a worker's packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Body {
-    /// How long it is.
+    /// Its length.
     pub size: Size,
-    /// Which packet it is.
+    /// Its operation and number.
     pub mark: Mark,
-    /// Where it belongs.
+    /// Its slot.
     pub place: Place,
 }
 
@@ -175,7 +175,7 @@ impl Packet {
 }
 
 impl Body {
-    /// What a datagram says; `None` for what no client sends.
+    /// The content of a datagram; `None` if no client sends such a one.
     #[must_use]
     pub fn parse(datagram: &[u8]) -> Option<Self> {
         let (&[kind, operation, p0, p1, p2, p3, place, slot], summed) =
@@ -204,8 +204,8 @@ pub struct Route {
     pub from: (Mac, [u8; 4], u16),
 }
 
-/// The headers of a frame that takes this along this way, in front of the exponents. The client makes its
-/// next request of the result that it has received, in the same buffer, so all lengths are exact.
+/// The headers of a frame with this content on this route, in front of the exponents. The client turns a
+/// received result into its next request, in the same buffer, so all lengths are exact.
 #[must_use]
 pub fn headers(route: &Route, body: Body) -> [u8; HEADERS] {
     const L4: usize = ETH_LEN + IPV4_LEN;

@@ -1,4 +1,4 @@
-//! Whole frames towards one destination: the headers are worked out once, then patched per packet.
+//! Whole frames towards one destination: the headers are computed once, then patched per packet.
 
 use wide::u64x2;
 
@@ -165,28 +165,28 @@ impl Template {
         Ok(len)
     }
 
-    /// True for untagged IPv4, the common case: [`PLAIN`] bytes, every place known when this is compiled.
+    /// True for untagged IPv4, the common case: [`PLAIN`] bytes, every offset known at compile time.
     #[must_use]
     #[inline]
     fn is_plain_for(&self, heads: &Heads) -> bool {
         usize::from(self.len) == PLAIN && heads.ipv4_len != 0
     }
 
-    /// What packets to this rank have in common with each other, if they are plain: untagged IPv4.
+    /// The common headers of packets to this rank, if they are plain: untagged IPv4.
     #[must_use]
     pub fn plain(&self, rank: u16) -> Option<PlainHead> {
         let mut bytes = *self.bytes.first_chunk::<PLAIN>().filter(|_| usize::from(self.len) == PLAIN)?;
         let head = header::from_words((u64::from(rank), 0, 0, 0));
         bytes[plain::HEAD..].copy_from_slice(&head);
-        // Of no length and with no identification, so that this makes the sum nothing.
+        // Computed with length 0 and identification 0, so that this makes the sum 0.
         #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
         let identification = !(self.base_sum as u16);
         bytes[plain::ID].copy_from_slice(&identification.to_be_bytes());
         Some(PlainHead { lanes: lanes(&bytes) })
     }
 
-    /// As [`write_for`](Self::write_for) where [`is_plain_for`](Self::is_plain_for). Elsewhere what is
-    /// written is meaningless.
+    /// As [`write_for`](Self::write_for) where [`is_plain_for`](Self::is_plain_for). Otherwise the output is
+    /// meaningless.
     fn write_plain(&self, out: &mut [u8; PLAIN], heads: &Heads, rank: u16) {
         let Some(bytes) = self.bytes.first_chunk::<PLAIN>() else { return };
         *out = *bytes;
@@ -200,7 +200,7 @@ impl Template {
     }
 }
 
-/// What packets to several ranks have in common: worked out once, written for each.
+/// The common headers of packets to several ranks: computed once, written for each.
 #[derive(Debug, Clone, Copy)]
 pub struct Heads {
     /// The aggregation header as it is on the wire, in pieces that fit registers; in the first one, the rank
@@ -225,13 +225,12 @@ impl Heads {
         Ok(Self { head: Header { rank: 0, ..*header }.to_words(), udp_len, ipv4_len })
     }
 
-    /// What plain packets with these heads have in common with each other. `None` if IPv4 is too small for
-    /// them.
+    /// The common headers of plain packets with these heads. `None` if IPv4 is too small for them.
     #[must_use]
     #[inline(always)]
     pub fn plain(&self) -> Option<PlainCommon> {
         let (first, second, third, fourth) = self.head;
-        // From registers, for the reason that `Header::to_words` gives.
+        // From registers, for the reason given at `Header::to_words`.
         let pair = |left: u64, right: u64| u64x2::new([left.to_be(), right.to_be()]);
         let lanes = [
             pair(u64::from(self.ipv4_len) << 48, u64::from(!self.ipv4_len) << 48),
@@ -274,8 +273,7 @@ impl PlainCommon {
 
     /// Those of another PSN.
     ///
-    /// Not changed in place: what is written as half of a register and read as a whole one has to wait until
-    /// it is in the cache.
+    /// Not changed in place: half a register written and a whole one read have to wait for the cache.
     #[must_use]
     #[inline(always)]
     pub fn with_psn(mut self, psn: u32) -> Self {

@@ -1,4 +1,4 @@
-//! What may follow the payload: type-length-value elements, found from the end.
+//! Optional elements after the payload: type-length-value, found from the end.
 //!
 //! A packet whose header has the flag [`TRAILER`](crate::Flags::TRAILER) ends in elements of {type u8, length
 //! u8, value} followed by a u16 that gives the length of the whole trailer, itself included. Types ascend, so
@@ -104,7 +104,7 @@ impl Bitmap {
     }
 }
 
-/// Olaf's per-update data.
+/// Olaf's data of an update.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Update {
     /// The reward that the update was computed from.
@@ -125,8 +125,8 @@ pub struct QueueState {
 }
 
 impl QueueState {
-    /// Of this queue and another on the same path the one that leaves a cluster the smaller chance Q_max / N
-    /// to send at will: the bottleneck (Olaf, section 5). If both leave the same, this one.
+    /// Of this queue and another on the same path the one with the smaller chance Q_max / N that a cluster
+    /// sends at will: the bottleneck (Olaf, section 5). This one if both are equal.
     #[must_use]
     pub const fn narrower(self, other: Self) -> Self {
         let here = self.capacity as u32 * other.clusters as u32;
@@ -148,9 +148,9 @@ pub struct Trailer {
     pub auth: Option<u64>,
     /// Two operations that ranks call at the same PSN.
     pub operations: Option<Operations>,
-    /// What is known of ranks that are missing.
+    /// Reports on missing ranks.
     pub ranks: Option<RankReports>,
-    /// Why, in words.
+    /// The reason, in words.
     pub sentence: Option<Sentence>,
 }
 

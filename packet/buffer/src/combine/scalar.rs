@@ -1,4 +1,4 @@
-//! The kernels in plain Rust: what the vector kernels must agree with, bit for bit.
+//! The kernels in plain Rust, which the vector kernels must match bit for bit.
 
 mod element;
 mod wide;

@@ -1,4 +1,4 @@
-//! One function per kernel: what an instruction set fills in.
+//! One function per kernel, for each instruction set.
 
 use pascaline_wire::DType;
 

@@ -1,12 +1,12 @@
 //! Vector kernels: all `unsafe` of the kernels is here.
 //!
-//! Three layers. [`lanes`] says what a register of elements can do; `avx2`, `avx512` and `neon` say how their
-//! registers do it, with intrinsics. [`payload`] and [`wide`] hold the loops over payloads, written once for
+//! Three layers. [`lanes`] declares the operations of a register of elements; `avx2`, `avx512` and `neon`
+//! implement them with intrinsics. [`payload`] and [`wide`] hold the loops over payloads, written once for
 //! any register. `kernels!` makes an entry point of each loop for one instruction set. A further instruction
 //! set is one more module like `avx2`.
 //!
-//! Intrinsics, and not the auto-vectoriser: that prefers 256-bit registers on processors where 512-bit ones
-//! are faster, and has no saturating 32-bit add to offer.
+//! Intrinsics instead of auto-vectorisation: that prefers 256-bit registers on processors where 512-bit ones
+//! are faster, and has no saturating 32-bit add.
 
 mod lanes;
 mod payload;
@@ -129,7 +129,7 @@ macro_rules! entry {
     };
 }
 
-/// The same of a loop in plain Rust, which becomes what the features allow.
+/// The same for a loop in plain Rust, which is compiled for the features.
 macro_rules! plain_entry {
     (
         $features:literal, $loop:path;
@@ -148,7 +148,7 @@ macro_rules! plain_entry {
     };
 }
 
-/// The items of `Sums` that say that no element saturates.
+/// The items of `Sums` for elements that never saturate.
 macro_rules! never_saturates {
     () => {
         type Flag = ();

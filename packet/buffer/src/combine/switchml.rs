@@ -1,4 +1,4 @@
-//! What SwitchML's packets carry: two signed bytes, of which the larger counts, then 32-bit integers, big
+//! The content of SwitchML's packets: two signed bytes, of which the larger counts, then 32-bit integers, big
 //! endian, whose sums wrap.
 
 /// Adds a packet's content to another's. Nothing saturates.

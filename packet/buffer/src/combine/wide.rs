@@ -4,8 +4,8 @@ use super::{Combine, Reshape};
 
 /// The kernels that make a sum of 16-bit floats in one buffer, rounding only at its end.
 ///
-/// The buffer begins with n values of 16 bits and has room for n of 32. `second` spreads them out to
-/// binary32, `next` adds to that, `last` adds and rounds back to n values of 16 bits:
+/// The buffer begins with n values of 16 bits and has room for n of 32. `second` widens them to binary32,
+/// `next` adds to that, `last` adds and rounds back to n values of 16 bits:
 ///
 /// ```text
 ///                      bytes 0..2n     bytes 2n..4n    then
@@ -18,8 +18,8 @@ use super::{Combine, Reshape};
 /// these kernels reports saturation. A NaN in the result is the type's canonical one; in the accumulator it
 /// can be any.
 ///
-/// No length is an error: n is what both slices have room for, and bytes behind the first 4n (`only_two`: 2n)
-/// of the buffer are left alone.
+/// No length is an error: both slices have room for n, and bytes behind the first 4n (`only_two`: 2n) of the
+/// buffer stay as they are.
 #[derive(Debug, Clone, Copy)]
 pub struct WideSum {
     /// Adds n 16-bit values to n 16-bit values; the sum stays wide. n is the smaller of `into.len() / 4` and
@@ -29,10 +29,10 @@ pub struct WideSum {
     pub next: Combine,
     /// Adds n 16-bit values to an accumulator and rounds: the result is in the first 2n bytes.
     pub last: Combine,
-    /// Adds n 16-bit values to n 16-bit values and rounds, in place: what `second` and `narrow` would give.
-    /// Needs no room; n is half the number of bytes of the shorter slice.
+    /// Adds n 16-bit values to n 16-bit values and rounds, in place: with the result of `second` and
+    /// `narrow`. Needs no room; n is half the number of bytes of the shorter slice.
     pub only_two: Combine,
-    /// Spreads `buffer.len() / 4` values of 16 bits out to binary32. Exact, except that a signalling NaN may
+    /// Widens `buffer.len() / 4` values of 16 bits to binary32. Exact, except that a signalling NaN may
     /// become quiet.
     pub widen: Reshape,
     /// Rounds an accumulator of `buffer.len() / 4` values; the result is in the first half of it.

@@ -59,7 +59,7 @@ fn a_renewed_packet_is_as_if_fresh() {
     assert_eq!(packet.bytes().as_ptr(), start);
     packet.append_shared(pool.alloc(b"tail", 4).freeze());
     assert!(!packet.renew(1024));
-    // Those that do not serve are freed, and no more of them than have to be.
+    // Unsuitable packets are freed, but no more than necessary.
     let mut spare = ArrayVec::<HeapBuf, 4>::new();
     spare.extend([pool.alloc(b"left", 1024), pool.alloc(b"long", 1024), pool.alloc(b"short", 5), packet]);
     let found = HeapBuf::renewed(&mut spare, 1024).unwrap();
@@ -68,7 +68,7 @@ fn a_renewed_packet_is_as_if_fresh() {
     assert_eq!((spare.len(), pool.live()), (0, 1));
 }
 
-/// Whatever is left over where it lies.
+/// Whatever room is left over at its address.
 #[test]
 fn what_fits_does_not_depend_on_where_it_lies() {
     let pool = HeapPool::new();
@@ -80,7 +80,7 @@ fn what_fits_does_not_depend_on_where_it_lies() {
             packet.set_len(100 + size % 3) && packet.advance(9) && packet.retreat(9) && !packet.retreat(1)
         );
         assert!(packet.renew(100 + size % 3));
-        // So that the next one lies elsewhere.
+        // So that the next one has another address.
         kept.push((packet, vec![0_u8; size]));
     }
     assert_eq!(pool.live(), kept.len());

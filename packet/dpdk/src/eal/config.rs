@@ -1,9 +1,9 @@
 //! How the environment is to be set up.
 
-/// What to do about hugepages.
+/// Use of hugepages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Hugepages {
-    /// Use them if `memory_mb` of them are free, else ordinary pages.
+    /// Use them if `memory_mb` of them are free, otherwise ordinary pages.
     #[default]
     Auto,
     /// Refuse to start without.
@@ -18,7 +18,7 @@ pub enum LogLevel {
     /// Failures only.
     #[default]
     Error,
-    /// What may explain a later failure.
+    /// Possible causes of a later failure.
     Warning,
     /// DPDK's own default.
     Notice,
@@ -28,7 +28,7 @@ pub enum LogLevel {
     Debug,
 }
 
-/// How the environment is to be set up. The default is one main lcore on core 0 and no dataplane lcore.
+/// The environment's configuration. The default is one main lcore on core 0 and no dataplane lcore.
 #[derive(Debug, Clone)]
 pub struct EalConfig {
     /// Name of the program in DPDK's messages.
@@ -43,7 +43,7 @@ pub struct EalConfig {
     /// lcores; `cores` may then name a CPU several times. A polling lcore that loses its CPU delays its
     /// packets.
     pub float: bool,
-    /// What to do about hugepages.
+    /// Use of hugepages.
     pub hugepages: Hugepages,
     /// Memory for pools and rings. Without hugepages there is no more than this.
     pub memory_mb: u32,
@@ -53,7 +53,7 @@ pub struct EalConfig {
     pub pci_allow: Vec<String>,
     /// Appended to EAL's command line as they are.
     pub extra_args: Vec<String>,
-    /// Severity of what DPDK prints.
+    /// Severity of DPDK's messages.
     pub log_level: LogLevel,
 }
 

@@ -5,10 +5,10 @@ use std::fs;
 use super::config::{EalConfig, Hugepages};
 use super::{EalError, Memory};
 
-/// What the machine has to offer.
+/// The machine's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Available {
-    /// Hugepages of all sizes together that can be had.
+    /// Hugepages of all sizes together that are available.
     pub usable_mb: u64,
     /// A hugetlbfs is mounted; DPDK takes its pages from there.
     pub mounted: bool,

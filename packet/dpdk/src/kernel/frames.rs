@@ -1,6 +1,6 @@
-//! What the bytes of a frame say about cutting and joining it. Ethernet, IPv4 or IPv6, UDP or TCP.
+//! The fields of a frame that matter for cutting and joining it. Ethernet, IPv4 or IPv6, UDP or TCP.
 
-/// What the kernel puts before each frame, and takes before each: `struct virtio_net_hdr`.
+/// Length of the kernel's prefix of each frame, received or sent: `struct virtio_net_hdr`.
 pub(super) const PREFIX: usize = 10;
 
 const NEEDS_CHECKSUM: u8 = 1;
@@ -17,11 +17,12 @@ const ETHERNET: usize = 14;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
 pub(super) const UDP: usize = 8;
-/// Headers of what can be joined: IPv4 without options.
+/// Headers of frames that can be joined: IPv4 without options.
 pub(super) const HEADERS: usize = ETHERNET + IPV4 + UDP;
 /// Bytes of the UDP header's checksum, counted from the header.
 const UDP_CHECKSUM: usize = 6;
-/// TCP's header without options, the places in it, and what only the first or the last segment may say.
+/// TCP's header without options, the places in it, and the flags that only the first or the last segment may
+/// have.
 const TCP: usize = 20;
 const TCP_SEQUENCE: usize = 4;
 const TCP_LENGTH: usize = 12;
@@ -80,8 +81,8 @@ pub(super) fn parse_prefix(prefix: [u8; PREFIX], frame: &[u8]) -> Offload {
     }
 }
 
-/// How to cut a long frame whose transport header begins at `start`; 0 where the kernel does not say, as of
-/// what a card has joined.
+/// How to cut a long frame whose transport header begins at `start`; 0 if the kernel does not say, as for
+/// frames that a card has joined.
 fn long(kind: u8, size: usize, start: usize, frame: &[u8]) -> Option<Cut> {
     let tcp = matches!(kind, GSO_TCP4 | GSO_TCP6);
     let protocol = if tcp { PROTOCOL_TCP } else { PROTOCOL_UDP };
@@ -106,9 +107,9 @@ fn long(kind: u8, size: usize, start: usize, frame: &[u8]) -> Option<Cut> {
     })
 }
 
-/// Makes the headers of a long datagram or segment those of the piece of it that begins `offset` bytes behind
-/// them, and is so long; `last` if nothing follows. Its checksum is made from what the piece is; of UDP over
-/// IPv4, where there need not be one, only to `finish` it for others.
+/// Turns the headers of a long datagram or segment into those of the piece that begins `offset` bytes behind
+/// them and has this length; `last` if none follows. Its checksum is made from the piece; for UDP over IPv4,
+/// where it is optional, only to `finish` it for other hosts.
 pub(super) fn retell(
     headers: &mut [u8],
     cut: Cut,
@@ -146,7 +147,7 @@ pub(super) fn retell(
     }
 }
 
-/// What a TCP header says of a piece.
+/// A piece's TCP header.
 fn retell_tcp(header: &mut [u8], offset: usize, last: bool) {
     let Some(place) = header.get_mut(TCP_SEQUENCE..).and_then(<[u8]>::first_chunk_mut::<4>) else { return };
     let further = u32::try_from(offset).unwrap_or(0);
@@ -177,7 +178,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |sum, &byte| (0..8).fold(sum ^ u32::from(byte), bit))
 }
 
-/// Whether it is a part of an IP packet, which says how long that is.
+/// Whether it is only a part of an IP packet, by the length in its header.
 pub(super) fn lacks_its_end(frame: &[u8]) -> bool {
     let says = |at| word(frame, ETHERNET + at).map_or(0, usize::from);
     let length = match word(frame, 12) {
@@ -202,7 +203,7 @@ fn folded(mut sum: u64) -> u16 {
     u16::try_from(sum).unwrap_or(0)
 }
 
-/// A checksum of 0 would mean that there is none: of UDP, and TCP's may be either.
+/// In UDP a checksum of 0 would mean that there is none; TCP's may be either.
 fn finished(sum: u64) -> u16 {
     match !folded(sum) {
         0 => 0xffff,
@@ -220,12 +221,12 @@ pub(super) fn can_join(head: &[u8], payload: usize) -> bool {
         && head[ETHERNET] == 0x45
         && head[ETHERNET + 9] == PROTOCOL_UDP
         && word(head, ETHERNET + IPV4 + UDP_CHECKSUM) == Some(0)
-        // No fragment, and none to be: the number in its header, which changes, says nothing (RFC 6864).
+        // No fragment, and not to be fragmented: the identification, which changes, has no meaning then (RFC
+        // 6864).
         && word(head, ETHERNET + 6) == Some(DO_NOT_FRAGMENT)
 }
 
-/// Whether two such datagrams have the same way: addresses, ports, and everything else but lengths and
-/// checksums.
+/// Whether two such datagrams agree in addresses, ports, and everything else but lengths and checksums.
 pub(super) fn same_way(a: &[u8], b: &[u8]) -> bool {
     let same = |range: core::ops::Range<usize>| a.get(range.clone()) == b.get(range);
     same(26..38) && same(0..16) && same(20..24)

@@ -2,7 +2,7 @@
 //!
 //! The kernel takes a packet socket off its interface when that is deleted or moved to another namespace, and
 //! never puts it back: an interface made anew is another one, even under the same name and number. So a
-//! socket that is bound and receives nothing knows what no name tells.
+//! socket that is bound but receives nothing shows what no name can.
 
 use core::ffi::CStr;
 use std::ffi::CString;
@@ -12,8 +12,8 @@ use super::socket::Socket;
 use crate::error::Errno;
 use crate::port::{Link, LinkState, ReopenError};
 
-/// What the kernel has counted at an interface, as /proc/net/dev has it; none if there is no such one in the
-/// network namespace of the calling thread, which is where drivers look.
+/// The kernel's counters of an interface, as in /proc/net/dev; none if there is no such one in the network
+/// namespace of the calling thread, where drivers look.
 pub(crate) fn counts_of(interface: &str) -> Option<String> {
     let table = fs::read_to_string("/proc/thread-self/net/dev").ok()?;
     let mut lines = table.lines().filter_map(|line| line.split_once(':'));
@@ -37,8 +37,8 @@ impl Presence {
         Ok(Self { name: name.to_owned(), mac: socket.mac(name)?, socket })
     }
 
-    /// Watches another interface, of this number. If it has a MAC address of its own, it lets that of the
-    /// port through as well.
+    /// Watches another interface, of this number. If it has a MAC address of its own, it also accepts that of
+    /// the port.
     pub(crate) fn renew(&self, index: i32) -> Result<(), Errno> {
         if self.socket.mac(&self.name)? != self.mac {
             self.socket.receive_for(index, self.mac)?;
@@ -47,12 +47,12 @@ impl Presence {
         self.socket.attach(index)
     }
 
-    /// The address that its port has.
+    /// The address of its port.
     pub(crate) const fn mac(&self) -> [u8; 6] {
         self.mac
     }
 
-    /// Whether the interface that has the name now takes packets so long, and its number.
+    /// The number of the interface that has the name now, if it takes packets of this length.
     pub(crate) fn takes(&self, mtu: u16) -> Result<i32, ReopenError> {
         let index = self.socket.index(&self.name)?;
         let has = self.socket.mtu(&self.name)?;
@@ -68,7 +68,7 @@ impl Presence {
         &self.name
     }
 
-    /// For questions about interfaces of the namespace in which it was opened.
+    /// For queries about interfaces of the namespace in which it was opened.
     pub(super) const fn socket(&self) -> &Socket {
         &self.socket
     }
@@ -85,7 +85,7 @@ impl Presence {
         counts_of(name.to_str().ok()?)?.split_whitespace().nth(1)?.parse().ok()
     }
 
-    /// What has become of it.
+    /// The state of the interface.
     pub(crate) fn link(&self) -> Result<Link, Errno> {
         let opened = self.socket.attached_to()?;
         let named = match self.socket.index(&self.name) {
@@ -110,12 +110,12 @@ impl Presence {
     fn state_of(&self, name: &CStr) -> Result<LinkState, Errno> {
         Ok(match self.socket.flags(name) {
             Ok(flags) if flags & libc::IFF_UP == 0 => LinkState::Off,
-            // Drivers that cannot be asked leave it at what the flags say.
+            // For drivers that cannot be asked, the flags decide.
             Ok(flags) if flags & libc::IFF_RUNNING == 0 && self.socket.has_carrier(name) != Ok(true) => {
                 LinkState::Down
             }
             Ok(_) => LinkState::Up,
-            // It went between two questions.
+            // It disappeared between two queries.
             Err(Errno::NODEV) => LinkState::Missing,
             Err(errno) => return Err(errno),
         })

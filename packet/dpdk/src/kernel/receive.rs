@@ -1,4 +1,4 @@
-//! From the socket into packets.
+//! Receiving: from the socket into packets.
 
 use core::ffi::c_void;
 use core::mem::{MaybeUninit, size_of};
@@ -31,7 +31,7 @@ const TAG_AT: usize = 12;
 /// The protocol of ordinary tags, where the kernel does not say.
 const VLAN: u16 = 0x8100;
 
-/// Room for what the kernel says beside a frame, aligned as it likes.
+/// Room for the kernel's ancillary data of a frame, suitably aligned.
 type Beside = [u64; 8];
 
 /// A received frame.
@@ -49,7 +49,7 @@ pub(crate) struct Reader {
     socket: Arc<Socket>,
     counts: Arc<Counts>,
     pool: Mempool,
-    /// Frames to others than this station go on to them, as they came, and with all their checksums.
+    /// Frames to other stations are forwarded unchanged, with all their checksums.
     in_line: bool,
     mac: [u8; 6],
     room: Box<[u8]>,
@@ -95,12 +95,12 @@ impl Reader {
         packets
     }
 
-    /// What to wait for.
+    /// The descriptor to wait for.
     pub(crate) fn fd(&self) -> RawFd {
         self.socket.fd()
     }
 
-    /// Receives what is there.
+    /// Receives waiting frames.
     fn fill(&mut self) {
         self.frames.clear();
         (self.at, self.cut) = (0, 0);
@@ -120,7 +120,7 @@ impl Reader {
         let got = match unsafe { self.socket.receive(&mut messages[..self.most]) } {
             Ok(got) => got,
             Err(Errno::AGAIN | Errno::INTR | Errno::NETDOWN) => 0,
-            // A frame that this kernel cannot describe, and has let go.
+            // A frame that this kernel cannot describe, and has dropped.
             Err(_) => {
                 self.counts.rx_errors.fetch_add(1, Relaxed);
                 0
@@ -221,7 +221,7 @@ fn write(pool: &Mempool, head: &[u8], rest: &[u8], tag: Option<[u8; TAG]>) -> Op
 
 /// The VLAN tag that the kernel has taken out of a frame.
 fn tag(message: &libc::msghdr) -> Option<[u8; TAG]> {
-    // SAFETY: the kernel has written what lies there, and its length; it is not looked at beyond that.
+    // SAFETY: the kernel has written what lies there, and its length; it is not read beyond that.
     unsafe {
         let beside = libc::CMSG_FIRSTHDR(message).as_ref()?;
         let whole =

@@ -1,4 +1,4 @@
-//! From packets into the socket.
+//! Sending: from packets into the socket.
 
 use core::mem::{self, MaybeUninit};
 use core::ptr;
@@ -21,7 +21,7 @@ const BATCH: usize = 256;
 const JOINED: usize = 64;
 /// Frames of one long datagram where the caller has other work waiting.
 const FEW: usize = 16;
-/// Bytes of UDP payload in a long datagram: what fits into an IP packet.
+/// Bytes of UDP payload in a long datagram: the room of an IP packet.
 const PAYLOAD: usize = 65_000;
 /// The first Linux whose packet sockets take long UDP datagrams, and give them.
 const JOINS_SINCE: (u32, u32) = (6, 2);
@@ -68,7 +68,7 @@ impl Writer {
         let (taken, lost) = match self.send(frames, &order, &messages) {
             Ok(taken) => (taken, false),
             Err(Errno::AGAIN | Errno::NOBUFS) => return 0,
-            // Not this kernel, or not this interface.
+            // Unsupported by this kernel or interface.
             Err(Errno::INVAL | Errno::NOTSUP) if self.joins => {
                 self.joins = false;
                 return 0;
@@ -98,8 +98,8 @@ impl Writer {
         gone
     }
 
-    /// Which frames leave together: those with one way and one length, of which the last may be shorter. In
-    /// the order in which they are offered, as far as they have one way.
+    /// Which frames leave together: those with one way and one length, of which the last may be shorter.
+    /// Frames with one way keep the order in which they were offered.
     fn arrange(
         &mut self,
         frames: &[Mbuf],
@@ -179,9 +179,9 @@ fn part(bytes: &[u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
 }
 
-/// What follows the first segment.
+/// The second segment.
 fn tail(frame: &Mbuf) -> Option<libc::iovec> {
-    // SAFETY: the packet is ours; its tail is held by it, and read-only for everybody.
+    // SAFETY: the packet is ours; its tail is held by it, and read-only for all holders.
     unsafe {
         let next: *mut sys::rte_mbuf = *field::next(frame.as_raw());
         (!next.is_null()).then(|| libc::iovec {

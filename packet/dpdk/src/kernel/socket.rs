@@ -1,4 +1,4 @@
-//! Packet sockets, and what they tell of an interface.
+//! Packet sockets, and queries about an interface.
 
 use core::ffi::{CStr, c_int, c_ulong, c_void};
 use core::mem::{MaybeUninit, size_of};
@@ -50,10 +50,10 @@ impl Socket {
         let socket = Self::deaf()?;
         socket.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
         socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)?;
-        // What the host itself sends there is nothing that a wire would bring.
+        // A wire would not bring the host's own frames.
         socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
-        // Not past the host's traffic control (PACKET_QDISC_BYPASS): there the kernel drops what it has to
-        // cut because the interface does not.
+        // The host's traffic control is not bypassed (PACKET_QDISC_BYPASS): then the kernel would drop frames
+        // that it has to cut because the interface does not.
         socket.enlarge();
         socket.bind(index, libc::ETH_P_ALL)?;
         if queues > 1 {
@@ -61,7 +61,7 @@ impl Socket {
             let group = (index ^ std::process::id().cast_signed()) & 0xffff;
             socket.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &(group | FANOUT_HASH << 16))?;
         }
-        // Neighbours ask for an IPv6 address by a group of its own.
+        // Neighbour solicitations for an IPv6 address go to a group of its own.
         socket.join(index, libc::PACKET_MR_ALLMULTI, &[])?;
         if promiscuous {
             socket.join(index, libc::PACKET_MR_PROMISC, &[])?;
@@ -69,12 +69,12 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Has the interface let through what is for an address that is not its own.
+    /// Makes the interface accept frames for another address.
     pub(super) fn receive_for(&self, index: i32, mac: [u8; 6]) -> Result<(), Errno> {
         self.join(index, libc::PACKET_MR_UNICAST, &mac)
     }
 
-    /// Has the interface let through more than what is for its own address.
+    /// Makes the interface accept more than frames for its own address.
     fn join(&self, index: i32, kind: c_int, address: &[u8]) -> Result<(), Errno> {
         let (kind, length) = (u16::try_from(kind), u16::try_from(address.len()));
         let (mr_type, mr_alen) = (kind.unwrap_or_default(), length.unwrap_or_default());
@@ -99,15 +99,15 @@ impl Socket {
         if status == 0 { Ok((address.sll_ifindex > 0).then_some(address.sll_ifindex)) } else { Err(errno()) }
     }
 
-    /// Puts another socket in the place of this one, whose number stays as it is: a call that is under way
-    /// ends with the old one, and the next call uses the new one.
+    /// Puts another socket in the place of this one, whose number stays as it is: a call in progress ends
+    /// with the old one, and the next call uses the new one.
     pub(super) fn replace_by(&self, other: &Self) -> Result<(), Errno> {
         // SAFETY: both are open, and ours.
         let status = unsafe { libc::dup3(other.fd(), self.fd(), libc::O_CLOEXEC) };
         if status >= 0 { Ok(()) } else { Err(errno()) }
     }
 
-    /// Only root may exceed the system's limits; whatever is granted is taken.
+    /// Only root may exceed the system's limits; any size granted is accepted.
     fn enlarge(&self) {
         for (forced, plain) in
             [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
@@ -118,7 +118,7 @@ impl Socket {
         }
     }
 
-    /// To an interface, and what arrives there of a protocol; 0: nothing.
+    /// To an interface, for frames of a protocol; 0: none.
     fn bind(&self, index: i32, protocol: c_int) -> Result<(), Errno> {
         // SAFETY: a structure of numbers, for which zero is valid.
         let mut address: libc::sockaddr_ll = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -282,7 +282,7 @@ impl Socket {
     }
 }
 
-/// Waits until one of the sockets has something, or for `longest`.
+/// Waits until one of the sockets is ready, or for `longest`.
 pub(super) fn wait(sockets: &mut [libc::pollfd], longest: Duration) {
     let nanoseconds = libc::c_long::from(longest.subsec_nanos().cast_signed());
     let seconds = libc::time_t::try_from(longest.as_secs()).unwrap_or(libc::time_t::MAX);

@@ -168,7 +168,7 @@ unsafe impl PacketBuf for Mbuf {
         };
         let mut done = 0;
         for head in &heads[..count] {
-            // SAFETY: fewer than `count` are done, which is not more than there are.
+            // SAFETY: fewer than `count` are done, and there are at least `count`.
             let packet = unsafe { &*spare.as_ptr().add(have - 1 - done) };
             if !packet.serves(LEN) {
                 break;
@@ -177,8 +177,8 @@ unsafe impl PacketBuf for Mbuf {
             // SAFETY: an mbuf of ours, of one segment with room for `LEN` bytes. The chain takes over one of
             // the counts that were made ahead: DPDK frees a chain segment by segment, each by its own count,
             // so that the tail survives as long as it is held. The packet moves from one array to the other:
-            // what lies behind the lengths that are set below is not looked at as packets, and `frames` has
-            // room for `count` more.
+            // the places behind the lengths that are set below are not used as packets, and `frames` has room
+            // for `count` more.
             unsafe {
                 *field::data_off(mbuf) = HEADROOM;
                 *field::ol_flags(mbuf) = 0;

@@ -42,7 +42,7 @@ impl SharedMbuf {
         ManuallyDrop::new(self).0
     }
 
-    /// The packet, if this is its only holder and it has one segment; else this holder is dropped.
+    /// The packet, if this is its only holder and it has one segment; otherwise this holder is dropped.
     #[inline(always)]
     pub(super) fn into_exclusive(self) -> Option<Mbuf> {
         // Acquire: former holders' reads come before the next owner's writes.
@@ -83,7 +83,7 @@ impl SharedMbuf {
             sys::rte_pktmbuf_copy(mbuf, *field::pool(mbuf), 0, u32::MAX)
         };
         match NonNull::new(copy).map(Self) {
-            // Else `bytes` of the copy would differ from the original's.
+            // Otherwise `bytes` of the copy would differ from the original's.
             Some(copy) if self.is_single() && copy.is_single() => copy,
             _ => std::process::abort(),
         }
@@ -106,8 +106,8 @@ impl SharedMbuf {
     }
 
     /// Counts `more` holders at once, for the caller to make from the pointer: half the cost of counting one
-    /// by one when a result goes to many members. `None`, and nothing done, if they might exceed the limit,
-    /// or if there are several segments, each with its own count.
+    /// by one when a result goes to many members. Returns `None` and changes nothing if they might exceed the
+    /// limit, or if there are several segments, each with its own count.
     #[inline]
     pub(super) fn reference_ahead(&self, more: usize) -> Option<NonNull<sys::rte_mbuf>> {
         self.count_ahead(more).then_some(self.0)
@@ -191,8 +191,8 @@ impl Drop for SharedMbuf {
             // The last holder. Acquire: other holders' reads come before the next owner's writes.
             core::sync::atomic::fence(Ordering::Acquire);
         }
-        // SAFETY: our count on each segment is given up; the last one out frees, and restores what a pool
-        // expects.
+        // SAFETY: our count on each segment is given up; the last holder frees, and restores the state that a
+        // pool expects.
         unsafe { sys::psc_mbuf_free(self.0.as_ptr()) };
     }
 }

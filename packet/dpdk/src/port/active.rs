@@ -1,4 +1,4 @@
-//! What is in force on a started port.
+//! The settings in force on a started port.
 
 use super::caps::RssHash;
 use super::steer::Steering;
@@ -26,17 +26,17 @@ pub struct Descriptors {
 /// A driver's early release for packets with one holder (`MBUF_FAST_FREE`) is never on: packets are shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Active {
-    /// As the driver settled for.
+    /// As chosen by the driver.
     pub descriptors: Descriptors,
     /// Largest packet behind the Ethernet header.
     pub mtu: u16,
-    /// What the device verifies.
+    /// Checksums that the device verifies.
     pub rx_checksum: RxChecksum,
     /// Received packets may come in several buffers (and are then copied together).
     pub rx_scatter: bool,
     /// Packets with a tail are sent as they are; otherwise their segments are copied together first.
     pub tx_multi_segment: bool,
-    /// What is hashed to choose the receive queue.
+    /// The fields hashed to choose the receive queue.
     pub rss: RssHash,
     /// How UDP ports lead to queues, where [`PortConfig::steer`](super::PortConfig::steer) asks for it.
     pub steering: Steering,

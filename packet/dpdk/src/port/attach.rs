@@ -1,4 +1,4 @@
-//! Asking DPDK for a device, and giving it back.
+//! Attaching a device to DPDK, and detaching it.
 
 use core::ffi::CStr;
 use std::ffi::CString;
@@ -51,7 +51,7 @@ pub(super) fn attach(device: &Device, name: &CString, arguments: &CString) -> Re
     let status = unsafe { sys::rte_eal_hotplug_add(VDEV.as_ptr(), name.as_ptr(), arguments.as_ptr()) };
     match Errno::check(status) {
         Ok(()) => find(name).ok_or_else(|| {
-            // SAFETY: as above; takes back a device that is of no use.
+            // SAFETY: as above; removes a device that is of no use.
             unsafe { sys::rte_eal_hotplug_remove(VDEV.as_ptr(), name.as_ptr()) };
             explain(device).unwrap_or_else(|| OpenError::NoPort { device: device.clone() })
         }),

@@ -1,4 +1,4 @@
-//! What driver and device offer.
+//! Capabilities of driver and device.
 
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
@@ -46,7 +46,7 @@ impl RssHash {
     }
 }
 
-/// What driver and device offer.
+/// Capabilities of driver and device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caps {
     /// The driver's name.
@@ -63,7 +63,7 @@ pub struct Caps {
     pub rx_udp_checksum: bool,
     /// Can spread a received packet over several buffers.
     pub rx_scatter: bool,
-    /// What it can hash to choose a queue.
+    /// The fields that it can hash to choose a queue.
     pub rss: RssHash,
     /// Smallest MTU.
     pub min_mtu: u16,
@@ -78,9 +78,9 @@ const LEAST_MTU: u16 = 68;
 /// the application, without a copy that no network card needs.
 const SENDS_SEGMENTS: [&str; 1] = ["net_null"];
 
-/// Drivers between virtual machines and their host. Asked to verify checksums, they also take frames whose
-/// sender left theirs to a card that there is not: what passes through would leave half filled in. Not asked,
-/// the other side fills them in.
+/// Drivers between virtual machines and their host. Asked to verify checksums, they also accept frames whose
+/// sender left theirs to a network card, so that transit frames would leave with unfinished checksums. Not
+/// asked, the other side finishes them.
 const HANDS_OVER_UNFINISHED: [&str; 4] = ["net_virtio", "net_virtio_user", "net_vhost", "net_vmxnet3"];
 
 pub(super) fn info(device: &DeviceHandle) -> Result<sys::rte_eth_dev_info, Errno> {

@@ -1,4 +1,4 @@
-//! Finding a device, holding it, and letting it go.
+//! Finding a device, holding it, and releasing it.
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -17,7 +17,7 @@ use crate::error::Errno;
 use crate::kernel::{self, Interface, Presence};
 use crate::mempool::Mempool;
 
-/// Which device.
+/// The device to open.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Device {
     /// A PCI address (`0000:01:00.0`); it must be among `pci_allow` of [`EalConfig`](crate::EalConfig).
@@ -61,7 +61,7 @@ impl fmt::Display for Device {
 #[expect(missing_docs, reason = "the message says what each field is")]
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Not something DPDK can be asked for.
+    /// Not a name of a device for DPDK.
     #[error("\"{device}\" is not a device: the name is empty or contains a NUL byte")]
     BadName { device: Device },
     /// EAL did not find it.
@@ -105,7 +105,7 @@ pub enum OpenError {
     Info { device: String, errno: Errno },
 }
 
-/// Packets that the device has brought or would have taken, and that its queues lost.
+/// Packets that the queues lost, received from the device or to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     /// No single buffer could take them: the pool was empty, its packets too small, or no room was left for
@@ -131,7 +131,7 @@ pub(super) struct DeviceHandle {
     /// Its queues can be used.
     open: AtomicBool,
     started: Mutex<Option<Started>>,
-    /// What keeps lcores out while it is opened anew.
+    /// Keep lcores out while it is reopened.
     gates: Mutex<Vec<Arc<Gate>>>,
     kept: Mutex<Kept>,
     /// Its arguments, `key=value` with commas between.
@@ -149,7 +149,7 @@ impl DeviceHandle {
         if name.to_bytes().starts_with(kernel::DRIVER.as_bytes()) {
             return Self::open_kernel(eal, device, &name, &arguments);
         }
-        // First: should the interface go before the driver has it, the next look notices.
+        // First, so that the next check finds out if the interface disappears before the driver has it.
         let interface = device.interface().and_then(|interface| CString::new(interface).ok());
         let presence = interface.and_then(|interface| Presence::of(&interface).ok());
         let mut open_ports = eal.inner().open_ports.lock().unwrap_or_else(PoisonError::into_inner);
@@ -266,8 +266,8 @@ impl DeviceHandle {
         self.open.store(open, Relaxed);
     }
 
-    /// Gives a virtual device back to DPDK and takes it again, stopped. No queue may be in use, nor be used
-    /// before it is started.
+    /// Detaches a virtual device and attaches it again, stopped. No queue may be in use, nor be used before
+    /// it is started.
     pub(super) fn reattach(&self) -> Result<(), OpenError> {
         let device = Device::Vdev(format!("{},{}", self.name, self.arguments));
         let Parts { name, arguments } = Parts::of(&device)?;
@@ -277,7 +277,7 @@ impl DeviceHandle {
         if self.is_attached() {
             self.kept().close(self.port_id);
             // SAFETY: the port is open, its control functions are ours, and no queue is in use, by contract.
-            // What its rings held goes back to the pools, which `held` keeps until then.
+            // Packets in its rings return to the pools, which `held` keeps until then.
             unsafe { sys::rte_eth_dev_stop(self.port_id) };
             detach(self.port_id, Some(&name)).map_err(refused)?;
             self.attached.store(false, Relaxed);
@@ -285,7 +285,8 @@ impl DeviceHandle {
         }
         let port_id = attach(&device, &name, &arguments)?;
         if port_id != self.port_id {
-            // Another device is away, too, and DPDK gives the smallest number that is free: its turn first.
+            // Another device is detached, too, and DPDK assigns the smallest free number: that one goes
+            // first.
             let _ = detach(port_id, Some(&name));
             return Err(refused(Errno::AGAIN));
         }
@@ -317,7 +318,7 @@ impl Drop for DeviceHandle {
         let mut open_ports = self.eal.open_ports.lock().unwrap_or_else(PoisonError::into_inner);
         open_ports.remove(&self.port_id);
         let name = CString::new(self.name.as_str()).ok().filter(|_| self.is_virtual);
-        // The last handle is going. Its rings' packets go back to the pools, which are dropped after this.
+        // The last handle is dropped. Its rings' packets return to the pools, which are dropped after this.
         if self.is_attached()
             && let Err(errno) = detach(self.port_id, name.as_deref())
         {

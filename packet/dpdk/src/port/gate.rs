@@ -9,7 +9,7 @@ use std::time::Instant;
 
 /// A burst takes microseconds; an lcore inside one may lose its core for longer.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Between two looks at who is inside.
+/// Time between two checks whether an lcore is inside.
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// One queue's gate: shut by the thread that controls the device, passed by the queue's lcore for each burst.
@@ -20,14 +20,14 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Does something with the queue; nothing, and `None`, while the gate is shut.
+    /// Runs a burst on the queue; returns `None` while the gate is shut.
     #[inline]
     fn pass<T>(&self, burst: impl FnOnce() -> T) -> Option<T> {
         self.inside.store(true, Relaxed);
         // Together with the one in `close`: either this lcore sees that the gate is shut, or the thread that
         // shuts it sees that this lcore is inside.
         fence(SeqCst);
-        // Acquire: what was opened anew before the gate was opened is complete.
+        // Acquire: the reopened device is complete before the gate opens.
         let done = (!self.shut.load(Acquire)).then(burst);
         // Release: the burst is over for the thread that sees this.
         self.inside.store(false, Release);
@@ -35,7 +35,7 @@ impl Gate {
     }
 }
 
-/// Does something with a queue that may have a gate.
+/// Runs a burst on a queue that may have a gate.
 #[inline]
 pub(crate) fn pass<T: Default>(gate: Option<&Gate>, burst: impl FnOnce() -> T) -> T {
     match gate {

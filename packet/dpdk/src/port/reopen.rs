@@ -9,7 +9,7 @@ use super::{PortConfig, caps};
 use crate::error::Errno;
 use crate::mempool::Mempool;
 
-/// Why a port is not opened anew, or not yet.
+/// Why a port is not reopened, or not yet.
 #[expect(missing_docs, reason = "the message says what each field is")]
 #[derive(Debug, thiserror::Error)]
 pub enum ReopenError {
@@ -33,7 +33,7 @@ pub enum ReopenError {
     System(#[from] Errno),
 }
 
-/// What a port was started with, to start it with it again.
+/// The configuration that a port was started with, to start it again.
 #[derive(Debug, Clone)]
 pub(super) struct Started {
     pub(super) config: PortConfig,
@@ -58,7 +58,7 @@ pub(super) fn reopen(device: &DeviceHandle) -> Result<(), ReopenError> {
         }
         return Err(ReopenError::Busy);
     }
-    // First: should the interface go once more before the driver has it, the next look notices.
+    // First, so that the next check finds out if the interface disappears again before the driver has it.
     presence.renew(index)?;
     // From here on the gates stay shut until all has succeeded.
     device.reattach()?;

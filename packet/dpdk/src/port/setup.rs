@@ -17,7 +17,7 @@ use crate::mempool::Mempool;
 #[expect(missing_docs, reason = "the message says what each field is")]
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// More queues than there are.
+    /// More queues than the device has.
     #[error(
         "{device}: {rx} receive and {tx} transmit queues were asked for; the device has {max_rx} and {max_tx}"
     )]
@@ -42,7 +42,7 @@ pub enum StartError {
 /// A step of starting a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Reading what the device can do.
+    /// Reading the device's capabilities.
     Info,
     /// Configuring queues and offloads.
     Configure,
@@ -56,7 +56,7 @@ pub enum Step {
     TxQueue,
     /// Starting.
     Start,
-    /// Receiving what is addressed to others.
+    /// Receiving frames addressed to others.
     Promiscuous,
 }
 
@@ -85,7 +85,7 @@ fn remedy(step: Step, errno: Errno) -> &'static str {
     }
 }
 
-/// Why the driver has this limit, where that is no property of a card.
+/// The reason for the driver's limit, if it is no property of a card.
 fn limit(device: &str) -> &'static str {
     match device {
         _ if device.starts_with("net_af_xdp") => "; AF_XDP keeps each frame within one page: use net_kernel",
@@ -98,10 +98,10 @@ fn limit(device: &str) -> &'static str {
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct StartFailure {
-    /// What went wrong.
+    /// The error.
     #[source]
     pub error: StartError,
-    /// To try again with another configuration.
+    /// For another attempt.
     pub port: Port<Stopped>,
 }
 
@@ -110,7 +110,7 @@ const OVERHEAD: u32 = 14 + 4 + 4;
 /// The driver over a packet socket. It names an ordinary frame as its longest, so DPDK takes no larger MTU
 /// for it; but its limits are the interface's MTU, which the kernel keeps, and the slots of its ring.
 const AF_PACKET: &str = "net_af_packet";
-/// A slot's size unless `framesz` is given, and what the kernel puts before the frame.
+/// A slot's size unless `framesz` is given, and the kernel's header before the frame.
 const SLOT: u32 = 2048;
 const SLOT_HEADER: u32 = 128;
 
@@ -173,7 +173,7 @@ pub(super) fn start(
     Ok(Active { steering, ..choice.active(descriptors, mtu, promiscuous) })
 }
 
-/// What is in force on an interface of the kernel's, whose queues need no setup.
+/// The settings in force on an interface of the kernel's, whose queues need no setup.
 fn on_kernel(interface: &Interface, config: &PortConfig) -> Active {
     let descriptors = Descriptors { rx: config.rx_desc, tx: config.tx_desc };
     let choice = Choice {
@@ -186,7 +186,7 @@ fn on_kernel(interface: &Interface, config: &PortConfig) -> Active {
     choice.active(descriptors, config.mtu.unwrap_or_else(|| interface.mtu()), config.promiscuous)
 }
 
-/// Sets up the queues of a configured port, and its MTU. Gives the descriptors that the device takes.
+/// Sets up the queues of a configured port, and its MTU. Returns the descriptors that the device accepts.
 fn queues(
     port: u16,
     config: &PortConfig,
@@ -263,7 +263,7 @@ fn check(
     }
 }
 
-/// Makes a started device bring UDP ports to queues, in whichever way it can. `table` is the size of its
+/// Makes a started device steer UDP ports to queues, in any way that it can. `table` is the size of its
 /// redirection table, if its hash is over the destination port alone.
 fn steering(device: &DeviceHandle, steer: &Steer, queues: u16, table: Option<u16>) -> Steering {
     let port = device.port_id();
@@ -289,13 +289,13 @@ fn promiscuous(port: u16, wanted: bool) -> Result<bool, Errno> {
     // SAFETY: the port is started and its control functions are ours.
     match Errno::check(unsafe { sys::rte_eth_promiscuous_enable(port) }) {
         Ok(()) => Ok(true),
-        // Drivers without addresses receive everything anyway.
+        // Drivers without addresses receive everything in any case.
         Err(Errno::NOTSUP) => Ok(false),
         Err(errno) => Err(errno),
     }
 }
 
-/// Neighbours ask for an IPv6 address by a group of its own, which cards do not let through by themselves.
+/// Neighbour solicitations for an IPv6 address go to a group of its own, which cards filter by default.
 fn multicast(device: &DeviceHandle) {
     // SAFETY: the port is started and its control functions are ours.
     match Errno::check(unsafe { sys::rte_eth_allmulticast_enable(device.port_id()) }) {

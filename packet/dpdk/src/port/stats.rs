@@ -1,4 +1,4 @@
-//! What can be asked of a port at any time.
+//! Queries of a port that are possible at any time.
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Relaxed;
@@ -14,7 +14,7 @@ use crate::kernel::Interface;
 /// Whether frames can pass a port, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkState {
-    /// They can.
+    /// Frames can pass.
     Up,
     /// Nothing is at the other end: a cable, a switch port, the far end of a virtual cable.
     Down,
@@ -33,7 +33,7 @@ pub struct Link {
     pub state: LinkState,
     /// Its rate; `None` if unknown.
     pub mbps: Option<u32>,
-    /// What the port's interface is called now, if it was given another name since.
+    /// The present name of the port's interface, if it was renamed.
     pub renamed: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl From<LinkState> for Link {
     }
 }
 
-/// A port's counters since it was opened, as kept by device and driver, and what its queues lost. Not every
+/// A port's counters since it was opened, as kept by device and driver, and its queues' losses. Not every
 /// driver keeps all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
@@ -90,8 +90,8 @@ impl PortStats {
         self.device.name()
     }
 
-    /// The counters at this moment. They continue when the port is opened anew, and stay as they are while
-    /// the device is away.
+    /// The counters at this moment. They continue when the port is reopened, and do not change while the
+    /// device is detached.
     ///
     /// # Errors
     /// If the driver does not count.
@@ -108,18 +108,17 @@ impl PortStats {
     }
 
     /// Packets that have arrived at the interface of the kernel's that the port is on, by the kernel's count,
-    /// in the calling thread's network namespace. A port that tells no losses has lost what it is short of
-    /// that. `None` where there is no such interface, or it is gone.
+    /// in the calling thread's network namespace. A port without counters of losses has lost the difference.
+    /// `None` where there is no such interface, or it is gone.
     #[must_use]
     pub fn interface_received(&self) -> Option<u64> {
         self.device.kernel().map(Interface::presence).or(self.device.presence())?.received()
     }
 
-    /// Opens the port anew on the interface that has the name of its interface now, while the queues stay
-    /// with their lcores. What arrives meanwhile is lost.
+    /// Reopens the port on the interface that has its interface's name now, while the queues stay with their
+    /// lcores. Frames that arrive meanwhile are lost.
     ///
-    /// # Errors
-    /// If that cannot be done, or not yet; a later attempt may succeed.
+    /// # Errors If that is not possible, or not yet; a later attempt may succeed.
     pub fn reopen(&self) -> Result<(), ReopenError> {
         reopen::reopen(&self.device)
     }
@@ -166,7 +165,7 @@ pub(super) fn link(device: &DeviceHandle) -> Result<Link, Errno> {
     if let Some(interface) = device.kernel() {
         return interface.link();
     }
-    // Drivers on interfaces of the kernel name the link that they had at the start, or any.
+    // Drivers on interfaces of the kernel report the link at the start, or any.
     if let Some(presence) = device.presence() {
         let link = presence.link()?;
         let waits = !device.is_open() && link.state != LinkState::Missing;
@@ -184,9 +183,9 @@ pub(super) fn link(device: &DeviceHandle) -> Result<Link, Errno> {
 /// Counters of a device that starts to count anew whenever it is opened.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// Of former times.
+    /// Of earlier openings.
     past: Stats,
-    /// As read last.
+    /// As last read.
     last: Option<Stats>,
 }
 
@@ -217,7 +216,7 @@ impl Kept {
         }))
     }
 
-    /// The device is about to be closed, and will begin with nothing when it is opened anew.
+    /// The device is about to be closed, and its counters begin at 0 when it is reopened.
     pub(super) fn close(&mut self, port: u16) {
         if let Ok(stats) = self.read(port) {
             self.past = stats;

@@ -1,6 +1,6 @@
 //! Steering: brings packets to receive queues by their UDP destination port.
 //!
-//! A device may know two ways, one or none: a flow rule for each port (`rte_flow`), or RSS over the
+//! A device may support two ways, one or none: a flow rule for each port (`rte_flow`), or RSS over the
 //! destination port alone, with a key and a table that map each port to its queue.
 
 use core::fmt;
@@ -25,7 +25,7 @@ pub struct Steer {
 /// How packets are brought to queues by their UDP destination port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Steering {
-    /// They are not: not asked for, or not possible.
+    /// Not steered: not asked for, or not possible.
     #[default]
     None,
     /// By RSS over the destination port alone.
@@ -70,8 +70,8 @@ fn make_rules(port: u16, steer: &Steer, queues: u16) -> Result<(), Errno> {
 }
 
 fn forget(port: u16) {
-    // SAFETY: as above; the port is started, and no error is wanted. A driver without rules says so, which is
-    // no news.
+    // SAFETY: as above; the port is started, and no error is needed. A driver without rules returns an error,
+    // which is expected.
     let _ = unsafe { sys::rte_flow_flush(port, core::ptr::null_mut()) };
 }
 

@@ -66,7 +66,7 @@ unsafe extern "C" fn call(
     // SAFETY: received mbufs live.
     if burst.iter().all(|&packet| unsafe { is_exclusive(packet) }) {
         // SAFETY: an Mbuf is a pointer to an mbuf, and these fulfil its invariants. The closure can exchange
-        // them for other Mbufs, but leaves as many; they are not dropped here.
+        // them for other Mbufs, but not change their number; they are not dropped here.
         closure(unsafe { slice::from_raw_parts_mut(packets.cast::<Mbuf>(), burst.len()) });
     }
     count

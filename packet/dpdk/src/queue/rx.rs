@@ -57,7 +57,7 @@ impl RxQueue {
         Self { kernel: Some(Box::new(reader)), ..self }
     }
 
-    /// What to wait for until something arrives, if it is an interface of the kernel's.
+    /// The descriptor to wait for, if it is an interface of the kernel's.
     #[must_use]
     pub fn waits_for(&self) -> Option<RawFd> {
         self.kernel.as_ref().map(|reader| reader.fd())
@@ -67,8 +67,8 @@ impl RxQueue {
     /// number.
     ///
     /// Every packet has one owner and one segment, with its VLAN tag in place. If a driver delivers
-    /// otherwise, each such packet costs a copy; see [`copied`](Self::copied). What cannot be copied is lost,
-    /// and counts in [`Stats::rx_no_buffer`](crate::port::Stats::rx_no_buffer).
+    /// otherwise, each such packet costs a copy; see [`copied`](Self::copied). A packet that cannot be copied
+    /// is lost, and counts in [`Stats::rx_no_buffer`](crate::port::Stats::rx_no_buffer).
     #[inline]
     pub fn rx<const N: usize>(&mut self, out: &mut ArrayVec<Mbuf, N>) -> usize {
         if let Some(reader) = &mut self.kernel {
@@ -79,9 +79,9 @@ impl RxQueue {
         let mut odd = 0;
         // SAFETY: `out` has `held` packets.
         let first = unsafe { out.as_mut_ptr().add(held).cast::<*mut sys::rte_mbuf>() };
-        // SAFETY: the port is started as long as `running` lives, and not being opened anew, which the
-        // gate says; the queue is exclusively borrowed, so that no other thread is in it. `out` has room for
-        // `room` packets behind its last, and an Mbuf is a pointer to an mbuf.
+        // SAFETY: the port is started as long as `running` lives, and not being reopened, by the gate; the
+        // queue is exclusively borrowed, so that no other thread is in it. `out` has room for `room` packets
+        // behind its last, and an Mbuf is a pointer to an mbuf.
         let got = pass(self.gate.as_deref(), || unsafe {
             #[allow(clippy::cast_possible_truncation, reason = "at most MAX_BURST")]
             let room = room as u16;
@@ -109,7 +109,7 @@ impl RxQueue {
         let mut burst = [core::ptr::null_mut::<sys::rte_mbuf>(); MAX_BURST];
         let mut odd = 0;
         // SAFETY: as in `rx`: the port is started and the queue exclusively borrowed; there is room for
-        // MAX_BURST packets. Those received are ours, whatever they look like, and are given up.
+        // MAX_BURST packets. Those received are ours, in any form, and are given up.
         pass(self.gate.as_deref(), || unsafe {
             #[allow(clippy::cast_possible_truncation, reason = "far fewer")]
             let room = MAX_BURST as u16;

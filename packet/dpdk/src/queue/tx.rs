@@ -64,8 +64,8 @@ impl TxQueue {
     /// Offers `frames` to the device, from the front. Returns the number that it took; the others stay in
     /// `frames`.
     ///
-    /// The device owns what it took. It gives packets back to their pools when they are sent, which most
-    /// drivers do during a later call. There is no retry: the caller deals with a full ring.
+    /// The device owns the packets that it took. It returns them to their pools when they are sent, which
+    /// most drivers do during a later call. There is no retry: the caller deals with a full ring.
     #[inline]
     pub fn tx<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>) -> usize {
         if let Some(writer) = &mut self.kernel {
@@ -77,8 +77,8 @@ impl TxQueue {
         self.offer(frames, frames.len())
     }
 
-    /// The same for a few of them: those that the kernel takes in one piece where the port is an interface of
-    /// its, else a handful.
+    /// The same for a few of them: those that the kernel takes in one piece if the port is an interface of
+    /// the kernel's, otherwise a handful.
     pub fn tx_some<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>) -> usize {
         if let Some(writer) = &mut self.kernel {
             return writer.tx_some(frames);
@@ -94,9 +94,9 @@ impl TxQueue {
     fn offer<const N: usize>(&self, frames: &mut ArrayVec<Mbuf, N>, most: usize) -> usize {
         let offered = frames.len();
         let count = u16::try_from(offered.min(most)).unwrap_or(u16::MAX);
-        // SAFETY: the port is started as long as `running` lives, and not being opened anew, which the gate
-        // says; the queue is exclusively borrowed, so that no other thread is in it. An Mbuf is a pointer to
-        // an mbuf, and `frames` holds at least `count`.
+        // SAFETY: the port is started as long as `running` lives, and not being reopened, by the gate; the
+        // queue is exclusively borrowed, so that no other thread is in it. An Mbuf is a pointer to an mbuf,
+        // and `frames` holds at least `count`.
         let taken = pass(self.gate.as_deref(), || unsafe {
             sys::psc_tx_burst(self.port_id, self.queue_id, frames.as_mut_ptr().cast(), count)
         });
@@ -125,7 +125,7 @@ impl TxQueue {
     }
 
     /// For devices without `Caps::tx_multi_segment`: several of these drivers would send only the first
-    /// segment and report success. What has no room for the others is lost.
+    /// segment and report success. A packet without room for the others is lost.
     fn join_segments<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>) {
         frames.retain(|frame| {
             if frame.segments() == 1 {

@@ -21,6 +21,6 @@ fn what_masking_cannot_decide_is_refused() {
         assert_eq!(UdpPorts::new(0x8000, count), Err(UdpPortsError::Count { count }));
     }
     assert_eq!(UdpPorts::new(16_420, 8), Err(UdpPortsError::First { first: 16_420, count: 8 }));
-    // The last ports that there are.
+    // The last possible ports.
     assert!(UdpPorts::new(65_472, 64).unwrap().has(u16::MAX));
 }

@@ -1,4 +1,4 @@
-//! What an appliance tells of ranks: the operations that two of them call, and why some are missing.
+//! An appliance's reports on ranks: the operations that two of them call, and why some are missing.
 
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -17,18 +17,18 @@ pub struct Operation {
     pub element: Option<Element>,
     /// The first PSN.
     pub first: u32,
-    /// What the ranks do.
+    /// The call.
     pub call: Call,
     /// Payload bytes of the whole operation, below 2⁴⁸.
     pub bytes: u64,
 }
 
-/// Two operations that do not go together.
+/// Two operations that differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operations {
-    /// What most ranks call; a rank of theirs.
+    /// The operation of most ranks; a rank of theirs.
     pub most: Operation,
-    /// What another rank calls.
+    /// The operation of another rank.
     pub differing: Operation,
 }
 
@@ -78,7 +78,7 @@ impl Operations {
 }
 
 codes! {
-    /// What is known of a rank that is missing.
+    /// The state of a missing rank.
     pub enum RankState {
         /// It has not joined.
         NeverJoined = 1 "never_joined",
@@ -86,27 +86,27 @@ codes! {
         Left = 2 "left",
         /// It has been declared lost.
         Lost = 3 "lost",
-        /// Nothing has been heard of it for a while.
+        /// Nothing has arrived from it for a while.
         Silent = 4 "silent",
         /// It is alive, and behind.
         Behind = 5 "behind",
         /// It is alive, and nothing is wrong with it.
         Here = 6 "here",
-        /// It is alive and inside an operation, and its contributions do not arrive.
+        /// It is alive and inside an operation, but its contributions do not arrive.
         Blocked = 7 "blocked",
         /// It is alive, and waits for results that the appliance keeps no longer.
         Overtaken = 8 "overtaken",
     }
 }
 
-/// What is known of one rank.
+/// The report on one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RankReport {
     /// The rank.
     pub rank: u16,
-    /// What is known of it.
+    /// Its state.
     pub state: RankState,
-    /// For how long nothing has been heard of it, in milliseconds.
+    /// For how long nothing has arrived from it, in milliseconds.
     pub silent_ms: u32,
     /// By how many packets it is behind the PSN that was asked about.
     pub behind: u32,
@@ -132,7 +132,7 @@ struct RawReport {
 impl RankReport {
     pub(super) const LEN: usize = size_of::<RawReport>();
 
-    /// A rank of which nothing is known but that it is `state`.
+    /// A report with only the state.
     #[must_use]
     pub const fn new(rank: u16, state: RankState) -> Self {
         Self { rank, state, silent_ms: 0, behind: 0, port: 0, address: Address::from_v6([0; 16]) }
@@ -163,7 +163,7 @@ impl RankReport {
     }
 }
 
-/// What is known of up to seven ranks: as many as one trailer element holds.
+/// Reports on up to seven ranks: the most that one trailer element holds.
 #[derive(Debug, Clone, Copy)]
 pub struct RankReports {
     reports: [RankReport; Self::MAX],

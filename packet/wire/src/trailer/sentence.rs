@@ -1,4 +1,4 @@
-//! A reason that is no code: words for people.
+//! A reason in words, for people.
 
 use core::fmt;
 
@@ -13,8 +13,7 @@ impl Sentence {
     /// The most bytes.
     pub const MAX: usize = 224;
 
-    /// The text, or as much of its beginning as has room, without control characters; `None` if nothing is
-    /// left.
+    /// The text without control characters, cut to the room; `None` if nothing is left.
     ///
     /// ```
     /// use pascaline_wire::trailer::Sentence;
@@ -35,7 +34,7 @@ impl Sentence {
         (sentence.len > 0).then_some(sentence)
     }
 
-    /// It.
+    /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(self.as_bytes()).unwrap_or_default()
@@ -45,7 +44,7 @@ impl Sentence {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// One encoding for each text: nothing is left out.
+    /// One encoding for each text: a parsed one contains no character that `new` would leave out.
     pub(super) fn parse(value: &[u8]) -> Option<Self> {
         Self::new(core::str::from_utf8(value).ok()?).filter(|sentence| sentence.as_bytes() == value)
     }

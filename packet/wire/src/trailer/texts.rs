@@ -1,4 +1,4 @@
-//! What reports of ranks say in words: errors, logs, pages and `explain` take them from here.
+//! The wording of reports on ranks, for errors, logs, pages and `explain`.
 
 use core::fmt;
 use core::time::Duration;
@@ -44,7 +44,7 @@ impl fmt::Display for RankReport {
 }
 
 impl RankReport {
-    /// The appliance above that of the ranks.
+    /// The appliance above the ranks' own.
     fn parent(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the parent appliance ({} port {}) ", self.address, self.port)?;
         match self.state {

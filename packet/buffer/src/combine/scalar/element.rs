@@ -1,4 +1,4 @@
-//! Single elements and what is done to them.
+//! Single elements and their operations.
 
 use core::marker::PhantomData;
 
@@ -29,7 +29,7 @@ pub(in super::super) trait Extremes: Copy {
 /// How two elements become one.
 pub(in super::super) trait Rule<T> {
     fn join(a: T, b: T, saturated: &mut bool) -> T;
-    /// What is done once to the end of a chain of joins.
+    /// Applied once, to the end of a chain of joins.
     fn settle(a: T) -> T {
         a
     }

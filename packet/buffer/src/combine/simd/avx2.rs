@@ -16,7 +16,7 @@ use sixteen::{ExactBf16, ExactF16, Widened};
 super::kernels!("avx2,f16c,popcnt");
 
 /// The items of `Lanes` for a register of 256 bits: with the bytes of an element, its registers in a row, and
-/// what makes the register of integers and turns it back. Parts are whole 32-bit words.
+/// the conversions from a register of integers and back. Parts are whole 32-bit words.
 macro_rules! register {
     ($element:literal, $in_a_row:literal, $from:path, $into:path) => {
         $crate::combine::simd::x86::register! {

@@ -15,8 +15,8 @@ use sixteen::{ExactBf16, ExactF16, Widened};
 
 super::kernels!("avx512f,avx512dq,avx512bw,popcnt");
 
-/// The items of `Lanes` for a register of 512 bits: with the bytes of an element, and what makes
-/// the register of integers and turns it back.
+/// The items of `Lanes` for a register of 512 bits: with the bytes of an element, and the conversions from a
+/// register of integers and back.
 macro_rules! register {
     ($element:literal, $from:path, $into:path) => {
         $crate::combine::simd::x86::register! {

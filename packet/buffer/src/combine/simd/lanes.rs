@@ -1,7 +1,7 @@
-//! What a register full of elements can do.
+//! The operations of a register full of elements.
 //!
-//! Every method is an intrinsic or a few of them. Hence the one condition of them all, not repeated at each:
-//! the processor has the instruction set of the register.
+//! Every method is an intrinsic or a few of them. So all have one condition, not repeated at each: the
+//! processor has the instruction set of the register.
 
 use super::super::scalar::{Max, Min, Sum};
 
@@ -16,12 +16,12 @@ pub(in super::super) unsafe trait Lanes: Copy {
     const BYTES: usize;
     /// Payload bytes of one element.
     const ELEMENT: usize;
-    /// Registers that [`combine`](super::payload::combine) joins before it asks whether there is more. Of
-    /// registers of 512 bits, where the question costs nothing, it is quickest to ask at each.
+    /// Registers that [`combine`](super::payload::combine) joins before it checks the length. With registers
+    /// of 512 bits, where the check costs nothing, it is fastest to check at each.
     const IN_A_ROW: usize = 1;
     /// Registers that take part in one pass of [`in_order`](super::payload::in_order) over the inputs, 4 or
-    /// 8: as many chains of dependent additions as it takes to hide the latency of one, and no more than the
-    /// processor has registers for.
+    /// 8: enough chains of dependent additions to hide the latency of one, and no more than the processor has
+    /// registers for.
     const ABREAST: usize = 8;
 
     /// # Safety
@@ -32,7 +32,7 @@ pub(in super::super) unsafe trait Lanes: Copy {
     /// `to` points at `BYTES` writable bytes.
     unsafe fn store(self, to: *mut u8);
 
-    /// Stores several, one behind the other: what has to be asked of each before can be asked of all at once.
+    /// Stores several, one behind the other: a check before each can then be one for all.
     ///
     /// # Safety
     /// `to` points at `N * BYTES` writable bytes.

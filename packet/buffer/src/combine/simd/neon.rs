@@ -12,14 +12,14 @@ use float::{F32, F64};
 use integer::I32;
 use sixteen::{ExactBf16, ExactF16, Widened};
 
-/// To spread 16-bit floats out in their order takes no more instructions than in any other, and there are
-/// registers enough for two of each of those that are added abreast.
+/// Widening 16-bit floats in order takes no more instructions than in any other, and there are enough
+/// registers for two of each that are added abreast.
 type Paired<S> = Widened<S>;
 
 super::kernels!("neon");
 
 /// The items of `Lanes` for a register of 128 bits: with the bytes of an element, its registers in a row, and
-/// what makes the register of bytes and turns it back.
+/// the conversions from a register of bytes and back.
 macro_rules! register {
     ($element:literal, $in_a_row:literal, $from:path, $into:path) => {
         const BYTES: usize = 16;

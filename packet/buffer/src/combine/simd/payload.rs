@@ -1,8 +1,7 @@
 //! The loops over payloads of one element size.
 //!
-//! What does not fill a register goes through it all the same, with zeros for what is missing: they join to
-//! zeros, saturate nothing and are finite. The condition of all of them: the processor has the instruction
-//! set of `V`.
+//! A rest that does not fill a register is filled up with zeros: they join to zeros, saturate nothing and are
+//! finite. The condition of all of them: the processor has the instruction set of `V`.
 
 use super::lanes::{Finite, Lanes, Rule};
 
@@ -28,7 +27,7 @@ pub(in super::super) unsafe fn combine<V: Lanes, R: Rule<V>>(into: &mut [u8], fr
             }
             row += V::IN_A_ROW * V::BYTES;
         }
-        // Mostly.
+        // The usual case.
         if row == into.len() {
             // SAFETY: the caller's promise.
             return unsafe { R::any(saturated) };
@@ -57,8 +56,8 @@ pub(in super::super) unsafe fn combine<V: Lanes, R: Rule<V>>(into: &mut [u8], fr
 #[inline(always)]
 pub(in super::super) unsafe fn in_order<V: Lanes, R: Rule<V>>(into: &mut [u8], from: &[&[u8]]) -> bool {
     let shortest = if !from.is_empty() && from.iter().all(|input| input.len() >= into.len()) {
-        // Mostly. Compilers would look for the shortest four at a time, which takes longer for as few as
-        // there are.
+        // The usual case. Compilers would look for the shortest four at a time, which takes longer for so
+        // few.
         into.len()
     } else {
         shortest(from)

@@ -33,14 +33,14 @@ unsafe fn load<V: Wide>(narrow: *const u8, at: usize, part: Option<usize>) -> V 
     }
 }
 
-/// `value`, plus the narrow values at byte `at` of `from` if there is such a thing.
+/// `value`, plus the narrow values at byte `at` of `from`, if given.
 ///
 /// # Safety
 /// As for [`load`].
 #[inline(always)]
 unsafe fn plus<V: Wide>(value: V, from: Option<&[u8]>, at: usize, part: Option<usize>) -> V {
     let Some(from) = from else { return value };
-    // SAFETY: the caller's promise. Floats do not saturate, so what becomes of the flag does not matter.
+    // SAFETY: the caller's promise. Floats do not saturate, so the flag does not matter.
     unsafe { <Sum as Rule<V>>::join(value, load(from.as_ptr(), at, part), &mut V::clear()) }
 }
 
@@ -109,7 +109,7 @@ unsafe fn gather<V: Wide>(buffer: &mut [u8], from: Option<&[u8]>, count: usize) 
 #[inline(always)]
 pub(in super::super) unsafe fn second<V: Wide>(buffer: &mut [u8], from: &[u8]) -> bool {
     let count = room(buffer, from);
-    // SAFETY: `count` is what both have room for, and the caller's promise.
+    // SAFETY: both have room for `count`, and the caller's promise.
     unsafe { spread::<V>(buffer, Some(from), count) };
     false
 }
@@ -142,7 +142,7 @@ pub(in super::super) unsafe fn next<V: Wide>(buffer: &mut [u8], from: &[u8]) -> 
 #[inline(always)]
 pub(in super::super) unsafe fn last<V: Wide>(buffer: &mut [u8], from: &[u8]) -> bool {
     let count = room(buffer, from);
-    // SAFETY: `count` is what both have room for, and the caller's promise.
+    // SAFETY: both have room for `count`, and the caller's promise.
     unsafe { gather::<V>(buffer, Some(from), count) };
     false
 }
@@ -150,7 +150,7 @@ pub(in super::super) unsafe fn last<V: Wide>(buffer: &mut [u8], from: &[u8]) -> 
 #[inline(always)]
 pub(in super::super) unsafe fn widen<V: Wide>(buffer: &mut [u8]) {
     let count = buffer.len() / 4;
-    // SAFETY: `count` is what the buffer has room for, and the caller's promise.
+    // SAFETY: the buffer has room for `count`, and the caller's promise.
     unsafe { spread::<V>(buffer, None, count) };
 }
 

@@ -1,8 +1,8 @@
-//! What registers of 256 and of 512 bits have in common: the same steps, with intrinsics of other names.
+//! The common steps of registers of 256 and of 512 bits; the names of the intrinsics differ.
 
 /// The items of `Lanes` for a register: its bytes, the bytes of an element, its registers in a row, the
-/// intrinsics that load and store integers at any alignment, and what makes the register of integers and
-/// turns it back. The module `part` is the instruction set's own.
+/// intrinsics that load and store integers at any alignment, and the conversions from a register of integers
+/// and back. The module `part` is the instruction set's own.
 macro_rules! register {
     (
         $features:literal, $bytes:literal, $element:literal, $in_a_row:literal,
@@ -107,8 +107,8 @@ macro_rules! exact {
     };
 }
 
-/// `Widened`: floats of 16 bits that have become a register of binary32, by way of `Convert`. `part` are its
-/// items of `Lanes` for parts, where there are better ones than the trait's.
+/// `Widened`: floats of 16 bits, widened to a register of binary32 by `Convert`. `part` are its items of
+/// `Lanes` for parts, if there are better ones than the trait's.
 macro_rules! widened {
     ($features:literal, $bytes:literal, $load:ident, $store:ident, $add:ident, part { $($part:tt)* }) => {
         #[derive(Clone, Copy)]
@@ -189,8 +189,8 @@ macro_rules! widened {
     };
 }
 
-/// `Paired`: a register of 16-bit floats that has become two of binary32, by way of `Split`. `more` are
-/// further items of `Lanes`.
+/// `Paired`: a register of 16-bit floats, widened to two of binary32 by `Split`. `more` are further items of
+/// `Lanes`.
 macro_rules! paired {
     (
         $features:literal, $bytes:literal, $register:ty, $wide:ty,

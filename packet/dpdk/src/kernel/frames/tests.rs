@@ -1,6 +1,6 @@
 use super::{HEADERS, Offload, PREFIX, can_join, finish, joined, parse_prefix, retell, same_way, sum};
 
-/// The headers of a UDP datagram over IPv4 with so much payload.
+/// The headers of a UDP datagram over IPv4 with this much payload.
 fn ipv4(payload: u16) -> Vec<u8> {
     let mut frame = vec![2; 12];
     frame.extend([8, 0, 0x45, 0]);
@@ -51,7 +51,7 @@ fn only_datagrams_of_one_way_are_joined() {
     assert!(!can_join(&other, 1000), "its number may tell whose fragment is whose");
 }
 
-/// What is for others has its checksum when it goes on.
+/// A datagram for another host has its checksum when it is forwarded.
 #[test]
 fn over_ipv4_each_datagram_for_others_has_its_checksum() {
     let mut long = ipv4(2500);
@@ -180,7 +180,7 @@ fn tcp_is_cut_into_segments() {
     }
 }
 
-/// Whatever a prefix says, nothing is cut that is not a UDP datagram or a TCP segment with a payload.
+/// Whatever the prefix, only a UDP datagram or a TCP segment with a payload is cut.
 #[test]
 fn nonsense_is_not_cut() {
     let mut frame = ipv4(3000);

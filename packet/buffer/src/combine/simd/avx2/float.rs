@@ -53,8 +53,8 @@ macro_rules! float {
             }
         }
 
-        // Of two zeros the instructions give the second. Taken both ways they give both, so that -0 can
-        // prevail as the smaller and +0 as the larger; other numbers are the same both ways.
+        // Of two zeros the instructions give the second. In both orders of operands they give both, so that
+        // -0 can be chosen as the smaller and +0 as the larger; other numbers are the same in both.
         impl Extremes for $name {
             #[inline]
             #[target_feature(enable = "avx2,f16c,popcnt")]

@@ -1,8 +1,8 @@
 //! Floats of 16 bits, 16 at a time: those of one register become two of binary32.
 //!
-//! As with registers of 512 bits, which of them go into which of the two is of no importance as long as they
-//! come back to their places: to spread bfloat16 out in their order goes through the one unit that moves
-//! things between the halves of a register, twice for each register; a shift and a mask can be done by any.
+//! As with registers of 512 bits, which of them go into which of the two does not matter as long as they
+//! return to their places: to widen bfloat16 in order takes the only unit that moves data between the halves
+//! of a register, twice for each register; any unit can do a shift and a mask.
 
 use core::arch::asm;
 use core::arch::x86_64::{
@@ -24,7 +24,7 @@ super::super::x86::paired! {
         // Two registers each, of 16.
         const ABREAST: usize = 4;
 
-        /// Mostly there is no NaN among them.
+        /// There is rarely a NaN among them.
         #[inline]
         #[target_feature(enable = "avx2,f16c,popcnt")]
         unsafe fn store_all<const N: usize>(all: [Self; N], to: *mut u8) {
@@ -85,8 +85,8 @@ impl Split for Bf16 {
     }
 }
 
-/// The bits of both. Of a mask of whole 16-bit places compilers make a blend with zeros, for which there are
-/// half as many units (Zen 3), the same two that shift.
+/// The bits of both. Compilers turn a mask of whole 16-bit places into a blend with zeros, which has half as
+/// many units (Zen 3), the same two that shift.
 #[inline]
 #[target_feature(enable = "avx2,f16c,popcnt")]
 fn and(a: __m256i, b: __m256i) -> __m256i {
@@ -104,7 +104,7 @@ fn and(a: __m256i, b: __m256i) -> __m256i {
     both
 }
 
-/// The nearest bfloat16 in the upper halves. The canonical NaN stays what it is.
+/// The nearest bfloat16 in the upper halves. The canonical NaN is unchanged.
 #[inline]
 #[target_feature(enable = "avx2,f16c,popcnt")]
 fn rounded(wide: __m256) -> __m256i {

@@ -83,13 +83,13 @@ impl Convert for Bf16 {
     #[inline]
     #[target_feature(enable = "avx2,f16c,popcnt")]
     unsafe fn narrow(wide: __m256) -> __m128i {
-        // As integers: AVX-512's own conversion would take denormals for zeros. The canonical NaN stays what
-        // it is.
+        // As integers: AVX-512's own conversion would take denormals for zeros. The canonical NaN is
+        // unchanged.
         let bits = _mm256_castps_si256(wide);
         let even = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
         let rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), even);
         let rounded = _mm256_srli_epi32::<16>(rounded);
-        // Packing works within halves of the register: their lower quarters are what is wanted.
+        // Packing works within halves of the register: the results are in their lower quarters.
         let packed = _mm256_packus_epi32(rounded, rounded);
         _mm256_castsi256_si128(_mm256_permute4x64_epi64::<0b10_00>(packed))
     }

@@ -13,7 +13,7 @@ use super::register;
 #[derive(Clone, Copy)]
 pub(super) struct I32(__m512i);
 
-// SAFETY: loads and stores of 512 bits, for unaligned addresses, or of as many bytes.
+// SAFETY: loads and stores of 512 bits, for unaligned addresses, or of the bytes given.
 unsafe impl Lanes for I32 {
     register!(4, identity, identity);
 }

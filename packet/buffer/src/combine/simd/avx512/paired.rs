@@ -1,9 +1,8 @@
 //! Floats of 16 bits, 32 at a time: those of one register become two of binary32.
 //!
-//! Which of them go into which of the two is of no importance as long as they come back to their places. A
-//! bfloat16 is the upper half of a binary32: elements in odd places only need their lower half cleared,
-//! and the others are moved up by 16 bits, which is two simple instructions where to spread them out in their
-//! order takes four.
+//! Which of them go into which of the two does not matter as long as they return to their places. A bfloat16
+//! is the upper half of a binary32: elements in odd places only need their lower half cleared, and the others
+//! are moved up by 16 bits. These are two simple instructions; to widen them in order takes four.
 
 use core::arch::x86_64::{
     __m512, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512,
@@ -76,7 +75,7 @@ impl Split for Bf16 {
     }
 }
 
-/// The nearest bfloat16 in the upper halves. The canonical NaN stays what it is.
+/// The nearest bfloat16 in the upper halves. The canonical NaN is unchanged.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
 fn rounded(wide: __m512) -> __m512i {

@@ -66,8 +66,8 @@ impl Convert for Bf16 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
     unsafe fn narrow(wide: __m512) -> __m256i {
-        // As integers: AVX-512's own conversion would take denormals for zeros. The canonical NaN stays what
-        // it is.
+        // As integers: AVX-512's own conversion would take denormals for zeros. The canonical NaN is
+        // unchanged.
         let bits = _mm512_castps_si512(wide);
         let even = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
         let rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), even);

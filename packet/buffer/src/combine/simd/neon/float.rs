@@ -52,7 +52,7 @@ macro_rules! float {
             }
         }
 
-        // Of a NaN and anything these instructions make some NaN, and for them -0 is below +0.
+        // These instructions return some NaN if either operand is one, and -0 is below +0 for them.
         impl Extremes for $name {
             #[inline]
             #[target_feature(enable = "neon")]

@@ -30,7 +30,8 @@ impl Sums for I32 {
     #[target_feature(enable = "neon")]
     unsafe fn sum(self, other: Self, saturated: &mut uint32x4_t) -> Self {
         let sum = vqaddq_s32(self.0, other.0);
-        // What was clamped is not what wraps around. Rust gives no access to the processor's own flag for it.
+        // A clamped sum differs from the wrapped one. Rust gives no access to the processor's own flag for
+        // it.
         let clamped = veorq_s32(sum, vaddq_s32(self.0, other.0));
         *saturated = vorrq_u32(*saturated, vreinterpretq_u32_s32(clamped));
         Self(sum)

@@ -113,7 +113,7 @@ impl Convert for Bf16 {
     }
 }
 
-/// The nearest bfloat16 in the upper halves. The canonical NaN stays what it is.
+/// The nearest bfloat16 in the upper halves. The canonical NaN is unchanged.
 #[inline]
 #[target_feature(enable = "neon")]
 fn rounded(wide: float32x4_t) -> uint16x8_t {
@@ -123,11 +123,11 @@ fn rounded(wide: float32x4_t) -> uint16x8_t {
     vreinterpretq_u16_u32(vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), even))
 }
 
-/// 8 floats of 16 bits that have become binary32.
+/// 8 floats of 16 bits, widened to binary32.
 #[derive(Clone, Copy)]
 pub(super) struct Widened<S>([float32x4_t; 2], PhantomData<S>);
 
-/// The bytes that they have then.
+/// Their bytes when widened.
 const WIDE: usize = 32;
 
 // SAFETY: one load and one store of 16 bytes, which as bytes have no alignment.
