@@ -1,4 +1,4 @@
-//! Contributions that are kept as they came, until all are there.
+//! Contributions that are kept as they arrived, until all are there.
 
 mod sum;
 #[cfg(test)]
@@ -13,11 +13,12 @@ use pascaline_buffer::{PacketBuf, Scratch};
 
 use crate::key::Key;
 
-/// Packets that are nothing but payloads, and whose they are.
+/// Packets reduced to their payloads, with their ranks.
 ///
 /// Every eighth packet is a node: the words of its scratch line name the packets that came after it, and the
-/// link leads to the node before it. One line, which can be prefetched, thus says where all of them are: no
-/// packet has to arrive in the cache before the next is known, and a newcomer touches no line of the others.
+/// link leads to the node before it. So one line, which can be prefetched, has the addresses of all of them:
+/// no packet has to arrive in the cache before the next is known, and a newcomer touches no line of the
+/// others.
 pub(crate) struct Contributions<B: PacketBuf> {
     /// The latest node.
     head: Ranked,

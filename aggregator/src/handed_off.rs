@@ -3,8 +3,8 @@
 //!
 //! Contributions to one PSN that meet in one turn of one lcore are added there. One payload then crosses
 //! between the cores instead of several, and every lcore that receives also adds, as switches do for each
-//! other in a tree of aggregators (ATP, section 3.7). Only what has nothing special about it is combined,
-//! where contributions are added as they come and all ranks are needed.
+//! other in a tree of aggregators (ATP, section 3.7). Only ordinary contributions are combined, if they are
+//! added as they arrive and all ranks are needed.
 
 mod packed;
 #[cfg(test)]
@@ -46,7 +46,8 @@ impl<B: PacketBuf> HandedOff<B> {
     }
 
     /// Adds a contribution to this one, if it is to the same PSN and agrees with it in every respect, and its
-    /// rank is not inside. False, and nothing done, if not. This one may be of several ranks already.
+    /// rank is not inside. Returns false and changes nothing otherwise. This one may be of several ranks
+    /// already.
     #[inline]
     pub(crate) fn absorb(&mut self, newcomer: &Combinable, bytes: &[u8], combine: Combine) -> bool {
         let [key, _, ranks, payload, terms, rules] = self.request;
@@ -59,12 +60,12 @@ impl<B: PacketBuf> HandedOff<B> {
             return false;
         }
         let single = payload & COMBINED == 0;
-        // One that says that it is of none, or of several, is refused where it goes.
+        // One with a count of none, or of several, is refused by the owner.
         if single && ranks >> 48 != 1 {
             return false;
         }
         let (inside, fan_in) = if single {
-            // Of one rank: its number is where the bitmap would be.
+            // One rank: its number is in the place of the bitmap.
             (1 << (ranks & 0x3f), ranks >> 16 & 0xffff)
         } else {
             (ranks, terms >> 32 & 0xffff)
@@ -81,7 +82,7 @@ impl<B: PacketBuf> HandedOff<B> {
         let overflow = if combine(into, from) { OVERFLOW } else { 0 };
         self.request[2] = inside | bit;
         self.request[3] = payload | COMBINED | overflow;
-        // The first one's rank and the fan-in go beside what is needed and the first one's priority.
+        // The first one's rank and the fan-in go beside the needed count and the first one's priority.
         let first = if single { ranks & 0xffff } else { terms >> 48 };
         self.request[4] = terms & 0xffff_ffff | fan_in << 32 | first << 48;
         true
@@ -96,8 +97,8 @@ pub(crate) struct Combinable {
 }
 
 impl Combinable {
-    /// If there is nothing special about the request and all ranks are needed. The caller knows that
-    /// contributions of its element are added as they come.
+    /// `Some` if the request is ordinary and all ranks are needed. The caller has checked that contributions
+    /// of its element are added as they arrive.
     #[inline]
     pub(crate) fn of(request: &Request) -> Option<Self> {
         let ordinary = request.gradient().is_some() && request.needed == request.fan_in && request.rank < 64;

@@ -2,11 +2,11 @@
 //!
 //! One ring for each pair of lcores and direction, so that each end has one user and neither waits. Two
 //! counters only grow, `tail` written by the sender and `head` by the receiver; between them lie the items.
-//! The sender [publishes](Sender::publish) what it has put in, once for many, and the receiver
-//! [acknowledges](Receiver::acknowledge) what it has taken out. Each keeps a copy of the other's counter and
-//! reads the original only when the copy does not suffice. (L. Lamport, "Specifying Concurrent Program
-//! Modules", 1983; the copies are those of J. Giacomoni et al., "FastForward for Efficient Pipeline
-//! Parallelism", 2008, and of rings in the kernel and DPDK.)
+//! The sender [publishes](Sender::publish) items put in, once for many, and the receiver
+//! [acknowledges](Receiver::acknowledge) items taken out. Each keeps a copy of the other's counter and reads
+//! the original only when the copy does not suffice. (L. Lamport, "Specifying Concurrent Program Modules",
+//! 1983; the copies are those of J. Giacomoni et al., "FastForward for Efficient Pipeline Parallelism", 2008,
+//! and of rings in the kernel and DPDK.)
 
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -17,7 +17,7 @@ use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering, UnsafeCell};
 #[repr(align(128))]
 struct Counter(AtomicU32);
 
-/// What both ends share.
+/// The memory shared by both ends.
 struct Ring<T> {
     /// Items put in and published, wrapping.
     tail: Counter,
@@ -118,7 +118,7 @@ impl<T> Sender<T> {
         self.tail.wrapping_sub(self.head) as usize
     }
 
-    /// Looks how far the receiver is. Items taken out so far, wrapping.
+    /// Reads how far the receiver is. Returns the items taken out so far, wrapping.
     #[inline]
     pub fn look(&mut self) -> u32 {
         // Acquire: the receiver has done with the places that it has acknowledged.
@@ -145,14 +145,14 @@ impl<T> Sender<T> {
         }))
     }
 
-    /// True if something that was put in is not published.
+    /// True if an item that was put in is not published.
     #[inline(always)]
     #[must_use]
     pub const fn is_ahead(&self) -> bool {
         self.tail != self.published
     }
 
-    /// Tells the receiver what was put in.
+    /// Makes the items put in visible to the receiver.
     #[inline]
     pub fn publish(&mut self) {
         if self.is_ahead() {
@@ -162,7 +162,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Publishes, and says that it was the last.
+    /// Publishes for the last time, and says so.
     pub fn close(&mut self) {
         self.publish();
         // Release: a thread that sees this sees the counter.
@@ -171,7 +171,7 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Items that can be taken out now, as far as is known; looks again if there are none.
+    /// Items that can be taken out now, by the last value read; reads again if there are none.
     #[inline]
     pub fn available(&mut self) -> usize {
         if self.head == self.tail {
@@ -184,7 +184,7 @@ impl<T> Receiver<T> {
     /// Looks at an item: the one that will be taken out after `after` others. `None` unless it was
     /// [available](Self::available).
     ///
-    /// Exclusive, so that two threads never look at one item that may only be sent:
+    /// Exclusive, so that two threads never read one item that may only be sent:
     ///
     /// ```compile_fail,E0596
     /// use std::cell::Cell;
@@ -207,13 +207,13 @@ impl<T> Receiver<T> {
         )]
         let place = self.ring.place(self.head.wrapping_add(after as u32));
         Some(place.with(|place| {
-            // SAFETY: the place lies between head and tail: the sender has written it, and leaves it alone
+            // SAFETY: the place lies between head and tail: the sender has written it, and does not touch it
             // until it is acknowledged. This is the only receiver, and it is borrowed exclusively.
             look(unsafe { (*place).assume_init_ref() })
         }))
     }
 
-    /// Takes out the oldest item, if one is [available](Self::available). The sender does not know yet that
+    /// Takes out the oldest item, if one is [available](Self::available). The sender does not see yet that
     /// its place is free.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
@@ -228,7 +228,7 @@ impl<T> Receiver<T> {
         Some(item)
     }
 
-    /// Tells the sender what was taken out.
+    /// Makes the freed places visible to the sender.
     #[inline]
     pub fn acknowledge(&mut self) {
         if self.head != self.acknowledged {
@@ -258,9 +258,9 @@ impl<T> Drop for Receiver<T> {
 }
 
 impl<T> Drop for Ring<T> {
-    /// Drops what was put in and not taken out.
+    /// Drops the items put in and not taken out.
     fn drop(&mut self) {
-        // Both ends are gone, which `Arc` has seen to, and have said how far they got.
+        // Both ends are gone, by `Arc`, and their counters are final.
         let (mut head, tail) = (self.head.0.load(Ordering::Relaxed), self.tail.0.load(Ordering::Relaxed));
         while head != tail {
             self.place(head).with_mut(|place| {

@@ -1,4 +1,4 @@
-//! What names a PSN, and where it is placed.
+//! The name of a PSN, and its place.
 
 #[cfg(test)]
 mod tests;
@@ -61,8 +61,8 @@ impl Key {
         ahead != 0 && ahead < 1 << 31
     }
 
-    /// An even chance that neither the sender nor the holder of a slot can foresee well, and that repeats in
-    /// a simulation.
+    /// An even chance that neither the sender nor the holder of a slot can easily foresee, and that is
+    /// reproducible in a simulation.
     #[must_use]
     pub(crate) const fn coin(self, now: u64) -> bool {
         // One round of SplitMix64's mixing.
@@ -72,7 +72,7 @@ impl Key {
         (z ^ (z >> 31)) & 1 != 0
     }
 
-    /// A short form that differs between most keys: what a set compares before it looks at a slot.
+    /// A short form that differs between most keys, which a set compares before it reads a slot.
     #[must_use]
     #[inline]
     pub(crate) const fn tag(self) -> Tag {
@@ -91,7 +91,7 @@ impl Key {
         place(self.spread_job(), self.psn(), sets)
     }
 
-    /// Tells jobs and generations apart in tags and places. Not the multiplier of `place`, or job n's PSNs
+    /// Distinguishes jobs and generations in tags and places. Not the multiplier of `place`, or job n's PSNs
     /// would lie where job 0's lie a little later.
     #[inline]
     pub(crate) const fn spread_job(self) -> u32 {
@@ -112,8 +112,8 @@ pub(crate) const fn place(spread_job: u32, psn: u32, sets: usize) -> usize {
 pub(crate) struct Tag(pub(crate) u16);
 
 impl Tag {
-    /// The tag of a PSN of the job that is spread like this. PSNs that meet in a set may well be a multiple
-    /// of 65,536 apart: in the region of a job they are a multiple of its sets.
+    /// The tag of a PSN of the job with this spread. PSNs that meet in a set may well be a multiple of 65,536
+    /// apart: in the region of a job they are a multiple of its sets.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the low half, with the other one folded in")]
     pub(crate) const fn new(spread_job: u32, psn: u32) -> Self {

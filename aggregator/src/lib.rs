@@ -16,13 +16,13 @@
 //! **Interface.** [`Pool::sessions`] lays a pool out and gives each lcore its [`Session`]. A turn of an lcore
 //! is [`gather`](Session::gather), [`add_burst`](Session::add_burst), [`offer`](Session::offer) for every
 //! other packet, and [`resume`](Session::resume); now and then it [`sweep`](Session::sweep)s. Events go to a
-//! [`Sink`], and a [`BurstSink`] answers what the pool asks about a burst. The pool knows no ports, no clock
-//! and no membership: a [`Request`] says what a packet wants, with the time as a number.
+//! [`Sink`], and a [`BurstSink`] answers what the pool asks about a burst. The pool has no ports, no clock
+//! and no membership: a [`Request`] describes a packet, with the time as a number.
 //!
 //! **Sharing.** Each set of slots has one owner, an lcore; its sets are its shard. An lcore that receives a
 //! packet for another one's set combines it with others for the same PSN, if it can, leaves it in a ring and
-//! goes on ([`handoff`]). No lcore waits. Where the NIC steers PSNs by their lowest bits, packets come to the
-//! owner of their slot.
+//! continues ([`handoff`]). No lcore waits. Where the NIC steers PSNs by their lowest bits, packets come to
+//! the owner of their slot.
 //!
 //! ```
 //! use pascaline_aggregator::{

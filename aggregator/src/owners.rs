@@ -1,4 +1,4 @@
-//! Which lcore owns which set.
+//! The owner of each set, an lcore.
 
 /// Lcores by number; they own the sets in turn: lcore `n` modulo their number owns set `n`.
 ///
@@ -8,9 +8,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owners {
     count: u32,
-    /// `count - 1`, if that is a power of two; else [`Self::ODD`].
+    /// `count - 1`, if the count is a power of two; otherwise [`Self::ODD`].
     mask: u32,
-    /// Its logarithm, then.
+    /// The count's logarithm, in that case.
     shift: u32,
 }
 
@@ -24,7 +24,7 @@ impl Owners {
         Self { count, mask, shift: count.ilog2() }
     }
 
-    /// How many there are.
+    /// The number of lcores.
     pub(crate) const fn count(self) -> usize {
         self.count as usize
     }
@@ -35,7 +35,7 @@ impl Owners {
         self.mask == 0
     }
 
-    /// The lcore of a set; and of a PSN, where there is a choice.
+    /// The lcore of a set; also of a PSN, if it can be chosen.
     #[inline(always)]
     pub(crate) const fn of(self, number: u32) -> u32 {
         // A single lcore first: it should pay as little as possible.
@@ -57,7 +57,7 @@ impl Owners {
         own as usize
     }
 
-    /// How many of `sets` this lcore owns.
+    /// The number of `sets` that this lcore owns.
     pub(crate) const fn sets(self, sets: usize, owner: u32) -> usize {
         sets.saturating_sub(owner as usize).div_ceil(self.count as usize)
     }

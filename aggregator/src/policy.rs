@@ -1,7 +1,7 @@
-//! How a job uses the pool: what differs between the systems whose policies can be chosen, on one slot state
-//! machine.
+//! How a job uses the pool: the differences between the systems whose policies can be chosen, on one slot
+//! state machine.
 
-/// Who gets a slot that a newcomer wants and that holds another PSN's partial.
+/// Which PSN gets a slot that holds another one's partial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum ConflictPolicy {
@@ -33,7 +33,7 @@ impl ConflictPolicy {
     }
 }
 
-/// In which order contributions are added.
+/// The order in which contributions are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Order {
@@ -72,16 +72,16 @@ const _: () = {
 pub struct Region {
     /// The first set.
     pub first: u32,
-    /// How many there are; a power of two.
+    /// Their number, a power of two.
     pub sets: u32,
 }
 
 /// How a job uses the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Policy {
-    /// Who wins a conflict.
+    /// The rule for conflicts.
     pub conflict: ConflictPolicy,
-    /// In which order contributions are added.
+    /// The order in which contributions are added.
     pub order: Order,
     /// The job's own part of the pool; `None` for the part that all other jobs share by hash.
     pub region: Option<Region>,
@@ -90,7 +90,7 @@ pub struct Policy {
     /// Nanoseconds after which a partial is sent out as the result, with the ranks that are inside; 0 for
     /// never. Only in a region.
     pub partial_after: u64,
-    /// What loses a conflict, and what is evicted, goes to the parameter server; else losers are refused, and
-    /// what is evicted is given up: the ranks send it again.
+    /// Losers of conflicts and evicted partials go to the parameter server; otherwise losers are refused and
+    /// evicted partials are given up: the ranks send them again.
     pub server: bool,
 }

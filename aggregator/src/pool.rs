@@ -1,4 +1,4 @@
-//! Sets of slots, and what is done to them.
+//! Sets of slots, and the operations on them.
 
 mod config;
 mod contribution;
@@ -29,7 +29,7 @@ use kernels::Kernel;
 
 pub use config::{PoolConfig, PoolConfigError};
 
-/// What the sessions of a pool share: its layout, and what is counted over all of them. The slots are theirs.
+/// The state shared by the sessions of a pool: its layout, and counts over all of them. The slots are theirs.
 ///
 /// `WORDS` is the width of the contribution bitmap in units of 64 ranks.
 pub struct Pool<B: PacketBuf, const WORDS: usize = 1> {
@@ -37,7 +37,7 @@ pub struct Pool<B: PacketBuf, const WORDS: usize = 1> {
     /// Sets of the shared part; regions come behind it.
     pub(crate) shared_sets: usize,
     age_limit: u64,
-    /// The same, as directories have it.
+    /// The same in a directory's units.
     age_ticks: Limit,
     remind_interval: u32,
     /// Which session owns which set.
@@ -51,7 +51,7 @@ pub struct Pool<B: PacketBuf, const WORDS: usize = 1> {
     of: PhantomData<fn(B)>,
 }
 
-/// The ways of one lcore to the others and back.
+/// One lcore's rings to the others and back.
 struct Ends<B: PacketBuf> {
     to: Vec<(usize, Sender<HandedOff<B>>)>,
     from: Vec<Receiver<HandedOff<B>>>,
@@ -66,8 +66,7 @@ impl<B: PacketBuf> Default for Ends<B> {
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     /// Lays out a pool for `lcores` users and gives each its session.
     ///
-    /// # Errors
-    /// [`PoolConfigError`] if slots or ways are not what [`PoolConfig`] says.
+    /// # Errors [`PoolConfigError`] if slots or ways are not as [`PoolConfig`] requires.
     pub fn sessions(
         config: &PoolConfig,
         kernels: Kernels,
@@ -90,7 +89,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             held: (0..=u16::MAX).map(|_| AtomicU32::new(0)).collect(),
             of: PhantomData,
         });
-        // Who puts in and who takes out, by number.
+        // The senders and receivers, by number.
         let mut ends: Vec<Ends<B>> = (0..lcores).map(|_| Ends::default()).collect();
         for from in 0..lcores {
             for to in (0..lcores).filter(|&to| to != from) {
@@ -106,7 +105,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         Ok((0..).zip(ends).map(session).collect())
     }
 
-    /// Packets that may be on their way from one of `lcores` to another.
+    /// Packets that may be in flight from one of `lcores` to another.
     const fn ring_places(lcores: usize) -> usize {
         match lcores {
             0..=4 => 1024,
@@ -129,8 +128,8 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             .saturating_add(rings.saturating_mul(Lane::<HandedOff<B>>::bytes(Self::ring_places(lcores))))
     }
 
-    /// Packets that `slots` hold at most for jobs of up to `fan_in` ranks: one each, or those of all ranks
-    /// where contributions are kept until all are there (`kept`: the order of ranks, sums of 16-bit floats).
+    /// Packets that `slots` hold at most for jobs of up to `fan_in` ranks: one each, or those of all ranks if
+    /// contributions are kept until all are there (`kept`: the order of ranks, sums of 16-bit floats).
     #[must_use]
     pub const fn packets(slots: usize, fan_in: u16, kept: bool) -> usize {
         if kept && fan_in > 1 { slots.saturating_mul(fan_in as usize) } else { slots }
@@ -159,7 +158,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         order == Order::Rank || kernel.in_order.is_some() && kernel.combine.is_none()
     }
 
-    /// Does what a request asks for.
+    /// Carries out a request.
     #[inline]
     pub(crate) fn apply<S: Sink<B, WORDS>>(
         &self,

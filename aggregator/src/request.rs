@@ -1,4 +1,4 @@
-//! What a packet wants of the pool.
+//! A packet's request to the pool.
 
 mod gradient;
 mod rules;
@@ -15,7 +15,7 @@ pub use rules::Rules;
 pub enum Verb {
     /// Add the payload as the contribution of a rank.
     Add = 0,
-    /// The rank waits for the result: give it if it is there, else say who is missing.
+    /// The rank waits for the result: return it if it is there, otherwise the missing ranks.
     Remind = 1,
     /// The payload is the completed result, cached by a rank that has received it, or made by the parameter
     /// server.
@@ -43,14 +43,14 @@ impl Verb {
     }
 }
 
-/// A packet's business with the pool; the packet itself travels beside it.
+/// A packet's request to the pool; the packet itself travels beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// The action.
     pub verb: Verb,
     /// Which PSN.
     pub key: Key,
-    /// Whose packet it is.
+    /// The packet's rank.
     pub rank: u16,
     /// Ranks of the job, as the packet says.
     pub fan_in: u16,
@@ -70,11 +70,11 @@ pub struct Request {
     pub overflow: bool,
     /// Its sender has sent it before.
     pub again: bool,
-    /// It has met congestion on its way, and so has the sum that it is in (PANAMA, section 4.2.2).
+    /// It has met congestion on its way, which marks its sum as well (PANAMA, section 4.2.2).
     pub marked: bool,
-    /// A trailer behind the payload says which ranks are inside: the result is not of all of them.
+    /// A trailer behind the payload names the ranks inside: the result lacks some.
     pub partial: bool,
-    /// How important the packet is; more is more.
+    /// The packet's priority; higher is more important.
     pub priority: u16,
     /// How the job uses the pool.
     pub rules: Rules,
@@ -86,25 +86,25 @@ pub struct Request {
     pub now: u64,
 }
 
-/// Which contribution it is.
+/// The name of a contribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contribution {
     /// Which PSN.
     pub key: Key,
-    /// Whose.
+    /// Its rank.
     pub rank: u16,
     /// Time of arrival, in nanoseconds of the caller's clock.
     pub now: u64,
 }
 
 impl Request {
-    /// Which contribution it brings.
+    /// The contribution that it brings.
     #[inline(always)]
     pub(crate) const fn contribution(&self) -> Contribution {
         Contribution { key: self.key, rank: self.rank, now: self.now }
     }
 
-    /// The contribution as the fast path has it, if there is nothing special about it.
+    /// The contribution in the fast path's form, if it is ordinary.
     #[inline(always)]
     pub(crate) const fn gradient(&self) -> Option<Gradient> {
         let noted = self.overflow || self.again || self.marked;

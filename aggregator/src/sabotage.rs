@@ -1,6 +1,6 @@
 //! Faults that tests put into the pool, to prove that its invariants find them.
 //!
-//! Without the feature `sabotage` no fault can be switched on, and the compiler drops every question for one.
+//! Without the feature `sabotage` no fault can be switched on, and the compiler removes every check for one.
 
 /// A fault.
 #[cfg_attr(not(feature = "sabotage"), expect(unreachable_pub, reason = "public only for tests"))]
@@ -8,13 +8,13 @@
 pub enum Sabotage {
     /// A newcomer evicts a partial that is still wanted, though a cached result could go.
     WrongVictim,
-    /// A slot counts a contribution and does not note whose it is.
+    /// A slot counts a contribution but does not note its rank.
     LostBit,
     /// A result goes to the sink twice.
     ResultTwice,
     /// A full set gives no slot back.
     SlotNeverFreed,
-    /// A job keeps what it has borrowed, though the owner wants it.
+    /// A job keeps a borrowed way, though the owner needs it.
     ShareKept,
 }
 
@@ -33,7 +33,7 @@ mod switch {
         pub const ALL: [Self; 5] =
             [Self::WrongVictim, Self::LostBit, Self::ResultTwice, Self::SlotNeverFreed, Self::ShareKept];
 
-        /// Does something while this thread's pools have the fault.
+        /// Runs a function while this thread's pools have the fault.
         pub fn during<T>(self, act: impl FnOnce() -> T) -> T {
             struct Off;
             impl Drop for Off {

@@ -1,4 +1,4 @@
-//! One lcore's way into the pool.
+//! One lcore's access to the pool.
 
 mod burst;
 mod fast_path;
@@ -28,8 +28,7 @@ pub use burst::{BURST, Burst};
 pub(crate) use lane::Lane;
 pub use sweep::SweepAction;
 
-/// One lcore's access to a pool: there are as many as the pool was laid out for, and each has one user at a
-/// time.
+/// One lcore's access to a pool: one for each lcore of the layout, and each has one user at a time.
 ///
 /// A turn of its user: [`gather`](Self::gather) and [`add_burst`](Self::add_burst) for the gradients that the
 /// fast path recognises, [`offer`](Self::offer) for every other packet, then [`resume`](Self::resume).
@@ -39,7 +38,7 @@ pub struct Session<B: PacketBuf, const WORDS: usize = 1> {
     to: Box<[Option<Lane<HandedOff<B>>>]>,
     /// The rings from the others.
     from: Box<[Receiver<HandedOff<B>>]>,
-    /// Of these, the one whose turn it is to be first.
+    /// The ring that is read first in the next turn.
     first_from: usize,
     /// The next of its sets to be swept.
     sweep_at: usize,
@@ -90,7 +89,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
     }
 
-    /// Gives a packet to the pool, in the region of its job if it has one, else in the shared part; the
+    /// Gives a packet to the pool, in the region of its job if it has one, otherwise in the shared part; the
     /// request's [`rules`](Request::rules) say the same. The event goes to `sink`, or, if another session
     /// owns the set, to the sink of that one when it [resumes](Self::resume).
     #[inline]

@@ -31,16 +31,16 @@ pub(crate) struct Set<'a, B: PacketBuf, const WORDS: usize> {
     pub(crate) shares: &'a Shares,
 }
 
-/// What a newcomer gets.
+/// The place of a newcomer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// This way; what it holds goes for this cause.
+    /// This way; its content is evicted for this cause.
     Way(usize, Cause),
     /// None.
     Rejected(Rejection),
 }
 
-/// Which partials may go for a newcomer: the old ones after cached results, the abandoned ones before.
+/// Which partials a newcomer may evict: the old ones after cached results, the abandoned ones before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Claim {
     /// A partial older than the age limit that ranks still send to or ask for.
@@ -98,7 +98,7 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
         self.contend(request, &claims)
     }
 
-    /// The way that has had its time: among these, or with a partial that its job has abandoned, whose share
+    /// The way to be evicted by age: among these, or with a partial that its job has abandoned, whose share
     /// it may be.
     fn by_age(&self, request: &Request, age_limit: u64, among: u8) -> Option<usize> {
         let mut best: Option<((Claim, u64), usize)> = None;
@@ -124,7 +124,7 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
 
     /// All ways that the newcomer may have hold partials that are not old: the job's policy decides.
     fn contend(&mut self, request: &Request, claims: &Claims) -> Choice {
-        // Only what the parameter server can finish is taken from its slot.
+        // Only partials that the parameter server can finish are evicted.
         let held = |way: usize| Some((way, self.slots.get(way)?));
         let may = |&way: &usize| claims.contested & 1 << way != 0;
         let mut contested =
@@ -154,8 +154,8 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
     }
 
     /// In a region a place belongs to one PSN after the other, and the ways hold the latest of them. A PSN
-    /// older than all of them has had its result and must not get another: this makes it safe to complete a
-    /// PSN without all ranks. (SwitchML, section 3.5, alternates between two versions of a slot for the same
+    /// older than all of them has had its result and must not get another, so it is safe to complete a PSN
+    /// without all ranks. (SwitchML, section 3.5, alternates between two versions of a slot for the same
     /// end.)
     ///
     /// A partial that a rank waits for is not evicted either. An abandoned one does: a late duplicate leaves
@@ -188,7 +188,7 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
         self.directory.vacated(way);
     }
 
-    /// The cached result of a way, if there is one. Being asked for makes it young again.
+    /// The cached result of a way, if there is one. A request makes it young again.
     pub(crate) fn cached(&mut self, way: usize, now: u64) -> Option<Aggregate<'_, B::Shared>> {
         let slot = self.slots.get_mut(way)?;
         if slot.is_done() {

@@ -1,4 +1,4 @@
-//! A shard: the sets of one owner, and what the fast path does in them.
+//! A shard: the sets of one owner, and the fast path in them.
 
 mod memory;
 
@@ -22,12 +22,12 @@ pub(crate) struct Shard<B: PacketBuf, const WORDS: usize> {
     pub(crate) owner: u32,
 }
 
-/// What has become of a contribution on the fast path.
+/// The outcome of a contribution on the fast path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Nothing: the predicted slot does not hold its PSN, and may be opened with it.
+    /// None: the predicted slot does not hold its PSN, and may be opened with it.
     Absent,
-    /// Nothing: it takes the whole request, or has to be kept.
+    /// None: it needs the whole request, or has to be kept.
     Unsuited,
     /// It is inside.
     Added,
@@ -75,7 +75,7 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
                 #[expect(clippy::cast_possible_truncation, reason = "a pool has at most 2^28 slots")]
                 let (first, way) = ((own * ways) as u32, way as u32);
                 if place.set as usize >= shared_sets && directory.misses(place.tag()) {
-                    // In a region, a newcomer is compared with everything that is there.
+                    // In a region, a newcomer is compared with all ways.
                     (0..).take(ways).for_each(|way| self.memory.prefetch_slot(first + way));
                 }
                 self.memory.prefetch_slot(first + way);
@@ -85,7 +85,7 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
         };
     }
 
-    /// Prefetches what a predicted slot holds, once the slot has arrived.
+    /// Prefetches the content of a predicted slot, once the slot has arrived.
     #[inline(always)]
     pub(crate) fn prefetch_contents(&self, place: Place) {
         if let Some(slot) = self.memory.slot(place.slot) {
@@ -93,7 +93,7 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
         }
     }
 
-    /// Adds a contribution to its predicted slot. If that does not expect it, nothing is done.
+    /// Adds a contribution to its predicted slot. If that does not expect it, nothing changes.
     #[inline(always)]
     pub(crate) fn add<S: Sink<B, WORDS>>(
         &mut self,
@@ -119,7 +119,7 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
         }
     }
 
-    /// Has the predicted slot keep a contribution, or opens it. The packet comes back if it does neither.
+    /// Has the predicted slot keep a contribution, or opens it. The packet is returned if it does neither.
     #[inline(always)]
     pub(crate) fn keep_or_open<S: Sink<B, WORDS>>(
         &mut self,
@@ -146,8 +146,8 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
         }
     }
 
-    /// Opens the predicted slot where nothing has to be asked. The packet is taken out then, and there is an
-    /// event; if not, nothing is done.
+    /// Opens the predicted slot if nothing has to be checked. Then the packet is taken out, and there is an
+    /// event; otherwise nothing changes.
     #[inline(always)]
     pub(crate) fn open<S: Sink<B, WORDS>>(
         &mut self,
@@ -156,7 +156,7 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
         packet: &mut Option<B>,
         sink: &mut S,
     ) -> bool {
-        // First: jobs of which that is not so are looked up with each PSN.
+        // First, since jobs for which it is false get here with each PSN.
         if !opening.rules.open_freely() {
             return opening.rules.open_freely_in_region()
                 && self.open_in_region(place, opening, packet, sink);
@@ -200,7 +200,7 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
         self.finish_kept(place, gradient, now, sink);
     }
 
-    /// The same where contributions were kept. Apart, since it takes much more of the stack.
+    /// The same if contributions were kept. Apart, since it uses much more of the stack.
     #[inline(never)]
     pub(crate) fn finish_kept<S: Sink<B, WORDS>>(
         &mut self,
@@ -219,7 +219,7 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
         self.finish_noted(place, gradient, now, sink);
     }
 
-    /// The same where the slot has noted something.
+    /// The same if the slot has noted something.
     #[inline(never)]
     fn finish_noted<S: Sink<B, WORDS>>(&mut self, place: Place, gradient: &Gradient, now: u64, sink: &mut S) {
         let (slot, ways) = (place.slot as usize, self.pool.config.ways);
@@ -228,7 +228,7 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
         }
     }
 
-    /// Does what a request asks for. The packet comes back if the set is not there, or not this shard's.
+    /// Carries out a request. The packet is returned if the set does not exist, or is not this shard's.
     #[inline]
     pub(crate) fn apply<S: Sink<B, WORDS>>(
         &mut self,

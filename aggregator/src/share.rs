@@ -39,7 +39,7 @@ impl Shares {
     /// No tenant has a guarantee.
     pub const NONE: Self = Self([Share { from: 0, to: 0 }; TENANTS]);
 
-    /// Shares in proportion to weights; what several entries give a tenant is added up.
+    /// Shares in proportion to weights; several entries of a tenant are added up.
     #[must_use]
     pub fn by_weight(weights: impl IntoIterator<Item = (Tenant, u16)>) -> Self {
         let mut by_tenant = [0_u64; TENANTS];

@@ -1,4 +1,4 @@
-//! What comes out of the pool.
+//! The output of the pool.
 
 use pascaline_buffer::PacketBuf;
 
@@ -8,14 +8,14 @@ use crate::request::{Contribution, Gradient, Request, Rules};
 use crate::session::Burst;
 use pascaline_wire::RankSet;
 
-/// A result, as it lies in the slot that caches it. To send it, clone the payload.
+/// A result in the slot that caches it. To send it, clone the payload.
 #[derive(Debug, Clone)]
 pub struct Aggregate<'a, S> {
     /// Which PSN.
     pub key: Key,
     /// Element type and operation, as the header's code.
     pub element: u8,
-    /// Contributions that were asked for.
+    /// Contributions that complete it.
     pub fan_in: u16,
     /// Contributions inside.
     pub count: u16,
@@ -23,13 +23,13 @@ pub struct Aggregate<'a, S> {
     pub overflow: bool,
     /// A packet inside has met congestion on its way.
     pub marked: bool,
-    /// True if the payload is followed by a trailer that says which ranks are inside: not all of them are.
+    /// True if the payload is followed by a trailer that names the ranks inside: some are missing.
     pub partial: bool,
     /// When the first contribution arrived, in nanoseconds of the caller's clock.
     pub first: u64,
     /// How it was agreed upon: [`round`](pascaline_wire::round).
     pub round: u16,
-    /// The payload, and nothing else but the trailer.
+    /// The payload, followed only by the trailer.
     pub payload: &'a S,
 }
 
@@ -38,13 +38,13 @@ pub struct Aggregate<'a, S> {
 pub enum Rejection {
     /// All slots of the set hold other PSNs. The sender will retransmit.
     Conflict,
-    /// The job holds as many slots as it may.
+    /// The job holds all the slots of its quota.
     Quota,
-    /// All slots of the set hold other PSNs, and of those the job has its share.
+    /// All slots of the set hold other PSNs, and the job has its share of them.
     Share,
-    /// The PSN is older than all that its place in the region holds: it has had its result.
+    /// The PSN is older than all PSNs at its place in the region: it has had its result.
     Stale,
-    /// Nothing is there of the PSN that is to be sent out.
+    /// There is no partial of the PSN to send out.
     UnknownPsn,
     /// The rank's contribution is inside already.
     Duplicate,
@@ -63,7 +63,7 @@ pub enum Rejection {
     OperationChanged,
     /// The pool has no kernel for the element type and operation.
     ElementUnsupported,
-    /// The count field is not what the kind of packet demands.
+    /// The count field does not fit the kind of packet.
     BadCount,
     /// The ring to the owner of the PSN's set is full.
     Contention,
@@ -90,10 +90,10 @@ impl Rejection {
     ];
 }
 
-/// What is known of a PSN that a rank waits for.
+/// The state of a PSN that a rank waits for.
 #[derive(Debug)]
 pub enum Reminded<'a, S, const WORDS: usize> {
-    /// Here it is.
+    /// The cached result.
     Cached(Aggregate<'a, S>),
     /// These ranks have contributed; reminded no more often than the pool's interval.
     Partial(RankSet<WORDS>),
@@ -106,26 +106,26 @@ pub enum Reminded<'a, S, const WORDS: usize> {
 /// Why something was evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// Another PSN wanted the slot, and this was a cached result, or a partial beyond the age limit.
+    /// Another PSN needed the slot, and this was a cached result, or a partial beyond the age limit.
     Age,
-    /// Another PSN wanted the slot and won the conflict.
+    /// Another PSN needed the slot and won the conflict.
     Preempted,
-    /// Its job held more than its share, and another job wanted its own.
+    /// Its job held more than its share, and another job needed its own.
     Share,
     /// The parameter server fetched it.
     Fetched,
     /// It is complete, but part of it was sent again, so there may be another result: the parameter server
-    /// knows.
+    /// decides.
     Referred,
     /// The result came from elsewhere.
     Superseded,
-    /// The caller of a [sweep](crate::Session::sweep) wanted it to go.
+    /// The caller of a [sweep](crate::Session::sweep) evicted it.
     Swept,
     /// It was combined before it was handed off, and the owner of its set had no slot, for this reason.
     NoRoom(Rejection),
 }
 
-/// What was evicted.
+/// The evicted content.
 #[derive(Debug)]
 pub enum Evicted<B: PacketBuf> {
     /// A cached result.
@@ -141,7 +141,7 @@ pub enum Evicted<B: PacketBuf> {
 /// A partial on its way to the parameter server.
 #[derive(Debug)]
 pub struct Partial<B> {
-    /// The payload and the trailer that says which ranks are inside, and nothing else.
+    /// Only the payload and the trailer that names the ranks inside.
     pub packet: B,
     /// Bytes of the payload.
     pub len: u16,
@@ -160,8 +160,8 @@ pub struct Partial<B> {
     pub priority: u16,
 }
 
-/// Receives the events of a pool. Each request gives exactly one of the events that say so, later and on
-/// another lcore if it was handed off; the others come in addition.
+/// Receives the events of a pool. Each request leads to exactly one of the events marked *one per request*,
+/// later and on another lcore if it was handed off; the other events come in addition.
 ///
 /// A method may stay unimplemented if what leads to its event is never sent: the packet is then dropped.
 pub trait Sink<B: PacketBuf, const WORDS: usize = 1> {
@@ -171,23 +171,23 @@ pub trait Sink<B: PacketBuf, const WORDS: usize = 1> {
     fn added(&mut self, of: &Contribution);
     /// *One per request.* The contribution completed the PSN. `alone` if it also opened the slot.
     fn completed(&mut self, of: &Contribution, alone: bool, result: Aggregate<'_, B::Shared>);
-    /// *One per request.* The rank waits for a result that is cached: here it is again.
+    /// *One per request.* The rank waits for a cached result, which is sent again.
     fn replayed(&mut self, _request: &Request, _packet: B, _result: Aggregate<'_, B::Shared>) {}
     /// *One per request.* A result from elsewhere is cached.
     fn installed(&mut self, _request: &Request, _result: Aggregate<'_, B::Shared>) {}
-    /// *One per request.* A result from elsewhere found no slot: it is given out, and not cached.
+    /// *One per request.* A result from elsewhere found no slot: it is sent, and not cached.
     fn passed_on(&mut self, _request: &Request, _result: Aggregate<'_, B::Shared>) {}
     /// *One per request.* The answer to a reminder.
     fn reminded(&mut self, _request: &Request, _packet: B, _state: Reminded<'_, B::Shared, WORDS>) {}
     /// *One per request.* The answer to a fetch: the result, or none if the partial was
     /// [evicted](Self::evicted).
     fn fetched(&mut self, _request: &Request, _packet: B, _result: Option<Aggregate<'_, B::Shared>>) {}
-    /// *One per request.* What there was of the PSN is [released](Self::released).
+    /// *One per request.* The partial of the PSN is [released](Self::released).
     fn obeyed(&mut self, _request: &Request, _packet: B) {}
     /// *One per request.* The request was rejected.
     fn rejected(&mut self, request: &Request, packet: B, why: Rejection);
     /// The contribution was combined with one that is about to be handed off, and shares its fate: the
-    /// request of that one says that it is [inside](Request::inside).
+    /// request of that one has its rank [inside](Request::inside).
     fn combined(&mut self, of: &Contribution) {
         self.added(of);
     }
@@ -207,30 +207,30 @@ pub trait Sink<B: PacketBuf, const WORDS: usize = 1> {
     fn evicted(&mut self, key: Key, what: Evicted<B>, cause: Cause);
 }
 
-/// What the pool asks of its caller while it works through a [burst](crate::Session::add_burst).
+/// The pool's queries to its caller while it handles a [burst](crate::Session::add_burst).
 pub trait BurstSink<B: PacketBuf, const WORDS: usize = 1>: Sink<B, WORDS> {
     /// Where the payload of a recognised gradient begins in its packet.
     const PAYLOAD_OFFSET: u16;
 
-    /// How a job uses the pool; the default for a job that is not known.
+    /// A job's rules; the default for an unknown job.
     fn rules(&self, job: u16) -> Rules;
-    /// True if a gradient whose slot does not expect it may open one, or be anything else. What is inside a
-    /// slot was admitted once, so what that expects need not be asked about.
+    /// True if a gradient whose slot does not expect it may open one, or be handled otherwise. The PSN in a
+    /// slot was admitted once, so gradients that it expects are not checked again.
     fn admits(&self, _gradient: &Gradient) -> bool {
         true
     }
-    /// How important a recognised gradient is.
+    /// The priority of a recognised gradient.
     fn priority(&self, packet: &B) -> u16;
     /// All about a gradient that arrived at `now`.
     fn whole_request(&mut self, gradient: &Gradient, packet: &B, now: u64) -> Request;
-    /// True if what the caller keeps of jobs and ranks outgrows the caches, so that prefetching it pays.
+    /// True if the caller's state of jobs and ranks exceeds the caches, so that prefetching it pays.
     fn is_wide(&self) -> bool {
         false
     }
-    /// Prefetches where the caller counts a gradient.
+    /// Prefetches the caller's counter for a gradient.
     fn prefetch_count(&self, _gradient: &Gradient) {}
-    /// Prefetches what sending a result takes, which the gradient probably completes.
+    /// Prefetches the state for sending a result, which the gradient probably completes.
     fn prefetch_replies(&self, _gradient: &Gradient) {}
-    /// All gradients of the burst are worked off; `added` of them were added without an event.
+    /// All gradients of the burst are handled; `added` of them were added without an event.
     fn worked_off(&mut self, burst: &Burst<B>, added: usize, now: u64);
 }

@@ -4,7 +4,7 @@
 //! gets it again at once. An open slot owns its packets; a done one shares the result, which is never written
 //! again.
 //!
-//! Contributions are added as they come, long ones of one burst together. Those that are added in the order
+//! Contributions are added as they arrive, long ones of one burst together. Those that are added in the order
 //! of ranks, or would lose bits if rounded after each addition, are kept until all are there. (Keeping short
 //! ones too would save passes over the accumulator but costs more: each would come into the cache twice.)
 
@@ -29,12 +29,12 @@ use time::micros;
 
 pub(crate) use fast_path::Admission;
 
-/// What a slot holds.
+/// The content of a slot.
 pub(crate) enum Hold<B: PacketBuf> {
     Empty,
     /// The packet of the first contribution, to which the others are added.
     Open(B),
-    /// All contributions as they came.
+    /// All contributions as they arrived.
     Kept(Contributions<B>),
     Done(B::Shared),
 }
@@ -44,7 +44,7 @@ pub(crate) enum Hold<B: PacketBuf> {
 /// Only the owner of the slot's set reads or writes it, so its fields are plain: no atomics, no ordering.
 /// What reaches the owner from other lcores comes through a ring, whose release and acquire order it
 /// (`handoff.rs`). Each field names the functions that write it, here and in `slot/`;
-/// `scripts/lib/house.py` compares them with the code.
+/// `tests/static/test_house.py` compares them with the code.
 #[repr(C, align(64))]
 pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     /// Key, and in the byte above it the element. Written by `begin` and `install`; every lookup compares it.
@@ -57,7 +57,7 @@ pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     /// What the slot holds. Written by `begin`, `open`, `open_fast`, `keep_first`, `collect`, `keep_fast`,
     /// `cache`, `complete_fast`, `complete_kept`, `sum`, `take` and `give_up_result`; read by all.
     hold: Hold<B>,
-    /// Microseconds, wrapping: when the slot was last of use. Written by `touch`, `remind`, `begin` and
+    /// Microseconds, wrapping: when the slot was last used. Written by `touch`, `remind`, `begin` and
     /// `install`; read by `idle`, for the choice of a victim.
     touched: u32,
     /// Microseconds, wrapping: when the missing ranks were last reminded. Written by `remind` and `begin`;
@@ -86,19 +86,19 @@ unsafe impl<B: PacketBuf, const WORDS: usize> Send for Slot<B, WORDS> {}
 
 /// An element has saturated.
 const OVERFLOW: u64 = 1 << 56;
-/// What is evicted goes to the parameter server.
+/// Evicted content goes to the parameter server.
 const SERVER: u64 = 1 << 57;
 /// The slot is counted against its job's quota.
 const COUNTED: u64 = 1 << 58;
-/// Something inside was not sent for the first time.
+/// A packet inside was not sent for the first time.
 const AGAIN: u64 = 1 << 59;
 /// A contribution that was not sent for the first time opened the slot: perhaps none inside was.
 const REOPENED: u64 = 1 << 60;
-/// Something inside has met congestion on its way.
+/// A packet inside has met congestion on its way.
 const MARKED: u64 = 1 << 61;
 const FIRST: u64 = OVERFLOW - 1;
 
-// However many ranks there are, all else that a contribution needs is in the first line.
+// For any number of ranks, all other fields that a contribution needs are in the first line.
 const _: () = {
     type Of<const WORDS: usize> = Slot<pascaline_buffer::HeapBuf, WORDS>;
     assert!(size_of::<Of<1>>() == 64 && size_of::<Of<16>>() == 192);
@@ -106,7 +106,7 @@ const _: () = {
     assert!(offset_of!(Of<1>, ranks) == 56 && offset_of!(Of<16>, ranks) == 56);
 };
 
-/// What was in a slot.
+/// The former content of a slot.
 pub(crate) enum Contents<B: PacketBuf> {
     Nothing,
     Result,
@@ -163,12 +163,12 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.first & OVERFLOW != 0
     }
 
-    /// True if what is evicted goes to the parameter server.
+    /// True if evicted content goes to the parameter server.
     pub(crate) const fn has_server(&self) -> bool {
         self.first & SERVER != 0
     }
 
-    /// How important the partial is.
+    /// The priority of the partial.
     pub(crate) const fn priority(&self) -> u16 {
         self.priority
     }
@@ -185,8 +185,8 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         counted
     }
 
-    /// Notes that a rank's contribution is inside. False, and nothing done, if it was already or does not
-    /// fit.
+    /// Notes that a rank's contribution is inside. Returns false and changes nothing if it was already or
+    /// does not fit.
     #[inline(always)]
     fn admit(&mut self, rank: u16) -> bool {
         if Sabotage::LostBit.is_on() {
@@ -200,7 +200,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         true
     }
 
-    /// The same of a rank that is not inside, and fits.
+    /// The same for a rank that is not inside, and fits.
     #[inline(always)]
     fn admit_missing(&mut self, rank: u16) {
         let new = Sabotage::LostBit.is_on() || self.ranks.insert(rank);
@@ -219,7 +219,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         new
     }
 
-    /// Makes an empty slot a partial, without any rank inside so far. The packet is nothing but its payload.
+    /// Makes an empty slot a partial, without any rank inside so far. The packet is reduced to its payload.
     #[inline(always)]
     fn begin(&mut self, name: u64, shape: Shape, priority: u16, first: u64, touched: u32, mut packet: B) {
         debug_assert!(matches!(self.hold, Hold::Empty));
@@ -232,7 +232,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.priority = priority;
         self.first = first;
         self.payload = packet.bytes_mut().as_mut_ptr();
-        // There is nothing to be dropped.
+        // There is nothing to drop.
         core::mem::forget(core::mem::replace(&mut self.hold, Hold::Open(packet)));
     }
 
@@ -265,14 +265,14 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         }
     }
 
-    /// Keeps the first contribution as it came.
+    /// Keeps the first contribution as it arrived.
     fn keep_first(&mut self, rank: u16, packet: B) {
         let contributions = Contributions::new(rank, packet);
         self.payload = contributions.line();
         self.hold = Hold::Kept(contributions);
     }
 
-    /// What can be said against a packet that does not agree with the contributions inside.
+    /// The objection to a packet that does not agree with the contributions inside.
     pub(crate) fn disagrees(&self, request: &Request) -> Option<Rejection> {
         if request.fan_in != self.fan_in() {
             Some(Rejection::FanInChanged)
@@ -297,34 +297,34 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             && !self.ranks.contains(request.rank)
     }
 
-    /// True if the slot sums as packets come, and this is a contribution that is missing.
+    /// True if the slot adds contributions as they arrive, and this one is missing.
     #[inline(always)]
     pub(crate) fn expects(&self, request: &Request) -> bool {
         self.agrees(request) && matches!(self.hold, Hold::Open(_))
     }
 
-    /// True if the slot keeps contributions as they come, and this is one that is missing.
+    /// True if the slot keeps contributions as they arrive, and this one is missing.
     pub(crate) fn collects(&self, request: &Request) -> bool {
         self.agrees(request) && matches!(self.hold, Hold::Kept(_))
     }
 
-    /// True if the sum might differ, in its last bits, from one made of the same contributions before. What
-    /// was sent again may have been in a sum whose result was lost, and contributions are added as they come.
-    /// In the order of ranks, and for minima and maxima, the bits are the same.
+    /// True if the sum might differ, in its last bits, from one made of the same contributions before. A
+    /// retransmission may have been in a sum whose result was lost, and contributions are added as they
+    /// arrive. In the order of ranks, and for minima and maxima, the bits are the same.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.first & (AGAIN | SERVER) == AGAIN | SERVER
             && Element::from_byte(self.element()).is_some_and(|element| element.op.adds())
             && matches!(self.hold, Hold::Open(_))
     }
 
-    /// True if the partial is complete: all its ranks are inside, or as many as are needed by now. What the
-    /// job needs does not hold for a PSN that was begun with another number of ranks.
+    /// True if the partial is complete: all its ranks are inside, or the number needed by now. The job's
+    /// number does not apply to a PSN that was begun with another number of ranks.
     pub(crate) fn suffices(&self, request: &Request) -> bool {
         let enough = request.job_fan_in == self.fan_in() && self.count >= request.needed;
         self.is_partial() && (enough || self.count >= self.fan_in())
     }
 
-    /// True if as many contributions are inside as are needed by now.
+    /// True if the number of contributions needed by now is inside.
     pub(crate) const fn reaches(&self, needed: u16) -> bool {
         self.count >= needed
     }
@@ -345,7 +345,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         matches!(self.hold, Hold::Done(_))
     }
 
-    /// Takes out what is inside. A partial that is `wanted` by the parameter server is made ready for it; the
+    /// Takes out the content. A partial that is `wanted` by the parameter server is made ready for it; the
     /// packets of any other are recycled.
     pub(crate) fn take(&mut self, wanted: bool, recycle: &mut impl FnMut(B)) -> Contents<B> {
         let (key, element, fan_in, priority) = (self.key(), self.element(), self.fan_in(), self.priority);

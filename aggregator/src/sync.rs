@@ -12,7 +12,7 @@ pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 #[cfg(not(loom))]
 pub(crate) use std::sync::Arc;
 
-/// `core`'s cell with loom's interface, which tells reading from writing.
+/// `core`'s cell with loom's interface, which distinguishes reading from writing.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);

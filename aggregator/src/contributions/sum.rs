@@ -9,14 +9,14 @@ use pascaline_buffer::combine::InOrder;
 use super::{Contributions, NODE, Ranked};
 
 impl<B: PacketBuf> Contributions<B> {
-    /// Sums them by rank and gives the sum's packet, with whether an element saturated; the others are
+    /// Sums them by rank and returns the sum's packet, and whether an element saturated; the others are
     /// recycled. `WORDS` is the width of bitmaps of ranks.
     pub(crate) fn sum<const WORDS: usize>(
         self,
         kernel: InOrder,
         recycle: &mut impl FnMut(B),
     ) -> Option<(B, bool)> {
-        // As much of the stack as it takes, and no more.
+        // Uses no more of the stack than necessary.
         if WORDS == 1 {
             self.sum_up_to::<64, WORDS>(kernel, recycle)
         } else {
@@ -24,7 +24,7 @@ impl<B: PacketBuf> Contributions<B> {
         }
     }
 
-    /// `N` is the number of ranks of which there can be bitmaps, or more.
+    /// `N` is at least the number of ranks in a bitmap.
     #[inline(never)]
     fn sum_up_to<const N: usize, const WORDS: usize>(
         mut self,
@@ -62,7 +62,7 @@ impl<B: PacketBuf> Contributions<B> {
         let count = close_ranks(&inside, &mut packets, &mut payloads);
         let (packets, payloads) = (packets.get_mut(..count)?, payloads.get(..count)?);
         let (first, others) = packets.split_first_mut()?;
-        // SAFETY: `close_ranks` has moved what was written to the front. Each packet is read once, here or
+        // SAFETY: `close_ranks` has moved the written entries to the front. Each packet is read once, here or
         // below, and the first one's bytes are not among these payloads.
         let (mut first, payloads) =
             unsafe { (first.assume_init_read(), payloads.get(1..)?.assume_init_ref()) };
@@ -73,8 +73,8 @@ impl<B: PacketBuf> Contributions<B> {
     }
 }
 
-/// Moves the entries of the ranks inside to the front, in their order, and returns how many there are. Mostly
-/// all ranks are inside, and nothing moves.
+/// Moves the entries of the ranks inside to the front, in their order, and returns how many there are.
+/// Usually all ranks are inside, and nothing moves.
 #[inline(always)]
 pub(super) fn close_ranks<A, C, const WORDS: usize>(
     inside: &[u64; WORDS],

@@ -28,7 +28,7 @@ fn ranks_are_closed_in_their_order() {
     }
 }
 
-/// A list that has given everything away has no node, and says so.
+/// A list whose packets were all taken has no node.
 #[test]
 fn an_empty_list_has_no_node() {
     let pool = pascaline_buffer::HeapPool::new();

@@ -5,7 +5,7 @@ use crate::request::{Request, Rules, Verb};
 
 /// In the fourth word: an element has saturated.
 pub(super) const OVERFLOW: u64 = 1 << 40;
-/// There: it brings the contributions of several ranks, and the third word says which.
+/// Also there: it brings the contributions of several ranks, which the third word names.
 pub(super) const COMBINED: u64 = 1 << 43;
 /// Words of a packed request.
 pub(super) const PACKED: usize = 6;
@@ -28,7 +28,7 @@ pub(super) fn pack(request: &Request) -> [u64; PACKED] {
     let terms = u64::from(request.needed) | u64::from(request.priority) << 16;
     let (key, rules) = (request.key.to_bits(), request.rules.word());
     if combined {
-        // The bitmap tells the count, and the fan-in is the job's: where it is not, nothing is combined.
+        // The bitmap has the count, and the fan-in is the job's: otherwise nothing is combined.
         let terms = terms | u64::from(request.fan_in) << 32 | u64::from(request.rank) << 48;
         return [key, request.now, request.inside, payload, terms, rules];
     }

@@ -10,8 +10,7 @@ use crate::set::MAX_WAYS;
 pub struct PoolConfig {
     /// Slots in all; a power of two.
     pub slots: usize,
-    /// How many of them, from the end, are the regions of jobs that have one; whole sets. The others are
-    /// shared by hash.
+    /// Slots at the end for the regions of jobs that have one, in whole sets. The others are shared by hash.
     pub reserved: usize,
     /// Slots per set: 1 (the papers' direct mapping), 2, 4 or 8.
     pub ways: usize,
@@ -38,8 +37,7 @@ impl Default for PoolConfig {
 impl PoolConfig {
     /// Checks that a pool can be laid out like this.
     ///
-    /// # Errors
-    /// [`PoolConfigError`] if slots or ways are not what the fields' documentation says.
+    /// # Errors [`PoolConfigError`] if slots or ways are not as the fields' documentation requires.
     pub const fn check(&self) -> Result<(), PoolConfigError> {
         const MOST: usize = 1 << 28;
         if !self.ways.is_power_of_two() || self.ways > MAX_WAYS {
@@ -62,7 +60,7 @@ pub enum PoolConfigError {
     Slots(usize),
     /// The number of ways is not 1, 2, 4 or 8.
     Ways(usize),
-    /// The reserved slots are not whole sets, or more than there are.
+    /// The reserved slots are not whole sets, or exceed all slots.
     Reserved(usize),
 }
 

@@ -1,4 +1,4 @@
-//! Contributions that take the whole request: of one rank each, or of several that were combined.
+//! Contributions that need the whole request: of one rank each, or combined ones of several.
 
 use core::sync::atomic::Ordering;
 
@@ -13,7 +13,7 @@ use crate::sink::{Cause, Evicted, Rejection, Sink};
 use crate::slot::{Contents, Slot};
 
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
-    /// Adds what one rank has contributed.
+    /// Adds the contribution of one rank.
     pub(super) fn add<S: Sink<B, WORDS>>(
         &self,
         set: &mut Set<'_, B, WORDS>,
@@ -41,8 +41,8 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         self.settle(set, way, request, sink);
     }
 
-    /// Adds what several ranks have contributed, which another lcore has combined: all of it or nothing. If
-    /// one of them is inside already, the others send again, each for itself.
+    /// Adds the contributions of several ranks, which another lcore has combined: all or none. If one of them
+    /// is inside already, the others send again, each for itself.
     #[inline(never)]
     pub(super) fn add_combined<S: Sink<B, WORDS>>(
         &self,
@@ -68,7 +68,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         self.settle(set, way, request, sink);
     }
 
-    /// Says what the contribution that is inside now has led to.
+    /// Reports the effect of the contribution that is inside now.
     fn settle<S: Sink<B, WORDS>>(
         &self,
         set: &mut Set<'_, B, WORDS>,
@@ -104,7 +104,8 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         sink.added(last);
     }
 
-    /// Leaves a complete partial to the parameter server if there may be another result already. True if so.
+    /// Leaves a complete partial to the parameter server if there may be another result already. Returns
+    /// whether it did.
     #[inline(always)]
     pub(super) fn refer<S: Sink<B, WORDS>>(
         &self,
@@ -119,7 +120,8 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         doubtful
     }
 
-    /// Makes a partial the result. False, and the slot is empty, if there is no room to say who is inside.
+    /// Makes a partial the result. Returns false, with the slot empty, if there is no room for the bitmap of
+    /// ranks.
     #[inline]
     pub(super) fn complete<S: Sink<B, WORDS>>(
         &self,
@@ -165,7 +167,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let combined = request.inside != 0;
         let quota = request.rules.quota();
         let held = &self.held[usize::from(request.key.job())];
-        // Two lcores may both take the last slot: a quota is exceeded by fewer than there are lcores.
+        // Two lcores may both take the last slot: a quota is exceeded by less than the number of lcores.
         let choice = if quota > 0 && held.load(Ordering::Relaxed) >= quota {
             Choice::Rejected(Rejection::Quota)
         } else {
@@ -241,7 +243,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         sink.rejected(request, packet, why);
     }
 
-    /// What can be said against a contribution without looking at a slot.
+    /// The objection to a contribution that needs no slot to be found.
     fn objection(&self, request: &Request, packet: &B) -> Option<Rejection> {
         let inside = RankSet::<WORDS>::of_word(request.inside);
         if request.inside == 0 {

@@ -8,7 +8,7 @@ use crate::sink::{Cause, Evicted, Sink};
 use crate::slot::{Contents, Slot};
 
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
-    /// Empties a way, if there is something in it.
+    /// Empties a way, if it is in use.
     pub(crate) fn vacate<S: Sink<B, WORDS>>(
         &self,
         set: &mut Set<'_, B, WORDS>,
@@ -49,7 +49,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         }
     }
 
-    /// Makes the partial of a way the result as it is. True if there was one.
+    /// Makes the partial of a way the result as it is. Returns whether there was one.
     pub(crate) fn release<S: Sink<B, WORDS>>(
         &self,
         set: &mut Set<'_, B, WORDS>,

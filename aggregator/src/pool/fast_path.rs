@@ -1,4 +1,4 @@
-//! Slots that the fast path opens, where nothing has to be asked.
+//! Slots that the fast path opens, if nothing has to be checked.
 
 use pascaline_buffer::PacketBuf;
 use pascaline_wire::RankSet;
@@ -12,8 +12,8 @@ use crate::sink::{Cause, Evicted, Sink};
 use crate::slot::Slot;
 
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
-    /// Opens a slot in the shared part if the PSN is not here and nothing is lost with what the slot holds.
-    /// The packet is taken out then; if not, nothing is done.
+    /// Opens a slot in the shared part if the PSN is not here and the slot's content may be lost. Then the
+    /// packet is taken out; otherwise nothing changes.
     #[inline(always)]
     pub(crate) fn open_fast<S: Sink<B, WORDS>>(
         &self,
@@ -25,13 +25,13 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let At { directory, slot, way } = at;
         let &Opening { gradient, rules, now, .. } = opening;
         let kernel = self.kernels[usize::from(gradient.element())];
-        // As `keeps` says, of an element that has a kernel: `free` asks for that.
+        // The same as `keeps`, for an element with a kernel, which `free` checks.
         let keep = kernel.combine.is_none() || rules.order() == Order::Rank;
         let free = kernel.in_order.is_some()
             && gradient.needed() > 1
             && gradient.rank() < RankSet::<WORDS>::CAPACITY
             && directory.is_free_for(gradient.key().tag(), way, now, self.age_ticks)
-            // A result may have come into the predicted way since; an empty one is better.
+            // The predicted way may have got a result since; an empty one is better.
             && (!slot.is_done() || directory.empty(self.config.ways).is_none());
         free && Self::occupy(directory, slot, way, opening, packet, keep, sink)
     }
@@ -61,8 +61,8 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         Self::occupy(set.directory, slot, way, opening, packet, false, sink)
     }
 
-    /// Evicts the result that a slot may hold, and opens the slot. False, and nothing done, if the packet is
-    /// too short.
+    /// Evicts the result that a slot may hold, and opens the slot. Returns false and changes nothing if the
+    /// packet is too short.
     #[inline(always)]
     fn occupy<S: Sink<B, WORDS>>(
         directory: &mut Directory,

@@ -6,7 +6,7 @@ use pascaline_wire::{Element, switchml};
 /// How elements of one code are combined.
 #[derive(Clone, Copy)]
 pub(super) struct Kernel {
-    /// One at a time; none where bits would be lost by that.
+    /// One at a time; none if that would lose bits.
     pub(super) combine: Option<Combine>,
     /// All at once; none if there is no such code.
     pub(super) in_order: Option<InOrder>,

@@ -1,4 +1,4 @@
-//! Requests that bring no contribution: reminders, and what the parameter server sends and asks for.
+//! Requests without a contribution: reminders, and the parameter server's results and fetches.
 
 use pascaline_buffer::PacketBuf;
 use pascaline_wire::trailer::Trailer;
@@ -136,7 +136,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         }
     }
 
-    /// What can be said against an installed result without looking at a slot.
+    /// The objection to an installed result that needs no slot to be found.
     fn objection_to_result(&self, request: &Request, packet: &B) -> Option<Rejection> {
         if request.rank >= request.job_fan_in {
             Some(Rejection::RankOutOfRange)
@@ -153,7 +153,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         }
     }
 
-    /// True if a trailer names as many ranks, all of them the job's, as the count says.
+    /// True if a trailer names only ranks of the job, as many as the count.
     fn says_who(request: &Request, packet: &B) -> bool {
         let body = packet.bytes().get(usize::from(request.offset)..).unwrap_or_default();
         let Ok((payload, trailer)) = Trailer::split(body) else { return false };

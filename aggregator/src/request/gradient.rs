@@ -1,11 +1,11 @@
-//! A contribution as the fast path has it: two words to compare with a slot, and whose it is.
+//! A contribution in the fast path's form: two words to compare with a slot, and its rank.
 
 use crate::key::{Key, Tag};
 use crate::policy::Region;
 use crate::request::{Contribution, Request, Rules, Verb};
 
-/// What all contributions of one rank have in common: worked out once per member, so that a packet adds only
-/// its PSN, element and length.
+/// The common part of all contributions of one rank: computed once per member, so that a packet adds only its
+/// PSN, element and length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
     /// The key of PSN 0.
@@ -17,7 +17,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// What `rank` sends in this generation of a job of `fan_in` ranks, where `needed` of them complete a
+    /// The terms of `rank` in this generation of a job of `fan_in` ranks, where `needed` of them complete a
     /// PSN, in the job's own region of the pool if it has one.
     #[must_use]
     pub const fn new(
@@ -44,9 +44,8 @@ impl Terms {
         self.gradient_of(psn, (element as u64) << 56, (len as u32) << 16, u32::MAX)
     }
 
-    /// The same from words that are put together already: the element's byte in the highest one, the length
-    /// in the upper half, and all ones unless the contribution is [noteworthy](Gradient::noteworthy), which
-    /// leaves the lower half.
+    /// The same from prepared words: the element's byte in the highest one, the length in the upper half, and
+    /// all ones unless the contribution is [noteworthy](Gradient::noteworthy), which leaves the lower half.
     #[must_use]
     #[inline(always)]
     pub const fn gradient_of(&self, psn: u32, element: u64, len: u32, ordinary: u32) -> Gradient {
@@ -64,7 +63,7 @@ impl Terms {
     }
 }
 
-/// Whose a contribution is, and how many there must be.
+/// A contribution's rank, and the number that must be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ranks(u32);
 
@@ -74,9 +73,9 @@ impl Ranks {
     }
 }
 
-/// A contribution with nothing special about it: all that it takes to add it to a slot that expects it.
+/// An ordinary contribution: all that is needed to add it to a slot that expects it.
 ///
-/// Sixteen bytes, compared with a slot by two words. Nearly every packet is added by this alone; the others
+/// Sixteen bytes, compared with a slot by two words. Nearly every packet is added with this alone; the others
 /// need a whole [`Request`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gradient {
@@ -91,7 +90,7 @@ impl Gradient {
         Self { name, shape, ranks: Ranks::new(rank, needed) }
     }
 
-    /// The same, but the slot has to note something about it: it takes the whole request.
+    /// The same for a contribution with something to note: it needs the whole request.
     #[must_use]
     #[inline(always)]
     pub const fn noteworthy(self) -> Self {
@@ -119,7 +118,7 @@ impl Gradient {
         self.name.to_be_bytes()[0]
     }
 
-    /// Whose it is.
+    /// Its rank.
     #[must_use]
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
@@ -127,13 +126,13 @@ impl Gradient {
         self.ranks.0 as u16
     }
 
-    /// How many complete the PSN; 0 if it takes the whole request.
+    /// How many complete the PSN; 0 if it needs the whole request.
     #[inline(always)]
     pub(crate) const fn needed(&self) -> u16 {
         (self.ranks.0 >> 16) as u16
     }
 
-    /// Which contribution it is, arrived at this time.
+    /// The contribution's name, with this time of arrival.
     #[inline(always)]
     pub(crate) const fn contribution(&self, now: u64) -> Contribution {
         Contribution { key: self.key(), rank: self.rank(), now }
@@ -147,7 +146,7 @@ impl Gradient {
     }
 }
 
-/// A contribution that finds no slot, with what it takes to open one.
+/// A contribution without a slot, with the fields needed to open one.
 #[derive(Clone, Copy)]
 pub(crate) struct Opening<'a> {
     pub(crate) gradient: &'a Gradient,
@@ -160,7 +159,7 @@ pub(crate) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// The whole request, if there is nothing special about the contribution.
+    /// The whole request, if the contribution is ordinary.
     #[inline]
     pub(crate) fn request(&self) -> Option<Request> {
         let &Opening { gradient, rules, priority, offset, now } = self;
@@ -188,7 +187,7 @@ impl Opening<'_> {
     }
 }
 
-/// What the contributions to a PSN have in common: the number of ranks and the length of the payload, in one
+/// The common shape of the contributions to a PSN: the number of ranks and the length of the payload, in one
 /// word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape(u32);

@@ -3,7 +3,7 @@
 use crate::policy::{ConflictPolicy, Order, Policy};
 use crate::share::Tenant;
 
-/// What a job's [`Policy`] says about one packet.
+/// A job's [`Policy`] for one packet.
 ///
 /// One word: a copy is one load and one store. Single fields read together would wait in the processor's
 /// store buffer, behind the sums.
@@ -35,8 +35,8 @@ impl Rules {
         Self(self.0 & !(0xff << 32) | (conflict as u64) << 32)
     }
 
-    /// The same for a result that takes the place of a cached one, since it is of a
-    /// [round](pascaline_wire::round) that has been agreed upon later.
+    /// The same for a result that takes the place of a cached one, since its [round](pascaline_wire::round)
+    /// was agreed upon later.
     #[must_use]
     pub const fn superseding(self) -> Self {
         Self(self.0 | Self::SERVER)
@@ -50,13 +50,13 @@ impl Rules {
         Self(self.0 & !(0xff << Self::TENANT) | shared | (tenant.0 as u64) << Self::TENANT)
     }
 
-    /// The tenant, where shares of the pool count.
+    /// The tenant, if shares of the pool count.
     #[inline(always)]
     pub(crate) const fn tenant(self) -> Option<Tenant> {
         if self.0 & Self::SHARED == 0 { None } else { Some(self.sender()) }
     }
 
-    /// The tenant, wherever its PSNs have their places.
+    /// The tenant, wherever its PSNs are placed.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a byte")]
     pub(crate) const fn sender(self) -> Tenant {
@@ -79,13 +79,13 @@ impl Rules {
         self.0 as u32
     }
 
-    /// True if a slot may be opened without further questions: in the shared part, by a job without quota.
+    /// True if a slot may be opened without further checks: in the shared part, by a job without quota.
     #[inline(always)]
     pub(crate) const fn open_freely(self) -> bool {
         self.0 & (u32::MAX as u64 | Self::REGION) == 0
     }
 
-    /// The same in the job's own region, after a look at what else is in the set.
+    /// The same in the job's own region, after a check of the other ways of the set.
     #[inline(always)]
     pub(crate) const fn open_freely_in_region(self) -> bool {
         self.0 & (u32::MAX as u64 | Self::REGION) == Self::REGION

@@ -12,7 +12,7 @@ use crate::request::{Gradient, Terms};
 /// Packets of a burst, at the most.
 pub const BURST: usize = 32;
 
-/// Where a key belongs in the pool that said so.
+/// The place of a key in the pool that returned it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) set: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Place {
 impl Place {
     /// No slot; a pool has at most 2^28.
     pub(crate) const NOWHERE: u32 = u32::MAX;
-    /// No slot, and none is to be opened.
+    /// No slot, and none may be opened.
     const REFUSED: u32 = u32::MAX - 1;
 
     #[inline(always)]
@@ -72,32 +72,32 @@ impl<B> Burst<B> {
         Self { arrivals: ArrayVec::new(), refused: ArrayVec::new() }
     }
 
-    /// Takes out what the sink did not [admit](crate::BurstSink::admits).
+    /// Takes out the packets that the sink did not [admit](crate::BurstSink::admits).
     #[inline(always)]
     pub fn refused(&mut self) -> impl Iterator<Item = B> {
         self.refused.drain(..)
     }
 
-    /// True if anything was not admitted.
+    /// True if a gradient was not admitted.
     #[inline(always)]
     pub(super) const fn has_refused(&self) -> bool {
         !self.refused.is_empty()
     }
 
-    /// Counts it no more among the gradients.
+    /// Removes it from the count of gradients.
     #[cold]
     #[inline(never)]
     pub(super) fn forget_refused(&mut self) {
         self.arrivals.retain(|arrival| arrival.place.slot != Place::REFUSED);
     }
 
-    /// Its gradients, in the order in which they came.
+    /// Its gradients, in the order of arrival.
     #[inline(always)]
     pub fn gradients(&self) -> impl Iterator<Item = &Gradient> {
         self.arrivals.iter().map(|arrival| &arrival.gradient)
     }
 
-    /// Gives up the gradients for which that is wanted; each goes to `to`, with its packet.
+    /// Removes the gradients that a predicate selects; each goes to `to`, with its packet.
     pub fn take_out(
         &mut self,
         mut unwanted: impl FnMut(&Gradient) -> bool,
@@ -121,7 +121,7 @@ impl<B> Burst<B> {
     #[inline(always)]
     pub(super) fn clear_taken(&mut self) {
         debug_assert!(self.arrivals.iter().all(|arrival| arrival.packet.is_none()));
-        // SAFETY: an empty burst needs nothing to be initialized. What is forgotten holds no packet.
+        // SAFETY: an empty burst needs no initialized places. The forgotten arrivals hold no packets.
         unsafe { self.arrivals.set_len(0) };
     }
 }
@@ -139,8 +139,8 @@ impl<B> fmt::Debug for Burst<B> {
 }
 
 impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
-    /// Sorts packets: those that `recognise` knows join the burst, and the sets that they belong to are
-    /// prefetched; the others go to `pass`.
+    /// Sorts packets: those that `recognise` accepts join the burst, and their sets are prefetched; the
+    /// others go to `pass`.
     ///
     /// # Panics
     /// If the burst gets more than [`BURST`] gradients.
@@ -152,7 +152,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         recognise: impl FnMut(&B) -> Option<(&'t Terms, Gradient)>,
         pass: impl FnMut(B),
     ) {
-        // Asked once for the burst.
+        // Checked once for the burst.
         if self.shard.pool.owners.is_one() {
             self.gather_as::<true>(burst, packets, recognise, pass);
         } else {

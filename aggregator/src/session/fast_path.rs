@@ -16,13 +16,13 @@ pub(super) const AHEAD: usize = 4;
 const NEAR: usize = 2;
 /// Slots beyond which a result that has to make room is probably in no cache any more: a megabyte of packets.
 const DEEP: usize = 512;
-/// Slots of which a second-level cache holds what is kept, of eight ranks and 1 KiB each: a megabyte.
+/// Slots whose kept contributions fit into a second-level cache, of eight ranks and 1 KiB each: a megabyte.
 const FEW: usize = 128;
 /// Bytes of a payload from which adding a burst's together pays: shorter sums are still in the first-level
 /// cache when the next contribution comes.
 const LONG: u16 = 2048;
 
-/// Gradients that have been brought in.
+/// Gradients that have been added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Taken {
     pub(super) count: usize,
@@ -31,12 +31,12 @@ pub(super) struct Taken {
 }
 
 impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
-    /// Brings a [gathered](Self::gather) burst into the pool, in the order in which it came, and empties it.
-    /// `now` is the time of arrival in nanoseconds. A gradient that was added, and was not the last one of
-    /// its PSN, has no event of its own: [`BurstSink::worked_off`] says how many these are. What opens no
-    /// slot because the sink does not [admit](BurstSink::admits) it is [left](Burst::refused) to the caller.
+    /// Adds a [gathered](Self::gather) burst to the pool, in the order of arrival, and empties it. `now` is
+    /// the time of arrival in nanoseconds. A gradient that was added, and was not the last one of its PSN,
+    /// has no event of its own: [`BurstSink::worked_off`] gets their number. A gradient that opens no slot
+    /// because the sink does not [admit](BurstSink::admits) it is [left](Burst::refused) to the caller.
     ///
-    /// Always inlined: what the caller's sink is made of stays in registers.
+    /// Always inlined: the fields of the caller's sink stay in registers.
     #[inline(always)]
     pub fn add_burst<S: BurstSink<B, WORDS>>(&mut self, burst: &mut Burst<B>, now: u64, sink: &mut S) {
         self.shard.predict_all(burst.arrivals.iter_mut().map(|arrival| &mut arrival.place));
@@ -59,8 +59,8 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         burst.clear_taken();
     }
 
-    /// Prefetches what is probably in no cache, all of a burst's at once: with many slots, results that have
-    /// to make room; with many jobs or ranks, where packets are counted and how results are sent.
+    /// Prefetches memory that is probably in no cache, for a whole burst at once: with many slots, results
+    /// that have to make room; with many jobs or ranks, counts of packets and headers of results.
     #[inline(never)]
     fn prefetch_far<S: BurstSink<B, WORDS>>(&self, burst: &Burst<B>, deep: bool, sink: &S) {
         let slot = |place: Place| self.shard.memory.slot(place.slot);
@@ -81,7 +81,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
     }
 
-    /// True if it pays to add this burst together, going by its first gradient: not where contributions are
+    /// True if it pays to add this burst together, judged by its first gradient: not if contributions are
     /// kept.
     #[inline(always)]
     fn is_long<S: BurstSink<B, WORDS>>(&self, burst: &Burst<B>, sink: &S) -> bool {
@@ -91,7 +91,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             && sink.rules(gradient.key().job()).order() == Order::Arrival
     }
 
-    /// Brings in one gradient after the other. Returns how many led to an event.
+    /// Adds one gradient after the other. Returns how many led to an event.
     #[inline(always)]
     fn add_singly<S: BurstSink<B, WORDS>>(&mut self, burst: &mut Burst<B>, now: u64, sink: &mut S) -> usize {
         let Burst { arrivals, refused } = burst;
@@ -103,7 +103,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             let Some(Arrival { gradient, place, packet }) = arrivals.get_mut(at) else { break };
             let Some(bytes) = packet.as_ref().map(PacketBuf::bytes) else { break };
             let outcome = self.shard.add(*place, gradient, S::PAYLOAD_OFFSET, now, bytes, sink);
-            // At once, so that the next result goes out with what is in the cache.
+            // At once, so that the next result is sent with packets that are in the cache.
             let mut recycle = || packet.take().into_iter().for_each(|packet| sink.recycled(packet));
             match outcome {
                 Outcome::Added => {
@@ -132,7 +132,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         events
     }
 
-    /// Opens a slot with a gradient where nothing has to be asked; if not, nothing is done. Apart from
+    /// Opens a slot with a gradient if nothing has to be checked; otherwise nothing changes. Apart from
     /// [`take`](Self::take), and from the second attempt: with those, registers would not suffice.
     #[inline(never)]
     pub(super) fn open<S: BurstSink<B, WORDS>>(
@@ -144,7 +144,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         self.open_predicted(arrival, now, sink) || self.open_anew(arrival, now, sink)
     }
 
-    /// The same where another slot is predicted now: perhaps a gradient before it got the one predicted for
+    /// The same if another slot is predicted now: perhaps a gradient before it got the one predicted for
     /// both.
     #[inline(never)]
     fn open_anew<S: BurstSink<B, WORDS>>(
@@ -172,8 +172,8 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         self.shard.open(*place, &Opening { gradient, rules, priority, offset, now }, packet, sink)
     }
 
-    /// Brings in the gradients that their slots keep, from the first on. If the first is none of these,
-    /// brings it in on its own, by its whole request.
+    /// Adds the gradients that their slots keep, from the first on. If the first is none of these, adds it
+    /// alone, by its whole request.
     #[inline(never)]
     pub(super) fn take<S: BurstSink<B, WORDS>>(
         &mut self,
@@ -190,7 +190,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         {
             let (rules, priority) = (sink.rules(gradient.key().job()), sink.priority(&packet));
             let opening = Opening { gradient, rules, priority, offset: S::PAYLOAD_OFFSET, now };
-            // An ordinary one for another owner needs no more than that.
+            // An ordinary one for another owner does not need it.
             let request = (!self.shard.owns(place.set)).then(|| opening.request()).flatten();
             let request = request.unwrap_or_else(|| sink.whole_request(gradient, &packet, now));
             self.offer_to(place.set, &request, packet, sink);
@@ -199,7 +199,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     }
 
     /// Takes in gradients as long as the predicted slot of each expects it and keeps contributions as they
-    /// come.
+    /// arrive.
     #[inline(never)]
     fn keep<S: BurstSink<B, WORDS>>(&mut self, arrivals: &mut [Arrival<B>], now: u64, sink: &mut S) -> Taken {
         let mut taken = Taken { count: 0, events: 0 };

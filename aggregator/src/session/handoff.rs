@@ -1,4 +1,4 @@
-//! Packets that are handed off to the owner of their set, and come from other lcores.
+//! Packets handed off to the owner of their set, and those from other lcores.
 
 use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf;
@@ -17,9 +17,9 @@ use crate::sink::{Rejection, Sink};
 
 /// Lines of a payload that are prefetched.
 const PAYLOAD_LINES: usize = 24;
-/// Packets on their way, newest first, that may be combined with another one: some PSNs of a burst.
+/// Packets to be handed off, newest first, that may be combined with another one: some PSNs of a burst.
 const LOOK_BACK: usize = 8;
-/// Packets from other lcores that one turn works off.
+/// Packets from other lcores that one turn handles.
 const DRAIN_BUDGET: usize = 128;
 
 /// Prefetches the payload of a packet that another lcore has read or the device has written: line by line,
@@ -30,7 +30,7 @@ fn prefetch_payload<B: PacketBuf>(handed_off: &HandedOff<B>) {
 }
 
 impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
-    /// Leaves a packet with the owner of its set. It gets there when this session [resumes](Self::resume);
+    /// Leaves a packet with the owner of its set. It arrives there when this session [resumes](Self::resume);
     /// until then, others to the same PSN are combined with it.
     pub(super) fn hand_off<S: Sink<B, WORDS>>(
         &mut self,
@@ -41,7 +41,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     ) {
         let pool = &self.shard.pool;
         let Some(Some(lane)) = self.to.get_mut(pool.owners.of(set) as usize) else {
-            // Cannot happen: there is a ring to everybody else.
+            // Cannot happen: there is a ring to each other lcore.
             return sink.rejected(request, packet, Rejection::Contention);
         };
         let combine = pool.combine(request.element).filter(|_| request.rules.order() == Order::Arrival);
@@ -60,8 +60,8 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
     }
 
-    /// Sends what was handed off since the last time, and works off what other sessions have handed off to
-    /// this one, up to a budget. To be called once per turn. True if there was anything.
+    /// Sends the packets handed off since the last call, and handles those that other sessions have handed
+    /// off to this one, up to a budget. Call it once per turn. Returns whether there were any.
     #[inline]
     pub fn resume<S: Sink<B, WORDS>>(&mut self, sink: &mut S) -> bool {
         let waits = self.waits();
@@ -93,8 +93,8 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
     }
 
-    /// Works off at most `most` packets that another session has handed off, and at most [`BURST`]. Returns
-    /// how many.
+    /// Handles at most `most` packets that another session has handed off, and at most [`BURST`]. Returns how
+    /// many.
     fn take_in<S: Sink<B, WORDS>>(
         shard: &mut Shard<B, WORDS>,
         from: &mut Receiver<HandedOff<B>>,
@@ -120,7 +120,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             if let Some(coming) = places.get(n + AHEAD) {
                 shard.prefetch_contents(*coming);
             }
-            // What is taken out is not counted any more.
+            // Packets taken out are not counted any more.
             from.peek(AHEAD, |handed_off| prefetch_payload(handed_off));
             let Some(handed_off) = from.pop() else { break };
             Self::receive(shard, *place, &handed_off.request(), handed_off.packet, sink);
@@ -162,13 +162,13 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
     }
 
-    /// Sends what was handed off, and tells the others that there will be no more: the last thing before the
-    /// end, but for [resuming](Self::resume) until [all others](Self::is_alone) have done so too.
+    /// Sends the packets handed off, and marks the rings as closed. After this only [resume](Self::resume),
+    /// until [all others](Self::is_alone) have closed too.
     pub fn close(&mut self) {
         self.to.iter_mut().flatten().for_each(|lane| lane.ring().close());
     }
 
-    /// True if all other sessions are [closed](Self::close) or gone, and nothing that they handed off waits.
+    /// True if all other sessions are [closed](Self::close) or gone, and none of their packets wait.
     #[must_use]
     pub fn is_alone(&mut self) -> bool {
         self.from.iter_mut().all(Receiver::is_finished)

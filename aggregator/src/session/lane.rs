@@ -1,4 +1,4 @@
-//! The ring to another lcore, and whose packets are in it.
+//! The ring to another lcore, and the tenants of its packets.
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -7,16 +7,15 @@ use crate::handoff::Sender;
 use crate::share::{TENANTS, Tenant};
 
 /// A ring that jobs share. When it is half full, a job may have no more packets in it than there are places
-/// left. So one that sends without end leaves as many places as it takes, without anybody having to know who
-/// else will come (A. Choudhury and E. Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet
-/// Switches", 1998).
+/// left. So one that sends without end leaves as many places as it takes, whichever others come (A. Choudhury
+/// and E. Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998).
 pub(crate) struct Lane<T> {
     ring: Sender<T>,
-    /// Whose packet each place holds, or held last.
+    /// The tenant of the packet that each place holds, or held last.
     whose: Box<[Tenant]>,
     /// Packets of each tenant in it, with those taken out since it was last looked at.
     held: Box<[u32; TENANTS]>,
-    /// Packets put in, and those of them that are known to be taken out; wrapping.
+    /// Packets put in, and those seen to be taken out; wrapping.
     put: u32,
     taken: u32,
 }
@@ -32,7 +31,7 @@ impl<T> Lane<T> {
         Self { ring, whose, held: Box::new([0; TENANTS]), put: 0, taken: 0 }
     }
 
-    /// Puts a packet of a tenant in. It comes back if there is no room for it.
+    /// Puts a packet of a tenant in. It is returned if there is no room for it.
     #[inline]
     pub(super) fn push(&mut self, tenant: Tenant, packet: T) -> Result<(), T> {
         if self.ring.used() * 2 >= self.whose.len() && !self.has_room(tenant) {
@@ -46,7 +45,7 @@ impl<T> Lane<T> {
         Ok(())
     }
 
-    /// Looks what has been taken out, and whether a tenant may put in one more.
+    /// Reads how much has been taken out, and whether a tenant may put in one more.
     #[inline(never)]
     fn has_room(&mut self, tenant: Tenant) -> bool {
         let taken = self.ring.look();

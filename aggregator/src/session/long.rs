@@ -1,8 +1,8 @@
 //! Gradients with long payloads: those of a burst that go to the same slot are added together.
 //!
 //! Adding one at a time reads and writes the sum for each. A long sum has left the first-level cache when the
-//! next contribution comes, and most of the time goes into that; together they read and write it once.
-//! Nothing waits for it: whatever came is in the sum when the burst is over.
+//! next contribution comes, and most of the time goes into that; added together they read and write it once.
+//! No gradient waits for others: all are in the sum when the burst is over.
 
 use pascaline_buffer::PacketBuf;
 
@@ -43,7 +43,7 @@ impl Chains {
         at < BURST && self.inside & 1 << at != 0
     }
 
-    /// The places of a gradient and of those behind it in the same slot.
+    /// The places of a gradient and of its followers in the same slot.
     fn from(&self, at: usize) -> impl Iterator<Item = usize> {
         core::iter::successors((at < BURST).then_some(at), |&at| {
             let next = usize::from(*self.next.get(at)?);
@@ -53,7 +53,7 @@ impl Chains {
 }
 
 impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
-    /// Brings in a burst. Returns how many of its gradients led to an event.
+    /// Adds a burst. Returns how many of its gradients led to an event.
     #[inline(never)]
     pub(super) fn add_together<S: BurstSink<B, WORDS>>(
         &mut self,
@@ -75,7 +75,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                     arrivals[at].refuse(refused);
                 }
                 Outcome::Absent if self.open(&mut arrivals[at], now, sink) => events += 1,
-                // One at a time: some of those behind it may be inside.
+                // One at a time: some of its followers may be inside.
                 Outcome::Absent | Outcome::Unsuited => {
                     events += self.take(&mut arrivals[at..=at], now, sink).events;
                 }
@@ -88,8 +88,8 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         events
     }
 
-    /// Adds a gradient and those behind it in the same slot, in the order in which they came, as far as the
-    /// slot expects each. `chains` says afterwards which these are.
+    /// Adds a gradient and its followers in the same slot, in the order of arrival, as far as the slot
+    /// expects each. `chains` has these afterwards.
     fn add_chain<S: BurstSink<B, WORDS>>(
         &mut self,
         chains: &mut Chains,

@@ -7,7 +7,7 @@ use crate::key::Key;
 use crate::shard::Shard;
 use crate::sink::{Cause, Sink};
 
-/// What a [sweep](Session::sweep) does with a slot.
+/// The action of a [sweep](Session::sweep) on a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SweepAction {
     /// Nothing.
@@ -17,8 +17,8 @@ pub enum SweepAction {
     /// If it holds a partial: makes it the result, as it is.
     Release,
     /// Empties it if it holds a partial that has received no packet or request in the pool's age limit before
-    /// this time, in nanoseconds of the caller's clock. Such a partial yields to other PSNs anyway, but until
-    /// one wants its slot it counts against its job's quota.
+    /// this time, in nanoseconds of the caller's clock. Such a partial yields to other PSNs in any case, but
+    /// until one needs its slot it counts against its job's quota.
     Expire(u64),
     /// The same, unless the sink [says](Sink::seen) that a rank waits for it.
     Abandon(u64),
@@ -37,9 +37,9 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         self.shard.memory.ways()
     }
 
-    /// Visits the next `sets` sets, round and round from the first one on, and does what `judge` says of each
-    /// slot: it is given the key, and for a partial the time of its first contribution. To be called now and
-    /// then, so that nothing of a past generation outlives the sweep and no partial its time.
+    /// Visits the next `sets` sets, in cycles from the first one on, and carries out the action that `judge`
+    /// returns for each slot, given the key, and for a partial the time of its first contribution. Call it
+    /// regularly, so that no slot of a past generation outlives the sweep and no partial its time.
     pub fn sweep<S: Sink<B, WORDS>>(
         &mut self,
         sets: usize,

@@ -1,4 +1,4 @@
-//! Which way of a set holds what, in one cache line.
+//! The contents of a set's ways, in one cache line.
 
 use wide::{i16x8, u8x16, u16x8};
 
@@ -7,15 +7,14 @@ use crate::key::Tag;
 use crate::sabotage::Sabotage;
 use crate::share::Tenant;
 
-/// What is looked at before any slot: the tags of the keys, and which slots are in use. It fills a cache
-/// line.
+/// Read before any slot: the tags of the keys, and which slots are in use. It fills a cache line.
 pub(crate) struct Directory {
     tags: [u16; MAX_WAYS],
-    /// When cached results were last of use: the value of `uses` then.
+    /// When cached results were last used: the value of `uses` then.
     stamps: [u16; MAX_WAYS],
     /// When partials were opened, in units of [`TICK`], wrapping after a minute.
     opened: [u16; MAX_WAYS],
-    /// Whose each way is.
+    /// The tenant of each way.
     tenants: [u8; MAX_WAYS],
     uses: u16,
     used: u8,
@@ -33,7 +32,7 @@ const fn ticks(nanos: u64) -> u16 {
     (nanos >> TICK) as u16
 }
 
-/// The age from which a partial may have to go, in units of [`TICK`].
+/// The age from which a partial may be evicted, in units of [`TICK`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit(u16);
 
@@ -61,7 +60,7 @@ impl Directory {
         }
     }
 
-    /// Notes that a way has a cached result that is of use now.
+    /// Notes that a way's cached result is used now.
     #[inline]
     pub(crate) fn use_result(&mut self, way: usize) {
         self.uses = self.uses.wrapping_add(1);
@@ -73,8 +72,8 @@ impl Directory {
 
     /// The way with the longest idle result.
     ///
-    /// It asks no slot, since each is a cache line. After 65,536 uses of its neighbours a result may pass for
-    /// a younger one; in a set of eight that is harmless.
+    /// It reads no slot, since each is a cache line. After 65,536 uses of its neighbours a result may be
+    /// taken for a younger one; in a set of eight that is harmless.
     #[inline]
     pub(super) fn longest_idle_result(&self) -> Option<usize> {
         self.longest_idle_among(u8::MAX)
@@ -113,7 +112,7 @@ impl Directory {
         self.candidates(tag) == 0
     }
 
-    /// The way that holds the key with this tag, or else the one that it will probably get; of this many
+    /// The way that holds the key with this tag, or otherwise the one that it will probably get; of this many
     /// ways.
     #[inline(always)]
     pub(crate) fn predict(&self, tag: Tag, ways: usize) -> usize {
@@ -123,10 +122,9 @@ impl Directory {
         }
     }
 
-    /// True if a key with this tag, which is not here, gets this way without a look at the slots: it holds no
-    /// partial, and no partial that might have to go first is older than the limit. A look at each partial
-    /// would cost a cache line. One that is a minute older than the limit passes for a young one now and
-    /// then.
+    /// True if a key with this tag, which is not here, gets this way without reading the slots: it holds no
+    /// partial, and no partial that might be evicted first is older than the limit. Reading each partial
+    /// would cost a cache line. One that is a minute older than the limit is sometimes taken for a young one.
     #[inline(always)]
     pub(crate) fn is_free_for(&self, tag: Tag, way: usize, now: u64, limit: Limit) -> bool {
         // All ways at once: a processor cannot predict which ones are open.
@@ -161,7 +159,7 @@ impl Directory {
         (empty < ways).then_some(empty)
     }
 
-    /// The ways that hold something of a tenant's, a bit for each.
+    /// The ways in use by a tenant, a bit for each.
     #[inline]
     pub(crate) fn ways_of(&self, tenant: Tenant) -> u8 {
         let mut tenants = [0; 2 * MAX_WAYS];
@@ -172,13 +170,13 @@ impl Directory {
         equal & self.used
     }
 
-    /// Whose a way is that holds something.
+    /// The tenant of a way in use.
     #[inline(always)]
     pub(super) fn tenant_of(&self, way: usize) -> Tenant {
         Tenant(self.tenants[way % MAX_WAYS])
     }
 
-    /// True if a way is empty, or holds something of this tenant's.
+    /// True if a way is empty, or in use by this tenant.
     #[inline(always)]
     pub(crate) fn is_its_own(&self, way: usize, tenant: Tenant) -> bool {
         let way = way % MAX_WAYS;
@@ -199,7 +197,7 @@ impl Directory {
         self.results
     }
 
-    /// The ways that hold something, a bit for each.
+    /// The ways in use, a bit for each.
     pub(super) const fn used_mask(&self) -> u8 {
         self.used
     }
@@ -209,7 +207,7 @@ impl Directory {
         ways(self.used & !self.results)
     }
 
-    /// The ways that hold something.
+    /// The ways in use.
     pub(crate) fn used_ways(&self) -> impl Iterator<Item = usize> + use<> {
         ways(self.used)
     }

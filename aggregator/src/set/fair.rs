@@ -17,18 +17,18 @@ use crate::share::{Shares, Tenant};
 /// Which ways a newcomer may have; a bit for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Claims {
-    /// If what they hold has had its time.
+    /// Those whose content is old enough.
     pub(super) by_age: u8,
-    /// Whatever they hold: they are borrowed from this job.
+    /// Those borrowed from this job, whatever they hold.
     pub(super) back: u8,
-    /// If the conflict policy says so.
+    /// Those that the conflict policy decides.
     pub(super) contested: u8,
-    /// The job has its share, and others theirs.
+    /// The job has its share, and others have theirs.
     pub(super) limited: bool,
 }
 
 impl Claims {
-    /// Where shares do not count.
+    /// If shares do not count.
     pub(super) const ALL: Self = Self { by_age: u8::MAX, back: 0, contested: u8::MAX, limited: false };
 }
 
@@ -90,14 +90,14 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
             }
         }
         if mine <= 0 && claims.back == 0 {
-            // Who has no way here waits for one until it has had its time, however busy its job is.
+            // A tenant without a way here gets one by age, however busy that one's job is.
             claims.by_age = self.directory.used_mask();
             claims.contested = self.directory.used_mask();
         }
         claims
     }
 
-    /// The partial that goes when its job has to give a way back: the one that has been idle longest.
+    /// The partial to evict when its job has to give a way back: the longest idle one.
     pub(super) fn given_back(&self, among: u8, now: u64) -> Option<usize> {
         let held = |way: usize| Some((way, self.slots.get(way)?.idle(now)));
         let partials = self.directory.open_ways().filter(|way| among & 1 << way != 0);

@@ -96,8 +96,8 @@ impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
         Some(At { directory, slot: self.slots.get_mut(number)?, way: number & self.way_mask })
     }
 
-    /// The slot that a newcomer with these rules may open where this one is predicted for it, by number:
-    /// that, or else the one of its own result that has been idle longest.
+    /// The slot that a newcomer with these rules may open if this one is predicted for it, by number: that,
+    /// or otherwise the one of its own longest idle result.
     #[inline(always)]
     pub(crate) fn fair(&mut self, number: u32, rules: Rules) -> Option<At<'_, B, WORDS>> {
         let way = number as usize & self.way_mask;
@@ -125,7 +125,7 @@ impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
         &self.slots
     }
 
-    /// Prefetches a directory; past the end, nothing in particular.
+    /// Prefetches a directory; past the end, any address.
     #[inline(always)]
     pub(crate) fn prefetch_head(&self, set: usize) {
         prefetch(self.heads.as_ptr().wrapping_add(set));

@@ -1,4 +1,4 @@
-//! What adds a contribution to an open slot.
+//! Adding a contribution to an open slot.
 
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::Combine;
@@ -10,14 +10,13 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// The payload to which an open slot adds.
     #[inline(always)]
     pub(super) const fn accumulator(&mut self) -> &mut [u8] {
-        // SAFETY: called only while the slot is open. It then owns the packet that `payload` was taken from,
-        // whose memory stays where it is, and calls none of its methods. `len` is not more than there were
-        // bytes.
+        // SAFETY: called only while the slot is open. It then owns the packet of `payload`, whose memory does
+        // not move, and calls none of its methods. `len` is at most the packet's length.
         unsafe { core::slice::from_raw_parts_mut(self.payload, self.len() as usize) }
     }
 
-    /// Adds an expected contribution. False, and nothing done, if the packet is shorter than the request
-    /// says.
+    /// Adds an expected contribution. Returns false and changes nothing if the packet is shorter than the
+    /// request says.
     #[inline(always)]
     pub(crate) fn add(&mut self, request: &Request, packet: &B, combine: Combine) -> bool {
         let Some(from) = packet.bytes().get(range(request.offset, request.len)) else { return false };
@@ -28,8 +27,8 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         true
     }
 
-    /// Takes in a contribution that is kept as it is. The packet comes back if it is shorter than the request
-    /// says.
+    /// Takes in a contribution that is kept as it is. The packet is returned if it is shorter than the
+    /// request says.
     pub(crate) fn collect(&mut self, request: &Request, mut packet: B) -> Result<(), B> {
         let Hold::Kept(contributions) = &mut self.hold else { return Err(packet) };
         if !packet.trim(usize::from(request.offset), usize::from(request.len)) {
@@ -44,8 +43,9 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         Ok(())
     }
 
-    /// Adds the sum of several ranks' contributions. False, and nothing done, if one of them is inside
-    /// already, the slot does not sum as packets come, or the packet is shorter than the request says.
+    /// Adds the sum of several ranks' contributions. Returns false and changes nothing if one of them is
+    /// inside already, the slot does not add packets as they arrive, or the packet is shorter than the
+    /// request says.
     pub(crate) fn add_combined(&mut self, request: &Request, packet: &B, combine: Combine) -> bool {
         let Some(from) = packet.bytes().get(range(request.offset, request.len)) else { return false };
         if !matches!(self.hold, Hold::Open(_)) || !self.admit_combined(request.inside) {
@@ -56,7 +56,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         true
     }
 
-    /// Notes what is special about a contribution that is inside now, and when it came.
+    /// Notes the flags of a contribution that is inside now, and its time of arrival.
     #[inline(always)]
     pub(super) fn note(&mut self, request: &Request, overflow: bool) {
         if overflow | request.overflow | request.again | request.marked {

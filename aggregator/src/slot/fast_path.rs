@@ -1,4 +1,4 @@
-//! The fast path's contributions: two words say that the slot expects them.
+//! The fast path's contributions: two words show whether the slot expects them.
 
 use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf;
@@ -11,20 +11,19 @@ use crate::contributions::Contributions;
 use crate::request::{Gradient, Opening};
 use crate::session::BURST;
 
-/// What a slot has done with a contribution.
+/// A slot's answer to a contribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// Nothing: it does not expect it like this.
+    /// Declined: it does not expect it like this.
     Declined,
-    /// Taken it in.
+    /// Taken in.
     Inside,
-    /// Taken it in, and it was the last one.
+    /// Taken in as the last one.
     Last,
 }
 
 impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
-    /// As [`open`](Self::open), where the pool has found nothing to ask; the packet is nothing but its
-    /// payload.
+    /// As [`open`](Self::open), if the pool has nothing to check; the packet is reduced to its payload.
     #[inline(always)]
     pub(crate) fn open_fast(&mut self, opening: &Opening<'_>, packet: B, keep: bool) {
         let &Opening { gradient, rules, priority, now, .. } = opening;
@@ -36,7 +35,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) else { return };
             let contributions = Contributions::new(gradient.rank(), packet);
             self.payload = contributions.line();
-            // There is nothing to be dropped.
+            // There is nothing to drop.
             core::mem::forget(core::mem::replace(&mut self.hold, Hold::Kept(contributions)));
         }
     }
@@ -47,25 +46,27 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         gradient.name == self.name
     }
 
-    /// True if of the PSN of a contribution only one is missing.
+    /// True if only one contribution to the PSN is missing.
     #[inline(always)]
     pub(crate) const fn lacks_only(&self, gradient: &Gradient) -> bool {
         gradient.name == self.name && self.count + 1 == gradient.needed()
     }
 
-    /// True if the contribution agrees with those inside, and there is need of it.
+    /// True if the contribution agrees with those inside, and is needed.
     #[inline(always)]
     fn awaits(&self, gradient: &Gradient) -> bool {
         gradient.name == self.name && gradient.shape == self.shape && self.count < gradient.needed()
     }
 
-    /// Complete as [`suffices`](Slot::suffices) has it: gradients past what is needed are not awaited.
+    /// Complete by the rule of [`suffices`](Slot::suffices): gradients beyond the number needed are not
+    /// awaited.
     #[inline(always)]
     const fn admission(&self, gradient: &Gradient) -> Admission {
         if self.count == gradient.needed() { Admission::Last } else { Admission::Inside }
     }
 
-    /// Adds a contribution, whose packet has these bytes, if the slot expects it and sums as packets come.
+    /// Adds a contribution, whose packet has these bytes, if the slot expects it and adds packets as they
+    /// arrive.
     #[inline(always)]
     pub(crate) fn add_fast(
         &mut self,
@@ -93,7 +94,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     }
 
     /// As [`add_fast`](Self::add_fast) for several contributions at once, as far as the slot expects each.
-    /// Returns what has become of the last one taken in, and how many were.
+    /// Returns the outcome of the last one taken in, and their number.
     pub(crate) fn add_long<'a>(
         &mut self,
         contributions: impl Iterator<Item = (&'a Gradient, &'a [u8])>,
@@ -130,7 +131,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         (admission, payloads.len())
     }
 
-    /// As [`add_fast`](Self::add_fast), for a slot that keeps contributions as they come. Takes the packet
+    /// As [`add_fast`](Self::add_fast), for a slot that keeps contributions as they arrive. Takes the packet
     /// out if the slot expects it.
     #[inline(always)]
     pub(crate) fn keep_fast(

@@ -1,4 +1,4 @@
-//! What is prefetched from a slot: hints only.
+//! Prefetching from a slot: hints only.
 
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::prefetch::prefetch;
@@ -7,20 +7,20 @@ use super::{Hold, Slot};
 use crate::contributions::{FAR_LINES, NEAR_LINES};
 
 impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
-    /// Prefetches what will be needed: the start of a partial's payload, or the descriptor of a result that
-    /// probably has to make room. It asks nothing first: an answer costs as much.
+    /// Prefetches the start of a partial's payload, or the descriptor of a result that probably has to make
+    /// room. It checks nothing first: a check costs as much.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
         self.prefetch_lines::<4>();
     }
 
-    /// The first lines of that: all of a result's descriptor.
+    /// Only the first lines: all of a result's descriptor.
     #[inline(always)]
     pub(crate) fn prefetch_start(&self) {
         self.prefetch_lines::<2>();
     }
 
-    /// The same where contributions are probably kept: the one line that says where they are.
+    /// The same if contributions are probably kept: the one line with their addresses.
     #[inline(always)]
     pub(crate) fn prefetch_node(&self) {
         self.prefetch_lines::<1>();
@@ -33,8 +33,8 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         }
     }
 
-    /// If contributions are kept and one is missing: prefetches what it takes to sum them, less where there
-    /// are few slots.
+    /// If contributions are kept and one is missing: prefetches them for summing, less of them if there are
+    /// few slots.
     #[inline(always)]
     pub(crate) fn prefetch_kept(&self, few: bool) {
         if let Hold::Kept(contributions) = &self.hold

@@ -20,7 +20,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         Some((self.key(), B::thaw(result)))
     }
 
-    /// Caches a result from elsewhere in an empty slot. The packet comes back if it is shorter than the
+    /// Caches a result from elsewhere in an empty slot. The packet is returned if it is shorter than the
     /// request says.
     pub(crate) fn install(&mut self, request: &Request, mut packet: B) -> Result<(), B> {
         debug_assert!(matches!(self.hold, Hold::Empty));
@@ -41,7 +41,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         Ok(())
     }
 
-    /// Sums what is inside and caches it as the result; false if there was nothing to sum.
+    /// Sums the contributions inside and caches the result; false if there were none.
     #[inline]
     pub(crate) fn complete(&mut self, kernel: InOrder, recycle: &mut impl FnMut(B)) -> bool {
         let Some(mut packet) = self.sum(kernel, recycle) else { return false };
@@ -54,23 +54,23 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         true
     }
 
-    /// Makes the result what the slot holds.
+    /// Makes the result the content of the slot.
     #[inline]
     fn cache(&mut self, result: B::Shared) {
         self.payload = result.descriptor().cast_mut();
         debug_assert!(matches!(self.hold, Hold::Empty));
-        // There is nothing to be dropped.
+        // There is nothing to drop.
         core::mem::forget(core::mem::replace(&mut self.hold, Hold::Done(result)));
         self.priority = round::NONE;
     }
 
-    /// The round of a result: [`wire::round`](pascaline_wire::round). It takes the place of the priority,
+    /// The round of a result: [`wire::round`](pascaline_wire::round). It is stored in place of the priority,
     /// which only partials have.
     pub(crate) const fn round(&self) -> u16 {
         self.priority
     }
 
-    /// True if a result of this round takes the place of the cached one: it has been agreed upon since.
+    /// True if a result of this round replaces the cached one: it was agreed upon since.
     pub(crate) fn yields_to(&self, round: u16) -> bool {
         let cached = self.round();
         matches!(self.hold, Hold::Done(_))
@@ -79,14 +79,13 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             && cached != round
     }
 
-    /// True if a rank that has promised to take only results of this round, if it is one, takes the cached
-    /// one.
+    /// True if a rank that has promised to take only results of this round (if any) takes the cached one.
     pub(crate) fn serves(&self, promised: u16) -> bool {
         round::admits(promised, self.round())
     }
 
-    /// Makes the accumulator the result where nothing has to be asked: contributions were added as they came,
-    /// all ranks are inside, and nothing is noted. Else nothing is done.
+    /// Makes the accumulator the result if nothing has to be checked: contributions were added as they
+    /// arrived, all ranks are inside, and no flag is set. Otherwise nothing changes.
     #[inline(always)]
     pub(crate) fn complete_fast(&mut self) -> Option<Aggregate<'_, B::Shared>> {
         if !self.is_ordinary() || !matches!(self.hold, Hold::Open(_)) {
@@ -97,13 +96,13 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         let aggregate = self.aggregate()?;
         let noted = aggregate.overflow || aggregate.marked;
         debug_assert!(!noted && !aggregate.partial && aggregate.count == aggregate.fan_in);
-        // Known here: callers need not ask.
+        // A constant, so that callers need not read it.
         let round = round::NONE;
         let count = aggregate.fan_in;
         Some(Aggregate { overflow: false, marked: false, partial: false, count, round, ..aggregate })
     }
 
-    /// As [`complete_fast`](Self::complete_fast), where contributions were kept: sums them.
+    /// As [`complete_fast`](Self::complete_fast) for kept contributions: sums them.
     #[inline(always)]
     pub(crate) fn complete_kept(
         &mut self,
@@ -119,7 +118,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.aggregate()
     }
 
-    /// True if all ranks are inside, and nothing is noted.
+    /// True if all ranks are inside, and no flag is set.
     #[inline(always)]
     const fn is_ordinary(&self) -> bool {
         self.first & !(FIRST | SERVER) == 0 && self.count == self.fan_in()
@@ -152,7 +151,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         Some(packet)
     }
 
-    /// Writes which ranks are inside behind a payload. False if there is no room.
+    /// Writes the bitmap of the ranks inside behind a payload. False if there is no room.
     #[cold]
     pub(super) fn append_bitmap(&self, packet: &mut B) -> bool {
         let trailer = Trailer { bitmap: self.ranks.to_bitmap(self.fan_in()), ..Trailer::default() };

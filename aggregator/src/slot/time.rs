@@ -1,4 +1,4 @@
-//! When a slot was last of use, and when its missing ranks were last reminded.
+//! When a slot was last used, and when its missing ranks were last reminded.
 
 use core::num::NonZeroU32;
 
@@ -8,14 +8,14 @@ use pascaline_wire::RankSet;
 use super::Slot;
 
 impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
-    /// Notes that the slot is of use.
+    /// Notes that the slot is used.
     #[inline]
     pub(crate) fn touch(&mut self, now: u64) {
         self.touched = micros(now);
     }
 
-    /// The ranks inside a partial, unless this was asked less than `interval` microseconds ago. Being waited
-    /// for counts as use.
+    /// The ranks inside a partial, unless this was asked less than `interval` microseconds ago. A reminder
+    /// counts as use.
     pub(crate) fn remind(&mut self, now: u64, interval: u32) -> Option<RankSet<WORDS>> {
         let now = micros(now);
         self.touched = now;
@@ -26,8 +26,8 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         Some(self.ranks)
     }
 
-    /// How long ago the slot was of use, in microseconds, wrapping after 71 minutes: good enough to choose
-    /// by.
+    /// How long ago the slot was used, in microseconds, wrapping after 71 minutes: precise enough for a
+    /// choice.
     pub(crate) fn idle(&self, now: u64) -> u32 {
         elapsed(self.touched, micros(now))
     }
@@ -38,8 +38,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     }
 }
 
-/// Nanoseconds of what the slots call a microsecond: a power of two, 2.4 % more for a shift instead of a
-/// division.
+/// Nanoseconds of a slot's microsecond: a power of two, 2.4 % more for a shift instead of a division.
 const MICRO: u64 = 1 << 10;
 
 #[inline]
@@ -51,7 +50,7 @@ pub(super) fn micros(nanos: u64) -> u32 {
 /// Microseconds from `then` to `now`; none if `now` is the earlier one.
 ///
 /// That happens: a packet that was handed off carries the time at which another lcore received it. Without
-/// the exception a result used a moment ago would pass for the longest idle.
+/// the exception a result used just now would be taken for the longest idle.
 #[inline]
 fn elapsed(then: u32, now: u32) -> u32 {
     /// How far apart the times of two lcores may be: about a second.

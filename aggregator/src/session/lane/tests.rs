@@ -14,7 +14,7 @@ fn lane() -> (Lane<u32>, Receiver<u32>) {
     (Lane::new(sender), receiver)
 }
 
-/// How many of as many attempts find room.
+/// How many of these attempts find room.
 fn put(lane: &mut Lane<u32>, tenant: Tenant, attempts: usize) -> usize {
     let put = (0..attempts).filter(|_| lane.push(tenant, 0).is_ok()).count();
     lane.ring().publish();
@@ -41,7 +41,7 @@ fn who_sends_without_end_leaves_as_much_as_he_takes() {
     assert_eq!(put(&mut lane, HOG, 1000), 14);
 }
 
-/// One job has a few packets under way, beside one that sends all the time, whatever the receiver does.
+/// One job has a few packets in flight, beside one that sends all the time, whatever the receiver does.
 #[test]
 fn a_few_packets_find_room_beside_any_number_of_others() {
     for seed in 0..200 {
