@@ -1,10 +1,10 @@
-//! What the driver is to send.
+//! The packets for the driver to send.
 
 use pascaline_wire::trailer::Bitmap;
 use pascaline_wire::{Header, NoRoom, Trailer, header};
 
-/// Where a packet goes. All of them leave towards the appliance of the job, which knows where its ranks are;
-/// an embedded server may take the short way.
+/// Where a packet goes. All of them leave towards the job's appliance, which has the addresses of its ranks;
+/// an embedded server may send directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
     /// To the appliance itself: a fetch, or a result to be kept there and passed on to all ranks.
@@ -20,7 +20,7 @@ pub struct Action<'a> {
     pub to: Destination,
     /// The header, complete.
     pub header: Header,
-    /// Elements, in results; a control body, in rejections; else empty.
+    /// Elements, in results; a control body, in rejections; otherwise empty.
     pub payload: &'a [u8],
     /// Which ranks are inside, in results that do not contain all.
     pub bitmap: Option<Bitmap>,

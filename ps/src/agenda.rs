@@ -1,4 +1,4 @@
-//! Which job is to be woken next.
+//! Which job to wake next.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ impl Agenda {
         }
     }
 
-    /// The first of all times.
+    /// The earliest time.
     pub(crate) fn next(&self) -> Option<Duration> {
         self.times.first().map(|&(at, _)| at)
     }

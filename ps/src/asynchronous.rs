@@ -1,9 +1,9 @@
-//! The server of asynchronous training (Olaf): each update changes its cluster's weights as it comes, and is
+//! The server of asynchronous training (Olaf): each update changes its cluster's weights on arrival, and is
 //! answered with them.
 //!
-//! A pure state machine like its synchronous sibling in this crate, and without timers: [`AsyncServer`] takes
-//! datagrams and the time of day, and has replies. [`rule`] says how weights follow updates, [`age`] measures
-//! how old they are.
+//! A pure state machine like the synchronous server in this crate, and without timers: [`AsyncServer`] takes
+//! datagrams and the time of day, and returns replies. [`rule`] has the rules by which updates change
+//! weights, [`age`] measures how old they are.
 //!
 //! ```
 //! use pascaline_ps::asynchronous::{AsyncJob, AsyncServer, Rule, Settings, AsyncOutcome};

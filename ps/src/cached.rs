@@ -1,4 +1,4 @@
-//! Results of complete PSNs, kept for those who come late.
+//! Results of complete PSNs, kept for late ranks.
 //!
 //! DSA deletes an entry when its result has been sent (section III.B); a rank that lost the result then
 //! starts the PSN anew. Here the last results of a job stay, and a late packet is answered with one at once.
@@ -29,7 +29,7 @@ pub(crate) struct CachedResults {
     results: HashMap<u32, CachedResult>,
     order: VecDeque<u32>,
     bytes: usize,
-    /// The latest PSN that may have had a result of which nothing is known here.
+    /// The latest PSN that may have had a result unknown to this server.
     unknown: Option<u32>,
 }
 
@@ -52,7 +52,7 @@ impl CachedResults {
         }
     }
 
-    /// Forgets the oldest result; the bytes that were freed.
+    /// Forgets the oldest result; returns the bytes freed.
     pub(crate) fn forget_oldest(&mut self) -> usize {
         let Some(psn) = self.order.pop_front() else { return 0 };
         self.doubt(psn);
@@ -70,29 +70,29 @@ impl CachedResults {
         }
     }
 
-    /// Notes that up to this PSN ranks may have taken results of which nothing is known here.
+    /// Notes that up to this PSN ranks may have taken results unknown to this server.
     pub(crate) fn doubt(&mut self, psn: u32) {
         if self.knows(psn) {
             self.unknown = Some(psn);
         }
     }
 
-    /// True if all results of the PSN that were ever given out are kept, as far as one can tell. PSNs are
-    /// serial numbers.
+    /// True if all results of the PSN that were ever sent are kept, as far as is known. PSNs are serial
+    /// numbers.
     pub(crate) fn knows(&self, psn: u32) -> bool {
         self.unknown.is_none_or(|unknown| (1..1 << 31).contains(&psn.wrapping_sub(unknown)))
     }
 
-    /// Gives a result a round in which it can be agreed upon.
+    /// Sets the round in which ranks agree on a result.
     pub(crate) fn number(&mut self, psn: u32, round: u16) {
         if let Some(finished) = self.results.get_mut(&psn) {
             finished.round = round;
         }
     }
 
-    /// Whether a rank that came late may be sent the result now: `most` times per `interval`. A
-    /// `contribution` that comes just after the result went out has crossed it on its way; who asks for the
-    /// result does not have it.
+    /// Whether a late rank may be sent the result now: `most` times per `interval`. A `contribution` that
+    /// comes just after the result was sent has crossed it on its way; a rank that asks for the result does
+    /// not have it.
     pub(crate) fn admit_answer(
         &mut self,
         now: Duration,

@@ -1,4 +1,4 @@
-//! What a packet must say to be let into a job.
+//! Checks of packets before they are admitted to a job.
 
 use pascaline_buffer::combine::Kernels;
 use pascaline_wire::trailer::Bitmap;
@@ -9,8 +9,8 @@ use crate::config::JobParams;
 use crate::outcome::{RejectReason, Rejection};
 use pascaline_wire::RankSet;
 
-/// Whether the packet is of this generation and size of the job, and names a rank that there is. The `rank`
-/// of partials and results is not looked at: it may be the one they were once sent to.
+/// Whether the packet is of this generation and size of the job, and names a rank of the job. The `rank` of
+/// partials and results is not checked: it may be the one that they were once sent to.
 pub(crate) fn membership(params: &JobParams, header: &Header) -> Result<(), Rejection> {
     if header.epoch != params.epoch {
         return Err(Rejection::new(RejectReason::WrongEpoch, params.epoch, header.epoch));
@@ -24,7 +24,7 @@ pub(crate) fn membership(params: &JobParams, header: &Header) -> Result<(), Reje
     Ok(())
 }
 
-/// Whether the job takes a payload of this length; if so, what combines its elements.
+/// The combiner of the elements, if the job accepts a payload of this length.
 pub(crate) fn elements(
     params: &JobParams,
     kernels: &Kernels,
@@ -78,7 +78,7 @@ pub(crate) fn gradient(header: &Header, bitmap: Option<&Bitmap>) -> Result<RankS
     }
 }
 
-/// The ranks inside a partial, which must say so: at least one, and as many as it counts.
+/// The ranks inside a partial, by its bitmap: at least one, and as many as its count.
 pub(crate) fn partial(header: &Header, bitmap: Option<&Bitmap>) -> Result<RankSet, Rejection> {
     bitmap
         .and_then(|bitmap| RankSet::from_bitmap(bitmap, header.fan_in))
@@ -86,7 +86,7 @@ pub(crate) fn partial(header: &Header, bitmap: Option<&Bitmap>) -> Result<RankSe
         .ok_or_else(|| RejectReason::WrongBitmap.into())
 }
 
-/// The ranks inside a result: all, or enough and as its bitmap says.
+/// The ranks inside a result: all, or enough by its bitmap.
 pub(crate) fn result(
     params: &JobParams,
     header: &Header,

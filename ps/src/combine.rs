@@ -1,4 +1,4 @@
-//! How the contributions of one element type and operation become one. The only place that knows the kernels.
+//! Combines the contributions of one element type and operation. Only this module uses the kernels.
 
 use pascaline_buffer::combine::{Combine, InOrder, Kernels};
 use pascaline_wire::Element;
@@ -18,13 +18,13 @@ impl Combiner {
         Self { combine: kernels.combine(dtype, op), in_order: kernels.in_order(dtype, op) }
     }
 
-    /// Adds a payload, and tells whether an element saturated.
+    /// Adds a payload, and returns whether an element saturated.
     pub(crate) fn add(&self, accumulator: &mut [u8], payload: &[u8]) -> bool {
         self.combine.is_some_and(|combine| combine(accumulator, payload))
     }
 
-    /// Combines `len`-byte payloads that stand one behind the other, those with the given ascending numbers,
-    /// strictly in this order; the result is all that is left. Tells whether an element saturated.
+    /// Combines those of the adjacent `len`-byte payloads that have the given ascending numbers, strictly in
+    /// this order; only the result is left. Returns whether an element saturated.
     pub(crate) fn in_order(
         &self,
         places: &mut Vec<u8>,

@@ -4,14 +4,13 @@ use core::time::Duration;
 
 use pascaline_wire::{DType, Element, MAX_RANKS, Op};
 
-/// What all jobs share.
+/// Parameters of all jobs together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// What the jobs' capacities may add up to.
+    /// The limit of the sum of the jobs' capacities.
     pub capacity: Capacity,
-    /// Results that a job keeps for those who come late, as far as its memory goes; at least 1, because a
-    /// result is sent from where it is kept. Those of two windows should be among them: else ranks are asked
-    /// more often than they need to be.
+    /// Results that a job keeps for late ranks, as far as its memory allows; at least 1, because a result is
+    /// sent from the cache. It should cover two windows: otherwise ranks are asked more often than necessary.
     pub cached: u32,
     /// Requests (fetches and reminders) that may be sent between two calls of
     /// [`Server::handle_timeout`](crate::Server::handle_timeout): a job of 1,024 ranks must not flood its own
@@ -26,12 +25,13 @@ pub struct Config {
     /// How long an entry may stay incomplete, and a result kept. PSNs are used again after 2³²: a result must
     /// be forgotten before its number comes round.
     pub age_limit: Duration,
-    /// After this time no packet arrives any more. A server that comes to a generation that had begun learns
-    /// in this time how far ranks may have been: up to there it asks all of them before it gives out a sum
-    /// whose bits depend on the order of addition.
+    /// After this time no packet arrives any more. A server that joins a running generation learns in this
+    /// time how far ranks may have been: up to there it asks all of them before it sends a sum whose bits
+    /// depend on the order of addition.
     pub settle: Duration,
-    /// How far ranks may be ahead of a packet of theirs that comes late, in PSNs: twice the widest window. As
-    /// far is asked for beyond what such a server hears of, so a wider one than there is makes all slow.
+    /// How far ranks may be ahead of a packet of theirs that comes late, in PSNs: twice the widest window.
+    /// Such a server asks this far beyond the PSNs that it sees, so a larger value than necessary makes all
+    /// ranks slow.
     pub ahead: u32,
 }
 
@@ -57,7 +57,7 @@ impl Default for Config {
 pub struct Capacity {
     /// Entries.
     pub entries: u32,
-    /// Payload bytes; what an entry takes is [`JobParams::entry_bytes`].
+    /// Payload bytes; an entry uses [`JobParams::entry_bytes`].
     pub bytes: usize,
 }
 
@@ -66,27 +66,26 @@ pub struct Capacity {
 pub enum Completion {
     /// With the contributions of all ranks.
     All,
-    /// With this many, at least 1 and at most the fan-in. For a generation that goes on without lost ranks:
-    /// as many as are left. All of these are needed then, so it is settled which ranks a result contains,
+    /// With this many, at least 1 and at most the fan-in. For a generation that continues without lost ranks:
+    /// the number that is left. All of these are needed then, so the ranks inside a result are fixed,
     /// wherever it is made.
     ///
-    /// It is not for a threshold H of N ranks that are all alive (iSwitch, section 3.3). The server does not
-    /// see what the appliance has collected, nor the appliance what the server has: either could complete the
-    /// same PSN, each with other ranks, and workers would continue with different sums. Jobs with a threshold
-    /// do without a server.
+    /// It is not for a threshold H of N ranks that are all alive (iSwitch, section 3.3). Server and appliance
+    /// do not see each other's contributions: either could complete the same PSN, each with other ranks, and
+    /// workers would continue with different sums. Jobs with a threshold do without a server.
     ///
-    /// Until a PSN is complete, all ranks that are not inside are asked, the lost ones, too: the server knows
-    /// their number, not which. A silent rank costs a short packet in each round.
+    /// Until a PSN is complete, all ranks that are not inside are asked, including the lost ones: the server
+    /// knows only their number. A silent rank costs a short packet in each round.
     AtLeast(u16),
 }
 
-/// In which order contributions are added.
+/// The order in which contributions are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// As they arrive, on the fly.
     Arrival,
     /// By rank, once all are there: the same inputs give the same bits, whatever the network did. Partials
-    /// cannot be taken apart again and are rejected; for such a job the appliance evicts originals.
+    /// cannot be split again and are rejected; for such a job the appliance evicts originals.
     Rank,
 }
 
@@ -95,11 +94,11 @@ pub enum Order {
 pub struct JobParams {
     /// Ranks of the job, 1 to 1,024.
     pub fan_in: u16,
-    /// The job's generation. Another one forgets everything of the one before.
+    /// The job's generation. A new one discards the state of the one before.
     pub epoch: u8,
     /// When a PSN is complete.
     pub completion: Completion,
-    /// In which order contributions are added.
+    /// The order in which contributions are added.
     pub order: Order,
     /// The longest payload, in bytes.
     pub payload_max: u16,
@@ -131,8 +130,8 @@ impl JobParams {
         }
     }
 
-    /// In which order contributions of an element are added. Sums of 16-bit floats are rounded once, so all
-    /// contributions are kept until they are there; then they are added in the order of ranks, as the
+    /// The order in which contributions of an element are added. Sums of 16-bit floats are rounded once, so
+    /// all contributions are kept until they are there; then they are added in the order of ranks, as the
     /// appliance does, so that the result has the same bits wherever it is made.
     #[must_use]
     pub const fn order_of(&self, element: Element) -> Order {
@@ -181,7 +180,7 @@ pub enum SetJobError {
     /// A job has 1 to 1,024 ranks.
     #[error("a job has 1 to {MAX_RANKS} ranks, not {fan_in}")]
     FanIn {
-        /// What was asked for.
+        /// The number asked for.
         fan_in: u16,
     },
     /// The threshold is not among 1 to the fan-in.

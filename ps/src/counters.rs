@@ -4,7 +4,7 @@ use pascaline_wire::Malformed;
 
 use crate::outcome::{Outcome, RejectReason};
 
-/// What the server has done.
+/// The server's counts.
 ///
 /// Two identities hold after every call: `received` = [`accounted`](Self::accounted), and `opened` =
 /// `finished` + `given_up` + `forgotten` + the entries that are open.
@@ -50,7 +50,7 @@ pub struct Counters {
     /// Answers and rejections that were not sent, because the result was on its way already or too many
     /// asked.
     pub answers_limited: u64,
-    /// Ranks told why a contribution of theirs was rejected.
+    /// Rejections sent to ranks for their contributions.
     pub rejections_sent: u64,
     /// Results that left the memory, or found the queue full, before the driver fetched them.
     pub results_lost: u64,

@@ -10,7 +10,7 @@ use crate::config::{JobParams, Order};
 use crate::outcome::Rejection;
 use pascaline_wire::RankSet;
 
-/// What header fields a result inherits from the packets in it.
+/// Header fields that a result inherits from the packets in it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Marks {
     /// Flags that any of them had: congestion (PANAMA, section 4.2), saturation, the end of the job.
@@ -41,8 +41,7 @@ pub(crate) struct Content {
     pub(crate) element: Element,
     pub(crate) ranks: RankSet,
     pub(crate) marks: Marks,
-    /// Some of it came when it was sent for the first time, and there had been no result then: so there is no
-    /// other sum.
+    /// A part of it was sent for the first time, before any result: so there is no other sum.
     pub(crate) fresh: bool,
     /// Bytes of one contribution.
     pub(crate) len: usize,
@@ -73,7 +72,7 @@ impl Content {
         }
     }
 
-    /// A sum as it came; `known` tells whether there has been no result of its PSN so far.
+    /// A sum as it arrived; `known` is true if its PSN has had no result so far.
     pub(crate) fn whole(header: &Header, ranks: RankSet, payload: &[u8], known: bool) -> Self {
         Self {
             element: header.element,
@@ -85,14 +84,14 @@ impl Content {
         }
     }
 
-    /// Whether a packet can be combined with what is there.
+    /// Whether a packet can be combined with the values collected.
     pub(crate) fn check(&self, header: &Header, payload: &[u8]) -> Result<(), Rejection> {
         check::same_element(self.element, header.element)?;
         check::same_len(self.len, payload.len())?;
         check::same_end(self.marks.flags, header.flags, payload.len())
     }
 
-    /// Takes a contribution or partial of which no rank is there yet.
+    /// Takes a contribution or partial without a rank that is already inside.
     pub(crate) fn add(
         &mut self,
         order: Order,
@@ -127,8 +126,8 @@ impl Content {
         }
     }
 
-    /// Leaves nothing in `bytes` but the sum, in the form of a payload. In the order of ranks, the additions
-    /// happen now, one rank after the other.
+    /// Leaves only the sum in `bytes`, in the form of a payload. In the order of ranks, the additions happen
+    /// now, one rank after the other.
     pub(crate) fn seal(&mut self, order: Order, combiner: &Combiner) {
         match order {
             Order::Arrival => {}
@@ -149,22 +148,22 @@ fn is_fresh(header: &Header) -> bool {
     }
 }
 
-/// Whether all ranks take what will be made here, and no other sum.
+/// Whether all ranks will take this server's sum, and no other.
 #[derive(Debug)]
 pub(crate) struct Vote {
-    /// Under which number they are asked.
+    /// The number under which they are asked.
     pub(crate) round: u16,
-    /// Who has promised to take no result but of this round. Who has one says so instead, and the vote is
-    /// over.
+    /// Ranks that have promised to take only a result of this round. A rank that has one answers with it
+    /// instead, which ends the vote.
     pub(crate) promised: RankSet,
 }
 
-/// A round of asking that is under way: first the appliance, then one missing rank after the other.
+/// A round of asking in progress: first the appliance, then one missing rank after the other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask {
     /// The entry's place in the job's queue.
     pub(crate) ticket: u64,
-    /// Nothing of it has been sent yet.
+    /// No request of it has been sent yet.
     pub(crate) new: bool,
     /// Whether the fetch is still to be sent.
     pub(crate) fetch: bool,
@@ -175,19 +174,19 @@ pub(crate) struct Ask {
 /// An incomplete PSN.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// `None` while nothing but a reminder has come.
+    /// `None` while only a reminder has come.
     pub(crate) content: Option<Content>,
     pub(crate) tree: u8,
     pub(crate) opened: Duration,
     /// When the next timer fires.
     pub(crate) wake: Duration,
-    /// When the last round of asking began, and how many there were.
+    /// When the last round of asking began, and the number of rounds.
     pub(crate) asked: Option<Duration>,
     pub(crate) tries: u32,
     pub(crate) ask: Option<Ask>,
-    /// If there may be another sum, of which nothing is known here.
+    /// If there may be another sum, unknown to this server.
     pub(crate) vote: Option<Box<Vote>>,
-    /// Something came because it was asked for, so the time to completion says nothing.
+    /// A packet came on request, so the time to completion is no sample.
     pub(crate) helped: bool,
 }
 

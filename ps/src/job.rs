@@ -22,13 +22,13 @@ mod send;
 
 pub(crate) use send::Packet;
 
-/// Results waiting to be fetched by the driver. It does so after every packet; this only bounds what one that
-/// does not could make us hold.
+/// Results waiting to be fetched by the driver. It does so after every packet; this only bounds the memory if
+/// one does not.
 const REPLIES: usize = 1024;
 
 /// Rounds of asking after which an entry gives way to a later PSN.
 const PATIENCE: u32 = 4;
-/// Entries that are looked at for one.
+/// Entries that are checked for that.
 const LOOKED_AT: usize = 16;
 
 /// A result to be sent, or a rank to be asked to promise its round.
@@ -49,7 +49,7 @@ pub(crate) struct Job {
     entries: BTreeMap<u32, Entry>,
     /// The entries by the time of their next timer.
     timers: BTreeSet<(Duration, u32)>,
-    /// The entries for which a round of asking is under way, by ticket: they take turns.
+    /// The entries with a round of asking in progress, by ticket: they take turns.
     asking: BTreeMap<u64, u32>,
     next_ticket: u64,
     cached: CachedResults,
@@ -62,13 +62,13 @@ pub(crate) struct Job {
     estimator: Estimator,
     /// Payload bytes of the entries.
     entry_bytes: usize,
-    /// The server has been there since the generation began.
+    /// The server has seen the generation from its beginning.
     witnessed: bool,
     /// When the first packet came.
     began: Option<Duration>,
     /// The next vote's number.
     next_round: u16,
-    /// Under which time the server's agenda knows the job.
+    /// The job's time in the server's agenda.
     pub(crate) on_agenda: Option<Duration>,
     /// Whether the job is in the server's queue of those that may have something to send.
     pub(crate) ready: bool,
@@ -119,13 +119,13 @@ impl Job {
         self.entry_bytes + self.cached.bytes()
     }
 
-    /// What an entry's first timeout would be now.
+    /// The first timeout of an entry opened now.
     pub(crate) fn timeout(&self) -> Duration {
         self.estimator.timeout(0)
     }
 
-    /// Sees to it that `more` payload bytes of this PSN fit beside all entries less `freed` bytes, if need be
-    /// by forgetting cached results, and by giving up later PSNs.
+    /// Makes room for `more` payload bytes of this PSN beside all entries less `freed` bytes, if necessary by
+    /// forgetting cached results, and by giving up later PSNs.
     fn make_room(
         &mut self,
         psn: u32,
@@ -145,7 +145,7 @@ impl Job {
         }
     }
 
-    /// Sees to it that there may be one entry more, for this PSN.
+    /// Makes room for one more entry, for this PSN.
     fn room_for_entry(&mut self, psn: u32, counters: &mut Counters) -> Result<(), Rejection> {
         while self.entries.len() >= self.params.capacity.entries as usize {
             self.give_way(psn, counters)?;
@@ -156,7 +156,7 @@ impl Job {
     /// Gives up the entry of the latest PSN, if it is later than this one.
     ///
     /// A rank that lacks an early result sends nothing much later (the spread rule), so the entries of later
-    /// PSNs may be incomplete for want of the very result that finds no room. Their contributions will be
+    /// PSNs may be incomplete because the result that finds no room is missing. Their contributions will be
     /// sent again.
     fn give_way(&mut self, psn: u32, counters: &mut Counters) -> Result<(), Rejection> {
         const HALF: u32 = 1 << 31;
@@ -174,9 +174,9 @@ impl Job {
     }
 
     /// Among the earliest entries, if they are earlier than this PSN, the one that has been asked for most
-    /// often, and often enough. A late duplicate of a PSN that is long complete, and whose result no rank
-    /// keeps any more, opens one that nothing completes; a few of them would keep out, until their age limit,
-    /// what ranks wait for. If they wait for this one, they will send again.
+    /// often, and often enough. A late duplicate of a PSN that was completed long ago, and whose result no
+    /// rank keeps any more, opens one that nothing completes; until their age limit, a few of them would keep
+    /// out PSNs that ranks wait for. If ranks wait for this one, they will send again.
     fn find_abandoned(&self, psn: u32) -> Option<u32> {
         let (first, last) = (psn.wrapping_sub((1 << 31) - 1), psn.wrapping_sub(1));
         let wraps = first > last;
@@ -226,7 +226,7 @@ impl Job {
         Some(entry)
     }
 
-    /// Finishes an entry with what it has collected, if that is enough.
+    /// Finishes an entry if it has collected enough.
     fn finish_if_complete(&mut self, now: Duration, psn: u32, combiner: &Combiner, counters: &mut Counters) {
         let needed = self.params.needed();
         let Some(entry) = self.entries.get(&psn) else { return };
@@ -249,15 +249,15 @@ impl Job {
         }
     }
 
-    /// True if there can be no other sum of a PSN with other bits than this one. Let no packet be duplicated
-    /// on its way; then each contribution that was sent for the first time is in one sum only. So there is
-    /// none of nothing but such contributions beside one that contains any, and all others are made here:
-    /// there had been none when it came, and there is none as long as the entry is open.
+    /// True if there can be no other sum of a PSN with other bits than this one. If no packet is duplicated
+    /// on its way, each contribution that was sent for the first time is in one sum only. So no other sum
+    /// consists of such contributions only, if this one contains any. All other sums are made here: there was
+    /// none when the contribution came, and there is none while the entry is open.
     const fn is_certain(&self, content: &Content) -> bool {
         !self.params.depends_on_arrival(content.element) || content.fresh
     }
 
-    /// The round of a sum that is certain. Who has promised to wait for another is won over.
+    /// The round of a sum that is certain; it is valid for ranks that have promised to wait for another.
     fn round_of(&self, content: &Content, vote: Option<&Vote>) -> u16 {
         if self.params.depends_on_arrival(content.element) {
             vote.map_or(round::NONE, |vote| vote.round)
@@ -266,8 +266,8 @@ impl Job {
         }
     }
 
-    /// Notes that time begins with the first packet, and what may have been given out before. Rounds are
-    /// numbered from an arbitrary number on: another life of the server should not use the same ones.
+    /// Notes the time of the first packet, and which results may have been sent before. Rounds are numbered
+    /// from an arbitrary number on: another life of the server should not use the same ones.
     fn begin(&mut self, now: Duration, psn: u32) {
         if self.began.is_none() {
             let (secs, nanos) = (now.as_secs(), u64::from(now.subsec_nanos()));
@@ -288,7 +288,7 @@ impl Job {
         round
     }
 
-    /// Keeps a result and has it sent to all ranks.
+    /// Keeps a result and queues it for all ranks.
     fn publish(&mut self, now: Duration, psn: u32, content: Content, round: u16, counters: &mut Counters) {
         self.cached.keep(now, psn, content, round, self.config.cached);
         counters.finished += 1;

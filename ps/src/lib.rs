@@ -1,20 +1,20 @@
-//! The parameter server: the place where an aggregation ends that the appliance alone could not complete.
+//! The parameter server: it completes aggregations that the appliance alone could not.
 //!
-//! DSA (section III.B and IV) calls it PS: a dictionary from (job, PSN) to {values, bitmap, time}. What loses
-//! the conflict for a slot of the appliance, or is evicted from one, is added up here. When an entry is late,
-//! or a worker says so, the *reminder* mechanism collects what is missing: the partial that the appliance
-//! holds and the originals of the workers. A complete sum goes back to the appliance, which passes it on to
-//! all ranks.
+//! DSA (section III.B and IV) calls it PS: a dictionary from (job, PSN) to {values, bitmap, time}.
+//! Contributions that lose the conflict for a slot of the appliance, or are evicted from one, are added up
+//! here. When an entry is late, or a worker reports it, the *reminder* mechanism collects the missing parts:
+//! the partial that the appliance holds and the originals of the workers. A complete sum goes back to the
+//! appliance, which passes it on to all ranks.
 //!
 //! Contract of this crate: a pure state machine. Packets and times go in, [`Action`]s come out; no socket, no
 //! clock, no thread. A UDP driver, the appliance's control core and a fault harness run the same code. Memory
 //! is bounded by [`Config`] and, per job, by [`JobParams::capacity`], which is reserved: no job can starve
 //! another. Every packet ends in one counted [`Outcome`].
 //!
-//! **Panics.** Nothing that is received makes any function here panic.
+//! **Panics.** No received packet makes any function here panic.
 //!
-//! An entry collects contributions, a cached result answers those who come late, a job holds both, and
-//! [`Server`] is all jobs together. [`asynchronous`] is a server for asynchronous training.
+//! An entry collects contributions, a cached result answers late ranks, a job holds both, and [`Server`] has
+//! all jobs. [`asynchronous`] is a server for asynchronous training.
 //!
 //! ```
 //! use core::time::Duration;

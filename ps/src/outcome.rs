@@ -1,9 +1,9 @@
-//! What became of a packet.
+//! The outcome of a packet.
 
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::{Element, Flags, Header, Kind, Malformed};
 
-/// What became of a packet: exactly one of these, and each is counted.
+/// The outcome of a packet: exactly one of these, and each is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// A contribution has been added to its entry, which may have completed it.
@@ -12,7 +12,7 @@ pub enum Outcome {
     Merged,
     /// A reminder has made its entry due, or found that it was asked for a moment ago.
     Reminded,
-    /// A result has completed an entry in place of what it held.
+    /// A result has completed an entry in place of its content.
     Completed,
     /// A contribution that the entry has already, or a further result: nothing changed.
     Duplicate,
@@ -21,12 +21,12 @@ pub enum Outcome {
     Late,
     /// The bytes are no packet of this protocol.
     Malformed(Malformed),
-    /// Rejected; nothing changed.
+    /// Rejected; nothing has changed.
     Rejected {
-        /// Why.
+        /// The reason.
         reason: RejectReason,
-        /// What an Ack says of it, if anything. Where one is due the server sends it, through the appliance,
-        /// at a limited rate.
+        /// The Ack to its sender, if one is due: the server sends it, through the appliance, at a limited
+        /// rate.
         answer: Option<Answer>,
     },
 }
@@ -35,7 +35,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RejectReason {
-    /// A kind that is not for the parameter server, or its own reminder come back.
+    /// A kind that is not for the parameter server, or its own reminder returned.
     Unexpected,
     /// No such job.
     UnknownJob,
@@ -51,10 +51,10 @@ pub enum RejectReason {
     ElementMismatch,
     /// The last PSN of the sender's operation and not of the other contributions', or the other way round.
     OperationMismatch,
-    /// `count` is not what this kind of packet must have: 1 in a gradient.
+    /// `count` does not fit the kind of packet: it is 1 in a gradient.
     WrongCount,
-    /// The bitmap is missing where it is needed, names ranks that cannot be, or has another number of ranks
-    /// than `count` says.
+    /// The bitmap is missing where it is needed, names impossible ranks, or another number of ranks than
+    /// `count`.
     WrongBitmap,
     /// A partial that contains a rank that the entry contains too.
     Overlap,
@@ -110,7 +110,7 @@ impl RejectReason {
         }
     }
 
-    /// What an Ack would say; `None` if the sender need not, or must not, hear of it.
+    /// The status for an Ack; `None` if the sender need not, or must not, get one.
     #[must_use]
     pub const fn status(self) -> Option<Status> {
         match self {
@@ -134,13 +134,13 @@ impl RejectReason {
 
     /// True if an Ack is due: contributions that disagree may meet at the server only, and their ranks would
     /// otherwise wait for each other until their deadlines. The appliance finds and answers all other faults
-    /// itself; where it disagrees with the server, one of them does not know a change yet.
+    /// itself; if it disagrees with the server, one of them has not seen a change yet.
     pub(crate) const fn has_answer(self) -> bool {
         matches!(self, Self::PayloadMismatch | Self::ElementMismatch | Self::OperationMismatch)
     }
 }
 
-/// A rejection on its way back to where the rejected packet came from: an Ack that answers no control packet
+/// A rejection on its way back to the sender of the rejected packet: an Ack that answers no control packet
 /// (protocol, section 9), with BYPASS, since the appliance passes it on to the rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {

@@ -1,4 +1,4 @@
-//! All jobs together: what a driver drives.
+//! All jobs together, as a driver uses them.
 
 use core::time::Duration;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -13,7 +13,7 @@ use crate::counters::Counters;
 use crate::job::{Job, Packet};
 use crate::outcome::{Outcome, RejectReason, Rejection};
 
-/// What a job takes up.
+/// A job's use of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// Incomplete entries.
@@ -22,7 +22,7 @@ pub struct Usage {
     pub cached: usize,
     /// Payload bytes of both.
     pub bytes: usize,
-    /// After how long an entry counts as late at first.
+    /// How long until an entry first counts as late.
     pub timeout: Duration,
 }
 
@@ -77,15 +77,14 @@ impl Server {
     }
 
     /// Notes that in the generation of a job that will be [accepted](Self::set_job) next nothing has been
-    /// sent yet. A server that comes to a generation later does not know what another life of it has given
-    /// out, and asks all ranks before it gives out sums of what may have been sent before
-    /// ([`Config::settle`]).
+    /// sent yet. A server that joins a generation later does not know which results an earlier life of it has
+    /// sent, and asks all ranks before it sends sums of PSNs that may have had one ([`Config::settle`]).
     pub fn witness(&mut self, job: u16) {
         self.witnessed.insert(job);
     }
 
-    /// Accepts a job, or its next generation, or a change to it. A change of anything, generation included,
-    /// forgets all entries and results of the job; telling the same again changes nothing.
+    /// Accepts a job, or its next generation, or a change to it. Any change, also of the generation, discards
+    /// all entries and results of the job; the same parameters again change nothing.
     ///
     /// # Errors
     /// See [`SetJobError`]; nothing changes then.
@@ -106,7 +105,7 @@ impl Server {
         Ok(())
     }
 
-    /// What the jobs other than this one leave of the capacity.
+    /// The capacity that the jobs other than this one leave.
     fn left_beside(&self, job: u16) -> Capacity {
         let others = self.jobs.iter().filter(|&(&id, _)| id != job);
         others.fold(self.config.capacity, |left, (_, other)| {
@@ -118,9 +117,9 @@ impl Server {
         })
     }
 
-    /// Forgets a job and all that belongs to it. False if there was none.
+    /// Forgets a job and its state. False if there was none.
     pub fn remove_job(&mut self, job: u16) -> bool {
-        // Whatever is sent from here on, it does not see.
+        // It does not see packets from here on.
         self.witnessed.remove(&job);
         let Some(removed) = self.jobs.remove(&job) else { return false };
         self.agenda.update(job, removed.on_agenda, None);
@@ -137,7 +136,7 @@ impl Server {
         }
     }
 
-    /// Handles a packet whose header has been read; `body` is all that follows it in its datagram.
+    /// Handles a packet whose header has been read; `body` is the rest of its datagram.
     pub fn handle(&mut self, now: Duration, header: &Header, body: &[u8]) -> Outcome {
         self.now = self.now.max(now);
         let outcome = self.dispatch(self.now, header, body);
@@ -178,7 +177,7 @@ impl Server {
         handled.unwrap_or_else(|rejection| rejected(rejection, fan_in, epoch))
     }
 
-    /// Notes what a job wants after something has happened to it.
+    /// Notes a job's next timer and output after a change.
     fn touch(&mut self, id: u16) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let next = job.next_timer();
@@ -210,7 +209,7 @@ impl Server {
         }
     }
 
-    /// The next packet to send, if there is one.
+    /// The next packet to send, if any.
     pub fn poll_action(&mut self) -> Option<Action<'_>> {
         let (id, packet) = self.next_packet()?;
         self.jobs.get(&id)?.action(packet)
@@ -226,7 +225,7 @@ impl Server {
                 self.ready.push_back(id);
             }
             if let Some(packet) = packet {
-                // A rank that is won over to a result is asked in any case: it has asked, too.
+                // A rank that has asked for a result is always asked for its promise.
                 let spent = u32::from(matches!(packet, Packet::Request { .. }));
                 self.budget = self.budget.saturating_sub(spent);
                 return Some((id, packet));
@@ -235,13 +234,13 @@ impl Server {
         None
     }
 
-    /// What has been done so far.
+    /// The counts so far.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// What a job takes up, if there is one of this number.
+    /// The use of memory of the job of this number, if there is one.
     #[must_use]
     pub fn usage(&self, job: u16) -> Option<Usage> {
         let job = self.jobs.get(&job)?;

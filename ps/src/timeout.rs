@@ -32,10 +32,11 @@ impl Estimator {
         }
     }
 
-    /// Takes note of an entry that completed `elapsed` after its setup, by packets that came of themselves.
+    /// Takes note of an entry that completed `elapsed` after its setup, by packets that came without a
+    /// request.
     ///
-    /// What was asked for says nothing (Karn's rule): such an entry takes as long as the timeout that made
-    /// the server ask, so the timeout would grow by its own measure.
+    /// Packets on request are no samples (Karn's rule): such an entry takes as long as the timeout that made
+    /// the server ask, so the timeout would feed back on itself.
     pub fn on_sample(&mut self, elapsed: Duration) {
         match self.smoothed {
             None => {

@@ -3,8 +3,8 @@
 /// One sawtooth: it grows with time, and drops to an update's age when that arrives, unless a newer one has
 /// arrived before.
 ///
-/// Times are in ticks of any length, of one clock that senders and receiver share; nanoseconds since 1970,
-/// say.
+/// Times are in ticks of any length, of one clock that senders and receiver share; for instance nanoseconds
+/// since 1970.
 #[derive(Debug, Clone, Default)]
 pub struct Age {
     start: u64,
@@ -21,13 +21,13 @@ pub struct Age {
 }
 
 impl Age {
-    /// The age of a model that everybody has at `start`: 0.
+    /// The age of a model that all have at `start`: 0.
     #[must_use]
     pub fn new(start: u64) -> Self {
         Self { start, newest: start, at: start, ..Self::default() }
     }
 
-    /// An update that was generated at `generated` arrives at `now`; time does not go back.
+    /// An update that was generated at `generated` arrives at `now`; time never decreases.
     pub fn receive(&mut self, now: u64, generated: u64) {
         self.grow(now);
         if generated > self.newest {
@@ -55,8 +55,8 @@ impl Age {
         if width == 0 { 0.0 } else { grown.area as f64 / width as f64 }
     }
 
-    /// The mean of the peak ages, in ticks: of how old the model had become each time that a newer update
-    /// arrived. 0 before the first.
+    /// The mean of the peak ages, in ticks: the model's age each time that a newer update arrived. 0 before
+    /// the first.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "an average")]
     pub fn mean_peak(&self) -> f64 {
@@ -78,7 +78,7 @@ impl Age {
 }
 
 /// Jain's fairness index of these values (Olaf, tables 2 and 3): 1 if all are equal, 1/n if all but one are
-/// 0; 1 of none.
+/// 0; 1 for none.
 #[must_use]
 pub fn jain(values: &[f64]) -> f64 {
     let (sum, squares) =

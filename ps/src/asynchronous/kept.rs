@@ -1,4 +1,4 @@
-//! A model as a file keeps it.
+//! A model's form in a file.
 //!
 //! ```text
 //!  0  "PASMODEL"
@@ -31,27 +31,27 @@ pub struct Kept {
     pub average: Vec<f32>,
 }
 
-/// Why bytes are no model.
+/// Why bytes cannot be read as a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotKept {
-    /// It does not begin as it should.
+    /// It does not begin with the magic bytes.
     #[error("it is no file of this kind: it does not begin with \"PASMODEL\"")]
     Foreign,
     /// Another version of the program has written it.
     #[error("it has format {0}, and this program knows format 1")]
     Format(u16),
-    /// It is shorter or longer than it says.
+    /// It is shorter or longer than its header says.
     #[error("it has {got} bytes, and by what it says it should have {expected}")]
     Length {
-        /// By what it says.
+        /// The length by its header.
         expected: usize,
         /// The length found.
         got: usize,
     },
-    /// Something in it has changed since it was written.
+    /// Its content has changed since it was written.
     #[error("its checksum is {got:08x}, and should be {expected:08x}: it is damaged")]
     Damaged {
-        /// As it was written.
+        /// The checksum in the file.
         expected: u32,
         /// The checksum found.
         got: u32,

@@ -1,18 +1,18 @@
-//! What becomes of a datagram, and how often that was.
+//! The outcomes of datagrams, and their counts.
 
 use pascaline_wire::control::Status;
 
-/// What became of a datagram.
+/// The outcome of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum AsyncOutcome {
     /// An update that has changed the weights.
     Applied,
-    /// An update whose reward was not high enough; acknowledged all the same.
+    /// An update whose reward was not high enough; acknowledged nevertheless.
     LowReward,
     /// The first weights of a cluster: training begins with them.
     Initialised,
-    /// Later ones, given up; answered with the weights that there are.
+    /// Later ones, dropped; answered with the present weights.
     NotFirst,
     /// No packet of the protocol, or one that contradicts itself.
     Malformed,
@@ -22,8 +22,7 @@ pub enum AsyncOutcome {
     UnknownJob,
     /// It belongs to another generation of the job.
     WrongEpoch,
-    /// A rank or a number of ranks that the job does not have, or more contributions than a count can have:
-    /// none.
+    /// A rank or a number of ranks that the job does not have, or a count of 0.
     WrongMember,
     /// An update without reward and time of generation, or with a reward that is not finite.
     NoUpdate,
@@ -101,7 +100,7 @@ impl AsyncOutcome {
     }
 }
 
-/// What an asynchronous server has done. Every datagram has one outcome.
+/// An asynchronous server's counts. Every datagram has one outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AsyncCounters {
     outcomes: [u64; AsyncOutcome::ALL.len()],

@@ -1,14 +1,13 @@
-//! A transmission control of the server's: pauses that make the clusters' models equally old.
+//! The server's transmission control: pauses that make the clusters' models equally old.
 //!
 //! Workers alone cannot: each cluster sees its own age and the state of the queue, and thinning all of them
-//! by the same factor, which is what Olaf's P_s does, leaves a cluster that sends rarely behind one that
-//! sends often. The server sees the age of every cluster. So it tells each with its acknowledgements for how
-//! long to send nothing after them; the place in the queue that is not taken meanwhile is free for those that
-//! are behind.
+//! by the same factor, as Olaf's P_s does, leaves a cluster that sends rarely behind one that sends often.
+//! The server sees the age of every cluster. So its acknowledgements ask each to send nothing for a time;
+//! meanwhile its place in the queue is free for those that are behind.
 //!
 //! With A_i the recent average age of cluster i and A̅ their mean, each update that arrives moves its
-//! cluster's pause by p_i ← p_i + [`GAIN`] · (A̅ − A_i). Then the least pause is taken off all of them: the
-//! cluster that is furthest behind never pauses, so that the line has no less to do than before.
+//! cluster's pause by p_i ← p_i + [`GAIN`] · (A̅ − A_i). Then the least pause is subtracted from all of them:
+//! the cluster that is furthest behind never pauses, so that the line stays as busy as before.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +15,19 @@ use core::time::Duration;
 
 use pascaline_wire::header::PAUSE_UNIT;
 
-/// How much of the difference is made good with each update.
+/// The part of the difference that each update corrects.
 pub const GAIN: f64 = 0.05;
 /// Averages cover about this many updates of the cluster.
 const MEMORY: f64 = 16.0;
-/// The longest pause, in seconds: what 16 bits of units hold.
+/// The longest pause, in seconds: the most that fits into 16 bits of units.
 const LONGEST: f64 = 6.5535;
 
 /// One cluster. Times in seconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cluster {
-    /// When the last update came, and how old the model was then.
+    /// When the last update came, and the model's age then.
     last: Option<(f64, f64)>,
-    /// The area under the age, and the time that it took: per update, smoothed.
+    /// The area under the age, and the time between updates: both smoothed.
     area: f64,
     time: f64,
     pause: f64,

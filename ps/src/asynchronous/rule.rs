@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-/// What an update that stands for several carries.
+/// The payload of an update that stands for several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Combined {
     /// The sum of the contributions.
@@ -33,15 +33,15 @@ pub enum Rule {
     /// r_g; so far in this generation of the job, and not before [`Settings::memory`](super::Settings). Then
     /// g_a ← avg(g_a, g_i) and w ← w + γ · g_a.
     ///
-    /// The paper does not say what the average is of an update that stands for c: here g_a counts as one and
-    /// each contribution as one, g_a ← (g_a + c · g̅) / (1 + c). For c = 1 that is the paper's; in which
-    /// order the contributions came does not show. The first update's g_a is g̅.
+    /// The paper does not define the average for an update that stands for c: here g_a counts as one and each
+    /// contribution as one, g_a ← (g_a + c · g̅) / (1 + c). For c = 1 that is the paper's; the order of the
+    /// contributions does not matter. The first update's g_a is g̅.
     Olaf {
         /// γ: 0.001 in the paper.
         rate: f32,
     },
-    /// Plain SGD in which an update counts the less the older it is: w ← w + γ · α(age) · c · g̅ with α(age)
-    /// = 1 / (1 + age / half). Each of c contributions makes the step that it would have made by itself.
+    /// Plain SGD in which older updates count less: w ← w + γ · α(age) · c · g̅ with α(age) = 1 / (1 + age /
+    /// half). Each of c contributions makes the same step as alone.
     Staleness {
         /// γ.
         rate: f32,
@@ -67,11 +67,11 @@ pub(super) struct Model {
     reward: Option<(f32, u64)>,
     /// How often the weights have changed.
     version: u64,
-    /// What the weights would become, until it is known that they are numbers.
+    /// The next weights, until they are known to be finite.
     next: Vec<f32>,
 }
 
-/// What a model makes of an update.
+/// The outcome of an update at a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judged {
     /// It has changed the weights.
@@ -105,7 +105,7 @@ fn floats(bytes: &[u8]) -> impl Iterator<Item = f32> + Clone {
     bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes))
 }
 
-/// Whether all of these little-endian floats are numbers.
+/// Whether all of these little-endian floats are finite.
 pub(super) fn all_finite(bytes: &[u8]) -> bool {
     floats(bytes).all(f32::is_finite)
 }
@@ -133,24 +133,25 @@ impl Model {
         &self.average
     }
 
-    /// A model as it was kept.
+    /// A model from a file.
     pub(super) fn kept(weights: Vec<f32>, average: Vec<f32>, version: u64) -> Self {
         Self { weights, average, version, ..Self::default() }
     }
 
-    /// Forgets r_g: what rewards were worth before says nothing about what comes now.
+    /// Forgets r_g: earlier rewards say nothing about new ones.
     pub(super) const fn forget_reward(&mut self) {
         self.reward = None;
     }
 
-    /// Has an update change the weights, if it may. r_g is forgotten after `memory` without one that counts.
+    /// Lets an update change the weights, if the rule allows. r_g is forgotten after `memory` without one
+    /// that counts.
     pub(super) fn apply(&mut self, rule: Rule, memory: Duration, gradient: &Gradient<'_>) -> Judged {
         let recent = |(_, at): &(f32, u64)| Duration::from_nanos(gradient.now.saturating_sub(*at)) < memory;
         let best = self.reward.filter(recent).map(|(best, _)| best);
         self.next.clear();
         match rule {
             Rule::Olaf { .. } if best.is_some_and(|best| gradient.reward <= best) => {
-                // Who reaches the highest shows that it can still be reached.
+                // An update that reaches the highest shows that it can still be reached.
                 let reached = best.filter(|&best| gradient.reward >= best);
                 self.reward = reached.map(|best| (best, gradient.now)).or(self.reward);
                 return Judged::LowReward;
@@ -159,7 +160,7 @@ impl Model {
                 let (old, new) = self.shares(gradient);
                 let average = self.average.iter().copied().chain(core::iter::repeat(0.0));
                 let folded = gradient.floats().zip(average).map(|(value, there)| old * there + new * value);
-                // The weights first, then what the average becomes.
+                // The weights first, then the average.
                 self.next
                     .extend(self.weights.iter().zip(folded.clone()).map(|(weight, it)| weight + rate * it));
                 self.next.extend(folded);
@@ -187,8 +188,8 @@ impl Model {
         Judged::Applied
     }
 
-    /// The shares of g_a and of the payload in what g_a becomes: g_a ← (g_a + c · g̅) / (1 + c); the first
-    /// time g_a ← g̅.
+    /// The shares of g_a and of the payload in the new g_a: g_a ← (g_a + c · g̅) / (1 + c); the first time
+    /// g_a ← g̅.
     fn shares(&self, gradient: &Gradient<'_>) -> (f32, f32) {
         let (to_mean, count) = (gradient.combined.to_mean(gradient.count), f32::from(gradient.count));
         if self.average.is_empty() {

@@ -21,7 +21,7 @@ pub enum Audience {
     /// To all workers of the cluster (Olaf, section 7): each of them may be part of the update. An update
     /// that changes nothing is acknowledged without weights: all have them.
     Cluster,
-    /// To the worker in whose name the update came, alone (section 2.1). Always with weights: others may have
+    /// Only to the worker in whose name the update came (section 2.1). Always with weights: others may have
     /// changed them.
     Worker,
 }
@@ -29,14 +29,14 @@ pub enum Audience {
 /// How a server trains.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// How weights follow updates.
+    /// The rule by which updates change weights.
     pub rule: Rule,
-    /// What an update carries that stands for several.
+    /// The payload of an update that stands for several.
     pub combined: Combined,
     /// The receivers of weights.
     pub audience: Audience,
-    /// With Olaf's rule: how long the highest reward counts, if no update reaches it. One that is out of
-    /// reach, sent by mistake, must not end training.
+    /// With Olaf's rule: how long the highest reward counts, if no update reaches it. An unreachable one,
+    /// sent by mistake, must not end training.
     pub memory: Duration,
 }
 
@@ -78,7 +78,7 @@ impl AsyncJob {
 pub struct Cluster {
     job: AsyncJob,
     model: Option<Model>,
-    /// Whether a worker of this generation has a model of this length: `payload` is not as exact.
+    /// Whether a worker of this generation has sent a model of this length: `payload` is less exact.
     met: bool,
     /// From the first packet on.
     age: Option<Age>,
@@ -117,7 +117,7 @@ impl Cluster {
         if all_finite(payload) { Ok(()) } else { Err(AsyncOutcome::NotFinite) }
     }
 
-    /// Whether that many bytes are the model's length, or could be where there is none yet.
+    /// Whether this is the model's length in bytes, or could be if there is none yet.
     fn fits(&self, bytes: usize) -> bool {
         match &self.model {
             Some(model) => bytes == size_of_val(model.weights()),
@@ -139,7 +139,7 @@ struct Reply {
     update: trailer::Update,
     /// For how long the cluster is to pause, in units.
     pause: u16,
-    /// For that rank alone.
+    /// For that rank only.
     alone: bool,
     with_weights: bool,
     /// Why it was not taken.
@@ -153,8 +153,8 @@ struct Reply {
 /// [`next_reply`](Self::next_reply) until there is none and send what it writes to the appliance. A lost
 /// reply is a lost packet: no worker waits for it forever.
 ///
-/// A server without a model, as after a restart, makes none up: it tells who sends an update, and takes the
-/// weights that the first worker offers then.
+/// A server without a model, as after a restart, does not invent one: it answers updates with that status,
+/// and takes the weights that the first worker then offers.
 #[derive(Debug)]
 pub struct AsyncServer {
     settings: Settings,
@@ -180,12 +180,12 @@ impl AsyncServer {
         }
     }
 
-    /// Has a job begin with a model that was kept, once it is served by workers whose model is as long.
+    /// Lets a job begin with a kept model, once its workers' model has that length.
     pub fn restore(&mut self, kept: Kept) {
         self.kept.insert(kept.job, kept);
     }
 
-    /// A job's model, to be kept; `None` while there is none.
+    /// A job's model for a file; `None` while there is none.
     #[must_use]
     pub fn keep(&self, job: u16) -> Option<Kept> {
         let model = self.clusters.get(&job)?.model.as_ref()?;
@@ -193,8 +193,8 @@ impl AsyncServer {
         Some(Kept { job, version: model.version(), weights, average })
     }
 
-    /// Serves a job, or its next generation. The model outlives generations, since what has been learned is
-    /// not undone by a worker that has started anew, unless its length changes. The highest reward does not.
+    /// Serves a job, or its next generation. The model outlives generations, since a worker that starts anew
+    /// does not undo the training so far, unless its length changes. The highest reward does not.
     pub fn set_job(&mut self, id: u16, job: AsyncJob) {
         match self.clusters.get_mut(&id) {
             Some(cluster) if cluster.job.payload == job.payload => {
@@ -246,7 +246,7 @@ impl AsyncServer {
             self.updated(unix_ns, header, payload, update)
         };
         if let Err(why) = outcome {
-            // Who is inside of a combined update is not known.
+            // The workers inside of a combined update are not known.
             let alone = header.count <= 1;
             let update = update.unwrap_or(trailer::Update { reward: 0.0, generated_ns: 0 });
             self.reply(Reply {
@@ -269,7 +269,7 @@ impl AsyncServer {
         payload: &[u8],
     ) -> Result<AsyncOutcome, AsyncOutcome> {
         let cluster = self.clusters.get_mut(&header.job).ok_or(AsyncOutcome::UnknownJob)?;
-        // A model from before may be a float longer or shorter than that of all who train now.
+        // A model from before may be a float longer or shorter than that of the present workers.
         let old =
             cluster.model.take_if(|model| !cluster.met && size_of_val(model.weights()) != payload.len());
         let first = cluster.model.is_none();
@@ -304,7 +304,7 @@ impl AsyncServer {
         if judged == Judged::Diverges {
             return Err(AsyncOutcome::Diverges);
         }
-        // It has arrived, whatever the rule makes of it.
+        // It has arrived, whatever the rule decides.
         cluster.met = true;
         cluster.age.get_or_insert_with(|| Age::new(unix_ns)).receive(unix_ns, update.generated_ns);
         let pause = self.pace.on_update(header.job, Duration::from_nanos(unix_ns), age);
@@ -325,8 +325,8 @@ impl AsyncServer {
         self.replies.push_back(reply);
     }
 
-    /// Puts the next reply, a datagram for the appliance, in place of what `into` holds. False if there is
-    /// none. Weights are as they are now.
+    /// Replaces the content of `into` by the next reply, a datagram for the appliance. False if there is
+    /// none. Weights are the present ones.
     pub fn next_reply(&mut self, into: &mut Vec<u8>) -> bool {
         let Some(reply) = self.replies.pop_front() else { return false };
         let Some(cluster) = self.clusters.get(&reply.job) else { return false };
@@ -356,7 +356,7 @@ impl AsyncServer {
         true
     }
 
-    /// What has been done so far.
+    /// The counts so far.
     #[must_use]
     pub const fn counters(&self) -> &AsyncCounters {
         &self.counters

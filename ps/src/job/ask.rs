@@ -1,4 +1,4 @@
-//! The reminder mechanism (DSA, section IV.B): when an entry is late, ask for what is missing.
+//! The reminder mechanism (DSA, section IV.B): when an entry is late, ask for the missing contributions.
 
 use core::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::entry::{Ask, Vote};
 use pascaline_wire::RankSet;
 
 impl Job {
-    /// When [`on_due`](Self::on_due) wants to be called next.
+    /// When to call [`on_due`](Self::on_due) next.
     pub(crate) fn next_timer(&self) -> Option<Duration> {
         self.timers.first().map(|&(at, _)| at)
     }
 
-    /// Handles the first timer, if it is due: gives the entry up at its age limit, else asks (again).
+    /// Handles the first timer, if it is due: gives the entry up at its age limit, otherwise asks (again).
     pub(crate) fn on_due(&mut self, now: Duration, counters: &mut Counters) {
         let Some(&(_, psn)) = self.timers.first().filter(|&&(at, _)| at <= now) else { return };
         let Some(entry) = self.entries.get(&psn) else { return };
@@ -39,7 +39,7 @@ impl Job {
         }
     }
 
-    /// Begins a round of asking; one that is still under way goes on instead. What could be asked for, or is
+    /// Begins a round of asking, or continues one in progress. An entry that could be asked for, or is
     /// complete, but not [certain](Self::is_certain), is put to the vote.
     pub(super) fn begin_asking(&mut self, now: Duration, psn: u32) {
         let ticket = self.next_ticket;
@@ -59,7 +59,7 @@ impl Job {
             entry.helped = true;
             // A new question: no rank has left it unanswered yet.
             entry.tries = 0;
-            // Those who have been asked without it are asked again.
+            // Ranks that were asked without it are asked again.
             if let Some(ask) = entry.ask.take() {
                 self.asking.remove(&ask.ticket);
             }

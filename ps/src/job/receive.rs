@@ -1,4 +1,4 @@
-//! What a packet does.
+//! Handling of received packets.
 
 use core::time::Duration;
 
@@ -94,8 +94,8 @@ impl Job {
                 self.open_entry(now, header, Some(content), counters);
             }
             Some(entry) => {
-                // How far apart contributions lose their conflicts says nothing of how long a partial waits
-                // for the other.
+                // The time between contributions that lose their conflicts does not measure how long a
+                // partial waits for the other.
                 entry.helped |= header.kind == Kind::Gradient || entry.asked.is_some();
                 match &mut entry.content {
                     Some(there) => {
@@ -110,8 +110,8 @@ impl Job {
         Ok(if header.kind == Kind::Partial { Outcome::Merged } else { Outcome::Added })
     }
 
-    /// A rank that was asked under a vote, and answers with its original, has promised to wait for what comes
-    /// of the vote.
+    /// A rank that was asked under a vote, and answers with its original, has promised to wait for the vote's
+    /// result.
     fn note_promise(&mut self, header: &Header, counters: &mut Counters) {
         if !header.flags.has(Flags::BYPASS) {
             return;
@@ -124,8 +124,8 @@ impl Job {
         self.answered(header.psn);
     }
 
-    /// Something of the packet is there already. A sum cannot be taken apart: of a partial, what is new is
-    /// lost, and has to be asked for as originals.
+    /// A part of the packet is there already. A sum cannot be split: the new ranks of a partial are lost, and
+    /// their originals have to be requested.
     fn overlap(&mut self, now: Duration, header: &Header, ranks: &RankSet) -> Result<Outcome, Rejection> {
         if header.kind != Kind::Partial {
             return Ok(Outcome::Duplicate);
@@ -136,8 +136,8 @@ impl Job {
         Err(RejectReason::Overlap.into())
     }
 
-    /// A result from elsewhere: the appliance had it, or a rank kept it. It may already be known to other
-    /// ranks, so it counts, and not what the entry holds, whose sum could differ from it in the last bits.
+    /// A result from elsewhere: the appliance had it, or a rank kept it. Other ranks may have it already, so
+    /// it replaces the entry's content, whose sum could differ from it in the last bits.
     fn replace(
         &mut self,
         now: Duration,
@@ -158,10 +158,10 @@ impl Job {
         self.conclude(now, header, payload, ranks, counters)
     }
 
-    /// Takes a whole sum in place of what the entry holds, if there is one. A partial that contains enough is
-    /// one: the appliance sends it here, and not to the ranks, when part of it was sent again, since there
-    /// may be a result already. What a rank has taken is the result, and so is what the appliance has made of
-    /// first sendings, unless the ranks have to be asked.
+    /// Takes a whole sum in place of the entry's content, if any. A partial that contains enough is one: the
+    /// appliance sends it here, and not to the ranks, when part of it was sent again, since there may be a
+    /// result already. A sum that a rank has taken is the result, and so is the appliance's sum of first
+    /// sendings, unless the ranks have to be asked.
     fn conclude(
         &mut self,
         now: Duration,
@@ -235,9 +235,9 @@ impl Job {
     }
 
     /// A rank lacks the result, and waits for another round than that of the result: of a vote that failed,
-    /// of another life of the server, or of a number that was damaged on its way. It is asked to promise this
-    /// one. To send it the result as if that had been taken would not do: once the result is forgotten here,
-    /// and the ranks vote on another, it could still arrive.
+    /// of another life of the server, or with a number that was damaged on its way. It is asked to promise
+    /// this one. Sending it the result as if it had been taken would be wrong: that could still arrive once
+    /// the result is forgotten here and the ranks vote on another.
     fn request_promise(&mut self, now: Duration, header: &Header, counters: &mut Counters) {
         let (psn, rank) = (header.psn, Destination::Rank(header.rank));
         if !self.cached.admit_answer(now, psn, false, self.params.fan_in, self.config.floor) {
@@ -252,7 +252,7 @@ impl Job {
     }
 
     /// Answers a packet for a complete PSN with the result: to its rank, or to all if it is a partial, whose
-    /// ranks all seem to lack it.
+    /// ranks probably all lack it.
     fn answer_late(&mut self, now: Duration, header: &Header, counters: &mut Counters) {
         let (psn, interval) = (header.psn, self.config.floor);
         let (to, admitted) = if header.kind == Kind::Partial {

@@ -17,7 +17,7 @@ pub(crate) enum Packet {
     Result { psn: u32, to: Destination },
     /// A fetch or a reminder.
     Request { header: Header, to: Destination },
-    /// Why a contribution was rejected.
+    /// The reason for which a contribution was rejected.
     Rejection { header: Header },
 }
 
