@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy)]
 struct Cluster {
     /// The number, modulo 2³², of this cluster's last appended update. It stays when that update departs: the
-    /// queue knows which numbers still wait, and whose they are.
+    /// queue has the numbers that still wait, and their clusters.
     appended: u32,
     /// The period in which it last sent; 0 for never.
     heard: u32,
@@ -22,7 +22,7 @@ pub(crate) struct Clusters {
     ends_ns: u64,
     /// Clusters heard in the present period.
     heard_now: u32,
-    /// Clusters heard in the period before, and not again since.
+    /// Clusters heard in the period before, but not since.
     heard_before: u32,
 }
 
@@ -80,7 +80,7 @@ impl Clusters {
         self.ends_ns = (now_ns / self.period_ns).saturating_add(1).saturating_mul(self.period_ns);
         self.heard_before = if missed { 0 } else { self.heard_now };
         self.heard_now = 0;
-        // Where a period was missed, no cluster was active in the one before, whatever the table says.
+        // If a period was missed, no cluster was active in the one before, whatever the table says.
         let step = if missed { 2 } else { 1 };
         self.period = match self.period.checked_add(step) {
             Some(period) => period,

@@ -1,4 +1,4 @@
-//! Adds one payload to another, in the memory of the first. The only place that knows the kernels.
+//! Adds one payload to another, in the memory of the first. Only this module uses the kernels.
 //!
 //! The first addition turns a payload into an *accumulator*: a sum of contributions, in binary32 for 16-bit
 //! floats. A mean stays a sum until it departs, so it is divided and rounded once.
@@ -25,13 +25,13 @@ enum Form {
     Wide(WideSum),
 }
 
-/// What is done with payloads of one type.
+/// The operations on payloads of one type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kernel {
     /// Adds two accumulators.
     add: Add,
     form: Form,
-    /// Whether payloads are means, and if so, what accumulators are made of.
+    /// The elements of accumulators, if payloads are means.
     mean: Option<Float>,
 }
 
@@ -70,9 +70,9 @@ impl Kernel {
         Some(Self { add, form, mean })
     }
 
-    /// Adds the payload of `from`, which it spoils, to `into`; true if an element saturated. `accumulating`
-    /// says whether `into` is an accumulator already. `None`, and `into` unchanged, if a packet has no room
-    /// for one.
+    /// Adds the payload of `from`, which it overwrites, to `into`; true if an element saturated.
+    /// `accumulating` says whether `into` is an accumulator already. `None`, and `into` unchanged, if a
+    /// packet has no room for one.
     #[inline]
     pub(crate) fn add<B: PacketBuf>(
         &self,
@@ -93,10 +93,11 @@ impl Kernel {
         })
     }
 
-    /// Turns a payload into an accumulator. False, and nothing done, if the packet has no room for it.
+    /// Turns a payload into an accumulator. Returns false and changes nothing if the packet has no room for
+    /// it.
     #[inline]
     fn begin<B: PacketBuf>(&self, packet: &mut B, update: &Update) -> bool {
-        // Most payloads are accumulators as they are: those take no call.
+        // Most payloads are already accumulators: those need no call.
         let weighted = self.mean.is_some() && update.count > 1;
         (matches!(self.form, Form::Plain) && !weighted) || self.convert(packet, update)
     }

@@ -4,16 +4,16 @@ use core::time::Duration;
 
 use thiserror::Error;
 
-/// What an arriving update may do to those that wait.
+/// The effect of an arriving update on those that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Discipline {
-    /// Nothing: it goes to the tail, or is dropped if the queue is full. Olaf's rival.
+    /// None: it goes to the tail, or is dropped if the queue is full. The comparison to Olaf.
     Fifo,
     /// Replace its cluster's waiting update, or be combined with it (Olaf, section 4 and Algorithm 1).
     Olaf,
 }
 
-/// How the values of two updates of a cluster become one.
+/// How two updates of a cluster are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Combine {
     /// They are added. An update that stands for `count` of them carries their sum.
@@ -26,7 +26,7 @@ pub enum Combine {
 /// A queue's shape and rules.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
-    /// What arriving updates may do.
+    /// The effect of arriving updates.
     pub discipline: Discipline,
     /// The most updates in the queue, the departing one included: Olaf's Q_max. At least 1.
     pub segments: u16,
@@ -34,7 +34,7 @@ pub struct Config {
     pub segment_len: u16,
     /// Clusters, numbered from 0; 1 to 2²⁴ of 8 bytes each.
     pub clusters: u32,
-    /// How updates of one cluster become one.
+    /// How updates of one cluster are combined.
     pub combine: Combine,
     /// How far the rewards of two updates may differ for them to be combined (Olaf, section 3). Beyond that
     /// the higher one stays. 0 or more, up to infinity.
@@ -103,10 +103,10 @@ pub enum ConfigError {
     /// No cluster, or too many.
     #[error("{0} clusters: the number must be between 1 and 2^24")]
     Clusters(u32),
-    /// A threshold that nothing can be compared with.
+    /// A threshold that is negative or NaN.
     #[error("a reward threshold of {0}: it must be 0 or more; infinity turns the filter off")]
     RewardThreshold(f32),
-    /// Hardly any time at all.
+    /// Less than a millisecond.
     #[error("clusters active for {0:?} after an update: it must be at least a millisecond")]
     Activity(Duration),
 }

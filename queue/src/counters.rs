@@ -1,4 +1,4 @@
-//! What a queue has counted.
+//! A queue's counters.
 
 use crate::outcome::UpdateRejection;
 
@@ -27,7 +27,7 @@ impl UpdateCount {
 /// accepted = departed + waiting + full + low_reward + displaced + superseded + lapsed
 /// ```
 ///
-/// Of updates the same, with `aggregated` on the right-hand side too.
+/// The same for updates, with `aggregated` also on the right-hand side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Offered and not rejected.
@@ -42,7 +42,7 @@ pub struct Counters {
     pub low_reward: UpdateCount,
     /// Dropped while waiting, for one with a higher reward.
     pub displaced: UpdateCount,
-    /// Given up for a newer one of the same worker, or for one of another generation.
+    /// Replaced by a newer one of the same worker, or by one of another generation.
     pub superseded: UpdateCount,
     /// Dropped when it was its turn: its receiver was gone.
     pub lapsed: UpdateCount,

@@ -1,5 +1,5 @@
 //! OlafQueue: an egress queue that combines the updates of a cluster while they wait (Olaf, sections 3, 4 and
-//! 12.1), and the FIFO that it is compared with.
+//! 12.1), and the FIFO for comparison.
 //!
 //! In asynchronous training a worker sends an update whenever it has one. A newer update of a worker makes
 //! its older one useless, and updates of different workers can be added up. So the queue holds at most one
@@ -7,10 +7,10 @@
 //!
 //! **An update's packet is its segment.** [`UpdateQueue`] needs none of the paper's lists of free and used
 //! memory segments: it keeps the packets themselves in order. No payload is copied. Updates depart first in,
-//! first out, so an update's number says where it waits, and one table maps clusters to numbers.
+//! first out, so an update's number gives its place, and one table maps clusters to numbers.
 //!
 //! A pure state machine: updates and times go in, outcomes and departures come out. Every update has exactly
-//! one [`EnqueueOutcome`], which is counted. Every packet comes back: recycled, as a departure, or when the
+//! one [`EnqueueOutcome`], which is counted. Every packet is returned: recycled, as a departure, or when the
 //! queue is dropped. Nothing allocates after [`UpdateQueue::new`].
 //!
 //! **Panics.** No received packet makes a function here panic.

@@ -1,8 +1,8 @@
-//! What became of an offered update.
+//! The outcome of an offered update.
 
 use core::fmt;
 
-/// What became of an update: always exactly one of these.
+/// The outcome of an update: always exactly one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EnqueueOutcome {
     /// It waits at the tail.
@@ -20,18 +20,18 @@ pub enum EnqueueOutcome {
     Preferred,
     /// Dropped: its reward is lower than that of its cluster's waiting update by more than the threshold.
     LowReward,
-    /// Dropped: no segment is free, and nothing waits that it could be combined with.
+    /// Dropped: no segment is free, and no update waits that it could be combined with.
     Full,
-    /// Dropped: there is something wrong with it.
+    /// Dropped: it is invalid.
     Rejected(UpdateRejection),
 }
 
-/// What is wrong with an update.
+/// Why an update is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UpdateRejection {
     /// There is no such cluster.
     ClusterOutOfRange,
-    /// It stands for no update.
+    /// Its count is 0.
     CountZero,
     /// Together with the waiting one it would stand for more than 65,535 updates.
     CountOverflow,
@@ -43,7 +43,7 @@ pub enum UpdateRejection {
     TooLong,
     /// The payload is empty, ends within an element, or is longer than the packet's first segment.
     BadLength,
-    /// The operation is not a sum, or the queue makes means and the elements are integers.
+    /// The operation is not a sum, or the queue forms means and the elements are integers.
     ElementUnsupported,
     /// The cluster's waiting update has a payload of another length.
     LengthChanged,
@@ -98,7 +98,7 @@ impl fmt::Display for UpdateRejection {
 #[derive(Debug)]
 #[must_use = "a packet may have come back"]
 pub struct Enqueued<B> {
-    /// What became of the update.
+    /// The outcome of the update.
     pub outcome: EnqueueOutcome,
     /// The packet that is free again: the update's own, or that of the one it replaced. `None` only if the
     /// update was appended.

@@ -69,7 +69,7 @@ impl<B> UpdateQueue<B> {
         self.waiting.len()
     }
 
-    /// True if nothing waits.
+    /// True if no update waits.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -135,7 +135,7 @@ impl<B: PacketBuf> UpdateQueue<B> {
         self.waiting.front().map(Waiting::seen)
     }
 
-    /// Locks the head, because parts of it may have left (Olaf, section 12.1): nothing replaces it or is
+    /// Locks the head, because parts of it may have left (Olaf, section 12.1): no update replaces it or is
     /// combined with it any more. Another update of its cluster may wait beside it.
     pub fn lock(&mut self) -> Option<Update> {
         let head = self.head();
@@ -175,7 +175,7 @@ impl<B: PacketBuf> UpdateQueue<B> {
         Prediction(self.clusters.appended(cluster).wrapping_sub(self.head))
     }
 
-    /// Prefetches what waits there. For speed only: the update may come later, or not at all.
+    /// Prefetches the update that waits there. For speed only: the update may come later, or not at all.
     #[inline]
     pub fn prefetch(&self, prediction: Prediction) {
         if let Some(waiting) = self.waiting.get(prediction.0 as usize) {
@@ -238,7 +238,7 @@ impl<B: PacketBuf> UpdateQueue<B> {
     fn merge(&mut self, place: usize, update: Update, mut packet: B) -> Enqueued<B> {
         let waiting = &mut self.waiting[place];
         let there = *waiting.update();
-        // First of all: another generation may have other elements and another length.
+        // First, since another generation may have other elements and another length.
         if there.epoch != update.epoch {
             self.counters.accepted.add(update.count);
             self.counters.superseded.add(there.count);

@@ -1,4 +1,4 @@
-//! An update, as the queue sees it.
+//! An update in the queue.
 
 use core::ops::Range;
 
@@ -11,8 +11,8 @@ pub struct Update {
     pub cluster: u32,
     /// Its sender (Olaf's Worker_ID); of a combined update, the sender of the oldest one inside.
     pub worker: u16,
-    /// Where the sender is an appliance: which of those behind it the update is of, as a number of the
-    /// sender's making from 1; 0 for its own, [`Update::ANYBODY`] if that is not known.
+    /// If the sender is an appliance: the worker behind it, as a number from 1 that the sender assigns; 0 for
+    /// its own, [`Update::ANYBODY`] if that is not known.
     pub origin: u16,
     /// The worker's number of it; of a combined update, of that worker's newest one inside.
     pub psn: u32,
@@ -36,7 +36,7 @@ pub struct Update {
 }
 
 impl Update {
-    /// An `origin` that does not say whose it is.
+    /// An unknown `origin`.
     pub const ANYBODY: u16 = u16::MAX;
 
     /// A worker's own, of `len` bytes that are sums of binary32 and lie at the start of its packet, with a
@@ -66,13 +66,13 @@ impl Update {
         self.offset as usize..self.offset as usize + self.len as usize
     }
 
-    /// True if it is one worker's, and it is known whose: not combined, here or further down.
+    /// True if it is of one known worker: not combined, here or further down.
     #[inline]
     pub(crate) const fn is_single(&self) -> bool {
         self.count == 1 && self.origin != Self::ANYBODY
     }
 
-    /// True if both are of one worker, as far as single ones say so.
+    /// True if both are single ones of one worker.
     #[inline]
     pub(crate) const fn is_of_the_same(&self, other: &Self) -> bool {
         self.worker == other.worker && self.origin == other.origin
@@ -85,7 +85,7 @@ pub struct Departure<B> {
     /// The update, with everything that was combined with it.
     pub update: Update,
     /// Its packet, cut off behind the payload. The headers are those of the first update in this packet: the
-    /// caller writes what has changed.
+    /// caller writes the changed fields.
     pub packet: B,
     /// Updates that were combined with it here.
     pub aggregations: u32,

@@ -12,7 +12,7 @@ pub(crate) struct Waiting<B> {
     /// The update; its reward is that of the first one inside.
     update: Update,
     packet: B,
-    /// The sum of count × reward of everything inside: a mean would be rounded each time.
+    /// The sum of count × reward over all inside: a mean would be rounded each time.
     rewards: f64,
     aggregations: u32,
     /// Whether the payload is an accumulator.
@@ -44,13 +44,13 @@ impl<B: PacketBuf> Waiting<B> {
         &self.update
     }
 
-    /// Prefetches the payload by a read without a use: not every kind of packet has another way.
+    /// Prefetches the payload by an unused read: not every kind of packet has another way.
     #[inline]
     pub(crate) fn prefetch(&self) {
         core::hint::black_box(self.packet.bytes().get(usize::from(self.update.offset)).copied());
     }
 
-    /// Replaces this update and gives back its packet.
+    /// Replaces this update and returns its packet.
     #[inline]
     pub(crate) fn replace(&mut self, update: Update, packet: B) -> B {
         core::mem::replace(self, Self::new(update, packet)).packet
@@ -71,8 +71,8 @@ impl<B: PacketBuf> Waiting<B> {
         }
     }
 
-    /// Combines an update with this one; `count` is the sum of both. False, and nothing done, if a packet has
-    /// no room.
+    /// Combines an update with this one; `count` is the sum of both. Returns false and changes nothing if a
+    /// packet has no room.
     #[inline]
     pub(crate) fn aggregate(&mut self, kernel: &Kernel, count: u16, update: &Update, from: &mut B) -> bool {
         let into = (&mut self.packet, &self.update, self.accumulating);

@@ -28,7 +28,7 @@ pub const LATE: usize = 4;
 /// through the pool.
 pub const LATE_FOR_NS: u64 = 2_000_000_000;
 
-/// What one lcore saw of a rank: no more than two stores per packet can tell.
+/// One lcore's counts of a rank, limited to two stores per packet.
 ///
 /// Only that lcore writes it ([`LcoreRanks::heard`]), so a count is a load and a store. Others read it at
 /// any time: the threads that show it ([`JobCells::read`]), the control plane
@@ -69,7 +69,7 @@ impl Moment {
     }
 }
 
-/// What one lcore saw of the results that a rank completed. A cache line.
+/// One lcore's counts of the results that a rank completed. A cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct LastCell {
@@ -91,7 +91,7 @@ pub struct LcoreRanks<'a> {
 }
 
 impl<'a> LcoreRanks<'a> {
-    /// Of no job; counts nothing.
+    /// Those of no job: they count nothing.
     pub const NONE: Self = Self { cells: &[] };
 
     /// The cell of a rank, to prefetch it.
@@ -101,7 +101,7 @@ impl<'a> LcoreRanks<'a> {
         self.cells.get(usize::from(rank))
     }
 
-    /// Notes a received contribution. False, and nothing noted, if the job has no such rank.
+    /// Notes a received contribution. Returns false and notes nothing if the job has no such rank.
     #[inline(always)]
     pub fn heard(self, rank: u16, psn: u32, moment: Moment) -> bool {
         let Some(cell) = self.cells.get(usize::from(rank)) else { return false };
@@ -118,7 +118,7 @@ pub struct Late {
     pub rank: u16,
     /// When the oldest PSN that lacks it was begun, in nanoseconds of the lcores' clock.
     pub since: u64,
-    /// When it was last seen to be missing there, by the same clock.
+    /// When it was last found missing there, by the same clock.
     pub seen: u64,
 }
 
@@ -175,7 +175,7 @@ pub struct RankCells {
 }
 
 impl RankCells {
-    /// Where an lcore notes contributions. For that lcore only, as all of the following.
+    /// The cells in which an lcore notes contributions. For that lcore only, as all of the following.
     #[must_use]
     #[inline]
     pub fn of(&self, lcore: usize) -> LcoreRanks<'_> {
@@ -209,7 +209,7 @@ pub struct JobCells {
     by_rank: RankCells,
     /// Retransmitted contributions; each count wraps.
     again: Box<[AtomicU32]>,
-    /// Until when what each rank has asked for is paid by its limit, in nanoseconds of the lcores' clock.
+    /// The time up to which each rank's requests have used its limit, in nanoseconds of the lcores' clock.
     paid: Box<[AtomicU64]>,
     lcores: Box<[CachePadded<LcoreCells>]>,
 }
@@ -247,13 +247,13 @@ impl JobCells {
         self.by_rank.ranks
     }
 
-    /// What is counted of each rank.
+    /// The counts of each rank.
     #[must_use]
     pub const fn by_rank(&self) -> &RankCells {
         &self.by_rank
     }
 
-    /// Where an lcore notes contributions. For that lcore only, as all of the following.
+    /// The cells in which an lcore notes contributions. For that lcore only, as all of the following.
     #[must_use]
     #[inline]
     pub fn ranks_of(&self, lcore: usize) -> LcoreRanks<'_> {
@@ -342,7 +342,7 @@ impl JobCells {
         let Some(late) = known.or_else(oldest) else { return };
         let before = late.since.load(Ordering::Relaxed);
         let outdated = now.saturating_sub(late.seen.load(Ordering::Relaxed)) > LATE_FOR_NS;
-        // A later PSN that lacks it too says nothing new.
+        // A later PSN that also lacks it adds no information.
         if known.is_none() || outdated || since <= before {
             late.since.store(since, Ordering::Relaxed);
             late.seen.store(now, Ordering::Relaxed);

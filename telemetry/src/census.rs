@@ -1,8 +1,8 @@
-//! How the aggregator pool is filled: what an lcore finds where it comes by on its round.
+//! How the aggregator pool is filled, counted by the lcores on their rounds.
 //!
-//! Only the owner of a set may look into it, so only lcores can count what sets hold. Each visits its own
-//! sets in turn anyway. It adds what it finds into cells, each for an equal part of them, and writes a cell
-//! when it has passed its last set. Sets are dealt out to lcores in turn, so the same cells of all lcores
+//! Only the owner of a set may read it, so only lcores can count the contents of sets. Each visits its own
+//! sets in turn in any case. It adds its counts to cells, each for an equal part of them, and writes a cell
+//! when it has passed its last set. Sets are assigned to lcores in turn, so the same cells of all lcores
 //! together describe one part of the pool.
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The most cells; a smaller pool has one per set.
 pub const CENSUS_CELLS: usize = 256;
 
-/// What one lcore found. Only that lcore writes it.
+/// One lcore's counts. Only that lcore writes them.
 #[derive(Debug)]
 pub struct Census {
     /// Partials in the upper half, cached results in the lower.
@@ -19,7 +19,7 @@ pub struct Census {
     oldest_ns: AtomicU64,
 }
 
-/// The lcore's end.
+/// The side of the lcore.
 #[derive(Debug)]
 pub struct Surveyor {
     census: Arc<Census>,
@@ -57,7 +57,7 @@ impl Found {
 }
 
 impl Default for Surveyor {
-    /// Of a pool without sets.
+    /// That of a pool without sets.
     fn default() -> Self {
         Self::new(0).0
     }
@@ -85,8 +85,7 @@ impl Surveyor {
         of_cell.min(most).min(self.sets - self.at).max(1)
     }
 
-    /// Notes the content of this many sets. Sets are visited in order, from the first one on, round and
-    /// round.
+    /// Notes the content of this many sets. Sets are visited in order, from the first one on, in cycles.
     #[inline]
     pub fn visited(&mut self, sets: usize, found: Found) {
         self.found.open += found.open;

@@ -121,8 +121,8 @@ pub struct Load {
     pub bursts: [u64; BURST_SIZES.len()],
     /// Packets in them.
     pub packets: u64,
-    /// Time from a burst's reception to the end of the work on it, and of the work on what others have left
-    /// for the lcore, summed, in nanoseconds.
+    /// Time from a burst's reception to the end of the work on it, and of the work that others have left for
+    /// the lcore, summed, in nanoseconds.
     pub busy_ns: u64,
 }
 
@@ -183,7 +183,7 @@ impl Tally {
         self.load.busy_ns += busy_ns;
     }
 
-    /// Notes the nanoseconds of work on what came with no burst: others have left it for the lcore.
+    /// Notes the nanoseconds of work that came without a burst: others have left it for the lcore.
     #[inline]
     pub fn busy(&mut self, ns: u64) {
         self.load.busy_ns += ns;
@@ -351,7 +351,7 @@ impl Reading {
     #[must_use]
     pub fn open_slots(&self) -> u64 {
         // A slot stops being open by completion or eviction, also by a cached result for the same PSN. A
-        // partial that is evicted goes to the parameter server, or nowhere.
+        // partial that is evicted goes to the parameter server, or is discarded.
         [Counter::Completed, Counter::Evicted, Counter::DisplacedPartials]
             .into_iter()
             .fold(self.get(Counter::Opened), |open, end| open.saturating_sub(self.get(end)))

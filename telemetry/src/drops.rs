@@ -12,7 +12,7 @@ macro_rules! reasons {
         }
 
         impl DropReason {
-            /// What an operator can do about it.
+            /// The remedy for an operator.
             #[must_use]
             pub const fn remedy(self) -> &'static str {
                 match self { $(Self::$variant => $remedy,)+ }

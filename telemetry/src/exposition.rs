@@ -43,12 +43,12 @@ const BUCKETS_NS: [u64; 22] = [
     10_000_000_000,
 ];
 
-/// A value that its owner knows at the time of the scrape.
+/// A value read from its owner at the time of the scrape.
 #[derive(Debug, Clone)]
 pub struct Gauge {
     /// The metric's name without `pascaline_`.
     pub name: &'static str,
-    /// What it says, in one sentence.
+    /// Its meaning, in one sentence.
     pub help: &'static str,
     /// Counters only ever grow.
     pub counter: bool,
@@ -61,9 +61,9 @@ pub struct Gauge {
 pub struct Distribution {
     /// The metric's name without `pascaline_`.
     pub name: &'static str,
-    /// What it says, in one sentence.
+    /// Its meaning, in one sentence.
     pub help: &'static str,
-    /// Label sets and what was counted for each.
+    /// Label sets, with the numbers of each.
     pub samples: Vec<(Vec<(&'static str, String)>, Classes)>,
 }
 
@@ -104,7 +104,7 @@ impl<T: Gauges> Gauges for Arc<T> {
 pub struct LcoreReaders {
     /// Time from the first to the last contribution of a PSN.
     pub spread: RecorderReader,
-    /// Time from a packet's reception to the end of the turn that dealt with it.
+    /// Time from a packet's reception to the end of the turn that handled it.
     pub service: RecorderReader,
     /// Its census of the pool.
     pub census: Arc<Census>,
@@ -115,11 +115,11 @@ pub struct LcoreReaders {
 pub struct Times {
     /// Time from the first to the last contribution of a PSN.
     pub spread: Histogram<u64>,
-    /// Time from a packet's reception to the end of the turn that dealt with it.
+    /// Time from a packet's reception to the end of the turn that handled it.
     pub service: Histogram<u64>,
 }
 
-/// Everything that is exported.
+/// All exported values.
 #[derive(Debug)]
 pub struct Telemetry {
     lcores: Vec<Arc<LcoreCounters>>,
@@ -156,7 +156,7 @@ impl Telemetry {
         total
     }
 
-    /// What each lcore has counted.
+    /// The counters of each lcore.
     #[must_use]
     pub fn readings(&self) -> Vec<Reading> {
         self.lcores.iter().map(|lcore| lcore.read()).collect()

@@ -4,9 +4,9 @@
 //! of places; all others are summed under one name.
 //!
 //! A job that has sent anything gets a free place; of several that wait, the one that sent most since the
-//! last look. It keeps the place while it exists and is not silent for [`SILENCE`], so that series do not
-//! come and go. Counters never fall: what a job counted without a place stays with the others, and so does
-//! what former jobs counted.
+//! last look. It keeps the place while it exists and is not silent for [`SILENCE`], so that series are
+//! stable. Counters never fall: the counts of a job without a place stay with the others, and so do those of
+//! former jobs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct JobTotals {
     pub contributions: u64,
     /// Bytes of their payloads.
     pub bytes: u64,
-    /// Packets dropped, for reasons that say something of the job.
+    /// Packets dropped, for reasons that concern the job.
     pub dropped: u64,
     /// Nanoseconds from the first to the last contribution of the results, summed.
     pub waited_ns: u64,
@@ -38,7 +38,7 @@ impl Default for JobTotals {
 }
 
 impl JobTotals {
-    /// Of a job.
+    /// Those of a job.
     #[must_use]
     pub fn of(reading: &CellsReading) -> Self {
         Self {
@@ -84,7 +84,7 @@ struct Seen {
     base: Option<JobTotals>,
 }
 
-/// The places, and who has them.
+/// The places, and their jobs.
 #[derive(Debug)]
 pub struct Listing {
     places: usize,
@@ -93,12 +93,12 @@ pub struct Listing {
     settled: JobTotals,
 }
 
-/// What is exported.
+/// The exported counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listed {
     /// Jobs with a place, and their counts since they got it.
     pub jobs: Vec<(u16, JobTotals)>,
-    /// What all others have counted.
+    /// The counts of all others.
     pub others: JobTotals,
 }
 
@@ -109,7 +109,7 @@ impl Listing {
         Self { places, seen: BTreeMap::new(), settled: JobTotals::default() }
     }
 
-    /// Looks at all jobs that there are. Times are monotonic, from any origin.
+    /// Looks at all jobs. Times are monotonic, from any origin.
     pub fn look(&mut self, now: Duration, jobs: impl IntoIterator<Item = (u16, JobTotals)>) -> Listed {
         let mut waiting = Vec::new();
         let mut present = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Closed lists whose members have a name, a metric and a sentence that says what each is.
+//! Closed lists whose members have a name, a metric and a sentence that describes each.
 
 /// Makes the enum, with `ALL`, `name()`, `metric()` and `help()`; the metric is the name behind a prefix.
 macro_rules! named {
@@ -30,7 +30,7 @@ macro_rules! named {
                 match self { $(Self::$variant => concat!($prefix, $name),)+ }
             }
 
-            /// What it means, in one sentence.
+            /// Its meaning, in one sentence.
             #[must_use]
             pub const fn help(self) -> &'static str {
                 // A doc comment begins with a blank.

@@ -1,4 +1,4 @@
-//! Histograms that an lcore fills and hands over when asked, without lock and without allocation.
+//! Histograms that an lcore fills and hands over on request, without lock and without allocation.
 //!
 //! Two histograms rotate. The lcore fills one and the reader leaves an empty one in a box. The lcore
 //! exchanges them the next time it looks; the reader adds the full one to its sum and returns it empty.
@@ -100,7 +100,7 @@ impl Recorder {
         counts.empty = false;
     }
 
-    /// Hands over what was recorded, if the reader is ready. Call it now and then; it never waits.
+    /// Hands over the recorded counts, if the reader is ready. Call it regularly; it never waits.
     #[inline]
     pub fn publish(&mut self) {
         if self.current.empty {
@@ -115,7 +115,7 @@ impl Recorder {
 }
 
 impl RecorderReader {
-    /// Collects what the lcore handed over since the last call.
+    /// Collects the counts that the lcore has handed over since the last call.
     pub fn collect(&mut self) {
         if let Some(mut full) = self.exchange.full.pop() {
             for (at, count) in full.places.iter_mut().enumerate().filter(|(_, count)| **count > 0) {
@@ -128,7 +128,7 @@ impl RecorderReader {
         }
     }
 
-    /// All that was collected.
+    /// All counts collected.
     #[must_use]
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.sum

@@ -1,4 +1,4 @@
-//! What is counted of a job.
+//! The counts of a job.
 
 use crate::named::named;
 

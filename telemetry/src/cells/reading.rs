@@ -1,4 +1,4 @@
-//! The counts of a job, lcores added up.
+//! The counts of a job, summed over lcores.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -64,7 +64,7 @@ impl JobCells {
                 let last = cell.last.load(Ordering::Relaxed);
                 #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
                 let (psn, heard) = (last as u32, Moment::nanoseconds(last));
-                // The lcore that heard last from it knows its PSN; of several at about the same time, the one
+                // The lcore that heard last from it has its PSN; of several at about the same time, the one
                 // that is ahead.
                 let ahead = psn.wrapping_sub(sum.psn) < 1 << 31;
                 if heard > sum.heard_ns || heard == sum.heard_ns && ahead {
@@ -100,8 +100,8 @@ pub struct CellsReading {
     /// Nanoseconds from the first to the last contribution of the results, summed.
     pub waited_ns: u64,
     /// Generation time of the newest update that an asynchronous job's server answered, in nanoseconds since
-    /// 1970; 0 for none. The time since then is the job's Age-of-Model (Olaf, section 3), as far as the
-    /// appliance can see it.
+    /// 1970; 0 for none. The time since then is the job's Age-of-Model (Olaf, section 3), as seen by the
+    /// appliance.
     pub model_ns: u64,
     /// By rank.
     pub ranks: Vec<RankReading>,
@@ -132,7 +132,7 @@ impl CellsReading {
         self.ranks.iter().map(|rank| rank.contributions).sum()
     }
 
-    /// Bytes of these contributions' payloads, where their fate is known: without those under way or dropped.
+    /// Bytes of these contributions' payloads, if their fate is known: without those in flight or dropped.
     #[must_use]
     pub fn contribution_bytes(&self) -> u64 {
         use JobEvent::{AggregatedBytes, BypassedBytes, EvictedBytes, SpilledBytes, UpdateBytes};
