@@ -15,7 +15,7 @@ use pascaline_worker::{Config, Hints, Narrow, Report, Worker};
 use crate::status::{Fault, pascaline_status as Status};
 use crate::tensor::Operation;
 
-/// How often the thread answers other ranks and shows that this one is alive while nothing else is done.
+/// How often the thread answers other ranks and shows that this one is alive while it is idle.
 const TEND: Duration = Duration::from_millis(50);
 /// Requests that a handle may have before they are waited for.
 const MOST_REQUESTS: usize = 1 << 16;
@@ -33,7 +33,7 @@ pub struct pascaline_handle {
     call: Mutex<Call>,
 }
 
-/// What belongs to the thread that is in a call.
+/// The state of the thread that is in a call.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
     pub(crate) error: CString,
@@ -47,7 +47,7 @@ pub(crate) struct Call {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Manner {
     pub(crate) hints: Hints,
-    /// What sums of `float` travel as, if not as they are.
+    /// The type in which sums of `float` travel, if another one.
     pub(crate) wire: Option<Narrow>,
 }
 
@@ -65,19 +65,19 @@ struct Queue {
     waiting: VecDeque<(u64, Operation, Manner)>,
     running: Option<u64>,
     done: BTreeMap<u64, Result<Report, Fault>>,
-    /// How many of those have met the end of a generation, and have not been waited for yet.
+    /// How many of those have failed with the end of a generation, and have not been waited for yet.
     unreported: usize,
     latest: u64,
     closing: bool,
 }
 
-/// A lock whose holder has panicked is as good as any: what it guards has been left whole.
+/// A lock whose holder has panicked is still valid: its data is consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl pascaline_handle {
-    /// Joins. A handle of one that could not tells why.
+    /// Joins. After a failure the handle has the error.
     pub(crate) fn join(told: Result<(Config, Option<Narrow>), Fault>) -> (Self, Status) {
         let place = told.as_ref().map_or((0, 0), |(config, _)| (config.rank, config.ranks));
         match told.and_then(|(config, wire)| Self::member(config, wire)) {
@@ -86,7 +86,7 @@ impl pascaline_handle {
         }
     }
 
-    /// One that has joined.
+    /// The handle of a rank that has joined.
     pub(crate) fn member(config: Config, wire: Option<Narrow>) -> Result<Self, Fault> {
         let place = (config.rank, config.ranks);
         let shared = Arc::new(Shared::new(Some(Worker::join(config)?)));
@@ -95,7 +95,7 @@ impl pascaline_handle {
         Ok(Self::new(place, shared, Call { manner, thread: Some(thread), ..Call::default() }))
     }
 
-    /// One that only tells why it could not join.
+    /// The handle of a failed Join: it only has the error.
     pub(crate) fn no_member(place: (u16, u16), fault: &Fault) -> Self {
         let call = Call { error: c_string(fault.text.clone()), ..Call::default() };
         Self::new(place, Arc::new(Shared::new(None)), call)
@@ -117,7 +117,7 @@ impl pascaline_handle {
         }
     }
 
-    /// Carries an operation out in this thread, behind those that the handle's thread has.
+    /// Carries an operation out in this thread, after those of the handle's thread.
     ///
     /// # Safety
     /// As for [`Operation::run`].
@@ -138,7 +138,7 @@ impl pascaline_handle {
     /// # Safety
     /// As for [`Operation::run`], until the request is done.
     pub(crate) unsafe fn submit(&self, operation: Operation, manner: Manner) -> Result<u64, Fault> {
-        // Where it is taken, there is one, and an operation under way.
+        // If it is locked, there is one, and an operation in progress.
         let gone = match self.shared.worker.try_lock() {
             Ok(worker) => worker.is_none(),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().is_none(),
@@ -180,15 +180,15 @@ impl pascaline_handle {
         }
     }
 
-    /// Has the thread leave the job and end, behind what it still has to do.
+    /// Makes the thread leave the job and end, after its remaining operations.
     pub(crate) fn begin_to_close(&self) {
         lock(&self.shared.queue).closing = true;
         self.shared.changed.notify_all();
     }
 
-    /// Ends one that has only joined: no rank can lack a result that it has.
+    /// Ends one that has only joined: it has no result that another rank could lack.
     pub(crate) fn give_up(self) {
-        // Dropping a worker says so to the others.
+        // Dropping a worker reports that to the others.
         drop(lock(&self.shared.worker).take());
         self.begin_to_close();
     }
@@ -202,9 +202,9 @@ impl pascaline_handle {
 }
 
 impl Queue {
-    /// An operation of the thread has come to its end. Where a generation has, what was begun before its user
-    /// could know fails, too: it would be taken for the first operations of the next one, and other ranks may
-    /// have failed at another.
+    /// An operation of the thread has ended. If a generation has ended, operations begun before its user
+    /// could see that fail, too: they would be taken for the first ones of the next generation, and other
+    /// ranks may have failed at another one.
     fn end(&mut self, number: u64, outcome: Result<Report, Fault>) {
         self.running = None;
         if has_ended(&outcome) {
@@ -214,7 +214,7 @@ impl Queue {
         self.done.insert(number, outcome);
     }
 
-    /// Nothing begins before all of that has been reported to the user.
+    /// No operation begins before all of that was reported to the user.
     fn check_ends_reported(&self) -> Result<(), Fault> {
         if self.unreported == 0 { Ok(()) } else { Err(outdated()) }
     }
@@ -230,7 +230,7 @@ impl Shared {
         thread("pascaline", move || shared.serve())
     }
 
-    /// The thread's life.
+    /// The thread's main loop.
     fn serve(&self) {
         let mut queue = lock(&self.queue);
         loop {
@@ -260,7 +260,7 @@ impl Shared {
         }
     }
 
-    /// For the pauses between operations; who is in one does all this himself.
+    /// For the pauses between operations; an operation does all this itself.
     fn tend(&self) {
         if let Ok(mut worker) = self.worker.try_lock()
             && let Some(member) = &mut *worker
@@ -280,7 +280,7 @@ impl Shared {
         // SAFETY: this function's contract.
         let ran = catch_unwind(AssertUnwindSafe(|| unsafe { operation.run(member, manner) }));
         ran.unwrap_or_else(|panic| {
-            // What it has left half done must not be used.
+            // A half-finished state must not be used.
             *worker = None;
             Err(Fault::panicked(&*panic))
         })
@@ -312,7 +312,7 @@ fn of_no_use() -> Fault {
     Fault::new(Status::PASCALINE_ERR_STATE, "the handle could not join, or has met a defect: finalize it")
 }
 
-/// Without what C would take for the end.
+/// Without the bytes that C would take for the end.
 pub(crate) fn c_string(text: String) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }

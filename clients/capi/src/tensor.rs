@@ -1,4 +1,4 @@
-//! Memory of the caller, and what is done with it.
+//! Memory of the caller, and operations on it.
 
 use core::slice;
 
@@ -21,10 +21,10 @@ pub(crate) struct Tensor {
 unsafe impl Send for Tensor {}
 
 impl Tensor {
-    /// What a barrier takes.
+    /// The tensor of a barrier.
     pub(crate) const NONE: Self = Self { at: core::ptr::null_mut(), bytes: 0, dtype: DType::I32 };
 
-    /// Checks what can be checked of a pointer.
+    /// Checks a pointer as far as possible.
     pub(crate) fn new(at: *mut u8, count: usize, dtype: DType) -> Result<Self, Fault> {
         let bytes = count.checked_mul(dtype.size()).filter(|&bytes| isize::try_from(bytes).is_ok());
         let Some(bytes) = bytes else {
@@ -39,11 +39,11 @@ impl Tensor {
 
     /// Bytes without a type.
     pub(crate) fn of_bytes(at: *mut u8, bytes: usize) -> Result<Self, Fault> {
-        // No shorter than they are, which only a broadcast takes.
+        // Their exact length, which only a broadcast accepts.
         Ok(Self { bytes, ..Self::new(at, bytes.div_ceil(4), DType::I32)? })
     }
 
-    /// Copies what lies in another place into this one; nothing if it is the same place.
+    /// Copies the bytes of another place into this one; nothing if it is the same place.
     ///
     /// # Safety
     /// As many bytes must be readable at `from` as are writable here.
@@ -60,8 +60,8 @@ impl Tensor {
         Ok(())
     }
 
-    /// What lies there, in place; or a copy, if it is only read: others may read it meanwhile, too, or it may
-    /// not be writable at all.
+    /// The memory itself, or a copy if it is only read: others may read it meanwhile, or it may not be
+    /// writable.
     ///
     /// # Safety It must be readable, and writable unless it is only read, and no other thread may use it
     /// while the slice lives. Any bytes must be a `T`.
@@ -85,7 +85,7 @@ impl Tensor {
     }
 }
 
-/// What `float` elements travel as that are to be of this type on the wire; `None` as they are.
+/// The narrower type for `float` elements that travel as this type; `None` if they travel as they are.
 pub(crate) fn narrow(dtype: DType) -> Result<Option<Narrow>, Fault> {
     match dtype {
         DType::F32 => Ok(None),
@@ -100,7 +100,7 @@ pub(crate) fn narrow(dtype: DType) -> Result<Option<Narrow>, Fault> {
     }
 }
 
-/// What the ranks do together, with what it has to remember.
+/// An operation of all ranks, with its arguments.
 #[derive(Debug)]
 pub(crate) enum What {
     Allreduce(Op),
@@ -111,7 +111,7 @@ pub(crate) enum What {
     Allgather(Option<Vec<usize>>),
 }
 
-/// Whose part is where: even parts if there are no counts.
+/// The parts of the ranks: even ones without counts.
 pub(crate) fn parts(counts: &Option<Vec<usize>>) -> Parts<'_> {
     counts.as_deref().map_or(Parts::Even, Parts::Counts)
 }
@@ -121,7 +121,7 @@ pub(crate) fn parts(counts: &Option<Vec<usize>>) -> Parts<'_> {
 pub(crate) struct Operation {
     pub(crate) tensor: Tensor,
     pub(crate) what: What,
-    /// This rank's tensor is only read: it is no root that a reduce has, or the one of a broadcast.
+    /// This rank's tensor is only read: it is not the root of a reduce, or it is the root of a broadcast.
     pub(crate) only_read: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Where to join, as what: `pascaline://appliance:16420?job=1&rank=0&ranks=4`. Behind a comma come appliances
-//! that stand in, behind a semicolon those of further trees.
+//! Where to join, as what: `pascaline://appliance:16420?job=1&rank=0&ranks=4`. Backups follow a comma, the
+//! appliances of further trees a semicolon.
 
 use core::fmt::Display;
 use core::str::FromStr;
@@ -20,8 +20,8 @@ const EXAMPLE: &str = "pascaline://appliance:16420?job=1&rank=0&ranks=4";
 const KEYS: &str = "job, rank, ranks, payload, in_flight, congestion, spread, udp_ports, dscp, bind, \
                     timeout, join_timeout, linger, silence, partial, threads, wire";
 
-/// The configuration that a URL means, and what sums of `float` travel as, if not as they are. Asks DNS where
-/// the host is a name: the time that this takes is part of what joining may take.
+/// The configuration in a URL, and the type in which sums of `float` travel, if another one. Asks DNS if the
+/// host is a name: that time counts as part of joining.
 pub(crate) fn config(url: &str) -> Result<(Config, Option<Narrow>), Fault> {
     let begun = Instant::now();
     let rest = url.strip_prefix(SCHEME).ok_or_else(|| wrong(format_args!("it begins with {SCHEME}")))?;
@@ -32,13 +32,13 @@ pub(crate) fn config(url: &str) -> Result<(Config, Option<Narrow>), Fault> {
         number(key, found.ok_or_else(|| wrong(format_args!("{key} is missing")))?.1)
     };
     let (job, rank, ranks) = (required("job")?, required("rank")?, required("ranks")?);
-    // The name last: what can be checked without DNS is.
+    // The name last, after all checks that need no DNS.
     let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
     let mut config = Config { accept_partial: false, ..Config::new(nowhere, job, rank, ranks) };
     for (key, value) in &pairs {
         set(&mut config, key, value)?;
     }
-    // Whatever the order: `timeout` is for both.
+    // In any order: `timeout` is for both.
     if let Some((key, value)) = pairs.iter().find(|(key, _)| *key == "join_timeout") {
         config.join_deadline = time(key, value)?;
     }
@@ -68,7 +68,7 @@ fn pairs(query: &str) -> Result<Vec<(&str, &str)>, Fault> {
 
 fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Fault> {
     match key {
-        // Read before all others, or behind them.
+        // Read before all others, or after them.
         "job" | "rank" | "ranks" | "join_timeout" | "wire" => {}
         "payload" => config.payload = number(key, value)?,
         "in_flight" => config.in_flight = number(key, value)?,
@@ -135,7 +135,7 @@ fn address(place: &str, deadline: Duration) -> Result<Addresses, Fault> {
     Addresses::of(found).ok_or_else(|| unknown(&"the name has no address"))
 }
 
-/// What takes as long as it likes, if it ends in time; its thread may be left behind.
+/// The result of a slow function, if it ends in time; its thread may continue.
 fn within<T: Send + 'static>(
     deadline: Duration,
     slow: impl FnOnce() -> T + Send + 'static,

@@ -78,7 +78,7 @@ impl AsyncTerms {
 }
 
 impl AsyncCore {
-    /// Does something as a member.
+    /// Runs a function on the worker.
     fn with<T>(&self, act: impl FnOnce(&mut AsyncWorker) -> Result<T, Fault>) -> Result<T, Fault> {
         self.home.check()?;
         match &mut *lock(&self.life) {
@@ -90,7 +90,7 @@ impl AsyncCore {
 
 #[pymethods]
 impl AsyncCore {
-    /// Joins a job and waits until all of its ranks have. The weights are offered to begin with.
+    /// Joins a job and waits until all of its ranks have. The weights are offered as initial ones.
     #[new]
     fn new(
         py: Python<'_>,
@@ -119,7 +119,7 @@ impl AsyncCore {
         Ok(Self { appliance, home: Home::new(), life })
     }
 
-    /// Offers an update: "sent", "skipped" by transmission control, or "busy" while enough are under way.
+    /// Offers an update: "sent", "skipped" by transmission control, or "busy" while enough are in flight.
     fn push(&self, py: Python<'_>, gradient: &Bound<'_, PyAny>, reward: f32) -> PyResult<&'static str> {
         let mut memory = Memory::of(Some(gradient))?;
         let floats = memory.floats().ok_or_else(|| Fault::misaligned().raise(py))?;
@@ -131,8 +131,8 @@ impl AsyncCore {
         })
     }
 
-    /// Takes in what has arrived, and returns how often weights have come. Those that have come since
-    /// `seen` are written.
+    /// Handles arrived datagrams, and returns how often weights have come. Those that have come since `seen`
+    /// are written.
     fn poll(&self, py: Python<'_>, into: Option<&Bound<'_, PyAny>>, seen: u64) -> PyResult<u64> {
         let mut memory = Memory::of(into)?;
         let polled = self.with(|worker| {
@@ -149,7 +149,7 @@ impl AsyncCore {
         polled.map_err(|fault| fault.raise(py))
     }
 
-    /// Waits until something arrives or is due, or for so long.
+    /// Waits until a datagram arrives or a timeout is due, or for `longest`.
     fn wait(&self, py: Python<'_>, longest: f64) -> PyResult<()> {
         let longest = seconds("seconds", longest)?;
         let begun = Instant::now();
@@ -165,7 +165,7 @@ impl AsyncCore {
         }
     }
 
-    /// What the worker has done.
+    /// The worker's counters.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         match &*lock(&self.life) {
             Life::Member(worker) => counted_updates(py, worker.counters()),
@@ -210,7 +210,7 @@ impl AsyncCore {
 }
 
 impl Drop for AsyncCore {
-    /// In a forked process the socket is the parent's, who has not left.
+    /// In a forked process the socket is the parent's, which has not left.
     fn drop(&mut self) {
         if !self.home.is_here() {
             Box::leak(Box::new(Arc::clone(&self.life)));

@@ -1,4 +1,4 @@
-//! What goes wrong, as the exceptions of `pascaline.errors`.
+//! Errors, as the exceptions of `pascaline.errors`.
 
 use std::fmt::Display;
 use std::io::ErrorKind;
@@ -10,8 +10,7 @@ use pascaline_worker::{
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 
-/// An exception that can be made where there is no Python: its class, what it says, and the ranks that it is
-/// about.
+/// An exception made without Python's lock: its class, its text, and the ranks that it concerns.
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
     class: &'static str,
@@ -35,7 +34,7 @@ impl Fault {
         Self::new("ClosedError", text, Vec::new())
     }
 
-    /// Floats that cannot be read as such.
+    /// Floats at a misaligned address.
     pub(crate) fn misaligned() -> Self {
         Self::new(
             "ArgumentError",
@@ -44,13 +43,13 @@ impl Fault {
         )
     }
 
-    /// Floats that are not as many as the model's.
+    /// A number of floats other than the model's.
     pub(crate) fn length(got: usize, expected: usize) -> Self {
         let text = format_args!("{got} floats for a model of {expected}");
         Self::new("ArgumentError", text, Vec::new())
     }
 
-    /// About others than this rank, which asks.
+    /// Without this rank, which asks.
     pub(crate) fn but(mut self, rank: u16) -> Self {
         self.ranks.retain(|&other| other != rank);
         self
@@ -146,7 +145,7 @@ impl From<PushError> for Fault {
     }
 }
 
-/// The ranks that are not where they should be.
+/// The ranks that are missing.
 fn absent(reports: &RankReports) -> Vec<u16> {
     let reports = reports.as_slice().iter();
     reports.filter(|report| report.state != RankState::Here).map(|report| report.rank).collect()
@@ -164,7 +163,7 @@ fn of_reason(reason: &Reason) -> (&'static str, Vec<u16>) {
     }
 }
 
-/// An argument that cannot be.
+/// An invalid argument.
 pub(crate) fn wrong(text: impl Display) -> PyErr {
     Python::attach(|py| Fault::new("ArgumentError", text, Vec::new()).raise(py))
 }

@@ -1,8 +1,8 @@
-//! The module `pascaline._core`: one rank of a job as a Python object, without the comforts that
-//! `clients/python/pascaline` adds.
+//! The module `pascaline._core`: one rank of a job as a Python object, without the conveniences of
+//! `clients/python/pascaline`.
 //!
-//! A worker has a thread that carries out one operation after the other; Python waits without its lock. What
-//! an operation works on is the caller's memory, by the buffer protocol: nothing is copied.
+//! A worker has a thread that carries out one operation after the other; Python waits without its lock. An
+//! operation uses the caller's memory, by the buffer protocol: nothing is copied.
 #![deny(unsafe_code)]
 
 use pyo3::prelude::*;

@@ -26,7 +26,7 @@ impl Memory {
         Ok(Self(Some(buffer)))
     }
 
-    /// The bytes. By contract the caller in Python leaves an array alone while an operation is in flight, as
+    /// The bytes. By contract the caller in Python does not use an array while an operation is in flight, as
     /// with every library of collectives; otherwise the numbers are meaningless.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         match &self.0 {
@@ -43,7 +43,7 @@ impl Memory {
     /// The same as floats, unless they lie across the boundaries of floats.
     pub(crate) fn floats(&mut self) -> Option<&mut [f32]> {
         match self.bytes() {
-            // No bytes lie anywhere.
+            // An empty slice may have any address.
             [] => Some(&mut []),
             bytes => <[f32]>::mut_from_bytes(bytes).ok(),
         }

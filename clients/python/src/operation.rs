@@ -1,4 +1,4 @@
-//! One operation: what is asked for, and what comes of it.
+//! One operation: its arguments, and its outcome.
 
 use core::time::Duration;
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
@@ -15,21 +15,21 @@ use crate::memory::Memory;
 use crate::process::Home;
 use crate::report::Report;
 
-/// How often a waiting thread looks for signals, such as Ctrl-C.
+/// How often a waiting thread checks for signals, such as Ctrl-C.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
-/// A lock whose holder has panicked is as good as any: what it guards has been left whole.
+/// A lock whose holder has panicked is still valid: its data is consistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Seconds of Python's.
+/// A number of seconds from Python.
 pub(crate) fn seconds(name: &str, value: f64) -> PyResult<Duration> {
     let told = || wrong(format_args!("{name}={value}: seconds, not negative"));
     Duration::try_from_secs_f64(value).map_err(|_| told())
 }
 
-/// What is asked for, as Python says it.
+/// The arguments of an operation, from Python.
 #[derive(Debug, FromPyObject)]
 pub(crate) struct Wish {
     collective: String,
@@ -44,7 +44,7 @@ pub(crate) struct Wish {
     timeout: Option<f64>,
 }
 
-/// What rounding has left of a tensor, from call to call.
+/// The rounding errors of a tensor, from call to call.
 #[pyclass(frozen, name = "Feedback", module = "pascaline")]
 #[derive(Debug, Default)]
 pub(crate) struct Kept(Arc<Mutex<Feedback>>);
@@ -58,7 +58,7 @@ impl Kept {
 
     /// Elements of the tensor; none before the first call has ended.
     fn __len__(&self, py: Python<'_>) -> usize {
-        // A call that uses it keeps it until its end.
+        // An operation that uses it locks it until its end.
         py.detach(|| lock(&self.0).kept().len())
     }
 }
@@ -143,7 +143,7 @@ impl Operation {
     }
 }
 
-/// What float32 is to travel as.
+/// The type in which float32 travels.
 fn narrow(wire: &str, dtype: DType) -> PyResult<Narrow> {
     match wire {
         "float16" if dtype == DType::F32 => Ok(Narrow::F16),
@@ -157,10 +157,10 @@ fn narrow(wire: &str, dtype: DType) -> PyResult<Narrow> {
     }
 }
 
-/// What comes of an operation.
+/// The outcome of an operation.
 pub(crate) type Outcome = Result<Report, Fault>;
 
-/// An operation under way.
+/// An operation in flight.
 #[pyclass(frozen, module = "pascaline")]
 #[derive(Debug)]
 pub(crate) struct Pending {
@@ -172,12 +172,12 @@ pub(crate) struct Pending {
 enum State {
     Running(Submitted<Outcome>),
     Ended(Sealed<Outcome>),
-    /// The worker has left, or its thread has met a defect.
+    /// The worker has left, or its thread has panicked.
     Closed,
 }
 
 impl Pending {
-    /// Of a worker that may have left.
+    /// For a worker that may have left.
     pub(crate) fn new(home: Home, outcome: Option<Submitted<Outcome>>) -> Self {
         Self { home, state: Mutex::new(outcome.map_or(State::Closed, State::Running)) }
     }
@@ -202,7 +202,7 @@ impl Pending {
         true
     }
 
-    /// What has come of it, once it has ended.
+    /// Its outcome, once it has ended.
     fn outcome(&self) -> Outcome {
         self.home.check()?;
         match &*lock(&self.state) {
@@ -219,8 +219,8 @@ impl Pending {
         py.detach(|| self.has_ended(Duration::ZERO))
     }
 
-    /// Waits for the end and says what the operation was like, or raises what went wrong. With a timeout, in
-    /// seconds, raises TimeoutError if it has not ended by then; the operation goes on.
+    /// Waits for the end and returns the report, or raises the error. With a timeout, in seconds, raises
+    /// TimeoutError if it has not ended by then; the operation continues.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Report> {
         let patience = timeout.map(|value| seconds("timeout", value)).transpose()?;

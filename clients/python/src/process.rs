@@ -1,4 +1,4 @@
-//! What lives in threads: waiting for one without keeping Python's lock, and the process that has them.
+//! Threads: waiting for one without Python's lock, and the process that has them.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -10,8 +10,8 @@ use pyo3::prelude::*;
 use crate::errors::Fault;
 use crate::operation::LOOK;
 
-/// Does something that takes long on a thread of its own, and waits for the end. Ctrl-C ends the wait; what
-/// is done goes on, and what comes of it is dropped.
+/// Runs a slow function on a thread of its own, and waits for the end. Ctrl-C ends the wait; the function
+/// continues, and its result is dropped.
 pub(crate) fn apart<T: Send + 'static>(
     py: Python<'_>,
     act: impl FnOnce() -> T + Send + 'static,
@@ -30,11 +30,11 @@ pub(crate) fn apart<T: Send + 'static>(
 }
 
 thread_local! {
-    /// What Ctrl-C has raised while this thread joined.
+    /// The exception that Ctrl-C has raised while this thread joined.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// Has joining look for Ctrl-C.
+/// Makes joining check for Ctrl-C.
 pub(crate) const INTERRUPT: Interrupt = Interrupt(|| {
     let Some(Err(error)) = Python::try_attach(|py| py.check_signals()) else { return false };
     RAISED.set(Some(error));
@@ -47,8 +47,8 @@ pub(crate) fn joined<T: Send>(py: Python<'_>, join: impl FnOnce() -> T + Send) -
     RAISED.take().map_or(Ok(joined), Err)
 }
 
-/// The process that something was made in. In a child that it forks the threads are not there, and sockets
-/// are those of the parent.
+/// The process that made an object. A forked child does not have its threads, and the sockets are those of
+/// the parent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Home(u32);
 

@@ -1,10 +1,10 @@
-//! What an operation was like, and what a worker has done.
+//! An operation's report, and a worker's counters.
 
 use pascaline_worker::{AsyncCounters, Counters};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// What an operation was like that has ended well.
+/// The report of an operation that has ended well.
 #[pyclass(frozen, get_all, module = "pascaline")]
 #[derive(Debug, Clone)]
 pub(crate) struct Report {
@@ -67,7 +67,7 @@ pub(crate) fn counted<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bou
     Ok(dict)
 }
 
-/// The same of an asynchronous worker. `refused` has the reasons for which updates were not taken.
+/// The same for an asynchronous worker. `refused` has the reasons for which updates were refused.
 pub(crate) fn counted_updates<'py>(
     py: Python<'py>,
     counters: &AsyncCounters,

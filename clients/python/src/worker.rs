@@ -1,4 +1,4 @@
-//! One rank, and the thread that works for it.
+//! One rank, and its thread.
 
 use core::mem;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
@@ -24,7 +24,7 @@ pub(crate) struct Core {
     config: Config,
     home: Home,
     life: Mutex<Life>,
-    /// As they were after the latest operation.
+    /// The counters after the latest operation.
     counters: Arc<Mutex<Counters>>,
 }
 
@@ -150,7 +150,7 @@ impl Core {
         Ok((part.start, part.len()))
     }
 
-    /// What the worker has done, up to the latest operation that has ended.
+    /// The worker's counters, up to the latest operation that has ended.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         counted(py, &lock(&self.counters))
     }
@@ -161,14 +161,14 @@ impl Core {
         self.config.appliance.to_string()
     }
 
-    /// Leaves after what has been started: "everyone", "lingered", or "" if it had left before.
-    /// Ctrl-C ends the wait, and it leaves all the same.
+    /// Leaves after the started operations: "everyone", "lingered", or "" if it had left before. Ctrl-C ends
+    /// the wait, but not the leaving.
     fn leave(&self, py: Python<'_>) -> PyResult<&'static str> {
         let Some(leaving) = self.begin_to_leave() else { return Ok("") };
         Ok(self.left(apart(py, || leaving.join().ok())?))
     }
 
-    /// Leaves without completing what has been started, which fails within 100 ms. Does not wait for that.
+    /// Leaves without completing the started operations, which fail within 100 ms. Does not wait for that.
     fn abort(&self) {
         if self.home.is_here()
             && let Life::Member(background) = mem::replace(&mut *lock(&self.life), Life::Gone)
@@ -184,7 +184,7 @@ impl Core {
         Self { config, home: Home::new(), life, counters: Arc::default() }
     }
 
-    /// Has the thread leave behind what has been started. None if it had before, or is another process's.
+    /// Makes the thread leave after the started operations. None if it had before, or is another process's.
     fn begin_to_leave(&self) -> Option<JoinHandle<Departure>> {
         if !self.home.is_here() {
             return None;
@@ -233,7 +233,7 @@ pub(crate) fn leave_streams(py: Python<'_>, streams: Vec<Py<Core>>) -> PyResult<
 }
 
 impl Drop for Core {
-    /// In a forked process there is no thread to let go of.
+    /// In a forked process there is no thread to release.
     fn drop(&mut self) {
         if !self.home.is_here() {
             let life = self.life.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Which port, which address, and what can go wrong with them.
+//! Port and address, and their errors.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -13,11 +13,11 @@ pub struct DpdkConfig {
     pub device: Device,
     /// The worker's own address on it, which no other host may have.
     pub address: IpAddr,
-    /// The longest IP packet of the port and of the way to the appliance, in bytes; none: 1,500, the usual.
+    /// The longest IP packet of the port and of the way to the appliance, in bytes; none: the usual 1,500.
     pub mtu: Option<u16>,
-    /// Who has the appliance's packets first; the appliance itself if it is in the same segment.
+    /// The next hop to the appliance; the appliance itself if it is in the same segment.
     pub next_hop: Option<IpAddr>,
-    /// How long to sleep once nothing has come for a while; zero: poll on, for a core of its own.
+    /// How long to sleep while no packets arrive; zero: poll always, for a core of its own.
     pub nap: Duration,
 }
 
@@ -56,7 +56,7 @@ pub enum DpdkJoinError {
          and any UDP port"
     )]
     Bind,
-    /// Backup appliances were named, whose Ethernet addresses the port does not look for.
+    /// Backup appliances were named, whose Ethernet addresses the port does not resolve.
     #[error("backup appliances are for the kernel's driver: over a DPDK port there is one appliance")]
     Backups,
     /// Several trees were named: each needs a port of its own.
@@ -71,7 +71,7 @@ pub enum DpdkJoinError {
     /// The device does not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The device does not tell its Ethernet address.
+    /// The device does not report its Ethernet address.
     #[error("the port does not tell its Ethernet address: {0}")]
     Mac(Errno),
     /// A packet of this job does not fit into the port's frames.
@@ -93,10 +93,10 @@ pub enum DpdkJoinError {
     Unreachable {
         /// The address that did not answer.
         next_hop: IpAddr,
-        /// Where.
+        /// The device.
         device: String,
     },
-    /// [`Config::interrupt`](pascaline_worker::Config::interrupt) said so.
+    /// Ended by [`Config::interrupt`](pascaline_worker::Config::interrupt).
     #[error("joining was given up, as the program asked for")]
     Interrupted,
     /// The appliance refused, or time ran out.
@@ -104,7 +104,7 @@ pub enum DpdkJoinError {
     Failed {
         /// The appliance.
         appliance: core::net::SocketAddr,
-        /// Why.
+        /// The failure.
         #[source]
         failure: JoinFailure,
     },

@@ -1,6 +1,6 @@
 //! Frames for and from one peer, as bytes: ARP or neighbour discovery, IPv4 or IPv6, UDP.
 //!
-//! **Panics.** Nothing that is received makes any function here panic.
+//! **Panics.** No received frame makes any function here panic.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -16,17 +16,17 @@ use pascaline_wire::{Address, Frame, Header, Mac, Net, NoRoom, UdpPorts, VlanTag
 pub(crate) const ETHERNET: usize = 14;
 const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
 
-/// How often the next hop is asked for.
+/// How often to ask for the next hop.
 const QUESTION: Duration = Duration::from_millis(100);
 /// After this long without a datagram from the appliance, the next hop may have another Ethernet address.
 const SILENCE: Duration = Duration::from_secs(1);
-/// How often it is asked for where all is well: the way there may have changed, and the way back not.
+/// How often to ask for it while packets arrive: the way there may have changed, but not the way back.
 const REFRESH: Duration = Duration::from_secs(10);
 
-/// A frame about who is where.
+/// A frame of ARP or neighbour discovery.
 pub type Said = ArrayVec<u8, { neighbour::LEN }>;
 
-/// Where the ends are.
+/// The addresses of both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ends {
     /// The port's Ethernet address.
@@ -41,18 +41,18 @@ pub struct Ends {
     pub appliance_ports: UdpPorts,
     /// The DSCP of the worker's packets.
     pub dscp: u8,
-    /// Whose Ethernet address frames for the appliance go to.
+    /// The host to whose Ethernet address frames for the appliance go.
     pub next_hop: Address,
 }
 
-/// What a received frame is.
+/// The kind of a received frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
     /// A datagram from the appliance: its bytes within the frame.
     Datagram(Range<usize>),
     /// A question for the worker's Ethernet address: the frame that answers it.
     Answer(Said),
-    /// Nothing of use.
+    /// A frame without effect.
     Nothing,
 }
 
@@ -60,7 +60,7 @@ pub enum Received {
 #[derive(Debug, Clone)]
 pub struct Host {
     ends: Ends,
-    /// Of frames to each of the appliance's UDP ports; none before the next hop is known.
+    /// For frames to each of the appliance's UDP ports; none before the next hop is known.
     templates: Vec<Template>,
     /// When a datagram has come last, and when the next hop was asked for.
     heard: Duration,
@@ -68,7 +68,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host that does not know yet where the next hop is.
+    /// A host that has not found the next hop yet.
     #[must_use]
     pub const fn new(ends: Ends) -> Self {
         Self { ends, templates: Vec::new(), heard: Duration::ZERO, asked: None }
@@ -80,7 +80,7 @@ impl Host {
         !self.templates.is_empty()
     }
 
-    /// Whose Ethernet address frames go to.
+    /// The host to whose Ethernet address frames go.
     #[must_use]
     pub const fn next_hop(&self) -> Address {
         self.ends.next_hop
@@ -103,8 +103,8 @@ impl Host {
         frame[..len].iter().copied().collect()
     }
 
-    /// The question, if it is time for it: often as long as the next hop is not known, or while nothing
-    /// comes from the appliance, which may be another machine since it was started again; else now and then.
+    /// The question, if it is due: often while the next hop is not known, or while no packets come from the
+    /// appliance, which may be another machine since a restart; otherwise rarely.
     pub fn question_by(&mut self, now: Duration) -> Option<Said> {
         let in_doubt = !self.is_reachable() || now >= self.heard + SILENCE;
         let pace = if in_doubt { QUESTION } else { REFRESH };
@@ -115,7 +115,7 @@ impl Host {
         })
     }
 
-    /// Finds out what a frame is, which the port may have found `damaged`.
+    /// Classifies a frame, which the port may have found `damaged`.
     pub fn handle_frame(&mut self, now: Duration, frame: &[u8], damaged: bool) -> Received {
         let heard = if damaged { None } else { self.listen(frame) }.unwrap_or(Received::Nothing);
         if matches!(heard, Received::Datagram(_)) {
@@ -149,7 +149,7 @@ impl Host {
     fn by_arp(&mut self, said: &Arp) -> Option<Received> {
         let Ends { mac, address, next_hop, .. } = self.ends;
         let for_us = address.as_v4() == Some(said.target_ip);
-        // A host that asks for us tells where it is, as one that answers does (RFC 826), or announces itself
+        // A host that asks for us gives its address, as one that answers (RFC 826), or that announces itself
         // (RFC 5227, section 3).
         let tells = for_us || said.target_ip == said.sender_ip;
         if tells && next_hop.as_v4() == Some(said.sender_ip) {
@@ -200,8 +200,8 @@ impl Host {
         self.templates = (0..appliance_ports.count()).map(|at| to(appliance_ports.first() + at)).collect();
     }
 
-    /// Writes the headers of a frame about this PSN, or about none, whose datagram begins with `head`, in
-    /// front of the payload and trailer that are already in `frame`, behind [`headers`](Self::headers) bytes.
+    /// Writes the headers of a frame of this PSN, or of none, whose datagram begins with `head`, in front of
+    /// the payload and trailer that are already in `frame`, behind [`headers`](Self::headers) bytes.
     ///
     /// # Errors
     /// [`NoRoom`] if the frame is too short or too long, `head` is no header, or the next hop is not known.

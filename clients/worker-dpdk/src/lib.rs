@@ -1,14 +1,14 @@
-//! A worker whose packets never see the kernel: the core of `pascaline-worker` over a DPDK port.
+//! A worker whose packets bypass the kernel: the core of `pascaline-worker` over a DPDK port.
 //!
 //! The port is a physical one by its PCI address, or any of DPDK's virtual devices:
 //! `net_memif0,role=client,socket=…` to an appliance on the same machine, `net_af_xdp0,iface=eth1` or
 //! `net_af_packet0,iface=eth1` beside the kernel. It has an address of its own, for which it answers ARP or
-//! neighbour discovery; what else arrives is dropped.
+//! neighbour discovery; other frames are dropped.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`config`] | which port, which address, and what can go wrong with them |
-//! | [`host`] | frames for and from one peer, as bytes: who is where, IPv4 or IPv6, UDP; no I/O |
+//! | [`config`] | port and address, and their errors |
+//! | [`host`] | frames of one peer, as bytes: ARP or neighbour discovery, IPv4 or IPv6, UDP; no I/O |
 //! | `link` | the port and its queues: frames to and from the session |
 //! | [`worker`] | [`Dpdk`], which starts once per process; [`DpdkWorker`]: the session polled over the port |
 //!

@@ -1,4 +1,4 @@
-//! A started port and who is at its other end.
+//! A started port and the host at its other end.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::host::{ETHERNET, Ends, Host, Received};
 pub(crate) const BURST: usize = 32;
 /// Descriptors of each ring.
 const DESCRIPTORS: u16 = 1024;
-/// Packet buffers: rings, bursts, and what drivers keep beyond that (net_af_xdp: 4,096).
+/// Packet buffers: rings, bursts, and those that drivers keep beyond that (net_af_xdp: 4,096).
 const BUFFERS: u32 = 8191;
 /// How many packets ahead payloads are prefetched. The processor itself prefetches no further than a page's
 /// end, and a page holds less than three payloads. Over net_memif, a worker with 64 MiB sends 3.3 million
@@ -33,15 +33,15 @@ const AHEAD: usize = 4;
 const LINES: usize = 32;
 /// Empty polls before the first nap.
 const PATIENCE: u32 = 64;
-/// Ports below may have a meaning; a rank's own is above.
+/// Lower ports may be registered; a rank's own is above.
 const FIRST_PORT: u16 = 49_152;
 
-/// A started port and who is at its other end. Fields in the order in which they must go.
+/// A started port and the host at its other end. Fields are in the order in which they must be dropped.
 pub(crate) struct Link {
     host: Host,
     rx: RxQueue,
     tx: TxQueue,
-    /// Made, and not taken by the port yet.
+    /// Frames that the port has not taken yet.
     pending: ArrayVec<Mbuf, BURST>,
     pool: Mempool,
     nap: Duration,
@@ -50,7 +50,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Opens the port, whose packets lie in a pool of this name, and tells its MTU.
+    /// Opens the port, with packets from a pool of this name, and returns its MTU.
     pub(crate) fn open(
         eal: &Arc<Eal>,
         name: String,
@@ -78,7 +78,7 @@ impl Link {
         let headers = host(Mac::default())?.headers();
         let (identity, flexible) = config.offer(port.mtu.map(usize::from));
         let packet = headers + usize::from(identity.payload);
-        // A result says who is inside; an Ack may say more, and is short.
+        // A result may have a bitmap; an Ack may have a longer trailer, but is short.
         let longest = (packet + trailer::BITMAP_LEN).max(headers + control::LEN + trailer::MAX_LEN);
         let (room, most) = buffers(longest);
         let pool = Mempool::new(eal, &PoolConfig { name, count: BUFFERS, cache: 256, room })?;
@@ -88,7 +88,7 @@ impl Link {
             .start(&settings, core::slice::from_ref(&pool))
             .map_err(|failure| failure.error)?;
         let mtu = started.active().mtu.min(most);
-        // Buffers have room for no longer packets than these, whatever the port takes.
+        // Buffers have room for no longer packets than these, whatever the port's MTU.
         let needed = packet - ETHERNET;
         if needed > usize::from(mtu) && !flexible {
             return Err(DpdkJoinError::Mtu { needed, mtu });
@@ -181,13 +181,13 @@ impl Link {
         }
     }
 
-    /// Sends what the session wants to send, as far as there are buffers and room in the ring.
+    /// Sends the session's packets, as far as there are buffers and room in the ring.
     pub(crate) fn send(&mut self, session: &mut Session, now: Duration, tensor: &[u8]) {
         loop {
             self.flush();
             let room = self.pending.remaining_capacity();
             let mut buffers = ArrayVec::<Mbuf, BURST>::new();
-            // Before the session is asked: what it gives out counts as sent.
+            // Before polling the session: packets that it returns count as sent.
             if room < BURST || !self.pool.alloc_bulk(&mut buffers, room) {
                 return;
             }
@@ -212,14 +212,14 @@ impl Link {
         }
     }
 
-    /// Makes a frame of what the session gives out.
+    /// Makes a frame of the session's packet.
     fn fill(&self, packet: &mut Mbuf, session: &Session, transmit: &Transmit, tensor: &[u8]) -> bool {
         prefetch_first(transmit.ahead(tensor, AHEAD), LINES);
         let parts = [session.payload(transmit, tensor), session.trailer(transmit)];
         write(&self.host, packet, &transmit.header, transmit.psn(), &parts)
     }
 
-    /// A frame from its datagram, which is about no PSN.
+    /// Makes a frame of a datagram without a PSN.
     fn send_datagram(&mut self, datagram: &[u8]) {
         let host = self.host.clone();
         if let Some((head, body)) = datagram.split_first_chunk() {
@@ -242,13 +242,13 @@ impl Link {
         }
     }
 
-    /// Sends all that the session has to send, even if the ring is full at first.
+    /// Sends all of the session's packets, even if the ring is full at first.
     pub(crate) fn finish(&mut self, session: &mut Session, now: Duration, tensor: &[u8]) {
         self.send(session, now, tensor);
         self.empty();
     }
 
-    /// Sends what waits, even if the ring is full at first.
+    /// Sends all waiting frames, even if the ring is full at first.
     fn empty(&mut self) {
         for _ in 0..1000 {
             if self.pending.is_empty() {
@@ -259,7 +259,7 @@ impl Link {
         }
     }
 
-    /// A burst for the session: how many frames it was, and what has come to its end.
+    /// Handles a burst for the session. Returns the number of frames, and the end of an operation.
     pub(crate) fn receive(
         &mut self,
         session: &mut Session,
@@ -275,7 +275,7 @@ impl Link {
         (heard, event)
     }
 
-    /// A burst, its datagrams shown one by one. Tells how many frames it was.
+    /// Receives a burst and passes on its datagrams one by one. Returns the number of frames.
     fn poll_frames(&mut self, now: Duration, mut each: impl FnMut(&[u8])) -> usize {
         let mut frames = ArrayVec::<Mbuf, BURST>::new();
         let count = self.rx.rx(&mut frames);
@@ -305,10 +305,10 @@ impl Link {
     }
 }
 
-/// Room of a buffer for frames of this length, if there are such buffers, and how long an IP packet may be
-/// there, to which a result adds who is inside.
+/// Room of a buffer for frames of this length, if there are such buffers, and the longest IP packet in it,
+/// given that a result adds a bitmap.
 fn buffers(longest: usize) -> (u16, u16) {
-    // A power of two, since drivers that copy from a ring of the kernel's want room for a whole slot of it.
+    // A power of two, since drivers that copy from a ring of the kernel's need room for a whole slot of it.
     let room = u16::try_from(longest).ok().and_then(u16::checked_next_power_of_two).unwrap_or(u16::MAX / 2);
     let room = room.max(2048);
     (room, room - u16::try_from(ETHERNET + trailer::BITMAP_LEN).unwrap_or(0))

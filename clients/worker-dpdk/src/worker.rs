@@ -17,8 +17,8 @@ use zerocopy::IntoBytes as _;
 use crate::config::{DpdkConfig, DpdkJoinError};
 use crate::link::{BURST, Link};
 
-/// What seems late may lie in the ring, after a thread has not been scheduled: this many full bursts are read
-/// before due work is done, which is then done even if they continue.
+/// Packets that seem late may be in the ring, if the thread was not scheduled: at most this many full bursts
+/// are read before due timeouts are handled.
 const FULL_BURSTS: u32 = 64;
 
 /// A member of a job over a DPDK port, by [`Dpdk::join`]; otherwise as [`pascaline_worker::Worker`].
@@ -38,7 +38,7 @@ impl core::fmt::Debug for DpdkWorker {
 
 /// DPDK, started in this process. Workers join over its ports, each on a thread of its own.
 ///
-/// Memory is given back if this goes last, on the thread that started it; else when the process ends.
+/// Memory is freed if this is dropped last, on the thread that started it; otherwise when the process ends.
 #[derive(Debug)]
 pub struct Dpdk {
     eal: Arc<Eal>,
@@ -51,8 +51,8 @@ impl Dpdk {
     /// frames of 1,500 bytes, 24 for each further one; with jumbo frames, 192 and 144. The calling thread is
     /// bound to `core`, and so are the threads that it starts from now on, unless they choose another.
     ///
-    /// # Errors
-    /// [`EalError`]. DPDK starts once per process: after its own refusal only a new process can try again.
+    /// # Errors [`EalError`]. DPDK starts once per process: after DPDK's refusal only a new process can try
+    /// again.
     pub fn start(ports: &[DpdkConfig], core: usize, memory_mb: u32) -> Result<Self, EalError> {
         let pci = |port: &DpdkConfig| match &port.device {
             Device::Pci(address) => Some(address.clone()),
@@ -182,7 +182,7 @@ impl DpdkWorker {
         Ok(*self.session.report())
     }
 
-    /// Runs what the session has begun to its end.
+    /// Runs the session's operation to its end.
     fn drive(&mut self, tensor: &mut [u8]) -> Event {
         let (mut idle, mut full) = (0_u32, 0_u32);
         loop {
@@ -195,7 +195,7 @@ impl DpdkWorker {
                 event = event.or_else(|| self.session.handle_timeout(self.origin.elapsed()));
             }
             if let Some(event) = event {
-                // Before the tensor goes back to its owner.
+                // Before the tensor returns to its owner.
                 self.link.finish(&mut self.session, self.origin.elapsed(), tensor);
                 return event;
             }
@@ -235,13 +235,13 @@ impl DpdkWorker {
         self.session.membership()
     }
 
-    /// The congestion control that it follows.
+    /// The congestion control that it uses.
     #[must_use]
     pub const fn control(&self) -> CongestionControl {
         self.session.control()
     }
 
-    /// All that the worker has done so far.
+    /// The counters so far.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         self.session.counters()

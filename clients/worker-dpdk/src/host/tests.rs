@@ -110,7 +110,7 @@ fn a_stranger_is_answered_and_not_taken_for_the_next_hop() {
     }
 }
 
-/// The appliance may have another Ethernet address when it has been started again.
+/// The appliance may have another Ethernet address after a restart.
 #[test]
 fn the_next_hop_is_asked_for_again_when_nothing_comes() {
     let at = |ms| NOW + Duration::from_millis(ms);
@@ -141,7 +141,7 @@ fn the_next_hop_is_asked_for_again_when_nothing_comes() {
     }
 }
 
-/// Where its frames go.
+/// The destination of its frames.
 fn destination(host: &Host) -> Mac {
     let mut frame = vec![0; host.headers()];
     host.address(&mut frame, &HEADER.to_bytes(), None).unwrap();
@@ -227,7 +227,7 @@ fn from_the_appliance_only(ends: Ends, body: usize, places: &[usize]) {
     });
     let mut frame = vec![1; appliance.headers() + 8];
     appliance.address(&mut frame, &HEADER.to_bytes(), None).unwrap();
-    // The neighbour's MAC in the test of who is where is the appliance's own.
+    // The neighbour's MAC in these frames is the appliance's own.
     frame[..6].copy_from_slice(&ends.mac.0);
     // Short frames are padded on the wire.
     let padded = [&frame[..], &[0; 20]].concat();

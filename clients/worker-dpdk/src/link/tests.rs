@@ -1,6 +1,6 @@
 use super::*;
 
-/// Whatever MTU the port has, what is offered has room, and so has its result.
+/// For any MTU of the port, the offered payload has room, and so has its result.
 #[test]
 fn packets_have_room() {
     for longest in (100..=70_000).step_by(100) {
