@@ -63,7 +63,7 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<ExitCode> {
     let mut keeper = Keeper::new(open(&config, Clock::since(zero))?);
     let core = Core::following(&config, keeper.member(), zero.elapsed());
     let shared = Shared::new(core, zero);
-    // Alone it leads at once, and answers with what it remembers.
+    // Alone it leads at once, and answers from the stored state.
     say(&keeper.turn(&shared)?);
     let _servers = serve(&config, &shared)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<ExitCode> {
             scope.spawn(move || tend(shared, at, &client, stop));
         }
         let written = remember(&shared, &mut keeper, &stop);
-        // Without a memory it must not go on.
+        // Without a store it must not continue.
         stop.store(true, Ordering::Relaxed);
         // Before the last answer has come: a dead appliance keeps its thread waiting for long.
         keeper.hand_over(&shared);
@@ -176,7 +176,7 @@ fn bind(at: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Asks one appliance whatever there is to ask, until it is time to stop.
+/// Sends the requests to one appliance until it is time to stop.
 fn tend(shared: &Shared, at: usize, client: &Client, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let next = shared.core().next(at, shared.now());
@@ -184,7 +184,7 @@ fn tend(shared: &Shared, at: usize, client: &Client, stop: &AtomicBool) {
             Next::Wait(until) => std::thread::sleep(until.saturating_sub(shared.now()).min(NAP)),
             Next::Ask(ask) => {
                 let answer = asked(client, &ask).map_err(|error| format!("{error:#}"));
-                // Not when it is this thread's turn: waiting for that is no silence.
+                // Not when this thread gets the lock: waiting for that is no silence.
                 let now = shared.now();
                 shared.core().answered(&ask, answer, now);
             }
@@ -201,7 +201,7 @@ fn asked(client: &Client, ask: &Ask) -> anyhow::Result<(u16, Value)> {
         Ours::Delete => Method::DELETE,
     };
     let (status, body) = client.send(method, &ask.path, ask.body.as_ref().map(Value::to_string))?;
-    // A server that answers without JSON is none of ours; its status says so.
+    // A server that answers without JSON is another program; its status shows that.
     Ok((status.as_u16(), serde_json::from_slice(&body).unwrap_or_default()))
 }
 
@@ -212,7 +212,7 @@ fn remember(shared: &Shared, keeper: &mut Keeper, stop: &AtomicBool) -> anyhow::
         let last = stop.load(Ordering::Relaxed);
         say(&keeper.turn(shared)?);
         let now = shared.core().leadership();
-        // Each member of etcd has words of its own for what ails all of them: the first ones are enough.
+        // Each member of etcd has its own text for a common error: the first one is enough.
         let standing = Some((now.leads, now.leader.clone(), now.problem.is_some()));
         if now.member.is_some() && before != standing {
             match &now.problem {

@@ -1,4 +1,4 @@
-//! `pascaline-fleet`: what concerns many appliances. Nothing of it is on a packet path.
+//! `pascaline-fleet`: commands for many appliances. None is on a packet path.
 #![forbid(unsafe_code)]
 
 mod controller;

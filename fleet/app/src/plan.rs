@@ -96,10 +96,10 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(if plan.timed_out { 3 } else { 0 }))
 }
 
-/// An instance with its plan, and where aggregators were placed, or whose routes were kept.
+/// An instance with its plan, and the placement of aggregators, or the kept routes.
 type Made = (Instance, Plan, (Option<Placement>, Option<Kept>));
 
-/// Plans as asked; a file that cannot be planned is named with its error.
+/// Plans by the arguments; a file that cannot be planned is named with its error.
 fn made(args: &PlanArgs) -> Result<Made, (&Path, PlanError)> {
     let unreadable = |error: std::io::Error| {
         let remedy = "name a file of one of the formats of docs/planning.md";

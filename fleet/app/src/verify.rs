@@ -71,7 +71,7 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         }
         Err(error) => (None, Err(error)),
     };
-    // First what was found: a file that cannot be written takes no verdict with it.
+    // The verdict first: it is printed even if a file cannot be written.
     if args.json {
         println!("{}", serde_json::to_string(&Outcome::new(scenario.as_ref(), &verified))?);
     }
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(if smt && drawn { code } else { 2 }))
 }
 
-/// Draws what can be drawn; false if the file cannot be written.
+/// Draws the example, if any; false if the file cannot be written.
 fn drawn(path: &Path, verified: &Result<Report, VerifyError>) -> bool {
     let Ok(report) = verified else { return true };
     if let Some(svg) = picture(report) {
@@ -102,7 +102,7 @@ fn drawn(path: &Path, verified: &Result<Report, VerifyError>) -> bool {
     true
 }
 
-/// Writes a file, or says why not.
+/// Writes a file, or prints the error.
 fn written(path: &Path, text: &str) -> bool {
     let result = std::fs::write(path, text);
     if let Err(error) = &result {

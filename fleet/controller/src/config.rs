@@ -1,4 +1,4 @@
-//! The controller's file: as written, and as accepted.
+//! The controller's file: its keys as written, and the accepted configuration.
 
 mod accept;
 #[cfg(test)]
@@ -18,7 +18,7 @@ use crate::plan::Plan;
 use crate::tree::{Nearest, Planner, Refusal, Tree, Written};
 use crate::trees;
 
-/// What is wrong with a file, where, and what to do about it.
+/// An error in a file, with its place and remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     file: PathBuf,
@@ -53,15 +53,15 @@ pub struct Config {
     pub file: PathBuf,
     /// The network's name.
     pub name: String,
-    /// Where the API is: `unix:PATH`, or an address and a port.
+    /// The API's place: `unix:PATH`, or an address and a port.
     pub listen: String,
     /// The file with the token that the API asks for.
     pub token_file: Option<PathBuf>,
-    /// Where the page is, for anybody to read.
+    /// The page's address; anyone may read it.
     pub page: Option<SocketAddr>,
-    /// What is remembered, and where.
+    /// The kind of store, and its place.
     pub store: StoreAt,
-    /// How often each appliance is asked how it is.
+    /// How often each appliance is asked for its state.
     pub interval: Duration,
     /// After how long a silence an appliance has failed.
     pub down_after: Duration,
@@ -71,7 +71,7 @@ pub struct Config {
     pub jobs: Vec<Job>,
 }
 
-/// Where a controller remembers.
+/// A controller's store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreAt {
     /// Alone, in SQLite's file.
@@ -92,14 +92,14 @@ impl core::fmt::Display for StoreAt {
     }
 }
 
-/// Where etcd is.
+/// The members of etcd, and how to connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcdAt {
     /// Members of etcd that clients may ask.
     pub endpoints: Vec<String>,
     /// This controller's name among those with the same etcd.
     pub member: String,
-    /// How long one that leads may be silent until another one does; in whole seconds.
+    /// How long a leader may be silent until another one leads; in whole seconds.
     pub lease: Duration,
     /// The certificates that members with TLS are signed by.
     pub ca: Option<PathBuf>,
@@ -157,16 +157,14 @@ impl Job {
 
     /// Its trees over appliances that `may` have a part, one for each of its [numbers](Self::numbers).
     ///
-    /// # Errors
-    /// There is none, in words.
+    /// In words, if there are none.
     pub fn all_trees(&self, network: &Network, may: &dyn Fn(usize) -> bool) -> Result<Vec<Tree>, Refusal> {
         Ok(trees::all(network, self, self.tree(network, may)?, may))
     }
 
     /// Its first tree over appliances that `may` have a part.
     ///
-    /// # Errors
-    /// There is none, in words.
+    /// In words, if there is none.
     pub fn tree(&self, network: &Network, may: &dyn Fn(usize) -> bool) -> Result<Tree, Refusal> {
         let planner: &dyn Planner = match &self.shape {
             Shape::Nearest => &Nearest,
@@ -180,8 +178,7 @@ impl Job {
 impl Config {
     /// Reads and checks a file, and the plans that it names.
     ///
-    /// # Errors
-    /// It cannot be read, or something in it cannot be: file, line, column, what to do.
+    /// # Errors A file that cannot be read, or a wrong value: file, line, column, remedy.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
         let remedy = "name a file that can be read; conf/controller.toml is an example";
         let refuse = |error: std::io::Error| ConfigError::new(file, None, error.to_string(), remedy);

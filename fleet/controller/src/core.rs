@@ -24,9 +24,9 @@ pub use self::leadership::{LeadershipView, Standing};
 pub(crate) use self::view::{ApplianceView, JobView};
 pub use self::view::{NodeView, Placement, View, Way};
 
-/// Moves that are remembered.
+/// The number of moves remembered.
 pub(crate) const MOVES: usize = 200;
-/// Until it is worth asking whether the store has confirmed a tree.
+/// When to check again whether the store has confirmed a tree.
 const SOON: Duration = Duration::from_millis(10);
 /// The core is polled several times within this interval; a longer gap means the process was stalled.
 const HELD_UP: Duration = Duration::from_millis(250);
@@ -71,17 +71,17 @@ enum Purpose {
 /// The next request to an appliance.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// Ask, and tell [`Core::answered`].
+    /// Send this request, and pass its answer to [`Core::answered`].
     Ask(Ask),
-    /// Nothing before this time.
+    /// No request before this time.
     Wait(Duration),
 }
 
-/// How an appliance is.
+/// An appliance's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
-    /// It has not been heard yet.
+    /// It has not answered yet.
     Unknown,
     /// It answers.
     Up,
@@ -89,30 +89,30 @@ pub enum Health {
     Down,
 }
 
-/// Something that has happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Move {
     /// When, in seconds of the core's clock; before its start they are negative.
     pub at: f64,
-    /// What, in words.
+    /// The event, in words.
     pub text: String,
 }
 
-/// What has to be remembered across a restart.
+/// A change that has to be remembered across a restart.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Note {
-    /// A tree by its number; and what it was made for.
+    /// A tree by its number, with its inputs.
     Tree(u16, String, Tree),
-    /// The part of a job that was pushed to an appliance; none if its removal was.
+    /// The part of a job that was pushed to an appliance; none after its removal.
     Pushed(String, u16, Option<Value>),
-    /// Something has happened.
+    /// An event.
     Moved(Move),
 }
 
-/// What was remembered.
+/// The stored state.
 #[derive(Debug, Clone, Default)]
 pub struct Stored {
-    /// Of each tree's number: what it was made for, and the tree.
+    /// By a tree's number: its inputs, and the tree.
     pub trees: BTreeMap<u16, (String, Tree)>,
     /// The part of each job that was pushed to each appliance.
     pub pushed: BTreeMap<(String, u16), Value>,
@@ -129,14 +129,14 @@ struct Seen {
     look_at: Duration,
     queue: VecDeque<Ask>,
     problem: Option<String>,
-    /// Jobs that are there as they should be: state, ranks that have joined.
+    /// Jobs that are as configured: state, ranks that have joined.
     in_force: BTreeMap<u16, (String, u64)>,
     packets: Option<(Duration, u64)>,
     /// Packets in a second.
     rate: f64,
 }
 
-/// The controller's mind.
+/// The controller's state and decisions.
 #[derive(Debug)]
 pub struct Core {
     name: String,
@@ -148,27 +148,27 @@ pub struct Core {
     trees: BTreeMap<u16, Tree>,
     pushed: BTreeMap<(String, u16), Value>,
     seen: Vec<Seen>,
-    /// Jobs and appliances whose part found no taker; reported once.
+    /// Jobs and appliances whose part no other appliance can take; reported once.
     waiting: BTreeSet<(u16, String)>,
     moves: VecDeque<Move>,
     notes: Vec<Note>,
     leadership: Leadership,
     /// Time of the last call.
     awake: Duration,
-    /// Whether an appliance's health or a tree has changed since parts and backups were last looked for.
+    /// Whether an appliance's health or a tree has changed since parts and backups were last checked.
     unsettled: bool,
 }
 
 impl Core {
-    /// Alone with its store: it leads, with what was remembered.
+    /// Alone with its store: it leads, from the stored state.
     pub fn new(config: &Config, stored: Stored, now: Duration) -> Self {
         let mut core = Self::following(config, None, now);
         core.lead(stored, Duration::MAX, now);
         core
     }
 
-    /// Begins without leading. `member` is its name among several controllers. Nothing is believed of the
-    /// appliances before they have been asked.
+    /// Begins without leading. `member` is its name among several controllers. The state of appliances is
+    /// unknown until they have been asked.
     pub fn following(config: &Config, member: Option<&str>, now: Duration) -> Self {
         let seen = |_| Seen {
             health: Health::Unknown,
@@ -198,11 +198,11 @@ impl Core {
         }
     }
 
-    /// What a job's trees depend on, as text.
+    /// The inputs of a job's trees, as text.
     fn made_for(&self, job: &Job, planned: &[Tree]) -> String {
         let hosts: Vec<&str> = job.ranks.iter().map(|&host| self.network.hosts[host].name.as_str()).collect();
-        // A tree is a list of texts and numbers: it cannot fail. One alone is written as it always was, so
-        // that a store of a time when there were no others is still read.
+        // A tree is a list of texts and numbers: it cannot fail. A single one keeps its old form, so that
+        // older stores can still be read.
         match planned {
             [one] => serde_json::to_string(&(hosts, one)),
             all => serde_json::to_string(&(hosts, all)),
@@ -210,12 +210,12 @@ impl Core {
         .unwrap_or_default()
     }
 
-    /// How many appliances there are.
+    /// The number of appliances.
     pub fn appliances(&self) -> usize {
         self.seen.len()
     }
 
-    /// What to do for an appliance now.
+    /// The next request to an appliance.
     pub fn next(&mut self, appliance: usize, now: Duration) -> Next {
         self.watch(now);
         let interval = self.interval;
@@ -232,7 +232,7 @@ impl Core {
         Next::Ask(Ask::get(appliance, "/api/v1/jobs".to_owned(), Purpose::Look))
     }
 
-    /// What has come of a request: status and JSON, or why there is no answer.
+    /// The answer to a request: status and JSON, or the error.
     pub fn answered(&mut self, ask: &Ask, answer: Result<(u16, Value), String>, now: Duration) {
         match answer {
             Err(why) => {
@@ -246,15 +246,14 @@ impl Core {
         self.watch(now);
     }
 
-    /// Something has happened. Only who leads makes anything happen: what one that follows sees, the leader
-    /// says.
+    /// Notes an event. Only the leader records events: a follower shows the leader's.
     fn moved(&mut self, now: Duration, text: String) {
         if let Some(moved) = self.propose(now, text) {
             self.show(moved);
         }
     }
 
-    /// Something has been decided. It counts, and is shown, once the store has its tree.
+    /// Proposes a decision. It counts, and is shown, once the store has its tree.
     fn propose(&mut self, now: Duration, text: String) -> Option<Move> {
         let moved = Move { at: now.as_secs_f64(), text };
         self.leadership.leads().then(|| {
@@ -263,7 +262,7 @@ impl Core {
         })
     }
 
-    /// Among the others in the order of their times.
+    /// Inserts a move in the order of times.
     fn show(&mut self, moved: Move) {
         let place = self.moves.iter().rposition(|other| other.at <= moved.at).map_or(0, |at| at + 1);
         self.moves.insert(place, moved);

@@ -1,4 +1,4 @@
-//! Takes to the core what its store says of who leads, and to the store what the core wants remembered.
+//! Passes the leadership from the store to the core, and the core's notes to the store.
 
 use crate::core::{Note, Standing};
 use crate::routes::Shared;
@@ -29,7 +29,7 @@ impl Keeper {
         self.store.member()
     }
 
-    /// Tells the core how it stands, and the store what the core has noted. Returns what is new and lasts.
+    /// Passes the standing to the core, and the core's notes to the store. Returns the notes newly stored.
     ///
     /// # Errors The store can no longer be used. A controller without a store must stop.
     pub fn turn(&mut self, shared: &Shared) -> Result<Vec<Note>, StoreError> {
@@ -67,7 +67,7 @@ impl Keeper {
         Ok(core::mem::take(&mut self.pending))
     }
 
-    /// Gives the lead up: the core stops pushing, and the store informs the others.
+    /// Hands the lead over: the core stops pushing, and the store informs the others.
     pub fn hand_over(self, shared: &Shared) {
         shared.core().stand(Standing::default(), shared.now());
     }

@@ -1,5 +1,5 @@
-//! A controller of appliances: it knows the network, gives each job a tree of appliances, tells the
-//! appliances over their admin APIs, tells workers where to go, and plans anew when an appliance fails.
+//! A controller of appliances: it has the network's topology, gives each job a tree of appliances, configures
+//! the appliances over their admin APIs, directs workers to them, and plans anew when an appliance fails.
 //!
 //! [`Core`] decides and does no I/O: it returns requests to appliances and takes their answers, and time is
 //! an argument. Around it are a [`Store`] in SQLite or etcd, which [`Keeper`] keeps in step with it, a router

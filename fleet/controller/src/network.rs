@@ -1,4 +1,4 @@
-//! The network: switches, what is at them, and how far it is.
+//! The network: switches, appliances and hosts at them, and distances.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -31,7 +31,7 @@ pub struct Appliance {
     pub name: String,
     /// Its switch.
     pub at: usize,
-    /// Where its packets go.
+    /// The address of its packets.
     pub address: SocketAddr,
     /// Its admin API.
     pub admin: String,
@@ -43,7 +43,7 @@ pub struct Appliance {
     pub mac: Option<String>,
     /// MAC of the router beside it, by which it reaches appliances elsewhere.
     pub router: Option<String>,
-    /// Which of its ports leads to parents.
+    /// The port that leads to parents.
     pub port: Option<String>,
     /// Has no part in a tree until another one fails.
     pub spare: bool,
@@ -78,7 +78,7 @@ impl Network {
         self.appliances.iter().find(|appliance| appliance.name == name)
     }
 
-    /// Links from a switch to each other one; `usize::MAX` where there is no way.
+    /// Links from a switch to each other one; `usize::MAX` without a way.
     pub fn distances(&self, from: usize) -> Vec<usize> {
         let mut far = vec![usize::MAX; self.switches.len()];
         let mut next = VecDeque::from([from]);

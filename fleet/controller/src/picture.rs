@@ -1,6 +1,6 @@
 //! The network as a picture: switches, appliances, hosts, trees, loads, moves.
 
-// Writing to a string cannot fail: what it returns is left alone below.
+// Writing to a string cannot fail: its results are ignored below.
 use core::fmt::Write as _;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const STYLE: &str = "text{font:13px sans-serif;fill:#222}.dim{fill:#666;font-siz
                      .spare{stroke-dasharray:6 3}\
                      .host{fill:#f7f7f7;stroke:#aaa}.tree{fill:none;stroke-width:3}";
 
-/// Where things are drawn.
+/// The positions in the picture.
 struct Layout {
     switches: Vec<(f64, f64)>,
     hosts: Vec<(f64, f64)>,
@@ -72,7 +72,7 @@ impl Layout {
 #[derive(Debug, Clone, Copy)]
 enum Line {
     InForce,
-    /// Not everywhere.
+    /// Not pushed everywhere.
     Untold,
     /// From a backup to the one that it stands by for.
     Ready,
@@ -124,7 +124,7 @@ pub(crate) fn svg(core: &Core, now: Duration) -> String {
     out
 }
 
-/// Who leads, where there are several, and what is wrong with the store; with colours.
+/// The leader of several controllers, and errors of the store; with colours.
 fn standing(leadership: &LeadershipView) -> Vec<(String, &'static str)> {
     let mut lines = Vec::new();
     if let Some(member) = &leadership.member {
@@ -139,7 +139,7 @@ fn standing(leadership: &LeadershipView) -> Vec<(String, &'static str)> {
     lines
 }
 
-/// A tree, as it is drawn.
+/// A tree in the picture.
 struct Drawn<'a> {
     job: &'a JobView,
     id: u16,

@@ -1,4 +1,4 @@
-//! Trees as `pascaline-fleet plan --json` has found them.
+//! Trees found by `pascaline-fleet plan --json`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::tree::{Planner, Refusal, Tree};
 
 const BESIDE: &str = "'s appliance";
 
-/// What is read of a plan: each worker's way, with the appliances on it.
+/// The keys read from a plan: each worker's way, with the appliances on it.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Plan {
     tasks: Vec<Task>,
@@ -31,7 +31,7 @@ impl Plan {
         })
     }
 
-    /// The appliances that each rank's gradients go through.
+    /// The appliances on the way of each rank's gradients.
     fn ways(&self, network: &Network, job: &Job) -> Result<Vec<Vec<usize>>, Refusal> {
         let mut tasks = self.tasks.iter().filter(|task| task.job == job.name);
         let (Some(task), None) = (tasks.next(), tasks.next()) else {

@@ -1,4 +1,4 @@
-//! What the controller serves over HTTP: an API for workers and operators, and a page for people.
+//! The controller's HTTP server: an API for workers and operators, and a page for people.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -42,14 +42,14 @@ impl Shared {
     }
 }
 
-/// What is wrong, and what to do about it.
+/// An error, with its remedy.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Problem {
     #[serde(skip)]
     status: u16,
-    /// What is wrong, in plain words.
+    /// The error, in plain words.
     error: String,
-    /// What to do about it.
+    /// The remedy.
     remedy: String,
 }
 
@@ -70,7 +70,7 @@ pub fn api(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// The page and its picture: read only, for anybody.
+/// The page and its picture: read only, for anyone.
 pub fn page(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/", get(|| async { Html(PAGE) }))
@@ -79,13 +79,13 @@ pub fn page(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Everything: appliances and how they are, jobs and their trees, what moved when.
+/// The state: appliances and their health, jobs and their trees, recent moves.
 #[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = View)))]
 async fn status(State(shared): State<Arc<Shared>>) -> Json<View> {
     Json(shared.core().view(shared.now()))
 }
 
-/// Where a rank of a job sends to. 503 while its appliance does not have its part: ask again.
+/// The place that a rank of a job sends to. 503 while its appliance does not have its part: ask again.
 #[utoipa::path(
     get, path = "/api/v1/jobs/{job}/ranks/{rank}",
     params(

@@ -1,4 +1,4 @@
-//! What a controller remembers across restarts: alone in SQLite, or together with others in etcd.
+//! A controller's state across restarts: alone in SQLite, or together with others in etcd.
 
 mod etcd;
 mod sqlite;
@@ -11,64 +11,61 @@ use crate::core::{Note, Standing, Stored};
 /// Why a store cannot be used at all.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// SQLite says why.
+    /// An error of SQLite.
     #[error("{file}: {error}; {}", sqlite::remedy(.error))]
     Sqlite {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The error.
         error: rusqlite::Error,
     },
-    /// Another program's, or another version's.
+    /// It belongs to another program or version.
     #[error("{file} is version {found} of the database, and this program writes {wanted}; name another file")]
     Version {
         /// The file.
         file: String,
-        /// What it says.
+        /// The version found.
         found: i64,
-        /// What it should say.
+        /// The version expected.
         wanted: i64,
     },
-    /// A file that a connection to etcd needs, or threads for it.
+    /// An error with a file for the connection to etcd, or with its threads.
     #[error("etcd: {what}: {error}; name a file that this user may read")]
     File {
-        /// Which.
+        /// The file or resource.
         what: String,
-        /// What is wrong.
+        /// The error.
         error: std::io::Error,
     },
 }
 
-/// Remembers, and says whether this controller leads those who remember the same.
+/// Stores notes, and decides which of the controllers with the same store leads.
 pub trait Store: Send {
     /// This controller's name among them; none if it is alone.
     fn member(&self) -> Option<&str>;
 
-    /// How it stands.
+    /// This controller's standing.
     fn standing(&self) -> Standing;
 
     /// Whether another controller has written since the last [`Store::load`].
     fn has_changes(&self) -> bool;
 
-    /// What was remembered; nothing while it is not known. What cannot be read any more is as if it had
-    /// never been.
+    /// The stored state; none while it is not known. Unreadable entries are left out.
     ///
-    /// # Errors
-    /// It never will be.
+    /// If it never will be known.
     fn load(&mut self) -> Result<Option<Stored>, StoreError>;
 
-    /// Remembers these, in their order, if this controller still leads in its term. False if they may not
-    /// have been: [`Store::standing`] says why, and the same notes may be written again in the same term.
+    /// Stores these, in their order, if this controller still leads in its term. False if they may not have
+    /// been stored: [`Store::standing`] has the reason, and the same notes may be written again in the same
+    /// term.
     ///
-    /// # Errors
-    /// It never will.
+    /// If it never will succeed.
     fn write(&mut self, notes: &[Note], term: i64) -> Result<bool, StoreError>;
 }
 
 /// Opens the store of a configuration.
 ///
-/// # Errors
-/// It cannot be used. That etcd does not answer is none: it will.
+/// # Errors If it cannot be used. A silent etcd is no error: it will answer later.
 pub fn open(config: &Config, clock: Clock) -> Result<Box<dyn Store>, StoreError> {
     Ok(match &config.store {
         StoreAt::Sqlite(file) => Box::new(sqlite::Sqlite::open(file, clock)?),
@@ -76,7 +73,7 @@ pub fn open(config: &Config, clock: Clock) -> Result<Box<dyn Store>, StoreError>
     })
 }
 
-/// The core's clock, and what it is on everybody's.
+/// The core's clock, and its offset to the system's.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     zero: Instant,
@@ -101,7 +98,7 @@ impl Clock {
         at + self.epoch
     }
 
-    /// And back.
+    /// The inverse.
     fn inside(&self, at: f64) -> f64 {
         at - self.epoch
     }

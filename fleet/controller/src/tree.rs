@@ -1,4 +1,4 @@
-//! Trees of appliances, and who plans them.
+//! Trees of appliances, and their planners.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use crate::config::Job;
 use crate::network::Network;
 
-/// Why there is no such tree, and what to do about it.
+/// Why there is no such tree, with the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// What is wrong.
+    /// The reason.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -23,12 +23,11 @@ impl Refusal {
     }
 }
 
-/// Gives jobs their trees. Another way to plan is another one of these.
+/// Plans the trees of jobs. Each way to plan implements this.
 pub trait Planner: Send {
     /// The tree of a job over appliances that `may` have a part in one.
     ///
-    /// # Errors
-    /// There is none, in words.
+    /// In words, if there is none.
     fn plan(&self, network: &Network, job: &Job, may: &dyn Fn(usize) -> bool) -> Result<Tree, Refusal>;
 }
 
@@ -42,16 +41,16 @@ pub struct Tree {
 /// An appliance's part.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Whose.
+    /// The appliance.
     pub appliance: String,
     /// The one above; none for the root.
     pub parent: Option<String>,
     /// Ranks of the job that send to it, in order.
     pub ranks: Vec<u16>,
-    /// Who has the same part ready, in the order in which those below turn to them.
+    /// Appliances with the same part ready, in the order in which those below turn to them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backups: Vec<String>,
-    /// A backup has the part now, and ranks may still be on their way to it.
+    /// A backup has the part now, and ranks may not have turned to it yet.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub gathering: bool,
 }
@@ -101,12 +100,12 @@ impl Tree {
         Some(parent.ranks.len() + place)
     }
 
-    /// Where a rank of the job sends to, and which rank it is there.
+    /// The part that a rank of the job sends to, and its rank there.
     pub fn place(&self, rank: u16) -> Option<(&Node, usize)> {
         self.nodes.iter().find_map(|node| Some((node, node.ranks.iter().position(|&at| at == rank)?)))
     }
 
-    /// One appliance takes another one's part: every rank stays what it was.
+    /// One appliance takes another one's part: all ranks stay the same.
     pub fn replace(&mut self, failed: &str, by: &str) {
         for node in &mut self.nodes {
             if node.appliance == failed {
@@ -119,8 +118,8 @@ impl Tree {
     }
 
     /// Orders the backups for one of them to [replace](Self::replace) the appliance that has the part. Those
-    /// below turn from each to the next one, and after the last to the first: so workers that have known the
-    /// part for longer and those that ask now meet at the same ones.
+    /// below turn from each to the next one, and after the last to the first: so workers that have joined
+    /// before and those that ask now meet at the same ones.
     pub(crate) fn hand_over(&mut self, failed: &str, by: &str) {
         let Some(node) = self.nodes.iter_mut().find(|node| node.appliance == failed) else { return };
         let Some(place) = node.backups.iter().position(|backup| backup == by) else { return };
@@ -159,8 +158,7 @@ impl Tree {
     /// A tree by its edges from below to above and the appliance of each rank. Appliances without ranks are
     /// left out.
     ///
-    /// # Errors
-    /// It is no tree: an appliance with two parents, a loop, two roots, a rank without a place.
+    /// # Errors If it is no tree: an appliance with two parents, a loop, two roots, a rank without a place.
     pub(crate) fn build(
         network: &Network,
         edges: &BTreeSet<(usize, usize)>,
@@ -225,7 +223,7 @@ impl Planner for Nearest {
         let cost = |at: usize| {
             let switch = network.appliances[at].at;
             let way = far.iter().fold(0, |sum: usize, far| sum.saturating_add(far[switch]));
-            // With one appliance for all ranks there is nothing above it.
+            // With one appliance for all ranks there is none above it.
             let alone = leaves.len() == 1 && leaves.contains(&at);
             (!alone, way, usize::MAX - network.switches[switch].links.len())
         };

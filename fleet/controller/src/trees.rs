@@ -1,17 +1,17 @@
 //! Several trees for one job: the first as its planner has found it, each further one with another root.
 //!
-//! A worker has one rank for all of its trees. So each is like the first one, with appliances exchanged: who
-//! sends to which part, and as which rank, stays.
+//! A worker has one rank for all of its trees. So each is like the first one, with appliances exchanged: the
+//! ranks of each part stay the same.
 
 use crate::config::Job;
 use crate::network::Network;
 use crate::tree::Tree;
 
-/// Trees that a job has at the most: a worker has no more.
+/// The most trees of a job: a worker has no more.
 pub(crate) const MOST: u16 = 8;
 
-/// Trees of a job, as many as it wants. Where there are roots for fewer, some have the same: that is better
-/// than none where appliances have failed, and refused in a file.
+/// The trees of a job, in its number. With roots for fewer, some share one: better than none after failures,
+/// but refused in a file.
 pub(crate) fn all(network: &Network, job: &Job, first: Tree, may: &dyn Fn(usize) -> bool) -> Vec<Tree> {
     let mut trees = vec![first];
     while trees.len() < usize::from(job.trees) {
@@ -25,7 +25,7 @@ pub(crate) fn all(network: &Network, job: &Job, first: Tree, may: &dyn Fn(usize)
     trees
 }
 
-/// A tree like the first one, with another root and, where a switch has two appliances, the other one.
+/// A tree like the first one, with another root and, at switches with two appliances, the other one.
 fn next(network: &Network, job: &Job, trees: &[Tree], may: &dyn Fn(usize) -> bool) -> Option<Tree> {
     let first = trees.first()?;
     let old = &first.root()?.appliance;
@@ -47,8 +47,8 @@ fn next(network: &Network, job: &Job, trees: &[Tree], may: &dyn Fn(usize) -> boo
     Some(tree)
 }
 
-/// What an appliance costs as the next root, the least first: links to all that send to it, then whether
-/// trees have an appliance beside it, then how few links its switch has. None: it cannot be one.
+/// The cost of an appliance as the next root: links to all that send to it, then whether trees have an
+/// appliance beside it, then how few links its switch has. None if it cannot be one.
 fn cost(network: &Network, job: &Job, trees: &[Tree], by: usize) -> Option<(usize, bool, usize)> {
     let (first, appliance) = (trees.first()?, &network.appliances[by]);
     let root = first.root()?;
@@ -67,7 +67,7 @@ fn cost(network: &Network, job: &Job, trees: &[Tree], by: usize) -> Option<(usiz
     way.filter(|&way| way < usize::MAX).map(|way| (way, beside, usize::MAX - links))
 }
 
-/// A tree with another appliance in one's place, if all that are below and above reach each other.
+/// A tree with another appliance in one's place, if all below and above can reach each other.
 fn exchanged(network: &Network, tree: &Tree, old: &str, by: usize) -> Option<Tree> {
     let (before, after) = (network.named(old)?, &network.appliances[by]);
     let mut tree = tree.clone();

@@ -1,7 +1,7 @@
-//! What plans are compared with: ARO's own way (papers/001, section III.C) and the paper's baselines (IV.A).
+//! Methods for comparison: ARO's own (ARO's paper, section III.C) and that paper's baselines (IV.A).
 //!
-//! Each takes leaf-spine networks as the fast way does. Routes of several tasks are made for each alone and
-//! laid over each other, and get the best rates for them. A replay checks each like any plan.
+//! Each accepts the leaf-spine networks of the fast way. Routes of several tasks are made for each alone and
+//! combined, and get the best rates for them. A replay checks each like any plan.
 
 mod aro;
 
@@ -13,7 +13,7 @@ use crate::model::{Aggregates, Flows, Instance};
 use crate::plan::{Binding, Plan, Proof};
 use crate::solve::{Answer, Options, Solver, factor, finish, improve};
 
-/// Makes the plan of a method that proves nothing.
+/// Plans by a method that proves nothing.
 pub(crate) fn plan(instance: &Instance, options: &Options, started: Instant) -> Result<Plan, PlanError> {
     let view = View::new(instance).ok_or_else(|| {
         let remedy = "these take leaf-spine networks, parameter servers at different leaves, which add";
@@ -52,7 +52,7 @@ fn flows(
         return spread(view, task);
     }
     let all: Vec<usize> = adding.iter().chain(&plain).copied().collect();
-    // ATP's switch is one that adds; without any, one of all.
+    // ATP uses a switch that adds; if there is none, any.
     let favoured = if adding.is_empty() { &all } else { &adding };
     let mut turn = 0;
     let mut flows = Vec::new();
@@ -105,7 +105,7 @@ fn usable_alone(view: &View<'_>, task: usize) -> (Vec<usize>, Vec<usize>) {
 }
 
 /// The rule without a solver: the best rate with which each leaf fills its links to adding spines and sends
-/// the rest over plain ones, as if pipelines did not matter. Best of all where they do not.
+/// the rest over plain ones, as if pipelines did not matter; optimal if they do not.
 fn spread(view: &View<'_>, task: usize) -> Result<Flows, PlanError> {
     let found = fast::rates(view.instance).into_iter().find_map(|rate| {
         let caps = view.caps(rate);
@@ -115,7 +115,7 @@ fn spread(view: &View<'_>, task: usize) -> Result<Flows, PlanError> {
     found.ok_or_else(|| PlanError::Refused("no rate is low enough".into()))
 }
 
-/// Several tasks' routes over each other, with the best rates.
+/// Combines several tasks' routes, with the best rates.
 fn overlaid(
     instance: &Instance,
     solver: &'static str,
@@ -139,11 +139,11 @@ fn overlaid(
 }
 
 /// GRID: every flow is added up once, at the worker's own leaf if that adds, else at a random adding spine
-/// (the relaxed program treats them alike, and rounding is random). Pipelines are not looked at.
+/// (the relaxed program treats them alike, and rounding is random). Pipelines are ignored.
 ///
-/// What was added up once stays as it is: on such a way spines and the parameter server's leaf forward. So
-/// the plan is one for a network in which they do; with several tasks the leaf of each one's server, for all
-/// of them: the workers there are flows of their own.
+/// A flow that was added up once is only forwarded by spines and the parameter server's leaf. So the plan is
+/// one for a network in which they do; with several tasks the leaf of each one's server, for all of them: the
+/// workers there are flows of their own.
 fn grid(instance: &Instance, random: &mut fastrand::Rng, started: Instant) -> Result<Plan, PlanError> {
     let view = View::new(instance).ok_or_else(|| PlanError::Refused("no leaf-spine network".into()))?;
     let mut once = instance.clone();

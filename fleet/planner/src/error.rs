@@ -1,18 +1,18 @@
-//! What can go wrong between a file and a plan.
+//! Errors between a file and a plan.
 
 use std::time::Duration;
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// The input cannot be planned. Says where, what is wrong there, and what to do.
+    /// The input cannot be planned, with place, problem and remedy.
     #[error("{place}: {problem}; {remedy}")]
     Input {
         /// Key or position in the file.
         place: String,
-        /// What is wrong there.
+        /// The problem there.
         problem: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
     /// The time limit came before the first plan.
@@ -26,7 +26,7 @@ pub enum PlanError {
         /// The best objective that the search has not excluded, Gbit/s.
         bound: f64,
     },
-    /// What a solver made did not survive the replay: a defect of this crate.
+    /// The replay refused a solver's plan: a defect of this crate.
     #[error(
         "the plan was refused by its replay: {0}; this is a defect of the planner, please report the file"
     )]

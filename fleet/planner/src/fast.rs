@@ -1,8 +1,8 @@
 //! The fast way: leaf-spine networks, decided rate by rate without a solver.
 //!
 //! All flows of a task have the same rate, so a link of capacity b carries ⌊b/r⌋ of them, and only the rates
-//! b/n can be best. Whether a rate can be had is a question about whole numbers of flows ([`decide`]); a
-//! binary search over the rates ends between one that can and one that cannot, which is the proof.
+//! b/n can be best. Whether a rate is possible is a question about whole numbers of flows ([`decide`]); a
+//! binary search over the rates ends between a possible and an impossible one, which is the proof.
 
 mod decide;
 mod max_flow;
@@ -18,7 +18,7 @@ pub(crate) use self::view::{Caps, View};
 use crate::model::{Flows, Instance};
 use crate::plan::Binding;
 
-/// What the search came to: a rate, flows for every task, and what is known about better rates.
+/// The search's result: a rate, flows for every task, and a bound on better rates.
 pub(crate) struct Found {
     /// The common rate, Gbit/s.
     pub(crate) rate: f64,
@@ -26,7 +26,7 @@ pub(crate) struct Found {
     pub(crate) flows: Vec<Flows>,
     /// The best rate that is not excluded.
     pub(crate) bound: f64,
-    /// Why no better one.
+    /// Why no rate is better.
     pub(crate) binding: Binding,
 }
 
@@ -53,8 +53,8 @@ pub(crate) fn rates(instance: &Instance) -> Vec<f64> {
     rates
 }
 
-/// Searches the best common rate. `exact` decides what `decide` cannot; without it such a rate counts as
-/// impossible for the plan and as possible for the bound.
+/// Searches the best common rate. `exact` decides rates that `decide` cannot; without it such a rate counts
+/// as impossible for the plan and as possible for the bound.
 pub(crate) fn search(
     view: &View<'_>,
     exact: &mut dyn FnMut(&Caps) -> Verdict,
@@ -69,7 +69,7 @@ pub(crate) fn search(
         }
     };
     let mut best: Option<(usize, Vec<Flows>)> = None;
-    // Rates before `excluded` cannot be had: one that cannot excludes all that are faster.
+    // Rates before `excluded` are impossible: an impossible one excludes all faster ones.
     let (mut excluded, mut low, mut high) = (0, 0, rates.len());
     let mut binding = Binding::default();
     while low < high {
@@ -87,7 +87,7 @@ pub(crate) fn search(
         }
     }
     let (mut at, mut flows) = best?;
-    // What was left open of faster rates: most of them cannot be had, and that is easily said.
+    // Faster rates left open: most of them are impossible, which is easily shown.
     let mut open = at;
     while excluded < open && Instant::now() < deadline {
         let middle = excluded.midpoint(open);

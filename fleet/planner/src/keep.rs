@@ -1,4 +1,4 @@
-//! One job comes or goes: the others keep their routes.
+//! Adding or removing a job while the others keep their routes.
 
 #[cfg(test)]
 mod tests;
@@ -27,24 +27,24 @@ struct FormerTask {
     job: String,
     server: String,
     routes: HashMap<String, Vec<String>>,
-    /// Where a way takes another than the first of several links between two places: which, hop by hop.
+    /// The link numbers of ways that do not take the first of several links between two places, hop by hop.
     #[serde(default)]
     parallel: HashMap<String, Vec<usize>>,
 }
 
-/// Which tasks have the routes that they had.
+/// Which tasks have kept their routes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Kept {
-    /// They go the ways that they went.
+    /// Tasks with the same routes as before.
     pub kept: Vec<String>,
-    /// They were planned before, and go other ways now.
+    /// Tasks planned before that have other routes now.
     pub moved: Vec<String>,
-    /// They are new, or have other workers than before.
+    /// Tasks that are new, or have other workers than before.
     pub new: Vec<String>,
 }
 
 impl Former {
-    /// What [`crate::to_json`] has written.
+    /// Reads the output of [`crate::to_json`].
     ///
     /// # Errors
     /// [`PlanError::Input`] if it is no such JSON.
@@ -58,7 +58,7 @@ impl Former {
         })
     }
 
-    /// The routes that a task had, if it is the same still.
+    /// The earlier routes of a task, if it is unchanged.
     fn of(&self, instance: &Instance, task: &Task) -> Result<Option<TaskPlan>, PlanError> {
         let (network, job) = (&instance.network, &instance.jobs[task.job].name);
         let same = |former: &&FormerTask| {
@@ -92,7 +92,7 @@ impl Former {
     }
 }
 
-/// The channels along named places; of several links between two of them the first, or as `nth` says.
+/// The channels along named places; of several links between two of them the first, or the one in `nth`.
 fn path(network: &Network, worker: usize, places: &[String], nth: &[usize]) -> Option<Vec<Channel>> {
     let mut path = vec![network.from_server(worker)];
     let mut here = End::Switch { switch: network.servers[worker].switch, pipeline: 0 };
@@ -121,9 +121,9 @@ fn path(network: &Network, worker: usize, places: &[String], nth: &[usize]) -> O
     Some(path)
 }
 
-/// Plans an instance whose tasks keep the routes of an earlier plan, all but as many as may move; their rates
-/// are set anew. The exact program finds the routes of the others beside them. The plan's bound is that of
-/// plans in which everything may move, so the gap is what staying costs.
+/// Plans an instance whose tasks keep the routes of an earlier plan, except for the number that may move;
+/// their rates are set anew. The exact program finds the routes of the others beside them. The plan's bound
+/// is that of plans in which all tasks may move, so the gap is the cost of staying.
 ///
 /// # Errors
 /// As [`crate::plan()`], and [`PlanError::Input`] if the network does not have the ways of the earlier plan.

@@ -1,9 +1,9 @@
-//! Plans for in-network aggregation: which way each worker's gradients take through a Clos network, where
-//! they are added up, and at which rate, so that the slowest is as fast as can be (papers/001).
+//! Plans for in-network aggregation: the way of each worker's gradients through a Clos network, where they
+//! are added up, and at which rate, so that the slowest is as fast as possible (the model is ARO's).
 //!
 //! An [`Instance`] is a network and its tasks, from a file ([`read()`]) or built. [`plan()`] finds a [`Plan`]
-//! with a proof that none is better, or with the gap that is left; [`replay()`] has checked it then, by
-//! walking every path. docs/planning.md has the model and the algorithms.
+//! with a proof that none is better, or with the gap that is left; [`replay()`] has checked it by walking
+//! every path. docs/planning.md has the model and the algorithms.
 #![forbid(unsafe_code)]
 
 mod compare;

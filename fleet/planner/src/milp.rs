@@ -1,8 +1,8 @@
 //! The exact way for every Clos network: a mixed-integer linear program, solved by HiGHS.
 //!
-//! papers/001, equations 4 to 10, have the product of a number of flows y and a rate r in each link's
-//! constraint, y·r ≤ b. With u = 1/r it is y ≤ b·u, which is linear, so that no rate has to be quantized and
-//! nothing searched. Several tasks share one u: task i has the rate wᵢ/u with a weight that is given.
+//! ARO's equations 4 to 10 have the product of a number of flows y and a rate r in each link's constraint,
+//! y·r ≤ b. With u = 1/r it is y ≤ b·u, which is linear, so that no rate has to be quantized or searched.
+//! Several tasks share one u: task i has the rate wᵢ/u with a given weight.
 
 pub(crate) mod pipelines;
 
@@ -16,7 +16,7 @@ use crate::model::{Channel, Flows, Instance};
 use crate::plan::TaskPlan;
 use crate::unfold::{Place, Unfolded};
 
-/// What a search came to.
+/// The result of a search.
 pub(crate) struct Solved {
     /// For each task the flows of channels between switches and to appliances; none if the time was too
     /// short.
@@ -27,15 +27,15 @@ pub(crate) struct Solved {
     pub(crate) timed_out: bool,
 }
 
-/// What is asked.
+/// The question.
 pub(crate) struct Question<'a> {
     pub(crate) instance: &'a Instance,
     /// Rates are these times 1/u.
     pub(crate) weights: &'a [f64],
-    /// A u that is known to be possible: nothing above it is searched.
+    /// A u that is known to be possible: larger ones are not searched.
     pub(crate) enough: Option<f64>,
     pub(crate) deadline: Instant,
-    /// Tasks whose routes are given, by their place. The answer has no flows of them.
+    /// Tasks with given routes, by their place. The answer has no flows of them.
     pub(crate) fixed: &'a [Option<TaskPlan>],
 }
 
@@ -87,7 +87,7 @@ impl Question<'_> {
     }
 }
 
-/// What the given routes put on channels, for u = 1.
+/// The load of the given routes on channels, for u = 1.
 fn given(question: &Question<'_>) -> BTreeMap<Channel, f64> {
     let mut loads = BTreeMap::new();
     for (at, &weight) in question.weights.iter().enumerate() {
@@ -131,7 +131,7 @@ fn run(
     Ok(Solved { flows, least: least.unwrap_or(0.0).max(floor) / largest, timed_out })
 }
 
-/// Adds one task's flows and what holds for them: equations 5 to 9.
+/// Adds one task's flows and their constraints: equations 5 to 9.
 fn add_task(problem: &mut RowProblem, unfolded: &Unfolded) -> Vec<Col> {
     let most = unfolded.most();
     let columns: Vec<Col> =
@@ -179,7 +179,7 @@ fn servers(instance: &Instance) -> impl Iterator<Item = Channel> {
     })
 }
 
-/// u is at least what the links of the workers themselves ask for.
+/// The lower bound of u by the workers' own links.
 fn worker_bound(question: &Question<'_>) -> f64 {
     let instance = question.instance;
     let mut asked = vec![0.0; instance.network.servers.len()];

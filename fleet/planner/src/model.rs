@@ -1,4 +1,4 @@
-//! What is planned: a Clos network, and the tasks that aggregate over it.
+//! The input of a plan: a Clos network, and the tasks that aggregate over it.
 
 mod build;
 mod check;
@@ -8,17 +8,17 @@ pub use self::build::PortMap;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// Who adds at a switch.
+/// Where a switch's flows are added.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Aggregates {
-    /// No switch: every flow is forwarded.
+    /// Nowhere: every flow is forwarded.
     No,
-    /// The switch, in each of its input pipelines for itself (papers/001, Figure 5).
+    /// In the switch, separately in each of its input pipelines (ARO, Figure 5).
     Inside {
         /// How many input pipelines it has. Ports of one pipeline are added up, others are not.
         pipelines: u16,
     },
-    /// A server with one link to the switch, as Pascaline's appliances are: flows may make the detour.
+    /// In a server with one link to the switch, as Pascaline's appliances are: flows may make the detour.
     Beside {
         /// Capacity of that link in each direction, Gbit/s.
         gbps: f64,
@@ -34,7 +34,7 @@ pub struct Switch {
     pub label: String,
     /// Its tier.
     pub tier: u8,
-    /// Who adds there.
+    /// Where flows are added there.
     pub aggregates: Aggregates,
 }
 
@@ -86,7 +86,7 @@ pub struct Task {
 pub struct Job {
     /// Its name.
     pub name: String,
-    /// β of papers/001, equation 3: what the sum of its tasks' rates is multiplied by.
+    /// β of ARO's equation 3: the factor of the sum of its tasks' rates.
     pub weight: f64,
 }
 
@@ -112,7 +112,7 @@ pub struct Instance {
     pub jobs: Vec<Job>,
     /// The tasks of all jobs.
     pub tasks: Vec<Task>,
-    /// μ of papers/001, equation 3: what the jobs' total counts beside the smallest job.
+    /// μ of ARO's equation 3: the weight of the jobs' total beside the smallest job.
     pub mu: f64,
 }
 
@@ -172,12 +172,12 @@ impl Network {
         self.from_appliance(switch) + 1
     }
 
-    /// How many channels there are; those of appliances that do not exist included.
+    /// The number of channels, including those of appliances that do not exist.
     pub fn channels(&self) -> usize {
         2 * (self.links.len() + self.servers.len() + self.switches.len())
     }
 
-    /// Capacity of a channel, Gbit/s. 0 for an appliance that is not there.
+    /// Capacity of a channel, Gbit/s. 0 for an appliance that does not exist.
     ///
     /// # Panics
     ///
@@ -223,7 +223,7 @@ impl Network {
         if first { (one, other) } else { (other, one) }
     }
 
-    /// Of each link between switches, which it is of those between the same two, from 0 on.
+    /// The number of each link among those between the same two switches, from 0 on.
     pub(crate) fn nth_links(&self) -> Vec<usize> {
         let mut before: HashMap<(usize, usize), usize> = HashMap::new();
         let mut nth = |link: &Link| {

@@ -60,7 +60,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Where each switch is: the highest tier on top, each tier spread over the width.
+/// The position of each switch: the highest tier on top, each tier spread over the width.
 fn places(network: &Network) -> Vec<(f64, f64)> {
     let highest = network.switches.iter().map(|switch| switch.tier).max().unwrap_or(0);
     let mut counts = vec![0usize; usize::from(highest) + 1];

@@ -1,4 +1,4 @@
-//! Where to add: which of the places that could have an aggregator should have one.
+//! Where to add: which of the possible places should have an aggregator.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::solve::{self, Options, plan};
 use crate::{PlanError, Proof};
 
-/// Up to this many choices all are tried.
+/// Up to this number of choices all are tried.
 const MOST_CHOICES: u64 = 300;
 
 /// The places that were chosen.
@@ -28,11 +28,12 @@ pub struct Placement {
     pub proof: Proof,
 }
 
-/// Chooses `count` of the switches that can add, so that the plan with these alone is the best: all choices
-/// are tried where they are few; else those that gain most are taken one after the other, and then exchanged
-/// while that gains something. Between choices of the same objective, the one that loads links less wins.
+/// Chooses `count` of the switches that can add, so that the plan with these alone is the best: few choices
+/// are all tried; otherwise the switches with the largest gain are taken one after the other, and then
+/// exchanged while that improves the plan. Between choices of the same objective, the one that loads links
+/// less wins.
 ///
-/// Gives the instance with the others as plain switches, its plan, and what is known of better choices.
+/// Returns the instance with the others as plain switches, its plan, and the bound of better choices.
 ///
 /// # Errors [`PlanError::Input`] if there are fewer, or as [`plan()`].
 pub fn place(
@@ -154,7 +155,7 @@ impl Search<'_> {
             }
         }
         if chosen.len() < count {
-            // The time is over: what is there already, and the first of the rest.
+            // The time is over: take the present ones, and the first of the rest.
             let rest: Vec<usize> = candidates.iter().copied().filter(|at| !chosen.contains(at)).collect();
             chosen.extend(rest.into_iter().take(count - chosen.len()));
             self.best = None;
@@ -163,7 +164,7 @@ impl Search<'_> {
         self.exchange(candidates, bound)
     }
 
-    /// One for another, while that gains something.
+    /// Exchanges one for another while that improves the plan.
     fn exchange(&mut self, candidates: &[usize], bound: f64) -> Result<(), PlanError> {
         let reached = |search: &Self| {
             search.best.as_ref().is_some_and(|best| best.plan.objective >= bound * (1.0 - 1e-6))
@@ -186,7 +187,7 @@ impl Search<'_> {
         }
     }
 
-    /// Asked only while there is more to try.
+    /// Called only while there is more to try.
     fn is_over(&mut self) -> bool {
         self.cut |= Instant::now() >= self.deadline;
         self.cut
@@ -240,7 +241,7 @@ pub(crate) fn choices(n: usize, k: usize) -> u64 {
     (0..k.min(n - k) as u64).fold(1, |all: u64, at| all.saturating_mul(n as u64 - at) / (at + 1))
 }
 
-/// The next ascending choice of as many out of `n`, in place; false after the last one.
+/// The next ascending choice of the same number out of `n`, in place; false after the last one.
 fn next(chosen: &mut [usize], n: usize) -> bool {
     let count = chosen.len();
     let Some(at) = (0..count).rev().find(|&at| chosen[at] < n - count + at) else { return false };

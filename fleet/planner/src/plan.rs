@@ -1,10 +1,10 @@
-//! What a plan is.
+//! Plans and their proofs.
 
 use std::collections::HashMap;
 
 use crate::model::{Channel, Flows, Instance};
 
-/// How sure it is that no plan is better.
+/// The proof that no plan is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Proof {
@@ -16,15 +16,15 @@ pub enum Proof {
     None,
 }
 
-/// What keeps a plan from being better.
+/// The limit that keeps a plan from being better.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Binding {
-    /// In one word: `local_pipes` (workers beside the parameter server), `capacity` (links, with whatever
-    /// choice of pipelines), `worker_link`, or `unknown`.
+    /// The kind, in one word: `local_pipes` (workers beside the parameter server), `capacity` (links, with
+    /// whatever choice of pipelines), `worker_link`, or `unknown`.
     pub kind: &'static str,
-    /// In a sentence.
+    /// The limit, in a sentence.
     pub why: String,
-    /// The links that are in the way, where they are known.
+    /// The limiting links, if known.
     pub channels: Vec<Channel>,
 }
 
@@ -43,19 +43,19 @@ pub struct TaskPlan {
 /// Routes and rates for every task of an instance, which [`crate::replay`] has accepted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Who made it.
+    /// Its solver.
     pub solver: &'static str,
     /// Each task's routes, in the order of the instance.
     pub tasks: Vec<TaskPlan>,
     /// The largest number of flows on a channel, all tasks together.
     pub k: u32,
-    /// What was maximised, Gbit/s ([`Instance::objective`]).
+    /// The maximised objective, Gbit/s ([`Instance::objective`]).
     pub objective: f64,
-    /// No plan has a larger objective, Gbit/s. Infinite if the method knows no bound.
+    /// No plan has a larger objective, Gbit/s. Infinite if the method gives no bound.
     pub bound: f64,
-    /// How sure that is.
+    /// The proof.
     pub proof: Proof,
-    /// What keeps it from being better.
+    /// The limit that keeps it from being better.
     pub binding: Binding,
     /// How long the search took, s.
     pub seconds: f64,
@@ -69,7 +69,7 @@ impl Plan {
         if self.bound > 0.0 { ((self.bound - self.objective) / self.bound).max(0.0) } else { 0.0 }
     }
 
-    /// What each channel carries, Gbit/s.
+    /// The load of each channel, Gbit/s.
     pub fn loads(&self) -> HashMap<Channel, f64> {
         let mut loads = HashMap::new();
         for task in &self.tasks {
@@ -82,8 +82,8 @@ impl Plan {
 }
 
 impl Instance {
-    /// What a plan maximises: of one task its rate, of one job's tasks the sum of their rates, of several
-    /// jobs the smallest weighted sum and μ times their total (papers/001, equations 1 to 3).
+    /// The objective: of one task its rate, of one job's tasks the sum of their rates, of several jobs the
+    /// smallest weighted sum and μ times their total (ARO, equations 1 to 3).
     pub fn objective(&self, rates: impl IntoIterator<Item = f64>) -> f64 {
         let mut jobs = vec![0.0; self.jobs.len()];
         for (task, rate) in self.tasks.iter().zip(rates) {

@@ -1,4 +1,4 @@
-//! Rates of several tasks: linear programs, once it is known which links their flows take.
+//! Rates of several tasks: linear programs, once their routes are fixed.
 
 use highs::{Col, HighsModelStatus, RowProblem, Sense};
 
@@ -16,13 +16,13 @@ pub(crate) fn best(instance: &Instance, tasks: &[TaskPlan]) -> Result<Vec<f64>, 
     }
     let rows = loads.into_iter().map(|(channel, terms)| (instance.network.capacity(channel), terms));
     let (mut rates, _) = maximise(instance, &vec![f64::INFINITY; tasks.len()], f64::INFINITY, rows)?;
-    // HiGHS may go beyond a capacity by its tolerance: all rates give way by as much.
+    // HiGHS may exceed a capacity by its tolerance: all rates are reduced by that factor.
     let over = overload(instance, tasks, &rates);
     rates.iter_mut().for_each(|rate| *rate /= over);
     Ok(rates)
 }
 
-/// How many times its capacity the fullest link carries, at least 1.
+/// The load of the fullest link as a multiple of its capacity, at least 1.
 pub(crate) fn overload(instance: &Instance, tasks: &[TaskPlan], rates: &[f64]) -> f64 {
     let mut loads = vec![0.0; instance.network.channels()];
     for (planned, rate) in tasks.iter().zip(rates) {
@@ -33,8 +33,8 @@ pub(crate) fn overload(instance: &Instance, tasks: &[TaskPlan], rates: &[f64]) -
 }
 
 /// No plan's objective is larger, whatever its routes: no task has more than alone (`alone`), no worker sends
-/// more than its link carries, and no job has more than `smallest`, weighted, when all have as much. Gives
-/// the rates that reach it, too.
+/// more than its link carries, and no job has more than `smallest`, weighted, when all have as much. Also
+/// returns the rates that reach it.
 pub(crate) fn bound(instance: &Instance, alone: &[f64], smallest: f64) -> Result<(Vec<f64>, f64), PlanError> {
     let mut sends: Vec<Vec<(usize, f64)>> = vec![Vec::new(); instance.network.servers.len()];
     for (task, entry) in instance.tasks.iter().enumerate() {

@@ -21,8 +21,7 @@ struct Header {
 ///
 /// # Errors
 ///
-/// [`PlanError::Input`] for what is no JSON, an unknown format, and everything that [`Instance::check`]
-/// refuses.
+/// [`PlanError::Input`] if it is no JSON, of an unknown format, or refused by [`Instance::check`].
 pub fn read(text: &str) -> Result<Instance, PlanError> {
     let header: Header = parse(text)?;
     let instance = match header.format.as_str() {

@@ -1,7 +1,7 @@
-//! The independent check: what every worker's path does to the links, whatever solver made it.
+//! The independent check of every worker's path on the links, for any solver.
 //!
-//! It knows nothing of how plans are made. A flow is named by the place where it was last added up, or by its
-//! worker; the flows of a link are the different names that cross it.
+//! It does not depend on how plans are made. A flow is named by the place where it was last added up, or by
+//! its worker; the flows of a link are the different names that cross it.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use crate::model::{Aggregates, Channel, End, Flows, Instance, Network, Task};
 use crate::plan::{Plan, TaskPlan};
 
-/// What numbers may differ by, relatively: sums of floats.
+/// The tolerated relative difference: sums of floats.
 const TOLERANCE: f64 = 1e-9;
 
 /// A place that adds up, or the worker that a flow comes from.
@@ -23,12 +23,12 @@ enum Origin {
 }
 
 /// Checks a plan by walking every path: that each leads from its worker to the task's parameter server, up
-/// and then down; that what meets in a pipeline goes on together; that each link carries the number of flows
-/// that the plan says, and no more than its capacity; and that k and the objective are what comes of it.
+/// and then down; that flows that meet in a pipeline continue together; that each link carries the plan's
+/// number of flows, and no more than its capacity; and that k and the objective follow from that.
 ///
 /// # Errors
 ///
-/// The first thing that is not so, in words.
+/// The first violation, in words.
 pub fn replay(instance: &Instance, plan: &Plan) -> Result<(), String> {
     if plan.tasks.len() != instance.tasks.len() {
         return Err(format!("{} tasks are planned, of {}", plan.tasks.len(), instance.tasks.len()));

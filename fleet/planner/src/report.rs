@@ -62,7 +62,7 @@ pub fn to_json(instance: &Instance, plan: &Plan) -> Value {
     })
 }
 
-/// The same with where its aggregators were placed, and which tasks kept their routes.
+/// The same with the placement of its aggregators, and the tasks that kept their routes.
 pub fn to_json_with(
     instance: &Instance,
     plan: &Plan,
@@ -138,7 +138,7 @@ impl fmt::Display for Summary<'_> {
     }
 }
 
-/// Where aggregators were placed, in a line for people.
+/// The placement of aggregators, in a line for people.
 pub struct Placed<'a>(pub &'a Instance, pub &'a Placement);
 
 impl fmt::Display for Placed<'_> {

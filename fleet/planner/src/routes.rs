@@ -1,4 +1,4 @@
-//! From numbers of flows to the path of every worker (papers/001, section III.D and Algorithm 1).
+//! From numbers of flows to the path of every worker (ARO, section III.D and Algorithm 1).
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use crate::model::{Aggregates, Channel, End, Flows, Instance, Network, Task};
 use crate::plan::TaskPlan;
 use crate::replay::count;
 
-/// Where flows meet and become one: what is known about the way on is the way of all.
+/// A place where flows meet and become one: from there on all have one way.
 #[derive(PartialEq, Eq, Hash, Clone, Copy)]
 enum Meeting {
     Pipeline(usize, u16),

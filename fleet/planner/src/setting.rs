@@ -1,4 +1,4 @@
-//! The settings of papers/001, section IV.A, from a seed.
+//! The settings of ARO's section IV.A, from a seed.
 
 use crate::model::{Instance, Job, Network, PortMap, Task};
 
@@ -9,15 +9,15 @@ pub struct Setting {
     pub side: usize,
     /// Servers at each leaf.
     pub servers: usize,
-    /// Which part of all switches adds.
+    /// The part of all switches that add.
     pub adding: f64,
     /// Input pipelines of each.
     pub pipelines: u16,
-    /// How their ports are wired, which the paper does not say.
+    /// How their ports are wired, which the paper does not specify.
     pub map: PortMap,
     /// Workers of each job.
     pub workers: usize,
-    /// How many jobs.
+    /// The number of jobs.
     pub jobs: usize,
     /// Tasks of each job; they share its workers.
     pub tasks: usize,

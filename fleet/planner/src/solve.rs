@@ -1,4 +1,4 @@
-//! From an instance to a plan that was replayed.
+//! From an instance to a replayed plan.
 
 mod several;
 #[cfg(test)]
@@ -21,11 +21,11 @@ const LARGE: usize = 20_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Solver {
-    /// The fast way where it applies, and where it leaves something open or does not apply, the exact
-    /// program: for large networks, of more than 20,000 links times tasks, only where there is no plan yet.
+    /// The fast way if it applies; if it does not, or leaves a question open, the exact program: for large
+    /// networks, of more than 20,000 links times tasks, only if there is no plan yet.
     #[default]
     Auto,
-    /// The fast way alone. What it leaves open is a gap.
+    /// The fast way alone. An open question is a gap.
     Fast,
     /// The exact program alone.
     Milp,
@@ -37,7 +37,7 @@ pub enum Solver {
     Random,
     /// Each flow is added up once (GRID).
     Grid,
-    /// A leaf's flows over all spines, as evenly as they go (AggTree).
+    /// A leaf's flows over all spines, as evenly as possible (AggTree).
     #[cfg_attr(feature = "clap", value(name = "aggtree"))]
     AggTree,
     /// Flows over the adding spines in turn.
@@ -53,7 +53,7 @@ pub struct Options {
     pub solver: Solver,
     /// When the search ends with the best that it has.
     pub time_limit: Duration,
-    /// What methods that draw draw from.
+    /// The seed of methods that draw at random.
     pub seed: u64,
 }
 
@@ -64,14 +64,14 @@ impl Default for Options {
 }
 
 impl Options {
-    /// When a search ends that began then. A limit beyond all clocks is none.
+    /// The deadline of a search that began then. A limit beyond all clocks is none.
     pub(crate) fn deadline(&self, started: Instant) -> Instant {
         const NEVER: Duration = Duration::from_secs(1 << 31);
         started.checked_add(self.time_limit).unwrap_or(started + NEVER)
     }
 }
 
-/// What a search found: rates and flows for every task, and what is known about better ones.
+/// A search's result: rates and flows for every task, and a bound on better ones.
 pub(crate) struct Answer {
     pub(crate) solver: &'static str,
     pub(crate) rates: Vec<f64>,
@@ -109,7 +109,7 @@ pub fn plan(instance: &Instance, options: &Options) -> Result<Plan, PlanError> {
     finish(instance, answer, started)
 }
 
-/// Whether a solver takes an instance.
+/// Whether a solver accepts an instance.
 pub(crate) fn applies(instance: &Instance, solver: Solver) -> bool {
     matches!(solver, Solver::Auto | Solver::Milp) || View::new(instance).is_some()
 }
@@ -170,7 +170,7 @@ fn common(
     }))
 }
 
-/// What each channel carries if every task has its weight as its rate.
+/// The load of each channel if every task has its weight as its rate.
 fn asked(instance: &Instance, weights: &[f64], flows: &[Flows]) -> Result<Vec<f64>, PlanError> {
     let mut loads = vec![0.0; instance.network.channels()];
     for ((task, &weight), flows) in instance.tasks.iter().zip(weights).zip(flows) {
@@ -223,7 +223,7 @@ pub(crate) fn finish(instance: &Instance, answer: Answer, started: Instant) -> R
     checked(instance, Found { solver, tasks, bound, binding, timed_out }, started)
 }
 
-/// Routes with their rates, and what is known about better ones.
+/// Routes with their rates, and a bound on better ones.
 pub(crate) struct Found {
     pub(crate) solver: &'static str,
     pub(crate) tasks: Vec<TaskPlan>,
@@ -232,7 +232,7 @@ pub(crate) struct Found {
     pub(crate) timed_out: bool,
 }
 
-/// The plan of these routes, once the replay has taken it.
+/// The plan of these routes, once the replay has accepted it.
 pub(crate) fn checked(instance: &Instance, found: Found, started: Instant) -> Result<Plan, PlanError> {
     let Found { solver, tasks, bound, binding, timed_out } = found;
     let mut all = vec![0; instance.network.channels()];
@@ -248,7 +248,7 @@ pub(crate) fn checked(instance: &Instance, found: Found, started: Instant) -> Re
     Ok(plan)
 }
 
-/// Says which worker has no way to its parameter server, up and then down, if one has none.
+/// An error that names a worker without a way to its parameter server, up and then down, if there is one.
 pub(crate) fn reachable(instance: &Instance) -> Result<(), PlanError> {
     let network = &instance.network;
     for task in &instance.tasks {

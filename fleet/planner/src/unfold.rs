@@ -1,4 +1,4 @@
-//! The unfolded network: up, then down, by shortest ways (papers/001, section III.A and Figure 4).
+//! The unfolded network: up, then down, by shortest ways (ARO, section III.A and Figure 4).
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ pub(crate) fn distances(network: &Network, target: usize) -> Vec<Option<u32>> {
     // Upwards from the target: those that have it straight below.
     links.iter().for_each(|&(lower, upper)| nearer(&mut distance, lower, upper));
     let below: Vec<bool> = distance.iter().map(Option::is_some).collect();
-    // Downwards again: everyone else, by way of a switch above.
+    // Downwards again: all others, through a switch above.
     for &(lower, upper) in links.iter().rev().filter(|(lower, _)| !below[*lower]) {
         nearer(&mut distance, upper, lower);
     }
@@ -109,12 +109,12 @@ impl Unfolded {
         Self { places: Vec::new(), supply: Vec::new(), edges: Vec::new() }
     }
 
-    /// Whether what enters a place leaves it as one flow.
+    /// Whether flows that enter a place leave it as one.
     pub(crate) fn adds(&self, place: usize) -> bool {
         matches!(self.places[place], Place::Input(..) | Place::Appliance(_))
     }
 
-    /// The largest number of flows that can take each edge, whatever is decided.
+    /// The largest number of flows that can take each edge in any plan.
     pub(crate) fn most(&self) -> Vec<u32> {
         let mut into: Vec<Vec<usize>> = vec![Vec::new(); self.places.len()];
         self.edges.iter().enumerate().for_each(|(at, edge)| into[edge.to].push(at));
@@ -174,7 +174,7 @@ impl Builder<'_> {
         })
     }
 
-    /// The place where a channel arrives. A switch that is new waits for its ways on.
+    /// The place where a channel arrives. A new switch is queued for its further ways.
     fn arrive(&mut self, waiting: &mut Vec<usize>, channel: Channel) -> usize {
         let End::Switch { switch, pipeline } = self.network.ends(channel).1 else { return 0 };
         let before = self.made.places.len();

@@ -1,4 +1,4 @@
-//! One cluster's Age-of-Model, in whole ticks: nothing is rounded.
+//! One cluster's Age-of-Model, in whole ticks, without rounding.
 
 use crate::scenario::{Exact, Measure};
 
@@ -16,13 +16,13 @@ pub(crate) struct Age {
 }
 
 impl Age {
-    /// The age of the first model, which everybody has at 0; measured from `from` on.
+    /// The age of the first model, which all have at 0; measured from `from` on.
     pub(crate) const fn new(from: i128) -> Self {
         Self { from, newest: 0, at: from, area: 0, peaks: 0, sum: 0, highest: 0 }
     }
 
-    /// An update of this time arrives at `now`. As at the shipping server, one that is no newer than what is
-    /// there changes nothing.
+    /// An update of this time arrives at `now`. As at the shipping server, one that is no newer than the
+    /// present model changes nothing.
     pub(crate) fn receive(&mut self, now: i128, generated: i128) {
         if generated <= self.newest {
             return;
@@ -45,9 +45,9 @@ impl Age {
         }
     }
 
-    /// What was measured until the horizon, in ns: `scale` is ticks per ns. The age at the horizon counts for
-    /// the highest. It is a peak as well if that makes their average higher: a model that nothing reaches any
-    /// more does not get by with its early peaks.
+    /// The measure up to the horizon, in ns: `scale` is ticks per ns. The age at the horizon counts for the
+    /// highest. It also counts as a peak if that raises their average, so that a model that no update reaches
+    /// any more is not judged by its early peaks only.
     pub(crate) fn measure(mut self, measure: Measure, horizon: i128, scale: i128) -> Exact {
         self.grow(horizon);
         let last = horizon - self.newest;

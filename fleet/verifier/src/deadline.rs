@@ -1,4 +1,4 @@
-//! How long everything may take together.
+//! The time limit of the whole verification.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::error::VerifyError;
 /// A week: long enough for any user, and the solver's clock counts milliseconds in 32 bits.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// The moment at which there has to be a verdict.
+/// The time by which there has to be a verdict.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
     until: Instant,
@@ -15,23 +15,23 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// So long from now on, a week at most.
+    /// This long from now on, a week at most.
     #[must_use]
     pub fn within(limit: Duration) -> Self {
         Self { until: Instant::now() + limit.min(LONGEST), limit }
     }
 
-    /// What is left.
+    /// The time left.
     pub(crate) fn left(self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
 
-    /// What to say if nothing is left.
+    /// The error when no time is left.
     pub(crate) const fn late(self) -> VerifyError {
         VerifyError::TimeLimit(self.limit.as_secs())
     }
 
-    /// An error once nothing is left.
+    /// Returns an error when no time is left.
     pub(crate) fn check(self) -> Result<(), VerifyError> {
         if self.left().is_zero() { Err(self.late()) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! What can go wrong, with place and remedy.
+//! Errors, with place and remedy.
 
 use std::path::PathBuf;
 
@@ -7,16 +7,16 @@ use thiserror::Error;
 /// Why there is no verdict.
 #[derive(Debug, Error)]
 pub enum VerifyError {
-    /// The file cannot be put to use.
+    /// The file cannot be used.
     #[error("{}{}: {message}\n  {remedy}", file.display(), colons(*place))]
     File {
-        /// Which.
+        /// The file.
         file: PathBuf,
         /// Line and column, from 1.
         place: Option<(usize, usize)>,
-        /// What is wrong.
+        /// The error.
         message: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// There are too many updates.
@@ -33,7 +33,7 @@ pub enum VerifyError {
          rounder times, or numbers of workers with fewer different divisors"
     )]
     TooFine,
-    /// The queue does not take what it is given.
+    /// The queue refuses an update.
     #[error(
         "the queue does not take an update: {0}\n  fewer workers, a longer `period` or a shorter `horizon`"
     )]
@@ -41,7 +41,7 @@ pub enum VerifyError {
     /// The queue's configuration.
     #[error("{0}")]
     Config(#[from] pascaline_queue::ConfigError),
-    /// A query that means nothing.
+    /// A query without meaning.
     #[error("{0}\n  ask for the peak, or leave out --model paper")]
     Meaningless(String),
     /// There is no solver.
@@ -51,16 +51,16 @@ pub enum VerifyError {
     NoSolver {
         /// The program.
         program: String,
-        /// Why.
+        /// The reason.
         cause: String,
     },
-    /// The solver says what it should not.
+    /// The solver's output is not understood.
     #[error("the solver failed: {0}\n  report it with the text that --smt writes")]
     Solver(String),
     /// Too much time has passed.
     #[error("no verdict within {0} s\n  raise --time-limit, or shorten `horizon`, narrow ranges, drop coins")]
     TimeLimit(u64),
-    /// A question is longer than the solver would ever answer.
+    /// A question is too long for the solver.
     #[error(
         "no verdict: a question to the solver is longer than {0} MiB\n  shorten `horizon`, narrow ranges, or \
          use longer periods"
@@ -73,14 +73,14 @@ fn colons(place: Option<(usize, usize)>) -> String {
 }
 
 impl VerifyError {
-    /// The exit code: 3 if there is no verdict for want of time or room, else 2.
+    /// The exit code: 3 if there is no verdict because time or room is too short, otherwise 2.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         if matches!(self, Self::TimeLimit(_) | Self::TooLong(_)) { 3 } else { 2 }
     }
 
-    /// True if the file cannot be put to use; false if only a verdict is missing, for want of time, of room
-    /// or of a solver that works.
+    /// True if the file cannot be used; false if only a verdict is missing, because time, room or a working
+    /// solver is.
     #[must_use]
     pub const fn is_of_the_file(&self) -> bool {
         match self {

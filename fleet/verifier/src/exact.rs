@@ -21,14 +21,14 @@ pub(crate) const MOST_UPDATES: u64 = 5_000_000;
 /// Updates between two looks at the clock.
 const LOOK: usize = 1024;
 
-/// How far an evaluation may go.
+/// The limits of an evaluation.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// The most updates up to the horizon.
     pub updates: u64,
     /// The number of events to keep, the first ones.
     pub events: usize,
-    /// By when it has to be done.
+    /// The deadline.
     pub deadline: Deadline,
 }
 
@@ -45,7 +45,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The lowest of each range, and coins that always let pass. All there is if the scenario is determined.
+    /// The lowest of each range, and coins that always permit. The only choice if the scenario is determined.
     #[must_use]
     pub fn lowest(scenario: &Scenario) -> Self {
         let clusters = &scenario.clusters;
@@ -57,20 +57,20 @@ impl Choice {
     }
 }
 
-/// What became of an update, or of the line.
+/// An event of an update, or of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happening {
     /// Transmission control holds an update back.
     HeldBack,
-    /// It waits at the tail; the number of waiting updates.
+    /// It waits at the tail; with the number of waiting updates.
     Appended(usize),
-    /// It was combined with, or replaced, what waited of its cluster.
+    /// It was combined with, or replaced, the waiting update of its cluster.
     Merged,
     /// It was dropped: the queue is full.
     Dropped,
     /// Its sending begins.
     Leaves,
-    /// The server has it; its newest update was generated at this tick.
+    /// It arrives at the server; its newest update was generated at this tick.
     Arrives(i128),
 }
 
@@ -81,13 +81,13 @@ pub struct Event {
     pub at: i128,
     /// The cluster's index.
     pub cluster: usize,
-    /// The worker, where there is one.
+    /// The worker, if any.
     pub worker: Option<u16>,
-    /// What.
+    /// The event.
     pub what: Happening,
 }
 
-/// How often each thing happened to a cluster's updates.
+/// Counts of the events of a cluster's updates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Generated.
@@ -133,9 +133,8 @@ impl Run {
 
 /// Evaluates one choice.
 ///
-/// # Errors
-/// [`VerifyError`] if the times have no common grain that is coarse enough, there are too many updates, or
-/// time is over.
+/// # Errors [`VerifyError`] if the times have no common grain that is coarse enough, there are too many
+/// updates, or time is over.
 pub fn evaluate(scenario: &Scenario, choice: &Choice, limits: &Limits) -> Result<Run, VerifyError> {
     Evaluation::new(scenario, choice, *limits)?.run()
 }
@@ -146,7 +145,7 @@ struct Sender<'a> {
     control: Option<&'a Control>,
     uniform: Option<fastrand::Rng>,
     forced: Option<&'a [bool]>,
-    /// When acknowledgements come that have not come yet, and the last one that has.
+    /// The times of acknowledgements still to come, and of the last one that came.
     acks: std::collections::VecDeque<i128>,
     heard: Option<i128>,
 }
@@ -159,7 +158,7 @@ struct Evaluation<'a> {
     arrivals: Vec<(i128, usize, usize)>,
     service: i128,
     reply: i128,
-    /// When the line has sent what it was given.
+    /// When the line has sent all it was given.
     free: i128,
     /// True while the head is being sent and keeps its segment.
     sending: bool,
@@ -243,7 +242,7 @@ impl<'a> Evaluation<'a> {
         self.run.events.truncate(self.limits.events);
     }
 
-    /// Everything that the line does until `now`.
+    /// Carries out all events of the line until `now`.
     fn advance(&mut self, now: i128) {
         loop {
             if self.sending && self.free <= now {
@@ -310,7 +309,7 @@ impl<'a> Evaluation<'a> {
     fn note(&mut self, at: i128, cluster: usize, worker: Option<u16>, what: Happening) {
         self.run.happened += 1;
         self.run.events.push(Event { at, cluster, worker, what });
-        // An arrival at the server is noted when its sending begins: which come first shows later.
+        // An arrival at the server is noted when its sending begins: their order is known later.
         if self.run.events.len() > self.limits.events.saturating_mul(2) {
             self.keep_first();
         }

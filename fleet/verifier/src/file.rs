@@ -1,4 +1,4 @@
-//! The file as it is written, and as it is accepted.
+//! The file's keys as written, and the accepted scenario.
 
 mod values;
 
@@ -85,7 +85,7 @@ struct RawQuery {
 
 /// The most clusters.
 const MOST_CLUSTERS: usize = 10_000;
-/// The most clusters times queries: each query's answer tells of each cluster.
+/// The most clusters times queries: each query's answer has each cluster.
 const MOST_ANSWERS: usize = 1_000_000;
 
 impl Scenario {

@@ -1,4 +1,4 @@
-//! What measures amount to, and whether an objective holds.
+//! The value of measures, and whether an objective holds.
 
 use num_traits::{One as _, Zero as _};
 
@@ -10,7 +10,7 @@ use crate::scenario::{Exact, Objective, Query};
 pub(crate) struct Judged {
     /// Each cluster's measure, in ns, in the query's order.
     pub(crate) measures: Vec<Exact>,
-    /// What is compared: the largest difference or measure, in ns, or Jain's index.
+    /// The value compared: the largest difference or measure, in ns, or Jain's index.
     pub(crate) value: Exact,
     /// The clusters that decide: two for a difference, one for a bound, none for Jain's index.
     pub(crate) deciding: Vec<usize>,

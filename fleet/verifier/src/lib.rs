@@ -1,7 +1,7 @@
 //! Verifies objectives on the age of models of the clusters that share one OlafQueue (Olaf, sections 6, 12.2
 //! and 12.3).
 //!
-//! What is determined is evaluated event by event, by the shipping
+//! Determined cases are evaluated event by event, by the shipping
 //! [`UpdateQueue`](pascaline_queue::UpdateQueue) and without rounding. Where phases, periods or the coins of
 //! transmission control are open, Z3 proves the objective or finds a counterexample, which the evaluation
 //! then repeats. `docs/verification.md` has the model and the format of the files.

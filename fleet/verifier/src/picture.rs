@@ -14,7 +14,8 @@ const TOP: f64 = 70.0;
 /// The most clusters that are drawn.
 const LANES: usize = 12;
 
-/// Draws the first query that fails, or else the first one that has an example, as SVG. None if none has.
+/// Draws the first query that fails, or otherwise the first one that has an example, as SVG. None if none
+/// has.
 #[must_use]
 pub fn picture(report: &Report) -> Option<String> {
     let fails = report.queries.iter().find(|answer| answer.verdict != crate::Verdict::Holds);
@@ -57,7 +58,7 @@ fn draw(answer: &Answer, example: &Example) -> String {
     svg
 }
 
-/// What the picture lacks, in words; nothing if it has all.
+/// The parts missing from the picture, in words; empty if none.
 fn left_out(example: &Example, clusters: usize) -> String {
     let mut lacks = Vec::new();
     if example.left_out > 0 {

@@ -1,4 +1,4 @@
-//! What a verification found.
+//! The results of a verification.
 
 use core::fmt;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use crate::exact::{Choice, Event, Happening, Run};
 use crate::judge::Judged;
 use crate::scenario::{Cluster, Discipline, Exact, Objective, Quantifier, Query, Scenario};
 
-/// What became of a query.
+/// The outcome of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -35,7 +35,7 @@ impl Verdict {
     }
 }
 
-/// Who found it out.
+/// The method that found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
@@ -45,7 +45,7 @@ pub enum Method {
     Z3,
 }
 
-/// Everything.
+/// The report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The worst of the queries'.
@@ -60,7 +60,7 @@ pub struct Report {
     pub queries: Vec<Answer>,
 }
 
-/// What became of a file, for programs: the report or why there is none, and what the file describes.
+/// The outcome for a file, for programs: the report or the error, and the file's content.
 #[derive(Debug, Serialize)]
 pub struct Outcome<'a> {
     /// The report, if there is one.
@@ -69,7 +69,7 @@ pub struct Outcome<'a> {
     /// Why there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Of an error: the file cannot be put to use. Otherwise only time, room or a solver was missing.
+    /// For an error: the file cannot be used. Otherwise only time, room or a solver was missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_is_wrong: Option<bool>,
     /// The queue, if the file describes one.
@@ -127,15 +127,15 @@ impl<'a> Outcome<'a> {
 pub struct Answer {
     /// The query's name.
     pub name: String,
-    /// What is asked, in words.
+    /// The question, in words.
     pub asked: String,
-    /// The names of the clusters that it is about.
+    /// The names of its clusters.
     pub clusters: Vec<String>,
     /// For all behaviours, or for at least one.
     pub quantifier: &'static str,
     /// The answer.
     pub verdict: Verdict,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub because: String,
     /// The counterexample of a query for all, the example of one for some; in a determined case, the
     /// behaviour.
@@ -146,7 +146,7 @@ pub struct Answer {
 /// One behaviour.
 #[derive(Debug, Clone, Serialize)]
 pub struct Example {
-    /// What is compared: ms, or Jain's index.
+    /// The value compared: ms, or Jain's index.
     pub value: f64,
     /// Each cluster's part.
     pub clusters: Vec<Part>,
@@ -182,12 +182,12 @@ pub struct Part {
     pub arrived: u64,
 }
 
-/// One thing that happened.
+/// An event.
 #[derive(Debug, Clone, Serialize)]
 pub struct Moment {
-    /// When.
+    /// Its time.
     pub at_ms: f64,
-    /// To which cluster.
+    /// Its cluster.
     pub cluster: String,
     /// "held_back", "appended", "merged", "dropped", "leaves" or "arrives".
     pub what: &'static str,
@@ -207,7 +207,7 @@ pub(crate) fn millis(nanos: &Exact) -> f64 {
     nanos.to_f64().unwrap_or(f64::NAN) / 1e6
 }
 
-/// A time for people: at most six digits behind the point, none that say nothing.
+/// A time for people: at most six digits behind the point, without trailing zeros.
 pub(crate) fn shown(nanos: &Exact) -> String {
     format!("{} ms", trimmed(millis(nanos)))
 }
@@ -218,7 +218,7 @@ fn trimmed(value: f64) -> String {
 }
 
 impl Query {
-    /// The clusters that it is about.
+    /// The names of its clusters.
     pub(crate) fn names(&self, scenario: &Scenario) -> Vec<String> {
         self.clusters.iter().map(|at| scenario.clusters[*at].name.clone()).collect()
     }
@@ -244,7 +244,7 @@ impl Query {
         }
     }
 
-    /// What came out, in one line.
+    /// The result, in one line.
     pub(crate) fn outcome(&self, scenario: &Scenario, judged: &Judged) -> String {
         let part = |cluster: usize| {
             let at = self.clusters.iter().position(|other| *other == cluster).unwrap_or_default();
@@ -344,7 +344,7 @@ impl fmt::Display for Report {
             writeln!(f, "  because  {}", answer.because)?;
             if let Some(example) = &answer.example {
                 example.table(f)?;
-                // Print the behaviour where it explains something: a failure, or an example.
+                // Print the behaviour if it explains the verdict: a failure, or an example.
                 if (answer.verdict == Verdict::Fails) != (answer.quantifier == "exists") {
                     example.timeline(f)?;
                 }

@@ -1,4 +1,4 @@
-//! What is verified: clusters in front of one queue, for a time, and the objectives.
+//! The scenario: clusters in front of one queue, for a time, and the objectives.
 
 use num_rational::BigRational;
 use num_traits::Zero as _;
@@ -26,7 +26,7 @@ impl Span {
         Self { low: value.clone(), high: value }
     }
 
-    /// True if there is nothing to find out.
+    /// True if it is a single value.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.low == self.high
@@ -48,7 +48,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// True if updates of one cluster meet in it: what a proof says of them hangs on it.
+    /// True if updates of one cluster meet in it, which a proof depends on.
     pub(crate) const fn merges(&self) -> bool {
         match self.discipline {
             Discipline::Olaf => true,
@@ -57,7 +57,7 @@ impl Queue {
     }
 }
 
-/// Where the updates of a cluster's workers lie in time.
+/// How the updates of a cluster's workers are spread in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
     /// Evenly over the period.
@@ -66,12 +66,12 @@ pub enum Spread {
     Together,
 }
 
-/// What the coins of transmission control show.
+/// The outcomes of transmission control's coins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coins {
-    /// Anything that has a probability above 0.
+    /// Any outcome with a probability above 0.
     Any,
-    /// What this seed makes them show.
+    /// The outcomes of this seed.
     Seed(u64),
 }
 
@@ -93,7 +93,7 @@ pub struct Cluster {
     pub name: String,
     /// How many send.
     pub workers: u16,
-    /// Where their updates lie in time.
+    /// How their updates are spread in time.
     pub spread: Spread,
     /// From one update of a worker to its next, in ns.
     pub period: Span,
@@ -103,7 +103,7 @@ pub struct Cluster {
     pub control: Option<Control>,
 }
 
-/// What is measured of each cluster's age, in ns.
+/// The measure of each cluster's age, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// The average over time.
@@ -129,7 +129,7 @@ impl Measure {
     }
 }
 
-/// What the measures have to be.
+/// The condition on the measures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Objective {
     /// Any two differ by at most this, in ns.
@@ -140,7 +140,7 @@ pub enum Objective {
     Jain(Exact),
 }
 
-/// For which of the possible behaviours an objective has to hold.
+/// The behaviours for which an objective has to hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantifier {
     /// All.
@@ -154,9 +154,9 @@ pub enum Quantifier {
 pub struct Query {
     /// Its name in reports.
     pub name: String,
-    /// What is measured.
+    /// The measure.
     pub measure: Measure,
-    /// What it has to be.
+    /// The condition.
     pub objective: Objective,
     /// Of which clusters, by index.
     pub clusters: Vec<usize>,
@@ -164,7 +164,7 @@ pub struct Query {
     pub quantifier: Quantifier,
 }
 
-/// Everything that a file says.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {
     /// The queue.
@@ -232,7 +232,7 @@ impl Cluster {
 }
 
 impl Scenario {
-    /// True if nothing is unknown: then one evaluation answers every query.
+    /// True if all values are known: then one evaluation answers every query.
     #[must_use]
     pub fn is_determined(&self) -> bool {
         self.clusters.iter().all(|cluster| {

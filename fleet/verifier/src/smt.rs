@@ -1,4 +1,4 @@
-//! What is open, as a question to Z3.
+//! Open scenarios, as questions to Z3.
 
 mod encode;
 mod flow;
@@ -21,7 +21,7 @@ use crate::scenario::{Exact, Objective, Quantifier, Query, Scenario};
 #[cfg(test)]
 mod tests;
 
-/// How the solver is asked.
+/// The parameters of a question.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asking {
     pub(crate) deadline: Deadline,
@@ -29,19 +29,19 @@ pub(crate) struct Asking {
     pub(crate) room: usize,
     /// Whether texts are kept for the user.
     pub(crate) keep: bool,
-    /// False: leave to the solver even what bounds decide. For tests.
+    /// False: leave even conditions that bounds decide to the solver. For tests.
     pub(crate) fold: bool,
 }
 
-/// A behaviour that is asked for, repeated by evaluation.
+/// A behaviour found by the solver, repeated by evaluation.
 pub(crate) struct Behaviour {
     pub(crate) choice: Choice,
     pub(crate) run: Run,
     pub(crate) judged: Judged,
 }
 
-/// Looks for a behaviour that violates a query which has to hold for all, or satisfies one that asks whether
-/// there is any. None: there is none, proven.
+/// Searches a behaviour that violates a query for all, or satisfies a query for some. None: there is none,
+/// proven.
 pub(crate) fn look(
     scenario: &Scenario,
     query: &Query,
@@ -63,7 +63,7 @@ pub(crate) fn look(
         Ok(Behaviour { choice, run, judged })
     };
     let behaviour = match repeated(choice.clone()) {
-        // Rounded to whole nanoseconds, where fractions have no common grain.
+        // Rounded to whole nanoseconds, if fractions have no common grain.
         Err(VerifyError::TooFine) => repeated(choice.rounded())?,
         other => other?,
     };
@@ -74,7 +74,7 @@ pub(crate) fn look(
     }
 }
 
-/// The measures' condition: what the query says, or its contrary.
+/// The measures' condition: the query's, or its negation.
 fn condition(smt: &mut Smt, query: &Query, measures: &[Num]) -> Result<Cond, VerifyError> {
     let holds = match &query.objective {
         Objective::Bound(most) => {

@@ -14,7 +14,7 @@ use crate::report::{Answer, Example, MOST_MOMENTS, Method, Report, Verdict, show
 use crate::scenario::{Quantifier, Query, Scenario, Span};
 use crate::smt::{Asking, Behaviour, look, paper};
 
-/// Which constraints.
+/// The constraints used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Model {
     /// The queue that is shipped.
@@ -24,14 +24,14 @@ pub enum Model {
     Paper,
 }
 
-/// How to verify.
+/// Options of a verification.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which constraints.
+    /// The constraints used.
     pub model: Model,
     /// The longest that all queries may take together; a week at most.
     pub time_limit: Duration,
-    /// The most updates up to the horizon: what memory an evaluation takes.
+    /// The most updates up to the horizon, which limits the memory of an evaluation.
     pub updates: u64,
 }
 
@@ -48,16 +48,15 @@ const LONGEST_TEXT: usize = 32 << 20;
 
 /// Answers every query of a scenario.
 ///
-/// # Errors
-/// [`VerifyError`]; its [`exit_code`](VerifyError::exit_code) tells a time limit from everything else.
+/// # Errors [`VerifyError`]; its [`exit_code`](VerifyError::exit_code) distinguishes a time limit from other
+/// errors.
 pub fn verify(scenario: &Scenario, options: &Options) -> Result<Report, VerifyError> {
     answered(scenario, options, None)
 }
 
-/// As [`verify`], and gives what the solver was asked, in SMT-LIB 2, a text for each question.
+/// As [`verify`], and also returns the questions to the solver, in SMT-LIB 2, one text each.
 ///
-/// # Errors
-/// As [`verify`]; the texts up to there are given.
+/// # Errors As [`verify`]; the texts so far are returned.
 pub fn verify_with(
     scenario: &Scenario,
     options: &Options,
@@ -105,7 +104,7 @@ fn answered(
     })
 }
 
-/// Asks about the queries, as many at once as there are cores: each has a solver of its own.
+/// Answers the queries, in parallel on all cores: each has a solver of its own.
 fn each(
     scenario: &Scenario,
     texts: Option<&mut Vec<String>>,
@@ -174,7 +173,7 @@ fn asked(
     })
 }
 
-/// What was chosen of what was open, in words.
+/// The chosen values of open ones, in words.
 fn chosen(scenario: &Scenario, choice: &Choice) -> String {
     let mut words = String::new();
     for (index, cluster) in scenario.clusters.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! From what is written to what is meant.
+//! From the written keys to the accepted configuration.
 
 mod appliances;
 mod store;
@@ -19,7 +19,7 @@ use crate::plan::Plan;
 use crate::tree::{Refusal, Written};
 
 const MOST_RANKS: usize = 1024;
-/// Keys of an appliance's job that a tree decides.
+/// Keys of an appliance's job that its tree decides.
 const DECIDED: [&str; 5] = ["id", "name", "fan_in", "members", "parent"];
 
 type Checked<T> = Result<T, ConfigError>;
@@ -200,7 +200,7 @@ impl Accept<'_> {
         Ok(Job { id, name, ranks, terms: raw.terms.clone(), backups, trees, shape })
     }
 
-    /// As written; else yes, where workers can turn to another appliance at all.
+    /// As written; by default yes, if workers can turn to another appliance at all.
     fn backups(&self, raw: &RawJob) -> Checked<bool> {
         let Some(what) = with_one_appliance(raw) else {
             return Ok(raw.backups.as_ref().is_none_or(|backups| *backups.get_ref()));
@@ -263,7 +263,7 @@ impl Accept<'_> {
     }
 }
 
-/// Whether all numbers are: JSON has no other ones, and null in their place.
+/// Whether all numbers are finite: JSON has null in place of others.
 fn is_finite(value: &Value) -> bool {
     match value {
         Value::Array(all) => all.iter().all(is_finite),
@@ -272,7 +272,7 @@ fn is_finite(value: &Value) -> bool {
     }
 }
 
-/// The key of its terms for which the members of a job know one appliance, if there is such a one.
+/// The key of its terms by which a job has only one appliance, if there is such a one.
 fn with_one_appliance(raw: &RawJob) -> Option<&'static str> {
     let said = |kind: &str| raw.terms.get("kind").and_then(Value::as_str) == Some(kind);
     let server = raw.terms.get("shared").and_then(|table| table["server"].as_bool()) == Some(true);

@@ -17,7 +17,7 @@ fn the_example_is_accepted_and_has_every_key() {
     assert_eq!(config.network.switches[0].links, [2, 3]);
 }
 
-/// A mistake, made by replacing something in the example: what is said, and in which line's words.
+/// A mistake, made by a replacement in the example: the message, and the line that it names.
 fn mistake(from: &str, to: &str, said: &str) {
     assert!(EXAMPLE.contains(from), "{from} is not in the example");
     let text = EXAMPLE.replacen(from, to, 1);
@@ -164,7 +164,7 @@ fn several_controllers_remember_in_etcd() {
     assert!(parsed(&EXAMPLE.replacen(store, "", 1)).unwrap_err().contains("where to remember"));
 }
 
-/// The way of each worker through the appliances of a plan is the tree.
+/// The workers' paths through the appliances of a plan form the tree.
 #[test]
 fn a_plan_is_the_tree() {
     let route = |hops: &[&str]| hops.iter().map(|hop| format!("{hop:?}")).collect::<Vec<_>>().join(",");

@@ -1,18 +1,18 @@
-//! Who stands by for the appliances of a tree.
+//! Backups for the appliances of a tree.
 //!
-//! A backup has the same part, ready for those below, who turn to it by themselves. It is in the tree, so
-//! that the new holder of a failed part is where they have turned to.
+//! A backup has the same part, ready for those below, which turn to it by themselves. It is in the tree, so
+//! that the new holder of a failed part is the one that they have turned to.
 
 use std::time::Duration;
 
 use super::{Core, Health};
 use crate::tree::{Node, Tree};
 
-/// Backups of one part: those that have had it before are among them, and come back.
+/// Backups of one part: former holders are among them, and may return.
 const MOST: usize = 3;
 
 impl Core {
-    /// Finds a backup for each part that has none which may answer, the nearest pairs first. An appliance has
+    /// Finds a backup for each part without one that may answer, the nearest pairs first. An appliance has
     /// one part in a tree, ready or in force.
     pub(super) fn back_up(&mut self, now: Duration) {
         let jobs = self.jobs.iter().filter(|job| job.backups);
@@ -34,10 +34,10 @@ impl Core {
         }
     }
 
-    /// A part without a backup and an appliance without a part, spare ones first: those between which a move
-    /// makes the ways between appliances the least longer, the nearest among equals, and then the one that
-    /// has least to do with the job's other trees. So one at another spine stands by for the root, though
-    /// racks are nearer.
+    /// A part without a backup and an appliance without a part, spare ones first: the pair for which a move
+    /// lengthens the ways between appliances least, the nearest among equals, and then the one with the
+    /// fewest parts in the job's other trees. So one at another spine stands by for the root, though racks
+    /// are nearer.
     fn pair(&self, job: u16) -> Option<(usize, usize)> {
         let (network, tree) = (&self.network, self.trees.get(&job)?);
         let there = |name: &str| network.appliance(name).is_some_and(|at| self.is_there(at));
@@ -67,8 +67,8 @@ impl Core {
         pairs.min().map(|(_, _, _, place, _, at)| (place, at))
     }
 
-    /// By how many links the ways of a part to the appliances below and above become longer, where one has it
-    /// that is so `far` from the switches in place of one that is so `near`.
+    /// How many links the ways of a part to the appliances below and above grow by, if an appliance at
+    /// distances `far` from the switches has it in place of one at distances `near`.
     fn longer(&self, tree: &Tree, node: &Node, near: &[usize], far: &[usize]) -> usize {
         let below = tree.children(&node.appliance).map(|child| &*child.appliance);
         let others = below.chain(node.parent.as_deref()).filter_map(|name| self.network.named(name));
@@ -81,7 +81,7 @@ impl Core {
         self.seen[at].health != Health::Down
     }
 
-    /// Whether those below a part reach another appliance in its place, and that one those above.
+    /// Whether those below a part can reach another appliance in its place, and that one the part above.
     pub(super) fn can_take(&self, tree: &Tree, node: &Node, by: usize) -> bool {
         let network = &self.network;
         let (Some(own), Some(by)) = (network.named(&node.appliance), network.appliances.get(by)) else {
@@ -106,14 +106,14 @@ impl Core {
         places.find(|&at| self.seen[at].health == Health::Up)
     }
 
-    /// An appliance has the part of one that has failed.
+    /// An appliance takes the part of one that has failed.
     pub(super) fn take_part(&mut self, job: u16, failed: &str, by: &str) {
         let backups = self.job(job).is_some_and(|job| job.backups);
         let Some(tree) = self.trees.get_mut(&job) else { return };
         for node in &mut tree.nodes {
             let own = node.appliance == failed;
             if own && backups && !node.is_backed_by(by) {
-                // Those below learn of it as of one more backup, and go on.
+                // Those below see it as one more backup, and continue.
                 node.backups.insert(0, by.to_owned());
                 node.backups.truncate(MOST);
             } else if !own {
@@ -124,7 +124,7 @@ impl Core {
         tree.replace(failed, by);
     }
 
-    /// Once a backup has the part and all ranks have joined it, no rank can be elsewhere.
+    /// Once a backup has the part and all ranks have joined it, no rank can be at another one.
     pub(super) fn gathered(&mut self, appliance: &str, job: u16, joined: u64, now: Duration) {
         if !self.leadership.leads() {
             return;

@@ -1,4 +1,4 @@
-//! Who takes the part of an appliance that has failed.
+//! Giving the parts of failed appliances to others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::{Core, HELD_UP, Health, Note};
 use crate::tree::Tree;
 
 impl Core {
-    /// Finds appliances that have been silent for too long, and others for their parts.
+    /// Finds appliances that have been silent for too long, and replacements for their parts.
     pub(super) fn watch(&mut self, now: Duration) {
         self.wakes(now);
         let leads = self.leads(now);
@@ -28,7 +28,7 @@ impl Core {
         if !leads || !core::mem::take(&mut self.unsettled) {
             return;
         }
-        // Only now is it known who is left.
+        // Only now are the remaining appliances known.
         for at in 0..self.seen.len() {
             if self.seen[at].health == Health::Down {
                 self.give_away(at, now);
@@ -37,7 +37,7 @@ impl Core {
         self.back_up(now);
     }
 
-    /// A stalled process has received nothing meanwhile: that is no silence of the appliances.
+    /// A stalled process has received no answers meanwhile: that is no silence of the appliances.
     pub(super) fn wakes(&mut self, now: Duration) {
         let gap = now.saturating_sub(self.awake);
         self.awake = self.awake.max(now);
@@ -74,8 +74,8 @@ impl Core {
         }
     }
 
-    /// The nearest appliance that answers and has no part in the job: spare ones first, and at last those
-    /// that stand by for others.
+    /// The nearest appliance that answers and has no part in the job: spare ones first, and last those that
+    /// stand by for others.
     fn stand_in(&self, failed: usize, job: u16) -> Option<usize> {
         let (network, tree) = (&self.network, self.trees.get(&job)?);
         let node = tree.node(&network.appliances[failed].name)?;
@@ -100,7 +100,7 @@ impl Core {
         (linked && trees.get(&job) != self.trees.get(&job)).then_some(trees)
     }
 
-    /// A job has another tree, or the same one with other backups: everybody is looked at, and told.
+    /// A job has another tree, or the same one with other backups: all appliances are checked and updated.
     pub(super) fn changed(&mut self, job: u16, now: Duration) {
         self.unsettled = true;
         self.waiting.retain(|(waiting, _)| *waiting != job);
@@ -112,7 +112,7 @@ impl Core {
         self.decided(job);
     }
 
-    /// A job's tree is to be remembered as it is now.
+    /// Notes a job's present tree for the store.
     pub(super) fn decided(&mut self, number: u16) {
         let (Some(job), Some(tree)) = (self.job(number), self.trees.get(&number)) else { return };
         let may = |at: usize| !self.network.appliances[at].spare;

@@ -1,7 +1,7 @@
-//! Who leads of several controllers, and what one that does not lead leaves alone.
+//! Which of several controllers leads, and what followers must not do.
 //!
-//! The leader leads until a time that its store names. Then it stops by itself, whether or not it has heard
-//! that another one leads by now: a controller that was held up and goes on looks at the clock first.
+//! The leader leads until a time that its store names. Then it stops by itself, even if it has not learned
+//! that another one leads by now: a controller that was held up checks the clock first.
 
 use std::time::Duration;
 
@@ -11,42 +11,42 @@ use utoipa::ToSchema;
 use super::{Core, Method, Note, Stored};
 use crate::tree::Tree;
 
-/// How this controller stands with others, as its store says.
+/// This controller's standing among others, by its store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Until when it leads. None: it follows.
     pub leads_until: Option<Duration>,
-    /// Which time of leading this is: another one's is never the same.
+    /// The number of the term: no two terms have the same.
     pub term: i64,
-    /// Who leads, as far as this one knows.
+    /// The leader, if known.
     pub leader: Option<String>,
     /// Why the store cannot be used now.
     pub problem: Option<String>,
 }
 
-/// Who leads.
+/// The leader of several controllers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LeadershipView {
     /// This controller's name among those with the same store; none if it is the only one.
     pub member: Option<String>,
-    /// Whether it leads: tells appliances their parts, and gives the parts of those that fail to others.
+    /// Whether it leads: pushes parts to appliances, and gives the parts of those that fail to others.
     pub leads: bool,
-    /// Who leads, as far as it knows.
+    /// The leader, if known.
     pub leader: Option<String>,
     /// Why its store cannot be used now.
     pub problem: Option<String>,
 }
 
-/// The core's knowledge about it.
+/// The core's state of leadership.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Leadership {
     member: Option<String>,
     standing: Standing,
     /// Until when it leads.
     until: Option<Duration>,
-    /// Whether what is remembered has been read.
+    /// Whether the stored state has been read.
     read: bool,
-    /// A tree was handed to the store, which has not confirmed it.
+    /// A tree was passed to the store, which has not confirmed it.
     unconfirmed: bool,
 }
 
@@ -79,7 +79,7 @@ impl Leadership {
 }
 
 impl Core {
-    /// Who leads, as far as it knows.
+    /// The leader, as far as is known.
     pub fn leadership(&self) -> LeadershipView {
         self.leadership.view()
     }
@@ -92,15 +92,16 @@ impl Core {
         self.leadership.leads()
     }
 
-    /// Hears how it stands. Whether it has to read what is remembered, and [`Core::lead`], to lead on.
+    /// Notes its standing. Returns whether it has to read the stored state, and call [`Core::lead`], to keep
+    /// leading.
     pub fn stand(&mut self, standing: Standing, now: Duration) -> bool {
-        // All others may be waiting for appliances that are silent.
+        // The other threads may be waiting for silent appliances.
         self.wakes(now);
         let same = standing.term == self.leadership.standing.term;
         let until = standing.leads_until.filter(|&until| now < until);
         self.leadership.standing = standing;
         match until {
-            // What an earlier term has left must not be taken for this one's.
+            // The state of an earlier term must not be taken for this one's.
             Some(until) if same && self.leads(now) => self.leadership.until = Some(until),
             Some(_) => {
                 self.follow();
@@ -111,7 +112,7 @@ impl Core {
         false
     }
 
-    /// Leads with what is remembered. A job that is as it was keeps its tree.
+    /// Leads from the stored state. An unchanged job keeps its tree.
     pub fn lead(&mut self, stored: Stored, until: Duration, now: Duration) {
         self.follow();
         self.leadership.until = Some(until);
@@ -119,14 +120,14 @@ impl Core {
         self.settle(stored, now);
     }
 
-    /// Knows, without leading, what another one has remembered.
+    /// Takes over the state that another one has stored, without leading.
     pub fn learn(&mut self, stored: Stored, now: Duration) {
         if !self.leadership.leads() {
             self.settle(stored, now);
         }
     }
 
-    /// Takes over what is remembered, and plans what is not.
+    /// Takes over the stored state, and plans missing trees.
     fn settle(&mut self, Stored { trees, pushed, moves }: Stored, now: Duration) {
         let leads = self.leadership.leads();
         self.leadership.read = true;
@@ -142,7 +143,7 @@ impl Core {
             let made_for = self.made_for(&job, &planned);
             let known = |number: u16| {
                 let (known, tree) = trees.get(&number)?;
-                // One that follows may have a newer file: what is in force is what the leader has made.
+                // A follower may have a newer file: the leader's trees are in force.
                 let holds = (*known == made_for || !leads)
                     && tree.nodes.iter().all(|node| self.network.appliance(&node.appliance).is_some());
                 holds.then(|| tree.clone())
@@ -151,7 +152,7 @@ impl Core {
             let kept: Option<Vec<Tree>> = job.numbers().map(known).collect();
             let is_new = kept.is_none() && leads;
             if kept.is_none() && !leads {
-                // The pushed parts are not of the tree that is planned here.
+                // The pushed parts belong to another tree than the one planned here.
                 self.pushed.retain(|(_, number), _| job.numbers().all(|own| own != *number));
             }
             for (number, mut tree) in job.numbers().zip(kept.unwrap_or(planned)) {

@@ -1,4 +1,4 @@
-//! What appliances have, what they should have, and the difference.
+//! The jobs that appliances have, those that they should have, and the difference.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{Ask, Core, Health, Method, Note, Purpose};
 use crate::network::Appliance;
 use crate::tree::{Node, Tree};
 
-/// The keys that an appliance tells of a job and that a tree decides.
+/// The keys of a job in an appliance's answer that a tree decides.
 const TOLD: [&str; 3] = ["name", "fan_in", "members"];
 
 impl Core {
@@ -41,7 +41,7 @@ impl Core {
                 self.remember(&name, job, None);
                 self.moved(now, format!("job {job}: removed from appliance {name}"));
             }
-            // Gone since the list was made: the next look sees it.
+            // Gone since the list was made: the next check sees it.
             Purpose::Read(_) if status == 404 => self.again(at, now),
             _ => {
                 let said = |key: &str| body[key].as_str().unwrap_or("?").to_owned();
@@ -64,15 +64,15 @@ impl Core {
         self.notes.push(Note::Pushed(name.to_owned(), job, body));
     }
 
-    /// Looks at an appliance at once.
+    /// Checks an appliance at once.
     pub(super) fn again(&mut self, at: usize, now: Duration) {
         self.seen[at].look_at = self.seen[at].look_at.min(now);
     }
 
-    /// The jobs that an appliance has: those that lack are made, those without a place removed.
+    /// The jobs that an appliance has: missing ones are made, those without a part removed.
     fn looked(&mut self, at: usize, body: &Value) {
         let name = self.network.appliances[at].name.clone();
-        // What workers have formed has no terms that could be changed: it is made, like what is not there.
+        // Jobs formed by workers have no terms to change: they are made, like missing ones.
         let ids = body["jobs"].as_array().into_iter().flatten().filter(|job| job["origin"] != "formed");
         let there: BTreeSet<u16> =
             ids.filter_map(|job| job["id"].as_u64().and_then(|id| u16::try_from(id).ok())).collect();
@@ -80,7 +80,7 @@ impl Core {
             self.trees.iter().filter(|(_, tree)| tree.part(&name).is_some()).map(|(id, _)| *id).collect();
         let ours = self.pushed.keys().filter(|(appliance, _)| *appliance == name).map(|(_, job)| *job);
         let leads = self.leadership.leads();
-        // Of jobs that it was never told of, this controller knows nothing.
+        // Jobs that no controller has pushed are left alone.
         let over: Vec<u16> = ours.filter(|job| !wanted.contains(job)).collect();
         let mut queue = vec![Ask::get(at, "/api/v1/status".to_owned(), Purpose::Load)];
         for &job in &wanted {
@@ -110,13 +110,13 @@ impl Core {
         if let Some((then, before)) = seen.packets
             && now > then
         {
-            // Fewer than before: it has been started anew.
+            // Fewer than before: it was restarted.
             seen.rate = packets.saturating_sub(before) as f64 / (now - then).as_secs_f64();
         }
         seen.packets = Some((now, packets));
     }
 
-    /// A job as an appliance has it.
+    /// A job in an appliance's answer.
     fn read(&mut self, at: usize, job: u16, found: &Value, now: Duration) {
         let name = self.network.appliances[at].name.clone();
         let told = self.pushed.get(&(name.clone(), job)).map(without_null);
@@ -135,7 +135,7 @@ impl Core {
             return;
         }
         if told.is_none() {
-            // As it should be, though there is no record of it.
+            // As configured, though there is no record of it.
             self.remember(&name, job, wanted);
         }
         let state = found["state"].as_str().unwrap_or("?").to_owned();
@@ -175,8 +175,8 @@ impl Core {
         if !foreign && (appliance != node.appliance || node.gathering) {
             body.insert("dead_after".to_owned(), json!("0s"));
         }
-        // Not of those that appliances join as well: who takes another one's part comes from elsewhere, and a
-        // parent whose job changes ends what runs.
+        // Not for jobs that appliances also join: a new holder of a part joins from another address, and a
+        // parent whose job changes ends running operations.
         if !foreign && tree.children(&node.appliance).next().is_none() {
             let hosts = node.ranks.iter().filter_map(|&rank| self.host_of(number, rank));
             let members = hosts.map(|host| self.network.hosts[host].address.to_string());
@@ -188,7 +188,7 @@ impl Core {
         Some(Value::Object(body))
     }
 
-    /// The parent of a part, as pushed to an appliance that has the part; with that parent's backups.
+    /// The parent of a part, as pushed to the holder of the part; with that parent's backups.
     fn parent(&self, tree: &Tree, node: &Node, appliance: &str) -> Option<Value> {
         let above = tree.node(node.parent.as_deref()?)?;
         let (own, up) = (self.network.named(appliance)?, self.network.named(&above.appliance)?);
@@ -214,10 +214,10 @@ impl Core {
     }
 }
 
-/// Whether an appliance has something else than it should.
+/// Whether a job at an appliance differs from the wanted one.
 fn differs(wanted: &Value, found: &Value) -> bool {
     let parent = |of: &Value| of.get("parent").filter(|parent| !parent.is_null()).cloned();
-    // An appliance tells the addresses alone.
+    // An appliance answers with addresses only.
     let address = |backup: &Value| backup.get("address").unwrap_or(backup).clone();
     let place = |of: &Value| {
         let parent = parent(of)?;
@@ -228,9 +228,9 @@ fn differs(wanted: &Value, found: &Value) -> bool {
     TOLD.iter().any(|key| told(wanted, key) != told(found, key)) || place(wanted) != place(found)
 }
 
-/// What makes an appliance have what it should: it merges this into what it has (RFC 7396), so what has to go
-/// is null. A key of a job is removed only if a controller pushed it; `parent` and its keys in any case,
-/// since a tree decides all of them.
+/// The change that gives an appliance the wanted job: it is merged (RFC 7396), so removed keys are null. A
+/// key of a job is removed only if a controller pushed it; `parent` and its keys in any case, since a tree
+/// decides all of them.
 fn change(mut wanted: Value, told: Option<&Value>) -> Value {
     withdraw(&mut wanted, told);
     clear(&mut wanted, ["parent", "members"].into_iter());
@@ -259,7 +259,7 @@ fn clear<'a>(of: &mut Value, keys: impl Iterator<Item = &'a str>) {
     }
 }
 
-/// A change without what it took away.
+/// A change without the removed keys.
 fn without_null(body: &Value) -> Value {
     let Value::Object(keys) = body else { return body.clone() };
     let kept = keys.iter().filter(|(_, value)| !value.is_null());

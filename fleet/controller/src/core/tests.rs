@@ -1,4 +1,4 @@
-//! The core beside made-up appliances, in virtual time.
+//! The core with simulated appliances, in virtual time.
 
 mod backups;
 mod changes;
@@ -28,7 +28,7 @@ struct World {
     now: Duration,
     /// Requests that changed something.
     writes: usize,
-    /// Ranks that have joined a job, wherever it is.
+    /// Ranks that have joined a job, at any appliance.
     joined: u64,
 }
 
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// Everything that there is to ask now.
+    /// Sends all requests that are due now.
     fn ask(&mut self) {
         for at in 0..self.jobs.len() {
             while let Next::Ask(ask) = self.core.next(at, self.now) {
@@ -106,7 +106,7 @@ impl World {
         })
     }
 
-    /// As the store does.
+    /// Stores notes.
     fn remember(&mut self) {
         let notes = self.core.take_notes();
         self.core.remembered(&notes);
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// Every appliance that is up has what its trees say, and nothing else.
+    /// Every appliance that is up has exactly the parts of its trees.
     fn check(&self) {
         for (at, jobs) in self.jobs.iter().enumerate().filter(|(at, _)| self.up[*at]) {
             let name = &self.config.network.appliances[at].name;
@@ -203,7 +203,7 @@ fn the_spare_takes_the_part_of_one_that_fails_and_keeps_it() {
     world.check();
     assert_eq!(world.jobs[root], at_root, "a parent need not know who its child is");
     assert_eq!(world.core.placement(1, 0).unwrap().way.appliance, "spare");
-    // Coming back, it stands by for the other.
+    // After its return it stands by for the other.
     world.set("leaf0-a", true);
     world.run(Duration::from_secs(3));
     world.check();
@@ -255,7 +255,7 @@ fn a_job_that_workers_have_formed_gets_the_terms_of_its_tree() {
             world.restart();
         }
         world.run(Duration::from_secs(2));
-        // What has no place in a tree is left alone.
+        // Jobs outside of trees are left alone.
         assert_eq!(world.jobs[at].remove(&77), Some(Value::Null));
         world.check();
         assert!(world.core.view(world.now).jobs.iter().all(|job| job.in_force));
@@ -286,7 +286,7 @@ fn without_a_spare_it_plans_anew_or_waits() {
     assert!(world.core.view(world.now).jobs[1].in_force);
 }
 
-/// Whatever fails and comes back, in the end everybody who is up has what the trees say.
+/// Whatever fails and returns, in the end every appliance that is up has the parts of its trees.
 #[test]
 fn hundreds_of_failures_end_in_order() {
     for seed in 0..60 {
@@ -314,7 +314,7 @@ fn hundreds_of_failures_end_in_order() {
     }
 }
 
-/// The first of two leads, until a time; in which term is of no matter here.
+/// The first of two leads, until a time; the term does not matter here.
 fn lead(core: &mut Core, stored: &Stored, term: i64, until: Duration, now: Duration) {
     let standing = Standing { leads_until: Some(until), term, ..Standing::default() };
     assert!(core.stand(standing.clone(), now), "it leads without having read");
@@ -340,18 +340,18 @@ fn one_that_follows_tells_workers_and_no_appliance_until_it_leads() {
     world.run(Duration::from_secs(2));
     assert_eq!(world.core.placement(1, 1), other.placement(1, 1));
     assert!(world.core.view(world.now).jobs.iter().all(|job| job.in_force));
-    // Nor does it give away the part of one that fails, however long that lasts.
+    // It does not give away the part of one that fails either, however long that lasts.
     world.set("leaf0-a", false);
     world.run(Duration::from_secs(8));
     assert_eq!((world.writes, &world.core.trees), (0, &other.trees));
     assert!(world.core.placement(1, 0).is_err_and(|refused| refused.2));
-    // It knows already who is down, and loses no time.
+    // It knows already which are down, and loses no time.
     let until = world.now + Duration::from_secs(6);
     lead(&mut world.core, &world.stored, 2, until, world.now);
     world.run(4 * STEP);
     world.check();
     assert_eq!(world.core.placement(1, 0).unwrap().way.appliance, "spare");
-    // The first was held up all the while. It wakes up believing what it believed, and looks at the clock.
+    // The first was held up all the time. It resumes with its old state, and checks the clock.
     core::mem::swap(&mut world.core, &mut other);
     world.writes = 0;
     world.run(Duration::from_secs(4));

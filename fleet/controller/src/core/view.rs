@@ -1,4 +1,4 @@
-//! What the controller tells: workers where to go, people how things are.
+//! The controller's answers: placements for workers, states for people.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::{Core, Health, LeadershipView};
 
-/// Where a rank of a job sends to.
+/// The place that a rank of a job sends to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Placement {
     /// The job.
@@ -16,19 +16,19 @@ pub struct Placement {
     pub rank: u16,
     /// All ranks of the job.
     pub workers: usize,
-    /// Where that is in the job's first tree.
+    /// Its way in the job's first tree.
     #[serde(flatten)]
     pub way: Way,
-    /// Which rank it is there.
+    /// Its rank there.
     pub local_rank: usize,
-    /// How many ranks that appliance has, appliances below it among them.
+    /// The number of ranks of that appliance, including appliances below it.
     pub local_ranks: usize,
     /// The job's other trees, in order: it is the same rank there. For appliances the first of them is the
     /// job with the next number, and so on.
     pub further_trees: Vec<Way>,
 }
 
-/// Where a rank sends to in one of several trees.
+/// The place that a rank sends to in one of several trees.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Way {
     /// Its appliance's name.
@@ -40,7 +40,7 @@ pub struct Way {
     pub backups: Vec<String>,
 }
 
-/// Everything at a moment.
+/// The state at a moment.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct View {
     /// The network's name.
@@ -62,17 +62,17 @@ pub struct ApplianceView {
     pub name: String,
     /// Its switch.
     pub at: String,
-    /// Where its packets go.
+    /// The address of its packets.
     pub address: String,
     /// Has no part until another one fails.
     pub spare: bool,
-    /// How it is.
+    /// Its state.
     pub health: Health,
     /// Since its last answer.
     pub silent_seconds: f64,
-    /// Packets that it received in a second, lately.
+    /// Packets received per second, lately.
     pub packets_per_second: f64,
-    /// What is wrong with it.
+    /// Its present error.
     pub problem: Option<String>,
 }
 
@@ -98,7 +98,7 @@ pub struct JobView {
 pub struct TreeView {
     /// The number of the job that it is for its appliances.
     pub id: u16,
-    /// As that of the job.
+    /// Like that of the job.
     pub in_force: bool,
     /// The tree.
     pub tree: Vec<NodeView>,
@@ -107,7 +107,7 @@ pub struct TreeView {
 /// An appliance's part in a job.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct NodeView {
-    /// Whose.
+    /// The appliance.
     pub appliance: String,
     /// The one above; none for the root.
     pub parent: Option<String>,
@@ -117,23 +117,24 @@ pub struct NodeView {
     pub ranks: Vec<u16>,
     /// Its ranks: these, and the appliances below.
     pub fan_in: usize,
-    /// How the job is there: `forming`, `running` and so on; none while it does not have its part.
+    /// The job's state there: `forming`, `running` and so on; none while it does not have its part.
     pub state: Option<String>,
     /// Ranks that have joined there.
     pub joined: Option<u64>,
 }
 
-/// Something that has happened.
+/// An event.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct MoveView {
     /// How long ago.
     pub seconds_ago: f64,
-    /// What.
+    /// The event, in words.
     pub text: String,
 }
 
 impl Core {
-    /// Where a rank of a job sends to; an error in words, with the remedy, and whether asking again may help.
+    /// The place that a rank of a job sends to; an error in words, with the remedy, and whether asking again
+    /// may help.
     ///
     /// # Errors There is no such job or rank, or its appliance does not have its part yet.
     pub fn placement(&self, job: u16, rank: u16) -> Result<Placement, (String, String, bool)> {
@@ -167,7 +168,7 @@ impl Core {
         })
     }
 
-    /// Where a rank sends to in the tree of this number; or why nowhere yet.
+    /// The place that a rank sends to in the tree of this number; or why there is none yet.
     fn way(&self, number: u16, rank: u16) -> Result<Way, String> {
         let place = self.trees.get(&number).and_then(|tree| tree.place(rank));
         let (node, _) = place.ok_or_else(|| format!("rank {rank} has no place in job {number} yet"))?;
@@ -185,7 +186,7 @@ impl Core {
         self.network.named(appliance).map(|it| it.address.to_string())
     }
 
-    /// How everything is.
+    /// The state at this moment.
     pub fn view(&self, now: Duration) -> View {
         let appliances =
             self.network.appliances.iter().zip(&self.seen).map(|(appliance, seen)| ApplianceView {

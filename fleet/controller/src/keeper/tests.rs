@@ -12,7 +12,7 @@ use crate::{Config, StoreError};
 struct Script {
     standing: Standing,
     takes: bool,
-    /// What it was asked to write, taken or not, and in which term.
+    /// Writes requested, accepted or not, with their term.
     written: Vec<(i64, Vec<Note>)>,
 }
 
@@ -68,17 +68,18 @@ fn what_a_store_does_not_take_is_written_again_in_its_own_term_only() {
     assert_eq!(tried.iter().map(|(term, _)| *term).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(tried[0].1, tried[1].1);
     assert_eq!(leads(&tried[0].1), 1);
-    // Another term begins with what is remembered, and not with what was not.
+    // Another term begins with the stored state only.
     assert!(keeper.turn(&shared).unwrap().is_empty());
     let tried = set(Some(Duration::MAX), 2, true);
     assert_eq!((tried[0].0, leads(&tried[0].1)), (2, 1));
     assert_eq!(keeper.turn(&shared).unwrap(), tried[0].1);
     assert!(keeper.turn(&shared).unwrap().is_empty(), "it was written");
-    // A term that is over by the clock, whatever the store thinks.
+    // A term that is over by the clock, whatever the store says.
     set(Some(Duration::ZERO), 2, true);
     assert!(keeper.turn(&shared).unwrap().is_empty() && !shared.core().leads(shared.now()));
     assert!(set(Some(Duration::MAX), 3, true).is_empty());
-    // Who hands over leads no more, and gives up the store: so the others learn that they may lead.
+    // A controller that hands over no longer leads, and releases the store, so the others learn that they may
+    // lead.
     assert!(!keeper.turn(&shared).unwrap().is_empty() && shared.core().leads(shared.now()));
     keeper.hand_over(&shared);
     assert!(!shared.core().leads(shared.now()) && shared.core().take_notes().is_empty());

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Config, Standing, Stored};
 
-/// Documented is what is there, and the picture names everything.
+/// The document lists exactly the routes, and the picture names everything.
 #[test]
 fn the_document_lists_the_routes_and_the_picture_everything() {
     let document = serde_json::to_value(Document::openapi()).unwrap();

@@ -1,8 +1,8 @@
-//! What several controllers remember together, in etcd, which says who leads them.
+//! The common state of several controllers, in etcd, which elects their leader.
 //!
-//! The election is etcd's own: a key that a lease keeps. While the lease lives its owner leads, and takes it
-//! to live no longer than from when it last asked for it to be kept. What it writes etcd takes only while
-//! that key is the one that it won with.
+//! The election is etcd's own: a key that a lease keeps. While the lease lives its owner leads; it counts the
+//! lease from its last request to keep it. etcd accepts its writes only while that key is the one that it won
+//! with.
 
 mod records;
 mod session;
@@ -33,11 +33,11 @@ struct Term {
     unwritten: Option<String>,
 }
 
-/// What the session with etcd and the store share.
+/// The state shared by the session with etcd and the store.
 #[derive(Debug, Default)]
 struct State {
     term: Option<Term>,
-    /// Until when the lease lives for sure.
+    /// The time until which the lease certainly lives.
     until: Duration,
     leader: Option<String>,
     problem: Option<String>,
@@ -66,7 +66,7 @@ impl Common {
     }
 }
 
-/// The store. Dropped, it hands the lead over.
+/// The store. Dropping it hands the lead over.
 pub(super) struct Etcd {
     member: String,
     prefix: String,
@@ -78,7 +78,7 @@ pub(super) struct Etcd {
 }
 
 impl Etcd {
-    /// Begins to talk to etcd. `network` keeps controllers of different networks apart.
+    /// Begins to talk to etcd. `network` separates controllers of different networks.
     pub(super) fn open(at: &EtcdAt, network: &str, clock: Clock) -> Result<Self, StoreError> {
         let threads = |error| StoreError::File { what: "a thread for it".to_owned(), error };
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -105,7 +105,7 @@ impl Etcd {
         Ok(Self { member: at.member.clone(), prefix, patience, clock, common, runtime, task })
     }
 
-    /// Writes some of the pending changes; not if another controller leads by now.
+    /// Writes some of the pending changes; unless another controller leads by now.
     fn commit(&self, term: &Term, some: &[records::Put]) -> Result<bool, String> {
         let client = self.common.client().clone();
         let mut client = client.ok_or("etcd does not answer")?;
@@ -201,7 +201,7 @@ fn options(at: &EtcdAt, patience: Duration) -> Result<ConnectOptions, StoreError
     let read = |file: &Path| {
         std::fs::read(file).map_err(|error| StoreError::File { what: file.display().to_string(), error })
     };
-    // Without this a member that is cut off from the others would keep those who watch it waiting.
+    // Without this a member that is cut off from the others would keep its watchers waiting.
     let mut options = ConnectOptions::new()
         .with_require_leader(true)
         .with_connect_timeout(patience)

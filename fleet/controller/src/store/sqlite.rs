@@ -1,4 +1,4 @@
-//! What one controller remembers, in SQLite.
+//! The state of a single controller, in SQLite.
 
 use std::path::Path;
 use std::time::Duration;
@@ -30,8 +30,7 @@ pub(super) struct Sqlite {
 impl Sqlite {
     /// Opens a file, or makes it.
     ///
-    /// # Errors
-    /// It cannot be opened, is in use, or is something else.
+    /// # Errors If it cannot be opened, is in use, or is no such database.
     pub(super) fn open(file: &Path, clock: Clock) -> Result<Self, StoreError> {
         let name = file.display().to_string();
         let sqlite = |error| StoreError::Sqlite { file: name.clone(), error };
@@ -106,7 +105,7 @@ impl Sqlite {
     }
 }
 
-/// What to do about an error.
+/// The remedy for an error.
 pub(super) fn remedy(error: &rusqlite::Error) -> &'static str {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

@@ -1,4 +1,4 @@
-//! What every store has to do, in each of them.
+//! Common tests for every store.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
             return found;
         }
         assert!(begun.elapsed() < PATIENCE, "{what}: not in {PATIENCE:?}");
-        // Real processes are polled, and get the processor meanwhile.
+        // Real processes are polled, and need the processor meanwhile.
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -39,7 +39,7 @@ pub(super) fn takes(store: &mut dyn Store, notes: &[Note], term: i64) {
     until("it writes", || store.write(notes, term).unwrap().then_some(()));
 }
 
-/// Written, read, written over, taken away: after a restart it is as it was left.
+/// Written, read, overwritten, removed: after a restart the state is the same.
 pub(super) fn remembers(open: &dyn Fn(Clock) -> Box<dyn Store>) {
     let pushed = |name: &str, body| Note::Pushed(name.into(), 1, body);
     {
@@ -53,7 +53,7 @@ pub(super) fn remembers(open: &dyn Fn(Clock) -> Box<dyn Store>) {
         let second = [pushed("b", Some(Value::Null)), pushed("b", None), pushed("c", Some(json!(2)))];
         takes(&mut *store, &second, term);
         takes(&mut *store, &[pushed("c", None)], term);
-        // More than etcd takes at once, and more moves than are kept.
+        // More than etcd accepts at once, and more moves than are kept.
         let many = (0..300).map(|at| Note::Moved(Move { at: f64::from(at), text: format!("move {at}") }));
         let jobs = (2..300).map(|job| Note::Tree(job, "w".into(), tree()));
         takes(&mut *store, &many.chain(jobs).collect::<Vec<_>>(), term);

@@ -48,8 +48,8 @@ fn step(instance: &Instance, rate: f64) -> f64 {
     ((rate * STEPS / largest + 1e-9).floor() * largest / STEPS).min(rate)
 }
 
-/// With APP, then the two stages of SRO: first without spines that only forward, which says what inputs of
-/// adding spines are of use; then with them and those inputs alone.
+/// With APP, then the two stages of SRO: first without spines that only forward, which yields the useful
+/// inputs of adding spines; then with them and those inputs alone.
 pub(super) fn accelerated(view: &View<'_>, options: &Options, started: Instant) -> Result<Plan, PlanError> {
     let instance = view.instance;
     let deadline = options.deadline(started);

@@ -1,5 +1,5 @@
-//! Can this rate be had? Exact for one task, but for aggregating spines of different port maps that have more
-//! pipelines than the link behind them carries flows.
+//! Is this rate possible? Exact for one task, except for aggregating spines of different port maps that have
+//! more pipelines than the link behind them carries flows.
 
 use std::time::Instant;
 
@@ -17,11 +17,11 @@ const FEW_SETS: usize = 64;
 
 /// An answer.
 pub(crate) enum Verdict {
-    /// Yes, with these flows, for each task.
+    /// Possible, with these flows, for each task.
     Yes(Vec<Flows>),
-    /// No, because.
+    /// Impossible, for this reason.
     No(Binding),
-    /// That is not decided here.
+    /// Not decided here.
     Unknown,
 }
 
@@ -40,7 +40,8 @@ pub(super) struct Admitted {
     more: bool,
 }
 
-/// All sets of pipelines that the parameter server's link carries flows of beside the local ones, or a few.
+/// All sets of pipelines whose flows the parameter server's link can carry beside the local ones, or a few of
+/// them.
 pub(super) fn admitted(view: &View<'_>, caps: &Caps, task: usize) -> Result<Admitted, Binding> {
     let demand = &view.demands[task];
     let (local, most) = (demand.local.count_ones(), caps.server[task]);
@@ -115,7 +116,7 @@ pub(super) fn one(view: &View<'_>, caps: &Caps, task: usize, deadline: Instant) 
     if unknown { Verdict::Unknown } else { Verdict::No(reason.unwrap_or_default()) }
 }
 
-/// The same, with the pipelines of the parameter server's leaf decided.
+/// The same, with given pipelines of the parameter server's leaf.
 fn within(view: &View<'_>, caps: &Caps, task: usize, mask: u64) -> Verdict {
     let (adding, plain) = usable(view, caps, task, mask);
     let everything = Chosen::everything(&adding);
@@ -141,8 +142,7 @@ fn within(view: &View<'_>, caps: &Caps, task: usize, mask: u64) -> Verdict {
     }
 }
 
-/// The spines whose flows arrive in these pipelines of the parameter server's leaf: those that add, and
-/// others.
+/// The spines whose flows arrive in these pipelines of the parameter server's leaf: adding and other ones.
 pub(crate) fn usable(view: &View<'_>, caps: &Caps, task: usize, mask: u64) -> (Vec<usize>, Vec<usize>) {
     let leaf = view.demands[task].leaf;
     let open = |&spine: &usize| caps.down(task, spine) > 0 && mask >> view.arrives(leaf, spine) & 1 == 1;
@@ -150,7 +150,7 @@ pub(crate) fn usable(view: &View<'_>, caps: &Caps, task: usize, mask: u64) -> (V
 }
 
 /// Sends each leaf's flows to adding spines first, as many as their links carry into chosen pipelines, and
-/// what is left over the plain ones. None if that does not go.
+/// the rest over the plain ones. None if that is not possible.
 pub(crate) fn assign(
     view: &View<'_>,
     caps: &Caps,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// A flow network with whole capacities. Arc `2n + 1` is the way back of arc `2n`.
+/// A flow network with whole capacities. Arc `2n + 1` is the reverse of arc `2n`.
 pub(super) struct MaxFlow {
     arcs: Vec<(usize, u32)>,
     out: Vec<Vec<usize>>,
@@ -15,7 +15,7 @@ impl MaxFlow {
         Self { arcs: Vec::new(), out: vec![Vec::new(); nodes], level: vec![0; nodes], next: vec![0; nodes] }
     }
 
-    /// Adds an arc and gives its number.
+    /// Adds an arc and returns its number.
     pub(super) fn arc(&mut self, from: usize, to: usize, capacity: u32) -> usize {
         let arc = self.arcs.len();
         self.arcs.extend([(to, capacity), (from, 0)]);
@@ -24,12 +24,12 @@ impl MaxFlow {
         arc
     }
 
-    /// What flows through an arc.
+    /// The flow through an arc.
     pub(super) fn flow(&self, arc: usize) -> u32 {
         self.arcs[arc + 1].1
     }
 
-    /// Sends as much as possible, and says how much.
+    /// Sends as much as possible, and returns the amount.
     pub(super) fn run(&mut self, source: usize, sink: usize) -> u32 {
         let mut total = 0;
         while self.levels(source, sink) {

@@ -29,7 +29,8 @@ pub(crate) fn classes(view: &View<'_>, task: usize, spine: usize) -> u64 {
     leaves.fold(0, |mask, leaf| mask | 1u64 << view.enters(leaf, spine))
 }
 
-/// Chooses pipelines so that few flows are left over for other spines. True with it: no choice leaves fewer.
+/// Chooses pipelines so that few flows are left for other spines. Returns true with it if no choice leaves
+/// fewer.
 pub(crate) fn choose(view: &View<'_>, caps: &Caps, task: usize, adding: &[usize]) -> (Chosen, bool) {
     if alike(view, caps, task, adding) {
         (by_class(view, caps, task, adding), true)
@@ -38,7 +39,7 @@ pub(crate) fn choose(view: &View<'_>, caps: &Caps, task: usize, adding: &[usize]
     }
 }
 
-/// Whether the spines differ in nothing that matters: port maps, links up, links down.
+/// Whether the spines are equal in port maps, links up and links down.
 fn alike(view: &View<'_>, caps: &Caps, task: usize, adding: &[usize]) -> bool {
     let Some((&first, rest)) = adding.split_first() else { return true };
     let flows = &view.demands[task].flows;
@@ -51,8 +52,8 @@ fn alike(view: &View<'_>, caps: &Caps, task: usize, adding: &[usize]) -> bool {
     })
 }
 
-/// Spines that are alike: what is left over is a sum over the classes of leaves that share a pipeline, convex
-/// in the number of spines that admit the class. So the class that gains most is taken, spine by spine.
+/// Equal spines: the rest is a sum over the classes of leaves that share a pipeline, convex in the number of
+/// spines that admit the class. So the class that gains most is taken, spine by spine.
 fn by_class(view: &View<'_>, caps: &Caps, task: usize, adding: &[usize]) -> Chosen {
     let (count, first) = (adding.len(), adding[0]);
     let flows = &view.demands[task].flows;
@@ -68,7 +69,7 @@ fn by_class(view: &View<'_>, caps: &Caps, task: usize, adding: &[usize]) -> Chos
     let mut taken = vec![0usize; 64];
     let mut gains: Vec<u64> = members.iter().map(|members| gain(members, 0)).collect();
     for _ in 0..each * count {
-        // What gains nothing is taken as well: other tasks may need the room elsewhere.
+        // Classes without gain are taken as well: other tasks may need the room elsewhere.
         let open = (0..64).filter(|&class| taken[class] < count && !members[class].is_empty());
         let Some(best) = open.max_by_key(|&class| (gains[class], Reverse(taken[class]))) else { break };
         taken[best] += 1;
@@ -81,11 +82,12 @@ fn by_class(view: &View<'_>, caps: &Caps, task: usize, adding: &[usize]) -> Chos
     Chosen(adding.iter().copied().zip(masks).collect())
 }
 
-/// Spines that differ: each in turn takes what gains most beside the others, until nothing gets better.
+/// Spines that differ: each in turn takes the classes with the largest gain beside the others, until there is
+/// no improvement.
 fn by_ascent(view: &View<'_>, caps: &Caps, task: usize, adding: &[usize]) -> Chosen {
     let flows = &view.demands[task].flows;
     let mut masks = vec![0u64; adding.len()];
-    // What the chosen pipelines of all spines take from each leaf; may be more than it has.
+    // Flows that the chosen pipelines of all spines take from each leaf; may exceed the leaf's flows.
     let mut covered = vec![0u32; flows.len()];
     for round in 0..16 {
         let mut changed = false;

@@ -1,4 +1,5 @@
-//! Several tasks at one common rate. What is refused here cannot be; what is found can; the rest is unknown.
+//! Several tasks at one common rate. A refused rate is impossible; a found one is possible; others are
+//! unknown.
 
 use std::time::Instant;
 
@@ -34,8 +35,8 @@ pub(super) fn decide(view: &View<'_>, caps: &Caps, deadline: Instant) -> Verdict
     found.map_or(Verdict::Unknown, Verdict::Yes)
 }
 
-/// Whether the links do not carry all tasks together, whatever the pipelines: from each leaf what its links
-/// to adding spines do not carry goes over the others, which carry so much to each parameter server's leaf.
+/// Whether the links do not carry all tasks together, whatever the pipelines: flows of a leaf beyond its
+/// links to adding spines go over the others, which have a limit to each parameter server's leaf.
 fn crowded(view: &View<'_>, caps: &Caps) -> Option<Binding> {
     let (leaves, tasks) = (view.leaves.len(), view.demands.len());
     let (source, sink) = (leaves + tasks, leaves + tasks + 1);
@@ -88,7 +89,7 @@ struct Attempt<'a, 'b> {
 impl<'a, 'b> Attempt<'a, 'b> {
     fn new(view: &'a View<'b>, caps: &'a Caps, masks: &[Vec<u64>], attempt: usize) -> Self {
         let spines = masks.iter().enumerate().map(|(task, masks)| {
-            // The first attempt takes the best for everyone, later ones spread the tasks.
+            // The first attempt takes the best set for every task, later ones spread the tasks.
             let mask = masks[if attempt == 0 { 0 } else { (attempt + task) % masks.len() }];
             let (mut adding, plain) = usable(view, caps, task, mask);
             if !adding.is_empty() {
@@ -141,7 +142,7 @@ impl<'a, 'b> Attempt<'a, 'b> {
         }
     }
 
-    /// Sends as many of a leaf's flows to adding spines as go; gives what is left of each task.
+    /// Sends as many of a leaf's flows to adding spines as possible; returns the rest of each task.
     fn absorb(&mut self, leaf: usize) -> Vec<u32> {
         let (tasks, spines) = (self.spines.len(), self.view.spines.len());
         let (source, sink) = (tasks + spines, tasks + spines + 1);
@@ -168,7 +169,7 @@ impl<'a, 'b> Attempt<'a, 'b> {
         left
     }
 
-    /// Sends what is left over the spines that do not add, always where there is most room.
+    /// Sends the rest over the spines that do not add, always over the one with most room.
     fn spread(&mut self, mut left: Vec<Vec<u32>>) -> Option<()> {
         let (count, tasks) = (self.view.spines.len(), self.spines.len());
         let mut down: Vec<u32> = (0..tasks)

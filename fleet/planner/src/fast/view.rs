@@ -1,4 +1,4 @@
-//! An instance as the fast way sees it: leaves, spines, and numbers of flows.
+//! The fast way's view of an instance: leaves, spines, and numbers of flows.
 
 use crate::model::{Aggregates, Instance, Link};
 use crate::plan::Binding;
@@ -15,7 +15,7 @@ pub(crate) struct View<'a> {
     workers: Vec<(f64, u32, usize)>,
 }
 
-/// What one task asks of the network.
+/// One task's demand on the network.
 #[derive(Clone)]
 pub(crate) struct Demand {
     /// The leaf of its parameter server, and how many pipelines that has.
@@ -49,7 +49,7 @@ impl Caps {
     }
 }
 
-/// How many flows of `rate` a link carries. What is missing to a whole one by rounding counts.
+/// How many flows of `rate` a link carries. A flow that is missing only by rounding counts.
 pub(crate) fn whole(gbps: f64, rate: f64) -> u32 {
     let flows = (gbps / rate + 1e-9).floor();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
@@ -139,7 +139,7 @@ impl<'a> View<'a> {
     }
 
     /// The same with only those links that `open` names by leaf and spine; the parameter servers' leaves keep
-    /// theirs, over which nothing goes up.
+    /// theirs, over which no flows go up.
     pub(crate) fn only(&self, open: impl Fn(usize, usize) -> bool) -> Self {
         let mut view = Self {
             instance: self.instance,
@@ -211,7 +211,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// What is in the way of more than the fastest rate of all.
+    /// The limit at the fastest of all rates.
     pub(crate) fn fastest(&self) -> Binding {
         self.slow_worker(f64::MAX).unwrap_or_default()
     }

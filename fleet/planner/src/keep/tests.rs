@@ -45,7 +45,7 @@ fn a_job_comes_and_the_other_keeps_its_way() {
         by(crate::Solver::Milp).is_ok() && matches!(by(crate::Solver::Random), Err(PlanError::Input { .. }))
     );
 
-    // And goes: the other has it all to itself.
+    // After its removal the other has it alone.
     let (alone, kept) = extend(&one, &former, 0, &Options::default()).unwrap();
     assert_eq!((routes_of(&alone, 0), alone.objective), (routes_of(&before, 0), before.objective));
     assert_eq!(kept.new, Vec::<String>::new());
@@ -104,7 +104,7 @@ fn a_file_that_is_no_earlier_plan_is_refused() {
     let former = Former::read(&text.replace("spine", "gone")).unwrap();
     let error = extend(&one, &former, 0, &Options::default()).unwrap_err().to_string();
     assert!(error.contains("is not there any more"), "{error}");
-    // Other workers: it is another task.
+    // With other workers it is another task.
     let former = Former::read(&text).unwrap();
     let (_, kept) = extend(&instance(&[("a", 0, &[4, 6])]), &former, 0, &Options::default()).unwrap();
     assert_eq!(kept.new, ["a"]);

@@ -1,5 +1,5 @@
-//! A small program for the one question that the fast way leaves open: which pipelines of spines whose port
-//! maps differ, and which of the parameter server's leaf, let a rate be had.
+//! A small program for the one question that the fast way leaves open: with which pipelines of spines whose
+//! port maps differ, and of the parameter server's leaf, a rate is possible.
 
 use std::time::Instant;
 

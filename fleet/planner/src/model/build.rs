@@ -2,8 +2,8 @@
 
 use super::{Aggregates, Link, Network, Server, Switch};
 
-/// How the ports of an aggregating switch are wired to its input pipelines. The paper does not say, and it
-/// matters.
+/// How the ports of an aggregating switch are wired to its input pipelines. The paper does not specify it,
+/// but it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortMap {
@@ -26,7 +26,7 @@ impl PortMap {
 }
 
 impl Network {
-    /// A switch without a role yet; gives its index.
+    /// Adds a switch without a role yet; returns its index.
     pub(crate) fn add_switch(&mut self, name: String, label: String, tier: u8) -> usize {
         self.switches.push(Switch { name, label, tier, aggregates: Aggregates::No });
         self.switches.len() - 1

@@ -1,4 +1,4 @@
-//! What no format can check: whether an instance can be planned at all.
+//! Checks beyond any format: whether an instance can be planned at all.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -6,14 +6,14 @@ use std::ops::RangeInclusive;
 use super::{Aggregates, Channel, Instance, Job, Task};
 use crate::PlanError;
 
-/// Capacities in Gbit/s and weights that solvers tell apart: they calculate with some fifteen digits.
+/// Capacities in Gbit/s and weights that solvers can distinguish: they calculate with some fifteen digits.
 const SOLVABLE: RangeInclusive<f64> = 1e-4..=1e6;
 
 /// Rates and numbers of flows are in one program, whose coefficients are quotients of capacities and of
 /// weights: beyond this it cannot be solved.
 const RATIO: f64 = 1e8;
 
-/// The words for [`SOLVABLE`].
+/// The text for [`SOLVABLE`].
 struct Solvable;
 
 impl fmt::Display for Solvable {
@@ -31,7 +31,7 @@ fn carries(gbps: f64) -> Result<(), String> {
 }
 
 impl Instance {
-    /// Checks what no format can: names its own places, `place` first.
+    /// Checks that an instance can be planned; errors name their place.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl Instance {
         self.tasks.iter().try_for_each(|task| self.check_task(task))
     }
 
-    /// Capacities, and weights of jobs, that one program can have.
+    /// Checks that capacities and job weights fit into one program.
     fn check_ratios(&self) -> Result<(), PlanError> {
         let network = &self.network;
         let by_size = |&a: &Channel, &b: &Channel| network.capacity(a).total_cmp(&network.capacity(b));
@@ -124,7 +124,7 @@ impl Instance {
 
     fn check_network(&self) -> Result<(), PlanError> {
         let network = &self.network;
-        // Places are put into words only when something is wrong: a network may have a million links.
+        // Places are formatted only for errors: a network may have a million links.
         let gbps = |place: &dyn Fn() -> String, gbps: f64| {
             carries(gbps).map_err(|problem| {
                 PlanError::input(place(), problem, "give what it carries in Gbit/s, or leave the link out")

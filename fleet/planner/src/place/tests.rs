@@ -52,7 +52,7 @@ fn few_choices_are_all_tried() {
     assert!(error.contains("7 of 6"), "{error}");
 }
 
-/// Greedy, and exchanges, find what trying everything finds.
+/// The greedy search with exchanges finds the same as trying all choices.
 #[test]
 fn many_choices_are_searched() {
     let instance = instance(2);
@@ -119,7 +119,7 @@ fn choices_are_counted_and_named_once() {
     assert_eq!((seen, chosen), (20, vec![3, 4, 5]));
 }
 
-/// Where the method needs as many as are to be chosen, there is one choice, however many there would be.
+/// If the method needs all that are to be chosen, there is only one choice.
 #[test]
 fn what_is_needed_is_chosen_where_nothing_else_can_be() {
     let mut network = Network::leaf_spine(300, 2, 1, 100.0);

@@ -274,7 +274,7 @@ impl Clos {
     }
 }
 
-/// Where each name is, if none is there twice.
+/// The index of each name, if none occurs twice.
 fn names<'a>(place: &str, all: impl Iterator<Item = &'a str>) -> Result<HashMap<String, usize>, PlanError> {
     let mut found = HashMap::new();
     for (at, name) in all.enumerate() {

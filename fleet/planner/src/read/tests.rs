@@ -42,7 +42,7 @@ fn examples_keep_the_schema() {
     }
 }
 
-/// What the schema refuses the reader refuses as well: a key too many, one too few, a wrong type.
+/// The reader refuses all that the schema refuses: a key too many, one too few, a wrong type.
 #[test]
 fn schema_and_reader_refuse_the_same() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
@@ -76,7 +76,7 @@ fn schema_and_reader_refuse_the_same() {
     }
 }
 
-/// Two things of one name are one to all who read the plan.
+/// Readers of the plan could not distinguish two things of one name.
 #[test]
 fn what_is_there_twice_is_refused() {
     let mut file: Value = serde_json::from_str(FAT_TREE).unwrap();
@@ -104,7 +104,7 @@ fn what_is_too_far_apart_is_refused() {
     let heavy = changed(FAT_TREE, "/jobs/0/weight", json!(1e6));
     let (said, what) = refused(&changed(&heavy, "/jobs/1/weight", json!(1e-4)));
     assert!(said.ends_with(": weight") && what.contains("together more than"), "{said}: {what}");
-    // What is as far apart as can be is planned: three flows of five are on one of the thin links.
+    // The widest allowed ratio is planned: three flows of five are on one of the thin links.
     let switches = [("a", 0), ("b", 0), ("s", 1), ("t", 1)];
     let switches = switches.map(|(name, tier)| json!({ "name": name, "tier": tier }));
     let links = [("a", "s", 1e4), ("a", "t", 1e4), ("b", "s", 1e-4), ("b", "t", 1e-4)];

@@ -13,7 +13,7 @@ fn refused(instance: &Instance, plan: &Plan, change: impl FnOnce(&mut Plan)) -> 
     replay(instance, &plan).unwrap_err()
 }
 
-/// Every way to claim too much is found out, on each kind of network.
+/// Every kind of false claim is detected, on each kind of network.
 #[test]
 fn lies_are_refused() {
     for text in FILES {
@@ -50,7 +50,7 @@ fn understating_k_by_one_is_refused() {
     assert!(said.contains("carries 100.0") || said.contains("capacity"), "{said}");
 }
 
-/// A way down and up again is no way of a Clos network, even if its links are there.
+/// A way down and up again is not allowed in a Clos network, even if its links exist.
 #[test]
 fn valleys_are_refused() {
     let instance = read(FILES[0]).unwrap();

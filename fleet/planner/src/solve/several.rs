@@ -40,7 +40,7 @@ pub(super) fn answer(
             best.timed_out |= timed_out;
         }
     }
-    // What is left open then may have been left for want of time: better rates, or a lower bound.
+    // The gap may be due to the time limit: better rates, or a lower bound, may exist.
     best.timed_out |= best.objective(instance) < bound * (1.0 - 1e-9) && Instant::now() >= deadline;
     best.bound = bound;
     if best.objective(instance) < bound * (1.0 - 1e-6) && best.binding.kind != "unknown" {
@@ -53,14 +53,14 @@ fn tasks_of(instance: &Instance, job: usize) -> usize {
     instance.tasks.iter().filter(|task| task.job == job).count()
 }
 
-/// Rates in the ratio in which all jobs and all their tasks have as much.
+/// Rates in the ratio in which all jobs and all their tasks have the same.
 pub(crate) fn even(instance: &Instance) -> Vec<f64> {
     let share = |job: usize| 1.0 / instance.jobs[job].weight / tasks_of(instance, job) as f64;
     let first = instance.tasks.first().map_or(1.0, |task| share(task.job));
     instance.tasks.iter().map(|task| share(task.job) / first).collect()
 }
 
-/// What each task could have at most if it were alone.
+/// The largest rate of each task alone.
 pub(crate) fn alone(instance: &Instance, solver: Solver, deadline: Instant) -> Result<Vec<f64>, PlanError> {
     (0..instance.tasks.len())
         .map(|task| {
@@ -105,7 +105,7 @@ pub(crate) fn improve(instance: &Instance, answer: Answer) -> Result<Answer, Pla
         return Ok(answer);
     }
     planned.iter_mut().zip(&rates).for_each(|(task, &rate)| task.rate = rate);
-    // What was full with other rates may not be any more.
+    // Links that were full with other rates may not be full now.
     let binding = match answer.binding.kind {
         "unknown" => answer.binding,
         _ => fullest(instance, &planned, "these routes have no better rates"),

@@ -12,7 +12,7 @@ fn average(setting: Setting, solver: Solver) -> f64 {
     (0..30).map(rate).sum::<f64>() / 30.0
 }
 
-/// papers/001, Figure 7a, as far as its text determines it: the optimum is known to be 26.4 to 26.7 ± 0.6,
+/// ARO, Figure 7a, as far as its text determines it: the optimum is known to be 26.4 to 26.7 ± 0.6,
 /// with steps of rates 26.33, RANDOM 7.84 to 7.92, AggTree 8.6 to 8.9; the paper's ARO-ACC loses up to 6.4 %.
 #[test]
 fn averages_are_those_of_the_paper() {

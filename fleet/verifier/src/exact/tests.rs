@@ -92,7 +92,7 @@ fn a_cluster_that_nothing_reaches_has_the_age_of_the_first_model() {
     assert_eq!(millis(&run, 2, Measure::Mean), 500.0);
 }
 
-/// One early update is no excuse: the age at the horizon counts, where the model is oldest.
+/// One early update does not help: the age at the horizon counts, where the model is oldest.
 #[test]
 fn a_cluster_that_starves_after_an_update_is_as_old_as_it_gets() {
     let clusters = "[[clusters]]\nname = \"flood\"\nperiod = \"10ms\"\nphase = \"100ms\"\n\
@@ -197,7 +197,7 @@ fn an_evaluation_ends_with_its_time_and_keeps_the_first_events() {
     assert!(matches!(error, VerifyError::TimeLimit(0)), "{error}");
 }
 
-/// No time is too long to be a limit.
+/// Any time is accepted as a limit.
 #[test]
 fn a_limit_of_ages_is_none() {
     let scenario = scenario("length = 1\nservice = \"1ms\"", "[[clusters]]\nname = \"a\"\nperiod = \"1ms\"");

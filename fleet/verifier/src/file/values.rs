@@ -1,4 +1,4 @@
-//! Single values, and what is wrong with them.
+//! Single values, and their errors.
 
 use std::ops::Range as Bytes;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(super) enum Range {
     Two([String; 2]),
 }
 
-/// Units, with what one of them is.
+/// Units, with their factors.
 pub(super) type Units = [(&'static str, u64)];
 
 /// Sizes, in bits.
@@ -54,7 +54,7 @@ impl Reader<'_> {
         self.at(Some(written.span()), message, remedy)
     }
 
-    /// What the reader of TOML objects to.
+    /// An error of the TOML reader.
     pub(super) fn syntax(&self, error: &toml::de::Error) -> VerifyError {
         let remedy = "correct it; docs/verification.md lists every key";
         self.at(error.span(), &error.message().replace('\n', " "), remedy)

@@ -10,7 +10,7 @@ use crate::error::VerifyError;
 use crate::exact::Choice;
 use crate::scenario::{Exact, Measure, Query, Scenario, Spread};
 
-/// The text, and what it leaves to the solver.
+/// The text, and the unknowns left to the solver.
 pub(super) struct Encoding {
     smt: Smt,
     names: Vec<String>,
@@ -47,7 +47,7 @@ impl Encoding {
         Ok(Self { smt, names, coins })
     }
 
-    /// All of it. Values are asked for twice: those that are no fractions are printed in decimals.
+    /// The whole text. Values are requested twice: those that are no fractions are printed in decimals.
     pub(super) fn text(&self) -> String {
         let names = self.names.join(" ");
         let values = if names.is_empty() {
@@ -79,7 +79,7 @@ impl Encoding {
     }
 }
 
-/// An update that changes the server's model: when it was generated, whether, and when it arrives.
+/// An update that may change the server's model: when it was generated, whether it arrives, and when.
 struct News {
     at: Num,
     place: Exact,
@@ -113,14 +113,14 @@ fn measured(
     let end = smt.sub(&horizon, &last);
     let none = Num::zero();
     if measure == Measure::Highest {
-        // What is reached at the horizon counts, be it a peak or not.
+        // The age at the horizon counts, whether it is a peak or not.
         return Ok(peaks.iter().fold(end, |highest, (counts, peak)| {
             let higher = smt.max(&highest, peak);
             smt.ite(counts, &higher, &highest)
         }));
     }
-    // The peaks' sum telescopes: what the model's time advances by, and the delays. Its bounds are tight,
-    // with the age at the horizon as without.
+    // The peaks' sum telescopes: the advance of the model's time, and the delays. Its bounds are tight, with
+    // the age at the horizon as without.
     let first = news.iter().fold(none.clone(), |first, update| {
         let late = smt.lt(&from, &update.arrives);
         let early = smt.not(&late);
@@ -206,8 +206,7 @@ fn news(flow: &Flow<'_>, smt: &mut Smt, cluster: usize) -> Result<(Vec<News>, Nu
     let mut all = Vec::new();
     for (at, (arrives, when)) in flow.of[cluster].iter().zip(deliveries) {
         let update = &flow.updates[*at];
-        // Of those that are generated together, only the first to arrive is news; of others, all but one of
-        // time 0.
+        // Of updates generated together, only the first to arrive is news; of others, all but one of time 0.
         let than =
             if flow.cluster_of(cluster).spread == Spread::Together { last.clone() } else { Num::zero() };
         let newer = smt.lt(&than, &update.at);

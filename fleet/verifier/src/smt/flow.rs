@@ -21,7 +21,7 @@ pub(super) struct Update {
     pub(super) sent: Cond,
     /// It goes to the tail.
     pub(super) appended: Cond,
-    /// It is combined with what waits, or replaces it.
+    /// It is combined with the waiting one, or replaces it.
     pub(super) merged: Cond,
     /// When its sending begins, if it is appended.
     pub(super) start: Num,
@@ -29,7 +29,7 @@ pub(super) struct Update {
     pub(super) current: Num,
 }
 
-/// What a cluster's updates have come to so far.
+/// The state of a cluster's updates so far.
 #[derive(Clone)]
 struct Past {
     /// One of them was appended.
@@ -131,7 +131,7 @@ impl<'a> Flow<'a> {
         })
     }
 
-    /// True if an update is appended whatever happens.
+    /// True if an update is appended in any case.
     fn is_certain(&self, at: usize) -> bool {
         let update = &self.updates[at];
         let free = self.scenario.tosses(self.cluster_of(update.cluster)).is_none();
@@ -140,7 +140,8 @@ impl<'a> Flow<'a> {
         self.never_full && free && alone && update.at.high <= self.horizon.low
     }
 
-    /// How long after another one of its cluster an update comes at least: what bounds of times do not tell.
+    /// The least time from another update of its cluster to an update, which the bounds of times do not
+    /// contain.
     fn gap(&self, first: usize, second: usize) -> Exact {
         let (a, b) = (&self.updates[first], &self.updates[second]);
         &self.cluster_of(a.cluster).period.low * (b.place.factor() - a.place.factor())
@@ -269,7 +270,7 @@ impl<'a> Flow<'a> {
         (heard, when)
     }
 
-    /// The updates that the server gets as the newest ones inside what arrives: whether and when.
+    /// The updates that reach the server as the newest inside an arriving one: whether and when.
     pub(super) fn deliveries(&self, smt: &mut Smt, cluster: usize) -> Result<Vec<(Cond, Num)>, VerifyError> {
         let of = &self.of[cluster];
         let mut deliveries = Vec::new();

@@ -1,4 +1,4 @@
-//! The constraints that Olaf's sections 12.2 and 12.3 print, as they are printed.
+//! The constraints as printed in Olaf's sections 12.2 and 12.3.
 //!
 //! They are no queue: an update that a later one of its cluster overtakes has D = 0, which satisfies its own
 //! condition D ≤ A(k+1) and so contradicts D = A + T_Q. Whether they have any solution is asked first.
@@ -86,7 +86,7 @@ pub(crate) fn answer(
     Ok(told(verdict, because))
 }
 
-/// What the solver's answer to a query means, given that the constraints have a solution.
+/// The meaning of the solver's answer to a query, given that the constraints have a solution.
 fn outcome(scenario: &Scenario, query: &Query, found: Found) -> Result<(Verdict, String), VerifyError> {
     let exists = query.quantifier == Quantifier::Exists;
     let Found::Sat(said) = found else {

@@ -1,4 +1,4 @@
-//! Z3, as a process: a solver that is missing, fails or takes too long takes nothing with it.
+//! Z3, as a process, so that a missing, failing or slow solver does no harm.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -10,15 +10,15 @@ use super::Asking;
 use crate::error::VerifyError;
 use crate::scenario::Exact;
 
-/// What the solver says.
+/// The solver's answer.
 pub(super) enum Found {
-    /// There is a solution; with the values that were asked for, as they are printed.
+    /// There is a solution; with the requested values, as printed.
     Sat(String),
-    /// There is none; with what else was printed.
+    /// There is none; with the rest of the output.
     Unsat(String),
 }
 
-/// Megabytes that it may take.
+/// Its memory limit in megabytes.
 const MEMORY: u32 = 4_096;
 
 /// The program: `PASCALINE_Z3`, or `z3` on the path.
@@ -44,7 +44,7 @@ pub(super) fn ask(text: &str, asking: &Asking) -> Result<Found, VerifyError> {
     let (Some(mut stdin), Some(mut stdout)) = (stdin, stdout) else {
         return Err(VerifyError::Solver("it has no pipes".to_owned()));
     };
-    // It answers at the end only: what it prints before fits into the pipe.
+    // It answers only at the end: earlier output fits into the pipe.
     let asked = stdin.write_all(text.as_bytes());
     drop(stdin);
     let mut said = String::new();
@@ -106,7 +106,7 @@ fn number(words: &[&str], at: &mut usize) -> Option<Exact> {
     let word = *words.get(*at)?;
     *at += 1;
     if word != "(" {
-        // A question mark says that digits are left out.
+        // A question mark means that digits are left out.
         return fraction(word.trim_end_matches('?'));
     }
     let operator = *words.get(*at)?;

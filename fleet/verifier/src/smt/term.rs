@@ -1,4 +1,4 @@
-//! Terms for the solver, each with bounds: what the bounds decide never reaches it.
+//! Terms for the solver, each with bounds: conditions that the bounds decide are not passed to it.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ pub(super) struct Num {
     pub(super) high: Exact,
 }
 
-/// True, false, or up to the solver.
+/// True, false, or left to the solver.
 #[derive(Debug, Clone)]
 pub(super) enum Cond {
     Is(bool),
@@ -115,7 +115,7 @@ impl Smt {
         let _ = writeln!(self.text, "(assert {})", condition.text());
     }
 
-    /// Says that two are the same under a condition.
+    /// States that two are equal under a condition.
     pub(super) fn same_if(&mut self, condition: &Cond, name: &Num, value: &Num) {
         let _ = writeln!(self.text, "(assert (=> {} (= {} {})))", condition.text(), name.text, value.text);
     }
@@ -124,12 +124,12 @@ impl Smt {
         let _ = writeln!(self.text, "(assert (= {} {}))", name.text(), value.text());
     }
 
-    /// What holds if a group of constraints does; nothing is decided by bounds.
+    /// A relation that holds if a group of constraints does; bounds decide nothing.
     pub(super) fn implied(&mut self, group: &str, a: &Num, relation: &str, b: &Num) {
         let _ = writeln!(self.text, "(assert (=> {group} ({relation} {} {})))", a.text, b.text);
     }
 
-    /// A name of one's own for a number.
+    /// A separate name for a number.
     pub(super) fn alias(&mut self, name: &str, number: &Num) -> String {
         let _ = writeln!(self.text, "(define-fun {name} () Real {})", number.text);
         name.to_owned()

@@ -10,7 +10,7 @@ fn scenario(text: &str) -> Scenario {
     Scenario::parse(text, "test".as_ref()).unwrap()
 }
 
-/// With a limit that other work on the machine does not reach.
+/// A limit that is not reached even on a busy machine.
 const PATIENT: Duration = Duration::from_secs(600);
 
 fn asking() -> Asking {
@@ -216,9 +216,9 @@ fn ask_all(texts: &[String]) -> Vec<bool> {
     lines.map(|line| if line.contains("error") { panic!("{line}") } else { line == "sat" }).collect()
 }
 
-/// The constraints know nothing of the queue's code. On determined cases they agree with it to the last unit:
-/// with the limit at what the evaluation found the objective holds, one unit beside it not. A hundred cases,
-/// or twice `PASCALINE_CASES`.
+/// The constraints are independent of the queue's code. On determined cases they agree with it to the last
+/// unit: with the limit at the evaluation's value the objective holds, one unit beside it not. A hundred
+/// cases, or twice `PASCALINE_CASES`.
 #[test]
 fn constraints_and_evaluation_agree_on_determined_cases() {
     if solver_is_missing() {
@@ -242,7 +242,7 @@ fn constraints_and_evaluation_agree_on_determined_cases() {
             };
             let judged = judge(&scenario.queries[0], &run);
             assert_eq!(judged.holds, !violated, "seed {seed}");
-            // Some cases are left to the solver whole, the others as far as bounds do not decide it.
+            // Some cases are left to the solver as a whole, the others as far as bounds do not decide them.
             let asking = Asking { fold: seed % 25 != 0, ..asking() };
             let encoding = Encoding::new(&scenario, &scenario.queries[0], &asking).unwrap();
             texts.push(encoding.text());

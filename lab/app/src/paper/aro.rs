@@ -1,4 +1,4 @@
-//! papers/001: Figures 7 to 11. Port maps, which the paper does not state, are both tried.
+//! ARO, Figures 7 to 11. Port maps, which the paper does not state, are both tried.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Appliances: where they are, and how they are configured.
+//! Appliances: their places and configuration.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -71,7 +71,7 @@ impl Accept<'_> {
         Ok(Some(text.clone()))
     }
 
-    /// A socket, or a host and a port; TLS takes a `ca` to know the appliance by.
+    /// A socket, or a host and a port; TLS needs a `ca` to authenticate the appliance.
     fn admin(&self, written: &Spanned<String>, ca: bool) -> Checked<()> {
         let text = written.get_ref();
         let good = |uri: &Uri| {

@@ -1,4 +1,4 @@
-//! Where the controller remembers.
+//! The controller's store.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{Accept, Checked};
 use crate::config::{EtcdAt, Raw, RawEtcd, StoreAt};
 
 const LEASE: Duration = Duration::from_secs(4);
-/// etcd grants none for less, with its own defaults.
+/// etcd grants no shorter ones, with its own defaults.
 const LEAST: Duration = Duration::from_secs(2);
 
 impl Accept<'_> {
@@ -70,7 +70,7 @@ impl Accept<'_> {
         })
     }
 
-    /// A scheme, a host and a port; TLS if there is a `ca` to know the member by.
+    /// A scheme, a host and a port; TLS if there is a `ca` to authenticate the member.
     fn endpoint(&self, written: &Spanned<String>, tls: bool) -> Checked<()> {
         let scheme = if tls { "https://" } else { "http://" };
         let at = written.get_ref().strip_prefix(scheme);

@@ -1,4 +1,4 @@
-//! How many trees a job has, under which numbers, and whether there are appliances for them.
+//! The number of a job's trees, their job numbers, and whether there are appliances for them.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ impl Accept<'_> {
         Err(self.error(&raw.id, message, remedy))
     }
 
-    /// Whether a job has its trees, and each a root of its own.
+    /// Checks that a job's trees exist, each with a root of its own.
     pub(super) fn roots(&self, network: &Network, raw: &RawJob, job: &Job) -> Checked<()> {
         // Whether there is a tree at all does not depend on which appliances are up.
         let may = |at: usize| !network.appliances[at].spare;

@@ -45,7 +45,7 @@ fn a_backup_has_the_part_before_it_is_needed_and_the_failed_one_backs_it_up() {
     assert_eq!((world.writes, addresses(&world, 1).len()), (0, 2));
 }
 
-/// What the leaves have as their parents, in their order.
+/// The parents of the leaves, in their order.
 fn above(world: &World, leaf: &str) -> Vec<Value> {
     let parent = part(world, leaf).unwrap()["parent"].clone();
     let backups = parent["backups"].as_array().cloned().unwrap_or_default();
@@ -88,7 +88,7 @@ fn without_backups_the_spare_has_nothing_until_one_fails() {
     assert!(
         part(&world, "spare").is_some() && world.core.trees[&1].nodes.iter().all(|it| it.backups.is_empty())
     );
-    // Written later, it holds for the tree that there is; and the other way round.
+    // Written later, it holds for the existing tree; and the other way round.
     world.config = World::new().config;
     world.set("leaf0-a", true);
     world.restart();

@@ -1,4 +1,4 @@
-//! What changes at appliances, and what is withdrawn.
+//! Changes at appliances, and withdrawals.
 
 use super::*;
 
@@ -135,7 +135,7 @@ fn one_that_was_held_up_does_not_take_that_for_the_silence_of_appliances() {
         assert_eq!((world.writes, &world.core.trees), (0, &trees), "{:?}", world.stored.moves);
         assert!(world.core.seen.iter().all(|seen| seen.health == Health::Up));
     }
-    // Waiting for answers, however long, is being awake: who keeps the store looks in.
+    // A long wait for answers is no stall: the store's keeper is polled meanwhile.
     let alone = Standing { leads_until: Some(Duration::MAX), ..Standing::default() };
     let asks: Vec<Ask> = (0..world.up.len())
         .filter_map(|at| match world.core.next(at, world.now) {

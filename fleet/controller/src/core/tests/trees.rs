@@ -15,7 +15,7 @@ fn job(world: &World, name: &str, number: u16) -> Value {
     world.jobs[at].get(&number).cloned().unwrap_or_default()
 }
 
-/// Where a rank sends to: of each tree the appliance, and then its backups.
+/// The ways of a rank: of each tree the appliance, and then its backups.
 fn ways(world: &World, rank: u16) -> Vec<String> {
     let place = world.core.placement(1, rank).unwrap();
     let all = core::iter::once(place.way).chain(place.further_trees);
@@ -122,7 +122,7 @@ fn trees_that_cannot_be_kept_are_all_planned_anew() {
     }
     world.run(Duration::from_secs(6));
     world.check();
-    // Fewer trees are other trees, and what is over is taken away; more of them again are made.
+    // Fewer trees are other trees, and surplus ones are removed; when there are more again, they are made.
     world.config.jobs[0].trees = 1;
     world.restart();
     world.run(Duration::from_secs(3));
@@ -136,7 +136,7 @@ fn trees_that_cannot_be_kept_are_all_planned_anew() {
     assert_eq!(ways(&world, 0).len(), 2);
 }
 
-/// Before there were several trees, what a tree was made for was written the same way.
+/// The inputs of a single tree have the same form as before there were several.
 #[test]
 fn what_was_stored_for_one_tree_is_still_read() {
     let world = world(1);

@@ -9,7 +9,7 @@ use super::super::Clock;
 use crate::core::{MOVES, Move, Note, Stored};
 use crate::tree::Tree;
 
-/// A key without the prefix, and its value; none if it goes.
+/// A key without the prefix, and its value; none if it is removed.
 pub(super) type Put = (String, Option<String>);
 
 const MOVED: &str = "moves";
@@ -17,7 +17,7 @@ const MOVED: &str = "moves";
 /// more than 1.5 MiB, by default.
 const TOGETHER: (usize, usize) = (100, 1 << 20);
 
-/// What is written in one transaction each. One that is alone may be longer.
+/// The changes split into transactions. A single change may exceed the limit.
 pub(super) fn together(puts: &[Put]) -> impl Iterator<Item = &[Put]> {
     let size = |(key, value): &Put| key.len() + value.as_ref().map_or(0, String::len);
     let (mut many, mut bytes) = (1, puts.first().map_or(0, size));
@@ -44,11 +44,11 @@ struct MoveRecord {
     text: String,
 }
 
-/// All keys as they are known, with the revisions that have written them.
+/// All known keys, with the revisions that have written them.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     keys: BTreeMap<String, (i64, Option<String>)>,
-    /// They were read at this one.
+    /// The revision at which they were read.
     read_at: i64,
 }
 
@@ -70,7 +70,7 @@ impl Records {
         }
     }
 
-    /// What was written just now.
+    /// Applies the changes written just now.
     pub(super) fn take(&mut self, puts: &[Put], revision: i64) {
         for (key, value) in puts {
             self.apply(key, value.clone(), revision);
@@ -85,7 +85,7 @@ impl Records {
         self.value(MOVED).and_then(|moves| serde_json::from_str(moves).ok()).unwrap_or_default()
     }
 
-    /// What they mean. What cannot be read is as if it had never been.
+    /// The state that they stand for. Unreadable entries are left out.
     pub(super) fn stored(&self, clock: &Clock) -> Stored {
         let mut stored = Stored::default();
         for (key, (_, value)) in &self.keys {
@@ -114,7 +114,7 @@ impl Records {
         stored
     }
 
-    /// What to write for notes: the last word about each key.
+    /// The changes for notes: the latest value of each key.
     pub(super) fn puts(&self, notes: &[Note], clock: &Clock) -> Vec<Put> {
         let mut puts = BTreeMap::new();
         let mut moves = None;

@@ -1,4 +1,4 @@
-//! Talking to one member of etcd after the other: the lease, the election, and what others write.
+//! The session with one member of etcd after the other: the lease, the election, and others' writes.
 
 use core::future::{Future, pending};
 use core::pin::Pin;
@@ -23,7 +23,7 @@ const ELECTION: &str = "leader";
 
 type Campaign = Pin<Box<dyn Future<Output = Result<Term, String>> + Send>>;
 
-/// All that it takes.
+/// The session's parts.
 pub(super) struct Session {
     pub(super) endpoints: Vec<String>,
     pub(super) options: ConnectOptions,
@@ -60,7 +60,7 @@ impl Session {
         }
     }
 
-    /// With one member. Returns when it is stopped, or with the reason why the member is of no use.
+    /// With one member. Returns when it is stopped, or with the reason why the member cannot be used.
     async fn with(&self, endpoint: &str, lease: &mut Option<i64>) -> Result<(), String> {
         let mut client = self.bounded(Client::connect([endpoint], Some(self.options.clone()))).await?;
         let id = self.take_lease(&mut client, lease).await?;
@@ -117,7 +117,7 @@ impl Session {
         }
     }
 
-    /// No longer than a member may take.
+    /// Limits the wait for a member's answer.
     async fn bounded<T>(&self, what: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
         self.in_time(tokio::time::timeout(self.patience, what).await)
     }
@@ -127,7 +127,7 @@ impl Session {
         done.map_or(Err(late), |done| done.map_err(describe))
     }
 
-    /// The lease that there is, or a new one.
+    /// The present lease, or a new one.
     async fn take_lease(&self, client: &mut Client, lease: &mut Option<i64>) -> Result<i64, String> {
         if let Some(id) = *lease {
             return Ok(id);
@@ -158,7 +158,7 @@ impl Session {
         self.in_time(kept)
     }
 
-    /// Everything that is remembered, and the revision that it is of.
+    /// Reads the stored state, and returns its revision.
     async fn read(&self, client: &mut Client) -> Result<i64, String> {
         let all = GetOptions::new().with_prefix();
         let found = self.bounded(client.get(self.prefix.clone(), Some(all))).await?;
@@ -179,7 +179,7 @@ impl Session {
         core::str::from_utf8(key).ok()?.strip_prefix(&self.prefix)
     }
 
-    /// What has been written. Whether the election has changed.
+    /// Applies writes. Returns whether the election has changed.
     fn apply(&self, events: &WatchResponse) -> Result<bool, String> {
         if events.canceled() {
             return Err(format!("it stops the watch: {}", events.cancel_reason()));
@@ -205,7 +205,7 @@ impl Session {
         Ok(elected)
     }
 
-    /// Who leads now, by etcd's word.
+    /// Reads the present leader from etcd.
     async fn see_leader(&self, client: &mut Client) {
         let leads = self.bounded(client.leader(self.election())).await.ok();
         let leader = leads.and_then(|leads| Some(leads.kv()?.value_str().ok()?.to_owned()));
@@ -216,7 +216,7 @@ impl Session {
         format!("{}{ELECTION}", self.prefix)
     }
 
-    /// Waits for its turn to lead, as long as it takes. One that leads has it already.
+    /// Waits for its turn to lead, without a limit. A leader has it already.
     fn campaign(&self, client: &Client, lease: i64) -> Campaign {
         if self.common.state().term.is_some() {
             return Box::pin(pending());
@@ -245,7 +245,7 @@ impl Session {
     }
 }
 
-/// Without what lies below: the words of a status are enough.
+/// Without its sources: the text of a status is enough.
 pub(super) fn describe(error: Error) -> String {
     match error {
         Error::GRpcStatus(status) => status.message().to_owned(),

@@ -11,7 +11,7 @@ use super::*;
 
 const LEASE: Duration = Duration::from_secs(3);
 
-/// Who signs, a certificate for everybody here, and its key.
+/// The certificate authority, a certificate for all members, and its key.
 fn certificates(files: &Path) -> (PathBuf, PathBuf, PathBuf) {
     let mut signs = CertificateParams::new([]).unwrap();
     signs.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -82,7 +82,7 @@ impl Cluster {
         Etcd::open(&at, network, clock).unwrap()
     }
 
-    /// STOP or CONT, to every one that is left.
+    /// STOP or CONT, to every member that is left.
     fn signal(&self, what: &str) {
         for member in &self.members[1..] {
             let id = member.id().to_string();
@@ -106,7 +106,7 @@ impl Drop for Cluster {
     }
 }
 
-/// As if the machine did something else until the answer is dropped.
+/// Blocks the store's runtime, as if the machine were busy, until the answer is dropped.
 fn hold_up(store: &Etcd) -> mpsc::Sender<()> {
     let (hold, held) = mpsc::channel();
     store.runtime.spawn(async move { held.recv().is_ok() });
@@ -164,10 +164,10 @@ fn etcd_remembers_elects_and_takes_nothing_from_who_leads_no_more() {
     until("it knows who leads", || (second.standing().leader.as_deref() == Some("a")).then_some(()));
     assert_eq!(second.standing().leads_until, None, "two lead");
     assert!(!second.write(&note(2), 7).unwrap(), "one that follows has written");
-    // A member of etcd dies, whichever it is: the term goes on, and so does writing.
+    // A member of etcd dies, whichever it is: term and writing continue.
     cluster.kill(0);
     takes(&mut first, &note(3), term);
-    // Held up for longer than its lease: the other one leads, and nothing is taken from this one any more.
+    // Held up for longer than its lease: the other one leads, and this one's writes are refused.
     let (stopped, since) = (hold_up(&first), Instant::now());
     let next = leads(&second);
     let waited = since.elapsed();
@@ -179,14 +179,14 @@ fn etcd_remembers_elects_and_takes_nothing_from_who_leads_no_more() {
     assert!(!until("etcd answers", || first.commit(&won, &put).ok()), "etcd was written to in an old term");
     takes(&mut second, &note(5), next);
     until("it follows", || (first.standing().leader.as_deref() == Some("b")).then_some(()));
-    // One that ends in good order hands over at once.
+    // One that ends orderly hands over at once.
     let since = Instant::now();
     drop(second);
     let last = leads(&first);
     assert!(since.elapsed() < LEASE * 2 / 3, "{:?}", since.elapsed());
     let jobs: Vec<u16> = first.load().unwrap().unwrap().trees.into_keys().collect();
     assert_eq!(jobs, [1, 3, 5]);
-    // Without etcd it leads no longer than the lease, and it is said why; whatever becomes of the lease.
+    // Without etcd it leads no longer than the lease, and reports why, whatever the lease's end.
     cluster.signal("-STOP");
     until("it leads no more", || (first.standing().leads_until? <= clock.now()).then_some(()));
     until("it says why", || first.standing().problem);
@@ -195,7 +195,7 @@ fn etcd_remembers_elects_and_takes_nothing_from_who_leads_no_more() {
     until("the lease has ended", || (since.elapsed() > LEASE / 3).then_some(()));
     cluster.signal("-CONT");
     until("it leads again", || (first.standing().leads_until? > clock.now()).then_some(()));
-    // Without a majority for good the same.
+    // The same without a majority for good.
     cluster.kill(1);
     until("it leads no more", || {
         first.standing().leads_until.is_none_or(|until| until <= clock.now()).then_some(())
