@@ -2,7 +2,7 @@
 //! slow, with a queue that marks packets.
 //!
 //! Joins two interfaces by raw packet sockets and treats the frames between them as a bad link would. It
-//! replaces the kernel's netem where that is missing, and counts what it did to the frames. [`link`] decides
+//! replaces the kernel's netem where that is missing, and counts its effects on the frames. [`link`] decides
 //! about each frame and uses no sockets; this part moves bytes.
 //!
 //! Bytes stay as they are: if the sender left the UDP checksum to its interface, it is unfinished here and at
@@ -92,7 +92,7 @@ struct Counted {
     queue_full: u64,
 }
 
-/// One direction: where frames come from, what happens to them and where they go.
+/// One direction of the wire.
 struct Direction {
     link: Impairment<Frame>,
     queue: Queue<Frame>,
@@ -144,7 +144,7 @@ impl Direction {
         Ok(())
     }
 
-    /// Sends `out`; the frames' memory goes back to the port that they came from.
+    /// Sends `out`; the frames' memory is returned to the port that they came from.
     fn send(&mut self, from: &mut Port, to: &mut Port) -> anyhow::Result<()> {
         let refused = to.send(&self.out)?;
         self.link.not_sent(refused);
@@ -155,8 +155,7 @@ impl Direction {
 
 /// Runs until a signal says to stop.
 ///
-/// # Errors
-/// An interface does not exist, the process may not open raw sockets, or an interface disappears.
+/// # Errors If an interface does not exist, the process may not open raw sockets, or an interface disappears.
 pub(crate) fn run(args: &ImpairArgs) -> anyhow::Result<ExitCode> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {

@@ -157,7 +157,7 @@ impl Appliance {
         (lcore.io().take_sent(), more)
     }
 
-    /// True if the control plane has something to do.
+    /// True if the control plane has work.
     pub(crate) fn control_is_due(&self) -> bool {
         self.plane.is_due()
     }

@@ -9,9 +9,8 @@
 //!
 //! Each host has one link, and every job has one rank on each host, so that all jobs meet in all queues. A
 //! rank begins its next allreduce as soon as the one before is done, or after a pause. Frames pass as bytes,
-//! with the payload that they say; on the link a frame takes the time of its bytes and of their framing. A
-//! link may be one that Linux shapes by a bucket of tokens (tbf): after a pause, a bucket of bytes passes at
-//! once.
+//! with their payload; on the link a frame takes the time of its bytes and of their framing. A link may be
+//! one that Linux shapes by a bucket of tokens (tbf): after a pause, a bucket of bytes passes at once.
 
 mod link;
 
@@ -36,7 +35,7 @@ const HEADERS: u64 = 64;
 /// A job on the links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sharer {
-    /// Which control its workers follow.
+    /// The control of its workers.
     pub control: CongestionControl,
     /// Packets in flight at most; 0 for as many as the appliance lets a worker run ahead.
     pub in_flight: u16,
@@ -64,7 +63,7 @@ pub struct Setting {
     pub propagation: Duration,
     /// Packets that wait in a queue at most; more are dropped.
     pub queue: u64,
-    /// Packets in a queue from which on those that can be are marked; none where links do not mark.
+    /// Packets in a queue from which on those that can be are marked; none if links do not mark.
     pub marks_from: Option<u64>,
     /// How many of a million packets are lost on a link.
     pub loss_per_million: u32,
@@ -128,7 +127,7 @@ pub struct Share {
     pub operations: Vec<Duration>,
     /// When rank 0 got each result, from the beginning of the simulation.
     pub results: Vec<Duration>,
-    /// Sums that were not what they had to be.
+    /// Wrong sums.
     pub wrong: u64,
     /// Contributions that its ranks have sent again.
     pub resent: u64,
@@ -175,7 +174,7 @@ enum What {
     Down(usize, Vec<u8>),
     /// A rank has something to do.
     Wake(usize),
-    /// The appliance's control plane has.
+    /// The appliance's control plane has work.
     Control,
 }
 
@@ -281,7 +280,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// True if the first rank of each job has done all that is wanted of it.
+    /// True if the first rank of each job has completed all its allreduces.
     fn is_done(&self) -> bool {
         let mut first = self.ranks.iter().step_by(usize::from(self.setting.hosts));
         first.all(|rank| rank.operations().len() >= self.setting.operations)
@@ -311,7 +310,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Lets a rank send what it has to send, and look at the clock again when it wants to.
+    /// Lets a rank send its packets, and sets its next timer.
     fn tend(&mut self, now: u64, at: usize) {
         let link = at % usize::from(self.setting.hosts);
         while let Some(mut frame) = self.ranks[at].poll_transmit(now) {

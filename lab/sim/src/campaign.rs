@@ -55,7 +55,7 @@ pub struct Finding {
     pub seed: u64,
     /// The violation.
     pub violation: Violation,
-    /// The plan, and the end of what happened.
+    /// The plan, and the last events.
     pub trace: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds other schedules to these. Times are left alone.
+    /// Adds other schedules to these. Times are not added.
     pub fn merge(&mut self, other: Self) {
         self.schedules += other.schedules;
         self.faults.merge(&other.faults);

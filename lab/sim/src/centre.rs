@@ -47,21 +47,21 @@ impl Centre {
         Some(Self { lcore, plane, clock })
     }
 
-    /// A frame arrives. What leaves for it.
+    /// A frame arrives. Returns the frames sent for it.
     pub(crate) fn receive(&mut self, now: u64, frame: &[u8]) -> Vec<Vec<u8>> {
         self.clock.set(now);
         self.lcore.io().arrive(0, frame, false);
         self.turn()
     }
 
-    /// The control plane takes its turn. What leaves for it.
+    /// The control plane takes its turn. Returns the frames sent by it.
     pub(crate) fn control(&mut self, now: u64) -> Vec<Vec<u8>> {
         self.clock.set(now);
         self.plane.turn(Duration::from_nanos(now));
         self.turn()
     }
 
-    /// True if the control plane has something to do.
+    /// True if the control plane has work.
     pub(crate) fn control_is_due(&self) -> bool {
         self.plane.is_due()
     }

@@ -1,4 +1,4 @@
-//! The clocks of the parts: no two show the same time, and none of them runs as fast as another.
+//! The clocks of the parts: no two show the same time or run at the same rate.
 
 use core::time::Duration;
 
@@ -8,9 +8,10 @@ use crate::plan::{MICRO, MILLI};
 use crate::random::Random;
 use crate::wheel::nanos;
 
-/// How far ahead a clock may be: updates say when they were made, and half a second is forgiven there.
+/// How far ahead a clock may be: updates carry the time at which they were made, with a tolerance of half a
+/// second.
 const AHEAD: u64 = 400 * MILLI;
-/// How much faster or slower than it should a clock runs, at the most, in millionths.
+/// The most that a clock is faster or slower than it should be, in millionths.
 pub(crate) const DRIFT: u32 = 10_000;
 
 /// The clock of one part. All times are nanoseconds.
@@ -40,7 +41,7 @@ impl Drift {
         let elapsed = i128::from(local.saturating_sub(self.ahead));
         let guess = elapsed * 1_000_000 / (1_000_000 + i128::from(self.ppm));
         let mut at = u64::try_from(guess).unwrap_or(u64::MAX).saturating_sub(2 * MICRO);
-        // What `local` rounds away is made up for.
+        // Makes up for the rounding of `local`.
         while self.local(at) < local {
             at += (local - self.local(at)).div_ceil(2).max(1);
         }
@@ -48,8 +49,8 @@ impl Drift {
     }
 }
 
-/// The time in which the appliance's process ran. It turns all the time, although the harness has it turn
-/// only where there is something to do.
+/// The time in which the appliance's process ran. It turns all the time, although the harness simulates only
+/// turns with work.
 #[derive(Debug)]
 pub(crate) struct Awake {
     own: OwnTime,
@@ -59,7 +60,7 @@ pub(crate) struct Awake {
     shows: u64,
     /// When an lcore did not turn, as the appliance sees it.
     held_up: Vec<(u64, u64)>,
-    /// A defect: it takes the time in which it was stopped for its own.
+    /// A defect: it counts the time in which it was stopped.
     pub(crate) sleepless: bool,
 }
 
@@ -94,7 +95,7 @@ impl Awake {
     /// It is stopped between these two times.
     pub(crate) fn pause(&mut self, from: u64, to: u64) {
         self.turn(from);
-        // Another pause may have gone on for longer.
+        // Another pause may have been longer.
         self.advance(to.max(self.until));
     }
 
@@ -111,7 +112,7 @@ impl Awake {
         self.shows = self.began + nanos(self.own.hearing());
     }
 
-    /// The time on the machine's clock at a time that the control plane knows.
+    /// The time on the machine's clock at a time of the control plane.
     pub(crate) const fn local(&self, reported: u64) -> u64 {
         if self.sleepless { reported } else { reported.saturating_add(self.until - self.shows) }
     }

@@ -1,7 +1,7 @@
 //! An asynchronous job: workers send updates through the real queue to a parameter server (Olaf).
 //!
-//! What leaves for the server is made of what workers have sent, each of it once, and workers have weights
-//! that the server has had: see [`ledger`].
+//! Updates that leave for the server consist of updates that workers have sent, each once, and workers have
+//! weights that the server has had: see [`ledger`].
 
 mod ledger;
 mod plan;
@@ -26,7 +26,7 @@ pub(crate) use plan::ClusterPlan;
 
 /// Between two Serves.
 const SERVE_EVERY: u64 = 20 * MILLI;
-/// Between two looks at the clock while there is nothing to wait for.
+/// Between two checks of the clock while nothing is awaited.
 const IDLE: u64 = 10 * MILLI;
 
 /// The stage of a cluster's worker.
@@ -82,7 +82,7 @@ impl Cluster {
         }
     }
 
-    /// True once all workers have come to their end.
+    /// True once all workers have ended.
     pub(crate) fn is_over(&self) -> bool {
         self.members.iter().all(|member| matches!(member.stage, Stage::Over))
     }
@@ -149,7 +149,7 @@ impl Cluster {
         }
     }
 
-    /// Does what is due at a host, and gives the frames that it sends. `random` sets the pace.
+    /// Handles a host's due timers, and returns the frames that it sends. `random` sets the pace.
     pub(crate) fn turn(
         &mut self,
         at: usize,

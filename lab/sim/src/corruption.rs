@@ -31,16 +31,16 @@
 //! | 60 | `wnd_cap`, tree | not used |
 //! | 63 | epoch, its highest bit | no generation of the job. Not in an Ack: there a worker learns it |
 //!
-//! (1) Not of control packets, and not with a body as long as theirs, which could pass for one. Not of a rank
-//! that is alone at its appliance, whose gradient has the count of a result.
-//! (2) In requests only if all jobs list their members' addresses. Not in an Ack: it could be about a packet
-//! in which the same bit had changed.
+//! (1) Not of control packets, and not with a body of that length, which could be taken for one. Not of a
+//! rank that is alone at its appliance, whose gradient has the count of a result. (2) In requests only if all
+//! jobs list their members' addresses. Not in an Ack: it could be about a packet in which the same bit had
+//! changed.
 //!
-//! (3) Not towards the appliance in packets about a PSN: FIN ends an operation. Where others say otherwise,
-//! the appliance tells the sender, so that its operation fails.
+//! (3) Not towards the appliance in packets about a PSN: FIN ends an operation. If other ranks differ, the
+//! appliance reports it to the sender, whose operation fails.
 //!
-//! Not among them: element type (45), fan-in (54) and the count of a Join (56: workers below), of which the
-//! appliance tells the sender, so that its operation fails; PSN (50) of others, of which every value is good;
+//! Not among them: element type (45), fan-in (54) and the count of a Join (56: workers below), which the
+//! appliance reports to the sender, whose operation fails; PSN (50) of others, of which every value is valid;
 //! the payload and the bodies of control packets.
 
 use core::ops::Range;
@@ -86,7 +86,7 @@ const REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 50..54, 58..64];
 const LISTED_REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 46..54, 58..64];
 /// From the appliance: results, reminders.
 const DATA_DOWN: Ranges = &[0..43, 44..50, 54..64];
-/// From the appliance to a server: nothing there but the job's generation tells good from bad.
+/// From the appliance to a server: only the job's generation distinguishes good from bad there.
 const TO_SERVER: Ranges = &[0..43, 60..64];
 /// From the appliance: answers and refusals.
 const ACK: Ranges = &[0..43, 44..46, 50..63];
@@ -95,7 +95,7 @@ fn is_v6(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&[0x86, 0xdd])
 }
 
-/// Changes a byte or more of a frame; gives whether the NIC sees it. `None` if no byte may change.
+/// Changes a byte or more of a frame; returns whether the NIC sees it. `None` if no byte may change.
 pub(crate) fn corrupt(frame: &mut [u8], direction: Direction, random: &mut Random) -> Option<bool> {
     let v6 = is_v6(frame);
     let udp = if v6 { UDP_V6 } else { UDP };

@@ -42,7 +42,7 @@ impl Link {
     }
 }
 
-/// Links, and all that is under way. Times are nanoseconds.
+/// Links, and the frames in flight. Times are nanoseconds.
 #[derive(Debug)]
 pub struct Fabric<F> {
     wheel: Wheel<F>,
@@ -53,7 +53,7 @@ pub struct Fabric<F> {
 }
 
 impl<F: Frame> Fabric<F> {
-    /// Nothing is under way.
+    /// Without frames in flight.
     #[must_use]
     pub fn new(links: Vec<Link>) -> Self {
         Self { wheel: Wheel::default(), links, events: 0, marked: 0, most: 0 }
@@ -71,7 +71,7 @@ impl<F: Frame> Fabric<F> {
         (self.events, self.marked)
     }
 
-    /// The greatest number of frames under way at once.
+    /// The greatest number of frames in flight at once.
     #[must_use]
     pub const fn most(&self) -> usize {
         self.most

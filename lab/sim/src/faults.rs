@@ -1,4 +1,4 @@
-//! The kinds of faults and of what schedules reached by them, with counts.
+//! The kinds of faults and of states reached by them, with counts.
 
 use core::fmt;
 

@@ -35,7 +35,7 @@ use build::{nodes, rank};
 pub const MOST_RANKS: u16 = 64;
 /// Appliances at most.
 const MOST_APPLIANCES: usize = 1 << 14;
-/// How long a control plane lets what it has to do wait.
+/// How long a control plane lets its work wait.
 const CONTROL: u64 = 1_000_000;
 
 /// The simulated setting.
@@ -113,7 +113,7 @@ pub struct Outcome {
     pub joined: Option<Duration>,
     /// Of each allreduce that all workers have completed: how long the slowest took.
     pub operations: Vec<Duration>,
-    /// Elements of sums that were not what they had to be.
+    /// Wrong elements of sums.
     pub wrong: u64,
     /// Contributions that workers have sent again.
     pub resent: u64,
@@ -134,9 +134,9 @@ enum What {
     /// A frame is in front of a worker's link, or has passed it.
     AtLink(usize, Vec<u8>),
     Down(usize, Vec<u8>),
-    /// A worker has something to do.
+    /// A worker's timer is due.
     Wake(usize),
-    /// An appliance's control plane has.
+    /// An appliance's control plane has work.
     Control(usize),
 }
 
@@ -145,7 +145,7 @@ impl Frame for What {
     fn mark(&mut self) {}
 }
 
-/// An appliance, and what it has to do.
+/// An appliance, and its timers.
 struct Node {
     centre: Centre,
     level: usize,
@@ -153,7 +153,7 @@ struct Node {
     first: usize,
     control: Timer,
     load: Level,
-    /// Packets received in the present millisecond, and which that is.
+    /// Packets received in the present millisecond, and its number.
     recent: (u64, u64),
 }
 
@@ -239,7 +239,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Takes note of what has become of a worker.
+    /// Notes the progress of a worker.
     fn note(&mut self, worker: usize, (joined, operations): (bool, usize)) {
         let rank = &self.ranks[worker];
         if rank.has_joined() && !joined {
@@ -273,7 +273,7 @@ impl<'a> World<'a> {
         self.send(at, sent);
     }
 
-    /// What an appliance sends goes through its port; then its control plane is looked after.
+    /// Sends an appliance's frames through its port; then sets the timer of its control plane.
     fn send(&mut self, at: usize, sent: Vec<Vec<u8>>) {
         let (now, joining) = (self.fabric.now(), self.joined_at.is_none());
         let node = &mut self.nodes[at];
@@ -304,7 +304,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Lets a worker send what it has to send, and look at the clock again when it wants to.
+    /// Lets a worker send its packets, and sets its next timer.
     fn tend(&mut self, worker: usize) {
         let now = self.fabric.now();
         let link = 2 * (self.nodes.len() + worker);

@@ -19,7 +19,7 @@ pub(crate) fn node_address(node: usize) -> Address {
     Address::from_v4([10, 78, high, low])
 }
 
-/// Where an appliance finds its parent, as which of that one's ranks.
+/// An appliance's parent, and its rank there.
 pub(crate) fn parent_of((node, parent): (usize, usize), rank: u16, ranks: u16) -> Parent {
     let endpoint = Endpoint {
         port: 0,
@@ -54,7 +54,7 @@ pub(crate) struct Host {
     number: usize,
     /// The address that its socket is connected to.
     peer: Address,
-    /// If that is one of several appliances with separate addresses.
+    /// The number of the appliance, if there are several with separate addresses.
     node: Option<usize>,
     template: Template,
 }
@@ -121,7 +121,7 @@ impl Host {
         path((self.port, self.mac), (self.address, self.udp_port), self.peer)
     }
 
-    /// Puts a datagram of the worker's (a header and what follows it) into a frame to the appliance.
+    /// Puts a datagram of the worker's (a header and its body) into a frame to the appliance.
     pub(crate) fn send(&self, head: &[u8; header::LEN], body: &[u8]) -> Vec<u8> {
         frame(&self.template, head, body)
     }

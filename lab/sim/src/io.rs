@@ -9,7 +9,7 @@ use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf as _};
 use pascaline_pipelines::io::HEADER_ROOM;
 use pascaline_pipelines::{BURST, Io, STAGE};
 
-/// Bytes behind a frame, for the trailer that says which ranks are inside.
+/// Bytes behind a frame, for the trailer that names the ranks inside.
 pub(crate) const ROOM: usize = 32;
 
 /// The appliance's clock.
@@ -102,7 +102,7 @@ impl Io for MemoryIo {
         // Fewer than would fit, since each costs two allocations here, and the rest of a schedule is short.
         const FEW: usize = 8;
         while !self.mood.starved && into.len() < FEW && !into.is_full() {
-            // Stale bytes, so that whatever is not written shows.
+            // Stale bytes, so that unwritten bytes show.
             let mut buffer = self.headers.alloc(&[0xa5; HEADER_ROOM], HEADER_ROOM);
             buffer.truncate(0);
             into.push(buffer);

@@ -6,7 +6,7 @@
 //!   death;
 //! - the pool: tiny, so that conflicts and evictions are frequent;
 //! - the lcores, the parameter servers, the network and the members' commands (SetH, FBcast, Halt, Reset);
-//! - what goes wrong.
+//! - the faults.
 //!
 //! The workers are the cores of `pascaline-worker`. The appliance is the lcores and the control plane of
 //! `pascaline-pipelines`, over the pool of `pascaline-aggregator` and the queues of `pascaline-queue`. The
@@ -26,15 +26,15 @@
 //! - an asynchronous worker's model is made of its own cluster's updates, and its updates are acknowledged;
 //! - nothing panics; every schedule ends.
 //!
-//! **What it does not reach.** Lcores take turns on one thread, so hand-offs never race: the aggregator's
-//! loom models and thread tests are for that.
+//! **Not covered.** Lcores take turns on one thread, so hand-offs never race: the aggregator's loom models
+//! and thread tests cover that.
 //!
 //! **Modules.** `plan` draws a schedule and `world` runs it. `link` and `corruption` are the adversary on the
 //! wire; `clock` has the clocks. `io`, `appliance`, `host`, `worker`, `server`, `outside` and `cluster`
 //! surround the real code. `oracle` finds violations, and [`Sabotage`] shows that it does. `wheel` is the
-//! calendar of all that happens in virtual time. `campaign` runs
-//! many schedules. Without an adversary run [`bottleneck`], links with rates and queues that jobs share,
-//! and [`hierarchy`], tens of thousands of workers below levels of appliances, with `centre` and `rank`.
+//! calendar of events in virtual time. `campaign` runs many schedules. Without an adversary run
+//! [`bottleneck`], links with rates and queues that jobs share, and [`hierarchy`], tens of thousands of
+//! workers below levels of appliances, with `centre` and `rank`.
 //!
 //! ```
 //! use pascaline_sim::{Campaign, Sabotage, Shape};

@@ -1,4 +1,4 @@
-//! One direction of one worker's link, and what it does to frames.
+//! One direction of one worker's link, and its faults.
 
 use core::time::Duration;
 
@@ -56,10 +56,10 @@ impl Conditions {
         }
     }
 
-    /// How long a worker may wait for news that the appliance gives with every answer to a heartbeat.
+    /// How long a worker may wait for news in the appliance's answers to heartbeats.
     ///
-    /// It is the time its link is down, and enough heartbeats that hardly ever all of them, or all answers,
-    /// get lost.
+    /// The time that its link is down, plus enough heartbeats that hardly ever all of them, or all answers,
+    /// are lost.
     pub(crate) fn news(&self, starved: u32, down: u64) -> Duration {
         const HARDLY_EVER: f64 = 1e-8;
         const MILLION: f64 = 1e6;
@@ -82,7 +82,7 @@ impl Conditions {
         Self { loss: self.loss.max(loss), ..self }
     }
 
-    /// The same, but that what arrives is as it was sent.
+    /// The same, but frames that arrive are unchanged.
     pub(crate) const fn intact(self) -> Self {
         Self { corrupt: 0, ..self }
     }

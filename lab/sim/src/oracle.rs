@@ -14,7 +14,7 @@ pub(crate) struct Contributor {
     pub(crate) take: u32,
 }
 
-/// A generation of a job, as its workers know it.
+/// A generation of a job, by its workers' reports.
 #[derive(Debug)]
 struct Generation {
     job: u16,
@@ -37,7 +37,7 @@ impl Generations {
         self.0.iter().find(|one| one.job == job && one.epoch == epoch)
     }
 
-    /// Notes that a rank may go in a generation whose PSNs began in `root`: itself, if it starts from
+    /// Notes that a rank was admitted to a generation whose PSNs began in `root`: itself, if it starts from
     /// nothing.
     ///
     /// All ranks of a generation resume or none does, and each has one take in it.

@@ -18,9 +18,9 @@ use crate::wheel::{Timer, nanos};
 
 /// Between two Serves of a job; ...
 const SERVE_EVERY: u64 = 200 * MILLI;
-/// ... and after one that was not answered, twice as long each time, or when unknown packets come.
+/// ... and after an unanswered one, twice as long each time, or when unknown packets come.
 const HASTE: u64 = 20 * MILLI;
-/// After how long without an answer it takes itself for gone.
+/// How long without an answer until it registers anew.
 const LAPSE: u64 = 500 * MILLI;
 /// Datagrams that its socket keeps while it is stopped.
 const SOCKET: usize = 64;
@@ -28,7 +28,7 @@ const SOCKET: usize = 64;
 /// How a server goes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Away {
-    /// It is killed, and the next one knows nothing.
+    /// It is killed, and the next one has no state.
     Killed,
     /// It is stopped, and later resumes as if nothing had happened.
     Stopped,
@@ -38,7 +38,7 @@ pub(crate) enum Away {
 #[derive(Debug)]
 struct Registration {
     order: Order,
-    /// The latest Serve's number, and whether its answer is still to come: no other is of any use.
+    /// The latest Serve's number, and whether its answer is still awaited: no other answer counts.
     number: u32,
     awaited: bool,
     /// The cookie from the appliance, to be sent back.
@@ -51,7 +51,7 @@ struct Registration {
 }
 
 impl Registration {
-    /// Sees to it that the next Serve comes soon, if an unknown packet has come and none is under way.
+    /// Sends the next Serve soon, if an unknown packet has come and no Serve is in flight.
     fn hasten(&mut self, now: u64) {
         if self.hastened && !self.awaited {
             self.due = self.due.min(self.sent + HASTE).max(now);
@@ -167,7 +167,7 @@ impl Outside {
         }
     }
 
-    /// Does what is due, and gives the frames that it sends.
+    /// Handles due timers, and returns the frames that it sends.
     pub(crate) fn turn(&mut self, now: u64, sabotage: Sabotage) -> Result<Vec<Vec<u8>>, Violation> {
         let mut frames = Vec::new();
         if self.away.is_none() || sabotage == Sabotage::ServeForTheDead {
@@ -199,7 +199,7 @@ impl Outside {
         for datagram in core::mem::take(&mut self.inbox) {
             self.receive(now, &datagram);
         }
-        // No queue stands between it and its socket: it sends everything at once.
+        // There is no queue before its socket: it sends everything at once.
         while self.server.turn(Duration::from_nanos(now), false, sabotage)?.sent > 0 {
             while let Some(packet) = self.server.end().from.pop() {
                 if let Some((head, body)) = packet.bytes().split_first_chunk::<{ header::LEN }>() {
@@ -210,7 +210,7 @@ impl Outside {
         Ok(frames)
     }
 
-    /// When it has something to do by itself.
+    /// Its next timer.
     pub(crate) fn due(&self, now: u64, sabotage: Sabotage) -> u64 {
         let serve = self.jobs.values().map(|job| job.due).min().unwrap_or(u64::MAX);
         if self.away.is_some() {

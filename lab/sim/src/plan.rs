@@ -1,4 +1,4 @@
-//! One schedule: everything about it that is decided before it begins, drawn from its seed.
+//! One schedule: all that is decided before it begins, drawn from its seed.
 
 use core::time::Duration;
 
@@ -33,19 +33,19 @@ const ROUGH: u32 = 500_000;
 /// Rough values are drawn apart, by this number, so that the rest of a schedule does not depend on them.
 const APART: u64 = 1442;
 
-/// The same for what came after those: asynchronous jobs and commands.
+/// The same for asynchronous jobs and commands.
 const EXTRA: u64 = 7;
 
 /// The same for a separate parameter server.
 const OUTSIDE: u64 = 60;
 
-/// The same for what is in [`besides`].
+/// The same for [`besides`].
 const BESIDES: u64 = 6129;
 
 /// The same for PSNs that begin again at 0.
 const END: u64 = 32;
 
-/// How many schedules have that, in millionths, and from one of how many PSNs on.
+/// How many schedules have these, in millionths, and among how many last PSNs they begin.
 const WRAPS_SHARE: u32 = 100_000;
 const LAST_PSNS: u64 = 16;
 
@@ -62,14 +62,14 @@ const STUCK: Duration = Duration::from_nanos(STUCK_TIMES * STUCK_FOR);
 /// How many results get lost then, at least, in millionths.
 const STUCK_LOSS: u32 = 100_000;
 
-/// How long it takes until all that was lost to a server that went away has been sent again.
+/// How long it takes until all packets lost with a server that went away have been sent again.
 const MISSED: Duration = Duration::from_secs(4);
 
 /// Faults of turns of lcores and of the parameter server, in millionths.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Turns {
     pub(crate) held_up: u32,
-    /// All lcores stand still, for so long that ranks send again what they have sent.
+    /// All lcores stand still, so long that ranks send their packets again.
     pub(crate) stuck: u32,
     pub(crate) stalled: u32,
     pub(crate) starved: u32,
@@ -119,8 +119,8 @@ pub(crate) struct Plan {
     pub(crate) multi_segment: bool,
     pub(crate) v6: bool,
     pub(crate) first_epoch: u8,
-    /// What the first generation of each job begins with, if that is soon before PSNs begin again at 0. Only
-    /// the first: ranks of two generations are distinguished by PSNs that are far from each other.
+    /// The first PSN of each job's first generation, if it is soon before PSNs wrap to 0. Only the first:
+    /// ranks of two generations are distinguished by PSNs that are far from each other.
     pub(crate) first_psn: Option<u32>,
     /// Longest pause between two operations.
     pub(crate) pause: u64,
@@ -231,8 +231,8 @@ fn cluster(random: &mut Random, upsets: &[(u64, Upset)], pauses: Duration) -> Op
     Some(cluster)
 }
 
-/// When a separate parameter server is away; the jobs wait that much longer. What is summed meanwhile may
-/// have other bits the second time.
+/// When a separate parameter server is away; the jobs wait that much longer. Sums made meanwhile may have
+/// other bits the second time.
 fn absences(random: &mut Random, jobs: &mut [JobPlan]) -> Vec<(u64, Upset)> {
     let (absences, waiting) = upset::draw_absences(random);
     let longer = Duration::from_nanos(waiting) + MISSED;
@@ -278,8 +278,8 @@ fn pool(random: &mut Random, jobs: &mut [JobPlan]) -> PoolConfig {
         slots,
         reserved,
         ways,
-        // Well above the time in which a reminder brings all contributions to a PSN together; else two PSNs
-        // that want one slot could evict each other forever.
+        // Well above the time in which a reminder brings all contributions to a PSN together; otherwise two
+        // PSNs that need one slot could evict each other forever.
         age_limit: Duration::from_millis(random.pick(&[20, 50, 100, 500])),
         ..PoolConfig::default()
     }
@@ -302,8 +302,8 @@ fn link(conditions: Conditions, random: &mut Random) -> LinkPlan {
 /// Fits the links of ranks with rough values to their purpose: to show that ranks took two sums of one PSN.
 ///
 /// Upwards the network doubles nothing. A rank that contributes to a second sum says that it sends again, and
-/// so the appliance knows that there may be another sum. Doubled packets do not say so, and the protocol does
-/// not guard against doubled packets of all ranks.
+/// so the appliance knows that there may be another sum. Doubled packets do not, and the protocol does not
+/// guard against doubled packets of all ranks.
 ///
 /// If lcores are stuck, a first sum and one of repeated packets can follow each other at once. Some results
 /// get lost downwards then: a rank that misses the first takes the second.
@@ -317,7 +317,7 @@ fn tempt(jobs: &[JobPlan], links: &mut [LinkPlan], stuck: u32) {
     }
 }
 
-/// How long the one that is down the longest is down in all.
+/// The total downtime of the link that is down the longest.
 fn longest_dark(links: &[LinkPlan]) -> u64 {
     links.iter().map(|link| link.dark.iter().map(|(from, to)| to - from).sum()).max().unwrap_or(0)
 }

@@ -113,7 +113,7 @@ impl Rank {
         self.tensor.clear();
         self.tensor.extend((0..self.elements).flat_map(|_| self.values.0.to_le_bytes()));
         self.began = now;
-        // What cannot begin shows as an operation that never ends.
+        // An operation that cannot begin shows as one that never ends.
         let _ = session.start(Duration::from_nanos(now), self.tensor.len(), Element::I32_SUM, PATIENCE);
     }
 
@@ -138,13 +138,12 @@ impl Rank {
         &self.results
     }
 
-    /// The control that it follows.
+    /// The control that it uses.
     pub(crate) const fn control(&self) -> CongestionControl {
         self.sharer.control
     }
 
-    /// Elements of its sums that were not what they had to be, contributions that it has sent again, and
-    /// results that were marked.
+    /// Wrong elements of its sums, contributions that it has sent again, and results that were marked.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
         let (resent, marked) = match &self.stage {
             Stage::Joining(_) => (0, 0),
@@ -176,7 +175,7 @@ impl Rank {
         }
     }
 
-    /// When it wants to look at the clock again, if it is not going to anyway.
+    /// Its next timer, unless one is already set.
     pub(crate) fn due(&mut self, now: u64) -> Option<u64> {
         let due = match &self.stage {
             Stage::Joining(join) => Some(join.poll_timeout()),

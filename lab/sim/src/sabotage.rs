@@ -50,7 +50,7 @@ pub enum Sabotage {
     ServerForgetsNothing,
     /// The parameter server never asks: it takes each packet for a first one and sends out each sum.
     ServerNeverAsks,
-    /// The parameter server changes a bit of what it sends.
+    /// The parameter server changes a bit of its results.
     ServerAlters,
     /// A registration arrives in the name of a parameter server that is gone.
     ServeForTheDead,
@@ -64,7 +64,7 @@ pub enum Sabotage {
     Miscount,
     /// Workers' timers are lost.
     LoseTimers,
-    /// Appliances of a tree do not know who takes the place of those above them.
+    /// Appliances of a tree do not know the replacements of those above them.
     ForgetSpares,
     /// A link is cut for good, without an excuse.
     CutLink,
@@ -73,8 +73,8 @@ pub enum Sabotage {
 }
 
 impl Sabotage {
-    /// True if the defect mixes what random first PSNs keep apart: then all generations begin with the same
-    /// one, so that it shows what the rule it breaks is good for.
+    /// True if the defect mixes generations that random first PSNs would separate: then all begin with the
+    /// same one, so that the broken rule matters.
     pub(crate) const fn needs_equal_bases(self) -> bool {
         matches!(
             self,

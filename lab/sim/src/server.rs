@@ -32,11 +32,11 @@ pub(crate) struct Server {
     frames: HeapPool,
     /// The jobs that it serves.
     wanted: ServedJobs,
-    /// The list of jobs that it has last seen, and what it serves by it.
+    /// The list of jobs that it has last seen, and the jobs that it serves.
     seen: Arc<Vec<ServedJob>>,
     jobs: Vec<(u16, JobParams)>,
     away: bool,
-    /// It has been away, and does not know what it did before.
+    /// It has been away, and has lost its earlier state.
     ignorant: bool,
     may_advance: Duration,
     datagram: Vec<u8>,
@@ -49,7 +49,7 @@ pub(crate) struct Server {
 pub(crate) struct Turn {
     /// Packets put into the queue to the lcores.
     pub(crate) sent: u64,
-    /// When it has something to do again.
+    /// Its next timer.
     pub(crate) next: Option<Duration>,
 }
 
@@ -72,7 +72,7 @@ impl Server {
         }
     }
 
-    /// The lcores' ends of the queues.
+    /// The lcores' side of the queues.
     pub(crate) fn end(&self) -> ServerEnd<HeapBuf> {
         self.end.clone()
     }
@@ -92,7 +92,7 @@ impl Server {
         !self.end.to.is_empty()
     }
 
-    /// It loses all that it has, and is away until [`come_back`](Self::come_back).
+    /// It loses its state, and is away until [`come_back`](Self::come_back).
     pub(crate) fn go_away(&mut self, queue_too: bool) {
         self.full += self.state.counters().rejected(RejectReason::Full);
         self.state = state(self.plan);
@@ -105,7 +105,7 @@ impl Server {
         (self.away, self.ignorant, self.seen) = (false, true, Arc::default());
     }
 
-    /// Its turn. Without buffers what it sends gets lost.
+    /// Its turn. Without buffers its packets are lost.
     pub(crate) fn turn(
         &mut self,
         now: Duration,
@@ -140,7 +140,7 @@ impl Server {
             let packet = (!starved).then(|| self.packet());
             sent += u64::from(packet.is_some_and(|packet| self.end.from.push(packet).is_ok()));
         }
-        // It soon tries again to send what found no room.
+        // It soon tries again to send packets that found no room.
         let more = self.end.from.is_full() || self.is_wanted();
         Ok(Turn { sent, next: if more { Some(now) } else { self.next() } })
     }
@@ -155,7 +155,7 @@ impl Server {
         for served in wanted {
             let (job, params) = (served.job, params(self.plan, served));
             let epoch = if sabotage == Sabotage::ServerForgetsNothing { 0 } else { params.epoch };
-            // What began while it was away, or before, it does not know.
+            // It does not know generations that began while it was away, or before.
             if !self.ignorant && self.state.job(job).is_none_or(|before| before.epoch != epoch) {
                 self.state.witness(job);
             }
@@ -166,9 +166,9 @@ impl Server {
         Ok(())
     }
 
-    /// Serves a job, as its appliance says.
+    /// Serves a job of its appliance.
     pub(crate) fn serve_job(&mut self, job: &ServedJob) {
-        // One that it has no room for it does without.
+        // A job without room is not served.
         let _ = self.state.set_job(job.job, params(self.plan, job));
     }
 

@@ -1,4 +1,4 @@
-//! The trace of a schedule: a hash of all events, and the last ones in words.
+//! The trace of a schedule: a hash of all events, and the last ones as text.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,9 @@ use crate::random::mix;
 /// Lines that are kept for a report.
 const TAIL: usize = 120;
 
-/// How much is written down in words.
+/// How much is written as text.
 ///
-/// Words cost more than the schedule itself. A schedule runs without them, and once more with them for a
-/// report.
+/// Text costs more than the schedule itself. A schedule runs without it, and again with it for a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Words {
     None,
@@ -32,7 +31,7 @@ impl Trace {
         Self { words, hash: 0, events: 0, lines: VecDeque::new() }
     }
 
-    /// Notes an event: when, what, and the bytes that it concerns. Calls `words` only if words are wanted.
+    /// Notes an event: time, code, and the bytes that it concerns. Calls `words` only if text is wanted.
     pub(crate) fn note(&mut self, now: u64, code: u64, bytes: &[u8], words: impl FnOnce() -> String) {
         let mut hash = mix(self.hash ^ now.rotate_left(8) ^ code);
         let (chunks, rest) = bytes.as_chunks::<8>();

@@ -1,9 +1,8 @@
 //! The one engine of virtual time: events come out in the order of their times.
 //!
-//! Time is a `u64` of ticks, and each simulation says what a tick is: a nanosecond where real parts take
-//! times as [`Duration`], a picosecond where a byte takes less than a nanosecond. The wheel only compares
-//! ticks, and a simulation converts where it calls such a part ([`nanos`]). Even picoseconds last for 213
-//! days.
+//! Time is a `u64` of ticks, and each simulation defines a tick: a nanosecond if real parts take times as
+//! [`Duration`], a picosecond if a byte takes less than a nanosecond. The wheel only compares ticks, and a
+//! simulation converts for calls of such parts ([`nanos`]). Even picoseconds last for 213 days.
 //!
 //! ```
 //! use pascaline_sim::wheel::{Timer, Wheel};
@@ -152,7 +151,7 @@ impl Timer {
         self.0.replace(at) != Some(at)
     }
 
-    /// Sets it unless it expires by then anyway. True if an event must be pushed for that.
+    /// Sets it unless it expires by then in any case. True if an event must be pushed for that.
     #[must_use]
     pub fn set_earlier(&mut self, at: u64) -> bool {
         self.0.is_none_or(|before| at < before) && self.set(at)

@@ -25,11 +25,11 @@ pub(crate) type Who = (u16, (u16, u16));
 #[allow(clippy::large_enum_variant, reason = "there are few of them")]
 pub(crate) enum Phase {
     Joining(Join),
-    /// Busy with something else: the socket is not read, or only now and then.
+    /// Busy with other work: the socket is not read, or only rarely.
     Pausing,
     Running,
     Leaving,
-    /// Dead, and to be started again.
+    /// Dead, to be restarted.
     Away,
     Over(Ending),
 }
@@ -48,7 +48,7 @@ pub(crate) enum Milestone {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moved {
     pub(crate) to: u8,
-    /// With the PSNs that it had; else from the first.
+    /// With its former PSNs; otherwise from the first.
     pub(crate) resumed: bool,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Worker {
     pub(crate) operation: usize,
     /// Whether it has sent PSNs of the upper half in it, and of the lower.
     pub(crate) halves: [bool; 2],
-    /// It has finished all of them.
+    /// It has finished all operations.
     pub(crate) done: bool,
     pub(crate) session: Option<Session>,
     /// The generations that this life was admitted to, in order.
@@ -88,7 +88,7 @@ pub(crate) struct Worker {
     /// How often its session had resumed at the last check.
     pub(crate) resumed: u64,
     pub(crate) killed: Option<u64>,
-    /// When its present life began, and how long it waits for others to join, if not as long as the job says.
+    /// When its present life began, and how long it waits for others to join, if other than the job's time.
     pub(crate) started: u64,
     /// When it had finished all operations.
     pub(crate) finished: u64,
@@ -192,7 +192,7 @@ impl Worker {
         self.stopped = None;
     }
 
-    /// What it sends when it gives up joining, if another rank may count on it.
+    /// Its message when it gives up joining, if another rank may count on it.
     pub(crate) fn farewell(&mut self) -> Option<Vec<u8>> {
         let Phase::Joining(join) = &mut self.phase else { return None };
         let packet = join.farewell()?;
@@ -325,7 +325,7 @@ impl Worker {
                 let event = self.session.as_mut()?.handle_datagram(now, datagram, &mut self.tensor)?;
                 milestone(event)
             }
-            // As `tend` does.
+            // The same as in `tend`.
             Phase::Pausing => {
                 self.session.as_mut()?.handle_datagram(now, datagram, &mut []).and_then(milestone)
             }
@@ -369,7 +369,7 @@ impl Worker {
         Some(self.host.send(&transmit.header, &[payload, trailer].concat()))
     }
 
-    /// When it wants to be woken.
+    /// Its next timer.
     pub(crate) fn poll_timeout(&self) -> Option<Duration> {
         match &self.phase {
             Phase::Joining(join) => Some(join.poll_timeout()),
@@ -378,7 +378,7 @@ impl Worker {
         }
     }
 
-    /// Its activity, if that has a deadline, and how long it may take.
+    /// Its activity and time limit, if it has one.
     pub(crate) fn stage(&self, plan: &JobPlan) -> Option<(&'static str, Duration)> {
         match self.phase {
             Phase::Joining(_) => Some(("joining", self.patience.unwrap_or(plan.join_deadline))),

@@ -42,7 +42,7 @@ use runs::Runs;
 
 /// The appliance's clock does not begin at 0.
 const EPOCH: u64 = 1_000_000_000;
-/// Events after which a schedule is taken to have no end. The usual one has a few thousand.
+/// Events after which a schedule counts as endless. The usual one has a few thousand.
 const MOST_EVENTS: u64 = 3_000_000;
 
 /// The outcome of a schedule.
@@ -72,14 +72,14 @@ struct JobStory {
     losses: Vec<Vec<u16>>,
 }
 
-/// An operation of a job's generation, a rank that has finished it, and what that has come to.
+/// An operation of a job's generation, a rank that has finished it, and its result.
 type Finished = ((usize, u8, usize), u16, Vec<u8>);
 
 /// An appliance.
 struct Node {
     appliance: Option<Appliance>,
     first_epoch: u8,
-    /// Which lcores have a turn coming, and when the control plane has one.
+    /// The timers of the lcores' turns, and of the control plane's.
     turning: Vec<Timer>,
     controlling: Timer,
     /// How often lcores have been stuck, and until when they are.
@@ -111,7 +111,7 @@ pub(crate) struct World<'a> {
     clock: Clock,
     /// The appliance, or those of a tree, the root first.
     nodes: Vec<Node>,
-    /// When the parameter server in the appliance has a turn coming.
+    /// The timer of the turn of the parameter server in the appliance.
     serving: Timer,
     workers: Vec<Worker>,
     jobs: Vec<JobStory>,
@@ -124,10 +124,11 @@ pub(crate) struct World<'a> {
     /// From each appliance to its parent, and back; the root's are not used.
     climbing: Vec<Link>,
     descending: Vec<Link>,
-    /// Workers and appliances that nothing gets through between, and until when.
+    /// Cut pairs of workers and appliances, and until when.
     cut: Vec<((usize, usize), u64)>,
     generations: Generations,
-    /// For each job, generation in which PSNs began, and operation: who finished first, with what.
+    /// For each job, generation in which PSNs began, and operation: the rank that finished first, and its
+    /// result.
     results: Vec<Finished>,
     faults: Faults,
     reached: Reached,
@@ -203,7 +204,7 @@ impl<'a> World<'a> {
         let down = down.map(|(at, one)| Link::new(one.down, towards(at), one.dark.clone()));
         let (up, down) = (up.collect(), down.collect());
         let between = || {
-            // Nothing changes on its way there.
+            // Frames between appliances are unchanged.
             let links = plan.tree.iter().flat_map(|tree| &tree.links);
             links.map(|one| Link::new(one.up, Direction::Down, one.dark.clone())).collect()
         };
@@ -246,7 +247,7 @@ impl<'a> World<'a> {
         self.plan.clocks.get(host).copied().unwrap_or_default()
     }
 
-    /// What it shows.
+    /// The time that it shows.
     fn time_of(&self, host: usize) -> Duration {
         Duration::from_nanos(self.clock_of(host).local(self.now))
     }
@@ -312,7 +313,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// One of the plan's upsets happens, if what it concerns is still there.
+    /// One of the plan's upsets happens, if its subject still exists.
     fn upset(&mut self, number: usize) -> Result<(), Violation> {
         let Some(&(_, upset)) = self.plan.upsets.get(number) else { return Ok(()) };
         self.trace.note(self.now, 8, &[], || format!("{upset:?}"));
@@ -321,7 +322,7 @@ impl<'a> World<'a> {
                 let Some(node) = self.nodes.get_mut(at) else { return Ok(()) };
                 let Some(appliance) = node.appliance.take() else { return Ok(()) };
                 self.faults.count(Fault::ApplianceRestart);
-                // Generations must not repeat: beyond all that this life can have come to.
+                // Generations must not repeat: beyond all that this life can have reached.
                 node.first_epoch =
                     node.first_epoch.wrapping_add(u8::try_from(32 + self.random.below(32)).unwrap_or(32));
                 self.wheel.push(self.now + down, What::ApplianceBack { node: at });
@@ -379,7 +380,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Takes note of what a life of the appliance came to.
+    /// Notes the outcome of a life of the appliance.
     fn note_end(&mut self, (total, server_full): &(Reading, u64)) {
         let account = format!("{total:?}");
         self.trace.note(self.now, 9, account.as_bytes(), || format!("the appliance ends: {account}"));

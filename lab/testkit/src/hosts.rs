@@ -249,7 +249,7 @@ impl Heard {
         Objection { status: control.status, expected: control.expected, got: control.got }
     }
 
-    /// Asserts that the packet went from the appliance to this worker, by the way the worker came.
+    /// Asserts that the packet went from the appliance to this worker, on the worker's own way.
     pub fn assert_addressed_to(&self, worker: &Worker) {
         assert_eq!(self.dst, worker.mac);
         assert_eq!(self.src, port_mac(u8::try_from(worker.port).unwrap()));

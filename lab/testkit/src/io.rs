@@ -58,7 +58,7 @@ pub struct MemoryPort {
     /// Frames that only pass through and that this end still transmits, apart from `room`: it has a
     /// separate queue for them. `None`: they share the other one.
     pub passing_room: Option<usize>,
-    /// What [`Io::multi_segment`] says.
+    /// The value of [`Io::multi_segment`].
     pub multi_segment: bool,
 }
 
@@ -75,8 +75,7 @@ impl MemoryPort {
     }
 }
 
-/// The ports of one lcore, in memory. The test keeps a clone to be the network, on another thread if it
-/// likes.
+/// The ports of one lcore, in memory. The test keeps a clone as the network, possibly on another thread.
 #[derive(Debug, Clone)]
 pub struct MemoryIo {
     /// Queues and limits by port.
@@ -181,7 +180,7 @@ impl Io for MemoryIo {
     fn header_buffers(&mut self, into: &mut ArrayVec<HeapBuf, BURST>) {
         while !into.is_full()
             && self.headers > 0
-            // Stale bytes, so that whatever is not written shows.
+            // Stale bytes, so that unwritten bytes show.
             && let Some(mut buffer) = self.pool.take(&[0xa5; HEADER_ROOM], HEADER_ROOM)
         {
             self.headers -= 1;

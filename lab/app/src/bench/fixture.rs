@@ -219,9 +219,9 @@ pub(crate) fn lcores<I: Io<Buf = Mbuf>, const WORDS: usize>(
 /// The jobs, complete.
 fn join_all(load: &Load, counting: usize) -> anyhow::Result<Membership> {
     let spec = |id| JobSpec {
-        // What a load has under way, however much that is.
+        // All packets of a load may be in flight.
         window: u16::MAX,
-        // Where results may lack ranks there is to be room for their names.
+        // Results that may lack ranks need room for a bitmap.
         max_payload: load.shape.payload + if load.partials { NAMES } else { 0 },
         policy: load.policy,
         partials: load.partials,
@@ -265,7 +265,7 @@ fn join(membership: &mut Membership, shape: &Shape, now: Duration, job: u16, ran
     membership.handle(now, &request).map(|answer| answer.control.status)
 }
 
-/// What names as many ranks as there may be, behind a payload, and a whole number of elements.
+/// The longest bitmap behind a payload, in whole elements.
 const NAMES: u16 = 136;
 
 const _: () = assert!(HEADERS == 14 + 20 + 8 + header::LEN);

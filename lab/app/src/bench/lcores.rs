@@ -27,7 +27,7 @@ use super::{PipelineArgs, hot, report};
 
 /// Turns before the measurement.
 const WARM_UP: u32 = 20_000;
-/// Packets under way between the lcores. Counts come late, so this is less than the rings hold.
+/// Packets in flight between the lcores. Counts come late, so this is less than the rings hold.
 const WINDOW: u64 = 512;
 /// Distance between the queues of two lcores. net_null keeps its queues in an array, each smaller than a
 /// cache line, with counters that every burst adds to: neighbours would share lines, which queues of real
@@ -48,7 +48,7 @@ enum Spread {
 impl Spread {
     fn load(self, shape: Shape) -> Load {
         match self {
-            // With two lcores, twice the PSNs are under way; each still needs a free slot.
+            // With two lcores, twice the PSNs are open; each still needs a free slot.
             Self::Wide => Load::plain(shape, Residence { slots: 8 * L2.slots, ..L2 }),
             Self::OneSlot => Load::plain(shape, Residence { psns: 1, slots: 4, ..L2 }),
         }
@@ -192,7 +192,7 @@ fn measure(
         dropped += seen.dropped;
         handed_off += seen.handed_off;
     }
-    // The slack covers packets under way at the end, and those before the first reading of the clock.
+    // The slack covers packets in flight at the end, and those before the first reading of the clock.
     let expected = received / u64::from(load.shape.fan_in);
     anyhow::ensure!(
         dropped == 0 && completed + expected / 50 + 1024 >= expected,
@@ -248,7 +248,7 @@ fn drive(
         turn();
     }
     gate.ready.fetch_add(1, Ordering::AcqRel);
-    // Stay busy, or the other lcore would have the pool for itself.
+    // Stay busy; otherwise the other lcore would have the pool alone.
     while gate.ready.load(Ordering::Acquire) < count {
         turn();
     }

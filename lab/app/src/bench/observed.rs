@@ -1,4 +1,4 @@
-//! `bench observed`: what observing an appliance costs its packets.
+//! `bench observed`: the cost of observing an appliance, for its packets.
 //!
 //! A whole appliance with its control loop, metrics, page and admin API, at full load on one lcore. Its
 //! viewers come and go in turns; they use TCP and a real HTTP client, from the main core.
@@ -83,7 +83,7 @@ struct Report {
     /// Medians of the pairs' changes, in percent.
     service_p99_change_pct: f64,
     mpps_change_pct: f64,
-    /// Each pair's change: how far they scatter tells how small a change the medians can show.
+    /// Each pair's change: their scatter limits how small a change the medians can show.
     service_p99_changes_pct: Vec<f64>,
     mpps_changes_pct: Vec<f64>,
     pairs: usize,

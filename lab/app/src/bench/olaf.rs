@@ -30,7 +30,7 @@ pub(crate) struct OlafArgs {
     json: bool,
 }
 
-/// Arrivals of Table 1: the paper does not say which it used.
+/// Arrivals of Table 1: the paper does not specify them.
 const ARRIVALS: [Arrivals; 10] = [
     Arrivals::Poisson,
     Arrivals::Periodic,

@@ -208,7 +208,7 @@ impl PoolReport {
     }
 }
 
-/// Measures loads in turns. With each one's figures comes the share of its packets that the pool took.
+/// Measures loads in turns. Returns each one's figures, and the share of its packets that the pool took.
 ///
 /// A turn has several rounds; the first ones flush what another load left in the caches.
 fn measure(

@@ -37,7 +37,7 @@ pub(super) const DEVICE: &str = "net_ring0";
 /// come back while they are warm.
 pub(super) const BUFFERS: u32 = 4095;
 const BURST: usize = 32;
-/// After this many polls without a packet, none is under way.
+/// After this many polls without a packet, none is in flight.
 const IDLE_POLLS: u32 = 1 << 20;
 
 /// Millions of packets per second that came back to the source.
@@ -63,7 +63,7 @@ pub(super) fn measure(
     let ours = (there_rx.pop().context("a receive queue")?, back_tx.pop().context("a transmit queue")?);
     let theirs = (back_rx.pop().context("a receive queue")?, there_tx.pop().context("a transmit queue")?);
     let load = Load::plain(args.shape, L2);
-    // Payloads are added to where they are.
+    // Payloads are added in place.
     let writer = Frames::new(&load, mac, EPOCH).of_zeros();
     let read = Read::Few { verify: between == Between::Pipeline };
     let mut source = Source::new(&load, writer, frames.clone(), theirs, read)?;

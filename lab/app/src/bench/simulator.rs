@@ -42,7 +42,7 @@ impl Took {
     }
 }
 
-/// This thread's processor time: what else runs on the machine takes none of it.
+/// This thread's processor time, without that of other programs.
 fn processor() -> anyhow::Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }

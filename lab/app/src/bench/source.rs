@@ -195,7 +195,7 @@ impl Source {
         }
     }
 
-    /// Sends a burst. What the ring does not take stays pending, so that no contribution is lost.
+    /// Sends a burst. Packets that the ring does not take stay pending, so that no contribution is lost.
     fn send(&mut self) {
         if self.pending.is_empty() && self.pool.alloc_bulk(&mut self.pending, BURST) {
             for packet in &mut self.pending {

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) enum Mode {
     /// Exchanges the addresses of each.
     MacSwap,
-    /// Looks into none.
+    /// Reads none.
     Io,
 }
 
@@ -47,8 +47,7 @@ impl Testpmd {
     /// Starts it on a device.
     pub(super) fn start(args: &PipelineArgs, device: &str, hugepages: bool) -> anyhow::Result<Self> {
         let cores = format!("{},{}", args.main_core, args.core);
-        // testpmd buffers what it prints into a pipe until it ends; stdbuf (coreutils) makes it flush each
-        // line.
+        // testpmd buffers its output into a pipe until it ends; stdbuf (coreutils) makes it flush each line.
         let mut command = Command::new("stdbuf");
         command.args([
             "-oL",
@@ -94,15 +93,15 @@ impl Testpmd {
         self.begin(mode, "start")
     }
 
-    /// Millions of packets per second in both modes, each over this time. With `own` it starts by sending
-    /// its own packets, for devices that only give back what they were given.
+    /// Millions of packets per second in both modes, each over this time. With `own` it starts by sending its
+    /// own packets, for devices that only return packets sent to them.
     pub(super) fn both(&mut self, seconds: u64, own: bool) -> anyhow::Result<[f64; 2]> {
         let start = if own { format!("start tx_first {FIRST}") } else { "start".to_owned() };
         let mut rates = [0.0; 2];
         for (mode, rate) in Mode::BOTH.into_iter().zip(&mut rates) {
             self.begin(mode, &start)?;
             *rate = self.mpps(seconds)?;
-            // This also discards packets under way.
+            // This also discards packets in flight.
             self.say("stop")?;
         }
         Ok(rates)
@@ -147,7 +146,7 @@ impl Testpmd {
 
     /// Ends it by its own commands.
     pub(super) fn end(mut self) -> anyhow::Result<()> {
-        // A second stop only makes it say so.
+        // A second stop only prints a message.
         self.say("stop")?;
         self.say("quit")?;
         self.child.wait().context("waiting for dpdk-testpmd")?;

@@ -6,7 +6,7 @@
 //!
 //! A job's tensor goes packet by packet over its trees in turn: worker → leaf, which adds up its workers →
 //! the tree's spine, which adds up leaves → back. A job below one leaf is added up there. In a ring each
-//! worker has a DCTCP connection to the next, and sends what it has of what it must pass on.
+//! worker has a DCTCP connection to the next, and passes on the packets that it has received.
 
 mod adder;
 pub(crate) mod asynchronous;
@@ -90,14 +90,14 @@ pub(crate) struct Setting {
     pub(crate) delay: u64,
     /// Nanoseconds that a host takes for each packet's acknowledgement or step, in addition to the links.
     pub(crate) host: u64,
-    /// The most that `host` is exceeded by, in nanoseconds; drawn for each packet. Without it hosts run in
+    /// The most that `host` varies by, in nanoseconds; drawn for each packet. Without it hosts run in
     /// lock-step: each finds the queue as long as the last time, and a few get all the marks.
     pub(crate) jitter: u64,
     pub(crate) seed: u64,
     pub(crate) lasts: u64,
     /// Ends with this iteration of the first job; 0: none.
     pub(crate) iterations: usize,
-    /// Nanoseconds of a sample of what gets through; 0: none.
+    /// Nanoseconds of a sample of the throughput; 0: none.
     pub(crate) samples: u64,
 }
 
@@ -140,7 +140,7 @@ pub(crate) struct Outcome {
     pub(crate) flows: Vec<(u32, u32, u64)>,
     /// Packets in each sample, of the first flow and of the first job's first worker.
     pub(crate) samples: Vec<[u64; 2]>,
-    /// Events of the fabric, the most that was under way at once, and bytes of memory for that at the end.
+    /// Events of the fabric, the most frames in flight at once, and bytes of memory for frames at the end.
     pub(crate) events: u64,
     pub(crate) most: usize,
     pub(crate) memory: usize,

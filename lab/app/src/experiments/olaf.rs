@@ -1,11 +1,12 @@
-//! OlafQueue before a line that is too narrow, under a virtual clock: losses, and the age of what arrives.
+//! OlafQueue before a line that is too narrow, under a virtual clock: losses, and the age of arriving
+//! updates.
 //!
 //! The queue is `pascaline-queue`'s, with the packets that an appliance would hold, and so is the shaper that
 //! stands for the line. The workers' traffic is simulated. Time is in *ticks* of a picosecond: an update
 //! takes 51.2 ns here, and whole nanoseconds would falsify the ratio of rates by percents.
 //!
-//! [`Arrivals`] says when workers send, [`Bottleneck`] is a queue and its line, [`Age`] is the Age-of-Model
-//! of a cluster, [`Table1`] combines them as in the paper's section 8.1.
+//! [`Arrivals`] decides when workers send, [`Bottleneck`] is a queue and its line, [`Age`] is the
+//! Age-of-Model of a cluster, [`Table1`] combines them as in the paper's section 8.1.
 
 mod arrivals;
 mod bottleneck;

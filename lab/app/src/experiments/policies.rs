@@ -49,8 +49,8 @@ pub(crate) struct Run {
     pub(crate) pool_completions: u64,
     /// PSNs that servers completed from more than one piece.
     pub(crate) ps_completions: u64,
-    /// Packets that the pool rejected and no server took: duplicates, and losers of a conflict where there is
-    /// no server.
+    /// Packets that the pool rejected and no server took: duplicates, and losers of a conflict without a
+    /// server.
     pub(crate) refused: u64,
     /// Contributions sent again.
     pub(crate) retransmissions: u64,
@@ -67,13 +67,13 @@ pub(crate) enum Violation {
     /// A worker waits forever.
     #[error("job {job}: rank {rank} still waits for PSN {psn}; the last event was after {after_us} us")]
     Stalled { job: u16, rank: u16, psn: u32, after_us: u64 },
-    /// Workers have more or fewer results than there are PSNs.
+    /// The number of workers' results is not that of PSNs.
     #[error("{got} of {expected} results were received")]
     Results { expected: u64, got: u64 },
-    /// Packets did not come back.
+    /// Packets were not returned.
     #[error("{packets} packets are lost in the pool")]
     Leak { packets: usize },
-    /// The pool did not report what happened to a packet, or reported it twice.
+    /// The pool did not report a packet's outcome, or reported it twice.
     #[error("the pool was offered {offered} packets, but accounted for {answered}")]
     Unaccounted { offered: u64, answered: u64 },
     /// Packets still circulate after every worker has finished.

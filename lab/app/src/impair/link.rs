@@ -81,8 +81,8 @@ impl<F: Clone> Impairment<F> {
         }
     }
 
-    /// Takes a frame that arrived at `now`. Appends to `out` what leaves because of it: nothing, the frame,
-    /// the frame twice, and held frames that it has overtaken.
+    /// Takes a frame that arrived at `now`. Appends to `out` the frames that leave because of it: none, the
+    /// frame, the frame twice, and held frames that it has overtaken.
     pub(crate) fn offer(&mut self, now: Instant, frame: F, out: &mut Vec<F>) {
         self.counters.received += 1;
         // Four draws for every frame, so that the fate of the n-th depends on the seed and n alone.

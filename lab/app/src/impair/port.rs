@@ -78,8 +78,7 @@ pub(super) struct Port {
 impl Port {
     /// Takes over an interface by name.
     ///
-    /// # Errors
-    /// There is none of that name, or raw sockets are not permitted.
+    /// # Errors If there is none of that name, or raw sockets are not permitted.
     pub(super) fn open(name: &str) -> anyhow::Result<Self> {
         let address = link_address(name)?;
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
@@ -139,7 +138,7 @@ impl Port {
                 Ok(messages.map(|m| m.address.as_ref().is_some_and(ours).then_some(m.bytes)).collect())
             }
             Err(Errno::EAGAIN | Errno::EINTR) => Ok(Vec::new()),
-            // The interface is down for now; its losses meanwhile are its own.
+            // The interface is down for now; its losses meanwhile are not counted here.
             Err(Errno::ENETDOWN) => Ok(Vec::new()),
             Err(error) => Err(error).with_context(|| format!("cannot receive from {}", self.name)),
         }

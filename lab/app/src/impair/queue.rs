@@ -21,19 +21,19 @@ pub(crate) struct Line {
     pub(crate) rate: u64,
     /// Frames that wait at most; more are dropped.
     pub(crate) limit: usize,
-    /// Frames that wait from which on those that may be are marked: more and more of them, by chance.
+    /// Queue length from which frames that may be marked are, at random, with a growing chance.
     pub(crate) threshold: Option<usize>,
     /// Queue length from which all are marked. Up to the threshold, or 0: no marks by chance.
     pub(crate) full: usize,
 }
 
-/// A frame as a queue sees it: bytes that it may mark.
+/// A frame in a queue: bytes that it may mark.
 pub(crate) trait Bytes {
     /// All of them.
     fn bytes_mut(&mut self) -> &mut [u8];
 }
 
-/// One direction of a line, and what waits for it.
+/// One direction of a line, and its waiting frames.
 #[derive(Debug)]
 pub(crate) struct Queue<F> {
     line: Line,
@@ -45,7 +45,7 @@ pub(crate) struct Queue<F> {
 }
 
 impl<F: Bytes> Queue<F> {
-    /// A line whose marks follow from `seed`, where they are by chance.
+    /// A line whose random marks follow from `seed`.
     pub(crate) fn new(line: Line, seed: u64) -> Self {
         Self { line, waiting: VecDeque::new(), random: Rng::with_seed(seed), marked: 0, dropped: 0 }
     }
@@ -78,7 +78,7 @@ impl<F: Bytes> Queue<F> {
         over.is_some_and(|over| self.random.usize(..=range) <= over)
     }
 
-    /// Appends what has left by `now`.
+    /// Appends frames that have left by `now`.
     fn release(&mut self, now: Instant, out: &mut Vec<F>) {
         while let Some((_, frame)) = self.waiting.pop_front_if(|(left, _)| *left <= now) {
             out.push(frame);
@@ -90,7 +90,7 @@ impl<F: Bytes> Queue<F> {
         self.waiting.front().map(|(left, _)| *left)
     }
 
-    /// Everything that waits, at once.
+    /// Appends all waiting frames at once.
     pub(crate) fn flush(&mut self, out: &mut Vec<F>) {
         out.extend(self.waiting.drain(..).map(|(_, frame)| frame));
     }
@@ -103,7 +103,7 @@ fn mark(frame: &mut [u8]) -> bool {
             let before = u16::from_be_bytes([frame[CLASS - 1], frame[CLASS]]);
             frame[CLASS] |= ecn::MARKED;
             let after = u16::from_be_bytes([frame[CLASS - 1], frame[CLASS]]);
-            // Only what has changed (RFC 1624): whether it was right is not for a queue to say.
+            // Updates the checksum by the change only (RFC 1624): a queue does not check it.
             let sum = u16::from_be_bytes([frame[SUM.start], frame[SUM.start + 1]]);
             let sum = checksum::finish(u64::from(!sum) + u64::from(!before) + u64::from(after));
             frame[SUM].copy_from_slice(&sum.to_be_bytes());

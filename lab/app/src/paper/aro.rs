@@ -204,7 +204,7 @@ fn times(scope: &Scope) -> Made {
         let rows = [(format!("{name} fastest"), least, 61.0), (format!("{name} slowest"), most, 256.0)];
         for (of, time, paper) in rows {
             let row = Row::of("24 + 24 switches", of, &[time], "s");
-            // What the paper prints is of ARO with QSR.
+            // The paper's numbers are those of ARO with QSR.
             figure.rows.push(if name == "ARO-ACC" { row } else { row.paper(paper).because(WHY) });
         }
         let mean = times.iter().sum::<f64>() / times.len() as f64;

@@ -1,4 +1,4 @@
-//! The picture of a figure: its lines, and a bar for each row, with a tick where the paper's number is.
+//! The picture of a figure: its lines, and a bar for each row, with a tick at the paper's number.
 
 use anyhow::Context as _;
 use plotters::coord::Shift;

@@ -1,4 +1,4 @@
-//! papers/003. Pool, parameter server and the workers' windows and recovery are the product's.
+//! DSA. Pool, parameter server and the workers' windows and recovery are the product's.
 
 mod losses;
 
@@ -64,7 +64,7 @@ fn factors(measure: Measure, of: &[Run], over: &[Run]) -> Vec<f64> {
     each.collect()
 }
 
-/// Runs the sides at all points. Rows: what each is like, if `whole`, and how much better the first is.
+/// Runs the sides at all points. Rows: the figures of each, if `whole`, and how much better the first is.
 fn contest(
     scope: &Scope,
     figure: &mut Figure,
@@ -138,7 +138,7 @@ fn begun(scope: &Scope) -> Figure {
     Figure { seeds: scope.seeds(5, 1), ..Figure::default() }
 }
 
-/// Figures 8 and 9: the greatest factor is what the text prints.
+/// Figures 8 and 9: the text prints the greatest factor.
 fn sweep(scope: &Scope, counts: &[(u16, u16)], axis: &str, printed: &[Printed]) -> Made {
     let (mut figure, base) = (begun(scope), base(scope));
     let mixes: &[(Mix, &str)] =
@@ -198,8 +198,8 @@ fn figure_11(scope: &Scope) -> Made {
     Ok(figure)
 }
 
-/// Figure 1: the time for which a slot is taken, by how seldom hosts look at what they have received: what
-/// makes one rank's packet come later than another's in every window, not only in the first.
+/// Figure 1: the time for which a slot is in use, by how rarely hosts poll for received packets: this delays
+/// one rank's packet behind another's in every window, not only in the first.
 fn figure_1(scope: &Scope) -> Made {
     const WHY: &str = "a slot is taken until the last rank's packet arrives, so this measures how unevenly \
                        hosts send, which the text does not state. Knob: hosts that pause for milliseconds \
@@ -229,7 +229,7 @@ fn figure_1(scope: &Scope) -> Made {
 }
 
 /// A model of this many megabytes whose iteration computes `computes` times as long as it communicates at 100
-/// Gbit/s, at most 16 MB of it: what is alike in all of it need not be sent to the end.
+/// Gbit/s, at most 16 MB of it: the rest would behave the same.
 fn model(scope: &Scope, megabytes: f64, computes: f64) -> Mix {
     let partition = megabytes.min(if scope.quick { 2.0 } else { 16.0 }) * 1000.0 / 4.0;
     // Two layers, each once forth and once back: twice what a layer takes in an iteration.
@@ -339,7 +339,7 @@ fn figure_7(scope: &Scope) -> Made {
     Ok(figure)
 }
 
-/// Figure 12: what a lost packet costs, at one worker of each job and at the servers.
+/// Figure 12: the cost of a lost packet, at one worker of each job and at the servers.
 fn figure_12(scope: &Scope) -> Made {
     let mut figure = begun(scope);
     let vgg = testbed(model(scope, 132.0, 0.5), 4);

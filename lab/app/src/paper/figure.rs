@@ -15,7 +15,7 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     /// Whether it has seeds; false: it is one run, always the same.
     pub(crate) seeded: bool,
-    /// What it shows.
+    /// Its contents.
     pub(crate) about: &'static str,
     /// Makes it.
     pub(crate) make: Make,
@@ -33,23 +33,23 @@ impl Entry {
     }
 }
 
-/// How much is to be done.
+/// The scope of a run.
 pub(crate) struct Scope {
     /// Seeds, where the user has said how many.
     pub(crate) seeds: Option<u64>,
     /// Few seeds and points, small models.
     pub(crate) quick: bool,
-    /// Shows how far it is; not shown unless standard error is a terminal.
+    /// Shows progress; only if standard error is a terminal.
     pub(crate) bar: ProgressBar,
 }
 
 impl Scope {
-    /// How many seeds: `full`, `quick`, or what the user has said.
+    /// The number of seeds: `full`, `quick`, or the user's.
     pub(crate) fn seeds(&self, full: u64, quick: u64) -> u64 {
         self.seeds.unwrap_or(if self.quick { quick } else { full }).max(1)
     }
 
-    /// Does something with each item, on all cores. The outcome does not depend on how many there are.
+    /// Applies a function to each item, on all cores. The outcome does not depend on their number.
     ///
     /// # Errors
     /// The error of an item.
@@ -67,7 +67,7 @@ impl Scope {
         each.collect()
     }
 
-    /// Does something with each seed from 0 on.
+    /// Applies a function to each seed from 0 on.
     ///
     /// # Errors
     /// The error of a seed.
@@ -160,7 +160,7 @@ impl Row {
         Some(if self.unit == "%" { self.mean - paper } else { self.mean / paper - 1.0 })
     }
 
-    /// The same in words.
+    /// The same as text.
     pub(crate) fn deviates(&self) -> String {
         match self.deviation() {
             None => String::new(),
@@ -185,7 +185,7 @@ impl Row {
 }
 
 impl Figure {
-    /// Without rows, for what no seed changes.
+    /// Without rows, for figures that do not depend on seeds.
     pub(crate) fn of_one_run() -> Self {
         Self { seeds: 1, ..Self::default() }
     }
@@ -198,7 +198,7 @@ impl Figure {
         json!({ "figure": name, "seeds": self.seeds, "rows": rows, "curves": curves })
     }
 
-    /// True if some number is none.
+    /// True if a number is NaN or infinite.
     pub(crate) fn broken(&self) -> bool {
         let points = self.curves.iter().flat_map(|curves| &curves.lines).flat_map(|(_, points)| points);
         self.rows.is_empty()

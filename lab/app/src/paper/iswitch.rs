@@ -1,4 +1,4 @@
-//! papers/002: gradients of four models over a parameter server, a ring, and a switch that adds.
+//! iSwitch: gradients of four models over a parameter server, a ring, and a switch that adds.
 
 mod asynchronous;
 

@@ -1,4 +1,4 @@
-//! papers/000, section 8. The queue, the workers' control and ages are the product's.
+//! Olaf, section 8. The queue, the workers' control and ages are the product's.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! papers/004: Figures 7 to 10. Switches add with the product's pool, workers keep its windows.
+//! PANAMA, Figures 7 to 10. Switches add with the product's pool, workers keep its windows.
 
 mod bump;
 mod fairness;

@@ -38,8 +38,7 @@ pub(super) fn json(made: &[Made], failed: usize, quick: bool, took: Duration) ->
 
 /// Writes `report.md`, `report.html`, `report.json`, and a picture for each figure.
 ///
-/// # Errors
-/// A file cannot be written.
+/// # Errors If a file cannot be written.
 pub(super) fn write(into: &Path, made: &[Made], quick: bool, json: &Value) -> anyhow::Result<()> {
     make(into)?;
     let save = |name: &str, text: &str| {
@@ -84,8 +83,7 @@ pub(super) fn write(into: &Path, made: &[Made], quick: bool, json: &Value) -> an
 
 /// Makes the folder.
 ///
-/// # Errors
-/// It cannot be made.
+/// # Errors If it cannot be made.
 pub(super) fn make(into: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))
 }

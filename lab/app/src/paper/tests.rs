@@ -32,7 +32,7 @@ fn table_1_loses_what_it_must() {
     }
 }
 
-/// The same seeds give the same rows, whichever thread makes which.
+/// The same seeds give the same rows, on any threads.
 #[test]
 fn what_is_made_again_is_the_same() {
     for name in ["olaf-fig-6", "olaf-table-3"] {
@@ -56,7 +56,7 @@ fn deviations_are_of_the_papers_number() {
     assert!((spread.mean - 2.0).abs() < 1e-12 && (spread.error - 1.0 / 3f64.sqrt()).abs() < 1e-12);
 }
 
-/// One figure that cannot be made, or whose numbers are none, leaves the others their report.
+/// One figure that cannot be made, or with invalid numbers, does not affect the report of the others.
 #[test]
 fn what_is_broken_is_counted_and_reported() {
     let entry = entries().next().unwrap();

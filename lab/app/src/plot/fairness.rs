@@ -45,11 +45,11 @@ const ROWS: [(CongestionControl, [u16; 2]); 4] = [
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) control: &'static str,
-    /// Of the link, once that has settled.
+    /// Of the link, in the steady state.
     pub(crate) shares: [f64; 2],
     /// The smaller share over the larger one.
     pub(crate) fairness: f64,
-    /// How long packets waited in the queue, in the mean, once that had settled.
+    /// The mean wait of packets in the queue, in the steady state.
     pub(crate) wait_us: f64,
     #[serde(skip)]
     lines: [Vec<(f64, f64)>; 2],

@@ -17,10 +17,10 @@ pub(super) struct Link {
     marks_from: u64,
     loss_per_million: u32,
     framing: u64,
-    /// How long the link takes for what may pass at once.
+    /// The time of the bytes that may pass at once.
     bucket: u64,
-    /// When the link will have had the time for all that it has taken so far: what has passed at once came
-    /// before that.
+    /// When the link will have had the time for all frames accepted so far; bytes that passed at once came
+    /// earlier.
     free: u64,
     packet: u64,
     waits: Vec<(Duration, Duration)>,
@@ -46,7 +46,7 @@ impl Link {
         }
     }
 
-    /// Takes a frame, and marks it if the queue is long. When it arrives; `None` if it does not.
+    /// Takes a frame, and marks it if the queue is long. Returns when it arrives; `None` if it does not.
     pub(super) fn carry(&mut self, now: u64, frame: &mut [u8], random: &mut Random) -> Option<u64> {
         let wait = self.free.saturating_sub(now + self.bucket);
         let waiting = wait / self.packet;

@@ -1,8 +1,8 @@
 //! The updates of an asynchronous job's workers, and how often each leaves for the parameter server.
 //!
-//! An update is a power of four in one of its floats. Which power and which float tells whose update it is
-//! and its number, modulo the number that there is room for. So the digits of a sum say which updates are
-//! inside, and how often. No float gets so large that adding rounds.
+//! An update is a power of four in one of its floats. Power and float identify the worker and the update's
+//! number, modulo the number that there is room for. So the digits of a sum say which updates are inside, and
+//! how often. No float gets so large that adding rounds.
 
 use std::collections::BTreeSet;
 
@@ -51,8 +51,8 @@ impl Ledger {
         }
     }
 
-    /// A datagram leaves the appliance for the server: the updates in it are as many as it says, and none of
-    /// them has left before. Otherwise what is wrong with it.
+    /// A datagram leaves the appliance for the server: the updates in it are as many as its count, and none
+    /// of them has left before. Otherwise returns the error.
     pub(super) fn departs(&mut self, header: &Header, body: &[u8]) -> Result<(), String> {
         if header.kind != Kind::Update {
             return Ok(());

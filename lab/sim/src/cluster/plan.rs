@@ -14,7 +14,7 @@ use crate::plan::{MICRO, MILLI};
 use crate::random::Random;
 
 /// How long a worker may take: on a bad network most updates get lost, and one at a time may be outstanding,
-/// for a second each. And where something is stopped for a while: what gets lost is waited for as long.
+/// for a second each. If a part is stopped for a while, lost updates take as long.
 const DEADLINE: u64 = 60_000 * MILLI;
 const LATE_DEADLINE: u64 = 200_000 * MILLI;
 
@@ -82,7 +82,8 @@ impl ClusterPlan {
         self.floats * 4
     }
 
-    /// How the server trains. Rewards decide where the queue compares them as well; else every update counts.
+    /// How the server trains. Rewards count if the queue compares them as well; otherwise every update
+    /// counts.
     pub(super) fn training(&self) -> Training {
         let all = self.queue.queue.reward_threshold.is_infinite();
         let rule = Rule::Staleness { rate: 0.001, half: Duration::from_secs(1) };

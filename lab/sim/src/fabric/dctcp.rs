@@ -3,7 +3,7 @@
 /// How often marks cut the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cuts {
-    /// By the first mark, and not again for what was in flight then (RFC 8257, section 3.3).
+    /// By the first mark, and not again for packets in flight then (RFC 8257, section 3.3).
     #[default]
     Once,
     /// By the first mark of each window that α counts. Marks outlast such a window, so that most congestion
@@ -17,7 +17,7 @@ pub struct Dctcp {
     cuts: Cuts,
     window: f64,
     ssthresh: f64,
-    /// α: which part was marked, of late.
+    /// α: the part that was marked, lately.
     fraction: f64,
     /// All acknowledgements so far, and those until which a window lasts or marks change nothing.
     acked: u64,
@@ -28,7 +28,7 @@ pub struct Dctcp {
     marks: u32,
 }
 
-/// How much the latest window counts in α.
+/// The weight of the latest window in α.
 const WEIGHT: f64 = 1.0 / 16.0;
 
 impl Default for Dctcp {

@@ -68,7 +68,7 @@ fn two_dctcp_flows_share_a_link() {
     assert!(one.abs_diff(other) < possible / 10, "{one} and {other}");
 }
 
-/// Every way ends at its server, over links that no other way in the other direction has.
+/// Every way ends at its server, over links that no way in the other direction uses.
 #[test]
 fn ways_through_a_clos_are_up_and_down() {
     let clos = Clos::square(4);

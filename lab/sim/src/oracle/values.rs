@@ -1,9 +1,9 @@
-//! The values that ranks contribute, and which results can be made of them.
+//! The values that ranks contribute, and the results that they can give.
 //!
 //! *Whole* numbers are so small that their sums are exact in any order. A missing, doubled or altered
 //! contribution shows at once, and results are compared bit by bit. *Rough* values show the order of
 //! additions: every addition rounds, so two sums differ in their last bits unless they were made in the same
-//! order. A rough sum may be what any order makes; a separate check demands the same bits on all ranks.
+//! order. A rough sum may be that of any order; a separate check demands the same bits on all ranks.
 
 use arrayvec::ArrayVec;
 use pascaline_wire::{DType, Element, Op, mx};
@@ -12,7 +12,7 @@ use pascaline_worker::{Element as _, with_element};
 use super::Contributor;
 use crate::random::mix;
 
-/// The type of a job's values, and of which kind they are.
+/// The type and kind of a job's values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Values {
     pub(crate) element: Element,
@@ -30,7 +30,7 @@ impl Values {
         }
     }
 
-    /// Whether an element can be what the contributions of these ranks make.
+    /// Whether an element can be the sum of these ranks' contributions.
     pub(crate) fn fits(
         self,
         ranks: impl Iterator<Item = Contributor>,
@@ -116,7 +116,7 @@ impl Values {
     }
 }
 
-/// A number with as many bits as there are.
+/// A number with all bits of the significand.
 #[expect(clippy::cast_precision_loss, reason = "rounded on purpose")]
 const fn float(number: u64) -> f64 {
     number as f64

@@ -1,4 +1,4 @@
-//! Two appliances for one job: the second resumes what the first one had, and the other way round.
+//! Two appliances for one job: the second resumes operations of the first one, and the other way round.
 
 use core::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::clock::Drift;
 use crate::link::Conditions;
 use crate::random::Random;
 
-/// How long the ranks may take to find together again after something has happened to an appliance: each
-/// notices, waits at one, looks at the other, and comes too late for another, a few times.
+/// How long the ranks may take to meet again after an incident at an appliance: each notices, waits at one,
+/// looks at the other, and comes too late for another, a few times.
 const TOGETHER: Duration = Duration::from_secs(12);
 
 impl Plan {
@@ -36,9 +36,9 @@ impl Plan {
         for job in &mut jobs {
             job.settle(random, news);
             job.endure(longer + TOGETHER);
-            // Who does not come to a backup may be at the first one.
+            // A rank that does not come to a backup may be at the first one.
             job.dead_after = None;
-            // Who is sent off at a backup begins a new session.
+            // A rank that is refused at a backup begins a new session.
             job.lives = 3;
         }
         let drifts = random.chance(300_000);
@@ -56,7 +56,7 @@ impl Plan {
     }
 }
 
-/// The incidents, and how much longer everything may take for them.
+/// The incidents, and the additional time for them.
 fn upsets(random: &mut Random, job: &mut JobPlan, ranks: usize) -> (Vec<(u64, Upset)>, Duration) {
     let (mut upsets, mut longer) = (Vec::new(), 0);
     let mut gone = None;

@@ -8,7 +8,7 @@ use super::{MILLI, Upset};
 use crate::clock::Drift;
 use crate::random::Random;
 
-/// How many schedules have anything of this, in millionths.
+/// How many schedules have any of these, in millionths.
 const SHARE: u32 = 500_000;
 
 /// A part that can be stopped and resumed, as by SIGSTOP.
@@ -30,7 +30,7 @@ pub(super) struct Besides {
     /// The parts' clocks differ.
     pub(super) clocks: bool,
     pub(super) upsets: Vec<(u64, Upset)>,
-    /// How much longer everything may take.
+    /// The additional time.
     pub(super) longer: Duration,
 }
 

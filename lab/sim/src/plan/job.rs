@@ -12,10 +12,10 @@ use crate::random::Random;
 /// The reasons for which a job's allreduces may fail. Without one, all have to succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Excuse {
-    /// The appliance starts anew. That excuses nothing by itself: ranks resume, or begin from the first PSN
-    /// and succeed.
+    /// The appliance restarts. That is no excuse by itself: ranks resume, or begin from the first PSN and
+    /// succeed.
     pub(crate) appliance: bool,
-    /// A worker starts anew. Running operations are refused; a rank that has left does not come back.
+    /// A worker restarts. Running operations are refused; a rank that has left does not come back.
     pub(crate) restart: bool,
     /// A worker never comes back.
     pub(crate) kill: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Excuse {
     pub(crate) reset: bool,
     /// PSNs are complete without the ranks that are late: those may be left behind for good.
     pub(crate) threshold: bool,
-    /// It is run many times in a row: each run's outcome counts.
+    /// It is run many times in a row: only each run's outcome counts.
     pub(crate) runs: bool,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct JobPlan {
     pub(crate) news: Duration,
     pub(crate) excuse: Excuse,
     pub(crate) dispute: Option<Dispute>,
-    /// How often a worker may join; more than once only where it can help.
+    /// How often a worker may join; more than once only if that can help.
     pub(crate) lives: u32,
     pub(crate) join_deadline: Duration,
     pub(crate) deadline: Duration,
@@ -137,7 +137,7 @@ impl JobPlan {
         .with_blocks()
     }
 
-    /// A rank disagrees with the others, if everything has to succeed otherwise.
+    /// A rank disagrees with the others, if all else has to succeed.
     pub(super) fn disagree(&mut self, random: &mut Random) {
         let rank = narrow(random.below(u64::from(self.ranks)));
         let calls = self.operations.len();
@@ -187,15 +187,15 @@ impl JobPlan {
         Values { element: self.element, rough: self.rough }
     }
 
-    /// Changes the type of what it adds, and nothing else, as far as elements allow.
+    /// Changes only the type of its elements, as far as possible.
     pub(super) fn travel_as(&mut self, dtype: DType) {
         let (before, size) = (self.element.dtype.size(), dtype.size());
         self.operations.iter_mut().for_each(|elements| *elements = (*elements * before).div_ceil(size));
         self.element = Element::sum(dtype);
     }
 
-    /// Half of the sums of 16-bit floats become such of blocks, one or two in a packet. Nothing is drawn for
-    /// that, so that other schedules stay what they are.
+    /// Half of the sums of 16-bit floats become such of blocks, one or two in a packet. No random number is
+    /// drawn for that, so that other schedules stay the same.
     fn with_blocks(mut self) -> Self {
         let Element { dtype, op } = self.element;
         if dtype.sums_wide() && op == Op::Sum && self.id.is_multiple_of(2) {
@@ -205,7 +205,7 @@ impl JobPlan {
         self
     }
 
-    /// Makes its values rough, with a chance in millionths, if that can show anything. To be decided last.
+    /// Makes its values rough, with a chance in millionths, if that can show an error. To be decided last.
     ///
     /// - Every result must contain every rank: only exact values distinguish sums of fewer.
     /// - There must be an order: sums of more than two ranks have one; minima and maxima have none.
@@ -236,7 +236,7 @@ impl JobPlan {
         self.join_deadline += longer;
     }
 
-    /// Decides what depends on what will happen to the job, and on how long `news` may take in this network.
+    /// Sets the fields that depend on the job's incidents, and on how long `news` may take in this network.
     pub(super) fn settle(&mut self, random: &mut Random, news: Duration) {
         const SECOND: Duration = Duration::from_secs(1);
         self.news = news;
@@ -248,7 +248,7 @@ impl JobPlan {
             self.threshold = Some(narrow(random.between(1, u64::from(self.ranks))));
             self.policy.partial_after = random.pick(&[0, 1_000_000, 20_000_000]);
             self.policy.order = Order::Arrival;
-            // As configured: such a job has none.
+            // As in the configuration: such a job has none.
             self.policy.quota = 0;
             (self.deadline, self.linger) = (2 * SECOND, 4 * SECOND);
         }
@@ -302,7 +302,7 @@ fn element(random: &mut Random) -> Element {
     ];
     let dtype = dtypes.get(random.index(dtypes.len())).copied().unwrap_or(DType::F32);
     let ops = [Op::Sum, Op::Min, Op::Max];
-    // A sum shows most.
+    // A sum shows the most.
     let op = if random.chance(850_000) { Op::Sum } else { ops[random.index(ops.len())] };
     Element { dtype, op }
 }

@@ -8,7 +8,7 @@ use crate::clock::Drift;
 use crate::link::Conditions;
 use crate::random::Random;
 
-/// From the start of one run to that of the next: whatever has not ended by then is killed.
+/// From the start of one run to that of the next: processes that have not ended by then are killed.
 const EACH: u64 = 30_000 * MILLI;
 
 impl Plan {

@@ -28,7 +28,7 @@ pub(crate) struct Tree {
     places: Vec<Place>,
     /// Of each worker: its appliance, and its rank there.
     leaves: Vec<(usize, u16)>,
-    /// Appliances that take the place of others for those below.
+    /// Appliances that replace others for those below.
     spares: Vec<(usize, usize)>,
     /// No appliance has these in its configuration.
     secret: bool,
@@ -74,14 +74,14 @@ impl Tree {
         Self { places, leaves, spares, secret: false, first_epochs, clocks, links: Vec::new() }
     }
 
-    /// Those that take the place of an appliance's parent.
+    /// Replacements for an appliance's parent.
     fn backups_of(&self, node: usize) -> impl Iterator<Item = usize> {
         let parent = self.parent_of(node);
         let spares = self.spares.iter().filter(move |(_, of)| Some(*of) == parent);
         spares.map(|(spare, _)| *spare)
     }
 
-    /// True if one is the parent of the other, or takes its place.
+    /// True if one is the parent of the other, or its replacement.
     pub(crate) fn is_above(&self, upper: usize, node: usize) -> bool {
         self.parent_of(node) == Some(upper) || self.backups_of(node).any(|spare| spare == upper)
     }
@@ -95,7 +95,7 @@ impl Tree {
         Some(self.places.get(node)?.parent?.0)
     }
 
-    /// As which of an appliance's ranks a worker counts there; `None` if it is not below.
+    /// A worker's rank at an appliance; `None` if it is not below.
     fn rank_at(&self, worker: usize, node: usize) -> Option<u16> {
         let node = self.spares.iter().find(|(spare, _)| *spare == node).map_or(node, |(_, of)| *of);
         let &(mut at, mut rank) = self.leaves.get(worker)?;
@@ -154,7 +154,7 @@ impl Tree {
 }
 
 /// How long it may take until all are below a spare appliance: each notices, and comes too late for another,
-/// or is held where no other comes, a few times.
+/// or waits alone, a few times.
 const TOGETHER: u64 = 12_000 * MILLI;
 
 impl Plan {
@@ -187,13 +187,13 @@ impl Plan {
         let settle = |random: &mut Random, job: &mut JobPlan| {
             job.settle(random, news);
             job.endure(longer);
-            // Where each hop loses an eighth, the slowest of some packets takes about a second for each.
+            // If each hop loses an eighth, the slowest of some packets takes about a second for each.
             job.deadline += Duration::from_secs(u64::from(hops));
         };
         for job in &mut jobs {
             settle(random, job);
             if !tree.spares.is_empty() {
-                // Who does not come to a spare appliance may be below the other one.
+                // A rank that does not come to a spare appliance may be below the other one.
                 job.dead_after = None;
             }
         }
@@ -202,7 +202,7 @@ impl Plan {
         (plan.clock, plan.clocks) = (clock(), (0..workers).map(|_| clock()).collect());
         tree.clocks = tree.places.iter().map(|_| clock()).collect();
         (plan.cluster, plan.server, plan.outside, plan.ports) = (None, None, false, 1);
-        // Drawn last, so that other schedules stay what they are.
+        // Drawn last, so that other schedules stay the same.
         if upsets.is_empty() {
             upsets = ends(random, &mut jobs, &tree);
             jobs.iter_mut().filter(|_| !upsets.is_empty()).for_each(|job| settle(random, job));
@@ -264,7 +264,7 @@ fn ends(random: &mut Random, jobs: &mut [JobPlan], tree: &Tree) -> Vec<(u64, Ups
     (0..tree.leaves.len()).filter(dies).map(|worker| (at, Upset::Kill { worker })).collect()
 }
 
-/// The incidents, and how much longer everything may take for them.
+/// The incidents, and the additional time for them.
 fn upsets(random: &mut Random, job: &mut JobPlan, tree: &Tree) -> (Vec<(u64, Upset)>, Duration) {
     let (mut upsets, mut longer) = (Vec::new(), 0);
     let at = |random: &mut Random| random.below(300 * MILLI);
@@ -291,7 +291,7 @@ fn upsets(random: &mut Random, job: &mut JobPlan, tree: &Tree) -> (Vec<(u64, Ups
                 job.excuse.restart = true;
                 Upset::Restart { worker, down: short(random) }
             }
-            // As long as a real one takes, or next to no time.
+            // As long as a real one takes, or almost no time.
             kind => {
                 job.excuse.appliance = true;
                 let down = if kind < 6 { random.between(300 * MILLI, 2_000 * MILLI) } else { short(random) };

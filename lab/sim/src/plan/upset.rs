@@ -17,7 +17,7 @@ pub(crate) enum Upset {
         node: usize,
         down: u64,
     },
-    /// The parameter server loses its memory, and perhaps what is in its queue.
+    /// The parameter server loses its memory, and perhaps the packets in its queue.
     RestartServer {
         down: u64,
         queue_too: bool,
@@ -43,7 +43,7 @@ pub(crate) enum Upset {
         worker: usize,
         patience: Duration,
     },
-    /// One of many runs is over.
+    /// One of many runs ends.
     Curtain,
     Kill {
         worker: usize,
@@ -124,7 +124,7 @@ pub(super) fn draw_absences(random: &mut Random) -> (Vec<(u64, Upset)>, u64) {
     (absences, waiting)
 }
 
-/// Commands that end what is running: a Reset, or a Halt that a Reset mostly follows.
+/// Commands that end running operations: a Reset, or a Halt, mostly followed by a Reset.
 pub(super) fn draw_resets(random: &mut Random, jobs: &mut [JobPlan]) -> Vec<(u64, Upset)> {
     let mut commands = Vec::new();
     let mut first = 0;

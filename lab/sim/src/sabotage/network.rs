@@ -34,7 +34,7 @@ pub(crate) struct Saboteur {
     old: Vec<(usize, Vec<u8>)>,
 }
 
-/// The aggregation header and what follows it, in a frame.
+/// The aggregation header and its body, in a frame.
 fn split(frame: &mut [u8]) -> Option<(&mut [u8; header::LEN], &mut [u8])> {
     let at = if frame.get(12..14) == Some(&[0x86, 0xdd]) { 62 } else { 42 };
     frame.get_mut(at..)?.split_first_chunk_mut()
@@ -58,7 +58,8 @@ impl Saboteur {
         Self { what, old: Vec::new() }
     }
 
-    /// Tampers with a frame that a worker sends. What it adds is sent as if by the worker with the number.
+    /// Tampers with a frame that a worker sends. Returns a frame to be sent in addition, as if by the worker
+    /// with that number.
     pub(crate) fn tamper_up(
         &mut self,
         from: usize,
@@ -113,7 +114,8 @@ impl Saboteur {
         }
     }
 
-    /// Tampers with a frame on its way to a worker. Perhaps a forged copy, and the worker that it is for.
+    /// Tampers with a frame on its way to a worker. Returns a forged copy, if any, and the worker that it is
+    /// for.
     pub(crate) fn tamper_down(
         &self,
         to: usize,
@@ -187,7 +189,7 @@ impl Saboteur {
                 body[EXPECTED].fill(0);
             }
             (Sabotage::MisnameLost, Status::RankLost, _) => body[LOW_GOT] ^= 1,
-            // Of no kind that there is.
+            // An undefined kind.
             (Sabotage::HideLoss, Status::RankLost, _) => head[KIND] = 0,
             _ => {}
         }

@@ -91,7 +91,7 @@ proptest! {
     }
 }
 
-/// Memory follows what is pending: a peak's is freed, and each slot keeps little.
+/// Memory follows the pending events: a peak's is freed, and each slot keeps little.
 #[test]
 fn a_peaks_memory_is_freed() {
     let mut random = Random::new(6);

@@ -8,7 +8,7 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// Nothing had led to it.
+    /// It came without warning.
     pub(crate) const fn is_sudden(self) -> bool {
         matches!(self, Self::Killed)
     }

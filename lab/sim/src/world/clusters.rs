@@ -6,7 +6,7 @@ use super::{EPOCH, World};
 use crate::violation::Violation;
 
 impl World<'_> {
-    /// A host does what is due, and is woken again.
+    /// A host handles its timers, and is woken again.
     pub(super) fn cluster_turn(&mut self, host: usize) -> Result<(), Violation> {
         if let Some(wake) = self.cluster.as_mut().and_then(|cluster| cluster.wakes.get_mut(host)) {
             wake.cancel();

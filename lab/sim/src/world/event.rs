@@ -23,9 +23,9 @@ pub(super) enum What {
     Begin { worker: usize, stage: u64 },
     /// The deadline of a worker's stage.
     Audit { worker: usize, stage: u64 },
-    /// A host of the asynchronous job has something to do.
+    /// A timer of a host of the asynchronous job is due.
     Cluster { host: usize },
-    /// The separate parameter server has something to do.
+    /// A timer of the separate parameter server is due.
     Outside,
     /// One of the plan's upsets.
     Upset { number: usize },

@@ -80,7 +80,7 @@ impl World<'_> {
         milestone.map_or(Ok(()), |milestone| self.reach(number, milestone))
     }
 
-    /// Takes note that a worker has gone to another generation.
+    /// Notes that a worker has moved to another generation.
     fn follow(&mut self, number: usize) -> Result<(), Violation> {
         let Some(plan) = self.job(number) else { return Ok(()) };
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
@@ -234,13 +234,13 @@ impl World<'_> {
             Failure::Deadline(_) | Failure::Unreachable(_) | Failure::TooLong { .. } => Again::Not,
         };
         let Some(worker) = self.workers.get(number) else { return again };
-        // Its generation has ended, before the first result, say: the next one is for all ranks again, with
-        // those that have died since.
+        // Its generation has ended, for instance before the first result: the next one is for all ranks
+        // again, including those that have died since.
         let ended = again == Again::SameSession;
         if let Some(job) = self.jobs.get_mut(worker.job) {
             job.begun_anew |= ended;
         }
-        // Refused at a backup: this session cannot use what the others have there or elsewhere.
+        // Refused at a backup: this session cannot resume the others' generation there or elsewhere.
         let over = worker.session.as_ref().is_some_and(pascaline_worker::Session::is_over);
         if ended && over { Again::NewSession } else { again }
     }

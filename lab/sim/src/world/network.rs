@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::violation::Violation;
 
 impl World<'_> {
-    /// The network, upwards: what becomes of a frame that a worker sends.
+    /// The network, upwards: the fate of a frame that a worker sends.
     pub(super) fn send_up(&mut self, worker: usize, mut bytes: Vec<u8>) {
         self.trace.note(self.now, 2, &bytes, || format!("worker {worker} sends {}", words(&bytes)));
         let extra = self.saboteur.tamper_up(worker, &mut bytes, &self.workers, &mut self.random);
@@ -35,7 +35,7 @@ impl World<'_> {
             self.send_across(node, to, bytes);
             return Ok(());
         }
-        // What is forwarded to a host that does not exist goes nowhere.
+        // Frames to a host that does not exist are lost.
         let Some(worker) = Host::number_in(&bytes).filter(|&number| number < self.up.len()) else {
             return Ok(());
         };
@@ -64,7 +64,7 @@ impl World<'_> {
         named.unwrap_or_else(|| self.plan.node_of(host))
     }
 
-    /// Whether nothing gets through between a worker and an appliance.
+    /// Whether the way between a worker and an appliance is cut.
     fn is_cut(&mut self, between: (usize, usize)) -> bool {
         let now = self.now;
         let cut = self.cut.iter().any(|&(ends, until)| ends == between && now < until);
@@ -92,7 +92,7 @@ pub(crate) fn datagram(bytes: &[u8]) -> Option<&[u8]> {
     Some(ip.udp(bytes).ok()?.body)
 }
 
-/// A frame in words.
+/// A frame as text.
 pub(super) fn words(bytes: &[u8]) -> String {
     let Some(datagram) = datagram(bytes) else {
         return format!("{} bytes that are no datagram", bytes.len());

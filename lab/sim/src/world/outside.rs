@@ -7,7 +7,7 @@ use crate::outside::{Away, Outside};
 use crate::violation::Violation;
 
 impl World<'_> {
-    /// It does what is due, and is woken again.
+    /// It handles its timers, and is woken again.
     pub(super) fn outside_turn(&mut self) -> Result<(), Violation> {
         let now = self.now;
         let due = self.outside.as_mut().is_some_and(|outside| outside.wake.expire(now));

@@ -1,4 +1,4 @@
-//! Parts that are stopped for a while, as by SIGSTOP, and resume: what arrives meanwhile waits for them.
+//! Parts that are stopped for a while, as by SIGSTOP, and resume: frames that arrive meanwhile wait for them.
 
 use super::event::What;
 use super::{Node, World};
@@ -30,7 +30,7 @@ impl Stopped {
 }
 
 impl World<'_> {
-    /// A part stands still, if it is there.
+    /// A part stands still, if it exists.
     pub(super) fn pause(&mut self, part: Part, down: u64) {
         let (until, lcores, now) = (self.now + down, self.plan.lcores, self.now);
         let clock = match part {
@@ -68,7 +68,7 @@ impl World<'_> {
         self.faults.count(Fault::Paused);
     }
 
-    /// A worker resumes: it finds in its socket what arrived meanwhile.
+    /// A worker resumes: its socket has the datagrams that arrived meanwhile.
     pub(super) fn resume(&mut self, number: usize) -> Result<(), Violation> {
         let now = self.now;
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };

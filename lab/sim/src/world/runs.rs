@@ -10,8 +10,8 @@ use crate::violation::Violation;
 use crate::wheel::nanos;
 use crate::worker::{Ending, Phase, Worker};
 
-/// A worker that was killed keeps its rank for up to 1.5 s, one that was killed while joining for 3 s. For so
-/// long all ranks have to be there.
+/// A worker that was killed keeps its rank for up to 1.5 s, one that was killed while joining for 3 s. All
+/// ranks have to be there for this time.
 const ENOUGH: u64 = 5_000 * MILLI;
 
 /// The outcome of many runs.
@@ -19,13 +19,13 @@ const ENOUGH: u64 = 5_000 * MILLI;
 pub struct Runs {
     /// Runs, from their first rank's start to their last one's end.
     pub runs: u64,
-    /// Of those, the ones whose ranks were all there at some time, for long enough.
+    /// Of those, the ones whose ranks were all there together, for long enough.
     pub met: u64,
     /// The runs that completed: each rank has finished all allreduces, and has left.
     pub completed: u64,
-    /// The first promise that was broken.
+    /// The first violation.
     pub violation: Option<Violation>,
-    /// The end of what happened, if a promise was broken.
+    /// The last events, if there was a violation.
     pub trace: Vec<String>,
 }
 
@@ -74,14 +74,14 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Whether all ranks of a run were there at once, each with enough patience left.
+    /// Whether all ranks of a run were there together, each with enough patience left.
     fn have_met(&self) -> bool {
         let Some(all) = self.workers.iter().map(|worker| worker.started).max() else { return false };
         let stays = |worker: &Worker| {
             let patient = worker.started + worker.patience.map_or(0, nanos);
             let until = match worker.phase {
                 Phase::Over(Ending::Killed) => worker.killed.unwrap_or(0).min(patient),
-                // Who had all results before the last one came did not need it any more.
+                // A rank that had all results before the last one came did not need that one.
                 Phase::Over(Ending::Left) => worker.finished,
                 _ => patient,
             };

@@ -203,7 +203,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Takes note of what time has brought about.
+    /// Notes an event caused by time.
     fn note_event(&mut self, node: usize, event: &Event) {
         self.trace.note(self.now, 11, &[], || format!("appliance {node}: {event:?}"));
         let &Event::Lost { job, ref ranks, .. } = event else { return };

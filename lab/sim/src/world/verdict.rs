@@ -17,7 +17,7 @@ impl World<'_> {
     /// A result must be the sum of one contribution of each take of the generation in which the worker's PSNs
     /// began.
     ///
-    /// All ranks must have the same. If ranks are missing from it, the worker must know which.
+    /// All ranks must have the same. If ranks are missing from it, the worker must name them.
     pub(super) fn check_result(&mut self, number: usize) -> Result<(), Violation> {
         let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return Ok(()) };
         let Some(session) = &worker.session else { return Ok(()) };
@@ -53,9 +53,9 @@ impl World<'_> {
             }
         }
         let (job, root, operation) = (worker.job, worker.root, worker.operation);
-        // A result that only dead ranks had is made again, without them; so is one that only ranks had that
-        // were taken for dead and are not in the others' generation. So is a result of a rank that was done
-        // when a Reset asked all to join again, if the others have lost it.
+        // A result that only dead ranks had is made again, without them; so is one of ranks that were taken
+        // for dead and are not in the others' generation. So is a result of a rank that was done when a Reset
+        // made all join again, if the others have lost it.
         let lost = |rank: u16| self.losses(worker.job).any(|ranks| ranks.contains(&rank));
         let apart = |one: &Worker, other: &Worker| {
             lost(one.rank) && other.epochs.last().is_some_and(|epoch| !one.epochs.contains(epoch))
@@ -73,7 +73,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The takes that a worker's results are made of, by rank.
+    /// The takes in a worker's results, by rank.
     fn contributors(&self, plan: &JobPlan, worker: &Worker) -> Vec<Option<Contributor>> {
         let takes = self.generations.takes(plan.id, worker.root);
         let contributor = |rank: u16| {
@@ -83,7 +83,7 @@ impl World<'_> {
         (0..plan.ranks).map(contributor).collect()
     }
 
-    /// Checks the elements of each packet; gives, for each, which of the ranks in `missing` it lacks.
+    /// Checks the elements of each packet; returns, for each, which of the ranks in `missing` it lacks.
     fn check_sums(
         &self,
         plan: &JobPlan,
@@ -133,7 +133,7 @@ impl World<'_> {
         Ok(settled(&sets, missing))
     }
 
-    /// The ranks that a job has lost, each time that it has.
+    /// The ranks that a job has lost, each time.
     fn losses(&self, job: usize) -> impl Iterator<Item = &Vec<u16>> {
         self.jobs.get(job).into_iter().flat_map(|job| &job.losses)
     }
@@ -178,9 +178,9 @@ impl World<'_> {
         const BAD_NEWS: Duration = Duration::from_millis(500);
         let (job, rank) = (plan.id, worker.rank);
         let named = match reason {
-            // If there are but two, each differs from the other.
+            // With only two ranks, each differs from the other.
             Reason::Operations(Some(two)) => [two.most.rank, two.differing.rank].contains(&dispute.rank),
-            // A rank that knows leaves.
+            // A rank that learns of it leaves.
             Reason::RanksLeft(left) => !left.as_slice().is_empty(),
             // The answer that explains gets lost in a bad network, for long enough.
             Reason::Operations(None) | Reason::Element | Reason::Payload => plan.news > BAD_NEWS,
@@ -208,7 +208,8 @@ impl World<'_> {
         // A rank that has ended does not begin again with those that must.
         let stranded = restart || reset || kill && appliance || begun_anew;
         let gone = self.others(number).any(Worker::is_gone);
-        // A rank that was taken for dead has no generation to resume, whether or not that is still known.
+        // A rank that was taken for dead has no generation to resume, even if the appliance has forgotten
+        // that.
         let dead = kill && self.losses(worker.job).any(|ranks| ranks.contains(&worker.rank));
         match milestone {
             Milestone::Failed(Failure::Rejected { rejection, .. }) => match &rejection.reason {
@@ -248,7 +249,7 @@ impl World<'_> {
             },
             Milestone::Left(Left::Lingered) if plan.dispute.is_some() => true,
             Milestone::Left(Left::Lingered) => {
-                // To an appliance that has forgotten that some have left, they are missing.
+                // For an appliance that has forgotten that some have left, they are missing.
                 let nobody_needs_it = self.others(number).all(Worker::is_gone);
                 kill || stranded || threshold || appliance && nobody_needs_it
             }
@@ -282,14 +283,14 @@ impl World<'_> {
             let told = after.next().is_some();
             told && after.next().is_none_or(|&next| next == to)
         };
-        // A killed rank may have asked before, and one that began anew may have given up since; no other rank
-        // that is gone has asked.
+        // A killed rank may have asked before, and one that began anew may have given up since; no other gone
+        // rank has asked.
         let over = |other: &Worker| matches!(other.phase, Phase::Over(ending) if !ending.is_sudden());
         let asked = |other: &&Worker| !over(other) || other.life > 1;
         self.others(number).filter(asked).any(|other| !wanted(other))
     }
 
-    /// A worker learns of lost ranks: of the right ones, and in time.
+    /// A worker learns of the right lost ranks, and in time.
     fn check_names(
         &self,
         plan: &JobPlan,
@@ -372,7 +373,7 @@ fn differ(
     Err(Violation::Differs { job: plan.id, one, other, operation, index, mine, theirs })
 }
 
-/// All sets of these ranks but the empty one, the smallest first where that is easy.
+/// All sets of these ranks except the empty one, roughly the smallest first.
 fn subsets(ranks: &RankSet) -> impl Iterator<Item = RankSet> {
     let ranks: Vec<u16> = ranks.iter().collect();
     (1..1_u32 << ranks.len().min(16)).map(move |mask| {

@@ -86,7 +86,7 @@ struct Switch {
 }
 
 impl Switch {
-    /// Waits until viewers are on. False if they will not be on again.
+    /// Waits until viewers are on. False if they stay off.
     fn wait(&self) -> bool {
         while !self.on.load(Ordering::Relaxed) {
             if self.over.load(Ordering::Relaxed) {
@@ -176,7 +176,7 @@ fn get(agent: &ureq::Agent, url: &str) -> anyhow::Result<String> {
     Ok(answer.body_mut().with_config().limit(64 << 20).read_to_string()?)
 }
 
-/// Asks at a rate while viewers are on; gives the answers' times in milliseconds.
+/// Asks at a rate while viewers are on; returns the answers' times in milliseconds.
 fn repeat(
     switch: &Switch,
     per_second: u32,

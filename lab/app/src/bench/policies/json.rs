@@ -78,7 +78,7 @@ pub(super) fn report(experiment: &Experiment, comparison: &Comparison) -> Value 
         "runs": experiment.runs,
         "scale": experiment.scale,
         "loss_ppm": experiment.loss,
-        // Of all cells that do not say otherwise.
+        // For all cells without their own.
         "setting": {
             "gbps": paper.gbps,
             "header_bytes": HEADERS,

@@ -12,7 +12,7 @@ use super::nanos;
 pub(in crate::bench) enum BareAdd {
     /// Adds each into the accumulator of its PSN when it arrives.
     Each { accumulators: Vec<Mbuf>, kernel: Combine },
-    /// Adds all payloads of a PSN at once, into the first. They are neighbours in order of arrival; or, where
+    /// Adds all payloads of a PSN at once, into the first. They are neighbours in order of arrival; or, if
     /// the pool holds them so long that no cache has them, `cold` ones that no cache has either.
     Whole { fan_in: usize, kernel: InOrder, cold: Vec<Mbuf>, at: usize },
 }
@@ -30,7 +30,7 @@ impl BareAdd {
         Ok(Self::Each { accumulators: zeros(load, load.residence.psns, frames)?, kernel })
     }
 
-    /// Number of packets that makes each of them cold, if those of the pool are; else 0.
+    /// Number of packets that makes each of them cold, if those of the pool are; otherwise 0.
     pub(super) fn cold(load: &Load) -> u32 {
         /// More than any cache here.
         const OUT_OF_CACHE: u32 = 64 << 20;
@@ -41,7 +41,7 @@ impl BareAdd {
     }
 
     /// Adds the payloads of one round, the last of `ready` first; returns nanoseconds. The packets' contents
-    /// are useless afterwards.
+    /// are undefined afterwards.
     pub(in crate::bench) fn round(&mut self, clock: &Clock, ready: &mut [Mbuf], psns: &[u32]) -> f64 {
         match self {
             Self::Each { accumulators, kernel } => {

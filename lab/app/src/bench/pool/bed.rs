@@ -39,7 +39,7 @@ pub(super) struct Figures {
 /// device keeps.
 const SENT: usize = (BURST + 1) * 1024;
 
-/// Packet I/O that hands out what was prepared and swallows what is sent.
+/// Packet I/O that hands out prepared packets and drops sent ones.
 struct Prepared {
     /// Bursts, the last one first.
     ready: Vec<ArrayVec<Mbuf, BURST>>,
@@ -104,7 +104,7 @@ pub(super) trait Measured {
     /// Rounds before the steady state.
     fn warm_up(&self) -> u32;
 
-    /// The medians. An error if a packet did not come to its proper end.
+    /// The medians. An error if a packet did not have its proper outcome.
     fn figures(&mut self) -> anyhow::Result<Figures>;
 
     /// Share of the packets that the pool took.

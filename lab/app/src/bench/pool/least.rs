@@ -1,4 +1,5 @@
-//! What no pool can leave out: the loads, adds and stores of a packet without the bookkeeping between them.
+//! The work that no pool can leave out: the loads, adds and stores of a packet without the bookkeeping
+//! between them.
 
 use std::hint::black_box;
 
@@ -17,7 +18,7 @@ struct Line([u64; 8]);
 
 const ZEROS: Line = Line([0; 8]);
 
-/// For each packet: its headers are compared with what is known of its rank, the slot of its PSN is read and
+/// For each packet: its headers are compared with those expected of its rank, the slot of its PSN is read and
 /// written, the payload is added, and headers for one rank are written into a buffer that is in the cache,
 /// whose descriptor gets another length. Nothing is decided, counted or looked up.
 pub(super) struct Least {

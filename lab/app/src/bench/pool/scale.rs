@@ -1,15 +1,15 @@
-//! The cost of a packet as jobs, workers and slots grow: the axes, and what each of them keeps fixed.
+//! The cost of a packet as jobs, workers and slots grow: the axes, and their fixed parameters.
 //!
-//! Points of an axis differ in one number only. Rounds have the same number of packets and of PSNs under way,
-//! so accumulators cover the same memory; each burst has 32 different PSNs; the pools are the same, except
-//! along slots. All cases take turns and take packets from the same memory.
+//! Points of an axis differ in one number only. Rounds have the same number of packets and of open PSNs, so
+//! accumulators cover the same memory; each burst has 32 different PSNs; the pools are the same, except along
+//! slots. All cases take turns and take packets from the same memory.
 //!
 //! **Jobs** take turns, a window of 32 PSNs each, as workers send them. A second line has them take turns PSN
 //! by PSN: 40 MB of other packets lie between two packets of a rank, so nothing of a job is cached.
-//! **Workers** contribute to the same 256 PSNs under way, and the device keeps the last 1,024 frames, as
-//! devices do: otherwise small jobs would find their headers in the first-level cache and large ones would
-//! not. **Slots** each hold a result that makes room for a new PSN; every slot is used once before the first
-//! is used again, so no cache has its lines.
+//! **Workers** contribute to the same 256 open PSNs, and the device keeps the last 1,024 frames, as devices
+//! do: otherwise small jobs would find their headers in the first-level cache and large ones would not.
+//! **Slots** each hold a result that makes room for a new PSN; every slot is used once before the first is
+//! used again, so no cache has its lines.
 
 use std::hint::black_box;
 
@@ -25,7 +25,7 @@ use super::{Level, Load, Residence, Shape};
 /// The limit of "flat": the greatest value, divided by the least.
 pub(super) const FLAT: f64 = 1.15;
 
-/// PSNs under way, in every case.
+/// Open PSNs, in every case.
 const PSNS: u32 = 256;
 const PACKETS: u32 = 2048;
 /// PSNs of many jobs hash to any set; with this many slots no set fills up.
@@ -48,7 +48,7 @@ pub(super) struct Memory {
     miss_ns: f64,
     /// False if the chase ran at memory speed.
     cached: bool,
-    /// The limit. In a cache: the cost with the fewest slots, times what flat allows. In memory: the cost
+    /// The limit. In a cache: the cost with the fewest slots, times the limit of "flat". In memory: the cost
     /// with the fewest slots, plus a miss for each line touched.
     at_most_ns: f64,
 }

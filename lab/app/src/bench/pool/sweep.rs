@@ -158,7 +158,7 @@ fn word(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// The cases of a part, grouped by what is compared and takes turns.
+/// The cases of a part, in groups that are compared and take turns.
 fn groups(part: &Part) -> Vec<Vec<Case>> {
     let places = |cases: &dyn Fn(Level) -> Vec<Case>| Level::ALL.iter().map(|&place| cases(place)).collect();
     let base = |place| Case::new(*part, place, 8, 1024);

@@ -1,7 +1,7 @@
 use super::*;
 
 /// One turn at half the speed, in which the limit was half as high, is as good as the others; medians of
-/// either would not tell.
+/// either would not show that.
 #[test]
 fn ratios_are_of_turns() {
     let measured = |mpps: &[f64], testpmd: &[f64]| Measured {

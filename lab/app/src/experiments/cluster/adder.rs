@@ -12,7 +12,7 @@ use pascaline_wire::Element;
 const REGION: u32 = 2 * super::WINDOW as u32;
 /// Bytes of a payload: how many workers are inside.
 const LEN: u16 = 4;
-/// Room of a packet: a sum of some ranks has a trailer that says which.
+/// Room of a packet: a sum of some ranks has a trailer that names them.
 const ROOM: usize = 64;
 
 pub(super) struct Adder {

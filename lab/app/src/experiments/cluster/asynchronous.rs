@@ -1,9 +1,9 @@
 //! Training without barriers, gradient by gradient: the time from one change of the weights to the next, and
 //! how stale gradients are (iSwitch, sections 4.1 and 6.2, Table 5).
 //!
-//! The real pool says when an iteration has enough gradients, and which are inside; the real asynchronous
-//! server applies updates. What a gradient's way takes is given, as [`run`](super::run) has found it.
-//! A worker's stages are those of `pascaline_worker::pipeline`: it hands a gradient over once the one before
+//! The real pool decides when an iteration has enough gradients, and which are inside; the real asynchronous
+//! server applies updates. The time of a gradient's way is given, as measured by [`run`](super::run). A
+//! worker's stages are those of `pascaline_worker::pipeline`: it hands a gradient over once the one before
 //! has its result, and computes the next meanwhile.
 
 #![expect(clippy::cast_possible_truncation, reason = "few workers, and iterations of a run")]
@@ -89,7 +89,7 @@ impl Tally {
 struct Stages {
     /// The iteration that its second stage is in.
     iteration: u64,
-    /// t_w of the gradient that is under way, or missed.
+    /// t_w of the gradient in flight, or missed.
     offered: Option<u64>,
     /// A gradient that waits to be taken.
     ready: Option<u64>,
@@ -109,7 +109,7 @@ struct Switched<'a> {
     adder: Adder,
     wheel: Wheel<Event>,
     stages: Vec<Stages>,
-    /// When the result of each iteration is at the workers, and who is inside.
+    /// When the result of each iteration is at the workers, and the workers inside.
     results: Vec<(u64, u32)>,
     random: Random,
     tally: Tally,
@@ -122,7 +122,7 @@ impl Switched<'_> {
         self.wheel.push(now + takes, Event::Computed { worker, from });
     }
 
-    /// The second stage offers what it holds, or takes the next gradient; the first computes on then.
+    /// The second stage offers its gradient, or takes the next one; then the first continues to compute.
     fn advance(&mut self, now: u64, worker: usize) {
         loop {
             let stages = &mut self.stages[worker];
@@ -199,8 +199,7 @@ impl Switched<'_> {
 
 /// Trains over a pool that adds.
 ///
-/// # Errors
-/// The pool cannot be made.
+/// # Errors If the pool cannot be made.
 pub(crate) fn switched(training: &Training) -> Result<Trained, PoolConfigError> {
     let mut run = Switched {
         training,
@@ -227,8 +226,7 @@ pub(crate) fn switched(training: &Training) -> Result<Trained, PoolConfigError> 
 /// Trains with a server, to which each worker sends its gradient, and which answers with weights. The server
 /// and its link serve one message after the other.
 ///
-/// # Errors
-/// The server does not take an update.
+/// # Errors If the server refuses an update.
 pub(crate) fn served(training: &Training) -> Result<Trained, AsyncOutcome> {
     let settings = Settings {
         rule: Rule::Staleness { rate: 0.001, half: Duration::from_secs(1) },

@@ -1,8 +1,8 @@
 //! The same cluster flow by flow: no packets, queues or windows, but rates, as fair as links allow.
 //!
 //! A stream is a flow, a job's ring, or one of its trees: one rate on all of its links, since a ring passes
-//! on what it has got and a tree waits for its slowest worker. Rates are max-min fair by weights, and stay
-//! for a step. So seconds with 1,024 servers take seconds.
+//! on received data and a tree waits for its slowest worker. Rates are max-min fair by weights, and stay for
+//! a step. So seconds with 1,024 servers take seconds.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -21,7 +21,7 @@ use super::{Outcome, PACKET, Plain, Scheme, Setting};
 mod tests;
 
 struct Stream {
-    /// Each with how many of its rate the link carries.
+    /// Each with how often its rate counts on the link.
     links: Vec<(usize, f64)>,
     weight: f64,
     /// Packets.
@@ -41,7 +41,7 @@ enum Owner {
 struct Progress {
     /// When its gradients are ready.
     ready: u64,
-    /// Its streams that are under way, and when the last one ended.
+    /// Its running streams, and when the last one ended.
     missing: usize,
     ends: f64,
 }
@@ -90,8 +90,8 @@ fn streams(setting: &Setting, number: usize, weight: f64) -> Vec<Stream> {
     (0..trees).map(tree).collect()
 }
 
-/// What links have left, the weights of the streams whose rate is open, and who uses them: kept from one
-/// sharing to the next for its memory.
+/// The rest of each link, the weights of the streams whose rate is open, and the streams of each link; kept
+/// between calls to reuse the memory.
 #[derive(Default)]
 struct Links {
     left: Vec<f64>,
@@ -104,8 +104,8 @@ impl Links {
         Self { users: vec![Vec::new(); links], ..Self::default() }
     }
 
-    /// Gives every stream its rate: the link with the least to give for a weight decides for its streams,
-    /// again and again.
+    /// Gives every stream its rate: the link with the least rate per weight decides for its streams,
+    /// repeatedly.
     fn share(&mut self, streams: &mut [Stream], capacity: f64) {
         let Self { left, weights, users } = self;
         for values in [&mut *left, &mut *weights] {
@@ -129,7 +129,7 @@ impl Links {
             if weights[link] < 1e-9 {
                 continue;
             }
-            // What others gave up meanwhile makes more of it: it is looked at again in its turn.
+            // Other links have freed some of it meanwhile: it is checked again in its turn.
             let now = key(left[link], weights[link]);
             if now > least {
                 heap.push(Reverse((now, link)));
@@ -213,7 +213,7 @@ fn begin(setting: &Setting, number: usize, flow: &Plain) -> Stream {
     Stream { links, weight: 1.0, left: f64::from(flow.packets), rate: 0.0, owner: Owner::Flow(number) }
 }
 
-/// A stream ends within the step that begins now and is so long.
+/// A stream ends within the step of this length that begins now.
 fn end(
     setting: &Setting,
     outcome: &mut Outcome,

@@ -6,8 +6,8 @@ use pascaline_sim::random::{Random, mix};
 use super::{Job, PACKET, Plain};
 use crate::experiments::olaf::{exponential, uniform};
 
-/// Flow sizes in packets of 1,460 bytes, and which part has at most that, as in the simulations published
-/// with pFabric (Alizadeh et al., 2013): a cluster for Web search (Alizadeh et al., 2010) ...
+/// Flow sizes in packets of 1,460 bytes, and the part of flows up to that size, as in the simulations
+/// published with pFabric (Alizadeh et al., 2013): a cluster for Web search (Alizadeh et al., 2010) ...
 const WEBSEARCH: [(f64, f64); 12] = [
     (1.0, 0.0),
     (6.0, 0.15),
@@ -47,11 +47,11 @@ const MODELS: [(f64, f64); 6] = [
     (27.0, 120.0),  // GoogLeNet
 ];
 
-/// How much there is.
+/// The amount of load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) clos: Clos,
-    /// Parts of the servers' links: flows of others, and jobs, in a ring and with nothing in their way.
+    /// Parts of the servers' links: flows of others, and jobs, in a ring and without contention.
     pub(crate) flows: f64,
     pub(crate) jobs: f64,
     /// Divides flows, models and their computation.

@@ -32,7 +32,7 @@ fn combining_takes_what_the_links_take() {
     }
 }
 
-/// Jobs that share all links: every sum is right, and the same again gives the same.
+/// Jobs that share all links: every sum is right, and a repetition gives the same.
 #[test]
 fn jobs_that_share_are_exact_and_repeatable() {
     for scheme in [Scheme::Ring, Scheme::Trees(4, Fixed, 64), Scheme::Trees(4, Panama, 256)] {
@@ -93,8 +93,9 @@ fn a_shared_cluster_has_its_load_and_is_exact() {
     }
 }
 
-/// No worker waits: with H of four an iteration takes what its slowest computation takes, and combining is
-/// hidden; with fewer it takes less. A server changes weights as often as four workers send, or as it can.
+/// No worker waits: with H of four an iteration takes the time of its slowest computation, and combining is
+/// hidden; with fewer it takes less. A server changes weights at the rate of four workers' updates, or at its
+/// own limit.
 #[test]
 fn who_waits_for_nobody_is_late_within_the_bound() {
     let (workers, needed, bound, computes) = (4, 4, 3, 20_000_000);

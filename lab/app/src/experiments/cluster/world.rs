@@ -48,7 +48,7 @@ enum What {
 struct Tree {
     spine: usize,
     packets: u32,
-    /// Of each PSN under way: a contribution was marked.
+    /// Of each open PSN: a contribution was marked.
     marks: Vec<bool>,
     /// Of each worker.
     controls: Vec<Congestion>,
@@ -85,8 +85,7 @@ pub(super) struct World<'a> {
 
 /// Runs a setting to its end.
 ///
-/// # Errors
-/// The pool cannot be made.
+/// # Errors If the pool cannot be made.
 pub(crate) fn run(setting: &Setting) -> Result<Outcome, PoolConfigError> {
     let mut world = World::new(setting)?;
     while let Some(packet) = world.fabric.next() {

@@ -35,8 +35,7 @@ pub(crate) struct Bottleneck {
 impl Bottleneck {
     /// An idle line of `gbps` behind an empty queue.
     ///
-    /// # Errors
-    /// [`ConfigError`] if there cannot be a queue like this.
+    /// # Errors [`ConfigError`] if the queue is not possible.
     pub(crate) fn new(config: &Config, gbps: u32, hold: Hold) -> Result<Self, ConfigError> {
         // The shaper takes ticks for nanoseconds: 10⁹ of them, a millisecond, are its second.
         let per_millisecond = NonZeroU64::new(u64::from(gbps) * 1_000_000).unwrap_or(NonZeroU64::MIN);

@@ -1,6 +1,6 @@
 //! The time until the server has 200 updates of each worker (Olaf, section 8.2, Figure 7).
 //!
-//! 100 clusters of 3 workers before a queue of 8, who all send until the server has 200 updates of each. A
+//! 100 clusters of 3 workers before a queue of 8, which all send until the server has 200 updates of each. A
 //! combined update counts for each worker inside, a replaced one for none. The paper's traces are not
 //! published: workers send at random times, with rates that differ by up to `spread`.
 
@@ -36,7 +36,7 @@ pub(crate) struct Reward {
 }
 
 impl Reward {
-    /// Milliseconds until the server has what it needs of every worker.
+    /// Milliseconds until the server has enough updates of every worker.
     ///
     /// # Errors
     /// [`ConfigError`]: not to be expected.
@@ -77,7 +77,7 @@ impl Reward {
 
 /// The workers whose updates the server has.
 struct Tally {
-    /// By cluster, in the order of departure: whose updates are in the queue or on the line.
+    /// By cluster, in the order of departure: the workers of updates in the queue or on the line.
     inside: Vec<VecDeque<u16>>,
     /// By worker: how many the server lacks.
     wanted: Vec<u32>,
@@ -91,14 +91,14 @@ impl Tally {
         Self { inside, wanted: vec![updates; usize::from(WORKERS)], lacking: usize::from(WORKERS) }
     }
 
-    /// A worker has offered one. What takes the place of an older one of the same worker brings no more.
+    /// A worker has offered one. One that replaces an older one of the same worker adds none.
     fn offer(&mut self, worker: u16, outcome: EnqueueOutcome) {
         if matches!(outcome, EnqueueOutcome::Appended | EnqueueOutcome::Aggregated) {
             self.inside[usize::from(worker / PER_CLUSTER)].push_back(worker);
         }
     }
 
-    /// The server gets one, and all that it stands for.
+    /// The server gets one, with all contributions inside.
     fn arrive(&mut self, update: &Update) {
         let inside = &mut self.inside[usize::from(update.worker / PER_CLUSTER)];
         for worker in inside.drain(..usize::from(update.count)) {

@@ -1,5 +1,5 @@
 //! Two groups of clusters behind one bottleneck; one group sends more often (Olaf, section 8.3, tables 2 and
-//! 3). Shows what transmission control does for loss, age and fairness.
+//! 3). Shows the effect of transmission control on loss, age and fairness.
 //!
 //! ```text
 //! C1 … C5  (every 100 ms)     ── SW1, 5 places ──┐

@@ -14,7 +14,7 @@ const PAYLOADS: [u16; 2] = [256, 1024];
 /// Ways: the papers', and those of an associative pool.
 const WAYS: [usize; 2] = [1, 4];
 
-/// Memory of a scarce pool: a job's share is less than its PSNs under way need.
+/// Memory of a scarce pool: a job's share is less than its open PSNs need.
 const SCARCE: usize = 1 << 20;
 
 /// Mean polling intervals of hosts in microseconds: in lock-step, and with the jitter of a busy host.
@@ -145,7 +145,7 @@ impl Setting {
         Choice { policy: self.policy, results_at: self.results_at, ways: self.ways }
     }
 
-    /// The contest: what all its choices have in common.
+    /// The contest: the common part of all its choices.
     #[must_use]
     pub(crate) const fn contest(&self) -> Self {
         Self { policy: Policy::Dsa, results_at: ResultsAt::Appliance, ways: 1, ..*self }

@@ -1,4 +1,4 @@
-//! Which packets are lost, of which aggregation tasks, and what repairs the loss.
+//! Lost packets, their aggregation tasks, and the packets that repair the loss.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub(crate) enum Role {
     Loser,
     /// A complete aggregate, to the server.
     Whole,
-    /// The server's request for what the appliance holds.
+    /// The server's request for the appliance's partial.
     Fetch,
     /// The answer to that request.
     Fetched,
@@ -59,7 +59,7 @@ impl Role {
         }
     }
 
-    /// How far a repair has gone that sends it; `None` where it belongs to a PSN without loss.
+    /// The stage of the repair that sends it; `None` if it belongs to a PSN without loss.
     const fn repairs(self) -> Option<Repair> {
         match self {
             Self::Gradient | Self::Result | Self::Loser | Self::Whole | Self::Served => None,
@@ -91,7 +91,7 @@ impl Role {
     }
 }
 
-/// How far a repair had to go, the cheapest first.
+/// The stage that a repair needed, the cheapest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Repair {
     /// The lost packet was not needed, or the PSN's usual packets replaced it.
@@ -155,7 +155,7 @@ impl Task {
 pub(crate) struct Case {
     /// Each packet that was lost, and when, in picoseconds.
     pub(crate) lost: Vec<(Role, u64)>,
-    /// How far its repair went.
+    /// The stage of its repair.
     pub(crate) repair: Repair,
     /// Packets that were sent to repair it, lost ones too.
     pub(crate) packets: u32,

@@ -33,7 +33,7 @@ impl<P> Line<P> {
     }
 
     /// Sends a packet of `bytes` bytes and returns when it arrives; `None` if it is lost, which takes its
-    /// time too. `loss` packets per million are lost, where it is not the line's own.
+    /// time too. `loss` packets per million are lost, in place of the line's own loss.
     pub(super) fn send(&mut self, now: u64, bytes: u64, packet: P, loss: Option<u32>) -> Option<u64> {
         self.free_at = self.free_at.max(now) + bytes * self.kind.byte;
         let loss = loss.unwrap_or(self.kind.loss);

@@ -1,4 +1,4 @@
-//! Reacts to the pool's events as an appliance does, except for where results are made.
+//! Reacts to the pool's events as an appliance does, except for the place where results are made.
 
 use std::collections::HashMap;
 
@@ -75,7 +75,7 @@ pub(super) struct Outcome {
     pub(super) watched: Option<Watched>,
 }
 
-/// For how long slots are taken, and who contends for them.
+/// How long slots are in use, and the PSNs that contend for them.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
     since: HashMap<Key, u64>,
@@ -146,7 +146,7 @@ impl Outcome {
     }
 
     pub(super) fn hand_to_server(&mut self, header: Header, bytes: &[u8], role: Role) {
-        // Nothing here is longer than payload and trailer; the server would reject what is cut.
+        // No packet here is longer than payload and trailer; the server would reject a cut one.
         let body = bytes.iter().copied().take(ROOM).collect();
         self.sends.push(Send::ToServer { datagram: Datagram { header, body }, role });
     }

@@ -76,11 +76,11 @@ pub(crate) struct Fact {
     pub(crate) measure: Measure,
     /// The better side.
     pub(crate) of: Side,
-    /// Than what.
+    /// The side that it is compared with.
     pub(crate) over: Side,
     /// The factor; `None` if the text only says that it is better.
     pub(crate) factor: Option<f64>,
-    /// Over what.
+    /// The varied parameter.
     pub(crate) sweep: Sweep,
 }
 
@@ -91,7 +91,7 @@ const SWITCHML: Side = Side { policy: Policy::SwitchMl, results_at: ResultsAt::A
 /// ATP's results leave from the server (DSA, section III.D).
 const ATP: Side = Side { policy: Policy::Atp, results_at: ResultsAt::Server };
 
-/// The systems as the paper has them.
+/// The systems as in the paper.
 pub(crate) const SIDES: [Side; 5] = [DSA, ATP, SWITCHML, ALWAYS, COIN];
 
 const fn fact(figure: u8, mix: Mix, measure: Measure, sides: (Side, Side), factor: f64) -> Fact {
@@ -132,7 +132,7 @@ impl Fact {
         self.sweep == sweep && (self.of == side || self.over == side)
     }
 
-    /// The factor as seen here, with this number of ways. `None` where not all of it was run.
+    /// The factor measured here, with this number of ways. `None` if not all of it was run.
     pub(super) fn seen(&self, paper: &Setting, ways: usize, rows: &[Row]) -> Option<f64> {
         let at = |&(jobs, ranks): &(u16, u16)| {
             let find = |side: Side| {

@@ -146,8 +146,8 @@ impl World {
         Ok(())
     }
 
-    /// Waits until nothing is under way. A contribution that was needlessly sent again may have reopened its
-    /// PSN; servers then ask for the rest until they give up.
+    /// Waits until no packet is in flight. A contribution that was needlessly sent again may have reopened
+    /// its PSN; servers then ask for the rest until they give up.
     fn settle(&mut self) -> Result<(), Violation> {
         let until = DEADLINE + 2 * clock(Host::patience());
         while let Some((now, event)) = self.next() {
@@ -224,7 +224,7 @@ impl World {
         self.drain_switch(now);
     }
 
-    /// A worker polls, and sends what it may.
+    /// A worker polls, and sends the allowed packets.
     fn poll(&mut self, now: u64, number: usize) -> Result<(), Violation> {
         let worker = &mut self.workers[number];
         let finished = worker.deeds().finished.is_some();
@@ -352,7 +352,7 @@ pub(crate) struct Seen {
     pub(crate) cases: Vec<Case>,
 }
 
-/// The same; if wanted also how slots are taken, and of which task each case is.
+/// The same; with `watch` also the use of slots, and the task of each case.
 ///
 /// # Errors
 /// As `run`.

@@ -41,7 +41,7 @@ impl Host {
             ..Config::default()
         };
         let mut server = Server::new(config);
-        // One for each PSN that can be under way.
+        // One for each PSN that can be open.
         let entries = 2 * u32::from(setting.spread());
         let params = JobParams::new(setting.ranks, EPOCH);
         let capacity = Capacity { entries, ..params.capacity };

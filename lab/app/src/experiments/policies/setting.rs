@@ -20,7 +20,7 @@ pub(super) const LEAST_FRAME: u64 = 64;
 /// four lines).
 const LINE_DELAY: u64 = 5 * MICRO / 2;
 
-/// The policies: DSA's, its two baselines, its two strawmen, and the pool without any help.
+/// The policies: DSA's, its two baselines, its two strawmen, and the pool alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Policy {
     /// Shared by hash; the higher priority wins; losers go to the server.
@@ -158,7 +158,7 @@ pub(super) const PARTITIONS: usize = 4;
 /// layer, the other half of the last.
 pub(super) const LAYERS: [u32; PARTITIONS] = [2, 1, 1, 2];
 
-/// One iteration of one job, as it would be without contention.
+/// One iteration of one job without contention.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Work {
     /// Packets of a partition.
@@ -209,7 +209,7 @@ pub(crate) struct Setting {
     pub(crate) loss: u32,
     /// Which lines those are.
     pub(crate) lossy: Lossy,
-    /// Losses per million packets of one role, on whatever line, instead of those.
+    /// Losses per million packets of one role, on any line, instead of those.
     pub(crate) of_role: Option<(Role, u32)>,
     /// The seed.
     pub(crate) seed: u64,
@@ -282,15 +282,15 @@ impl Setting {
         }
     }
 
-    /// The spread of a job's windows. In a region it is half of it, since PSNs under way share it with
-    /// results that a rank may lack.
+    /// The spread of a job's windows. In a region it is half of it, since open PSNs share it with results
+    /// that a rank may lack.
     pub(super) fn spread(&self) -> u16 {
         let Some(region) = self.region(0) else { return self.spread };
         let slots = usize::try_from(region.sets).unwrap_or(usize::MAX).saturating_mul(self.ways);
         u16::try_from(slots / 2).unwrap_or(u16::MAX).min(self.spread).max(1)
     }
 
-    /// The properties of every line but for what it loses.
+    /// The properties of every line except its loss.
     pub(super) fn line(&self) -> Kind {
         Kind { byte: 8000 / u64::from(self.gbps.max(1)), delay: LINE_DELAY, loss: 0 }
     }
@@ -306,7 +306,7 @@ impl Setting {
         Kind { loss: if self.lossy == Lossy::OneWorker { 0 } else { self.loss }, ..self.line() }
     }
 
-    /// How many packets of this role are lost, of a million, where it is not what their line loses.
+    /// The losses per million packets of this role, if they differ from their line's.
     pub(super) fn loss_of(&self, role: Role) -> Option<u32> {
         self.of_role.filter(|&(lost, _)| lost == role).map(|(_, loss)| loss)
     }

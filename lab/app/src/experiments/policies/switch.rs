@@ -69,7 +69,7 @@ impl Switch {
         }
     }
 
-    /// Gives a packet to the pool. [`sends`](Self::sends) has what follows.
+    /// Gives a packet to the pool. [`sends`](Self::sends) has the packets sent for it.
     pub(super) fn offer(&mut self, now: u64, verb: Verb, header: &Header, body: &[u8]) {
         let Some(&(rules, region)) = self.rules.get(usize::from(header.job)) else { return };
         let key = Key::new(header.job, header.epoch, header.psn);
@@ -129,7 +129,7 @@ impl Switch {
         self.outcome.hand_to_server(header, body, role);
     }
 
-    /// Notes from now on for how long slots are taken, and who contends for them.
+    /// Notes from now on how long slots are in use, and the PSNs that contend for them.
     pub(super) fn watch(&mut self, setting: &Setting) {
         self.outcome.watched = Some(Watched::new(setting.slots() / setting.ways.max(1)));
     }

@@ -1,4 +1,4 @@
-//! The comparison of the pool's policies, small: what must hold for each, and how they differ.
+//! The comparison of the pool's policies, small: the invariants of each, and their differences.
 #![allow(clippy::unwrap_used, reason = "that is how tests fail")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ fn contend(policy: Policy, results_at: ResultsAt) -> Run {
     run(&contended(Choice { policy, results_at, ways: 1 }, 3)).unwrap()
 }
 
-/// `run` looks at every result, at what the pool says of every packet, and at every buffer.
+/// `run` checks every result, the pool's report on every packet, and every buffer.
 #[test]
 fn every_choice_is_exact_without_and_with_loss() {
     for choice in Choice::all() {
@@ -40,8 +40,8 @@ fn every_choice_is_exact_without_and_with_loss() {
     }
 }
 
-/// DSA's analysis of all cases (section IV.C): whatever is lost, all workers get the sum. A third of what
-/// repairs is lost too.
+/// DSA's analysis of all cases (section IV.C): whatever is lost, all workers get the sum. A third of the
+/// repairing packets is lost too.
 #[test]
 fn whatever_is_lost_is_repaired() {
     let choice = Choice { policy: Policy::Dsa, results_at: ResultsAt::Appliance, ways: 1 };
@@ -105,8 +105,8 @@ fn results_that_are_made_at_the_server_go_there() {
     assert!(there.completion_ms > here.completion_ms);
 }
 
-/// Without contention an iteration takes what the model says: computation, the line's time for all packets,
-/// and little more.
+/// Without contention an iteration takes the model's time: computation, the line's time for all packets, and
+/// little more.
 #[test]
 fn a_job_that_is_alone_takes_what_it_must() {
     let setting = Setting { jobs: 1, policy: Policy::SwitchMl, poll_us: 0, scale: 16, ..Setting::paper(1) };

@@ -92,8 +92,8 @@ fn the_same_seed_decides_the_same_whatever_the_clock_says() {
     let (c, _) = send(ALL, 43, 5000);
     assert_ne!(a, c);
 
-    // A slow link releases held frames by time instead of by later frames; who is lost or doubled stays the
-    // same.
+    // A slow link releases held frames by time instead of by later frames; the lost and doubled frames stay
+    // the same.
     let mut slow = Impairment::new(ALL, 42);
     let mut out = Vec::new();
     let start = Instant::now();

@@ -1,10 +1,10 @@
-//! Lost packets, and what repairs the loss (sections IV.B, IV.C and VII.C).
+//! Lost packets, and their repair (sections IV.B, IV.C and VII.C).
 
 use super::{Curves, DSA, Figure, Made, Row, Scope, model, on, testbed};
 use crate::experiments::policies::{Case, Lossy, Repair, ResultsAt, Role, Setting, Task, watched};
 use crate::paper::figure::{distribution, quantile};
 
-/// The three roles that a PSN without loss has, and what the paper says of their losses (section IV.C).
+/// The three roles of a PSN without loss, and the paper's statements about their losses (section IV.C).
 const FIRST: [(Role, &str); 3] = [
     (
         Role::Gradient,
@@ -136,12 +136,12 @@ fn ratio(figure: &mut Figure, point: &Point, printed: Option<[f64; 3]>, why: &'s
 
 /// All points: of each role, then of each place.
 fn points(scope: &Scope) -> (Vec<Point>, Vec<Point>) {
-    // VGG16's computation; what a loss costs shows in the first 4 MB of it.
+    // VGG16's computation; the cost of a loss shows in the first 4 MB of it.
     let vgg = on(testbed(model(scope, 4.0, 0.5), 4), DSA);
     let first = FIRST.iter().map(|&(role, _)| {
         Point::new(format!("1 % lost: {}", role.name()), Setting { of_role: Some((role, 10_000)), ..vgg })
     });
-    // Something has to be lost before it is repaired, and a repair is rare.
+    // A packet has to be lost before a repair, and repairs are rare.
     let second = SECOND.iter().map(|&role| {
         Point::new(
             format!("1 % lost, 30 %: {}", role.name()),
@@ -177,7 +177,7 @@ fn points(scope: &Scope) -> (Vec<Point>, Vec<Point>) {
     (roles, places)
 }
 
-/// Which packets are lost, of which tasks, what repairs them, and at what cost.
+/// Lost packets, their tasks, their repair, and its cost.
 pub(super) fn figure(scope: &Scope) -> Made {
     let mut figure = Figure { seeds: scope.seeds(3, 1), ..Figure::default() };
     let (roles, places) = points(scope);

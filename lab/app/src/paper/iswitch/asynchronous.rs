@@ -21,15 +21,15 @@ const PRINTED: [Printed; 4] = [
 
 const WAYS: [&str; 2] = ["Async PS", "Async iSwitch"];
 
-/// A model's setting, and what comes of it both ways.
+/// A model's setting, and its outcome both ways.
 fn both(training: &Training) -> anyhow::Result<[Trained; 2]> {
     let server = served(training);
     let server = server.map_err(|why| anyhow::anyhow!("the server answered {}", why.name()))?;
     Ok([server, switched(training)?])
 }
 
-/// The setting of Table 5: four workers, H of four, S of three. A gradient takes what an iteration of the
-/// synchronous training takes besides combining.
+/// The setting of Table 5: four workers, H of four, S of three. A gradient takes the time of a synchronous
+/// iteration without combining.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "milliseconds in nanoseconds")]
 fn setting(model: &Model) -> anyhow::Result<(Training, Training)> {
     let nanos = |milliseconds: f64| (milliseconds * 1e6) as u64;

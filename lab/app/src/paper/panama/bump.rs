@@ -16,7 +16,7 @@ const WHY: &str = "the sender's clock is exact here, and the receiver counts byt
                    above the link's 10 Gbit/s comes from a receiver that reads late. Knob: pauses between \
                    its reads, in parts of a sample";
 
-/// Gbit/s of each sample, as a receiver sees it that pauses between its reads: exponentially distributed
+/// Gbit/s of each sample, measured by a receiver that pauses between its reads: exponentially distributed
 /// times with a mean of `pause` fine samples.
 fn read(fine: &[f64], pause: f64) -> Vec<f64> {
     let mut random = Random::new(7);
@@ -30,7 +30,7 @@ fn read(fine: &[f64], pause: f64) -> Vec<f64> {
             next = at as f64 + pause * exponential(&mut random);
         }
     }
-    // The first has the first packets' way, the last lacks what is not read yet.
+    // The first has the first packets' way, the last lacks unread packets.
     rates[1..rates.len() - 1].to_vec()
 }
 
@@ -61,7 +61,7 @@ pub(super) fn figure(scope: &Scope) -> Made {
             let most = rates.iter().copied().fold(0.0, f64::max);
             let exact = pause == 0.0;
             let point = if exact { (*name).to_owned() } else { format!("knob: pauses of {pause} %, {name}") };
-            // The text has numbers for what is added up only.
+            // The text has numbers only for packets that are added up.
             let printed = |number: f64| (exact && *name == "FPGA-agg").then_some(number);
             for (what, rate, number) in [("least", least, 8.86), ("most", most, 10.48)] {
                 let row = Row::of(point.as_str(), what, &[rate], "Gbit/s");

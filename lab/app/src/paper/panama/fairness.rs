@@ -17,7 +17,8 @@ const PANAMA: Scheme = Scheme::Trees(1, Panama, 256);
 const RFC: Transport = Transport::Dctcp(Cuts::Once);
 const EACH: Transport = Transport::Dctcp(Cuts::EachWindow);
 
-/// What shares the link, microseconds of jitter, and from how many packets in its queue on it marks.
+/// The job's scheme, the flow's transport, microseconds of jitter, and the queue length from which the link
+/// marks.
 type Case = (&'static str, Scheme, Transport, u64, u64);
 const CASES: [Case; 17] = [
     ("PANAMA", PANAMA, RFC, 10, 85),

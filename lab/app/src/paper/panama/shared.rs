@@ -11,8 +11,8 @@ use crate::paper::figure::quantile;
 /// The paper's SwitchML*: the same trees, and a window that stays.
 const SWITCHML: Scheme = Scheme::Trees(4, Fixed, 64);
 
-/// Name, scheme, and a tree's weight against a flow, where there are only flows: what Figure 10 shows
-/// of four trees, and of windows that leave a flow next to nothing.
+/// Name, scheme, and a tree's weight against a flow, if there are only flows: as in Figure 10 for four trees,
+/// and for windows that leave a flow almost nothing.
 type Way = (&'static str, Option<Scheme>, f64);
 const WAYS: [Way; 4] = [
     ("ideal", None, 1.0),
@@ -21,15 +21,15 @@ const WAYS: [Way; 4] = [
     ("PANAMA", Some(PANAMA), 0.5),
 ];
 
-/// Nanoseconds for which rates stay, for flows and models of the paper's size: a hundredth of what the
-/// largest short flow takes alone.
+/// Nanoseconds for which rates stay, for flows and models of the paper's size: a hundredth of the time of the
+/// largest short flow alone.
 const STEP: f64 = 300_000.0;
 
-/// How a point is made.
+/// The way in which a point is made.
 #[derive(Debug, Clone, Copy)]
 enum How {
-    /// Packet by packet: from how many on queues mark, the most that a worker has in flight on each of
-    /// PANAMA's trees, and the rings of a job that has no trees.
+    /// Packet by packet: the queue length from which queues mark, the most that a worker has in flight on
+    /// each of PANAMA's trees, and the rings of a job that has no trees.
     Packets(u64, u16, usize),
     /// Flow by flow, with the weight of PANAMA's trees multiplied by this.
     Flows(f64),
@@ -111,7 +111,7 @@ const WHY: &str = "the models' shares, the number of jobs, their places, SwitchM
                    packet: the jobs' load, packets in flight per tree, rings per job, and Websearch alone. \
                    Together they exceed the printed 4.5; none does alone";
 
-/// The points: what is 1,024 servers, flow by flow, and what is 64, both ways.
+/// The points: 1,024 servers, flow by flow, and 64 servers, both ways.
 fn points(quick: bool) -> Vec<(String, Load, How)> {
     let (clos, lasts) =
         if quick { (Clos::square(8), 400_000_000) } else { (Clos::square(32), 2_000_000_000) };

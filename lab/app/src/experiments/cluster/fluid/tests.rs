@@ -1,4 +1,4 @@
-//! Rates by hand, and what holds for all of them.
+//! Rates computed by hand, and general invariants.
 
 use pascaline_sim::fabric::Clos;
 use pascaline_sim::random::Random;
@@ -12,7 +12,7 @@ fn stream(links: &[usize], weight: f64) -> Stream {
     Stream { links, weight, left: 1.0, rate: 0.0, owner: Owner::Flow(0) }
 }
 
-/// Three of one link, of which one is held up by another link: the others have what it leaves.
+/// Three on one link, of which one is limited by another link: the others get the rest.
 #[test]
 fn what_one_cannot_use_others_have() {
     let mut streams = [stream(&[0], 1.0), stream(&[0], 3.0), stream(&[0, 1], 1.0), stream(&[1], 9.0)];
@@ -48,7 +48,8 @@ fn rates_are_fair_and_fit() {
     }
 }
 
-/// Alone, a flow, a ring and trees take what packets take, and twice that if a flow shares their link.
+/// Alone, a flow, a ring and trees take the time of their packets, and twice that if a flow shares their
+/// link.
 #[test]
 fn alone_they_take_what_links_take() {
     let job = Job { workers: (0..8).collect(), packets: 10_000, computes: 1000, begins: 0, spine: 0 };

@@ -90,7 +90,7 @@ impl World<'_> {
         }
     }
 
-    /// Sends what a flow's window allows.
+    /// Sends the packets that a flow's window allows.
     pub(super) fn push(&mut self, at: usize) {
         let flow = &mut self.flows[at];
         let window = flow.control.window();
@@ -140,7 +140,7 @@ impl World<'_> {
         }
     }
 
-    /// A packet of a job's flow has arrived: the worker, or the server, may pass on what it has.
+    /// A packet of a job's flow has arrived: the worker, or the server, may pass on its data.
     fn step(&mut self, number: usize, place: usize, arrived: u32, done: bool) {
         self.sample(1, number == 0 && place == 0);
         let job = &self.jobs[number];

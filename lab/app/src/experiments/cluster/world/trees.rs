@@ -7,7 +7,7 @@ use pascaline_worker::congestion::{Sample, Signal};
 use super::{Packet, Progress, WIRE, What, World};
 
 impl World<'_> {
-    /// Sends what a worker's window allows.
+    /// Sends the packets that a worker's window allows.
     pub(super) fn contribute(&mut self, number: usize, at: usize, worker: usize) {
         let server = self.setting.jobs[number].workers[worker];
         let tree = &mut self.jobs[number].trees[at];

@@ -1,4 +1,4 @@
-//! Olaf's microbenchmark in virtual time: what must hold, and what the documentation says about the paper's
+//! Olaf's microbenchmark in virtual time: invariants, and the documentation's statements about the paper's
 //! figures.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot continue stops")]
 

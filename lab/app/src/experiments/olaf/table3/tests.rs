@@ -1,5 +1,5 @@
-//! Two groups of clusters of which one sends more often (Olaf, table 3): what transmission control does, as
-//! docs/olaf.md tells it.
+//! Two groups of clusters of which one sends more often (Olaf, table 3): the effect of transmission control,
+//! as docs/olaf.md states it.
 #![allow(clippy::expect_used, reason = "a test that cannot continue stops")]
 
 use std::time::Duration;
