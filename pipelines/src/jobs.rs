@@ -141,7 +141,7 @@ impl Member {
     /// The same, but packets towards it may be marked where they meet congestion, if its control heeds marks.
     #[must_use]
     pub fn heeding(self, control: Option<CongestionControl>, local_mac: Mac) -> Self {
-        let class = if control.is_some_and(CongestionControl::heeds_marks) { ecn::CAPABLE } else { 0 };
+        let class = if control.is_some_and(CongestionControl::reacts_to_marks) { ecn::CAPABLE } else { 0 };
         let path = self.endpoint.path(local_mac);
         let template = Template::new(&Path { class: path.class | class, ..path });
         Self { template, ..self }

@@ -169,7 +169,7 @@ impl Rank {
                 }
                 let packet = session.poll_transmit(time)?;
                 let body = session.payload(&packet, &self.tensor);
-                let class = if session.control().heeds_marks() { ecn::CAPABLE } else { 0 };
+                let class = if session.control().reacts_to_marks() { ecn::CAPABLE } else { 0 };
                 Some(self.host.send_as(class, &packet.header, body))
             }
         }

@@ -23,7 +23,7 @@ impl CongestionControl {
     /// True if marks of congestion make a worker send less: only such packets may ask to be marked instead of
     /// dropped (RFC 3168, section 5).
     #[must_use]
-    pub const fn heeds_marks(self) -> bool {
+    pub const fn reacts_to_marks(self) -> bool {
         !matches!(self, Self::Fixed)
     }
 

@@ -53,7 +53,7 @@ impl MulticastGroup {
 
     /// True if packets to it can come from this address: it is of the same family.
     #[must_use]
-    pub const fn suits(self, sender: Address) -> bool {
+    pub const fn admits(self, sender: Address) -> bool {
         self.0.as_v4().is_some() == sender.as_v4().is_some()
     }
 

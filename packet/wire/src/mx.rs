@@ -181,7 +181,7 @@ pub fn encode<F: Format>(values: &Values) -> Block {
 /// The number of NaNs in a payload; bytes that fill no block do not count.
 #[must_use]
 #[inline(always)]
-pub fn not_numbers<F: Format>(bytes: &[u8]) -> usize {
+pub fn count_nans<F: Format>(bytes: &[u8]) -> usize {
     let blocks = bytes.as_chunks().0.iter();
     blocks.map(|block| decode::<F>(block).iter().filter(|value| !value.is_finite()).count()).sum()
 }

@@ -64,7 +64,7 @@ impl Membership {
                 if joins && member {
                     header.priority = job.spec.congestion.map_or(0, |congestion| congestion as u16);
                 }
-                let group = job.spec.multicast.filter(|group| joins && member && group.suits(from.address));
+                let group = job.spec.multicast.filter(|group| joins && member && group.admits(from.address));
                 control.bytes = group.map_or(0, MulticastGroup::code);
                 control.first = if joins && member { job.workers } else { 0 };
             }

@@ -18,7 +18,7 @@ impl JobSpec {
     /// True if the sender of a Join hears the job's group, as a member that is a worker.
     pub(super) fn is_heard_by(&self, join: &ControlRequest) -> bool {
         let ControlRequest { header, from, .. } = join;
-        let suits = self.multicast.is_some_and(|group| group.suits(from.address));
+        let suits = self.multicast.is_some_and(|group| group.admits(from.address));
         suits && header.count == 0 && header.priority == HEARS
     }
 }

@@ -75,7 +75,7 @@ fn results_may_be_marked_where_workers_heed_it() {
         bench.heard(0);
         workers.iter().for_each(|worker| bench.feed(0, [&worker.gradient(0, &[5])]));
         let classes: Vec<u8> = bench.io().sent(0).iter().map(|frame| frame[15] & ecn::MASK).collect();
-        let expected = if control.heeds_marks() { ecn::CAPABLE } else { 0 };
+        let expected = if control.reacts_to_marks() { ecn::CAPABLE } else { 0 };
         assert_eq!(classes, [expected; 4], "{}", control.name());
         bench.end();
     }

@@ -40,7 +40,7 @@ impl Listener {
         if let Some(socket) = &self.socket {
             socket.make_room(self.room);
             socket.join_datagrams();
-            socket.read_marks(session.control().heeds_marks());
+            socket.read_marks(session.control().reacts_to_marks());
         }
         session.listen(self.socket.is_some());
     }

@@ -114,7 +114,7 @@ impl Tree {
     /// Moves its packets while an operation is in flight: with `tensor`, one of this tree.
     pub(super) fn exchange<'a>(&'a mut self, tensor: Option<&'a mut [u8]>) -> Exchange<'a> {
         let Self { origin, socket, listener, peers, place, session, cutting, buffer } = self;
-        socket.read_marks(session.control().heeds_marks());
+        socket.read_marks(session.control().reacts_to_marks());
         let first = UdpPorts::single(peers.first().map_or(0, |peer| peer.0.port()));
         let ports = peers.get(*place).map_or(first, |peer| peer.1);
         Exchange {

@@ -87,8 +87,8 @@ const fn table(of: DType) -> Table {
         DType::I32 => plain!(i32, 4),
         DType::F16 => sixteen!(F16),
         DType::Bf16 => sixteen!(Bf16),
-        DType::MxFp8 => at_once!(blocks::sum::<mx::Fp8>, mx::not_numbers::<mx::Fp8>),
-        DType::MxInt8 => at_once!(blocks::sum::<mx::Int8>, mx::not_numbers::<mx::Int8>),
+        DType::MxFp8 => at_once!(blocks::sum::<mx::Fp8>, mx::count_nans::<mx::Fp8>),
+        DType::MxInt8 => at_once!(blocks::sum::<mx::Int8>, mx::count_nans::<mx::Int8>),
     }
 }
 

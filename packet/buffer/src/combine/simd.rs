@@ -44,8 +44,8 @@ macro_rules! kernels {
             block_sum<F: pascaline_wire::mx::Format>(into: &mut [u8], from: &[&[u8]]) -> bool
         }
         $crate::combine::simd::plain_entry! {
-            $features, pascaline_wire::mx::not_numbers;
-            not_numbers<F: pascaline_wire::mx::Format>(bytes: &[u8]) -> usize
+            $features, pascaline_wire::mx::count_nans;
+            count_nans<F: pascaline_wire::mx::Format>(bytes: &[u8]) -> usize
         }
 
         const fn plain<V: lanes::Sums + lanes::Extremes + lanes::Finite>() -> Table {
@@ -78,7 +78,7 @@ macro_rules! kernels {
         }
 
         const fn blocks<F: pascaline_wire::mx::Format>() -> Table {
-            at_once!(block_sum::<F>, not_numbers::<F>)
+            at_once!(block_sum::<F>, count_nans::<F>)
         }
 
         const fn table(of: pascaline_wire::DType) -> Table {

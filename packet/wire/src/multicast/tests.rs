@@ -42,5 +42,5 @@ fn suits_its_family() {
     let v4 = "10.0.0.1".parse::<core::net::IpAddr>().unwrap().into();
     let v6 = "fd00::1".parse::<core::net::IpAddr>().unwrap().into();
     let (four, six) = (group("239.0.0.1").unwrap(), group("ff05::1").unwrap());
-    assert!(four.suits(v4) && six.suits(v6) && !four.suits(v6) && !six.suits(v4));
+    assert!(four.admits(v4) && six.admits(v6) && !four.admits(v6) && !six.admits(v4));
 }

@@ -99,7 +99,7 @@ proptest! {
             mx::pack::<F>(values, &mut bytes);
             let mut got = vec![0.0; values.len()];
             mx::unpack::<F>(&bytes, &mut got);
-            assert_eq!(mx::not_numbers::<F>(&bytes), 0);
+            assert_eq!(mx::count_nans::<F>(&bytes), 0);
             got
         }
         for (kind, got) in [(Kind::E4m3, through::<Fp8>(&values)), (Kind::Int8, through::<Int8>(&values))] {
@@ -119,11 +119,11 @@ fn what_is_no_number_stays_none() {
     (values[3], values[4], values[5]) = (f32::NAN, f32::INFINITY, f32::NEG_INFINITY);
     let block = mx::encode::<Fp8>(&values);
     assert_eq!((block[0], block[1], &block[4..7]), (127 - 8, 0x78, [0x7f; 3].as_slice()));
-    assert_eq!(mx::not_numbers::<Fp8>(&block), 3);
+    assert_eq!(mx::count_nans::<Fp8>(&block), 3);
     let block = mx::encode::<Int8>(&values);
     assert_eq!((block[0], &block[1..]), (255, [0; 32].as_slice()));
-    assert_eq!(mx::not_numbers::<Int8>(&block), 32);
-    assert_eq!(mx::not_numbers::<Fp8>(&[0x7f; 32]), 0, "no block");
+    assert_eq!(mx::count_nans::<Int8>(&block), 32);
+    assert_eq!(mx::count_nans::<Fp8>(&[0x7f; 32]), 0, "no block");
 }
 
 #[test]
