@@ -173,7 +173,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             Verb::Remind => self.remind(set, request, packet, sink),
             Verb::Install => self.install(set, request, packet, sink),
             Verb::Fetch => self.fetch(set, request, packet, sink),
-            Verb::Release => self.obey(set, request, packet, sink),
+            Verb::Release => self.release_partial(set, request, packet, sink),
         }
     }
 }

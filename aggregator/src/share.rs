@@ -62,7 +62,7 @@ impl Shares {
     /// How many of the ways of a set a tenant is guaranteed.
     #[inline]
     #[must_use]
-    pub fn sure_of(&self, tenant: Tenant, set: usize, ways: usize) -> u32 {
+    pub fn guaranteed_ways(&self, tenant: Tenant, set: usize, ways: usize) -> u32 {
         const GOLDEN: u32 = 0x9e37_79b1;
         let Share { from, to } = self.0[usize::from(tenant.0)];
         #[expect(clippy::cast_possible_truncation, reason = "at most 8 ways of at most 2^28 sets")]

@@ -183,7 +183,7 @@ pub trait Sink<B: PacketBuf, const WORDS: usize = 1> {
     /// [evicted](Self::evicted).
     fn fetched(&mut self, _request: &Request, _packet: B, _result: Option<Aggregate<'_, B::Shared>>) {}
     /// *One per request.* The partial of the PSN is [released](Self::released).
-    fn obeyed(&mut self, _request: &Request, _packet: B) {}
+    fn release_accepted(&mut self, _request: &Request, _packet: B) {}
     /// *One per request.* The request was rejected.
     fn rejected(&mut self, request: &Request, packet: B, why: Rejection);
     /// The contribution was combined with one that is about to be handed off, and shares its fate: the

@@ -52,7 +52,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     }
 
     /// Sends out the partial as it is.
-    pub(super) fn obey<S: Sink<B, WORDS>>(
+    pub(super) fn release_partial<S: Sink<B, WORDS>>(
         &self,
         set: &mut Set<'_, B, WORDS>,
         request: &Request,
@@ -63,7 +63,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             return sink.rejected(request, packet, Rejection::UnknownPsn);
         };
         if self.release(set, way, sink) {
-            return sink.obeyed(request, packet);
+            return sink.release_accepted(request, packet);
         }
         match set.cached(way, request.now) {
             Some(result) => sink.replayed(request, packet, result),
@@ -143,7 +143,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         } else if request.count == 0
             || request.count > request.fan_in
             || request.partial != (request.count < request.fan_in)
-            || request.partial && !Self::says_who(request, packet)
+            || request.partial && !Self::names_ranks(request, packet)
         {
             Some(Rejection::BadCount)
         } else if request.fan_in != request.job_fan_in {
@@ -154,7 +154,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     }
 
     /// True if a trailer names only ranks of the job, as many as the count.
-    fn says_who(request: &Request, packet: &B) -> bool {
+    fn names_ranks(request: &Request, packet: &B) -> bool {
         let body = packet.bytes().get(usize::from(request.offset)..).unwrap_or_default();
         let Ok((payload, trailer)) = Trailer::split(body) else { return false };
         let bitmap = trailer.bitmap.as_ref();

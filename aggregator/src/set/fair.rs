@@ -36,7 +36,7 @@ impl Claims {
 /// otherwise a job without a way of its own here could not complete these PSNs while others are busy.
 fn borrowed(directory: &Directory, shares: &Shares, tenant: Tenant, set: usize, ways: usize) -> i64 {
     let held = directory.ways_of(tenant).count_ones();
-    i64::from(held) - i64::from(shares.sure_of(tenant, set, ways).max(1))
+    i64::from(held) - i64::from(shares.guaranteed_ways(tenant, set, ways).max(1))
 }
 
 /// True if a newcomer of a tenant may replace the result of another one: it is under its share, and the other
@@ -62,7 +62,7 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
         let stale = self.directory.stale_results(now, idle);
         // With the newcomer.
         let mine = borrowed(tenant) + 1;
-        let limited = mine > 0 && (self.shares.sure_of(tenant, self.number, ways) as usize) < ways;
+        let limited = mine > 0 && (self.shares.guaranteed_ways(tenant, self.number, ways) as usize) < ways;
         let mut claims = Claims { by_age: own | stale, back: 0, contested: own, limited };
         if Sabotage::ShareKept.is_on() {
             return claims;

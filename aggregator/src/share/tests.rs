@@ -4,7 +4,7 @@ use super::*;
 fn over_sets(shares: &Shares, tenants: u8, ways: usize) -> Vec<u32> {
     let mut sums = vec![0; usize::from(tenants)];
     for set in 0..4096 {
-        let in_set: Vec<u32> = (0..tenants).map(|n| shares.sure_of(Tenant(n), set, ways)).collect();
+        let in_set: Vec<u32> = (0..tenants).map(|n| shares.guaranteed_ways(Tenant(n), set, ways)).collect();
         assert_eq!(in_set.iter().sum::<u32>() as usize, ways, "all ways of set {set} have an owner");
         sums.iter_mut().zip(in_set).for_each(|(sum, here)| *sum += here);
     }

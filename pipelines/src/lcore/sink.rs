@@ -218,7 +218,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
         self.count(Counter::Released);
     }
 
-    fn obeyed(&mut self, _: &Request, packet: I::Buf) {
+    fn release_accepted(&mut self, _: &Request, packet: I::Buf) {
         self.count(Counter::Absorbed);
         self.emitter.recycle(packet);
     }

@@ -256,7 +256,7 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Recorder {
         self.events.push(Event::Fetched(who(request), sum));
     }
 
-    fn obeyed(&mut self, request: &Request, packet: HeapBuf) {
+    fn release_accepted(&mut self, request: &Request, packet: HeapBuf) {
         self.returned.push(packet);
         self.events.push(Event::Obeyed(who(request)));
     }

@@ -25,7 +25,7 @@ impl<F: FnMut(Key, Evicted<HeapBuf>), const WORDS: usize> Sink<HeapBuf, WORDS> f
     fn recycled(&mut self, _: HeapBuf) {}
     fn released(&mut self, _: Aggregate<'_, HeapShared>) {}
     fn fetched(&mut self, _: &Request, _: HeapBuf, _: Option<Aggregate<'_, HeapShared>>) {}
-    fn obeyed(&mut self, _: &Request, _: HeapBuf) {}
+    fn release_accepted(&mut self, _: &Request, _: HeapBuf) {}
     fn evicted(&mut self, key: Key, what: Evicted<HeapBuf>, _: Cause) {
         (self.0)(key, what);
     }

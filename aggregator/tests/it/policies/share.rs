@@ -110,8 +110,8 @@ pub(crate) fn disturbed(seed: u64, fast: bool) -> bool {
     let mut rig = shared(sets * ways, ways, &weights, fast);
     let shares = Shares::by_weight(weights.iter().map(|&(n, weight)| (Tenant(n), weight)));
     // Where a job has no way of its own, it may have one of the others'.
-    let each = |set| weights.iter().all(|&(job, _)| shares.sure_of(Tenant(job), set, ways) > 0);
-    let sure = |set| if each(set) { shares.sure_of(Tenant(1), set, ways) as usize } else { 0 };
+    let each = |set| weights.iter().all(|&(job, _)| shares.guaranteed_ways(Tenant(job), set, ways) > 0);
+    let sure = |set| if each(set) { shares.guaranteed_ways(Tenant(1), set, ways) as usize } else { 0 };
     let conflict = ConflictPolicy::ALL[rng.usize(..ConflictPolicy::ALL.len())];
     let policy = if rng.bool() { served(conflict) } else { Policy { conflict, ..Policy::default() } };
     let mut open: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();

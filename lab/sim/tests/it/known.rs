@@ -109,7 +109,7 @@ impl Sink<HeapBuf> for Log {
         self.0.push("fetched");
     }
 
-    fn obeyed(&mut self, _: &Request, _: HeapBuf) {
+    fn release_accepted(&mut self, _: &Request, _: HeapBuf) {
         self.0.push("obeyed");
     }
 

@@ -235,7 +235,7 @@ impl Sink<HeapBuf> for Outcome {
         }
     }
 
-    fn obeyed(&mut self, _: &Request, packet: HeapBuf) {
+    fn release_accepted(&mut self, _: &Request, packet: HeapBuf) {
         self.answered += 1;
         self.recycled(packet);
     }
