@@ -198,7 +198,7 @@ impl EalInner {
     }
 
     /// Keeps the environment and all memory until the process ends.
-    pub(crate) fn keep_for_ever(self: &Arc<Self>) {
+    pub(crate) fn keep_forever(self: &Arc<Self>) {
         mem::forget(Arc::clone(self));
     }
 }

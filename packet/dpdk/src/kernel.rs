@@ -77,7 +77,7 @@ enum Kind {
 impl Interface {
     /// Finds the interface in this thread's network namespace.
     pub(crate) fn open(name: &str) -> Result<Self, Errno> {
-        if !send::knows_long() {
+        if !send::supports_long() {
             tracing::warn!(
                 interface = name,
                 remedy = "`ethtool -K INTERFACE tx-udp-segmentation off` at the sender's end, or Linux 6.2",

@@ -236,7 +236,7 @@ impl Drop for PoolInner {
         let missing = (self.count as usize).saturating_sub(self.available());
         if missing > 0 {
             tracing::warn!(pool = self.name, missing, "packets were not given back; their memory is kept");
-            self.eal.keep_for_ever();
+            self.eal.keep_forever();
         } else if self.eal.is_quiet() {
             // SAFETY: the last handle is going, all packets are back, and no other thread is inside the pool.
             unsafe { sys::rte_mempool_free(self.raw.as_ptr()) };

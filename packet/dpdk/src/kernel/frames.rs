@@ -110,7 +110,7 @@ fn long(kind: u8, size: usize, start: usize, frame: &[u8]) -> Option<Cut> {
 /// Turns the headers of a long datagram or segment into those of the piece that begins `offset` bytes behind
 /// them and has this length; `last` if none follows. Its checksum is made from the piece; for UDP over IPv4,
 /// where it is optional, only to `finish` it for other hosts.
-pub(super) fn retell(
+pub(super) fn rewrite_headers(
     headers: &mut [u8],
     cut: Cut,
     offset: usize,
@@ -133,7 +133,7 @@ pub(super) fn retell(
         put(headers, ETHERNET + 4, length);
     }
     if tcp {
-        retell_tcp(&mut headers[start..], offset, last);
+        rewrite_tcp(&mut headers[start..], offset, last);
     } else {
         put(headers, start + 4, length);
     }
@@ -148,7 +148,7 @@ pub(super) fn retell(
 }
 
 /// A piece's TCP header.
-fn retell_tcp(header: &mut [u8], offset: usize, last: bool) {
+fn rewrite_tcp(header: &mut [u8], offset: usize, last: bool) {
     let Some(place) = header.get_mut(TCP_SEQUENCE..).and_then(<[u8]>::first_chunk_mut::<4>) else { return };
     let further = u32::try_from(offset).unwrap_or(0);
     *place = u32::from_be_bytes(*place).wrapping_add(further).to_be_bytes();
@@ -179,7 +179,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 /// Whether it is only a part of an IP packet, by the length in its header.
-pub(super) fn lacks_its_end(frame: &[u8]) -> bool {
+pub(super) fn is_truncated(frame: &[u8]) -> bool {
     let says = |at| word(frame, ETHERNET + at).map_or(0, usize::from);
     let length = match word(frame, 12) {
         Some(0x0800) => says(2),
@@ -227,7 +227,7 @@ pub(super) fn can_join(head: &[u8], payload: usize) -> bool {
 }
 
 /// Whether two such datagrams agree in addresses, ports, and everything else but lengths and checksums.
-pub(super) fn same_way(a: &[u8], b: &[u8]) -> bool {
+pub(super) fn same_flow(a: &[u8], b: &[u8]) -> bool {
     let same = |range: core::ops::Range<usize>| a.get(range.clone()) == b.get(range);
     same(26..38) && same(0..16) && same(20..24)
 }

@@ -32,7 +32,7 @@ pub(crate) struct Presence {
 impl Presence {
     /// Watches an interface of this thread's network namespace.
     pub(crate) fn of(name: &CStr) -> Result<Self, Errno> {
-        let socket = Socket::deaf()?;
+        let socket = Socket::unbound()?;
         socket.attach(socket.index(name)?)?;
         Ok(Self { name: name.to_owned(), mac: socket.mac(name)?, socket })
     }
@@ -41,7 +41,7 @@ impl Presence {
     /// the port.
     pub(crate) fn renew(&self, index: i32) -> Result<(), Errno> {
         if self.socket.mac(&self.name)? != self.mac {
-            self.socket.receive_for(index, self.mac)?;
+            self.socket.accept_mac(index, self.mac)?;
             tracing::info!(interface = ?self.name, "its MAC address is another one: the port keeps its own");
         }
         self.socket.attach(index)

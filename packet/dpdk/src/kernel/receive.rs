@@ -168,7 +168,7 @@ impl Reader {
                 // The receiver learns from the beginning of a long one that it is too long. No other gets a
                 // frame that is not as it came.
                 let as_it_came = matches!(offload, Offload::Plain(_)) && begin.len() == frame.len();
-                let told = || begin.starts_with(&self.mac) && frames::lacks_its_end(begin);
+                let told = || begin.starts_with(&self.mac) && frames::is_truncated(begin);
                 if self.in_line && !as_it_came && !told() {
                     self.counts.rx_errors.fetch_add(1, Relaxed);
                     return None;
@@ -198,7 +198,7 @@ fn piece(
     let mut headers = [0; 128];
     let headers = headers.get_mut(..cut.headers)?;
     headers.copy_from_slice(frame.get(..cut.headers)?);
-    frames::retell(headers, cut, offset, payload, (end == frame.len(), finish));
+    frames::rewrite_headers(headers, cut, offset, payload, (end == frame.len(), finish));
     write(pool, headers, payload, tag)
 }
 

@@ -46,7 +46,7 @@ struct Message {
 
 impl Writer {
     pub(super) fn new(socket: Arc<Socket>, counts: Arc<Counts>) -> Self {
-        Self { socket, counts, joins: knows_long(), heads: Box::new([[0; HEAD]; BATCH]) }
+        Self { socket, counts, joins: supports_long(), heads: Box::new([[0; HEAD]; BATCH]) }
     }
 
     /// As `TxQueue::tx`, with packets of one or two segments.
@@ -122,7 +122,7 @@ impl Writer {
             order.push(u16::try_from(first).unwrap_or(u16::MAX));
             if self.joins && size > 0 && frames::can_join(head, size) {
                 for (next, frame) in frames.iter().enumerate().skip(first + 1) {
-                    if seen[next] || !frames::same_way(head, frame.bytes()) {
+                    if seen[next] || !frames::same_flow(head, frame.bytes()) {
                         continue;
                     }
                     let more = frame.total_len().saturating_sub(HEADERS);
@@ -192,7 +192,7 @@ fn tail(frame: &Mbuf) -> Option<libc::iovec> {
 }
 
 /// Whether this Linux has long UDP datagrams at packet sockets.
-pub(super) fn knows_long() -> bool {
+pub(super) fn supports_long() -> bool {
     kernel_version().is_none_or(|version| version >= JOINS_SINCE)
 }
 

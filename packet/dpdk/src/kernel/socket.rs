@@ -25,7 +25,7 @@ fn errno() -> Errno {
 
 impl Socket {
     /// A socket that receives nothing.
-    pub(super) fn deaf() -> Result<Self, Errno> {
+    pub(super) fn unbound() -> Result<Self, Errno> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: no pointers.
         let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
@@ -38,7 +38,7 @@ impl Socket {
 
     /// A socket that sends to an interface and receives nothing.
     pub(super) fn sending(index: i32) -> Result<Self, Errno> {
-        let socket = Self::deaf()?;
+        let socket = Self::unbound()?;
         socket.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
         socket.enlarge();
         socket.bind(index, 0)?;
@@ -47,7 +47,7 @@ impl Socket {
 
     /// One of `queues` sockets on an interface, among which the kernel spreads flows.
     pub(super) fn on(index: i32, queues: u16, promiscuous: bool) -> Result<Self, Errno> {
-        let socket = Self::deaf()?;
+        let socket = Self::unbound()?;
         socket.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
         socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)?;
         // A wire would not bring the host's own frames.
@@ -70,7 +70,7 @@ impl Socket {
     }
 
     /// Makes the interface accept frames for another address.
-    pub(super) fn receive_for(&self, index: i32, mac: [u8; 6]) -> Result<(), Errno> {
+    pub(super) fn accept_mac(&self, index: i32, mac: [u8; 6]) -> Result<(), Errno> {
         self.join(index, libc::PACKET_MR_UNICAST, &mac)
     }
 

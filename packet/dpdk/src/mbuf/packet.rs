@@ -216,7 +216,7 @@ unsafe impl PacketBuf for Mbuf {
         const SAID: u64 = sys::PSC_F_RX_IP_CKSUM_MASK | sys::PSC_F_RX_L4_CKSUM_MASK;
         // SAFETY: the mbuf is ours.
         let flags = unsafe { *field::ol_flags(self.as_raw()) };
-        flags & SAID != 0 && says_bad(flags)
+        flags & SAID != 0 && has_bad_checksum(flags)
     }
 
     #[inline]
@@ -270,7 +270,7 @@ fn compose_singly<T, const LEN: usize, const N: usize, const M: usize>(
 
 /// True if a received packet's flags say that a checksum is wrong. Two bits each: unknown, bad, good, or "bad
 /// as written, but fine", as virtual devices mark their own.
-fn says_bad(flags: u64) -> bool {
+fn has_bad_checksum(flags: u64) -> bool {
     flags & sys::PSC_F_RX_IP_CKSUM_MASK == sys::PSC_F_RX_IP_CKSUM_BAD
         || flags & sys::PSC_F_RX_L4_CKSUM_MASK == sys::PSC_F_RX_L4_CKSUM_BAD
 }

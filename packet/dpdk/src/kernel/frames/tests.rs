@@ -1,4 +1,6 @@
-use super::{HEADERS, Offload, PREFIX, can_join, finish, joined, parse_prefix, retell, same_way, sum};
+use super::{
+    HEADERS, Offload, PREFIX, can_join, finish, joined, parse_prefix, rewrite_headers, same_flow, sum,
+};
 
 /// The headers of a UDP datagram over IPv4 with this much payload.
 fn ipv4(payload: u16) -> Vec<u8> {
@@ -20,7 +22,7 @@ fn what_is_joined_says_how_to_cut_it() {
     let Offload::Long(cut) = parse_prefix(*prefix, &frame) else { panic!("{prefix:?}") };
     assert_eq!((cut.headers, cut.size), (HEADERS, 1000));
     let mut last = headers.to_vec();
-    retell(&mut last, cut, 5000, &frame[HEADERS + 5000..], (true, false));
+    rewrite_headers(&mut last, cut, 5000, &frame[HEADERS + 5000..], (true, false));
     assert_eq!(last[16..20], [1, 172, 0, 12], "its length is 28 + 400, its number 7 + 5");
     assert_eq!(super::folded(sum(&last[14..34])), 0xffff);
     assert!(joined(&ipv4(1000), 65_530, 1000).is_none(), "longer than IP allows");
@@ -30,13 +32,13 @@ fn what_is_joined_says_how_to_cut_it() {
 fn only_datagrams_of_one_way_are_joined() {
     let one = ipv4(1000);
     assert!(can_join(&one, 1000) && !can_join(&one, 1010), "padded");
-    assert!(same_way(&one, &ipv4(400)));
+    assert!(same_flow(&one, &ipv4(400)));
     for (at, what) in
         [(0, "station"), (26, "source"), (30, "address"), (36, "port"), (15, "class"), (22, "hops")]
     {
         let mut other = one.clone();
         other[at] ^= 1;
-        assert!(!same_way(&one, &other), "another {what}");
+        assert!(!same_flow(&one, &other), "another {what}");
     }
     for (at, what) in
         [(12, "protocol"), (14, "options"), (23, "transport"), (20, "fragment"), (41, "checksum")]
@@ -64,7 +66,7 @@ fn over_ipv4_each_datagram_for_others_has_its_checksum() {
     };
     for (offset, piece) in [(0, &payload[..1000]), (2000, &payload[2000..])] {
         let mut headers = long.clone();
-        retell(&mut headers, cut, offset, piece, (offset == 2000, true));
+        rewrite_headers(&mut headers, cut, offset, piece, (offset == 2000, true));
         let pseudo = sum(&headers[26..34]) + 17 + 8 + piece.len() as u64;
         assert_eq!(super::folded(pseudo + sum(&headers[34..]) + sum(piece)), 0xffff, "at {offset}");
         assert!(!can_join(&headers, piece.len()), "it stays as it is");
@@ -96,7 +98,7 @@ fn over_ipv6_each_datagram_has_its_checksum() {
     };
     for (offset, piece) in [(0, &payload[..1000]), (2000, &payload[2000..])] {
         let mut headers = long.clone();
-        retell(&mut headers, cut, offset, piece, (offset == 2000, false));
+        rewrite_headers(&mut headers, cut, offset, piece, (offset == 2000, false));
         let length = 8 + piece.len() as u64;
         let pseudo = sum(&headers[22..54]) + 17 + length;
         assert_eq!(super::folded(pseudo + sum(&headers[54..]) + sum(piece)), 0xffff, "at {offset}");
@@ -130,9 +132,9 @@ fn the_checksum_of_sctp_is_its_own() {
 #[test]
 fn a_part_of_a_packet_is_known() {
     let mut frame = ipv4(100);
-    assert!(super::lacks_its_end(&frame));
+    assert!(super::is_truncated(&frame));
     frame.extend([0; 100]);
-    assert!(!super::lacks_its_end(&frame) && super::lacks_its_end(&frame[..141]));
+    assert!(!super::is_truncated(&frame) && super::is_truncated(&frame[..141]));
 }
 
 /// A long TCP segment becomes segments with numbers, flags and checksums of their own.
@@ -165,7 +167,7 @@ fn tcp_is_cut_into_segments() {
         [(0, 1400, 0xffff_ff9c_u32, 0x90), (1400, 2800, 1300, 0x10), (2800, 3000, 2700, 0x19)]
     {
         let (mut headers, piece) = (long.clone(), &payload[offset..end]);
-        retell(&mut headers, cut, offset, piece, (end == 3000, false));
+        rewrite_headers(&mut headers, cut, offset, piece, (end == 3000, false));
         assert_eq!(headers[38..42], number.to_be_bytes(), "at {offset}");
         assert_eq!(headers[47], flags, "at {offset}");
         assert_eq!(super::word(&headers, 16).map(usize::from), Some(52 + piece.len()));
