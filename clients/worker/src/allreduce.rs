@@ -130,7 +130,7 @@ impl Operation {
     }
 
     /// Whether a result that lacks ranks lacks the one whose bytes it should carry.
-    pub(crate) fn lacks_giver(&self, inside: Option<&RankSet>) -> bool {
+    pub(crate) fn lacks_source(&self, inside: Option<&RankSet>) -> bool {
         let Call { collective, argument: root } = self.plan.call;
         collective == Collective::Broadcast && inside.is_some_and(|inside| !inside.contains(root))
     }

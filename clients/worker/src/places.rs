@@ -120,7 +120,7 @@ impl Places {
     }
 
     /// Turns to the place of the worker's generation.
-    pub(crate) const fn go_home(&mut self, now: Duration) {
+    pub(crate) const fn return_home(&mut self, now: Duration) {
         self.go(now, self.home, false);
     }
 

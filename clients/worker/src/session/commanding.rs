@@ -241,7 +241,7 @@ impl Session {
         if command == Command::Reset && header.epoch != self.membership.epoch {
             // The rank that asked for it needs no notice that its generation is over.
             self.requests.outdate();
-            let _ = self.send_off(now, header.epoch);
+            let _ = self.end_generation(now, header.epoch);
             self.condition = Condition::Good;
         }
         Ok(Some(Event::Commanded(Ok(()))))

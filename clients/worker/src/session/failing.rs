@@ -55,7 +55,7 @@ impl Session {
         let rejoined = self.rejoin.take().map(|rejoin| rejoin.joined());
         self.farewells = FAREWELLS;
         // The ranks that are still there learn of it.
-        self.places.go_home(now);
+        self.places.return_home(now);
         let progress = self.progress_of(&operation, rejoined, now);
         self.inquiry.end();
         Some(Event::Failed(failure(progress)))

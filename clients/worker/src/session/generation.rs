@@ -337,7 +337,7 @@ impl Session {
             // No rank can need its results, and it is not a member that others wait for.
             event = Some(self.left(Left::Everyone));
         } else {
-            event = self.send_off(now, header.epoch);
+            event = self.end_generation(now, header.epoch);
         }
         self.requests.outdate();
         let rejected = matches!(event, Some(Event::Failed(_)));

@@ -54,7 +54,7 @@ impl Hearing {
     }
 
     /// Whether to report to the appliance soon.
-    pub(super) const fn urges(&self) -> bool {
+    pub(super) const fn is_urgent(&self) -> bool {
         let state = self.state();
         state != self.said || state == LISTENS
     }
@@ -111,7 +111,7 @@ impl Session {
     /// For drivers: whether they listen to the group. Without this nothing comes by it.
     pub fn listen(&mut self, listens: bool) {
         self.hearing = Hearing { listens, said: self.hearing.said, ..Hearing::default() };
-        self.say_soon(Duration::ZERO);
+        self.hasten_heartbeat(Duration::ZERO);
     }
 
     /// Handles a datagram of the appliance's that has come by the group, as
@@ -126,7 +126,7 @@ impl Session {
         let header = Header::parse(datagram).ok().map(|(header, _)| header);
         let mine = header.filter(|header| header.job == self.membership.identity.job);
         if mine.is_some() && self.hearing.note(now) {
-            self.say_soon(now);
+            self.hasten_heartbeat(now);
         }
         if mine.is_some_and(|header| header.kind == Kind::Control) {
             // Mostly another rank's Ack: only its arrival matters.
@@ -149,7 +149,7 @@ impl Session {
     }
 
     /// Sends the next heartbeat at once.
-    pub(super) fn say_soon(&mut self, now: Duration) {
+    pub(super) fn hasten_heartbeat(&mut self, now: Duration) {
         self.heartbeat = self.heartbeat.map(|_| now);
     }
 

@@ -42,11 +42,11 @@ impl Session {
                 None
             }
         };
-        if self.commanding.is_none() { event } else { event.or_else(|| self.obeyed(datagram)) }
+        if self.commanding.is_none() { event } else { event.or_else(|| self.command_answer(datagram)) }
     }
 
     /// Whether this is the answer to a command, even if it has no other use here.
-    fn obeyed(&mut self, datagram: &[u8]) -> Option<Event> {
+    fn command_answer(&mut self, datagram: &[u8]) -> Option<Event> {
         let (header, _) = Header::parse(datagram).ok()?;
         let Membership { identity, epoch, .. } = self.membership;
         let about = matches!(header.kind, Kind::Result | Kind::Reminder);
@@ -98,7 +98,7 @@ impl Session {
             return Err(Ignored::Incomplete.into());
         }
         let (payload, inside) = contents(header, body, ranks)?;
-        if operation.lacks_giver(inside.as_ref()) {
+        if operation.lacks_source(inside.as_ref()) {
             return Err(Ignored::Incomplete.into());
         }
         let divisor = match self.membership.workers {
@@ -141,7 +141,7 @@ impl Session {
         self.counters.overflows += u64::from(overflowed);
         self.counters.marked += u64::from(marked);
         if self.hearing.note_result(now) {
-            self.say_soon(now);
+            self.hasten_heartbeat(now);
         }
         self.recovery.on_result(now, &Completion { signal, ..completion }, &mut self.window);
     }

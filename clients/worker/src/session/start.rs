@@ -224,7 +224,7 @@ impl Session {
             rejoin.hurry();
         }
         // A report about multicast does not wait.
-        let wait = if self.hearing.urges() { Duration::ZERO } else { HEARTBEAT };
+        let wait = if self.hearing.is_urgent() { Duration::ZERO } else { HEARTBEAT };
         self.heartbeat = Some(now.saturating_add(wait));
         self.disputed = None;
         self.patience = deadline;

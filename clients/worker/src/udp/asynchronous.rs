@@ -199,7 +199,7 @@ impl AsyncWorker {
         let longest = pascaline_wire::header::LEN + usize::from(payload) + pascaline_wire::trailer::MAX_LEN;
         let mut buffer = vec![0; longest.max(512)];
         let socket = Socket::open(config.bind, config.appliance).map_err(io("cannot open a UDP socket"))?;
-        socket.carry(config.dscp).map_err(io("cannot set the DSCP"))?;
+        socket.set_dscp(config.dscp).map_err(io("cannot set the DSCP"))?;
         socket.make_room(buffer.len() * usize::from(MOST_OUTSTANDING));
         if let Some(mtu) = socket.path_mtu() {
             let ipv6 = config.appliance.is_ipv6();

@@ -148,7 +148,7 @@ impl Asker {
         // The port is the worker's own.
         let bind = self.bind.map(|bind| SocketAddr::new(bind.ip(), 0));
         let opened =
-            || Socket::open(bind, candidate.address).ok().filter(|socket| socket.carry(self.dscp).is_ok());
+            || Socket::open(bind, candidate.address).ok().filter(|socket| socket.set_dscp(self.dscp).is_ok());
         // There may be a route by the next time.
         let socket = candidate.socket.take().or_else(opened)?;
         let (header, body) = query(&self.identity, 0, 0, session_number(), 0);

@@ -51,14 +51,14 @@ impl<'a> Serving<'a> {
     }
 
     /// In this thread, until it has ended over all trees or failed over one.
-    pub(super) fn together(&self, trees: &mut [Tree], work: Work<'_>) -> Result<Event, Broken> {
+    pub(super) fn run_here(&self, trees: &mut [Tree], work: Work<'_>) -> Result<Event, Broken> {
         let mut exchanges: Vec<_> =
             trees.iter_mut().zip(work).map(|(tree, tensor)| tree.exchange(tensor)).collect();
         self.serve(&mut exchanges, ALONE).map(|ended| ended.unwrap_or(Event::Completed))
     }
 
     /// Likewise, each tree in a thread of its own.
-    pub(super) fn apart(&self, trees: &mut [Tree], work: Work<'_>) -> Result<Event, Broken> {
+    pub(super) fn run_on_threads(&self, trees: &mut [Tree], work: Work<'_>) -> Result<Event, Broken> {
         thread::scope(|scope| {
             let start = |(tree, tensor)| {
                 let named = thread::Builder::new().name("pascaline-tree".to_owned());

@@ -115,7 +115,7 @@ impl Socket {
     }
 
     /// Has all packets carry this DSCP.
-    pub(super) fn carry(&self, dscp: u8) -> io::Result<()> {
+    pub(super) fn set_dscp(&self, dscp: u8) -> io::Result<()> {
         self.dscp.set(dscp);
         core::iter::once(&self.udp).chain(&self.others).try_for_each(|udp| self.set_class(udp, 0))
     }

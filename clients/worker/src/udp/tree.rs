@@ -45,7 +45,7 @@ impl Tree {
         let spread = config.spread.max(config.in_flight);
         let socket = Socket::open_to(config.bind, config.appliance, config.ports()?)
             .map_err(io("cannot open a UDP socket"))?;
-        socket.carry(config.dscp).map_err(io("cannot set the DSCP"))?;
+        socket.set_dscp(config.dscp).map_err(io("cannot set the DSCP"))?;
         let (identity, flexible) = config.offer(socket.path_mtu());
         let mut buffer = vec![0; PLACE * PLACES];
         let places = Places::new(peers.len(), config.silence);

@@ -166,7 +166,7 @@ impl Worker {
         // Starting a thread takes longer than a small tensor, which has one run.
         let apart = config.threads && work.iter().flatten().filter(|tensor| !tensor.is_empty()).count() > 1;
         let serving = Serving::new(origin, config.notice, aborted, &work);
-        if apart { serving.apart(trees, work) } else { serving.together(trees, work) }
+        if apart { serving.run_on_threads(trees, work) } else { serving.run_here(trees, work) }
     }
 
     /// Answers the reminders that have come since the last call, and shows that this worker is alive, without

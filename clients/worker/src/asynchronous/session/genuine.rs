@@ -63,7 +63,7 @@ impl AsyncSession {
 
     /// Classifies an answer to an update that this worker has sent, or that a mate can have sent; `None` if
     /// it names any other.
-    pub(super) fn genuine(&mut self, header: &Header) -> Option<Answer> {
+    pub(super) fn classify(&mut self, header: &Header) -> Option<Answer> {
         let (rank, psn) = (header.rank, header.psn);
         if rank != self.membership().identity.rank {
             return self.numbers.admits(self.next_psn, rank, psn);

@@ -63,7 +63,7 @@ impl AsyncSession {
         let known = header.rank < identity.ranks || header.rank == APPLIANCE_RANK;
         let update = update.filter(|_| known).ok_or(AsyncIgnored::NoUpdate)?;
         let own = header.rank == identity.rank;
-        let answer = self.genuine(header).ok_or(AsyncIgnored::Unsolicited)?;
+        let answer = self.classify(header).ok_or(AsyncIgnored::Unsolicited)?;
         let why = u8::try_from(header.priority).ok().and_then(Status::from_code);
         let why = why.filter(|why| *why != Status::Ok);
         if !payload.is_empty() {
