@@ -24,7 +24,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 const REFRESH: Duration = Duration::from_secs(10);
 
 /// A frame of ARP or neighbour discovery.
-pub type Said = ArrayVec<u8, { neighbour::LEN }>;
+pub type NeighbourFrame = ArrayVec<u8, { neighbour::LEN }>;
 
 /// The addresses of both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub enum Received {
     /// A datagram from the appliance: its bytes within the frame.
     Datagram(Range<usize>),
     /// A question for the worker's Ethernet address: the frame that answers it.
-    Answer(Said),
+    Answer(NeighbourFrame),
     /// A frame without effect.
     Nothing,
 }
@@ -95,7 +95,7 @@ impl Host {
 
     /// The question for the next hop's Ethernet address.
     #[must_use]
-    pub fn question(&self) -> Said {
+    pub fn question(&self) -> NeighbourFrame {
         let Ends { mac, address, next_hop, .. } = self.ends;
         let mut frame = [0; neighbour::LEN];
         // There is room: the array is as long.
@@ -105,7 +105,7 @@ impl Host {
 
     /// The question, if it is due: often while the next hop is not known, or while no packets come from the
     /// appliance, which may be another machine since a restart; otherwise rarely.
-    pub fn question_by(&mut self, now: Duration) -> Option<Said> {
+    pub fn question_by(&mut self, now: Duration) -> Option<NeighbourFrame> {
         let in_doubt = !self.is_reachable() || now >= self.heard + SILENCE;
         let pace = if in_doubt { QUESTION } else { REFRESH };
         let due = self.asked.map_or(in_doubt, |asked| now >= asked + pace);
@@ -156,7 +156,7 @@ impl Host {
             self.learn(said.sender_mac);
         }
         let asked = for_us && said.operation == Operation::Request;
-        asked.then(|| Received::Answer(said_by_arp(said.sender_mac, &said.reply(mac))))
+        asked.then(|| Received::Answer(arp_reply(said.sender_mac, &said.reply(mac))))
     }
 
     fn by_discovery(&mut self, bytes: &[u8], from: Mac, ip: &Ip) -> Option<Received> {
@@ -220,7 +220,7 @@ impl Host {
     }
 }
 
-fn said_by_arp(to: Mac, arp: &Arp) -> Said {
+fn arp_reply(to: Mac, arp: &Arp) -> NeighbourFrame {
     let mut frame = [0; arp::FRAME_LEN];
     // There is room: the array is as long.
     let _ = arp.write_frame(&mut frame, to);
