@@ -159,7 +159,7 @@ fn drops_that_are_about_a_job_are_counted_there() {
 fn who_holds_others_up_is_found_by_the_sweep() {
     let (mut bench, workers) = four(&Plan::one_armed());
     let late = |bench: &Bench| -> Vec<(u16, u64)> {
-        let late = cells(bench, JOB).who_is_late(bench.clock.now());
+        let late = cells(bench, JOB).late_ranks(bench.clock.now());
         late.iter().map(|late| (late.rank, (bench.clock.now() - late.since) / MS)).collect()
     };
     let turns = |bench: &mut Bench| (0..8).for_each(|_| bench.settle());

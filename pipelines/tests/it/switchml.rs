@@ -272,7 +272,7 @@ fn what_has_come_waits_for_a_late_worker_however_long_it_takes() {
         // Each turn sweeps a part of the pool.
         (0..4).for_each(|_| network.bench.settle());
     }
-    let missed = network.cells().who_is_late(network.bench.clock.now());
+    let missed = network.cells().late_ranks(network.bench.clock.now());
     assert_eq!(missed.iter().map(|late| late.rank).collect::<Vec<_>>(), [1]);
     network.bench.feed(1, [&late]);
     network.deliver(&mut Rng::with_seed(1), 0.0);

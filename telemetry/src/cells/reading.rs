@@ -39,7 +39,7 @@ impl JobCells {
     /// The ranks that others wait for at `now`, on the lcores' clock, longest wait first; each with the
     /// oldest PSN that lacks it.
     #[must_use]
-    pub fn who_is_late(&self, now: u64) -> Vec<Late> {
+    pub fn late_ranks(&self, now: u64) -> Vec<Late> {
         let late = |late: &LateCell| {
             let rank = late.rank.load(Ordering::Relaxed).checked_sub(1)?;
             let (since, seen) = (late.since.load(Ordering::Relaxed), late.seen.load(Ordering::Relaxed));

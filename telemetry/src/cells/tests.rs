@@ -74,7 +74,7 @@ fn strangers_are_not_counted() {
         one.read(),
         CellsReading { ranks: vec![RankReading::default(); 2], ..CellsReading::default() }
     );
-    assert_eq!(none.who_is_late(2), []);
+    assert_eq!(none.late_ranks(2), []);
 }
 
 #[test]
@@ -82,14 +82,14 @@ fn a_late_rank_is_named_with_the_oldest_psn_that_lacks_it() {
     let job = JobCells::new(2, 8);
     job.late(1, 5, 100 * MS, 200 * MS);
     job.late(1, 5, 150 * MS, 300 * MS);
-    assert_eq!(job.who_is_late(300 * MS), [Late { rank: 5, since: 100 * MS, seen: 200 * MS }]);
+    assert_eq!(job.late_ranks(300 * MS), [Late { rank: 5, since: 100 * MS, seen: 200 * MS }]);
     job.late(1, 5, 100 * MS, 400 * MS);
     job.late(0, 5, 390 * MS, 400 * MS);
-    assert_eq!(job.who_is_late(2_400 * MS), [Late { rank: 5, since: 100 * MS, seen: 400 * MS }]);
-    assert_eq!(job.who_is_late(2_401 * MS), [], "it has not been missing for a while");
+    assert_eq!(job.late_ranks(2_400 * MS), [Late { rank: 5, since: 100 * MS, seen: 400 * MS }]);
+    assert_eq!(job.late_ranks(2_401 * MS), [], "it has not been missing for a while");
     // Late again, in another PSN.
     job.late(1, 5, 3_000 * MS, 3_100 * MS);
-    assert_eq!(job.who_is_late(3_100 * MS), [Late { rank: 5, since: 3_000 * MS, seen: 3_100 * MS }]);
+    assert_eq!(job.late_ranks(3_100 * MS), [Late { rank: 5, since: 3_000 * MS, seen: 3_100 * MS }]);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn of_many_late_ranks_the_last_seen_are_named() {
     for rank in 0..6 {
         job.late(0, rank, 0, u64::from(rank) + 1);
     }
-    let mut ranks: Vec<u16> = job.who_is_late(10).iter().map(|late| late.rank).collect();
+    let mut ranks: Vec<u16> = job.late_ranks(10).iter().map(|late| late.rank).collect();
     ranks.sort_unstable();
     assert_eq!(ranks, [2, 3, 4, 5]);
 }

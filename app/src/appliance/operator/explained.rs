@@ -15,7 +15,7 @@ impl Operator {
         let cells = site.plane.membership().counts_of(status.id).unwrap_or_default();
         let (job, counted) = (self.summary(status), cells.read());
         let now_ns = self.facts.clock.now_ns();
-        let late = cells.who_is_late(now_ns);
+        let late = cells.late_ranks(now_ns);
         let neighbours = self.neighbours(site);
         let missing = site.plane.membership().missing(status.id, site.now);
         let known = Evidence {

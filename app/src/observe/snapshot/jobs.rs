@@ -47,7 +47,7 @@ fn job(input: &JobInput, former: &CellsReading, (now_ns, unix_seconds): (u64, f6
     let contributions = flow(reading, former);
     let moving = contributions.packets_per_second > 0.0;
     let ranks = ranks(reading, former, now_ns, since);
-    let late = cells.who_is_late(now_ns);
+    let late = cells.late_ranks(now_ns);
     Job {
         id: status.id,
         name: name.clone(),
@@ -84,7 +84,7 @@ pub(super) fn tell(
     now_ns: u64,
 ) -> Explained {
     let JobInput { status, name, terms, missing, cells, reading } = input;
-    let late = cells.who_is_late(now_ns);
+    let late = cells.late_ranks(now_ns);
     let Diagnosis { aggregated, share, summary, reasons, parent, .. } = diagnose(&Evidence {
         status,
         name,
