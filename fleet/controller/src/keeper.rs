@@ -39,7 +39,7 @@ impl Keeper {
             self.pending.clear();
         }
         let until = standing.leads_until;
-        let begins = shared.core().stand(standing, shared.now());
+        let begins = shared.core().set_standing(standing, shared.now());
         if begins || self.store.has_changes() {
             let stored = self.store.load()?;
             let (mut core, now) = (shared.core(), shared.now());
@@ -69,7 +69,7 @@ impl Keeper {
 
     /// Hands the lead over: the core stops pushing, and the store informs the others.
     pub fn hand_over(self, shared: &Shared) {
-        shared.core().stand(Standing::default(), shared.now());
+        shared.core().set_standing(Standing::default(), shared.now());
     }
 }
 

@@ -31,7 +31,7 @@ impl Core {
         // Only now are the remaining appliances known.
         for at in 0..self.seen.len() {
             if self.seen[at].health == Health::Down {
-                self.give_away(at, now);
+                self.reassign_parts(at, now);
             }
         }
         self.back_up(now);
@@ -47,7 +47,7 @@ impl Core {
     }
 
     /// Every job's part of an appliance goes to another one, or the tree is planned anew without it.
-    fn give_away(&mut self, failed: usize, now: Duration) {
+    fn reassign_parts(&mut self, failed: usize, now: Duration) {
         let name = self.network.appliances[failed].name.clone();
         let jobs: Vec<u16> =
             self.trees.iter().filter(|(_, tree)| tree.node(&name).is_some()).map(|(id, _)| *id).collect();
@@ -56,7 +56,7 @@ impl Core {
             if self.trees.get(&job).is_none_or(|tree| tree.node(&name).is_none()) {
                 continue;
             }
-            if let Some(by) = self.standing_by(&name, job).or_else(|| self.stand_in(failed, job)) {
+            if let Some(by) = self.standing_by(&name, job).or_else(|| self.replacement(failed, job)) {
                 let by = self.network.appliances[by].name.clone();
                 self.take_part(job, &name, &by);
                 self.propose(now, format!("job {job}: {by} takes the part of {name}, every rank as it was"));
@@ -76,7 +76,7 @@ impl Core {
 
     /// The nearest appliance that answers and has no part in the job: spare ones first, and last those that
     /// stand by for others.
-    fn stand_in(&self, failed: usize, job: u16) -> Option<usize> {
+    fn replacement(&self, failed: usize, job: u16) -> Option<usize> {
         let (network, tree) = (&self.network, self.trees.get(&job)?);
         let node = tree.node(&network.appliances[failed].name)?;
         let may = |at: usize| {

@@ -94,7 +94,7 @@ impl Core {
 
     /// Notes its standing. Returns whether it has to read the stored state, and call [`Core::lead`], to keep
     /// leading.
-    pub fn stand(&mut self, standing: Standing, now: Duration) -> bool {
+    pub fn set_standing(&mut self, standing: Standing, now: Duration) -> bool {
         // The other threads may be waiting for silent appliances.
         self.wakes(now);
         let same = standing.term == self.leadership.standing.term;

@@ -317,9 +317,9 @@ fn hundreds_of_failures_end_in_order() {
 /// The first of two leads, until a time; the term does not matter here.
 fn lead(core: &mut Core, stored: &Stored, term: i64, until: Duration, now: Duration) {
     let standing = Standing { leads_until: Some(until), term, ..Standing::default() };
-    assert!(core.stand(standing.clone(), now), "it leads without having read");
+    assert!(core.set_standing(standing.clone(), now), "it leads without having read");
     core.lead(stored.clone(), until, now);
-    assert!(!core.stand(standing, now) && core.leads(now));
+    assert!(!core.set_standing(standing, now) && core.leads(now));
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn one_that_follows_tells_workers_and_no_appliance_until_it_leads() {
     assert_eq!(world.writes, 0);
     assert!(!world.core.leads(world.now) && world.core.take_notes().is_empty());
     let follows = Standing { leader: Some("b".to_owned()), ..Standing::default() };
-    assert!(!world.core.stand(follows, world.now));
+    assert!(!world.core.set_standing(follows, world.now));
     world.core.learn(world.stored.clone(), world.now);
     world.run(Duration::from_secs(2));
     assert_eq!((world.writes, &world.core.trees), (0, &other.trees));

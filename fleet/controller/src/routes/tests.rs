@@ -28,7 +28,7 @@ fn the_document_lists_the_routes_and_the_picture_everything() {
     let mut core = Core::following(&config, Some("b"), Duration::ZERO);
     let problem = Some("etcd at x: no answer".to_owned());
     let standing = Standing { leader: Some("a".to_owned()), problem, ..Standing::default() };
-    core.stand(standing, Duration::ZERO);
+    core.set_standing(standing, Duration::ZERO);
     let picture = picture::svg(&core, Duration::ZERO);
     assert!(picture.contains("controller b follows a<") && picture.contains("etcd at x: no answer<"));
 }

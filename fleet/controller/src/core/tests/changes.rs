@@ -145,7 +145,7 @@ fn one_that_was_held_up_does_not_take_that_for_the_silence_of_appliances() {
         .collect();
     for _ in 0..40 {
         world.now += STEP;
-        assert!(!world.core.stand(alone.clone(), world.now));
+        assert!(!world.core.set_standing(alone.clone(), world.now));
     }
     world.core.answered(&asks[0], Err("no answer".to_owned()), world.now);
     assert!(world.core.seen.iter().all(|seen| seen.health == Health::Down));
