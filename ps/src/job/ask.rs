@@ -28,7 +28,7 @@ impl Job {
 
     /// Makes an entry due: at once, or one timeout after it was last asked for, so that many reminders do not
     /// become many rounds of asking.
-    pub(super) fn hasten(&mut self, now: Duration, psn: u32) {
+    pub(super) fn make_due(&mut self, now: Duration, psn: u32) {
         let Some(entry) = self.entries.get(&psn) else { return };
         let at = entry.asked.map_or(now, |asked| asked.saturating_add(self.estimator.timeout(0)));
         if at <= now {

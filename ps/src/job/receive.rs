@@ -131,7 +131,7 @@ impl Job {
             return Ok(Outcome::Duplicate);
         }
         if self.entries.get(&header.psn).is_some_and(|entry| !entry.ranks().includes(ranks)) {
-            self.hasten(now, header.psn);
+            self.make_due(now, header.psn);
         }
         Err(RejectReason::Overlap.into())
     }
@@ -230,7 +230,7 @@ impl Job {
             self.room_for_entry(psn, counters)?;
             self.open_entry(now, header, None, counters);
         }
-        self.hasten(now, psn);
+        self.make_due(now, psn);
         Ok(Outcome::Reminded)
     }
 
