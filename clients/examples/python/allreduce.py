@@ -5,8 +5,8 @@
 
 Start one such process, or `pascaline worker allreduce --dtype i32`, for each rank. Every rank can compute
 every rank's numbers, as that command does, so each checks all sums, bit by bit. Numbers in brackets are
-sections of docs/protocol.md. It shows the protocol, and is slow. When its generation ends it gives up, where
-section 10 says how a worker can go on.
+sections of docs/protocol.md. It shows the protocol, and is slow. When its generation ends it stops; section
+10 says how a worker can continue.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Worker:
         return HEADER.pack(*first, 0, 0, 0, epoch)
 
     def send(self, datagram: bytes) -> None:
-        """What the network or the host refuses is lost like any other packet: timers repeat it."""
+        """A packet that the network or the host refuses counts as lost: timers repeat it."""
         with contextlib.suppress(OSError):
             self.socket.send(datagram)
 
@@ -125,7 +125,7 @@ class Worker:
             except BlockingIOError:
                 return
             except OSError:
-                continue  # An ICMP error is no answer: anybody could have sent it.
+                continue  # An ICMP error is no answer: any host could have sent it.
             if len(datagram) >= HEADER.size:
                 self.take(datagram)
 
@@ -176,7 +176,7 @@ class Worker:
         elif psn in self.sent:
             self.contribute(psn, RETRANSMISSION)
 
-    # ---- what a user calls ----
+    # ---- for users ----
 
     def join(self) -> None:
         """[9] Asks for a cookie and the generation, joins with them, and waits until all ranks are here."""
@@ -248,7 +248,7 @@ class Worker:
             self.una = (self.una + 1) % (1 << 32)
 
     def repeat(self, now: float) -> None:
-        """[11] Sends again what has no result in time; after three times with a Reminder beside it."""
+        """[11] Sends late contributions again; after three times with a Reminder beside it."""
         for psn, sent in self.sent.items():
             if now < sent.due:
                 continue
@@ -260,7 +260,7 @@ class Worker:
             self.resent += 1
 
     def leave(self, linger: float = LINGER_SECONDS) -> None:
-        """[9] Says that it is done, and gives others what they lack until all are done."""
+        """[9] Leaves the job; sends missing results to other ranks until all have finished."""
         end, pause = time.monotonic() + linger, ASK_SECONDS
         self.first_number, self.answer = self.number + 1, None
         while True:

@@ -1,4 +1,4 @@
-"""When the first layers' gradients arrive: with a stream of their own, and in the line of all others.
+"""When the first layers' gradients arrive: with a stream of their own, and in the same stream as all others.
 
     torchrun --nproc-per-node 2 clients/examples/train/arrival.py --steps 10
 

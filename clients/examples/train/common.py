@@ -1,4 +1,4 @@
-"""What the examples of training share: the place of a rank, and what it says while it trains.
+"""What the examples of training share: the place of a rank, and its output during training.
 
 Started as torchrun starts programs: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are in the environment, and
 PASCALINE_URL beside them.
@@ -70,7 +70,7 @@ def group(backend: str, number: int, timeout: float) -> Iterator[None]:
 
 
 def descent(weights: Any) -> torch.optim.Optimizer:
-    """How weights change, unless an example says otherwise."""
+    """The default optimizer."""
     return torch.optim.SGD(weights, lr=0.02, momentum=0.9)
 
 
@@ -106,7 +106,7 @@ def _data_parallel(options: argparse.Namespace, net: Any, backend: str, trace: T
     if trace:
         net.register_comm_hook(state, trace.hook(hook))
     elif (options.hook != "none" or options.trace) and backend == "pascaline":
-        # As in the training that is traced: sums that are divided afterwards have other bits.
+        # As in the traced training: dividing after the sum would give other bits.
         net.register_comm_hook(state, hook)
     return net
 

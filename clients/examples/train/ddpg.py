@@ -1,4 +1,4 @@
-"""DDPG on Pendulum-v1: an actor learns from a critic how its actions should change."""
+"""DDPG on Pendulum-v1: an actor is improved by the gradient of a critic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCALE = 0.1
 
 
 class Learner(Player):
-    """One worker: 3 → 32 → 32 → 1 acts, 4 → 28 → 28 → 1 tells how well; 2,198 weights."""
+    """One worker: an actor of 3 → 32 → 32 → 1, a critic of 4 → 28 → 28 → 1; 2,198 weights."""
 
     # Small steps, as in dqn.py.
     environment, plays, learns = "Pendulum-v1", 4, 2
@@ -38,7 +38,7 @@ class Learner(Player):
         self._actor, self._critic = (torch.optim.Adam(net.parameters(), lr=RATE) for net in self._own)
 
     def act(self, seen: np.ndarray) -> np.ndarray:
-        """What the actor says, and noise."""
+        """The actor's output, with noise."""
         with torch.no_grad():
             action = self._action(self._own, torch.from_numpy(seen)).numpy()
         noise = self.random.normal(0, NOISE * self._most, action.shape)
@@ -46,11 +46,11 @@ class Learner(Player):
         return chosen
 
     def follow(self) -> None:
-        """A little of the way."""
+        """Moves the targets a small step."""
         self._fixed += FOLLOWS * (self.weights - self._fixed)
 
     def learn(self, batch: list[torch.Tensor]) -> None:
-        """The critic towards the targets' value, the actor to what the critic finds better."""
+        """Moves the critic towards the targets' value, and the actor along the critic's gradient."""
         seen, actions, rewards, following, over = batch
         with torch.no_grad():
             later = self._value(self._target, following, self._action(self._target, following))

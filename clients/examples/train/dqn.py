@@ -30,20 +30,20 @@ class Learner(Player):
         self._iterations = 0
 
     def act(self, seen: np.ndarray) -> int:
-        """The best action, or by chance any."""
+        """The best action, or a random one."""
         if self.random.random() < max(LEAST_CHANCE, 1 - self.steps / CHANCE_STEPS):
             return int(self.random.integers(self.env.action_space.n))
         with torch.no_grad():
             return int(self._values(torch.from_numpy(seen)).argmax())
 
     def follow(self) -> None:
-        """Now and then the target becomes what was learned."""
+        """Copies the learned weights to the target, every few iterations."""
         if self._iterations % TARGET_EVERY == 0:
             self._fixed[:] = self.weights
         self._iterations += 1
 
     def learn(self, batch: list[torch.Tensor]) -> None:
-        """Towards the reward and the target's value of the action that is best by now."""
+        """Moves towards the reward plus the target's value of the action that is best at present."""
         seen, actions, rewards, following, over = batch
         with torch.no_grad():
             best = self._values(following).argmax(1, keepdim=True)

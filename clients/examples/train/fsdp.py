@@ -18,7 +18,7 @@ import ddp
 
 
 def sharded(net: Any) -> Any:
-    """Each layer on its own, gathered for the time that it is needed."""
+    """Shards each layer separately; it is gathered only while it is needed."""
     mesh = init_device_mesh("cpu", (common.RANKS,))
     for layer in net:
         if isinstance(layer, nn.Linear):

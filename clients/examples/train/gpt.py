@@ -1,4 +1,4 @@
-"""A small GPT on the project's own documents: what character comes next.
+"""A small GPT on the project's own documents: predicts the next character.
 
     torchrun --nproc-per-node 2 clients/examples/train/gpt.py --steps 50
 
@@ -20,7 +20,7 @@ CONTEXT, BATCH = 64, 16
 
 
 class Block(nn.Module):
-    """Attention to what was before, and a layer for each place."""
+    """Causal attention, and a feed-forward layer."""
 
     def __init__(self, wide: int, heads: int) -> None:
         super().__init__()

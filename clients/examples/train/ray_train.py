@@ -23,7 +23,7 @@ from ray.train.torch import TorchConfig, TorchTrainer, prepare_model
 
 
 def load() -> None:
-    """Before a worker makes its group."""
+    """Runs before a worker makes its group."""
     import pascaline.torch  # noqa: F401
 
 
@@ -51,7 +51,7 @@ def train(options: dict[str, Any]) -> None:
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    # The same bits everywhere: the largest and the smallest of each weight are one.
+    # All ranks must have the same bits: the largest and the smallest of each weight are equal.
     weights = torch.cat([weight.detach().flatten() for weight in net.parameters()])
     most, least = weights.clone(), weights.clone()
     dist.all_reduce(most, dist.ReduceOp.MAX)

@@ -1,4 +1,4 @@
-"""What DQN and DDPG share: one environment, a memory of what was played, and steps learned from it.
+"""What DQN and DDPG share: one environment, a replay memory, and training steps from it.
 
 A learner of `pascaline.rl`'s modes: `play` and `improve` make an update, `weights` is all that is trained.
 """
@@ -22,10 +22,10 @@ BATCH = 128
 class Player:
     """One worker's environment and memory.
 
-    Weights are the same for one seed; what is played is another for each rank.
+    Weights are the same for one seed; the episodes differ between ranks.
     """
 
-    # What is played, and how long and how often an iteration plays and learns.
+    # The environment; how long an iteration plays, and how often it learns.
     environment: str
     plays: int
     learns: int
@@ -44,7 +44,7 @@ class Player:
         self.weights = np.zeros(0, np.float32)
 
     def act(self, seen: np.ndarray) -> Any:
-        """What to do, with some chance in it."""
+        """An action, with some randomness."""
         raise NotImplementedError
 
     def learn(self, batch: list[torch.Tensor]) -> None:
@@ -57,11 +57,11 @@ class Player:
 
     @property
     def reward(self) -> float:
-        """The mean of the latest episodes; of none that has ended, of the one under way."""
+        """The mean of the latest episodes; if none has ended, of the present one."""
         return float(np.mean(self._ended or [self._return]))
 
     def play(self, alive: Callable[[], object] = lambda: None) -> None:
-        """One iteration's experience with the present weights. `alive` is called now and then."""
+        """One iteration's experience with the present weights. `alive` is called from time to time."""
         for step in range(self.plays):
             action = self.act(self._seen)
             found, reward, terminated, truncated, _ = self.env.step(action)

@@ -1,4 +1,4 @@
-"""Policies that learn together: each process is one worker, and says what each iteration brought.
+"""Policies that learn together: each process is one worker, and prints the outcome of each iteration.
 
     python clients/examples/train/rl.py --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4   # others likewise
 
@@ -61,7 +61,7 @@ def main() -> None:
     for number in range(options.seeds):
         seed = options.seed + number
         learner = ALGORITHMS[options.algorithm](seed, options.rank)
-        # What takes long the first time does so before there is anybody to fall behind.
+        # Warms up before joining, so that this rank does not fall behind the others.
         learner.improve(learner.play())
         begun = time.monotonic()
         with _worker(options, learner, options.job + number) as worker:

@@ -1,7 +1,7 @@
-"""A few steps of a training on a time line: what the processor computes, and the buckets on their way.
+"""A few steps of a training on a time line: computation, and buckets in flight.
 
 PyTorch's profiler says what is computed. When a bucket left and its mean was there is noted by a hook around
-the training's own. What comes of it is a picture, and a file for chrome://tracing or ui.perfetto.dev.
+the training's own. The result is a picture, and a file for chrome://tracing or ui.perfetto.dev.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Trace:
             self._running = False
 
     def write(self, picture: Path) -> dict[str, float]:
-        """Draws, writes the trace beside the picture, and says how much of the buckets' time was hidden."""
+        """Draws, writes the trace beside the picture, and returns the hidden part of the buckets' time."""
         self._end()
         events = self._profile.events()
         clock = next(event for event in events if event.name == "clock")

@@ -1,7 +1,7 @@
-"""What a call from Python costs above one of libpascaline's: call_cost.py LIBRARY ADDRESS:PORT JOB.
+"""The cost of a call from Python above one of libpascaline's: call_cost.py LIBRARY ADDRESS:PORT JOB.
 
-Two jobs of one rank, JOB and the next, at an appliance that admits them. They sum in turns, so that whatever
-disturbs one disturbs the other: 4 KiB, and 16 MiB. The library is called by ctypes, whose microsecond or two
+Two jobs of one rank, JOB and the next, at an appliance that admits them. They sum in turns, so that a
+disturbance affects both: 4 KiB, and 16 MiB. The library is called by ctypes, whose microsecond or two
 count for it. Prints medians as a JSON object.
 """
 
@@ -53,7 +53,7 @@ def main(library: str, appliance: str, job: int) -> None:
 
             took: dict[Any, list[float]] = {by_library: [], by_package: []}
             for turn in range(-turns // 10, turns):
-                # The second one may find things warm: they take turns in that, too.
+                # The second one may find warm caches: the order alternates.
                 for call in list(took)[:: 1 if turn % 2 else -1]:
                     start = time.perf_counter()
                     call()

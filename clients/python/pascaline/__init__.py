@@ -5,8 +5,8 @@
     with pascaline.Worker("10.77.0.254", job=1, rank=0, ranks=4) as worker:
         worker.allreduce(gradient)  # NumPy or PyTorch, in place
 
-`pascaline.Streams` has several operations under way, of which an urgent one overtakes,
-`pascaline.AsyncWorker` trains without waiting for anybody, `pascaline.rl` has a policy learn that way,
+`pascaline.Streams` runs several operations at once, of which an urgent one overtakes,
+`pascaline.AsyncWorker` trains without waiting for other ranks, `pascaline.rl` trains a policy that way,
 `pascaline.Appliance` starts an appliance on this machine, `pascaline.explain` asks one why a job is summed in
 the network or not, `pascaline.torch` is a backend of torch.distributed, and `pascaline.errors` has what can
 go wrong. docs/training.md is the user's page.

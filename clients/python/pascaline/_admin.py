@@ -39,7 +39,7 @@ def explain(job: int | str = 1, admin: str | None = None, *, token: str | None =
     """Asks an appliance what share of a job's bytes it has summed, and where not, why.
 
     job: its number or name. admin: where its admin API is, `unix:PATH` or `HOST:PORT`; by default
-    PASCALINE_ADMIN, or the socket of the service. token: what the API asks for, if it does. Raises
+    PASCALINE_ADMIN, or the socket of the service. token: that of the API, if it requires one. Raises
     ApplianceError if there is no answer or no such job.
     """
     found = get(f"/api/v1/jobs/{quote(str(job), safe='')}/explain", admin, token=token)
@@ -47,7 +47,7 @@ def explain(job: int | str = 1, admin: str | None = None, *, token: str | None =
 
 
 def get(path: str, admin: str | None = None, *, token: str | None = None) -> Mapping[str, Any]:
-    """What the admin API answers."""
+    """An answer of the admin API."""
     place = admin or os.environ.get("PASCALINE_ADMIN") or _DEFAULT
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:

@@ -138,7 +138,7 @@ listen = "{self.admin}"
             _ip("link", "set", end, "mtu", str(self._mtu), "up")
 
     def start(self) -> None:
-        """Starts it again after `kill`; it knows nothing of its former life."""
+        """Starts it again after `kill`, without any state."""
         self._processes = [self._program("run")]
         appliance = self._processes[0]
         end = time.monotonic() + _READY_SECONDS
@@ -156,7 +156,7 @@ listen = "{self.admin}"
             self._processes.append(self._program("ps"))
 
     def _program(self, command: str) -> subprocess.Popen[bytes]:
-        """Starts one with the configuration, and sees to its end."""
+        """Starts one with the configuration, and registers its end."""
         words = ["setpriv", "--pdeathsig", "KILL", str(self._binary), command, "-c"]
         with (self._files / "log").open("ab") as log:
             process = subprocess.Popen(
@@ -185,7 +185,7 @@ listen = "{self.admin}"
         return explain(job, self.admin)
 
     def status(self) -> Mapping[str, Any]:
-        """What the admin API says of it."""
+        """Its status by the admin API."""
         return get("/api/v1/status", self.admin)
 
     def log(self) -> str:
@@ -194,13 +194,13 @@ listen = "{self.admin}"
         return "\n".join(lines[-_LOG_LINES:])
 
     def kill(self) -> None:
-        """Ends it without a warning: for tests."""
+        """Kills it without a warning: for tests."""
         for process in self._processes:
             process.kill()
             process.wait()
 
     def stop(self) -> None:
-        """Lets it complete what is open, and removes everything."""
+        """Lets it complete open operations, and removes everything."""
         self._end()
 
     def __enter__(self) -> Self:
@@ -256,7 +256,7 @@ def _links() -> list[str]:
 
 
 def _remove_leftovers() -> None:
-    """Removes what processes left that were killed."""
+    """Removes leftovers of killed processes."""
     for name in _links():
         if (found := _LINK.fullmatch(name)) and not Path(f"/proc/{found[1]}").exists():
             _ip("link", "del", name, check=False)
@@ -264,7 +264,7 @@ def _remove_leftovers() -> None:
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """Among all threads and processes of this machine that look for what is free."""
+    """Excludes other threads and processes of this machine that search for a free network."""
     place = os.open("/sys/class/net", os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(place, fcntl.LOCK_EX)
@@ -276,7 +276,7 @@ def _alone() -> Iterator[None]:
 def _remove(
     owner: int, link: str | None, files: Path, processes: Sequence[subprocess.Popen[bytes]] = ()
 ) -> None:
-    # To a process that its owner has forked, the end is its own.
+    # A forked child's exit must not end it.
     if os.getpid() != owner:
         return
     for process in processes:

@@ -1,4 +1,4 @@
-"""Arrays of NumPy and tensors of PyTorch as bytes in one piece, without a copy where there is a way."""
+"""Arrays of NumPy and tensors of PyTorch as bytes in one piece, without a copy where possible."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Lent:
 
 
 def lend(array: Any, *, any_type: bool = False) -> Lent:
-    """The bytes of an array that an operation may write to. `any_type`: they are only handed on.
+    """The bytes of an array that an operation may write to. `any_type`: they are not summed.
 
     An array that is not in one piece is copied, and the result copied back.
     """

@@ -34,10 +34,10 @@ class AsyncWorker:
     `push` sends an update, made of a gradient and a reward, and returns at once; `poll` takes in the weights
     that the parameter server (`pascaline ps`) answers with. The weights, a float32 array in one piece, are
     those to begin with, and `poll` writes into the same memory. A model is one packet: at most 356 floats
-    with an MTU of 1,500 bytes, 2,230 with one of 9,000. What is lost is not sent again.
+    with an MTU of 1,500 bytes, 2,230 with one of 9,000. Lost packets are not sent again.
 
     The weights that any rank offers first are those of all; until the server has answered with them, updates
-    are "busy". Call `poll` or `push` several times a second: so the appliance hears that the rank is alive.
+    are "busy". Call `poll` or `push` several times a second: this keeps the rank alive at the appliance.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class AsyncWorker:
     ) -> None:
         """Joins, and waits until all ranks have.
 
-        outstanding: updates that may be under way, at most 64. control: "off", Olaf's "urgency" or "fairness"
+        outstanding: updates that may be in flight, at most 64. control: "off", Olaf's "urgency" or "fairness"
         with its threshold in seconds, or "paced". dscp: of its packets, as of a Worker's.
         patience: seconds after which `push` raises an error if nothing was applied. linger: seconds that
         `leave` waits for the others at most.
@@ -78,10 +78,10 @@ class AsyncWorker:
         self._core = AsyncCore(appliance, (job, rank, ranks), lent.data, terms)
 
     def push(self, gradient: Any, reward: float) -> str:
-        """Offers an update made just now, and says what became of it.
+        """Offers an update made just now, and returns its outcome.
 
-        "sent"; "skipped" by transmission control; "busy" as long as enough are under way. The server adds to
-        the weights, it does not subtract: pass a direction in which to go. Raises FutileError if nothing was
+        "sent"; "skipped" by transmission control; "busy" while enough are in flight. The server adds to
+        the weights, it does not subtract: pass the direction of the step. Raises FutileError if nothing was
         applied for as long as `patience`.
         """
         lent = lend(gradient)
@@ -98,11 +98,11 @@ class AsyncWorker:
         return new
 
     def wait(self, seconds: float) -> None:
-        """Waits until something arrives or is due, or for so long."""
+        """Waits until something arrives or is due, or until the timeout."""
         self._core.wait(seconds)
 
     def statistics(self) -> Mapping[str, Any]:
-        """Updates and what became of them; `refused` counts the reasons for which some were not taken."""
+        """Updates and their outcomes; `refused` counts the reasons for which some were not taken."""
         return self._core.statistics()
 
     @property

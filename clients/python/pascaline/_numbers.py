@@ -8,7 +8,7 @@ from typing import Any
 from .errors import ArgumentError
 
 _SHORT, _WORD, _LONG = 2**16 - 1, 2**32 - 1, 2**64 - 1
-# What is not told is left to the worker, which knows what goes with what.
+# Arguments that are not given are left to the worker's own defaults.
 MOST = {
     "job": _SHORT,
     "rank": _SHORT,
@@ -30,7 +30,7 @@ MOST = {
 
 
 def checked(**numbers: Any) -> None:
-    """Raises ArgumentError for what is no number, or none of these. None is not told."""
+    """Raises ArgumentError for values that are no number or out of range. None means not given."""
     for name, value in numbers.items():
         try:
             fits = value is None or 0 <= operator.index(value) <= MOST[name]

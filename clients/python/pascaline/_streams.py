@@ -19,7 +19,7 @@ class Streams(Sequence[Worker]):
             urgent.allreduce(norm, layer=1, layers=48)  # does not wait for the gradient
             handle.wait()
 
-    What is started in one stream does not wait for the others, at this rank or any other. Within a stream
+    Operations of one stream do not wait for the others, at this rank or any other. Within a stream
     operations are carried out in the order of the calls, which must be the same at all ranks; between streams
     there is no order. Each stream has a thread and a window of its own, and may be used by another thread of
     Python's. Where streams or jobs contend for the appliance's memory, `layer` and `layers` decide.
@@ -80,12 +80,12 @@ class Streams(Sequence[Worker]):
         return len(self._workers)
 
     def leave(self) -> None:
-        """Completes what has been started in all streams, and leaves with all at the same time."""
+        """Completes all started operations of all streams, and leaves with all at the same time."""
         ALIVE.discard(self)
         leave_streams(self._cores)
 
     def abort(self) -> None:
-        """Leaves at once, in all streams: what has been started fails with ClosedError."""
+        """Leaves at once, in all streams: started operations fail with ClosedError."""
         ALIVE.discard(self)
         for core in self._cores:
             core.abort()

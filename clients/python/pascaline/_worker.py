@@ -15,7 +15,7 @@ from ._numbers import checked
 
 
 class Leaves(Protocol):
-    """What leaves at the end of the program, if it has not before."""
+    """An object that leaves at the end of the program, if it has not before."""
 
     def leave(self) -> None:
         """Leaves."""
@@ -26,7 +26,7 @@ ALIVE: weakref.WeakSet[Leaves] = weakref.WeakSet()
 
 @dataclass(frozen=True)
 class Wish:
-    """What the core is asked for."""
+    """A request to the core."""
 
     collective: str
     dtype: str = "int32"
@@ -72,7 +72,7 @@ class Terms:
 
 
 class Handle:
-    """An operation under way. The array belongs to it until `wait` has returned."""
+    """An operation in flight. The array belongs to it until `wait` has returned."""
 
     def __init__(self, pending: Pending, lent: Lent | None) -> None:
         self._pending = pending
@@ -85,8 +85,8 @@ class Handle:
     def wait(self, timeout: float | None = None) -> Report:
         """Waits until the array holds the result.
 
-        Raises what went wrong, and TimeoutError if it has not ended after `timeout` seconds: the operation
-        then goes on, and may be waited for again.
+        Raises the operation's error, and TimeoutError if it has not ended after `timeout` seconds: then
+        the operation continues, and may be waited for again.
         """
         report = self._pending.wait(timeout)
         lent, self._lent = self._lent, None
@@ -129,12 +129,12 @@ class Worker:
     ) -> None:
         """Joins.
 
-        appliance: its address or name, with or without a port (16420); behind a comma, others that stand in
-        for it; behind a semicolon, those of further trees, whose jobs have the next numbers. The same at all
+        appliance: its address or name, with or without a port (16420); behind a comma, its
+        backups; behind a semicolon, those of further trees, whose jobs have the next numbers. The same at all
         ranks. timeout: seconds for each operation (30), and for joining unless
         join_timeout says otherwise. linger: seconds that `leave` helps others at most (2). payload: bytes of
-        a packet, the same at all ranks, a multiple of 8 (as many as the ways of all take). in_flight, spread:
-        packets under way, and how far one may run ahead. udp_ports: those of the appliance. dscp: 0 to 63, of
+        a packet, the same at all ranks, a multiple of 8 (the most that all paths carry). in_flight, spread:
+        packets in flight, and how far one may run ahead. udp_ports: those of the appliance. dscp: 0 to 63, of
         this rank's packets and of the answers, for an appliance that tells its own by it (0). bind: the local
         address. partial: take results that lack ranks, which `Report.missing` names. threads: serve each of
         several trees by a thread of its own.
@@ -176,7 +176,7 @@ class Worker:
         layers: int = 0,
         timeout: float | None = None,
     ) -> Handle:
-        """Starts an allreduce and goes on."""
+        """Starts an allreduce and returns at once."""
         lent = lend(array)
         more: dict[str, Any] = {"wire": wire, "feedback": feedback, "layer": layer, "layers": layers}
         return self.start(Wish("allreduce", lent.dtype, op, timeout=timeout, **more), lent)
@@ -233,18 +233,18 @@ class Worker:
         return self._core.appliance
 
     def statistics(self) -> Mapping[str, int]:
-        """Packets and what became of them, up to the latest operation that has ended."""
+        """Packets and their outcomes, up to the latest operation that has ended."""
         return self._core.statistics()
 
     def leave(self) -> None:
-        """Completes what has been started, and leaves the job; helps ranks that still need something."""
+        """Completes started operations, and leaves the job; helps ranks that still need results."""
         ALIVE.discard(self)
         self._core.leave()
 
     def abort(self) -> None:
-        """Leaves at once: what has been started fails with ClosedError.
+        """Leaves at once: started operations fail with ClosedError.
 
-        For a program that gives up: ranks that still need something of this one may fail, too.
+        For a program that gives up: ranks that still need results from this one may fail, too.
         """
         ALIVE.discard(self)
         self._core.abort()

@@ -1,4 +1,4 @@
-"""What can go wrong. Every text says what is wrong, where, and what to do; `ranks` lists the ranks concerned.
+"""Exceptions. Every text says what is wrong, where, and what to do; `ranks` lists the ranks concerned.
 
 docs/errors.md lists the errors of a worker.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 
 class PascalineError(RuntimeError):
-    """Something that Pascaline was asked for did not come to be.
+    """A request to Pascaline has failed.
 
     `ranks` has the ranks that are missing, dead or gone, as far as the appliance has named them.
     """
@@ -20,7 +20,7 @@ class PascalineError(RuntimeError):
 
 
 class ConfigurationError(PascalineError, ValueError):
-    """A worker cannot be as it was asked for."""
+    """A worker's settings cannot be used."""
 
 
 class ArgumentError(PascalineError, ValueError):
@@ -40,7 +40,7 @@ class IncompleteError(PascalineError, TimeoutError):
 
 
 class MismatchError(PascalineError, ValueError):
-    """The ranks disagree: on their number, the payload, the type of elements, or on what they call."""
+    """The ranks disagree: on their number, the payload, the type of elements, or on the operation."""
 
 
 class DeadlineError(PascalineError, TimeoutError):
@@ -60,7 +60,7 @@ class TooLongError(PascalineError):
 
 
 class FutileError(PascalineError, TimeoutError):
-    """Nothing that an asynchronous worker has sent was applied for a while: the text says why."""
+    """No update of an asynchronous worker was applied for a while: the text says why."""
 
 
 class ClosedError(PascalineError):

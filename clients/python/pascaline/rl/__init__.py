@@ -4,8 +4,8 @@ Each worker plays in environments of its own, and improves its copy of the polic
 step that this makes is its update: a policy gradient that Adam has scaled. Three ways bring updates together:
 
     asynchronous  sent at once, combined where it queues, added to the weights by `pascaline ps` (Olaf)
-    periodic      the mean of the first H of N updates, while all go on playing (iSwitch, Algorithm 1)
-    synchronous   the mean of all, for which everybody waits (SwitchML)
+    periodic      the mean of the first H of N updates, while all continue to play (iSwitch, Algorithm 1)
+    synchronous   the mean of all, for which all workers wait (SwitchML)
 
 The policy and its value function share their layers, as in Olaf, section 8.2, so that all of it is one
 packet: 8 → 40 → 40 → 4 + 1 has 2,205 weights, of the 2,230 that a frame of 9,000 bytes has room for.

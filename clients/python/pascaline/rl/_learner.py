@@ -1,4 +1,4 @@
-"""One worker of distributed PPO: a policy, its environments, and the steps that it would like to make."""
+"""One worker of distributed PPO: a policy, its environments, and the steps that it computes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Learner:
     """One worker's policy and environments. `weights` is all of the policy, as one array of float32."""
 
     def __init__(self, settings: Settings, seed: int, rank: int = 0) -> None:
-        """Weights are the same for one seed; what is played is another for each rank."""
+        """Weights are the same for one seed; the episodes differ between ranks."""
         self.settings = settings
         self._envs = [gymnasium.make(settings.environment) for _ in range(settings.envs)]
         first = 10_000 * seed + 100 * rank
@@ -65,11 +65,11 @@ class Learner:
 
     @property
     def reward(self) -> float:
-        """The mean of the latest episodes; of none that has ended, of those under way."""
+        """The mean of the latest episodes; if none has ended, of the present ones."""
         return float(np.mean(self._ended or self._returns))
 
     def play(self, alive: Callable[[], object] = lambda: None) -> dict[str, Any]:
-        """One iteration's experience with the present weights. `alive` is called now and then."""
+        """One iteration's experience with the present weights. `alive` is called from time to time."""
         here = self.settings
         shape = (here.steps, here.envs)
         seen = np.empty((*shape, self._seen.shape[1]), np.float32)
@@ -85,7 +85,7 @@ class Learner:
                 self._returns[at] += float(reward)
                 reward = here.scale * float(reward)
                 if truncated and not terminated:
-                    # The time is over, the game is not: what would have come counts.
+                    # A game cut off by the time limit is not over: its expected value counts.
                     reward += here.gamma * float(self._forward(found[None])[0, -1])
                 ends[step, at] = terminated or truncated
                 if terminated or truncated:
@@ -134,7 +134,7 @@ class Learner:
         self._adam.step()
 
     def _advantages(self, played: dict[str, Any]) -> tuple[Any, Any]:
-        """Generalised advantages, and what the values should have been."""
+        """Generalised advantages, and the targets of the values."""
         here, rewards, ends = self.settings, played["rewards"], played["ends"]
         shape = played["seen"].shape
         values = self._forward(played["seen"].reshape(-1, shape[2]))[:, -1].reshape(shape[:2])

@@ -19,9 +19,9 @@ from .._worker import Worker
 class Learns(Protocol):
     """One worker that plays and learns: `Learner`, or one of another algorithm."""
 
-    # All that is trained, as one array of float32, which stays the same array.
+    # All trained weights, as one array of float32, which stays the same array.
     weights: np.ndarray
-    # Played in all.
+    # Steps played in total.
     steps: int
 
     @property
@@ -29,7 +29,7 @@ class Learns(Protocol):
         """The mean of the latest episodes."""
 
     def play(self, alive: Callable[[], object] = ...) -> Any:
-        """One iteration's experience with the present weights. `alive` is called now and then."""
+        """One iteration's experience with the present weights. `alive` is called from time to time."""
 
     def improve(self, played: Any) -> np.ndarray:
         """The step that this makes, as an array like the weights, which stay as they are."""
@@ -37,23 +37,23 @@ class Learns(Protocol):
 
 @dataclass(frozen=True)
 class Told:
-    """What a worker says after an iteration."""
+    """A worker's report after an iteration."""
 
     iteration: int
     # The mean of its latest episodes.
     reward: float
-    # Steps that it has played in all.
+    # Steps that it has played in total.
     steps: int
-    # What became of its update; "none": it had none.
+    # The outcome of its update; "none": it had none.
     update: str
 
 
 def asynchronous(learner: Learns, worker: AsyncWorker, iterations: int, wait: float = 0.3) -> Iterator[Told]:
     """Olaf: an update leaves when an iteration ends, and no worker waits.
 
-    The worker's weights are the learner's. The next iteration begins with the newest ones that have come: it
+    The worker's weights are the learner's. The next iteration begins with the newest ones received: it
     waits for the answer for `wait` seconds at most. An update that is lost, or that cannot be sent since too
-    many are under way, is lost for the model, too.
+    many are in flight, is lost for the model, too.
     """
     if not np.shares_memory(worker.weights, learner.weights):
         raise ValueError("the worker has other weights than the learner: pass learner.weights to AsyncWorker")
@@ -77,7 +77,7 @@ def _answer(worker: AsyncWorker, wait: float) -> None:
 
 
 def synchronous(learner: Learns, worker: Worker, iterations: int, rate: float = 1.0) -> Iterator[Told]:
-    """SwitchML: all ranks make the mean of their updates in each iteration. Everybody waits for the slowest.
+    """SwitchML: all ranks make the mean of their updates in each iteration. All wait for the slowest.
 
     rate: by how much of the mean the weights move.
     """
@@ -93,10 +93,10 @@ def periodic(
 ) -> Iterator[Told]:
     """iSwitch, Algorithm 1: an iteration is the mean of the first H of N updates; H is the job's threshold.
 
-    The worker is one with `partial=True`. A thread goes on playing while iterations complete. An update that
+    The worker is one with `partial=True`. A thread plays on while iterations complete. An update that
     has missed its iteration is offered in the next one, unless its weights are more than `bound` iterations
-    old; then it is given up. A worker that is behind and has no update takes the results of the others all
-    the same: what it offers meanwhile is zeros, of which the last ones count, when it has caught up. Results
+    old; then it is discarded. A worker that is behind and has no update takes the results of the others
+    nevertheless: it offers zeros meanwhile, of which the last ones count, when it has caught up. Results
     are kept for it, the last `spread` of them (512): one that falls further behind while it makes a single
     update ends with an exception.
     """
@@ -131,7 +131,7 @@ class _Player:
         self._thread = threading.Thread(target=self._play)
 
     def next(self, *, wait: bool) -> tuple[int, np.ndarray] | None:
-        """An update, and how many results its weights had seen. None: it would have to be waited for."""
+        """An update, and how many results its weights had seen. None: there is no update yet."""
         try:
             made = self._made.get(block=wait)
         except queue.Empty:

@@ -6,7 +6,7 @@
     dist.init_process_group("pascaline")
 
 The environment says where the appliance is: PASCALINE_URL=pascaline://10.77.0.254:16420?job=1.
-docs/training.md has all of it. `hooks` has what DistributedDataParallel may be given.
+docs/training.md has all of it. `hooks` has communication hooks for DistributedDataParallel.
 """
 
 from . import hooks

@@ -1,4 +1,4 @@
-"""Gloo, for what an appliance does not do."""
+"""Gloo, for operations that an appliance does not support."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch._C import _distributed_c10d as c10d
 from ._pieces import CopiedBack, Pieces
 from ._works import made
 
-# Of these, elements count and not shapes. Gloo looks at the first size of a shape, which a scalar has not.
+# For these the number of elements counts. Gloo looks at the first size of a shape; a scalar has none.
 _FLAT = ("reduce_scatter_single", "all_gather_single")
 
 
@@ -44,7 +44,7 @@ def local_address(appliance: str) -> str | None:
     try:
         for family, kind, _, _, address in socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM):
             with contextlib.suppress(OSError), socket.socket(family, kind) as probe:
-                # Sends nothing.
+                # connect() of UDP sends no packet.
                 probe.connect(address)
                 return str(probe.getsockname()[0])
     except OSError:
@@ -80,9 +80,9 @@ def abandon(group: Any) -> None:
 
 
 class OverGloo(c10d.Backend):
-    """A backend whose calls are a group of Gloo's, but for those that a subclass has."""
+    """A backend that passes its calls to a group of Gloo's, but for those that a subclass overrides."""
 
-    # PyTorch's own attributes of these names ask a class in Python for themselves, without end.
+    # PyTorch's own attributes of these names would recurse without end in a Python class.
     supports_coalescing = False
     supports_reconfigure = False
     supports_shrinking = False

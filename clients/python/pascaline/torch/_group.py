@@ -26,14 +26,14 @@ from ._settings import Settings, current
 from ._tensors import OPS, flat, named, plain, seconds, type_of
 from ._works import install, made
 
-# What lies in the host's memory, and where it belongs.
+# Tensors in the host's memory, and their destinations.
 Pairs = list[tuple[Any, Any]]
 Parts = Callable[[Any], Pairs]
 
 _GROUPS: dict[int, Group] = {}
-# Seconds for joining, which takes one where there is an appliance: that one may be starting, too.
+# Seconds for joining, which takes one where there is an appliance: it may still be starting.
 _JOIN = 60.0
-# Seconds that a group which ends gives operations under way.
+# Seconds that a group which ends gives operations in flight.
 _MOMENT = 0.5
 # The store of the world's group, where further groups count their jobs.
 _WORLD: list[Any] = []
@@ -56,7 +56,7 @@ class Group(OverGloo):
         super().__init__(below, rank, size)
         self._size, self._rank = size, rank
         self._timeout = options.timeout
-        # What goes round in Gloo's ring waits for nothing that goes through the appliance.
+        # Operations in Gloo's ring do not wait for those of the appliance.
         self._line, self._round, self._ahead = Line(), Line(), Line()
         self._starts, self._starts_ahead = _staging.Starts(), _staging.Starts()
         self._worker: Worker | None = None
@@ -101,7 +101,7 @@ class Group(OverGloo):
     # ---- through the appliance ----
 
     def allreduce(self, tensors: list[Any], options: Any) -> Any:
-        """Sums, or what the operation says."""
+        """Sums, or applies the given operation."""
         tensor, op = tensors[0], named(options.reduceOp)
         if len(tensors) != 1 or not self._takes(tensor, op):
             return self._over_gloo("allreduce", tensors, options)
@@ -230,7 +230,7 @@ class Group(OverGloo):
             finish = _ring.gather(self._gloo, self.worker, parts, tensor, options, limit)
             return self._round.join(Operation(results, finish))
         size = tensor.numel() * tensor.element_size()
-        # As whole integers, which is what travels.
+        # As whole integers, the type that is transmitted.
         room = torch.zeros(self._size, math.ceil(size / 4), dtype=torch.int32)
         own, ready = _staging.fetch(flat(tensor))
 
@@ -276,12 +276,12 @@ class Group(OverGloo):
         return self._begin([output], wish, room, again, lambda: [(part, output)], ready=ready)
 
     def all_gather_single_coalesced(self, outputs: list[Any], tensors: list[Any], options: Any) -> Any:
-        """Several, each of which may go another way."""
+        """Several, each through the appliance or over Gloo."""
         works = [self.all_gather_single(*pair, options) for pair in zip(outputs, tensors, strict=True)]
         return made(Works(works, outputs))
 
     def reduce_scatter_single_coalesced(self, outputs: list[Any], tensors: list[Any], options: Any) -> Any:
-        """Several, each of which may go another way."""
+        """Several, each through the appliance or over Gloo."""
         works = [self.reduce_scatter_single(*pair, options) for pair in zip(outputs, tensors, strict=True)]
         return made(Works(works, outputs))
 
@@ -302,10 +302,10 @@ class Group(OverGloo):
         before: Callable[[], None] | None = None,
         wraps: bool = False,
     ) -> Any:
-        """Starts an operation on `data` in the host's memory; `pairs` tells where its parts belong.
+        """Starts an operation on `data` in the host's memory; `pairs` has the destinations of its parts.
 
-        again: the same over Gloo. ready: `data` is there then. before: what fills it then. wraps: what
-        saturates is summed again over Gloo, which wraps.
+        again: the same over Gloo. ready: `data` is there then. before: fills it then. wraps: saturated
+        sums are made again over Gloo, which wraps.
         """
         # As long as the appliance does not fail meanwhile.
         self._count(appliance=1)
@@ -332,7 +332,7 @@ class Group(OverGloo):
         return self._line.join(Operation(results, finish))
 
     def shutdown(self) -> None:
-        """Leaves the job. What has not ended after a moment fails: other ranks may never call it."""
+        """Leaves the job. Operations that do not end soon fail: other ranks may never call them."""
         self._end(_MOMENT)
 
     def abort(self) -> None:
@@ -366,7 +366,7 @@ def group_of(group: Any = None, device: Any = None) -> Group:
     """The backend of a process group: for its statistics, and for hooks."""
     whole = group or dist.group.WORLD
     found = whole._get_backend(torch.device(device or "cpu"))
-    # With TORCH_DISTRIBUTED_DEBUG=DETAIL there is something around it.
+    # With TORCH_DISTRIBUTED_DEBUG=DETAIL it is wrapped.
     found = getattr(found, "wrapped_pg", found)
     if not isinstance(found, Group):
         raise TypeError(f"the backend of this group is {dist.get_backend(group)}, and not pascaline")

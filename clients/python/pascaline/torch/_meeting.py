@@ -1,4 +1,4 @@
-"""How the processes of a group find each other in a store that may still know their forerunners.
+"""How the processes of a group find each other in a store that may still have entries of earlier processes.
 
 torchrun with a fixed address, as on one machine, keeps one store while it starts ranks anew (PyTorch 2.15:
 `StaticTCPRendezvous`), and a program may end its group and begin another one. Entries of their
@@ -53,7 +53,7 @@ def _welcome(store: Any, own: str, others: Sequence[int], end: float) -> None:
 def compare(store: Any, rank: int, size: int, settings: Mapping[str, Any], timeout: timedelta) -> None:
     """Has all ranks compare what must be the same everywhere.
 
-    Rank 0 reads what each has, and tells all of them what differs. Raises MismatchError, at every rank, which
+    Rank 0 reads what each has, and writes what differs. Raises MismatchError, at every rank, which
     names the setting, its values and the ranks.
     """
     store.set(f"settings/{rank}", json.dumps(settings))
@@ -79,7 +79,7 @@ def _difference(all_ranks: Sequence[Mapping[str, Any]]) -> tuple[str, list[int]]
 
 
 def _read(store: Any, key: str) -> str:
-    """What is there, or nothing."""
+    """The entry, or None."""
     return str(store.get(key).decode()) if store.check([key]) else ""
 
 

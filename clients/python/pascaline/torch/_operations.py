@@ -1,4 +1,4 @@
-"""Operations of a group, in the order in which they were called, and what torch.distributed holds of them."""
+"""Operations of a group, in the order of the calls, and the objects that torch.distributed holds of them."""
 
 from __future__ import annotations
 
@@ -22,27 +22,26 @@ from ._tensors import is_here, seconds
 from ._works import made
 
 _KEPT = 256
-# What an operation can fail with: that of the appliance's, and that of Gloo's and PyTorch's.
+# Exceptions of an operation: the appliance's, and those of Gloo and PyTorch.
 _FAILURES = (PascalineError, RuntimeError, ValueError)
 # The latest results stay with their Work. Of earlier ones, the caller holds the tensors.
 _WHOLE = 8
 
 
 class Operation:
-    """One operation under way: how it began, and how it ends.
+    """One operation in flight: how it began, and how it ends.
 
     `finish` is called once, when all operations before it have ended: it waits for the handle and puts the
-    result where it belongs, or on its way there. It may do the whole work, where there is no appliance to do
-    it.
+    result where it belongs, or starts a copy there. Without an appliance it may do the whole work.
     """
 
     def __init__(self, tensors: list[Any], finish: Callable[[], Arrival | None]) -> None:
         self.error: BaseException | None = None
-        # Its results on their way to a device, if that is where they belong.
+        # Copies of its results to a device, if they belong there.
         self.arrival: Arrival | None = None
         self.ended = False
         self.work: Work | None = None
-        # Of its tensors, until it has them.
+        # Makes its tensors, until it has them.
         self.future: Any = None
         # Set by the thread that ends it.
         self.promises: list[Promise] = []
@@ -50,12 +49,12 @@ class Operation:
         self._over = False
         self._ending = threading.Lock()
         self._finish: Callable[[], Arrival | None] | None = finish
-        # Its tensors may be of that mode, outside which they must not be written.
+        # Tensors of inference mode must not be written outside of it.
         self._inference = torch.is_inference_mode_enabled()
 
     @property
     def tensors(self) -> list[Any]:
-        """Its tensors; once it is long over, those that are still referenced elsewhere."""
+        """Its tensors; long after its end, those that are still referenced elsewhere."""
         return _there(self._tensors) if self._over else self._tensors
 
     def forget(self) -> None:
@@ -63,7 +62,7 @@ class Operation:
         self._over, self._tensors = True, _seen(self._tensors)
 
     def end(self) -> None:
-        """Ends it, well or not. What the handler of a signal raises in the middle leaves it as it is."""
+        """Ends it, well or not. An exception of a signal's handler leaves its state unchanged."""
         if self.ended:
             return
         arrival, failure = None, None
@@ -96,7 +95,7 @@ class Promise:
         self._future, self._tensors = future, tensors
 
     def keep(self) -> None:
-        """Says that the operation has ended."""
+        """Fulfils the future."""
         arrival = self.operation.arrival
         # The stream of the caller waits for the present one.
         with arrival.here() if arrival else nullcontext():
@@ -110,7 +109,7 @@ def _seen(tensors: Any) -> Any:
 
 
 def _there(seen: Any) -> Any:
-    """Those of them that are still there."""
+    """Those that still exist."""
     if not isinstance(seen, list):
         return seen()
     return [tensor for tensor in map(_there, seen) if tensor is not None]
@@ -124,7 +123,7 @@ class Line:
         # One thread ends the first of those; notified when it has ended.
         self._changed = threading.Condition()
         self._busy = False
-        # C++ holds a Work by what it was made of, which is of no use without the Python object: those that
+        # C++ holds only the base object of a Work, which is of no use without the Python object: those that
         # have not ended are kept alive, and the latest ones, which C++ may be handing on.
         self._kept: deque[Work] = deque(maxlen=_KEPT)
         # The latest ones that have ended, with their tensors.
@@ -141,7 +140,7 @@ class Line:
         return made(operation.work)
 
     def end(self, operation: Operation) -> None:
-        """Ends it, and those before it. Raises what went wrong with it."""
+        """Ends it, and those before it. Raises its error."""
         if not operation.ended:
             Keepers.step_aside()
         while not operation.ended and self._waiting:
@@ -159,7 +158,7 @@ class Line:
                     return
                 own = self._busy = True
                 first = self._waiting[0]
-            # Without the lock: who waits for one that has ended goes on.
+            # Without the lock: threads that wait for an ended operation continue.
             first.end()
         finally:
             if own:
@@ -188,7 +187,7 @@ class Line:
         return promises
 
     def ended_within(self, operation: Operation, seconds: float) -> bool:
-        """Whether it ends in time. It goes on in any case."""
+        """Whether it ends in time. It continues in any case."""
         if not operation.ended and operation.future is None:
             self.promise(operation)
         if not operation.ended:
@@ -197,13 +196,13 @@ class Line:
             return self._changed.wait_for(lambda: operation.ended, seconds)
 
     def promise(self, operation: Operation) -> Any:
-        """A future of it: the tensors, or what went wrong."""
+        """A future of it: the tensors, or its error."""
         tensors = operation.tensors
         away = {tensor.device for tensor in tensors if not is_here(tensor)}
         base: Any = torch.futures.Future(devices=sorted(away, key=str))
 
         def value(_: Any) -> Any:
-            # An exception set on a future is none for C++; one that a callback raises is.
+            # C++ does not see an exception that is set on a future; it sees one that a callback raises.
             if operation.error:
                 raise operation.error
             return tensors
@@ -274,7 +273,7 @@ class Work(_Work):
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits for the end; every operation has one. Raises what went wrong.
 
-        As with Gloo, after the timeout a RuntimeError, and the operation goes on.
+        As with Gloo, after the timeout a RuntimeError; the operation continues.
         """
         limit = seconds(timeout)
         if limit is not None and not self._line.ended_within(self._operation, limit):
@@ -295,7 +294,7 @@ class Work(_Work):
         return self._operation.ended and self._operation.error is None
 
     def exception(self) -> BaseException | None:
-        """What went wrong."""
+        """Its error."""
         return self._operation.error
 
     def result(self) -> list[Any]:
@@ -320,7 +319,7 @@ class Work(_Work):
 
 
 class Works(_Work):
-    """Several Works as one, whichever way each of them goes: it ends with the last, and fails with any."""
+    """Several Works as one, each by the appliance or Gloo: it ends with the last, and fails with any."""
 
     def __init__(self, works: Sequence[Any], tensors: list[Any]) -> None:
         super().__init__()
@@ -328,13 +327,13 @@ class Works(_Work):
         self._tensors = tensors
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Waits for all of them. Raises what went wrong first."""
+        """Waits for all of them. Raises the first error."""
         limit = seconds(timeout)
         end = None if limit is None else time.monotonic() + limit
         failures = []
         for work in self._works:
             try:
-                # No time at all would be all the time in the world.
+                # A timeout of 0 would mean no limit.
                 left = () if end is None else (timedelta(seconds=max(end - time.monotonic(), 0.001)),)
                 work.wait(*left)
             except _FAILURES as error:
@@ -352,7 +351,7 @@ class Works(_Work):
         return all(work.is_success() for work in self._works)
 
     def exception(self) -> BaseException | None:
-        """What went wrong first."""
+        """The first error."""
         return next((error for work in self._works if (error := work.exception())), None)
 
     def result(self) -> list[Any]:

@@ -29,7 +29,7 @@ class Pieces:
 
     def __init__(self, arguments: tuple[Any, ...], *, writes: bool, flat: bool) -> None:
         self.copied: list[tuple[Any, Any]] = []
-        # What the call writes to, as the caller knows it.
+        # The tensors that the call writes to, as the caller passed them.
         self.results: list[Any] = []
         self._flat = flat
         self.arguments = tuple(
@@ -50,13 +50,13 @@ class Pieces:
         return piece.detach().view(-1) if self._flat else piece
 
     def put_back(self) -> None:
-        """Copies what has been written to where it belongs."""
+        """Copies the results to the caller's tensors."""
         for piece, tensor in self.copied:
             tensor.detach().copy_(piece)
 
 
 class CopiedBack(_Work):
-    """A Work of Gloo's whose results are copied to where they belong once it has ended."""
+    """A Work of Gloo's whose results are copied to the caller's tensors once it has ended."""
 
     def __init__(self, work: Any, pieces: Pieces) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class CopiedBack(_Work):
             self._pieces.copied.clear()
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Waits for the end. Raises what went wrong."""
+        """Waits for the end. Raises its error."""
         done = self._work.wait(*(() if timeout is None else (timeout,)))
         self._settle()
         return bool(done)
@@ -87,7 +87,7 @@ class CopiedBack(_Work):
         return bool(self._work.is_success())
 
     def exception(self) -> Any:
-        """What went wrong."""
+        """Its error."""
         return self._work.exception()
 
     def result(self) -> list[Any]:
@@ -95,7 +95,7 @@ class CopiedBack(_Work):
         return self._pieces.results
 
     def source_rank(self) -> int:
-        """Where it came from, of a receive."""
+        """The sender, of a receive."""
         return int(self._work.source_rank())
 
     def get_future(self) -> Any:

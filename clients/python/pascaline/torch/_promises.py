@@ -52,7 +52,7 @@ class Keepers:
         self._resting = 0
 
     def submit(self, call: Callable[[], None]) -> None:
-        """Has it called soon."""
+        """Queues a call."""
         with self._changed:
             self._calls.append(call)
             self._relieve()
@@ -64,7 +64,7 @@ class Keepers:
             turn.keepers._release(turn)
 
     def drain(self) -> None:
-        """Waits until all has been called, but not for calls that block, and not for long."""
+        """Waits a limited time for all calls but those that block."""
         own = _PLACE.turn
         with self._changed:
             self._changed.wait_for(lambda: not self._calls and self._turn in (None, own), _DRAIN)
@@ -76,7 +76,7 @@ class Keepers:
                 self._relieve()
 
     def _relieve(self) -> None:
-        """Sees to a thread that takes the next turn. The lock is held."""
+        """Provides a thread for the next turn. The lock is held."""
         self._changed.notify_all()
         if self._calls and not self._resting:
             # Counted already, so that no second one is started for the same call.

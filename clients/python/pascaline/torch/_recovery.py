@@ -1,8 +1,8 @@
-"""What a group does when the appliance fails: an exception, or Gloo from then on.
+"""What a group does when the appliance fails: an exception, or a fallback to Gloo.
 
 Ranks stop at the same operation, or at two that follow each other: no rank completes an operation to which
 another has not yet contributed. Where some have completed the earlier one, the others get its result from
-one of them, so that all have the same bits; then everything is Gloo's.
+one of them, so that all have the same bits; then all operations go over Gloo.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from ..errors import (
 from ._gloo import abandon, gloo
 from ._settings import Settings
 
-# How often a rank asks to join a job that the appliance does not let its host form, and seconds between: the
-# host of another rank may be let.
+# How often a rank asks to join a job that the appliance does not allow its host to form, and seconds
+# between: it may allow the host of another rank.
 _TRIES, _BETWEEN = 3, 0.2
 # Why the first group for which the appliance has no room goes over Gloo.
 _NO_ROOM: list[PascalineError] = []
@@ -56,7 +56,7 @@ class Recovery:
         self._aborted = False
 
     def abort(self) -> None:
-        """From now on what fails stays failed, and nothing is done again over Gloo."""
+        """From now on failed operations are not repeated over Gloo."""
         self._aborted = True
         if self._gloo is not None:
             abandon(self._gloo)
@@ -88,7 +88,7 @@ class Recovery:
         if self._settings.fallback:
             self._warn(error)
         elif self._rank == 0 and not _NO_ROOM:
-            # Of many groups the first says so for all.
+            # The first of many groups warns for all.
             _NO_ROOM.append(error)
             text = (
                 f"the appliance has no room for a further group of processes, which goes over Gloo: {error}"
