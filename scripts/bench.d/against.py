@@ -16,7 +16,7 @@ import programs
 import versions
 from process import Stop, run_long, say
 
-# What is compared, and what each is: more is better for all.
+# The figures that are compared; higher is better for all.
 FIGURES = {
     "pool": "pool, 1 KiB of f32, fan-in 8, in L2",
     "hot": "one lcore over net_null, fan-in 8",
@@ -24,7 +24,7 @@ FIGURES = {
     "ring": "one lcore over net_ring, fan-in 8",
     "memif": "one lcore over net_memif, fan-in 8",
 }
-# What no change of this project makes faster or slower: where it differs by more, the machine did.
+# Figures that no change of this project affects: a larger difference comes from the machine.
 APART = 0.05
 # A slower figure than this, with all of its interval, is a loss.
 LOSS = 0.95
@@ -34,7 +34,7 @@ _SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Run:
-    """What one program made: packets/s or what goes with them, and what shows how the machine was."""
+    """One program's figures, and those that show the state of the machine."""
 
     figures: dict[str, float]
     machine: dict[str, float]
@@ -55,7 +55,7 @@ class Comparison:
     turns: list[Turn] = field(default_factory=list)
 
     def clean(self) -> list[Turn]:
-        """Those in which the machine was as it mostly was: by both programs' own bare add and testpmd."""
+        """The turns in which the machine was in its usual state, by both programs' bare add and testpmd."""
         mediate = [self._medians(lambda turn: turn.old), self._medians(lambda turn: turn.new)]
         return [
             turn
@@ -72,7 +72,7 @@ class Comparison:
         return {name: statistics.median(run[name] for run in runs) for name in runs[0]} if runs else {}
 
     def said(self) -> dict[str, Any]:
-        """Medians of ratios, and what they lie between with 95 % of certainty where that is known."""
+        """Medians of ratios, with their 95 % intervals where known."""
         clean = [turn.ratios() for turn in self.clean()]
         said: dict[str, Any] = {}
         between: dict[str, list[float] | None] = {}
@@ -102,7 +102,7 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def losses(said: dict[str, Any]) -> list[str]:
-    """The figures of which it is certain that they are slower by more than a twentieth."""
+    """The figures that are certainly slower by more than a twentieth."""
     return [name for name in FIGURES if said["between"][name] and said["between"][name][1] < LOSS]
 
 

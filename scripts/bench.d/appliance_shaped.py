@@ -21,19 +21,19 @@ def has_af_xdp() -> bool:
     try:
         socket.socket(_AF_XDP, socket.SOCK_RAW).close()
     except PermissionError:
-        return True  # asked by a user who is not root
+        return True  # the user is not root
     except OSError:
         return False
     return True
 
 
-# AF_XDP takes frames off the kernel's way before its IP stack has looked at them.
+# AF_XDP takes frames before the kernel's IP stack sees them.
 DEVICE = "net_af_xdp0,iface=pas0" if has_af_xdp() else "net_af_packet0,iface=pas0,framecnt=4096"
 
 
 @contextmanager
 def running(context: Context, network: shaped.Shaped, **more: Any) -> Iterator[Appliance]:
-    """One that is ready inside, and gone afterwards; `more` as for `whole`."""
+    """An appliance that is ready inside, and removed afterwards; `more` as for `whole`."""
     tables = whole(network, **{"window": 1024, "slots": 2048, **more})
     with Appliance(context.binary, network, tables, context.files, before=programs.FIRST) as appliance:
         appliance.wait_ready(context.stop)
@@ -50,7 +50,7 @@ def whole(
     group: str = "",
     **dataplane: Any,
 ) -> Tables:
-    """Its tables, with a rank for each worker unless told otherwise; a region of the job is twice the window.
+    """Its tables, by default with a rank for each worker; a region of the job is twice the window.
 
     `group`: the multicast group that results go to. `dataplane`: further keys of that table.
     """

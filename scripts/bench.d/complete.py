@@ -25,7 +25,7 @@ _ARRIVALS = (
     *(f"bursts arrivals in bursts of {packets}" for packets in (1, 2, 5, 10, 20, 50)),
     "trains arrivals in bursts of 128",
 )
-# Shares and differences may be nothing.
+# Shares and differences may be 0.
 _MAY_BE_NOTHING = (": lost", ": on top of the add")
 # Nothing is faster than the links; a shaper's bucket lets a sixth of 40 KiB pass at once.
 _MOST_OF_LINKS = 1.5
@@ -91,7 +91,7 @@ def wrong(said: dict[str, Any], *, af_xdp: bool) -> Iterator[str]:
 
 
 def keys(af_xdp: bool) -> list[str]:
-    """What the last line of `ends` has without Gloo and, as it is with --quick, without calls."""
+    """Keys of the last line of `ends` without Gloo and, as with --quick, without calls."""
     without = ("gloo", "call_us") if af_xdp else ("gloo", "call_us", "af_xdp")
     return [key for key in ends.KEYS if not any(word in key for word in without)]
 

@@ -1,4 +1,4 @@
-"""What every section needs to know."""
+"""The context of every section."""
 
 import argparse
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from process import Failure, Stop, say
 class Cores:
     """The time of all cores together since the system started, in the kernel's ticks."""
 
-    # In which something ran, or would have run; and what a virtual machine's neighbours had of it.
+    # The time that was wanted, and the part of it that a virtual machine's neighbours took.
     wanted: int
     stolen: int
 
@@ -30,7 +30,7 @@ class Cores:
         return cls(user + nice + system + hard + soft + stolen, stolen)
 
     def share_since(self, before: Self) -> float:
-        """The part of what was wanted since then that others had."""
+        """The part of the wanted time since then that others took."""
         wanted = self.wanted - before.wanted
         return (self.stolen - before.stolen) / wanted if wanted > 0 else 0.0
 
@@ -40,12 +40,12 @@ class Context:
     binary: Path
     # Logs and configurations of processes; one directory per section.
     files: Path
-    # Where peers are installed that are no Debian packages.
+    # The directory of peers that are no Debian packages.
     peers: Path
     stop: Stop
-    # Of the command line.
+    # From the command line.
     options: argparse.Namespace
-    # What `ends` measures calls of; none if it does not.
+    # The libraries whose calls `ends` measures, if any.
     calls: call_cost.Built | None = None
 
     @property
@@ -57,7 +57,7 @@ class Context:
 
     @contextmanager
     def attempt(self, section: Section, name: str) -> Iterator[None]:
-        """A failure inside is named in the section, and leaves the rest of it."""
+        """Reports a failure inside in the section, and keeps the rest of it."""
         self.stop.check()
         self.say(f"{section.name}: {name}")
         try:

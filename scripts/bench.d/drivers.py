@@ -19,7 +19,7 @@ from process import Child, Failure
 BYTES = 64 << 20
 _PEER = Path(__file__).with_name("peers") / "udp_gso.py"
 _PORT = 5201
-# Bursts of 32 that testpmd keeps on the way: half a ring of 1,024.
+# Bursts of 32 that testpmd keeps in flight: half a ring of 1,024.
 _BURSTS = 16
 _STATISTICS = re.compile(r"Rx-pps:\s+(\d+)")
 
@@ -72,7 +72,7 @@ def worker(
 
 
 def costs(report: dict[str, Any]) -> dict[str, float]:
-    """Payload each way at the same time, and processor time for it."""
+    """Payload in both directions at once, and its processor time."""
     bits, seconds = 8 * report["bytes"], report["seconds"]
     return {
         "gbps": bits / statistics.median(seconds) / 1e9,
@@ -108,13 +108,13 @@ def packets_per_second(report: dict[str, Any]) -> float:
 def testpmd(context: Context, network: shaped.Shaped, kind: str) -> float:
     """Frames as long as the worker's that come back each second to one testpmd from another.
 
-    The one in the worker's place keeps half a ring of frames on their way; the one in the appliance's place
+    The one in the worker's place keeps half a ring of frames in flight; the one in the appliance's place
     exchanges the addresses of each. Each forwards on the core on which what it stands for works.
     """
     main, dataplane = cores()
     peer = f"--eth-peer=0,{shown(network.appliance, 'pas0')['address']}"
     far, near = _memif(context.files / "testpmd.sock") if kind == "memif" else (DEVICE, _AF_XDP)
-    # What the one before has left behind: no server can have a socket that is there.
+    # A socket left behind by the run before: a server cannot bind to it.
     (context.files / "testpmd.sock").unlink(missing_ok=True)
     script = context.files / "testpmd.txt"
     script.write_text(f"set fwd mac\nset txpkts {_frame()}\nstart tx_first {_BURSTS}\n")

@@ -1,4 +1,4 @@
-"""What is measured: a figure, beside what it is measured against in the same run."""
+"""A measured figure, beside its reference in the same run."""
 
 import statistics
 from collections.abc import Iterable
@@ -8,14 +8,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Beside:
-    """A limit that cannot be passed, or a peer that does the same work: name, and value in the same unit."""
+    """An upper limit, or a peer that does the same work: name, and value in the same unit."""
 
     name: str
     value: float
 
 
 def median_ratio(ones: Iterable[float], others: Iterable[float]) -> float:
-    """Of neighbouring turns: what changes from turn to turn is in both then."""
+    """Of neighbouring turns: changes of the machine affect both alike."""
     return statistics.median(one / other for one, other in zip(ones, others, strict=True))
 
 
@@ -49,7 +49,7 @@ class Figure:
     beside: Beside | None = None
     inverse: bool = False
     goal: Goal | None = None
-    # What the value is of: the bars that belong together, and the label of this one.
+    # The group of bars that this one belongs to, and its label.
     group: str = ""
     label: str = ""
     # The median of the ratios of neighbouring turns, if both took turns: what changes from turn to turn is in
@@ -58,7 +58,7 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """The value and what is beside it, as one number; none without anything beside it."""
+        """The value beside its reference, as one number; none without a reference."""
         if self.beside is None:
             return None
         if self.of_turns is not None:
@@ -94,20 +94,20 @@ class Figure:
 class Section:
     name: str
     title: str
-    # How it was measured, and its limits: a sentence each.
+    # How it was measured, and its limits: one sentence each.
     notes: list[str] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
-    # What the programs printed, whole.
+    # The programs' output, complete.
     raw: dict[str, Any] = field(default_factory=dict)
-    # Why it could not be measured, or not whole.
+    # Why it could not be measured, or only in part.
     failures: list[str] = field(default_factory=list)
     seconds: float = 0.0
     load: float = 0.0
-    # The part of the cores' time that the machine's neighbours had meanwhile.
+    # The part of the cores' time that the machine's neighbours took meanwhile.
     stolen: float = 0.0
 
     def figure(self, name: str, value: float, unit: str, beside: Beside | None = None, **more: Any) -> None:
-        """Takes one in, behind the others; `more` are further fields of `Figure`."""
+        """Adds a figure; `more` are further fields of `Figure`."""
         self.figures.append(Figure(name, value, unit, beside, **more))
 
     def to_json(self) -> dict[str, Any]:

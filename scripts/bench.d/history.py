@@ -3,7 +3,7 @@
 
 Usage: scripts/bench.d/history.py [--check]
 
-Writes docs/pictures/packet-path.svg; with --check it fails if that is not what the table says.
+Writes docs/pictures/packet-path.svg; with --check it fails if the picture differs from the table.
 """
 
 import re

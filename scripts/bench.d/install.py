@@ -1,7 +1,7 @@
-"""Builds what Pascaline is measured against: programs of Open MPI and OmniReduce, and PyTorch with its Gloo.
+"""Builds the peers of Pascaline: programs of Open MPI and OmniReduce, and PyTorch with its Gloo.
 
-Debian's packages are installed by scripts/setup. PyTorch is that of scripts/train, from wherever pip is set
-up to look.
+Debian's packages are installed by scripts/setup. PyTorch is that of scripts/train, from the
+index that pip is configured with.
 """
 
 import os
@@ -17,7 +17,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 def everything(peers: Path, stop: Stop) -> None:
-    """Prepares all peers that are not there yet."""
+    """Installs all missing peers."""
     iperf3()
     openmpi(peers)
     gloo(stop)
@@ -80,7 +80,7 @@ def omnireduce(checkout: Path, peers: Path, stop: Stop) -> Path:
 def gloo(stop: Stop) -> Path:
     place = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "tools/torch"
     owner = (place if place.exists() else ROOT).stat()
-    # This may be root by way of sudo: the files belong to the user all the same.
+    # Under sudo this is root; the files must belong to the user.
     command = ["setpriv", f"--reuid={owner.st_uid}", f"--regid={owner.st_gid}", "--clear-groups"]
     command += [sys.executable, "-B", str(ROOT / "scripts/lib/torch_cpu.py"), str(place)]
     return Path(run_long(command, stop, "PyTorch cannot be installed").splitlines()[-1])

@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _calls(options: argparse.Namespace, binary: Path, stop: Stop) -> list[Path]:
-    """Builds what `ends` measures calls of: cargo's files are the user's, not root's."""
+    """Builds the libraries whose calls `ends` measures: cargo's files are the user's, not root's."""
     if options.install or options.quick or "ends" not in options.only:
         return []
     try:
@@ -169,7 +169,7 @@ def _sections(text: str) -> list[str]:
 
 
 _TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or build.ROOT / "target")
-# How each is read, its default, what is said of it, and its argument.
+# The type of each, its default, help and argument.
 _OPTIONS: dict[str, tuple[Any, Any, str, str]] = {
     "quick": (bool, False, "fewer cases, shorter measurements", ""),
     "workers": (_counts, [], "allreduce: numbers of workers [2,4,8; quick: 4]", "N,..."),
@@ -215,7 +215,7 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
     options.only = [name for name in SECTIONS if not options.only or name in options.only]
     options.out = options.out.resolve()
     try:
-        # Rather now than when everything is measured.
+        # Fails now rather than after all measurements.
         options.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         parser.error(f"--out {options.out}: {error.strerror}")

@@ -37,7 +37,7 @@ def svg(section: Section) -> str:
 
 
 def number(value: float) -> str:
-    """Three significant digits, as people write them."""
+    """Three significant digits."""
     formats = ((1000, ",.0f"), (100, ".0f"), (10, ".1f"), (1, ".2f"))
     return f"{value:{next((text for least, text in formats if abs(value) >= least), '.3g')}}"
 
@@ -57,7 +57,7 @@ def _bars(figures: list[Figure]) -> list[tuple[str, float, str, str]]:
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "start", size: int = 12, bold: bool = False) -> str:
-    """Where its baseline begins, ends or has its middle, by `anchor`."""
+    """Text whose baseline begins, ends or is centred at x, by `anchor`."""
     weight = ' font-weight="bold"' if bold else ""
     where = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"{weight}'
     return f"<text {where}>{html.escape(words, quote=False)}</text>"

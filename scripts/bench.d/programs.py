@@ -1,4 +1,4 @@
-"""Starting what is measured, so that the machine's other work takes as little of its time as possible."""
+"""Starts measured programs, so that the machine's other work takes as little of their time as possible."""
 
 import json
 import statistics
@@ -19,7 +19,7 @@ def start(name: str, command: Sequence[object], logs: Path, namespace: str | Non
     return Child(name, [*FIRST, *map(str, command)], logs, namespace)
 
 
-# Programs by what they are called: the words of each, and its namespace, if it is to be in one.
+# Programs by name: the words of each, and its namespace, if any.
 Commands = Mapping[str, tuple[Sequence[object], str | None]]
 
 
@@ -94,7 +94,7 @@ def whole_object(child: Child) -> dict[str, Any]:
 
 
 def version(*command: str, whole: bool = False) -> str:
-    """What a program says about itself, its first line or the whole of it; empty if it is not there."""
+    """A program's `--version`, its first line or the whole output; empty if it is not installed."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30, check=False

@@ -19,7 +19,7 @@ from process import Child, Failure
 _HERE = Path(__file__).resolve().parent
 _MEETING = itertools.count(29500)
 _SECONDS = 240.0
-# Ten times what is on its way on an empty path; more only waits in queues, and with eight workers overflows
+# Ten times the packets in flight on an empty path; more only wait in queues, and with eight workers overflow
 # those of the kernel.
 IN_FLIGHT = 64
 # Open MPI's numbers for its algorithms.
@@ -98,7 +98,7 @@ def openmpi(
     sizes: Mapping[int, int],
     algorithm: tuple[str, ...] = (),
 ) -> dict[int, float]:
-    """With what it chooses itself, or an algorithm that is forced upon it."""
+    """With the algorithm that it chooses itself, or a forced one."""
     hosts = {shaped.address(rank): name for rank, name in enumerate(network.workers)}
     command = mpi.command(hosts, "eth0", context.files / "openmpi")
     command += [*algorithm, *programs.FIRST, str(program), *_items(sizes)]

@@ -39,7 +39,7 @@ def burst(mbit: int) -> int:
 
 
 class Shaped(Network):
-    """The namespaces of one measurement. A context manager: whatever happens inside, they are removed.
+    """The namespaces of one measurement. A context manager: they are removed in any case.
 
     `mbit` is the rate of each worker's link and direction; 0 leaves the links as they are. Segmentation is
     off in front of the appliance, whose raw socket must see what a wire would carry; `offloads` turns it on,

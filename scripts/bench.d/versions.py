@@ -9,17 +9,17 @@ from pathlib import Path
 import build
 from process import Failure, Stop, run, run_long, say
 
-# A first build needs this much; only the program is kept, and what the next build can use.
+# A first build needs this much; only the program and reusable build outputs are kept.
 _BYTES = 6 << 30
-# What `release` means until there is one: the commit whose packet path was the fastest so far.
+# Stands for `release` until there is one: the commit with the fastest packet path so far.
 _BEFORE_RELEASES = "dda3fb03e76f5a9b893f2a1bcd2549d1459b06c3"
-# Packages with the benches, the newest first: once they were part of the appliance's program.
+# Packages with the benches, the newest first: formerly they were part of the appliance's program.
 _PACKAGES = ("pascaline-lab", "pascaline")
 _METADATA = ("metadata", "--no-deps", "--format-version", "1", "--locked")
 
 
 def git(*words: str) -> str:
-    """What git says, here; a failure if it refuses."""
+    """The output of git in this repository; a Failure if it fails."""
     return run("git", "-C", str(build.ROOT), *words, timeout=60).stdout.rstrip()
 
 
@@ -39,7 +39,7 @@ def commit(name: str) -> str:
 
 
 def clean() -> None:
-    """Raises if what would be built is no commit."""
+    """Raises if the tree has changes that are not committed."""
     changed = git("status", "--porcelain").splitlines()
     if changed:
         more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
@@ -73,7 +73,7 @@ def _room(target: Path) -> None:
 
 def _build(whole: str, target: Path, built: Path, stop: Stop) -> None:
     tree = target / "trees" / whole[:12]
-    # What an interrupted run left behind.
+    # Leftovers of an interrupted run.
     _remove(tree)
     git("worktree", "add", "--force", "--detach", str(tree), whole)
     try:
@@ -118,7 +118,7 @@ def _has_benches(built: Path, name: str) -> None:
 
 
 def given(name: str) -> Path | None:
-    """The program itself, if that is named instead of a commit."""
+    """The program itself, if a file is named instead of a commit."""
     path = Path(name)
     if "/" not in name or not path.is_file():
         return None

@@ -39,9 +39,9 @@ _SETTLE_SECONDS = 3.0
 # Beyond the drain time: closing ports, releasing memory, on a busy machine.
 _EXIT_SECONDS = DRAIN_SECONDS + 5.0
 _MEMORY = f"memory_mb = {MEMORY_MB}\n"
-# As `pascaline check` says it, both of what fits and of what does not.
+# The wording of `pascaline check`, for memory that suffices and for memory that does not.
 _LEAST_MB = re.compile(r"at least (\d+) (?:of \d+ )?MB")
-# Beside the packets, for rings, tables and what DPDK needs itself.
+# Beside the packets, for rings, tables and DPDK itself.
 _MEMORY_BESIDE_MB = 64
 
 
@@ -51,7 +51,7 @@ class Site(Protocol):
 
 
 class Appliance:
-    """One `pascaline run`, and what comes after it if it is killed."""
+    """One `pascaline run`, and its successor if it is killed."""
 
     def __init__(
         self,
@@ -82,10 +82,10 @@ class Appliance:
         self._child = self._start()
 
     def _find_room(self, binary: Path) -> None:
-        """Gives it the memory that its packets take: more than usual with long frames, for many workers."""
+        """Configures the memory for its packets: long frames for many workers need more than usual."""
         text = self.config.read_text()
         if _MEMORY in text:
-            # What is wrong with the file, it says itself when it starts.
+            # The appliance reports errors of the file itself when it starts.
             said = run(str(binary), "check", "--elsewhere", str(self.config), check=False)
             self.config.write_text(with_room(text, said.stdout + said.stderr))
 
@@ -104,7 +104,7 @@ class Appliance:
         self._child.kill()
 
     def kill_and_restart(self, stop: Stop) -> None:
-        """Ends it without a warning, and starts another in its place, which knows nothing."""
+        """Kills it, and starts another in its place, without any state."""
         self.kill()
         self.restart(stop)
 
@@ -121,7 +121,7 @@ class Appliance:
         return self.config.read_text()
 
     def reload(self, text: str, *, by_api: bool = False) -> Any:
-        """Puts another text into its file, at once, and tells it so; returns what the API answers."""
+        """Replaces its file and has it reload; returns the API's answer."""
         other = self.config.with_suffix(".new")
         other.write_text(text)
         other.replace(self.config)
@@ -140,7 +140,7 @@ class Appliance:
         return json.loads(body)
 
     def wait_ready(self, stop: Stop) -> None:
-        """Returns once it says that it is healthy."""
+        """Returns once it reports that it is healthy."""
         if not stop.wait_for(self._healthy, _READY_SECONDS):
             raise Failure(f"the appliance is not ready after {_READY_SECONDS:.0f} s", self._child.tail())
 
@@ -195,7 +195,7 @@ class Appliance:
 
 
 def with_room(text: str, checked: str) -> str:
-    """A configuration with as much memory as `pascaline check` says that its packets take, or the usual."""
+    """A configuration with as much memory as `pascaline check` says that its packets take, or the default."""
     found = _LEAST_MB.search(checked)
     least = int(found[1]) if found else 0
     wanted = least + max(least // 8, _MEMORY_BESIDE_MB)
@@ -203,7 +203,7 @@ def with_room(text: str, checked: str) -> str:
 
 
 def last_error(log: str) -> str:
-    """The error that a log ends with, in one line: the program's last words, or the last line."""
+    """The error that a log ends with, in one line: the program's error line, or the last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     words = [place for place, line in enumerate(lines) if line.startswith("pascaline: ")]
     last = lines[words[-1] :] if words else lines[-1:]

@@ -1,4 +1,4 @@
-"""Getting the machine and the program ready."""
+"""Prepares the machine and the program."""
 
 import json
 import os
@@ -12,9 +12,9 @@ from pathlib import Path
 from process import Failure, Stop, Unable, run_long, say
 
 ROOT = Path(__file__).resolve().parents[2]
-# With less free disk it is the likely reason of a failed build.
+# With less free space, a full disk is the likely reason of a failed build.
 _LEAST_FREE = 200 << 20
-# What only `cargo build` takes.
+# Options of `cargo build` alone.
 _OF_BUILD = ("--release", "--profile", "demo")
 # Capabilities without which there are no namespaces, veth pairs and raw ports, with their numbers.
 _NEEDED = {"CAP_SYS_ADMIN": 21, "CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13}
@@ -23,17 +23,17 @@ _ROOTS_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a script needs built.
+    """The build that a script needs.
 
-    Of the operator's program, `demo` leaves out what demonstrations do without. `release` is the build that
-    is packaged and measured; otherwise it is the profile `demo`, which is there much sooner.
+    Of the operator's program, `demo` leaves out parts that no demonstration uses. `release` is the build that
+    is packaged and measured; otherwise it is the profile `demo`, which builds much faster.
     """
 
     demo: bool = False
     features: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     release: bool = False
-    # Whether more is run than the demonstration runs: iperf3, Open MPI, etcd, z3, …
+    # Whether further programs are needed than for the demonstration: iperf3, Open MPI, etcd, z3, …
     tests: bool = False
 
     def command(self) -> list[str]:
@@ -68,7 +68,7 @@ def ready(stop: Stop, binary: Path | None, wanted: Wanted = EVERYTHING) -> Path:
 def cargo_made(
     name: str, command: list[str], stop: Stop, failure: str | Callable[[], str], place: Path = ROOT
 ) -> Path:
-    """Has cargo build, and returns the program of this name, wherever the target directory is."""
+    """Has cargo build, and returns the program of this name, in the target directory."""
     words = [*command, "--message-format=json-render-diagnostics"]
     for line in reversed(run_long(words, stop, failure, place=place).splitlines()):
         message = json.loads(line)
@@ -83,7 +83,7 @@ def _setup(options: list[str], stop: Stop) -> None:
 
 
 def _why(wanted: Wanted) -> str:
-    """Why a build may have failed, beyond what cargo has said."""
+    """Why a build may have failed, in addition to cargo's message."""
     target = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").absolute()
     for place in (target, Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")):
         there = next(parent for parent in (place, *place.parents) if parent.exists())
@@ -103,7 +103,7 @@ def _why(wanted: Wanted) -> str:
 
 
 def cargo() -> str:
-    """The program, which rustup puts where PATH may not lead."""
+    """The program cargo; rustup may install it outside PATH."""
     found = shutil.which("cargo") or shutil.which(Path.home() / ".cargo/bin/cargo")
     if not found:
         raise Failure("Rust is missing: install the toolchain that Cargo.toml names (rust-version)")
@@ -126,7 +126,7 @@ def beside(binary: Path, name: str) -> Path:
 
 
 def become_root(script: Path | str, arguments: list[str], binary: Path | None = None) -> None:
-    """Starts a script or a module again as root unless it is; what it needs was built before."""
+    """Starts a script or a module again as root unless it is; everything was built before."""
     if os.geteuid() == 0:
         return
     sudo = _sudo()
@@ -162,7 +162,7 @@ def _sudo() -> str:
 
 
 def handed_on() -> list[str]:
-    """What sudo would drop: where the user's programs and builds are. Root's own programs are needed, too."""
+    """Variables that sudo would drop: paths of the user's programs and builds. Root's own are needed, too."""
     path = os.environ.get("PATH", os.defpath).split(os.pathsep)
     path += [folder for folder in _ROOTS_PATH if folder not in path]
     kept = [f"{name}={os.environ[name]}" for name in ("CARGO_TARGET_DIR", "PYTHONPATH") if name in os.environ]

@@ -1,4 +1,4 @@
-"""What a 4 KiB allreduce costs through libpascaline above one in Rust, and through MPI above one in C.
+"""The cost of a 4 KiB allreduce through libpascaline above one in Rust, and through MPI above one in C.
 
 Prints a JSON object: c_call_us and mpi_call_us, medians of turns in microseconds. Two ranks in namespaces, on
 one appliance. The programs are call_cost.rs of clients/capi/examples and call_cost.c of clients/mpi/bench.
@@ -27,7 +27,7 @@ _URL = f"pascaline://{APPLIANCE_ADDRESS}:{UDP_PORT}"
 
 @dataclass(frozen=True)
 class Built:
-    """What is measured, beside the appliance."""
+    """The measured programs, without the appliance."""
 
     # The directory of scripts/clients, and the program in Rust.
     libraries: Path

@@ -34,10 +34,10 @@ _WAYS = re.compile(
     r"^pascaline-mpi: rank \d+: (\d+) calls with (\d+) bytes through the appliance, (\d+) by MPI",
     re.MULTILINE,
 )
-# What 32 elements of f32 take, by what they travel as: blocks have a byte for their scale.
+# Bytes of 32 elements of f32, by their type on the wire: blocks have a byte for their scale.
 _NARROWED = {None: 128, "f16": 64, "bf16": 64, "mxfp8": 33, "mxint8": 33}
 _MANAGEMENT = "eth1"
-# Jobs for communicators that programs derive from their world.
+# Jobs for communicators that programs derive from MPI_COMM_WORLD.
 DERIVED = (1000, 1063)
 ADMISSION = f"""\
 [admission]
@@ -58,7 +58,7 @@ def libraries(stop: Stop, *, mpi: bool, optimised: bool) -> Path:
 
 
 def compiled(source: str, libraries: Path, program: Path, *more: str) -> Path:
-    """Compiles an example with what pkg-config says, as a user does."""
+    """Compiles an example with the flags of pkg-config, as a user does."""
     where = f"PKG_CONFIG_PATH={libraries / 'lib/pkgconfig'}"
     flags = run("env", where, "pkg-config", "--cflags", "--libs", "pascaline").stdout
     words = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", *more, str(ROOT / source)]
@@ -83,13 +83,13 @@ class Managed(Network):
 
 
 def management_address(rank: int) -> str:
-    """Where the other processes of MPI reach a worker."""
+    """A worker's address for the other processes of MPI."""
     return f"10.78.0.{rank + 1}"
 
 
 @dataclass
 class Outcome(Verdict):
-    """What the ranks said, and what the appliance counted."""
+    """The output of the ranks, and the counters of the appliance."""
 
     options: Options
     right: dict[int, tuple[int, int]]
@@ -101,7 +101,7 @@ class Outcome(Verdict):
 
     @property
     def least_results(self) -> int:
-        """Packets that the sums take."""
+        """The least number of packets for the sums."""
         size = self.options.bytes * _NARROWED[self.options.wire] // 128
         return self.options.allreduces * -(-size // self.options.full_payload)
 
@@ -199,10 +199,10 @@ def _start_c(options: Options, stage: Stage, network: Network, libraries: Path) 
 
 
 def _keys(options: Options) -> str:
-    """What all ranks' URLs have in common."""
+    """The part that all ranks' URLs have in common."""
     keys = f"payload={options.payload}&in_flight={options.in_flight}&udp_ports={options.udp_ports}"
     keys += f"&timeout={options.timeout:.0f}"
-    # What float sums travel as.
+    # The wire type of float sums.
     return f"{keys}&wire={options.wire}" if options.wire else keys
 
 
@@ -226,11 +226,11 @@ def mpirun(network: Network, files: Path, variables: dict[str, str], program: li
     """The command that runs a program of MPI with a rank in each worker's namespace."""
     hosts = [management_address(rank) for rank in range(len(network.workers))]
     command = openmpi.command(dict(zip(hosts, network.workers, strict=True)), _MANAGEMENT, files)
-    # By env: a variable's value may have what mpirun takes for its own.
+    # By env: a variable's value may have characters that are special to mpirun.
     return [*command, "env", *(f"{name}={value}" for name, value in variables.items()), *program]
 
 
 def _ways(errors: str) -> tuple[int, ...]:
-    """What the ranks' lines of statistics add up to."""
+    """The sum of the ranks' lines of statistics."""
     found = [tuple(map(int, line)) for line in _WAYS.findall(errors)]
     return tuple(map(sum, zip(*found, strict=True))) or (0, 0, 0)

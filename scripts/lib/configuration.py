@@ -14,11 +14,11 @@ UDP_PORT = 16420
 JOB = 1
 TELEMETRY = ("127.0.0.1", 9464)
 DRAIN_SECONDS = 1.0
-# What the kernel puts before the frame in a slot of an af_packet ring.
+# Bytes before the frame in a slot of an af_packet ring.
 _RING_HEADER = 128
-# What is enough for frames of 1,500 bytes.
+# Sufficient for frames of 1,500 bytes.
 MEMORY_MB = 512
-# Under this key a table may have lines as they are.
+# Under this key a table may have lines that are copied unchanged.
 LINES = ""
 Tables = dict[str, Any]
 
@@ -36,7 +36,7 @@ class Settings:
     more: str = ""
     # Ranks of each job; 0: one in each worker's namespace.
     fan_in: int = 0
-    # Packet buffers for jobs to come; 0 for the default.
+    # Packet buffers for future jobs; 0 for the default.
     spare_packets: int = 0
     # Frames that the kernel keeps for a port that is not polled; 0 for the driver's default.
     ring: int = 0
@@ -48,7 +48,7 @@ class Settings:
 
     @classmethod
     def of(cls, options: Options, window: int, **more: Any) -> Self:
-        """What scripts/demo is asked for, and `more`."""
+        """The options of scripts/demo, and `more`."""
         return cls(**options.shared(cls) | {"window": window} | more)
 
 

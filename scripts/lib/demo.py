@@ -1,4 +1,4 @@
-"""scripts/demo: the main job end to end, on real DPDK ports, with nothing but this machine.
+"""scripts/demo: the main job end to end, on real DPDK ports, on this machine alone.
 
 Builds a network of namespaces, starts the appliance, pings it from every worker, lets the workers allreduce,
 reads the appliance's metrics, ends everything and judges. Exit code 0 only if every allreduce was verified by
@@ -35,7 +35,7 @@ from workers import Load, Workers
 
 # How far ranks may drift apart, in packets, at least.
 _LEAST_WINDOW = 512
-# What finds no slot goes to a parameter server; in the others the window must fit the pool.
+# In these, packets without a slot go to a parameter server; in the others the window must fit the pool.
 _WITH_SERVER = ("dsa", "atp", "always", "coin")
 _REMEDY = f"pascaline job reset {JOB}"
 # The ranks of a halted job learn of it at once.
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
         binary = build.ready(stop, options.binary, wanted)
         libraries = _libraries(options, binary, stop)
         more = ["--libraries", str(libraries)] if libraries else []
-        # A signal that came before it does not reach another process.
+        # A signal that arrived before it does not reach another process.
         stop.check()
         build.become_root(Path(__file__).resolve(), [*arguments, *more], binary)
         outcome = _show(options, binary, libraries, Stop(options.timeout, "--timeout"))
@@ -163,7 +163,7 @@ def _meanwhile(
     *,
     restarts: int,
 ) -> int:
-    """What happens to the appliance while the workers sum; how often it was restarted just now."""
+    """Restarts and reloads while the workers sum; returns how often it was restarted just now."""
     appliance.check_running()
     if reloads:
         reloads.step()
@@ -178,7 +178,7 @@ def _meanwhile(
 def _halt_and_reset(
     binary: Path, appliance: Appliance, workers: Workers, load: Load, stop: Stop
 ) -> dict[str, Any]:
-    """Halts the first job once every worker has done an allreduce, and resets it once all know.
+    """Halts the first job once every worker has done an allreduce, and resets it once all have learnt of it.
 
     The workers are started again then. Returns how many named the remedy, and whether `explain` did.
     """
@@ -210,8 +210,7 @@ def _settings(options: Options, network: Network) -> Settings:
     window = max(_LEAST_WINDOW, options.in_flight)
     if options.policy not in _WITH_SERVER:
         window = min(window, options.pool_slots)
-    # A machine that is busy elsewhere must not look like a reload that loses packets. And the frames of a
-    # rack come to one port at a time.
+    # Losses on a busy machine must not look like losses of a reload, and a rack's frames arrive at one port.
     ring = 4096 if options.reload or network.racks else 0
     return Settings.of(options, window, ring=ring, group=_GROUPS[options.ip6] if options.multicast else "")
 

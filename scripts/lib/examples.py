@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     stop = Stop(_BUILD_SECONDS)
     try:
-        # First of all: it installs what the examples are built with.
+        # First: it installs the tools that the examples are built with.
         binary = build.ready(stop, options.binary)
         examples = options.examples.resolve() if options.examples else _build(stop)
         build.become_root(Path(__file__).resolve(), ["--examples", str(examples)], binary)
@@ -60,7 +60,7 @@ def _build(stop: Stop) -> Path:
 
 
 def _run(binary: Path, example: Path, stop: Stop) -> list[str]:
-    """Runs the ranks until they end; returns what each said last."""
+    """Runs the ranks until they end; returns the last line of each."""
     network = Network(_RANKS, 1500)
     with Stage(binary, stop, network) as stage:
         stage.appliance(network, Settings("af_packet", 1024, _WINDOW, name="examples"))
@@ -88,7 +88,7 @@ def _mixed(binary: Path, rank: int) -> list[object]:
 
 
 def _judge_mixed(child: Child) -> str:
-    """Both programs say how many sums they found right."""
+    """Judges by both programs' counts of correct sums."""
     found = child.said() if child.exit_code() == 0 else {}
     if found.get("verified") != _ITERATIONS:
         raise Failure(f"{child.name} of Python's client among workers failed", child.tail() or "no output")
@@ -98,7 +98,7 @@ def _judge_mixed(child: Child) -> str:
 
 
 def _judge(child: Child) -> str:
-    """The last line of a rank that was right."""
+    """The last line of a rank whose sums were correct."""
     lines = child.out.read_text().splitlines()
     if child.exit_code() != 0 or not lines or _WANTED not in lines[-1]:
         raise Failure(f"{child.name} of the example allreduce failed", child.tail())
@@ -106,7 +106,7 @@ def _judge(child: Child) -> str:
 
 
 def _jumbo(binary: Path, stop: Stop) -> str:
-    """`pascaline worker allreduce` over a DPDK port, told no payload; says which one it took."""
+    """`pascaline worker allreduce` over a DPDK port, with no payload given; returns the one used."""
     network = Network(1, _JUMBO)
     with Stage(binary, stop, network) as stage:
         stage.appliance(network, Settings("af_packet", 1024, 256, fan_in=1, name="jumbo"))

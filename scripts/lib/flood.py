@@ -31,7 +31,7 @@ _RANKS = 2
 _JOIN_SECONDS = 10.0
 _HEARTBEAT_SECONDS = 0.1
 _BURST_SECONDS = 0.001
-# What is late by more than this is not sent any more: other programs hold the processor.
+# Packets later than this are not sent: other programs hold the processor.
 _LATE_SECONDS = 0.02
 # Datagrams of one length that the kernel takes in one piece and cuts: a call each is slow. Python has no name
 # for the option (linux/udp.h).
@@ -61,7 +61,7 @@ class Flood:
             list(threads.map(client.Worker.join, self._ranks))
 
     def packets(self, window: int, kind: str) -> list[bytes]:
-        """What it sends over and over."""
+        """The packets that it sends repeatedly."""
         flags = client.BYPASS if kind == "past" else 0
         first: Any = self._ranks[0]
         head = [
@@ -77,7 +77,7 @@ class Flood:
         length = len(packets[0])
         piece = min(_PIECE, _LONGEST_PIECE // length)
         cut = [(socket.IPPROTO_UDP, _UDP_SEGMENT, struct.pack("H", length))]
-        # From any place on there is a whole piece.
+        # A whole piece follows from any offset.
         pieces = b"".join([*packets, *packets[:piece]])
         start = beat = time.monotonic()
         while not self.stopped:

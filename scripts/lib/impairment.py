@@ -1,8 +1,8 @@
 """A bad network between workers and appliance: frames lost, doubled and reordered, in both directions.
 
 The kernel's netem does it where the kernel has it, on a bridge in the namespace between. Where it has not,
-`pascaline-lab impair` carries the frames across instead. Either way what was really done to the frames is
-reported, not what was asked.
+`pascaline-lab impair` carries the frames across instead. The report has what was done to the frames,
+not what was requested.
 """
 
 import json
@@ -31,10 +31,10 @@ class NoImpairment:
         """Connects the halves."""
 
     def check(self) -> None:
-        """Raises if it has ended by itself."""
+        """Raises if it has ended unexpectedly."""
 
     def report(self) -> dict[str, Any]:
-        """Ends it and says what it did."""
+        """Ends it and returns its counts."""
         return {"by": "none"}
 
 
@@ -100,12 +100,12 @@ class Netem(NoImpairment):
                 sums["received"] += received
                 sums["lost"] += queue["drops"]
                 sums["duplicated"] += max(0, queue["packets"] + queue["drops"] - received)
-        # How many of the delayed packets were overtaken netem does not say.
+        # Netem does not count the delayed packets that were overtaken.
         return {"by": "netem", "asked": self._rates.named(*_ASKED), **sums, "reordered": None}
 
 
 def choose(stage: Stage, network: Network, options: Options) -> NoImpairment:
-    """Netem if the kernel has it, else user space; --impairment may insist on one."""
+    """Netem if the kernel has it, else user space; --impairment may force one."""
     wanted = options.impairment
     if not options.bad_network:
         return NoImpairment()

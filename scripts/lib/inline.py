@@ -3,7 +3,7 @@
     worker i: eth0 ── s{i} :rack, bridge: uplink ── pas0 :appliance: pas1 ── eth0 :server
     neighbour: eth0 ── by ┘
 
-What is not for the appliance passes between its two ports. A run is good if every worker has verified every
+Frames for other hosts pass between its two ports. A run is good if every worker has verified every
 sum, frames of many kinds have arrived as they left, both ways, and TCP works with the kernel's offloads on.
 How fast TCP passes, and how long an echo takes beside an allreduce, is measured and not judged: everything
 shares the machine's cores. `inline_pings` has the echoes.
@@ -36,9 +36,9 @@ _NEIGHBOUR = "10.77.0.199"
 _WINDOW = 512
 _RING = 4096
 _IPERF_SECONDS = 2
-# Flows one after the other, of which the middle one counts, where nothing else has to run meanwhile.
+# Flows one after the other, of which the middle one counts, where nothing else runs meanwhile.
 _FLOWS = 3
-# Of a worker's link where it is what allreduces fill, and for how long they do.
+# The rate of a worker's link when allreduces fill it, and for how long they do.
 _LINK_MBIT = 200
 _FULL_LINK_SECONDS = 5.0
 # Of small tensors more would fit on the link than workers can do in that time.
@@ -49,7 +49,7 @@ _LINK_SECONDS = 3.0
 _ETHERNET = 22
 # Of DPDK's packet buffers.
 _HEADROOM = 128
-# The part of the allreduces beside which pings are sent; TCP has the rest.
+# The part of the allreduces during which pings are sent; TCP runs during the rest.
 _PINGED = 0.6
 
 
@@ -63,7 +63,7 @@ class Outcome(Verdict):
     reference: str
     gbps: dict[str, float | None]
     echoes: dict[str, Echoes]
-    # Of a full link, what the allreduces beside the echoes carried, without headers.
+    # The part of a full link that the allreduces beside the echoes carried, without headers.
     link_share: float | None
 
     def __post_init__(self) -> None:
@@ -143,14 +143,14 @@ class Wire(Network):
 
     def shape(self, mbit: float) -> None:
         """Limits each worker's link to this rate each way. The neighbour's stays as it is."""
-        # What is longer than a burst does not pass at all.
+        # Frames longer than a burst do not pass at all.
         burst = max(6 << 10, 2 * (self.mtu + _ETHERNET))
         for rank, worker in enumerate(self.workers):
             for name, interface in ((worker, "eth0"), (self.rack, f"s{rank}")):
                 self.limit_rate(name, interface, mbit, f"{burst}b", "256kb")
 
     def offloads(self, state: str) -> None:
-        """Switches what the kernel leaves to a card, at every end that TCP has."""
+        """Switches the offloads at every end of TCP."""
         ends = [(worker, "eth0") for worker in self.workers]
         for name, interface in (*ends, (self.rack, "uplink"), (self.server, "eth0")):
             switch(name, interface, state, "tx", "gso", "tso", "gro")
@@ -185,9 +185,9 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
 
 
 def _reference(stage: Stage, wire: Wire, gbps: dict[str, float | None]) -> str:
-    """What TCP carries between the same two interfaces without any aggregation.
+    """The rate of TCP between the same two interfaces without any aggregation.
 
-    Through dpdk-testpmd, which looks into no frame.
+    Through dpdk-testpmd, which reads no frame.
     """
     name = "testpmd"
     main, core = cores()
@@ -216,7 +216,7 @@ def _reference(stage: Stage, wire: Wire, gbps: dict[str, float | None]) -> str:
 
 
 def _tables(options: Options, wire: Wire, files: Path) -> Tables:
-    """As ever, but the appliance's ports are each other's peer."""
+    """The usual tables, but the appliance's ports are each other's peer."""
     settings = Settings.of(options, max(_WINDOW, options.in_flight), ring=_RING)
     tables = configuration.whole(wire, settings, files / "admin.sock")
     for port, peer in zip(tables["ports"], ("p1", "p0"), strict=True):
@@ -261,7 +261,7 @@ def _iperf3(stage: Stage, wire: Wire, name: str) -> float | None:
 
 @dataclass(frozen=True)
 class _Running:
-    """What is there while workers work."""
+    """The processes that run beside the workers."""
 
     stage: Stage
     wire: Wire
@@ -289,7 +289,7 @@ class _Running:
 
 
 def _fill_processors(options: Options, running: _Running) -> tuple[float | None, Echoes]:
-    """The allreduces that were asked for, as fast as they go: what TCP carries beside them, and echoes."""
+    """The allreduces that were asked for, as fast as possible: the rate of TCP beside them, and echoes."""
     load = Load.of(options, running.wire)
     carried: list[float | None] = []
 
@@ -309,7 +309,7 @@ def filling(size: int) -> int:
 
 
 def _fill_links(options: Options, running: _Running) -> tuple[list[str], Echoes, float]:
-    """Allreduces that fill the workers' links: what went wrong, echoes beside them, and how full."""
+    """Allreduces that fill the workers' links: errors, echoes beside them, and how full."""
     running.wire.shape(_LINK_MBIT)
     load = replace(Load.of(options, running.wire), allreduces=filling(options.bytes))
     last = (load.allreduces - 1) * options.workers

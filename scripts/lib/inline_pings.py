@@ -1,7 +1,7 @@
 """Echoes through an appliance in line, between a neighbour of the workers and the server.
 
-The neighbour does not train: its link is its own, so an echo waits for nothing but the appliance. Both have
-a processor before the workers have one, as an appliance has cores of its own and workers are elsewhere.
+The neighbour does not train: its link is its own, so an echo waits for nothing but the appliance. Both take
+precedence over the workers, as an appliance has cores of its own and workers run on other hosts.
 """
 
 import re
@@ -29,7 +29,7 @@ class Echoes:
 
     # From leaving the neighbour's interface to coming back to it: all of it.
     wire: float | None = None
-    # As `ping` says: with what its own processor had to do before the kernel sent it.
+    # By `ping`: includes its own processor's work before the kernel sent it.
     said: float | None = None
 
 
@@ -42,7 +42,7 @@ class Pings:
         self._children: list[Child] = []
 
     def idle(self, stop: Stop) -> Echoes:
-        """While nothing else passes."""
+        """Echoes without other traffic."""
         self.begin("idle", "-c", str(_IDLE_PINGS))
         stop.wait_for(lambda: all(child.exit_code() is not None for child in self._children), _IDLE_SECONDS)
         return self.end()

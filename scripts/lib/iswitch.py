@@ -1,6 +1,6 @@
 """scripts/demo --mode iswitch: asynchronous training without a server; H of N gradients make an iteration.
 
-Workers train towards numbers that all of them know. The last one takes more than twice as long for a
+Workers train towards known numbers. The last one takes more than twice as long for a
 gradient. A run is good if all workers end with the same model, bit by bit, near the solution, if each
 iteration has the gradients of at least H ranks, if the slow rank has missed iterations, and if no gradient
 was staler than the bound when it was offered.
@@ -24,7 +24,7 @@ _FAST, _SLOW = "4ms", "10ms"
 
 @dataclass
 class Outcome(Verdict):
-    """What the workers said, rank by rank."""
+    """The workers' reports, rank by rank."""
 
     bound: int
     needed: int

@@ -1,4 +1,4 @@
-"""What the appliance says about itself: its Prometheus page, read and checked."""
+"""The appliance's metrics page, read and checked."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Accounting:
-    """Where every received packet went."""
+    """The accounts of received packets."""
 
     received: int
     forwarded: int
@@ -89,7 +89,7 @@ class Accounting:
 
     @property
     def holds(self) -> bool:
-        """The appliance's promise: every packet is accounted for. Of nothing it proves nothing."""
+        """The appliance's promise: every packet is accounted for. False without any packet."""
         return self.received > 0 and not self.missing
 
     @property

@@ -1,7 +1,7 @@
-"""scripts/demo --neighbour: what a job's allreduces take beside another job that never completes a PSN.
+"""scripts/demo --neighbour: the time of a job's allreduces beside another job that never completes a PSN.
 
 The workers do their allreduces in rounds: alone, beside a neighbour whose packets the appliance refuses at
-the parse, which is what they cost link and machine anyway, and beside the neighbour at its worst. The ratios
+the parse (their cost to link and machine in any case), and beside the neighbour at its worst. The ratios
 are of the medians over all rounds.
 """
 
@@ -31,7 +31,7 @@ _NAME = "neighbour"
 _WINDOW = 512
 _JOIN_SECONDS = 15.0
 _STOP_SECONDS = 3.0
-# What the workers have beside them, in the order of a round. Every other round goes backwards, so that a
+# The neighbours, in the order of a round. Every other round is reversed, so that a
 # drift of the machine hits all alike.
 ALONE, REFUSED, BESIDE = "alone", "refused", "beside"
 
@@ -60,7 +60,7 @@ def with_neighbour(settings: Settings, network: Street) -> Settings:
 
 @dataclass
 class Outcome(Verdict):
-    """What the rounds showed. What the ratio may be is for others to say."""
+    """The results of the rounds, without a verdict on the ratio."""
 
     options: Options
     seconds: dict[str, list[float]] = field(default_factory=lambda: {ALONE: [], REFUSED: [], BESIDE: []})
@@ -71,7 +71,7 @@ class Outcome(Verdict):
     mismatches: int = 0
 
     def add(self, kind: str, load: Load, results: list[dict[str, Any]]) -> None:
-        """What the workers said of a part of a round."""
+        """Adds the workers' times of a part of a round."""
         self.seconds[kind] += [max(times) for times in zip(*(w["seconds"] for w in results), strict=True)]
         self.wanted += load.allreduces
         self.verified += min(worker["verified"] for worker in results)

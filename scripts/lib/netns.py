@@ -1,4 +1,4 @@
-"""Network namespaces: a small data centre inside one machine, gone without a trace afterwards.
+"""Network namespaces: a small data centre inside one machine, removed afterwards.
 
 One namespace for the appliance, one per worker, a veth pair from each worker to the appliance. The
 appliance's ends have no address: DPDK owns them. With `middle`, each pair is cut in two and both halves end
@@ -41,7 +41,7 @@ MOST_PORTS = 31
 # Workers behind one port, where there are more than that.
 RACK = 16
 
-# The scripts that make a `Network` under the names that it has here; `bench` for what calls cost.
+# The scripts that make a `Network` under the names that it has here; `bench` for the cost of calls.
 _SCRIPTS = ("/lib/demo.py", "/lib/examples.py", "/lib/call_cost.py", "/bench.d/main.py")
 _BRIDGE = "bridge"
 _CLONE_NEWNET = 0x40000000
@@ -86,7 +86,7 @@ class Network:
         racks = -(-workers // RACK) if bridged or workers > MOST_PORTS else 0
         self.racks = [f"{prefix}-r{rack}" for rack in range(racks)]
         self.routers = [f"{prefix}-t{rank}" for rank in range(workers if routed else 0)]
-        # What a kind of network has beyond that.
+        # Further parts of a kind of network.
         self.others: list[str] = []
 
     def address(self, rank: int) -> str:
@@ -149,7 +149,7 @@ class Network:
         in_namespace(router, route_packets)
 
     def own(self, name: str, address: str, interface: str) -> None:
-        """Gives an interface an address that no other has: no time is lost by asking."""
+        """Gives an interface an address that no other has: no duplicate address detection is needed."""
         ip(
             f"-n {name} addr add {address}/{'64' if ':' in address else '24'} dev {interface}"
             f"{' nodad' if ':' in address else ''}"
@@ -216,7 +216,7 @@ class Network:
 
 
 def switch(name: str, interface: str, state: str, *features: str) -> None:
-    """Switches what the kernel would leave to a card, `on` or `off`."""
+    """Switches the offloads `on` or `off`."""
     words = [word for feature in features for word in (feature, state)]
     run("ip", "netns", "exec", name, "ethtool", "-K", interface, *words)
 
@@ -227,7 +227,7 @@ def shown(name: str, interface: str) -> dict[str, Any]:
 
 
 def remove(networks: Sequence[Network], files: Path, *, keep: bool = False) -> None:
-    """Takes networks down and deletes a run's files, or says where they are if they are to be kept."""
+    """Takes networks down and deletes a run's files, or prints where they are if they are to be kept."""
     if keep and files.exists():
         (files / KEPT).touch()
         names = " ".join(name for network in networks for name in network.namespaces)
@@ -261,7 +261,7 @@ def enter(name: str) -> None:
 
 
 def _set(values: Mapping[str, str]) -> None:
-    """Writes what the kernel has a switch for, in the namespace that the thread is in."""
+    """Writes a kernel setting, if the kernel has it, in the namespace of this thread."""
     for path, value in values.items():
         place = Path("/proc/sys/net") / path
         if place.exists():
@@ -269,19 +269,19 @@ def _set(values: Mapping[str, str]) -> None:
 
 
 def without_ipv6() -> None:
-    """Neighbour discovery would only blur the packet counts."""
+    """Disables IPv6: neighbour discovery would change the packet counts."""
     _set({f"ipv6/conf/{scope}/disable_ipv6": "1" for scope in ("all", "default")})
 
 
 def _with_ipv6() -> None:
-    """Only the addresses that are given to it, and no word to routers."""
+    """Only the configured addresses, and no router solicitations."""
     values = {"accept_ra": "0", "router_solicitations": "0", "addr_gen_mode": "1"}
     for scope in ("all", "default"):
         _set({f"ipv6/conf/{scope}/{name}": value for name, value in values.items()})
 
 
 def forward_only() -> None:
-    """A bridge does not take its frames through a firewall's rules."""
+    """Keeps a bridge's frames out of a firewall's rules."""
     _set({f"bridge/bridge-nf-call-{table}": "0" for table in ("arptables", "iptables", "ip6tables")})
 
 
@@ -295,7 +295,7 @@ def remove_leftovers(
 ) -> list[str]:
     """Removes what runs of these scripts left that were killed outright; returns the namespaces' names.
 
-    A run is over if its process is; what was kept on purpose stays unless `also_kept`.
+    A run is over if its process is; files kept on purpose stay unless `also_kept`.
     """
     removed = []
     for path in [*sorted(NAMESPACES.glob(f"{prefix}-*")), *_FILES.glob(f"{prefix}-*")]:

@@ -1,8 +1,8 @@
 """scripts/demo --mode olaf: asynchronous updates queue before a narrow line, in a FIFO and in Olaf's queue.
 
 Nine clusters of three workers and a parameter server, each cluster and the server in a namespace of its own.
-The port towards the server is shaped; the workers offer a multiple of what it lets through, the same in both
-runs. What came of it is read off the appliance's counters and the server's Age-of-Model at the end of each
+The port towards the server is shaped; the workers offer a multiple of its rate, the same in both
+runs. The results are read from the appliance's counters and the server's Age-of-Model at the end of each
 run.
 """
 

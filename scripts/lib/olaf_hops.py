@@ -106,7 +106,7 @@ class _Run(Run):
         """Reads the ages while the load lasts, and the counts when nothing waits any more."""
         ages = self.ages()
         appliances = self.stage.appliances
-        # Without a word: what waits belongs to their generation.
+        # Killed, without a Leave: waiting updates belong to their generation.
         for one in self.workers:
             one.kill()
         if not self.stage.stop.wait_for(lambda: not any(map(_waiting, appliances.values())), _DRAIN_SECONDS):
@@ -154,7 +154,7 @@ def _waiting(appliance: Appliance) -> int:
 
 
 def _hop(name: str, scrape: Metrics) -> dict[str, Any]:
-    """A queue: what came and was not rejected, what was combined in it, and what has become of it."""
+    """A queue's accounts: accepted and combined contributions, and their fates."""
     fates = scrape.by_label("pascaline_olaf_contributions_total", "fate")
     came, lost = fates.get("accepted", 0), fates.get("full", 0)
     counts = {"came": came, "combined": combined(scrape), "lost": lost, "departed": fates.get("departed", 0)}

@@ -1,4 +1,4 @@
-"""What both demos of asynchronous updates have: a bed of appliances, server and workers, loads, a verdict."""
+"""Common parts of the demos of asynchronous updates: appliances, server, workers, loads, a verdict."""
 
 import http.client
 import time
@@ -34,7 +34,7 @@ LOST_PART = 0.5
 
 @dataclass
 class Figures:
-    """What a run of one load and one discipline has shown; `more` is what only one of the demos tells."""
+    """What a run of one load and one discipline has shown; `more` is of one of the demos only."""
 
     lost_pct: float
     aom_ms: float
@@ -49,7 +49,7 @@ class Figures:
 def compare(
     load: float, fifo: tuple[float, float], olaf: tuple[float, float], part: tuple[float, str]
 ) -> list[str]:
-    """What is wrong with Olaf's queue beside the FIFO; each is its loss in percent and its age in ms.
+    """Compares Olaf's queue with the FIFO, and returns failures; each is a loss in percent and an age in ms.
 
     `load` is what was offered, in multiples of the line's rate, and `part` what Olaf may lose of what the
     FIFO loses. Where little is offered, and the FIFO loses nothing, there is nothing to show.
@@ -111,7 +111,7 @@ class Run:
         raise NotImplementedError
 
     def read(self) -> Figures:
-        """Reads what came of it while the load still lasts."""
+        """Reads the results while the load still lasts."""
         raise NotImplementedError
 
     def measure(self) -> Figures:
@@ -174,14 +174,14 @@ def server(address: str) -> Tables:
 
 
 def files(load: float, discipline: str) -> str:
-    """Where a run's are, among those of all."""
+    """The directory of a run's files."""
     return f"{load:g}-{discipline}"
 
 
 def measure_all(
     stage: Stage, options: Options, run: type[Run]
 ) -> tuple[dict[float, dict[str, Figures]], list[str]]:
-    """All loads with both disciplines, and what went wrong."""
+    """All loads with both disciplines, and the errors."""
     loads: dict[float, dict[str, Figures]] = {}
     problems: list[str] = []
     for load in options.loads:

@@ -1,4 +1,4 @@
-"""How Open MPI is started in namespaces, a rank in each."""
+"""Starts Open MPI in namespaces, with a rank in each."""
 
 from collections.abc import Mapping
 from pathlib import Path

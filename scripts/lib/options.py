@@ -1,4 +1,4 @@
-"""The command line of scripts/demo: one table of options, each with the kinds of runs that obey it."""
+"""The command line of scripts/demo: one table of options, each with the kinds of runs that it applies to."""
 
 # ruff: noqa: RUF009
 
@@ -99,13 +99,13 @@ _COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reduce_scatter",
 
 
 def _option(kinds: Kind, default: Any, read: Any, about: str, shown: str = "") -> Any:
-    """A field of `Options`: the kinds that obey it, and the terms of `reading`."""
+    """A field of `Options`: the kinds that it applies to, and the arguments of `reading`."""
     return field(default=default, metadata={"kinds": kinds, "read": read, "about": about, "shown": shown})
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to demonstrate, checked. The names are those of the command line."""
+    """The checked options of a demonstration. The names are those of the command line."""
 
     mode: str = _option(
         _UPDATES | Kind.ISWITCH, "sync", ("sync", "olaf", "iswitch"),
@@ -229,7 +229,7 @@ class Options:
         return {name: getattr(self, name) for name in names}
 
     def shared(self, kind: Any) -> dict[str, Any]:
-        """Those that a dataclass has, too."""
+        """Those that a dataclass also has."""
         return self.named(*{one.name for one in fields(kind)} & {one.name for one in fields(self)})
 
     @property
@@ -247,7 +247,7 @@ class Options:
         return bool(self.loss or self.duplicate or self.reorder)
 
 
-# Where a group of options begins in the help, with its title and what is said of all of them.
+# The first option of each group of the help, with the group's title and text.
 _GROUPS: dict[str, tuple[str, str | None]] = {
     "loss": ("bad network, each in percent of all frames, in both directions", None),
     "neighbour": (
@@ -270,7 +270,7 @@ _GROUPS: dict[str, tuple[str, str | None]] = {
 }
 
 _FEW = f"with {MOST_PORTS} workers at most"
-# What values must be in which kinds: what is said unless it holds.
+# Conditions on values, by kind, with the error message of each.
 _LIMITS: dict[Kind, dict[str, Callable[[Options], bool]]] = {
     Kind.SWITCHML: {
         f"--protocol switchml: --payload 256 or 1024, and at most {MOST_PORTS} --workers": lambda o: (
@@ -347,7 +347,7 @@ def parse(arguments: list[str]) -> Options:
         kinds, *how = option.metadata.values()
         add(_flag(option.name), **reading(option.default, *how))
     named = vars(parser.parse_args(arguments))
-    # In line, frames that are not for the appliance pass as they are.
+    # In line, frames for other hosts pass unchanged.
     options = Options(**{"driver": "kernel" if named.get("inline") else "af_packet", **named})
     _refuse_unobeyed(parser, options, named)
     for kinds, limits in _LIMITS.items():
@@ -358,12 +358,12 @@ def parse(arguments: list[str]) -> Options:
 
 
 def _refuse_unobeyed(parser: argparse.ArgumentParser, options: Options, named: dict[str, Any]) -> None:
-    """A run must not end well as if it had obeyed an option that means nothing to it."""
+    """Refuses options that do not apply to the kind of run, rather than ignore them."""
     for option in fields(Options):
         kinds, read = option.metadata["kinds"], option.metadata["read"]
         if option.name not in named or options.kind in kinds:
             continue
-        # The first of several choices is what every run does that knows no other.
+        # The first of several choices is the behaviour of runs without the option.
         if not (isinstance(read, tuple) and named[option.name] == option.default):
             obey = ", ".join(_KINDS[kind][0] for kind in Kind if kind in kinds)
             parser.error(f"{_flag(option.name)} is not for {_KINDS[options.kind][0]}: it is for {obey}")

@@ -1,6 +1,6 @@
-"""Standard output of the scripts: the one place that knows what to do where it takes nothing more.
+"""Standard output of the scripts, and what to do when it cannot be written to.
 
-Where the reader is gone (`scripts/demo | head`), a script ends silently; where there is no room, with one
+If the reader has closed it (`scripts/demo | head`), a script ends silently; if the disk is full, with one
 line. In both cases it unwinds, so that what it has started ends.
 """
 
@@ -16,7 +16,7 @@ _READER_GONE = 128 + 13
 
 
 class _Untaken(BaseException):
-    """Standard output has not taken something. Nothing but `end` handles that."""
+    """Standard output could not be written to. Only `end` handles that."""
 
 
 class _Checked:
@@ -50,7 +50,7 @@ def end(program: str, main: Callable[[], int | None]) -> NoReturn:
     try:
         sys.exit(_flushed(main))
     except _Untaken as untaken:
-        # What could not be written would be tried again, and reported, at the end.
+        # Unwritten data would be tried again, and reported, at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(untaken.__cause__, BrokenPipeError):
             sys.exit(_READER_GONE)

@@ -1,4 +1,4 @@
-"""Starting and ending processes so that nothing outlives the script, however the script ends."""
+"""Starts and ends processes so that none outlives the script, however the script ends."""
 
 import json
 import math
@@ -17,7 +17,7 @@ LOG_TAIL_LINES = 15
 
 
 class Failure(Exception):
-    """Something that has to work did not. The message is for the person who started the script."""
+    """A required operation has failed. The message is for the person who started the script."""
 
     exit_code = 1
 
@@ -27,7 +27,7 @@ class Failure(Exception):
 
     @property
     def whole(self) -> str:
-        """The message and what is known beyond it."""
+        """The message and further details."""
         return f"{self}\n{self.log}" if self.log else str(self)
 
 
@@ -54,11 +54,11 @@ class Stop:
     raised by a handler could strike between creating a thing and noting that it has to be removed.
     """
 
-    # Of all of them: a script may start another one, and was asked to end all the same.
+    # For all instances: a script may start another one after the signal.
     _signum: ClassVar[int | None] = None
 
     def __init__(self, timeout: float, option: str = "") -> None:
-        """`option` is that of the script which says how long."""
+        """`option` is the script's option for the time limit."""
         self._option = option
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
@@ -69,15 +69,15 @@ class Stop:
         Stop._signum = signum
 
     def restart_clock(self) -> None:
-        """What came before (a build, say) does not count against the time limit."""
+        """Starts the time limit anew, so that a build before does not count."""
         self._deadline = time.monotonic() + self._timeout
 
     def lift_limit(self) -> None:
-        """From here on only a signal says when."""
+        """From here on only a signal stops."""
         self._deadline = math.inf
 
     def check(self) -> None:
-        """Raises if it is time to give up."""
+        """Raises on a signal or at the time limit."""
         if self._signum is not None:
             raise Interrupted(self._signum)
         if time.monotonic() > self._deadline:
@@ -176,7 +176,7 @@ class Child:
         environment: Mapping[str, str] | None = None,
         place: Path | None = None,
     ) -> None:
-        """`realtime`: it gets a processor before everybody else, as if it had one of its own.
+        """`realtime`: it takes precedence over other processes, as if it had a processor of its own.
 
         `environment` and `place` are ours, unless they are given.
         """
@@ -216,7 +216,7 @@ class Child:
             return None
 
     def stop(self, grace: float, signum: int = signal.SIGTERM) -> int:
-        """Asks it to end, insists after `grace` seconds, and returns the exit code."""
+        """Terminates it, kills it after `grace` seconds, and returns the exit code."""
         if self._popen.poll() is None:
             self.ended_by_us = True
             self._signal(signum)
@@ -226,7 +226,7 @@ class Child:
         return self._popen.returncode
 
     def kill(self) -> None:
-        """Ends it without a warning."""
+        """Kills it."""
         self.stop(5, signal.SIGKILL)
 
     def _signal(self, signum: int) -> None:

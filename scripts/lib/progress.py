@@ -4,7 +4,7 @@ import sys
 import time
 
 _BAR = 32
-# Without a terminal a bar is only noise: say something now and then.
+# Without a terminal a bar is only noise: print a line from time to time.
 _QUIET_SECONDS = 5.0
 
 

@@ -1,4 +1,4 @@
-"""Numbers of the command line, as argparse reads them: what is none ends the script with exit code 2."""
+"""Numbers of the command line, as argparse reads them: anything else ends the script with exit code 2."""
 
 import argparse
 import math
@@ -61,7 +61,7 @@ def loads(text: str) -> tuple[float, ...]:
 
 
 def reading(usual: Any, read: Any, about: str, shown: str = "") -> dict[str, Any]:
-    """What argparse gets for an option, but for its default, which the help names.
+    """The arguments of argparse for an option, except its default, which the help names.
 
     `read` is bool for a flag, a tuple of choices, or what argparse calls a type; `shown` is its argument.
     """

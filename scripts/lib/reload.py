@@ -1,4 +1,4 @@
-"""Reloads while the workers are at it, and proof that no packet was lost by them.
+"""Reloads while the workers sum, and proof that no packet was lost by them.
 
 The appliance's file is changed and SIGHUP sent again and again: a job is added, limits of the running jobs
 change, the file is broken, what cannot change is changed (by the admin API, which names it), the added job
@@ -24,8 +24,7 @@ LEAST = 5
 _BETWEEN_SECONDS = 0.1
 _IN_FORCE_SECONDS = 10.0
 _SETTLE_SECONDS = 5.0
-# What a job that comes, goes or changes might do to the packets of others: none of it has another cause in a
-# demo.
+# Drops that adding, removing or changing a job might cause for others; in a demo none has another cause.
 _SUSPECT = (
     "unknown_job", "not_member", "wrong_epoch", "rank_spoofed", "halted", "server_full", "control_full",
     "unknown_psn",
@@ -44,7 +43,7 @@ shared = {{ server = false }}
 
 @dataclass(frozen=True)
 class _InForce:
-    """What the admin API says of what changes here, and of what cannot."""
+    """The keys that change here, and those that cannot, by the admin API."""
 
     dead_after: float | None
     added: bool
@@ -61,17 +60,17 @@ class _InForce:
 
 @dataclass(frozen=True)
 class _Variant:
-    """A configuration and what comes of it."""
+    """A configuration and its expected effect."""
 
     text: str
     after: _InForce
     refused: bool = False
-    # What stays as it is until a restart.
+    # Keys that a reload cannot change.
     kept: tuple[str, ...] = ()
 
 
 def changed(text: str, *changes: tuple[str, str]) -> str:
-    """Another text: each change must find its place."""
+    """Replaces a part of the text, which must exist."""
     for old, new in changes:
         if old not in text:
             raise Failure(f"the configuration has no {old!r} to change")
@@ -128,7 +127,7 @@ class Reloads:
         return counts
 
     def count(self) -> None:
-        """Counts frames, once no more of them are under way."""
+        """Counts frames, once none is in flight."""
         end = time.monotonic() + _SETTLE_SECONDS
         while True:
             self.lost = self._lost()

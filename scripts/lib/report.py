@@ -1,4 +1,4 @@
-"""What a run showed: for people a table, for programs one JSON object."""
+"""The result of a run: for people a table, for programs one JSON object."""
 
 import json
 import statistics
@@ -35,12 +35,11 @@ class Outcome(Verdict):
         self.seconds: list[float] = []
         for ranks in jobs.values():
             per_allreduce = zip(*(worker["checksums"] for worker in ranks), strict=False)
-            # The others keep what they had, or get another part.
+            # Others keep their part, or get another.
             alike = self.options.collective not in ("reduce", "reduce_scatter")
             equal = sum(len(set(checksums)) == 1 or not alike for checksums in per_allreduce)
             self.equal += equal
-            # A worker says how many it verified, and the results are the same bits everywhere: good is what
-            # is both.
+            # Good are those that each worker has verified and that have the same bits everywhere.
             self.verified += min([equal, *(worker["verified"] for worker in ranks)])
             # An allreduce is done when the last rank has its result.
             self.seconds += [max(times) for times in zip(*(w["seconds"] for w in ranks), strict=False)]
@@ -75,7 +74,7 @@ class Outcome(Verdict):
 
     @property
     def packets_per_result(self) -> float:
-        """How many packets each result has left the appliance in."""
+        """The number of packets that left the appliance for each result."""
         return self.metrics.total(m.RESULTS_SENT) / max(self.metrics.total(m.RESULTS), 1)
 
     def sum(self, key: str) -> int:

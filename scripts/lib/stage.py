@@ -1,4 +1,4 @@
-"""What one run makes and starts: networks, files, appliances, programs. All of it is gone afterwards."""
+"""Everything that a run creates: networks, files, appliances, programs. It is removed afterwards."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Stage:
     def __init__(self, binary: Path, stop: Stop, *networks: Network, keep: bool = False) -> None:
         self.binary, self.stop, self.networks, self._keep = binary, stop, networks, keep
         self.files = netns.work_directory(os.getpid())
-        # By what they are called.
+        # By name.
         self.appliances: dict[str, Appliance] = {}
         self._cleanup = ExitStack()
         self._is_part = False
@@ -42,7 +42,7 @@ class Stage:
             return self
         _check_machine(self.files.parent)
         self.remove_leftovers()
-        # Registered before anything exists: whatever happens from here on, it is removed.
+        # Registered before anything exists, so that it is removed in any case.
         self._cleanup.callback(netns.remove, self.networks, self.files, keep=self._keep)
         try:
             self.files.mkdir(mode=0o700)
@@ -98,7 +98,7 @@ class Stage:
         realtime: bool = False,
         ready: bool = True,
     ) -> Appliance:
-        """Starts one; it is ready then, unless it need not be."""
+        """Starts one; it is ready on return, unless not required."""
         appliance = Appliance(self.binary, network, settings, files or self.files, realtime=realtime)
         self.appliances[name] = appliance
         self.on_leaving(appliance.stop)
@@ -139,7 +139,7 @@ class Stage:
             progress.close()
 
     def wait(self, children: Sequence[Child], seconds: float, what: str) -> None:
-        """Returns once all have ended, however."""
+        """Returns once all have ended, well or not."""
 
         def ended() -> bool:
             self.check()
@@ -149,7 +149,7 @@ class Stage:
             raise Failure(f"{what} have not ended after {seconds:.0f} s", children[0].tail())
 
     def run(self, name: str, command: Sequence[object], namespace: str, seconds: float) -> Child:
-        """Runs a program to its good end."""
+        """Runs a program, which must succeed."""
         child = self.child(name, command, namespace, seconds=0.0)
         self.wait([child], seconds, name)
         if child.exit_code():
@@ -157,7 +157,7 @@ class Stage:
         return child
 
     def check(self, *children: Child) -> None:
-        """Raises if an appliance or one of these programs has ended by itself."""
+        """Raises if an appliance or one of these programs has ended unexpectedly."""
         for appliance in self.appliances.values():
             appliance.check_running()
         for child in children:

@@ -2,7 +2,7 @@
 
 Workers register at the job's controller (gRPC) over a network of their own, as in a data centre, and send
 packets of 64 or 256 integers. A run is good if every worker has verified every sum, and if the appliance
-counted a result for each packet of the tensors, so that they cannot have come from elsewhere.
+counted a result for each packet of the tensors, so that the sums were made there.
 """
 
 import statistics

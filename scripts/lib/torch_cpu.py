@@ -3,8 +3,8 @@
 PyTorch's wheel from PyPI is built for CUDA, and does not load without CUDA's libraries: 5 GB that a machine
 without a GPU has no use for. Here it is installed without them. In their place come small libraries with
 the names and functions that PyTorch's own ones ask for; each function says that there is no device. A wheel
-that needs none of them (`+cpu`, from an index that pip is pointed at) gets none. Where there is a GPU of
-NVIDIA's, CUDA is installed with it after all, so that tests that want one find it.
+that needs none of them (`+cpu`, from an index that pip is pointed at) gets none. On a machine with an
+NVIDIA GPU, CUDA is installed too, for the tests that need it.
 """
 
 import re
@@ -21,7 +21,7 @@ BUILD = ("maturin==1.16.0", "pytest==9.2.0")
 DRAW = ("matplotlib==3.11.2",)
 # Environments of reinforcement learning, and the logs of trainings.
 LEARN = ("gymnasium==1.4.0", "box2d==2.3.10", "pygame-ce==2.5.8", "tensorboard==2.21.0")
-# PyTorch's own tests need it.
+# Needed by PyTorch's own tests.
 TESTS = ("expecttest==0.3.0",)
 # The first one has all functions: how the dynamic linker looks for them, it does not matter which has one.
 _NO_DEVICE = 100  # cudaErrorNoDevice
@@ -43,7 +43,7 @@ def install(environment: Path, more: tuple[str, ...] = ()) -> Path:
         return python
     how = "with" if cuda else "without"
     print(f"installing PyTorch {how} CUDA below {environment}", file=sys.stderr, flush=True)
-    # Else what the other way has left behind would be found first.
+    # Otherwise leftovers of the other kind of installation would be found first.
     clear = ["--clear"] if there and (_CUDA in there) != cuda else []
     _run(sys.executable, "-m", "venv", *clear, str(environment))
     pip = (str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")

@@ -53,10 +53,10 @@ def main(arguments: list[str]) -> int:
     return 0 if found["ok"] else 1
 
 
-# How options are read that several kinds have, and what is said of them; a kind may have OWN ones.
+# Types and help of options that several kinds have; a kind may have OWN ones.
 _SOME = between(1, 2**16)
 _TABLE: dict[str, tuple[Any, str]] = {
-    # One alone has no other to sum with.
+    # A single worker has no other to sum with.
     "workers": (between(2, train_bed.MOST), "ranks"),
     "steps": (between(2, 10**7), "steps of each training"),
     "seed": (between(0, 2**31), "of weights and data"),

@@ -25,7 +25,7 @@ OWN = {"turns": (between(1, 2**16), "trainings with either"), "layers": (between
 
 def train(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
     words = train_bed.words(options, "steps", "turns", "layers", "bucket-mb", "seed")
-    # Sums in the order of ranks: two trainings differ by nothing.
+    # Sums in the order of ranks: two trainings have the same bits.
     job = {"id": 2, "name": "urgent"}
     runs = train_bed.run(options, bed, "arrival", options.turns, words, order="rank", job=job)
     first, steps = (train_bed.slowest(runs, key) for key in ("first_layers_ms", "step_ms"))

@@ -1,4 +1,4 @@
-"""What every training of scripts/train needs: namespaces, an appliance, ranks, pictures; gone afterwards.
+"""The bed of every training of scripts/train: namespaces, an appliance, ranks, pictures; removed afterwards.
 
 A namespace for each worker, a switch between them and an appliance behind it, as scripts/bench has them: the
 same links for Pascaline and for Gloo.
@@ -30,7 +30,7 @@ PORT = 29600
 MOST = 64
 # Hooks whose sums are rounded to less than float32.
 ROUNDING = ("bf16", "fp16", "mxint8", "mxfp8")
-# As in scripts/bench: what a frame has room for, and ten times what is on its way on an empty path.
+# As in scripts/bench: the payload of a frame, and ten times the packets in flight on an empty path.
 KEYS = f"job=1&payload={shaped.PAYLOAD}&in_flight=64"
 
 
@@ -53,7 +53,7 @@ def tables(network: shaped.Shaped, ranks: int, *, order: str = "arrival", **more
 
 
 def words(options: argparse.Namespace, *names: str) -> list[object]:
-    """These options as the program of a rank takes them."""
+    """These options on the command line of a rank's program."""
     found: list[object] = []
     for name in names:
         value = getattr(options, name.replace("-", "_"))
@@ -72,9 +72,9 @@ def run(
     job: Tables | None = None,
     each: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> list[list[dict[str, Any]]]:
-    """What each rank of a program of clients/examples/train has said at the end of each training.
+    """The report of each rank of a program of clients/examples/train at the end of each training.
 
-    `line` are its words, `job` what a second job has otherwise than the first; `each` gets what rank 0 said.
+    `line` are its words, `job` the settings in which a second job differs; `each` gets the lines of rank 0.
     """
     network = bed.network(options.workers, options.mbit)
     found = tables(network, options.workers, order=order)
@@ -96,7 +96,7 @@ def slowest(runs: Sequence[Sequence[Mapping[str, Any]]], key: str = "seconds") -
 
 
 def speeds(options: argparse.Namespace, own: float, gloo: float, ratio: float, *more: str) -> dict[str, Any]:
-    """Steps per second beside Gloo's, and what the steps were; `more` are further options to tell."""
+    """Steps per second beside Gloo's, and the steps; `more` are further options to name."""
     return {
         "steps_per_s": round(options.steps / own, 2),
         "gloo_steps_per_s": round(options.steps / gloo, 2),
@@ -165,7 +165,7 @@ class Bed(Stage):
         each: Callable[[dict[str, Any]], None] = lambda _: None,
         around: Sequence[Child] = (),
     ) -> None:
-        """Returns when all ranks have ended well; what is `around` them must not end.
+        """Returns when all ranks have ended well; processes `around` them must not end.
 
         `each` gets what rank 0 has said last, of which a terminal shows what is `told` if it has the key.
         """

@@ -15,11 +15,11 @@ from quantities import between, real
 from train_bed import Bed
 
 _MTU = 9000
-# Of PPO's model, and of the other clusters' updates; no model is larger.
+# The sizes of PPO's model, and of the other clusters' updates; no model is larger.
 _FLOATS = 2205
 # Ethernet with preamble, checksum and gap, IPv4, UDP, Pascaline's header, floats, trailer.
 _FRAME_BITS = (14 + 24 + 20 + 8 + 22 + 4 * _FLOATS + 16) * 8
-# Clusters that share the queue with the one that learns, and its places.
+# Clusters that share the queue with the learning one, and the queue's length.
 _OTHERS = 8
 _PLACES = 8
 _FIRST_OTHER = 1001
@@ -74,7 +74,7 @@ OWN = {
 @dataclass
 class Run:
     name: str
-    # For each seed and worker, what was said after each iteration.
+    # For each seed and worker, the reports after each iteration.
     said: list[list[list[dict[str, Any]]]]
     ended: list[list[dict[str, Any]]]
     lost_pct: float | None
@@ -105,7 +105,7 @@ class Run:
         return iterations, seconds
 
     def to_json(self, reward: float) -> dict[str, Any]:
-        """What scripts read. A training's reward is the mean over workers and its last fifth."""
+        """The JSON report. A training's reward is the mean over workers and its last fifth."""
         curve = self.curve()
         last = max(1, len(curve[0]) // 5)
         rewards = [statistics.fmean(seed[-last:]) for seed in curve]
@@ -135,7 +135,7 @@ class Run:
         }
 
     def _given_up(self) -> float | None:
-        """Of the learning workers' updates, how many were never answered."""
+        """The number of the learning workers' updates that were never answered."""
         rows = [row["statistics"] for seed in self.ended for row in seed if "given_up" in row["statistics"]]
         sent = sum(row["sent"] for row in rows)
         return round(100 * sum(row["given_up"] for row in rows) / sent, 2) if sent else None
@@ -196,7 +196,7 @@ def _asynchronous(options: argparse.Namespace, bed: Bed, network: shaped.Shaped,
     run = _read(options, queue, ranks)
     run.lost_pct = round(100 * dropped / received, 2) if received else None
     run.aggregated = int(aggregated)
-    # Every worker of a cluster hears of each update that was applied.
+    # Every worker of a cluster receives each update that was applied.
     run.applied = sum(max(row["statistics"]["applied"] for row in seed) for seed in run.ended)
     return run
 
@@ -226,7 +226,7 @@ def _ranks(options: argparse.Namespace, bed: Bed, network: shaped.Shaped, name: 
 
 
 def _others(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -> list[Child]:
-    """Clusters of one worker each, whose updates mean nothing, and who never end."""
+    """Clusters of one worker each, whose updates have no meaning, and which never end."""
     interval = _OTHERS / (options.load * options.line)
     words = f"worker olaf --json --poisson --appliance {shaped.APPLIANCE}:{UDP_PORT} --rank 0 --ranks 1"
     words += f" --floats {_FLOATS} --interval {1000 * interval:.3f}ms --updates 10000000"

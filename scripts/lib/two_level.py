@@ -30,7 +30,7 @@ _RING = 4096
 # Between the leaves and the root: of IPv4 and of IPv6.
 _ABOVE = {False: "10.79.0.", True: "fd79::"}
 _ROOT = {False: "254", True: "fe"}
-# Beyond what each worker sends: a busy machine is late now and then, and something is sent again.
+# Beyond what each worker sends: a busy machine is late now and then, and packets are sent again.
 _MOST_STREAMS = 1.25
 
 
@@ -89,7 +89,7 @@ class Rack(Network):
         prefix = f"{self.prefix}-l{number}"
         self.number, self.appliance, self._root, self._port = number, prefix, root, f"pas{first + number}"
         self.workers = [f"{prefix}w{rank}" for rank in range(workers)]
-        # With which the leaf speaks to the root.
+        # The leaf's address on the link to the root.
         self.above = f"{_ABOVE[root.ip6]}{number + 1}"
 
     def create(self) -> None:
@@ -101,7 +101,7 @@ class Rack(Network):
         return shown(self._root.appliance, self._port)
 
     def carried(self, before: dict[str, Any]) -> dict[str, Any]:
-        """What the link to the root has carried since its end was shown."""
+        """The traffic of the link to the root since its end was shown."""
         now, link = self.shown()["stats64"], {"leaf": self.number, "workers": len(self.workers)}
         for way, end in (("up", "rx"), ("down", "tx")):
             counted = {what: now[end][what] - before["stats64"][end][what] for what in ("packets", "bytes")}
@@ -110,7 +110,7 @@ class Rack(Network):
 
 
 def root_address(*, ip6: bool) -> str:
-    """Where leaves find the root."""
+    """The root's address for leaves."""
     return _ABOVE[ip6] + _ROOT[ip6]
 
 
@@ -164,12 +164,12 @@ def _settings(options: Options, fan_in: int = 0) -> Settings:
 
 
 def _leaf(options: Options, rack: Rack, files: Path) -> Tables:
-    """That of any appliance, with one more port and a parent."""
+    """The usual configuration, with one more port and a parent."""
     tables = configuration.whole(rack, _settings(options), files / "admin.sock")
     up = device(options.driver, len(rack.workers), options.mtu, _RING)
     tables["ports"].append(configuration.port("up", up, options.mtu))
     tables["appliance"]["addresses"] = [rack.appliance_address, rack.above]
-    # The root's MAC is asked for: by ARP, or by neighbour discovery.
+    # The root's MAC is resolved: by ARP, or by neighbour discovery.
     tables["jobs"][0]["parent"] = {
         "address": root_address(ip6=options.ip6),
         "rank": rack.number,

@@ -1,4 +1,4 @@
-"""What has to pass an appliance in line as it is: frames of many kinds, TCP with the kernel's offloads."""
+"""Traffic that has to pass an appliance in line unchanged: frames of many kinds, TCP with offloads."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _CHECKED = 0x526F
 
 
 def frames_to_pass(driver: str, mtu: int) -> dict[str, bytes]:
-    """Frames by what they are."""
+    """Frames by name."""
     long = f"{_ENDS}{_IP4}4500{mtu:04x}12340000402f{_CHECKED - mtu:04x}{_HOSTS}"
     kinds = _FRAMES | {"IPv4, as long as the MTU": (long, 0, mtu - 20)}
     kinds |= _KERNEL_FRAMES if driver == "kernel" else {}
@@ -59,7 +59,7 @@ def frames_to_pass(driver: str, mtu: int) -> dict[str, bytes]:
 
 
 def pass_untouched(wire: Wire, driver: str) -> tuple[list[str], int]:
-    """Sends frames both ways. Returns what did not arrive as it left, and how many kinds there were."""
+    """Sends frames both ways. Returns the kinds that did not arrive unchanged, and the number of kinds."""
     ends = ((wire.rack, "uplink"), (wire.server, "eth0"))
     left, right = (in_namespace(name, lambda at=at: _listen(at)) for name, at in ends)  # type: ignore[misc]
     lost = []
@@ -78,7 +78,7 @@ def pass_untouched(wire: Wire, driver: str) -> tuple[list[str], int]:
 
 
 def _listen(interface: str) -> socket.socket:
-    """Everything that arrives there, with what the kernel says of tags."""
+    """All frames that arrive there, with the VLAN tags that the kernel reports."""
     listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     listener.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
     listener.bind((interface, _ALL))
@@ -110,7 +110,7 @@ def _native(number: bytes) -> int:
 
 
 def offloaded_tcp(wire: Wire, server: str) -> bool:
-    """Whether TCP works both ways while the kernel leaves checksums and long segments to the card."""
+    """Whether TCP works both ways while checksums and long segments are offloaded to the card."""
     wire.offloads("on")
     try:
         return _echoes(wire, server)

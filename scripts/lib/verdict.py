@@ -1,4 +1,4 @@
-"""What is right and wrong about a run."""
+"""The verdict on a run."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,17 +8,17 @@ from metrics import Accounting
 
 @dataclass
 class Verdict:
-    """What the outcome of every run has: what was wrong with it, if anything."""
+    """The common part of the outcomes of runs: the errors, if any."""
 
     problems: list[str] = field(default_factory=list, kw_only=True)
 
     @property
     def good(self) -> bool:
-        """Whether all is as it has to be."""
+        """Whether there are no errors."""
         return not self.problems
 
     def require(self, *conditions: tuple[object, str]) -> None:
-        """Each with what is wrong where it does not hold."""
+        """Adds the message of each condition that does not hold."""
         self.problems += [otherwise for holds, otherwise in conditions if not holds]
 
     def require_sums(self, verified: int, wanted: int, mismatches: int) -> None:
@@ -28,7 +28,7 @@ class Verdict:
         )
 
     def require_order(self, accounting: Accounting, exit_code: int) -> None:
-        """The appliance has accounted for every packet, and left in good order."""
+        """Requires that the appliance has accounted for every packet and ended in good order."""
         self.require(
             (accounting.holds, f"the appliance's accounts do not add up: {accounting}"),
             (not exit_code, f"the appliance's exit code after SIGTERM is {exit_code}"),
@@ -39,7 +39,7 @@ class Verdict:
         raise NotImplementedError
 
     def told(self) -> dict[str, Any]:
-        """What --json has of it: a contract."""
+        """The object for --json, which scripts rely on."""
         raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:

@@ -15,8 +15,7 @@ from netns import APPLIANCE_ADDRESS, Network
 from options import Options
 from process import Child, Failure, Stop
 
-# When one worker has failed the others can only wait for their deadline; this is for what they still have to
-# say.
+# When one worker has failed the others can only wait for their deadline; this is the time for their reports.
 _OTHERS_SECONDS = 2.0
 _STOP_SECONDS = 2.0
 
@@ -37,17 +36,17 @@ class Load:
     collective: str = "allreduce"
     root: int = 0
     wire: str | None = None
-    # Below one of several appliances: which of all workers the first one is, and how many they are.
+    # Below one of several appliances: the first worker's number among all, and how many there are.
     first: int = 0
     workers: int = 0
     # The first job's number.
     job: int = JOB
-    # Who says where each rank's appliance is, several with spaces between; ranks are all workers' then.
+    # Controllers that name each rank's appliance, with spaces between; ranks are all workers' then.
     controller: str = ""
 
     @classmethod
     def of(cls, options: Options, network: Network, *, first: int = 0, workers: int = 0) -> Load:
-        """What a run of scripts/demo asks of the workers of a network."""
+        """The options of scripts/demo for the workers of a network."""
         host = f"[{network.appliance_address}]" if network.ip6 else network.appliance_address
         place = {"appliance": f"{host}:{UDP_PORT}", "first": first, "workers": workers}
         return cls(**options.shared(cls) | place | {"deadline": options.timeout})
@@ -132,7 +131,7 @@ class Workers:
         return all(worker.child.exit_code() is not None for worker in self._workers)
 
     def who_said(self, words: str) -> int:
-        """How many have ended with this among their last words."""
+        """How many have ended with this text in their last lines."""
         return sum(words in worker.child.tail() for worker in self._workers)
 
     def running(self) -> bool:
@@ -144,10 +143,10 @@ class Workers:
             worker.child.stop(_STOP_SECONDS)
 
     def results(self) -> list[dict[str, Any]]:
-        """What each said at its end, by job and rank. Raises with the words of those that failed."""
+        """The last report of each, by job and rank. Raises with the messages of those that failed."""
         self.stop()
         failed = [worker for worker in self._workers if worker.child.exit_code() != 0]
-        # Where one failed the others had to be ended: they are no news.
+        # Where one failed the others were ended: they need no mention.
         failed = [worker for worker in failed if not worker.child.ended_by_us] or failed
         if failed:
             names = ", ".join(f"{_name(w)} ended with exit code {w.child.exit_code()}" for w in failed)

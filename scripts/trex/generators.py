@@ -1,4 +1,4 @@
-"""Who puts the streams on the wire: a TRex server, or a raw socket of this machine."""
+"""Senders of the streams: a TRex server, or a raw socket of this machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CAPTURE = "udp"
 
 
 class GeneratorError(Exception):
-    """Nothing can be sent. Says why."""
+    """Nothing can be sent; the message says why."""
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Generator(Protocol):
         """Sends requests, one packet each, and returns the frames that come back."""
 
     def close(self) -> None:
-        """Leaves everything as it was."""
+        """Restores the previous state."""
 
 
 class TRex:
@@ -137,7 +137,7 @@ class TRex:
 
 
 def despite(action: Callable[..., object], *arguments: object, **named: object) -> None:
-    """Cleans up: that it fails is reported, and does not hide the error after which it is done."""
+    """Cleans up: a failure is reported, and does not hide the error before it."""
     try:
         action(*arguments, **named)
     except Exception as error:
@@ -146,7 +146,7 @@ def despite(action: Callable[..., object], *arguments: object, **named: object) 
 
 
 def _limit(streams: list[Stream], seconds: float | None, patience: float) -> float:
-    """For how long a sending may last."""
+    """The time limit of a sending."""
     longest = max(map(_seconds, streams), default=0.0) if seconds is None else seconds
     return 2 * longest + patience
 
@@ -222,7 +222,7 @@ class Interface:
                 return
 
     def _drain(self) -> int:
-        """Takes in what has arrived; what this host sent itself is not news."""
+        """Takes in what has arrived; frames of this host itself are skipped."""
         count = 0
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Which Scapy is imported: TRex's own, where TRex is.
+"""Chooses the Scapy to import: TRex's own, where TRex is installed.
 
 TRex's client needs the Scapy that it brings along (2.4.3, in `external_libs` beside `automation`); with a
 newer one imported first it ends with "cannot import name 'orb' from 'scapy.compat'". The profiles and the

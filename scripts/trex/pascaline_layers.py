@@ -3,7 +3,7 @@
     Ether()/IP()/UDP()/Pascaline(kind="gradient", job=1, rank=2, psn=7,
     fan_in=4)/Raw(elements)/PascalineTrailer(...)
 
-Fields left out get what the protocol says for a gradient of version 2; `flags` gets TRAILER by itself where a
+Fields left out get the protocol's values for a gradient of version 2; `flags` gets TRAILER by itself where a
 trailer follows. Whatever is given is sent as given, right or wrong: that is how malformed packets are made.
 
 Needs nothing of Scapy that version 2.4 does not have, which is what TRex brings along.
@@ -122,7 +122,7 @@ class TrailerElement(Packet):
 
 
 class TrailerBitmap(TrailerElement):
-    """Which ranks are inside: one number, most significant byte first, rank r is bit r."""
+    """The ranks inside: one number, most significant byte first, rank r is bit r."""
 
     name = "TrailerBitmap"
     fields_desc = [*_begin(1), StrLenField("bits", bytes(8), length_from=_length)]
@@ -166,14 +166,14 @@ class TrailerOperations(TrailerElement):
 
 
 class TrailerRanks(TrailerElement):
-    """What is known of ranks that are missing: 32 bytes for each."""
+    """Details of missing ranks: 32 bytes for each."""
 
     name = "TrailerRanks"
     fields_desc = [*_begin(6), StrLenField("value", bytes(32), length_from=_length)]
 
 
 class TrailerSentence(TrailerElement):
-    """Why, in words: text in UTF-8."""
+    """A reason in words: text in UTF-8."""
 
     name = "TrailerSentence"
     fields_desc = [*_begin(7), StrLenField("text", b"", length_from=_length)]
@@ -239,7 +239,7 @@ class Pascaline(Packet):
         return built + payload
 
     def do_dissect_payload(self, data: bytes) -> None:
-        """Splits what is behind the header: the trailer is found from the end."""
+        """Splits the bytes behind the header: the trailer is found from the end."""
         trailer = b""
         if int(self.flags) & TRAILER_FLAG and len(data) >= 2:
             length = struct.unpack("!H", data[-2:])[0]

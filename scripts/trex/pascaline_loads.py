@@ -49,7 +49,7 @@ class Load:
     window: int = 512
     session: int = 1
     epochs: dict[int, int] = field(default_factory=dict)
-    # What the appliance has told: the first PSN of a job's generation, and cookies by job and rank.
+    # From the appliance: the first PSN of a job's generation, and cookies by job and rank.
     bases: dict[int, int] = field(default_factory=dict)
     cookies: dict[tuple[int, int], int] = field(default_factory=dict)
     source_mac: str | None = None
@@ -117,7 +117,7 @@ class Load:
 def requests(load: Load, action: str, times: int = 1) -> list[Stream]:
     """Join or leave: one packet for each rank of each job. A Join counts once it has the rank's cookie.
 
-    More than one follow each other as those of a worker that waits.
+    Several follow each other like those of a waiting worker.
     """
     streams = []
     for job in load.jobs:
@@ -178,7 +178,7 @@ def gradients_per_rank(load: Load) -> list[Stream]:
 
 
 def gradients_per_job(load: Load) -> list[Stream]:
-    """A stream for each job; the field engine counts ranks, addresses and PSNs. Everybody contributes 1.
+    """A stream for each job; the field engine counts ranks, addresses and PSNs. Each rank contributes 1.
 
     The contributions to a PSN follow each other; the engine gets the PSN by shifting a counter of packets.
     """

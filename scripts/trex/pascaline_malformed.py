@@ -1,8 +1,8 @@
 """Packets to reject: one change each in a good one, and the reason under which the appliance counts it.
 
 `VECTORS` is the protocol's own list of malformed test vectors, by their names. `MALFORMED` is what is sent:
-the same, but for those that a port would count otherwise. `REFUSED` is well-formed and refused for what it
-says.
+the same, but for those that a port would count otherwise. `REFUSED` is well-formed and refused for its
+contents.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ MALFORMED = tuple(
 _NOBODY = "192.0.2.1"
 
 
-# A value, or how it follows from load and job.
+# A value, or a function of load and job.
 Change = object | Callable[[Load, int], object]
 
 

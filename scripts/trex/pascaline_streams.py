@@ -1,4 +1,4 @@
-"""What is sent, without TRex: templates, and the field engine's program for each.
+"""The streams, without TRex: templates, and the field engine's program for each.
 
 A `Stream` can become a TRex stream (`pascaline_trex`) or, by the model of the field engine here, the frames
 that TRex would send. The bounds checked here are TRex's own (v3.08); it does not check all of them itself.
@@ -24,7 +24,7 @@ PSN_AT = HEADER_AT + 8
 
 
 class StreamError(ValueError):
-    """A stream that TRex could not send as it is meant. Says what to change."""
+    """A stream that TRex could not send as intended; the message says what to change."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Write:
-    """Puts a variable into the packet, big endian; shifted right and masked if told so."""
+    """Puts a variable into the packet, big endian; shifted right and masked if configured."""
 
     variable: str
     offset: int
@@ -54,7 +54,7 @@ class Write:
 
     @property
     def plain(self) -> bool:
-        """The engine's simple instruction will do."""
+        """Whether the engine's simple instruction suffices."""
         return self.mask is None and self.shift == 0
 
 
@@ -74,7 +74,7 @@ class Stream:
     own_destination_mac: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses what TRex would get wrong."""
+        """Refuses streams that TRex would send wrongly."""
         for write in self.writes:
             if write.offset + write.size > min(_ENGINE_REACH, len(self.template)):
                 raise StreamError(

@@ -20,7 +20,7 @@ _MAC_FROM_PACKET = 1
 
 
 class TRexMissing(ImportError):
-    """TRex's Python API cannot be imported. Says what to do."""
+    """TRex's Python API cannot be imported; the message says what to do."""
 
 
 def api() -> ModuleType:
@@ -55,7 +55,7 @@ def _stream(stl: ModuleType, stream: Stream) -> object:
         packet=packet,
         mode=mode,
         isg=stream.delay_us,
-        # From bytes, TRex takes both MACs to be its port's business unless told otherwise.
+        # By default, TRex replaces both MACs of a packet given as bytes.
         mac_src_override_by_pkt=stream.own_source_mac,
         mac_dst_override_mode=_MAC_FROM_PACKET if stream.own_destination_mac else None,
     )
@@ -110,6 +110,6 @@ class Profile:
         return self._kind.streams(options, tunables.load(options))
 
     def get_streams(self, direction: int, tunables: list[str], **_: object) -> list[Any]:
-        """What TRex asks for. Only even ports send: the appliance answers to where packets came from."""
+        """TRex's entry point. Only even ports send: the appliance answers to where packets came from."""
         options = self.options().parse_args(tunables)
         return [] if direction else to_trex(self.streams(options))

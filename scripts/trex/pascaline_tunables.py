@@ -68,7 +68,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def above_zero(text: str) -> float:
-    """A rate or a time: what is none ends the script with exit code 2."""
+    """A rate or a time: anything else ends the script with exit code 2."""
     try:
         value = float(text)
     except ValueError:
@@ -179,13 +179,13 @@ def _malformed(options: argparse.Namespace, of: Load) -> list[Stream]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of load: what it is, what it sends, its own options, and its payload unless told otherwise."""
+    """A kind of load: its name, its streams, its own options, and its default payload."""
 
     about: str
     streams: Callable[[argparse.Namespace, Load], list[Stream]]
     add_own: Callable[[argparse.ArgumentParser], None] = lambda _: None
     payload: int = 1024
-    # What it sends is there to be aggregated.
+    # Its packets are meant to be aggregated.
     aggregates: bool = False
 
     def add(self, parser: argparse.ArgumentParser, *more: Callable[[argparse.ArgumentParser], None]) -> None:

@@ -1,9 +1,9 @@
-"""Finds the highest rate without loss (NDR), or with so much (PDR), by runs of a load at many rates.
+"""Finds the highest rate without loss (NDR), or with a given loss (PDR), by runs of a load at many rates.
 
 Every trial is a run of its own: ranks join, send for as long as the trial lasts, and leave, so that no PSN
-returns. A generator that is too slow for a rate is stopped: the search goes on below what it has sent. What
-counts as lost: of gradients, each of which brings its sender one result, the packets whose
-result the generator has not heard; of other loads, those that the appliance has not received.
+returns. A generator that is too slow for a rate is stopped: the search continues below the rate that
+it has reached. Lost are, of gradients, each of which brings its sender one result, the packets whose result
+the generator has not received; of other loads, those that the appliance has not received.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Plan:
 
 
 def find(appliance: Appliance, generator: Generator, plan: Plan) -> list[Answer]:
-    """Runs the search; says each trial on standard error."""
+    """Runs the search; prints each trial on standard error."""
 
     def measure(rate: float, seconds: float) -> Trial:
         trial = _trial(appliance, generator, plan, rate, seconds)
@@ -66,7 +66,7 @@ def _trial(appliance: Appliance, generator: Generator, plan: Plan, rate: float, 
             appliance, generator, streams, None, aggregates=plan.aggregates, patience=_PATIENCE_SECONDS
         )
     arrived = report.heard_by_generator if plan.with_results else report.received
-    # One that was stopped has taken no time to be done.
+    # A stopped trial has no duration.
     late = report.seconds - seconds - (0.0 if report.problem else _OVERHEAD_SECONDS)
     real = report.offered / (seconds + late) if late > seconds * _LATE else rate
     return Trial(real, seconds, report.offered, max(0, report.offered - arrived), report.problem)

@@ -52,18 +52,18 @@ _MISSED = "pascaline_port_missed_packets_total"
 
 
 class RunError(Exception):
-    """The load cannot be run. Says why and what to do."""
+    """The load cannot be run; the message says why and what to do."""
 
 
 class Appliance:
-    """What is seen of the appliance: its metrics."""
+    """The appliance, as seen by its metrics."""
 
     def __init__(self, fetch: Callable[[], str]) -> None:
         self._fetch = fetch
 
     @classmethod
     def at(cls, url: str) -> Appliance:
-        """The appliance whose metrics are there."""
+        """The appliance with metrics at this URL."""
 
         def fetch() -> str:
             with urllib.request.urlopen(url, timeout=5) as answer:
@@ -110,7 +110,7 @@ class Report:
     seconds: float
     generator_errors: int
     accounted: bool
-    # Of a load that has to be refused: packets that are not counted under the reason for it.
+    # Of a load that has to be refused: packets that are not counted under their reason.
     uncounted: dict[str, int] = field(default_factory=dict)
     # Why this is no result; empty if it is one.
     problem: str = ""
@@ -174,7 +174,7 @@ def join(appliance: Appliance, generator: Generator, load: Load) -> Load:
 
 @contextmanager
 def joined(appliance: Appliance, generator: Generator, load: Load) -> Iterator[Load]:
-    """The load whose ranks have joined; they leave in the end, whatever ends it."""
+    """The load whose ranks have joined; they leave in any case at the end."""
     load = join(appliance, generator, load)
     try:
         yield load
@@ -191,7 +191,7 @@ def _joined(generator: Generator, load: Load) -> Load:
     end, rounds = time.monotonic() + _JOIN_SECONDS, 0
     try:
         while True:
-            # Requests are repeated until all are in: any packet may be lost.
+            # Requests are repeated until all ranks are members: any packet may be lost.
             times = 1 if rounds < _QUICK_ROUNDS else _TIMES
             load = _told(load, generator.ask(requests(load, "join", times)), members)
             rounds += 1
@@ -211,7 +211,7 @@ def _joined(generator: Generator, load: Load) -> Load:
 
 
 def _told(load: Load, heard: list[bytes], members: dict[tuple[int, int], int]) -> Load:
-    """With what the Acks to Joins of this session say; `members` keeps in which generation ranks are."""
+    """The load with values from the Acks of this session's Joins; `members` keeps the ranks' generations."""
     epochs, bases, cookies = dict(load.epochs), dict(load.bases), dict(load.cookies)
     for frame in heard:
         packet = Ether(frame)
@@ -233,7 +233,7 @@ def _told(load: Load, heard: list[bytes], members: dict[tuple[int, int], int]) -
 
 
 def _session() -> int:
-    """Another one for each run."""
+    """A different one for each run."""
     return time.time_ns()
 
 
@@ -252,7 +252,7 @@ def run(
     aggregates: bool = False,
     patience: float = PATIENCE_SECONDS,
 ) -> Report:
-    """Sends the streams and says what became of them.
+    """Sends the streams and returns the report.
 
     `reasons` tells under which reason the packets of a stream, by its name, have to be counted; `aggregates`
     that it is no result if nothing is; `patience` for how long a generator may be late.

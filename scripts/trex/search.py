@@ -2,7 +2,7 @@
 
 The algorithm is MLRsearch (draft-ietf-bmwg-mlrsearch-15, "Multiple Loss Ratio search", by which FD.io CSIT
 finds NDR and PDR, RFC 2544's throughput), in its plain form: an exceed ratio of 0 and trials as long as their
-phase says. It is independent of traffic: it names the rate to try and for how long, and takes the loss.
+phase says. It is independent of traffic: it names the rate to try and for how long, and receives the loss.
 
 - Initial phase, short trials: at the highest rate, at what was received of that (the maximum receive rate),
   and at what was received then. These usually lie on both sides of the answer.
@@ -21,19 +21,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-# How many trials one search may take: a port that contradicts itself must end as well.
+# The most trials of a search, so that it ends for a port with contradictory results, too.
 _MOST_TRIALS = 200
 _RATE_STEP = 1e-9
 _SHORT_OF = 0.98
 
 
 class SearchError(Exception):
-    """The search has no answer. Says why."""
+    """The search has no answer; the message says why."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One sending at a rate (packets/s), and what came of it."""
+    """One sending at a rate (packets/s), and its result."""
 
     rate: float
     seconds: float
@@ -144,7 +144,7 @@ class Search:
             if lower and upper:
                 self._try(math.sqrt(lower.rate * upper.rate), seconds)
                 continue
-            # Shorter trials have said where to look.
+            # Start from the result of the shorter trials.
             hint_lower, hint_upper = self._bounds(goal, 0.0)
             if lower:
                 rate = lower.rate / (1 - step)
@@ -182,7 +182,7 @@ class Search:
         trial = self._measure(rate, seconds)
         self.trials.append(trial)
         if trial.rate < rate * _SHORT_OF:
-            # The generator itself can do no more.
+            # The generator itself is not faster.
             self.most = max(self.least, min(self.most, trial.rate))
         return trial
 

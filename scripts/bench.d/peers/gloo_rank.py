@@ -31,7 +31,7 @@ for item in sys.argv[5:]:
         start = time.perf_counter()
         dist.all_reduce(tensor)
         seconds.append(time.perf_counter() - start)
-        # The check of those who are done must not take the processor from those who are not.
+        # The checks of ranks that have finished must not take the processor from the others.
         dist.barrier()
         expected = ranks * (ranks + 1) // 2
         right = right and bool((tensor == expected).all())

@@ -3,8 +3,8 @@
     udp_gso.py receive ADDRESS PORT TENSOR
     udp_gso.py send ADDRESS PORT TENSOR BYTES_PER_DATAGRAM SECONDS
 
-Both go through a tensor of this size again and again, as a worker does: what is sent comes from memory,
-what is received goes there. The same 64 KiB each time would never leave the processor's caches.
+Both go through a tensor of this size again and again, as a worker does: data is sent from memory
+and received into memory. The same 64 KiB each time would never leave the processor's caches.
 
 The receiver ends when nothing has come for a second. Both print what they have moved, and the processor time
 that it took.
@@ -25,7 +25,7 @@ DATAGRAMS = 44
 
 
 def report(moved: int, seconds: float) -> None:
-    """Prints what moved and what it cost."""
+    """Prints the bytes moved and their processor time."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     cpu = used.ru_utime + used.ru_stime - START
     print(json.dumps({"bytes": moved, "seconds": seconds, "cpu_seconds": cpu}), flush=True)
@@ -70,7 +70,7 @@ def send(address: str, port: int, tensor: bytearray, length: int, seconds: float
 
 if __name__ == "__main__":
     what, to, at, size, *more = sys.argv[1:]
-    # Written to, so that it is there: memory that was never written to is one page of zeros.
+    # Written to, so that it exists: memory that was never written to is one page of zeros.
     memory = bytearray(b"\x5a") * int(size)
     _used = resource.getrusage(resource.RUSAGE_SELF)
     START = _used.ru_utime + _used.ru_stime

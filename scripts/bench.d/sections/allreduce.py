@@ -19,12 +19,12 @@ KIB, MIB = 1024, 1024 * 1024
 OURS, GLOO, RING, DEFAULT = "Pascaline", "Gloo", "Open MPI, ring", "Open MPI, default"
 # The sum of all links' rates, in Mbit/s, that two cores can carry through all hops of all workers' packets.
 ALL_LINKS = 400
-# How much of the time of an allreduce on an ideal network ours may be at most: as a share of S/B.
+# The goal: the time of an allreduce as a multiple of S/B, its time on an ideal network.
 _SHARE = 0.95
 
 
 def measure(context: Context, section: Section) -> None:
-    """All systems in turns, three times; what counts is the median of the turns' ratios."""
+    """All systems in turns, three times; the result is the median of the turns' ratios."""
     counts = context.options.workers or ((4,) if context.options.quick else (2, 4, 8))
     runs = context.pick(3, 1)
     section.notes += [
@@ -97,7 +97,7 @@ def _peers(context: Context, section: Section) -> dict[str, Reducer]:
 
 
 def _sizes(count: int, mbit: int, *, quick: bool) -> dict[int, int]:
-    """How often each size is summed: for as long at every rate."""
+    """How often each size is summed: equally long at every rate."""
     share = mbit * count / ALL_LINKS / (count / 4)
     sizes = {40 * KIB: 60, MIB: 10, 16 * MIB: 3}
     if count == 4:

@@ -1,4 +1,4 @@
-"""Both ends of a fast path: the worker beside bare sockets and Gloo where processors are what limits."""
+"""Both ends of a fast path: the worker beside bare sockets and Gloo where processors are the limit."""
 
 import statistics
 from collections.abc import Callable
@@ -52,7 +52,7 @@ KEYS = (
 
 
 def measure(context: Context, section: Section) -> None:
-    """Each system in turns with its peer; what counts is the median of the turns' ratios."""
+    """Each system in turns with its peer; the result is the median of the turns' ratios."""
     section.notes += [
         f"The appliance's port is {DEVICE}. Links are not shaped: the processors are what limits.",
         "Offloads on or off: segmentation and joining (gso, tso, gro, tx-udp-segmentation) at every "
@@ -90,7 +90,7 @@ def measure(context: Context, section: Section) -> None:
 
 
 def payload(mtu: int) -> int:
-    """What fills a frame, in whole cache lines."""
+    """The payload that fills a frame, in whole cache lines."""
     return (mtu - _HEADERS) // 64 * 64
 
 
@@ -212,7 +212,7 @@ def _unshaped(
             with shaped.Shaped(_WORKERS, 0, mtu=mtu, offloads=offloads) as network:
                 times[name].append(reduce(network))
         except Failure as failure:
-            # Beside the others, which stand without it.
+            # In addition to the others, which do not depend on it.
             if name != _BY_MULTICAST:
                 raise
             section.failures.append(f"{case}: {name}: {failure}")

@@ -1,4 +1,4 @@
-"""The worker's drivers: what a core moves, against UDP by others over the same veth pair."""
+"""The worker's drivers: what a core moves, against other programs' UDP over the same veth pair."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from figure import Beside, Section
 TITLE = "Host: the worker's drivers, against iperf3 and bare sockets on the same veth pairs"
 
 _PORT = 5201
-# What fills the same frames as the worker's packets: Pascaline's header is part of the others' data.
+# Fills the same frames as the worker's packets: Pascaline's header is part of the others' data.
 _DATAGRAM = shaped.PAYLOAD + 22
 # The kernel driver's bars: payload, processor time.
 _KERNEL = ("worker, kernel UDP, each way", "worker, kernel UDP")
@@ -90,7 +90,7 @@ def _bare(context: Context, section: Section) -> dict[str, float]:
 
 
 def _iperf3(context: Context, section: Section) -> dict[str, float]:
-    """Nothing where it cannot be had."""
+    """None where iperf3 cannot be installed."""
     with context.attempt(section, "iperf3"):
         program = install.iperf3()
         gso = "--gso" in programs.version(program, "--help", whole=True)

@@ -13,7 +13,7 @@ from process import Failure
 TITLE = "In line: transit traffic, against a forwarder that looks into nothing and against idle"
 
 _DEMO = build.ROOT / "scripts/lib/demo.py"
-# The demo gives up itself, and cleans up; only one that does not is killed.
+# The demo has a time limit of its own, and cleans up; it is killed only if it does not.
 _SECONDS = 170
 _CLEANUP_SECONDS = 30
 _CARRIED = Goal(at_least=0.9)

@@ -1,4 +1,4 @@
-"""Memory: bytes per slot, and what a running appliance takes against what its configuration promises."""
+"""Memory: bytes per slot, and a running appliance's memory against the limit of its configuration."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Olaf's queue: what it loses and how old models are, in virtual time, and what an operation costs."""
+"""Olaf's queue: losses and the age of models, in virtual time, and the cost of an operation."""
 
 from typing import Any
 

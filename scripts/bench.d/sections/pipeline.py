@@ -1,4 +1,4 @@
-"""The whole pipeline over DPDK ports, against what no pipeline can save."""
+"""The whole pipeline over DPDK ports, against the costs that no pipeline can avoid."""
 
 import statistics
 from pathlib import Path
@@ -62,7 +62,7 @@ def _add_port(
             f"{values['hook_ns']:.1f} ns, which are taken out."
         )
     limit = 1000 / (1000 / values.get("macswap_mpps", values["testpmd_mpps"]) + found["bare_add_ns"])
-    # What is forwarded to oneself is a hundred times as fast: no bar beside the others.
+    # Forwarding to the same process is a hundred times as fast: no bar beside the others.
     theirs = "" if "macswap_mpps" in values else group
     section.figure(
         group, values["mpps"], "Mpps", Beside("limit", limit), goal=goal, group=group, label="pipeline",

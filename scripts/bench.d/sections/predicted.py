@@ -1,4 +1,4 @@
-"""Allreduces over shaped links beside what the simulator says of the same links."""
+"""Allreduces over shaped links beside the simulator's prediction for the same links."""
 
 import statistics
 
@@ -17,7 +17,7 @@ _SHORTEST = {4: 100}
 
 
 def measure(context: Context, section: Section) -> None:
-    """Each number of ranks in turns; what counts is the median of the turns' ratios."""
+    """Each number of ranks in turns; the result is the median of the turns' ratios."""
     turns = context.pick(3, 1)
     section.notes += [
         "Links, workers and appliance are those of the section allreduce. `pascaline-lab predict` receives "

@@ -1,4 +1,4 @@
-"""What a packet costs as there are more jobs, more workers per job, more slots."""
+"""The cost of a packet with more jobs, more workers per job, more slots."""
 
 import sweep
 from context import Context
