@@ -1,6 +1,6 @@
-"""What scripts/hostile, scripts/mistakes and scripts/lab have in common: their cases are tests of pytest.
+"""The common part of scripts/hostile, scripts/mistakes and scripts/lab: their cases are tests of pytest.
 
-A `Run` is a plugin of pytest that chooses the cases, keeps what came of each, and prints it as it comes.
+A `Run` is a plugin of pytest that chooses the cases, keeps the outcome of each, and prints it at once.
 Under plain pytest there is none, and cases run in their short form.
 """
 
@@ -25,7 +25,7 @@ from .bed import ROOT
 _BUILD_SECONDS = 3600.0
 # Under plain pytest, whose own limits apply.
 _PLAIN_SECONDS = 3600.0
-# Of an item and its reports: what came of the case.
+# Of an item and its reports: the outcome of the case.
 FOUND = "found"
 
 
@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
     """The options that all of these commands have."""
 
     def __init__(self, name: str, about: str | None, examples: str, seconds: float | None) -> None:
-        """Of the script of this name; it gives up after this time."""
+        """Of the script of this name; it ends after this time."""
         shape = argparse.RawDescriptionHelpFormatter
         super().__init__(
             prog=f"scripts/{name}",
@@ -64,7 +64,7 @@ class Run:
         chosen: Callable[[pytest.Item], bool],
         tell: Callable[[Any], None] = lambda _: None,
     ) -> None:
-        """`chosen` says of a test whether it is to run; `tell` prints what came of one."""
+        """`chosen` says of a test whether it is to run; `tell` prints an outcome."""
         self.name, self.options, self._chosen, self._tell = name, options, chosen, tell
         self.binary = Path()
         self.found: list[Any] = []
@@ -99,7 +99,7 @@ class Run:
         return None
 
     def failed(self) -> dict[str, Any]:
-        """Of the JSON object, where something else than a case has failed."""
+        """The JSON object's rest, where something other than a case has failed."""
         return {"ok": False, "error": self.error} if self.error else {}
 
     def _pytest(self, *more: str) -> None:
@@ -130,7 +130,7 @@ class Run:
             pytest.exit(self.error)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keeps what came of a case."""
+        """Keeps the outcome of a case."""
         if report.when == "call":
             for found in (value for key, value in report.user_properties if key == FOUND):
                 self.found.append(found)
@@ -142,7 +142,7 @@ def of(config: pytest.Config) -> Run | None:
 
 
 def note(item: pytest.Item, found: object) -> None:
-    """Keeps what came of a case with its test."""
+    """Keeps the outcome of a case with its test."""
     item.user_properties.append((FOUND, found))
 
 
@@ -156,7 +156,7 @@ def divided(items: list[pytest.Item], folder: Path) -> tuple[list[pytest.Item], 
 
 
 def stop(config: pytest.Config, cleanup: ExitStack) -> Stop:
-    """What ends the cases: a signal, or the end of a command's time."""
+    """Ends the cases: a signal, or the end of a command's time."""
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     for number in signals:
         cleanup.callback(signal.signal, number, signal.getsignal(number))

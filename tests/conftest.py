@@ -1,4 +1,4 @@
-"""Fixtures of all tests: a shell, the programs, what counts as a case."""
+"""Fixtures of all tests: a shell, the programs, the cases of a test."""
 
 import os
 import shutil
@@ -38,13 +38,13 @@ def target() -> Path:
 
 @pytest.fixture(scope="session")
 def environment() -> dict[str, str]:
-    """What programs run with: the user's environment, Rust in PATH, and the tools of this environment."""
+    """The environment of programs: the user's, Rust in PATH, and the tools of this environment."""
     return environment_of(_TARGET)
 
 
 @pytest.fixture
 def shell(request: pytest.FixtureRequest, environment: dict[str, str]) -> Shell:
-    """Runs programs; what they print is in the test's log."""
+    """Runs programs; their output is in the test's log."""
     logs = _TARGET / "test-logs"
     logs.mkdir(parents=True, exist_ok=True)
     return Shell(logs / f"{slug(request.node.nodeid)}.log", environment)

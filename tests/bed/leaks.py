@@ -15,13 +15,13 @@ from pathlib import Path
 _SAMPLE_SECONDS = 1.0
 # Samples of this time become one, their median.
 _WINDOW_SECONDS = 5.0
-# Fewer of them tell no slope.
+# Fewer do not give a slope.
 _LEAST_WINDOWS = 6
 # A leak of a byte per packet shows as 100,000 KiB per hour.
 _ALLOWED_KIB_PER_HOUR = 4096
-# Frames that wait for their turn keep a few; a burst has 32.
+# Queued frames hold a few; a burst has 32.
 _ALLOWED_BUFFERS = 32
-# Fewer tell nothing of a climb.
+# Fewer do not show a climb.
 _LEAST_BATCHES = 4
 
 
@@ -62,14 +62,14 @@ def loses_buffers(buffers: Sequence[int]) -> bool:
 
 
 def held_kib(pid: int) -> int:
-    """What a process holds now."""
+    """The present memory of a process."""
     lines = (line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    # Huge pages are no part of VmRSS, and psutil does not tell them.
+    # Huge pages are no part of VmRSS, and psutil does not report them.
     return sum(int(words[1]) for words in lines if words and words[0] in ("VmRSS:", "HugetlbPages:"))
 
 
 class Memory:
-    """What a process holds, over time: (seconds since the start, KiB)."""
+    """The memory of a process over time: (seconds since the start, KiB)."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -78,7 +78,7 @@ class Memory:
         self.sample(now=True)
 
     def sample(self, *, now: bool = False) -> None:
-        """Looks once a second, however often it is called."""
+        """Takes a sample once a second, however often it is called."""
         passed = time.monotonic() - self._start
         if now or passed - self.samples[-1][0] >= _SAMPLE_SECONDS:
             self.samples.append((passed, held_kib(self._pid)))

@@ -1,4 +1,4 @@
-"""Pages of metrics, read by Prometheus' own parser; what is asked of them is as in scripts/lib/metrics.py."""
+"""Pages of metrics, read by Prometheus' own parser; with the queries of scripts/lib/metrics.py."""
 
 from __future__ import annotations
 

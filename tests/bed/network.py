@@ -1,4 +1,4 @@
-"""Namespaces, links and addresses by pyroute2, removed again however the run ends."""
+"""Namespaces, links and addresses by pyroute2, removed however the run ends."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Host:
             netns.remove(self.name)
 
     def inside(self, action: Callable[[], _T]) -> _T:
-        """Runs something inside, in a thread; what it opens stays inside."""
+        """Calls a function inside, in a thread; sockets that it opens stay inside."""
         return in_namespace(self.name, action)
 
     def run(self, *command: str, check: bool = True, timeout: float = 20.0) -> str:
@@ -77,7 +77,7 @@ class Host:
     def bridge(self, name: str, *ports: str, **options: int) -> None:
         """Joins interfaces by a new bridge; options are the kernel's, such as `br_mcast_snooping=0`."""
         self.ip.link("add", ifname=name, kind="bridge", **options)
-        # A switch has no firewall: where the kernel has one for bridges, it would look at each packet.
+        # A switch has no firewall: that of the kernel for bridges would process each packet.
         for table in ("arptables", "iptables", "ip6tables"):
             self.inside(partial(_write, Path(f"/proc/sys/net/bridge/bridge-nf-call-{table}"), "0"))
         for port in ports:
@@ -97,7 +97,7 @@ class Host:
         return dict(self._link(interface).get_attr("IFLA_STATS64"))
 
     def forget(self) -> None:
-        """Empties what the kernel has learnt of neighbours and routes."""
+        """Deletes the kernel's learnt neighbours and routes."""
         for command in ("neigh flush all", "route flush cache"):
             self.run("ip", *command.split())
 
@@ -121,7 +121,7 @@ class Network:
             raise
 
     def _build(self) -> None:
-        """Makes the hosts and links; what it needs is set before."""
+        """Makes the hosts and links; attributes are set before."""
 
     def __enter__(self) -> Self:
         return self
@@ -186,6 +186,6 @@ def remove_leftovers(prefix: str) -> list[str]:
 
 
 def _write(switch: Path, value: str) -> None:
-    """Not every kernel has every switch."""
+    """Writes a setting, if the kernel has it."""
     if switch.exists():
         switch.write_text(value)

@@ -15,7 +15,7 @@ _GRACE_SECONDS = 5.0
 
 
 class Deadline(Stop):
-    """The end of the time, for what takes a `Stop`; signals are left to pytest."""
+    """A time limit in the form of a `Stop`; signals are left to pytest."""
 
     def __init__(self, seconds: float) -> None:
         self._option = ""
@@ -67,7 +67,7 @@ class Processes:
         return child
 
     def close(self, grace: float = _GRACE_SECONDS) -> None:
-        """Ends all, the last one first, and then what they have left behind."""
+        """Ends all, the last one first, and then their remaining processes."""
         left: list[psutil.Process] = []
         for child in reversed(self.all):
             with contextlib.suppress(psutil.Error):

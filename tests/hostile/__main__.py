@@ -73,7 +73,7 @@ def _tell(found: Found) -> None:
 
 
 def _report(run: command.Run, options: argparse.Namespace) -> int:
-    """What was found, and what ended it early; returns the exit code."""
+    """Prints the findings, and the reason of an early end; returns the exit code."""
     all_found: list[Found] = run.found
     held = sum(one.held for one in all_found)
     whole = {

@@ -1,6 +1,6 @@
 """The bed: four workers, a parameter server and an attacker behind a bridge, as in a rack, and the appliance.
 
-The attacker has a second link, straight to a port of the appliance: what it sends there passes no switch.
+The attacker has a second link, straight to a port of the appliance: its frames there pass no switch.
 
     worker i: eth0 ─┐
     server:   eth0 ─┤ bridge ── pas0 :appliance: pas1 ── eth1 :attacker
@@ -62,7 +62,7 @@ class Bed(Network):
         self.bridge.bridge("rack", *ports, "uplink", br_mcast_snooping=0)
 
     def forget(self) -> None:
-        """Empties what the workers' kernels have learnt of routes and neighbours."""
+        """Deletes the learnt routes and neighbours of the workers' kernels."""
         for worker in self.workers:
             worker.forget()
 
@@ -72,7 +72,7 @@ def appliance(binary: Path, bed: Bed, files: Path) -> Appliance:
 
 
 def configuration(admin: Path) -> str:
-    """The appliance's TOML: as shipped where it is not the matter of a case."""
+    """The appliance's TOML: as shipped, except for the cases' own settings."""
     main, dataplane = cores()
     members = [worker_address(rank) for rank in range(RANKS)]
     host, port = SERVER_TELEMETRY

@@ -66,7 +66,7 @@ class Cluster:
         return self.scene.server_metrics().by_label("pascaline_ps_updates_total", "verdict").get("applied", 0)
 
     def weights(self) -> list[float]:
-        """The model as the appliance tells the attacker, like any rank."""
+        """The model as the appliance sends it to the attacker, like to any rank."""
         found = array.array("f")
         for packet in self.heard([], "ack"):
             found.frombytes(packet.payload.load[: 4 * FLOATS])
@@ -86,7 +86,7 @@ class Cluster:
             self.scene.stop.wait_for(lambda: self.applied() > before, _ADVANCE_SECONDS)
             if self.applied() == before:
                 problems.append("no update is applied any more, in a new generation either")
-        # Weights come with an update that is applied only.
+        # Weights come only with an update that is applied.
         return problems + _infinite(self.weights())
 
     def stop(self) -> None:
@@ -105,7 +105,7 @@ def prepared(scene: Scene) -> None:
 
 
 def judged(scene: Scene) -> list[str]:
-    """After it: the model is still one, and the job's next run advances."""
+    """After the attack: the model is still one, and the job's next run advances."""
     problems = _infinite(scene.cluster.weights())
     scene.cluster.stop()
     # By the rule of the paper an update is applied if its reward is the highest so far: soon that is rare.

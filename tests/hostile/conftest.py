@@ -61,7 +61,7 @@ class Battlefield:
         self.victims.stop()
 
     def prepare(self, job: int) -> None:
-        """Has workers of a job at work, at an appliance that serves them."""
+        """Starts workers of a job, and waits until the appliance serves them."""
         scene = self.scene
         scene.stop.check()
         if self._stuck:

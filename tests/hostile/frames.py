@@ -50,7 +50,7 @@ class Way:
         return packet
 
     def ip(self, **fields: Any) -> Packet:
-        """Up to IP; of version 4, not to be fragmented unless told otherwise."""
+        """Up to IP; by default of version 4 with DF."""
         if ":" in self.target:
             layer: Packet = IPv6(src=self.source, dst=self.target, **({"hlim": 64} | fields))
         else:
@@ -86,7 +86,7 @@ def _headers(way: Way, length: int) -> bytes:
 
 
 def header(kind: str, job: int, rank: int, **fields: Any) -> bytes:
-    """A header; of a job of four ranks, unless told otherwise."""
+    """A header; by default of a job of four ranks."""
     return bytes(Pascaline(kind=kind, job=job, rank=rank, **({"fan_in": RANKS, "count": 0} | fields)))
 
 
@@ -116,7 +116,7 @@ def parse_control(datagram: bytes) -> Packet | None:
 
 
 def update(job: int, rank: int, values: bytes, reward: float, generated_ns: int, **fields: Any) -> bytes:
-    """An asynchronous update, or what has its form."""
+    """An asynchronous update, or a frame of its form."""
     trailer = PascalineTrailer(elements=[TrailerUpdate(reward=reward, generated_ns=generated_ns)])
     usual: dict[str, Any] = {"kind": "update", "job": job, "rank": rank, "fan_in": RANKS}
     above = Pascaline(**(usual | fields))

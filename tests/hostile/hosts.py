@@ -1,4 +1,4 @@
-"""What every host on a segment is exposed to: ARP, ICMP, neighbour discovery, HTTP."""
+"""Attacks that every host on a segment is exposed to: ARP, ICMP, neighbour discovery, HTTP."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _refuses_nonsense(scene: Scene) -> list[str]:
 
 
 def _trickle(scene: Scene) -> list[bytes]:
-    """So that there is something to compare: these attacks are not on the packet path."""
+    """Frames for the comparison: these attacks are not on the packet path."""
     return [scene.way().to_closed_port().frame(bytes(18))]
 
 

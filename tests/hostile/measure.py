@@ -66,7 +66,7 @@ class Found:
 
 
 def measure(case: Case, scene: Scene, victims: Victims, form: Form) -> Found:
-    """Runs a case beside workers that are at work. What fails in it is the case's failure."""
+    """Runs a case beside workers that are at work. Its failures are the case's."""
     found = Found(case.name, case.about)
     sums, problems = victims.sums, len(victims.problems)
     try:
@@ -85,7 +85,7 @@ def measure(case: Case, scene: Scene, victims: Victims, form: Form) -> Found:
 
 
 def _attack(case: Case, scene: Scene, victims: Victims, form: Form, found: Found) -> None:
-    """The rounds of a case, and what is looked at before and after them."""
+    """The rounds of a case, and the state before and after them."""
     if case.prepare:
         case.prepare(scene)
     before, memory, buffers = scene.appliance.scrape(), held_kib(scene.appliance.pid), _buffers(scene)
@@ -117,7 +117,7 @@ def _round(
     found: Found,
     times: tuple[list[float], list[float]],
 ) -> None:
-    """Slots of the control and of the attack, and what allreduces took in them."""
+    """Slots of the control and of the attack, and the times of allreduces in them."""
     scene.look()
     attack = case.make(scene)
     controls_frames = [control(scene, case.wire, len(frame)) for frame in attack]
@@ -151,7 +151,7 @@ def control(scene: Scene, wire: str, length: int) -> bytes:
 
 
 def _buffers(scene: Scene) -> int:
-    """The least of a few looks at the packet buffers in use, without those of partials and results."""
+    """The least of a few readings of the packet buffers in use, without those of partials and results."""
     found = []
     for _ in range(_LOOKS):
         metrics = scene.appliance.scrape()
@@ -161,7 +161,7 @@ def _buffers(scene: Scene) -> int:
 
 
 def _grown(before: Metrics, after: Metrics, controls: int) -> dict[str, int]:
-    """Drops by reason and what was answered, without the control."""
+    """Drops by reason and answers, without the control."""
     old, new = (metrics.by_label(DROPPED, "reason") for metrics in (before, after))
     grown = {reason: count - old.get(reason, 0) for reason, count in new.items()}
     grown["no_service"] = grown.get("no_service", 0) - controls

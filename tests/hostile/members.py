@@ -29,7 +29,7 @@ def _far_ahead(scene: Scene) -> list[bytes]:
 
 
 def _spray(scene: Scene) -> list[bytes]:
-    """All generations, random PSNs: what an attacker can do with address and port alone."""
+    """All generations, random PSNs: possible with address and port alone."""
     return _members(scene, *(scene.gradient(epoch=number % 256) for number in range(_MANY)))
 
 
@@ -99,7 +99,7 @@ def _acks_to_workers(scene: Scene) -> list[bytes]:
 
 
 def _results_to_workers(scene: Scene) -> list[bytes]:
-    """Sums that were never made."""
+    """Results of sums that were never made."""
     return _to_all(scene, [_result(scene) for _ in range(200)])
 
 
@@ -122,7 +122,7 @@ def _unreachable(scene: Scene) -> list[bytes]:
     return found
 
 
-# Workers are started again meanwhile: what names a generation before theirs is refused for that.
+# Workers are started again meanwhile: frames of an earlier generation are refused for that.
 _SPOOFED = ("rank_spoofed", "wrong_epoch", "not_member")
 
 CASES = [

@@ -13,7 +13,7 @@ _HEARTBEAT_EVERY = 256
 
 
 def _gradients(scene: Scene, job: int) -> list[bytes]:
-    """What one of both ranks may have in flight, over and over; the other never sends any."""
+    """The window of one of both ranks, repeatedly; the other never sends."""
     ways = [scene.way(port=45_000 + rank) for rank in range(_RANKS)]
     ranks = Ranks(scene, job, dict(enumerate(ways)), fan_in=_RANKS)
     ranks.bodies[0] |= {"psn": ranks.base, "first": ranks.base, "dtype": "f32", "bytes_whole": 1 << 20}
@@ -32,7 +32,7 @@ def _case(name: str, about: str, job: int, neighbour: int) -> Case:
         # In each round anew: the workers' sets come and go, and so does the neighbour's generation.
         return _gradients(scene, neighbour)
 
-    # A neighbour's packets are legitimate: no reason has to name them.
+    # A neighbour's packets are legitimate: no drop reason counts them.
     return Case(name, about, make, job=job, rate=30_000.0)
 
 

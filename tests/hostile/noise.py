@@ -1,4 +1,4 @@
-"""Bytes without a meaning, and good packets with something wrong in them."""
+"""Random bytes, and good packets with one error each."""
 
 from __future__ import annotations
 

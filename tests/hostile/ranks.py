@@ -27,7 +27,7 @@ class Ranks:
             assert time.monotonic() < end, f"the attacker cannot join job {job}"
 
     def _joined(self, scene: Scene) -> bool:
-        """Asks once more for all of them."""
+        """Repeats the Joins of all of them."""
         ready = set()
         for answer in scene.ask(map(self.join, self.ways)):
             body = answer.payload

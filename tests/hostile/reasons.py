@@ -1,4 +1,4 @@
-"""Drop reasons, and what else is counted, that may name an attack."""
+"""Drop reasons and other counters that may name an attack."""
 
 # Malformed frames by layer; then frames that are well-formed, perhaps by chance, and refused.
 LAYERS = (

@@ -1,4 +1,4 @@
-"""What a case is, and what it may use to make its frames."""
+"""A case, and the means to make its frames."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Scene:
     seed: int = 1
     # The generation when the frames of a round are made, which an attacker has to guess.
     now: int = 0
-    # Bytes on the attacker's wire before a case, and what a case holds open.
+    # Bytes on the attacker's wire before a case, and open connections of a case.
     before: tuple[int, int] = (0, 0)
     sockets: list[socket.socket] = field(default_factory=list)
     # The asynchronous job that a case attacks from within.
@@ -68,7 +68,7 @@ class Scene:
         return Way(self.own_mac["eth0"], self.worker_mac[rank], *ends)
 
     def gradient(self, rank: int = 1, *, length: int = 512, **fields: Any) -> bytes:
-        """A contribution as the rank would send it in the present generation, unless told otherwise.
+        """A contribution as the rank would send it by default in the present generation.
 
         No longer than what ranks agree on, whatever their path takes.
         """
@@ -84,7 +84,7 @@ class Scene:
         self.now = self.appliance.scrape().by_label("pascaline_job_epoch", "job").get(str(self.job), 0)
 
     def bytes_on_wire(self) -> tuple[int, int]:
-        """What the attacker has sent on its wire, and what has come back."""
+        """Bytes that the attacker has sent and received on its wire."""
         counted = self.bed.attacker.counted("eth1")
         return counted["tx_bytes"], counted["rx_bytes"]
 
@@ -118,7 +118,7 @@ class Scene:
 
 
 def exchange(frames: list[bytes], wire: str, seconds: float) -> list[bytes]:
-    """Sends frames, and returns those of IPv4 that arrive until it has been quiet for so long."""
+    """Sends frames, and returns those of IPv4 that arrive until none has arrived for this time."""
     heard = []
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETHERTYPE_ALL)) as raw:
         raw.bind((wire, 0))
@@ -141,7 +141,7 @@ def exchange(frames: list[bytes], wire: str, seconds: float) -> list[bytes]:
 class Case:
     """One attack.
 
-    `make` returns the frames that are sent over and over. `named` are the drop reasons, or metrics, of which
+    `make` returns the frames that are sent repeatedly. `named` are the drop reasons, or metrics, of which
     one has to grow by at least half of the frames: none of them where a case itself says what names it, or
     where the appliance never sees the frames. `prepare` comes before the first turn; `judge` after the last
     one returns what did not hold.

@@ -1,4 +1,4 @@
-"""Sends frames over and over at a rate: the control's and the attack's, in short slots that take turns.
+"""Sends frames repeatedly at a rate: the control's and the attack's, in short slots that take turns.
 
 A program of its own: it must not share a thread with what measures.
 """
@@ -20,7 +20,7 @@ _START_SECONDS = 0.05
 
 
 def command(file: Path, both: Sequence[list[bytes]], *words: object) -> list[str]:
-    """What to start for the control's and the attack's frames: interface, rate, slot's seconds, slots."""
+    """The command for the control's and the attack's frames: interface, rate, slot's seconds, slots."""
     file.write_bytes(pickle.dumps(both))
     return [sys.executable, "-B", __file__, str(file), *(str(word) for word in words)]
 

@@ -29,12 +29,12 @@ _START_SECONDS = 30.0
 
 
 def _join(scene: Scene, rank: int, **fields: Any) -> bytes:
-    """A Join of a random session, unless told otherwise."""
+    """A Join, by default of a random session."""
     return f.control("join", scene.job, rank, **({"session": scene.random.getrandbits(64)} | fields))
 
 
 def _asked(scene: Scene) -> tuple[int, ...]:
-    """What a Join may say of the generation: nothing, that it knows none, the present one."""
+    """Generations that a Join may name: nothing, that it knows none, the present one."""
     return (0, f.NO_GENERATION, f.GENERATION + scene.now)
 
 
@@ -157,7 +157,7 @@ def _wide_joins(scene: Scene) -> list[bytes]:
 
 
 def _asking(epoch: int) -> list[bytes]:
-    """What makes an appliance send to all ranks."""
+    """Frames that make an appliance send to all ranks."""
     reminder, result = (
         f.header(kind, beds.WIDE, 0, psn=epoch, fan_in=_WIDE_RANKS, count=count, epoch=epoch)
         for kind, count in (("reminder", 0), ("result", _WIDE_RANKS))
@@ -176,7 +176,7 @@ def _own_wide_joins(scene: Scene) -> list[bytes]:
 
 
 def _many_jobs(scene: Scene) -> list[bytes]:
-    """Jobs of one rank, as many as may be, and more."""
+    """Jobs of one rank, up to the limit and beyond."""
     return _proven(scene, [{"job": job, "rank": 0, "fan_in": 1, "session": job} for job in range(1000, 1064)])
 
 
@@ -190,7 +190,7 @@ def _note_bytes(scene: Scene) -> None:
 
 
 def _all_at_once(scene: Scene) -> list[bytes]:
-    """Joins from everywhere, and commands in the ranks' names, in turns."""
+    """Joins from all addresses, and commands in the ranks' names, in turns."""
     commands = _control_as_ranks(scene)
     return [frame for join in _spoofed_joins(scene) for frame in (join, scene.random.choice(commands))]
 

@@ -1,4 +1,4 @@
-"""An asynchronous job: a rank that sends what it should not, and strangers that claim to be its server."""
+"""An asynchronous job: a rank that sends forbidden packets, and strangers that claim to be its server."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Victims:
             self._children.append(Process(f"victim{rank}", line, self._files, host))
 
     def step(self) -> None:
-        """Takes in what they have reported; a set that has ended is judged and followed by another."""
+        """Reads their reports; a set that has ended is judged and followed by another."""
         now = time.monotonic()
         for rank, child in enumerate(self._children):
             self._advance(rank, child, now)
@@ -74,7 +74,7 @@ class Victims:
             self.start()
 
     def run(self, stop: Stop, seconds: float) -> list[tuple[float, float]]:
-        """Watches for a while. Returns when each allreduce that came to its end began and ended."""
+        """Watches for a while. Returns the start and end of each completed allreduce."""
         end, self._done = time.monotonic() + seconds, []
         while time.monotonic() < end:
             self.step()
@@ -82,7 +82,7 @@ class Victims:
         return [(at - took, at) for at, took in self._done]
 
     def ready(self, stop: Stop) -> bool:
-        """Whether allreduces come to an end, within the time a set may take to form."""
+        """Whether allreduces complete within the time a set may take to form."""
         before = self.sums
 
         def moved() -> bool:
@@ -92,7 +92,7 @@ class Victims:
         return stop.wait_for(moved, _READY_SECONDS)
 
     def finish(self, stop: Stop) -> None:
-        """Lets the present set come to its end, and judges it."""
+        """Lets the present set end, and judges it."""
         if not self._children:
             return
         stop.wait_for(lambda: all(c.exit_code() is not None for c in self._children), 3 * _DEADLINE_SECONDS)
@@ -151,7 +151,7 @@ class Victims:
         self._iterations = max(_FIRST_ITERATIONS, round(_SET_SECONDS / each))
 
     def _fail(self, *, again: bool = True) -> None:
-        """Says what the first that failed said, ends the others, and starts another set."""
+        """Reports the first failure, ends the others, and starts another set."""
         self.sets += 1
         failed = [child for child in self._children if child.exit_code() not in (0, None)]
         for child in failed[:1] or self._children[:1]:
@@ -160,6 +160,6 @@ class Victims:
             self.problems.append(f"a rank ended with {child.exit_code()}: {words.split(' (')[0]}")
         self.stop()
         if again:
-            # A set that is refused at once must not be all that this machine does.
+            # Sets that are refused at once must not take all of the processor.
             time.sleep(_AFTER_FAILURE_SECONDS)
             self.start()

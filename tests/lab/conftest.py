@@ -1,4 +1,4 @@
-"""The lab that the cases run in, and what comes of each of them."""
+"""The lab that the cases run in, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .laboratory import Case, Lab
 from .options import PLAN, shape, sharing
 from .tcp import Sharing
 
-# Where no command says it: small tensors, and of `tcp` what is judged.
+# Without a command: small tensors, and of `tcp` only the judged runs.
 _BYTES, _ALLREDUCES, _WORKERS = 256 << 10, 8, 6
 _JUDGED = (Sharing(("fixed",), ("cubic",), 8), Sharing(("delay",), ("cubic",), 20, 3))
 
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """What shares a link: as a command says, otherwise what is judged."""
+    """The flows on a link: those of the command, otherwise the judged ones."""
     if "sharing" in metafunc.fixturenames:
         run = command.of(metafunc.config)
         shared = [sharing(run.options)] if run else _JUDGED
@@ -58,7 +58,7 @@ class Labs:
         self._lab: Lab | None = None
 
     def lab(self, of: Shape) -> Lab:
-        """The present one, if it will do, or another in its place."""
+        """The present one, if it fits, or a new one."""
         self.stop.check()
         if not self._lab or self._lab.fabric.shape != of or self._lab.is_spent:
             self.close()
@@ -74,7 +74,7 @@ class Labs:
         self._cleanup.close()
 
     def stay(self) -> None:
-        """Until Ctrl-C, which is how a good run ends as well."""
+        """Waits for Ctrl-C, the usual end of such a run."""
         lab = self._lab
         if not lab:
             return
@@ -128,14 +128,14 @@ def instance(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def case(request: pytest.FixtureRequest) -> Case:
-    """Where a test notes what came of it."""
+    """The record of a test's outcome."""
     command.say(f"lab: {name_of(request.node)}")
     return Case(name_of(request.node))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """What fails outright is a problem of the case, and the other cases go on."""
+    """Turns an exception into a problem of the case; the other cases continue."""
     case, lab = (pyfuncitem.funcargs.get(name) for name in ("case", "lab"))
     if not isinstance(case, Case) or not isinstance(lab, Lab):
         return (yield)

@@ -1,4 +1,4 @@
-"""The controller of a lab: its file, its process, and what it says."""
+"""The controller of a lab: its file, its process, and its API."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DOWN_AFTER = "800ms"
 
 @dataclass(frozen=True)
 class Shared:
-    """What one of several controllers needs to know."""
+    """The settings of one of several controllers."""
 
     member: str
     # Of etcd.
@@ -39,7 +39,7 @@ class Shared:
 
 
 class Controller:
-    """One `pascaline-fleet controller`, and what comes after it if it is killed."""
+    """One `pascaline-fleet controller`, and its successor if it is killed."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Controller:
         job = job or _job(fabric, trees, keys)
         file.write_text(_configuration(fabric, files, own, job, fabric.spines[: max(trees, roots)]))
         self._command = [str(fleet(binary)), "controller", "-c", str(file)]
-        # Each lab case begins with a controller that remembers nothing.
+        # Each case of the lab begins with a controller without state.
         for old in files.glob("controller.sqlite*"):
             old.unlink()
         self._child = self._start()
@@ -91,7 +91,7 @@ class Controller:
         return Process(f"{self._name}{self._lives}", self._command, self._files)
 
     def kill_and_restart(self, stop: Stop) -> None:
-        """Ends it without a warning, and starts another, which has the same database."""
+        """Kills it, and starts another with the same database."""
         self._child.kill()
         self._child = self._start()
         self.wait_in_force(stop)
@@ -111,11 +111,11 @@ class Controller:
         self._child.stop(_END_SECONDS)
 
     def told(self) -> int:
-        """How often the one that runs now has told an appliance its part."""
+        """How often the running one has configured an appliance."""
         return len(re.findall(r"appliance \S+ .*\bits part\b", self._child.err.read_text()))
 
     def status(self) -> dict[str, Any]:
-        """Everything that it says; nothing while it does not answer."""
+        """Its whole status; empty while it does not answer."""
         if self._child.exit_code() is not None:
             raise Failure("the controller has ended", self._child.tail())
         try:
@@ -126,11 +126,11 @@ class Controller:
         return said
 
     def moves(self) -> list[str]:
-        """What has happened, the first first."""
+        """Its events, the oldest first."""
         return [moved["text"] for moved in reversed(self.status().get("moves", []))]
 
     def when(self, what: str) -> float:
-        """When something happened last, on the monotonic clock; 0 if it never did."""
+        """The time of the last such event, on the monotonic clock; 0 if it never did."""
         status, now = self.status(), time.monotonic()
         ago = [moved["seconds_ago"] for moved in status.get("moves", []) if moved["text"] == what]
         return now - min(ago) if ago else 0.0
@@ -181,7 +181,7 @@ class Controller:
 
 @contextmanager
 def in_force(control: Controller, stop: Stop) -> Iterator[Controller]:
-    """A controller once all its appliances have their parts; ended in the end."""
+    """A controller once all its appliances have their parts; it is ended afterwards."""
     try:
         control.wait_in_force(stop)
         yield control

@@ -1,4 +1,4 @@
-"""What scripts/lab can be asked for."""
+"""The options of scripts/lab."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if options.plan and (options.case or not options.plan.is_file()):
         parser.error(f"--plan {options.plan}: a file, and without --case")
     for option, file in (("--picture", options.picture), ("--shares", options.shares)):
-        # Not after minutes.
+        # Fails now rather than after minutes.
         if file and (file.is_dir() or not file.parent.is_dir()):
             parser.error(f"{option} {file}: a file, in a directory that exists")
     options.timeout = timeout(options)
@@ -82,7 +82,7 @@ def wants_tcp(options: argparse.Namespace) -> bool:
 
 
 def programs(options: argparse.Namespace) -> list[str]:
-    """What the cases run beside `pascaline`. One that is built already may still have all commands itself."""
+    """The programs of the cases besides `pascaline`. An older one may have all commands itself."""
     lab = ["pascaline-lab"] if wants_tcp(options) else []
     return lab if options.binary else [*lab, "pascaline-fleet"]
 
@@ -93,7 +93,7 @@ def sharing(options: argparse.Namespace) -> Sharing:
 
 
 def timeout(options: argparse.Namespace) -> float:
-    """What was asked for; otherwise enough for all cases, and for twice what `tcp` is to take."""
+    """The given time; otherwise enough for all cases, and for twice what `tcp` is to take."""
     if options.timeout:
         return float(options.timeout)
     longest = 2 * whole_seconds(sharing(options)) if wants_tcp(options) else 0

@@ -35,13 +35,13 @@ class Parents:
         return self._names[str(parent["address"]).split()[0]]
 
     def kill(self) -> None:
-        """Kills the one in force, without a warning. It is not looked after meanwhile."""
+        """Kills the one in force, without a warning. Its end is expected."""
         name = self.in_force()
         self._gone[name] = self._lab.appliances.pop(name)
         self._gone[name].kill()
 
     def come_back(self) -> list[str]:
-        """Starts whatever was killed again, and names it."""
+        """Starts the killed one again, and returns its name."""
         names = list(self._gone)
         for name in names:
             self._lab.appliances[name] = self._gone.pop(name)
@@ -49,7 +49,7 @@ class Parents:
         return names
 
     def killed_in_turn(self, case: Case, sites: list[Site], control: Controller | None = None) -> list[Done]:
-        """Has workers sum while the one in force is killed half way, several times; says what came of it."""
+        """Has workers sum while the one in force is killed half way, several times; returns the outcome."""
         lab, where = self._lab, control.where if control else ""
         runs: list[Done] = []
         for _ in range(KILLS):

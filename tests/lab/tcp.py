@@ -8,8 +8,8 @@ Near and far are bridges of one namespace. Between them `pascaline-lab impair` i
 queue, and its marks (ECN). Worker 0's contributions and the flow's segments meet in its queue; the results
 come back the other way, as many as contributions got through.
 
-The flow begins, then the job (PANAMA, section 7.3 and Figure 10). What each gets is what comes out of the
-link: read at worker 0 and at the receiver, with Ethernet's framing.
+The flow begins, then the job (PANAMA, section 7.3 and Figure 10). The share of each is measured behind the
+link: at worker 0 and at the receiver, with Ethernet's framing.
 """
 
 from __future__ import annotations
@@ -123,13 +123,13 @@ class Sharing:
     seconds: int = 12
     # How often: the one in the middle counts.
     runs: int = 1
-    # Where the picture goes.
+    # The file of the picture.
     picture: Path | None = None
 
 
 @dataclass
 class Sample:
-    """When, and what had come to the job and to the flow by then, in bits."""
+    """A time, and the bits that the job and the flow had received by then."""
 
     at: float
     job: float
@@ -168,7 +168,7 @@ class Shared:
 
     @property
     def within(self) -> bool:
-        """Whether each has what it should."""
+        """Whether each has its share."""
         return self.off <= _FAIR
 
     def to_json(self) -> dict[str, Any]:
@@ -213,7 +213,7 @@ class Bed:
             ecn_threshold=_MARKS[0],
             ecn_full=_MARKS[1],
         )
-        # A link is on time, whatever else wants the processors.
+        # The link takes precedence over other processes.
         self._link = Process("impair", line, self._files, network.middle.name, realtime=True)
         cleanup.callback(self._end)
         if not lab.stop.wait_for(lambda: "ready" in self._link.err.read_text(), _READY_SECONDS):
@@ -224,9 +224,9 @@ class Bed:
         self.appliance.wait_ready(lab.stop)
 
     def _end(self) -> None:
-        """Ends the link, and reads what it did."""
+        """Ends the link, and reads its counts."""
         if self._link.exit_code() is not None:
-            return  # By itself: it has said nothing, and `_watch` has failed.
+            return  # By itself: there are no counts, and `_watch` has failed.
         self._link.stop(_STOP_SECONDS)
         ways = self._link.said().values()
         self.marked, self.queue_full = (sum(way[key] for way in ways) for key in ("marked", "queue_full"))

@@ -117,7 +117,7 @@ def _until_told(lab: Lab, control: Controller) -> Done:
 
 @contextmanager
 def _controlled(lab: Lab) -> Iterator[Controller]:
-    """A controller of all appliances, one spare among them, that has told them all."""
+    """A controller of all appliances, one spare among them, that has configured them all."""
     levels.whole(lab)
     with in_force(Controller(lab.binary, lab.fabric, lab.files), lab.stop) as control:
         yield control

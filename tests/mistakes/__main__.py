@@ -67,7 +67,7 @@ def _tell(found: tuple[Outcome, float]) -> None:
 
 
 def _report(run: command.Run, options: argparse.Namespace) -> int:
-    """What came of the cases, and what ended them early; returns the exit code."""
+    """Prints the outcomes, and the reason of an early end; returns the exit code."""
     outcomes: list[Outcome] = [outcome for outcome, _ in run.found]
     named = sum(outcome.named for outcome in outcomes)
     slowest = max((outcome.seconds for outcome in outcomes if outcome.named), default=0.0)

@@ -1,7 +1,7 @@
-"""Where mistakes are made: an appliance and workers in network namespaces, and what each of them says.
+"""The bed of the mistakes: an appliance and workers in network namespaces, and the messages of each.
 
-A test makes one mistake in a `Bed` and then says which words must be in which text. What does not hold is
-noted, and the test continues, so that all of it is reported at the end.
+A test makes one mistake in a `Bed` and then says which words must be in which text. A failed condition is
+noted, and the test continues, so that all are reported at the end.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MIB = 1 << 20
 RANKS = 3
 # The host that is no rank: parameter servers and strangers live there.
 OUTSIDE = 3
-# For how long anything may take before the case is given up.
+# The time limit of each step of a case.
 PATIENCE = 60.0
 # A busy machine may add so much to the time in which a mistake must be named: less than any deadline that
 # the case has not set, by which it would come out as well.
@@ -160,7 +160,7 @@ class Bed:
             raise Failure("the neighbour has not joined", child.tail())
 
     def pascaline(self, *words: str) -> str:
-        """What a command of the program's says in the appliance's namespace, on both outputs."""
+        """The output of a command of the program in the appliance's namespace."""
         return self.network.at_appliance.run(str(self.binary), *words, check=False)
 
     @property
@@ -226,14 +226,14 @@ class Bed:
                 self.problem(f"{who} does not say {pattern!r}")
 
     def in_time(self, who: str, seconds: float | None = None) -> None:
-        """Takes note of how long it took until this was named: so far, or `seconds`."""
+        """Notes the time until this was named: so far, or `seconds`."""
         seconds = self.elapsed() if seconds is None else seconds
         self.outcome.seconds = max(self.outcome.seconds, seconds)
         if seconds > self.outcome.limit + _SLACK:
             self.problem(f"{who}: {seconds:.2f} s, at most {self.outcome.limit:g} s")
 
     def fails(self, children: list[Child], *patterns: str) -> None:
-        """Each of them ends, in time, with an error that says all of this."""
+        """Each of them ends, in time, with an error that has all of these words."""
         self._end(children)
         for child in children:
             self.says(child.name, error_of(child), *patterns)
@@ -261,7 +261,7 @@ class Bed:
             child.stop(_KILL_SECONDS)
 
     def appears(self, who: str, text: Callable[[], str], *patterns: str) -> None:
-        """A text comes to say all of this, in time; it need not say so for long."""
+        """A text has all of these words, in time; it may change afterwards."""
         now = ""
 
         def there() -> bool:
@@ -280,7 +280,7 @@ class Bed:
 
 
 def error_of(child: Child) -> str:
-    """What a worker tells its user: the errors and warnings on standard error, and the error of its JSON."""
+    """A worker's messages to its user: errors and warnings on standard error, and the error of its JSON."""
     err = child.err.read_text(errors="replace")
     lines = [line for line in err.splitlines() if line.startswith(("error:", "warning:"))]
     for line in child.out.read_text(errors="replace").splitlines():

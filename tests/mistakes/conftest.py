@@ -33,7 +33,7 @@ def what_of(item: pytest.Item) -> str:
 
 
 def _mark(item: pytest.Item) -> pytest.Mark:
-    # That of the parameters comes after that of the function.
+    # Marks of parameters follow those of the function.
     return list(item.iter_markers("within"))[-1]
 
 
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under plain pytest without what waits long."""
+    """Leaves out long waits under plain pytest."""
     here, others = command.divided(items, Path(__file__).parent)
     if not command.of(config):
         here = [item for item in here if is_quick(item)]
@@ -93,7 +93,7 @@ def bed(request: pytest.FixtureRequest, place: Place, what: str) -> Bed:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Closes the bed while the test can still fail by what it has noted."""
+    """Closes the bed while the test can still fail by the problems that it has noted."""
     bed = pyfuncitem.funcargs.get("bed")
     began = time.monotonic()
     try:

@@ -1,4 +1,4 @@
-"""A member of a job that sends what no `pascaline worker` would (docs/protocol.md)."""
+"""A member of a job that sends packets that no `pascaline worker` would (docs/protocol.md)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Member:
         self._socket, self._payload = at, payload
         self.rank = rank
         self._place: dict[str, Any] = {"job": job, "rank": rank, "fan_in": ranks}
-        # Larger in each later life, as workers' are.
+        # Larger after each restart, as workers' are.
         self._session = time.time_ns()
         self._epoch = self._number = self._base = self._cookie = 0
         self._told = False

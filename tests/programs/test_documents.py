@@ -2,8 +2,8 @@
 
 Every command in a code block has to be accepted by its program: the line is run with `--help` at its end, so
 that the program reads the rest and does nothing. Commands within a sentence, which may have placeholders,
-name programs, commands and options that exist. So do the examples of each `--help`. Links and their anchors
-lead somewhere.
+name programs, commands and options that exist. So do the examples of each `--help`. The targets of links
+and their anchors exist.
 """
 
 import os
@@ -55,14 +55,14 @@ def test_commands(debug_programs: Path) -> None:
     lines = [line for page in _pages() for line in _lines(page)] + list(_examples(debug_programs))
     exact = sum(line.exact for line in lines)
     print(f"{exact} commands in blocks and examples, {len(lines) - exact} in sentences")
-    # A parser that finds nothing would find nothing wrong.
+    # A parser that finds no commands would find no errors.
     assert exact >= 20
     wrong = [f"{line.place}: {problem}" for line in lines if (problem := _problem(line, debug_programs))]
     assert not wrong, "\n".join(wrong)
 
 
 def test_links() -> None:
-    """They lead somewhere, to a heading too."""
+    """Their targets exist, headings too."""
     links = [link for page in _pages() for link in _links(page)]
     assert links
     broken = [f"{place}: {problem}" for place, page, link in links if (problem := _broken(page, link))]
@@ -228,7 +228,7 @@ def _steps() -> str:
 
 
 def test_steps_of_the_table_exist() -> None:
-    """What docs/testing.md calls a step can be given to scripts/test."""
+    """The steps that docs/testing.md names can be given to scripts/test."""
     steps = _run(("scripts/test", "--list", "--all"), ROOT).stdout
     named = set()
     for table in re.findall(

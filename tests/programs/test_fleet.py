@@ -16,7 +16,7 @@ _VERIFY = ROOT / "clients/examples/verify"
 
 @pytest.mark.parametrize("file", _INSTANCES, ids=[file.stem for file in _INSTANCES])
 def test_known_optimum(file: Path, shell: Shell, fleet: Path) -> None:
-    """What a file says of its optimum is read here, and not by the program."""
+    """The optimum that a file names is read here, and not by the program."""
     said = shell.json(fleet, "plan", file, "--json")
     assert said["k"] == json.loads(file.read_text())["optimal"]["max_flows_k"]
     holds(said, "proof == 'optimal'; bound == throughput_gbps; seconds < 0.1")
@@ -48,7 +48,7 @@ def test_larger_networks(shell: Shell, lab: Path) -> None:
 
 
 def test_no_time_and_no_way(shell: Shell, fleet: Path, tmp_path: Path) -> None:
-    """A time limit of nothing is exit code 3, a cut network 2."""
+    """A time limit of 0 is exit code 3, a cut network 2."""
     shell(fleet, "plan", _PLANS / "fat-tree.json", "--time-limit", "0s", code=3)
     cut = tmp_path / "cut.json"
     lines = (_PLANS / "appliances.json").read_text().splitlines(keepends=True)
@@ -68,7 +68,7 @@ def test_starvation_is_found_with_a_picture(shell: Shell, fleet: Path, tmp_path:
 
 
 def test_mistake_in_a_file_is_named_with_its_place(shell: Shell, fleet: Path, tmp_path: Path) -> None:
-    """A period of nothing."""
+    """A period of 0."""
     bad = tmp_path / "bad.toml"
     lines = (_VERIFY / "fairness.toml").read_text().splitlines()
     bad.write_text("\n".join('period = "0ms"' if line.startswith("period = ") else line for line in lines))
@@ -78,7 +78,7 @@ def test_mistake_in_a_file_is_named_with_its_place(shell: Shell, fleet: Path, tm
 
 
 def test_phases(shell: Shell, fleet: Path) -> None:
-    """What Z3 is asked for: one query fails with an example, the other holds."""
+    """The queries to Z3: one query fails with an example, the other holds."""
     require("z3", "z3")
     said = shell.json(fleet, "verify", _VERIFY / "phases.toml", "--json", code=1)
     wants = "method == 'z3'; queries[0]['verdict'] == 'fails'; queries[0]['example']['value'] > 100;"
@@ -98,7 +98,7 @@ def test_verification_gives_up_in_time(shell: Shell, fleet: Path) -> None:
 
 
 def test_missing_solver_is_named(shell: Shell, fleet: Path) -> None:
-    """With what installs it."""
+    """With the command that installs it."""
     nowhere = {"PASCALINE_Z3": "/nowhere/z3"}
     said = shell(fleet, "verify", _VERIFY / "phases.toml", code=2, environment=nowhere).err
     assert "apt-get install z3" in said

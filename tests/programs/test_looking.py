@@ -1,8 +1,8 @@
-"""What it costs an appliance's packets that metrics, page and API are looked at.
+"""The cost of reading metrics, page and API for an appliance's packets.
 
-A pair of windows, one left alone and one looked at, gives one change. The interval that holds the true median
-with 95 % confidence decides. While it does not, more pairs follow. If they do not decide either, the smallest
-change that this machine can tell is the reason to skip.
+A pair of windows, one undisturbed and one with readers, gives one change. The interval that holds the true
+median with 95 % confidence decides. While it does not, more pairs follow. If they do not decide either, the
+smallest change that this machine can tell is the reason to skip.
 """
 
 import math
@@ -18,7 +18,7 @@ _ROUNDS = 4
 _SCRAPE_MS = 50.0
 # Standard deviations of a normal distribution that hold 95 % of it.
 _CONFIDENCE = 1.96
-# Changes in percent, by their name in the report, and the worst that is allowed.
+# Changes in percent, by their name in the report, and the worst allowed ones.
 _LIMITS = {"service_p99_changes_pct": 10.0, "mpps_changes_pct": -3.0}
 
 

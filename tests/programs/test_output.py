@@ -1,4 +1,4 @@
-"""Where standard output takes nothing more: one line where it is full, and none where its reader is gone."""
+"""If standard output cannot be written to: one line if the disk is full, none if its reader is gone."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_full_output_is_one_error(program: list[str | Path]) -> None:
 
 
 def test_a_reader_that_is_gone_is_no_error(program: list[str | Path]) -> None:
-    """As of any program that SIGPIPE ends."""
+    """The exit code of a program that SIGPIPE ends."""
     _where_the_reader_is_gone(program)
 
 
@@ -114,7 +114,7 @@ def test_a_reader_of_a_script_that_is_gone_is_no_error(script: list[str]) -> Non
 def test_what_cannot_be_said_on_standard_error_is_lost(
     command: tuple[str, ...], code: int, debug_programs: Path
 ) -> None:
-    """The exit code says it all the same."""
+    """The exit code is the same."""
     name, *words = command
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(

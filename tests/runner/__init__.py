@@ -1,1 +1,1 @@
-"""What scripts/test is made of: which tests run, how their cases count, and the report at the end."""
+"""The parts of scripts/test: which tests run, how their cases count, and the report at the end."""

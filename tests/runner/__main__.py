@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
         outcomes.add(_by_sudo(options))
     whole = not options.words and ended in (0, 1)
     code = _report(outcomes, record, time.monotonic() - since, whole=whole)
-    # What was not run has not passed.
+    # Tests that were not run have not passed.
     return 1 if ended in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR) else code
 
 
@@ -95,11 +95,11 @@ def may_be_root() -> bool:
 
 
 def _by_sudo(options: argparse.Namespace) -> list[dict[str, object]]:
-    """Runs the tests that need root in this process, in one that is root's; returns what came of them."""
+    """Runs the tests that need root in this process, in one that is root's; returns their outcomes."""
     said = _LOGS / "as-root.json"
     said.unlink(missing_ok=True)
     try:
-        # Not by root, who has no Rust.
+        # Not by root, which has no Rust.
         programs = Programs(_TARGET, environment_of(_TARGET)).directory
     except pytest.fail.Exception as failure:
         return [{"title": "tests by sudo", "failures": [str(failure)]}]
@@ -133,7 +133,7 @@ def _rows(found: list[Outcome]) -> Iterator[tuple[object, ...]]:
 
 
 def _report(outcomes: Outcomes, record: Record, seconds: float, *, whole: bool) -> int:
-    """The table, what was skipped or failed, and the last line."""
+    """The table, skipped and failed tests, and the last line."""
     found = outcomes.found
     print()
     tables.show(("", "tests", "passed", "failed", "skipped", "time"), _rows(found))

@@ -1,4 +1,4 @@
-"""A plugin of pytest: tells what happens, and keeps what came of each test."""
+"""A plugin of pytest: prints progress, and keeps the outcome of each test."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import pytest
 from tests.runner.cases import CASES, Cases
 from tests.runner.shell import tail
 
-# The order in which folders run: what takes seconds first.
+# The order in which folders run: the quick ones first.
 _FOLDERS = ("static", "scripts", "rust", "programs", "ports")
 _SHOWN_LINES = 40
 _SHOWN_COLUMNS = 300
@@ -72,11 +72,11 @@ class Outcomes:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Leaves out what takes an hour, unless it is asked for."""
+        """Leaves out tests of an hour, unless they are named."""
         if item.get_closest_marker("nightly") and not self._words and not os.environ.get("NIGHTLY"):
             pytest.skip("takes an hour: NIGHTLY=1 scripts/test --all")
 
-    # ---- telling ----
+    # ---- printing ----
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._current = Outcome(title(nodeid))
@@ -154,7 +154,7 @@ def _count(outcome: Outcome, report: pytest.TestReport) -> None:
 
 
 def _first_line(report: pytest.TestReport) -> str:
-    """What failed, in a line: the message of the assertion or of the exception."""
+    """The failure in a line: the message of the assertion or of the exception."""
     crash = getattr(report.longrepr, "reprcrash", None)
     text = str(crash.message) if crash else report.longreprtext
     text = text.removeprefix("Failed: ")

@@ -52,7 +52,7 @@ class Programs:
         return built if self._profile == "dev" else self._apart(built)
 
     def _apart(self, built: Path) -> Path:
-        """Their own directory: what a demonstration builds takes the place of theirs, with fewer features."""
+        """Their own directory: the build of a demonstration would replace them, with fewer features."""
         kept = self._target / "programs"
         kept.mkdir(exist_ok=True)
         for package in _OPTIMISED[1::2]:

@@ -22,7 +22,7 @@ class Record:
             self._known = {}
 
     def announcement(self, titles: list[str], *, whole: bool, limit: str) -> str:
-        """What will be done, and how long that took last time."""
+        """The tests to run, and their time in the last run."""
         groups: dict[str, int] = {}
         for name in titles:
             group = name.partition(":")[0].partition("/")[0]

@@ -1,4 +1,4 @@
-"""Programs that a test runs: bounded in time, with what they print in the test's log."""
+"""Programs that a test runs: bounded in time, with their output in the test's log."""
 
 import json
 import os
@@ -56,7 +56,7 @@ class Shell:
         try:
             found = child.wait(seconds)
         finally:
-            # With all that it has started.
+            # With all its processes.
             child.stop(_GRACE_SECONDS)
         done = Done(-1 if found is None else found, _text(child.out), _text(child.err))
         self._write(done.err + done.out)
@@ -100,7 +100,7 @@ def holds(said: Mapping[str, Any], conditions: str) -> None:
 
 @cache
 def repository_files(*below: str) -> list[str]:
-    """What is in the repository, or would be, and still there."""
+    """Existing files that are in the repository or would be added to it."""
     command = ("git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *below)
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return sorted(name for name in listed.stdout.splitlines() if (ROOT / name).is_file())

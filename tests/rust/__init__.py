@@ -1,1 +1,1 @@
-"""What cargo checks and runs."""
+"""Checks and tests by cargo."""

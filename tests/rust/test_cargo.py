@@ -12,7 +12,7 @@ from tests.runner.cases import Cases
 from tests.runner.shell import ROOT, Shell
 
 _NEXTEST = "cargo nextest run --workspace --locked --no-fail-fast --failure-output final"
-# Where nothing is built yet, on a busy machine with two cores.
+# From an empty target directory, on a busy machine with two cores.
 _BUILD_AND_RUN = 2700
 _ROOT = re.compile(r"^([^|]+)\|([^|]+)\|.*\broot\b")
 
@@ -110,7 +110,7 @@ def _nextest(shell: Shell, cases: Cases, target: Path, environment: dict[str, st
 
 
 def _again_by_root(shell: Shell, cases: Cases, target: Path, skipped: Path) -> None:
-    """Runs those again, by sudo, that have just said that they need root."""
+    """Repeats, by sudo, the tests that were skipped without root."""
     lines = skipped.read_text().splitlines()
     again = [found for line in lines if (found := _ROOT.match(line))]
     if not again:

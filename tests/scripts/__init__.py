@@ -1,1 +1,1 @@
-"""What scripts judge and choose by themselves, without ports."""
+"""Judgements and choices of the scripts, without ports."""

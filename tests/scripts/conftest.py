@@ -15,7 +15,7 @@ for folder in ("lib", "bench.d"):
 
 @pytest.fixture(autouse=True)
 def signals() -> Iterator[None]:
-    """What a test does to them is undone: a whole run has to end by SIGTERM."""
+    """Restores the handlers after a test: a whole run has to end by SIGTERM."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield
     for number, handler in before.items():

@@ -17,7 +17,7 @@ def _run(speed: float, bare_add: float = 24.0) -> Run:
 
 
 class TestCompared:
-    """Medians, what they lie between, and turns that count for nothing."""
+    """Medians, their intervals, and turns that do not count."""
 
     def test_a_disturbed_turn_is_thrown_away_and_counted(self) -> None:
         """Here the machine was slower while the new program ran."""
@@ -47,7 +47,7 @@ class TestCompared:
         assert against.interval([]) is None
 
     def test_without_a_clean_turn_nothing_is_said(self) -> None:
-        """No median of nothing."""
+        """There is no median without values."""
         said = Comparison([]).said()
         assert (said["pool"], said["turns"], said["thrown_away"]) == (None, 0, 0)
         assert against.losses(said) == []
@@ -63,10 +63,10 @@ def _refusal(act: Callable[[], object]) -> str:
 
 
 class TestVersions:
-    """What cannot be built, or is no program, is said clearly."""
+    """Clear errors for commits that cannot be built and files that are no program."""
 
     def test_a_name_that_is_no_commit(self) -> None:
-        """The message says what may be named."""
+        """The message lists the possible names."""
         said = _refusal(lambda: versions.commit("no-such-commit"))
         assert "'no-such-commit' is neither a commit of this repository nor a program" in said
 
@@ -78,7 +78,7 @@ class TestVersions:
             assert git.call_args.args[-1] == wanted
 
     def test_a_tree_with_changes(self) -> None:
-        """What is compared must be a commit."""
+        """Only commits are compared."""
         with mock.patch.object(versions, "git", return_value=" M aggregator/src/slot.rs\n?? new.rs"):
             said = _refusal(versions.clean)
         assert "changes that are not committed (aggregator/src/slot.rs, new.rs)" in said

@@ -1,4 +1,4 @@
-"""What would throw away the minutes of a bench. Nothing is measured here."""
+"""Failures that would waste the minutes of a bench. Nothing is measured here."""
 
 import argparse
 import subprocess
@@ -40,7 +40,7 @@ def test_a_report_that_cannot_be_written_is_told_first(
 
 
 def _whole(changed: dict[str, float] | None = None, without: str = "") -> dict[str, Any]:
-    """A report that has all it must have, but for what these say."""
+    """A complete report, with these changes."""
     said: dict[str, Any] = {"failures": [], "sections": []}
     for name, figures in complete.FIGURES.items():
         section = Section(name, name)

@@ -1,4 +1,4 @@
-"""What a script hands on to itself when it becomes root."""
+"""The environment that a script passes on when it becomes root."""
 
 import contextlib
 import io
@@ -23,10 +23,10 @@ print(os.environ["PATH"], os.environ["CARGO_TARGET_DIR"], *sys.argv[1:], sep="\\
 
 
 class TestAsRoot:
-    """A user without root, and a sudo that forgets everything."""
+    """A user without root, and a sudo that clears the environment."""
 
     def _root_sees(self, variables: dict[str, str]) -> list[str]:
-        """What the script sees in its second life."""
+        """The environment of the script started again as root."""
         with tempfile.TemporaryDirectory() as name:
             files = Path(name)
             sudo, script, seen = files / "sudo", files / "script.py", files / "seen"
@@ -64,7 +64,7 @@ class TestAsRoot:
         assert run.call_args.args[0][1:] == ["--no-rust"]
 
     def test_the_demo_leaves_out_what_it_does_without(self) -> None:
-        """And nothing but release programs are measured."""
+        """And only release programs are measured."""
         demo = " ".join(build.Wanted(demo=True, features=("switchml",)).command())
         assert "--profile demo --locked --no-default-features --features pascaline/switchml" in demo
         assert not build.Wanted(demo=True).setup()

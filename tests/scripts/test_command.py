@@ -1,4 +1,4 @@
-"""What scripts/hostile, scripts/mistakes and scripts/lab say of a run that ends before its last case."""
+"""The reports of scripts/hostile, scripts/mistakes and scripts/lab on a run that ends early."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _GOOD = Outcome("size", "One rank calls with more.", 2.0)
 def said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., dict[str, Any]]:
-    """What scripts/mistakes prints after some outcomes, if it fails then: no bed, it is all made up."""
+    """The output of scripts/mistakes after invented outcomes and a failure, without a bed."""
 
     def run(*outcomes: Outcome) -> dict[str, Any]:
         def fail(self: command.Run, *more: str) -> None:

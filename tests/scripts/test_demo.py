@@ -1,4 +1,4 @@
-"""What scripts/demo decides before and after a run: memory, judgements, signals, the words of an error."""
+"""Decisions of scripts/demo before and after a run: memory, judgements, signals, error messages."""
 
 import os
 import select
@@ -67,7 +67,7 @@ def test_a_configuration_is_toml_with_all_that_was_asked_for() -> None:
 
 
 def _worker(rank: int) -> dict[str, Any]:
-    """What one says that has done everything."""
+    """The report of a worker that has done everything."""
     done = {"checksum": "a", "checksums": ["a"] * 10, "verified": 10, "mismatches": 0}
     return {"job": 1, "rank": rank, "seconds": [0.1] * 10, **done}
 
@@ -77,7 +77,7 @@ def _worker(rank: int) -> dict[str, Any]:
     [(["--restart-appliance"], 0, True), (["--restart-appliance"], 1, False), ([], 0, False)],
 )
 def test_a_restart_that_did_not_happen_is_a_problem(words: list[str], restarts: int, late: bool) -> None:
-    """All sums are right, and nothing was shown."""
+    """All sums are right, but no restart was tested."""
     workers = [_worker(rank) for rank in range(4)]
     outcome = Outcome(parse(words), workers, Metrics(""), {"by": "none"}, [""] * 4, 0, restarts=restarts)
     told = "the workers were done before the restart: give them more --allreduces" in outcome.problems
@@ -152,7 +152,7 @@ def test_a_signal_during_a_build_ends_what_comes_after_it() -> None:
 
 @pytest.mark.usefixtures("unasked")
 def test_a_signal_ends_a_build_with_all_that_it_has_started(tmp_path: Path) -> None:
-    """A script's compiler would go on by itself."""
+    """A script's compiler would continue alone."""
     stop, pipe = Stop(60), tmp_path / "pipe"
     os.mkfifo(pipe)
     # Every process that has opened it keeps it open.

@@ -1,4 +1,4 @@
-"""The options of scripts/demo: a run refuses what it does not obey, since it must not end as if it had."""
+"""The options of scripts/demo: a run refuses options that do not apply to it."""
 
 import pytest
 
@@ -97,7 +97,7 @@ def test_packets_that_no_link_takes_are_refused(
 
 
 def test_training_without_a_server_takes_two(capsys: pytest.CaptureFixture[str]) -> None:
-    """A run that misses nothing shows nothing."""
+    """A run without missing gradients proves nothing."""
     assert "two --workers" in _refused("--mode iswitch --workers 1", capsys)
 
 

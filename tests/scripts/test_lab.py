@@ -1,4 +1,4 @@
-"""What the lab does with its options, without a network."""
+"""The lab's use of its options, without a network."""
 
 import os
 import signal

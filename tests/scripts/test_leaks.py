@@ -1,4 +1,4 @@
-"""The soak's judgement of memory and packet buffers: a leak fails it, and what is no leak does not."""
+"""The soak's judgement of memory and packet buffers: a leak fails it, other growth does not."""
 
 import random
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ class TestJudgement:
         assert not self._leaks(samples)
 
     def test_too_short_a_soak_says_nothing(self) -> None:
-        """Rather no judgement than a good one."""
+        """It is not judged, rather than judged good."""
         assert kib_per_hour(_memory(8.0, 1)[:50], _WARM_UP) is None
 
     def test_buffers_that_are_lost_fail(self) -> None:

@@ -1,4 +1,4 @@
-"""What scripts/lib/process.py promises."""
+"""Guarantees of scripts/lib/process.py."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What would make a reload that changes nothing look like one that does. Without an appliance."""
+"""Errors by which a reload without effect would seem to have one. Without an appliance."""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def test_the_demos_configuration_has_a_place_for_each_change() -> None:
     [(_config(50.0, 100), True), (_config(None, 100), False), (_config(50.0), False)],
 )
 def test_what_is_not_in_force_is_told(second: dict[str, Any], good: bool) -> None:
-    """The appliance counts the second reload, and does not do what it says."""
+    """The appliance counts the second reload, but does not apply it."""
     counts = iter(range(10))
     configs = iter((_config(), _config(None, 100), second))
 

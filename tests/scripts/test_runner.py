@@ -1,4 +1,4 @@
-"""How scripts/test counts and judges: what is skipped or fails must show."""
+"""How scripts/test counts and judges: skips and failures must show."""
 
 from pathlib import Path
 from unittest import mock
@@ -132,7 +132,7 @@ def test_outcomes(pytester: pytest.Pytester, tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_has_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However good what came before was."""
+    """However many passed before."""
 
     def stopped(outcomes: Outcomes, *_: str) -> int:
         outcomes.items = [mock.Mock(nodeid="tests/a/test_b.py::test_c")]

@@ -1,4 +1,4 @@
-"""A run on a machine that cannot run it: said before anything is made."""
+"""A run on a machine that cannot run it: reported before anything is made."""
 
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ def _done(code: int, error: str = "") -> subprocess.CompletedProcess[str]:
 
 
 def _unable(run: mock.Mock) -> str:
-    """Why nothing is begun; nothing is."""
+    """The reason why the run does not begin."""
     network = mock.Mock(spec=Network)
     with mock.patch.object(stage, "run", run), pytest.raises(Unable) as told:
         stage.Stage(Path("/pascaline"), mock.Mock(spec=Stop), network).__enter__()
@@ -38,6 +38,6 @@ def test_where_no_namespace_can_be_made() -> None:
 
 
 def test_without_room_for_a_runs_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logs would be cut, and what they say of it."""
+    """Logs would be cut, with their errors."""
     monkeypatch.setattr(shutil, "disk_usage", lambda _: _Usage(0, 0, 63 * 10**6))
     assert "has 63 MB free: TMPDIR" in _unable(mock.Mock(return_value=_done(0)))

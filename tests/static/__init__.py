@@ -1,1 +1,1 @@
-"""What can be seen without running anything: form, lints, words, sizes, links."""
+"""Checks without running anything: form, lints, words, sizes, links."""

@@ -117,7 +117,7 @@ def test_modules_have_one_form() -> None:
 
 
 def test_programs_print_in_one_place() -> None:
-    """app/shared/src/output.rs knows what to do where an output takes nothing more."""
+    """app/shared/src/output.rs handles a full or closed output."""
     print_macro = re.compile(r"(?<![\w:])(e?print(?:ln)?)!")
     stream = re.compile(r"io::std(?:out|err)\(\)(?!\.is_terminal)")
     for name, text in _texts(".rs"):

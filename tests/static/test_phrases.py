@@ -16,7 +16,7 @@ GAP = r"\s+(?:(?://[/!]?|[#*>])\s+)?"
 
 
 class Place(NamedTuple):
-    """Where a phrase stands, and what to write instead."""
+    """Where a phrase stands, and the advice."""
 
     file: str
     line: int
@@ -39,7 +39,7 @@ def _files() -> list[Path]:
 
 
 def _patterns() -> tuple[re.Pattern[str], list[str]]:
-    """All phrases as one pattern with a group each, and what to write instead of each."""
+    """All phrases as one pattern with a group each, and the advice for each."""
     phrases = tomllib.loads(TABLE.read_text())["phrase"]
     groups = [f"(?P<p{at}>{phrase['pattern']})".replace(" ", GAP) for at, phrase in enumerate(phrases)]
     return re.compile("|".join(groups), re.IGNORECASE), [phrase["instead"] for phrase in phrases]

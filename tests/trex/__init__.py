@@ -1,4 +1,4 @@
-"""What can be checked of the TRex profiles without TRex.
+"""Checks of the TRex profiles without TRex.
 
 The Scapy layers against the protocol's test vectors, the profiles through TRex's own compiler of streams, and
 the same streams as pcap files replayed into real DPDK ports of an appliance that must count every frame under

@@ -1,4 +1,4 @@
-"""What replays need: an appliance with one port in a namespace, a sender, and streams as pcap files."""
+"""The bed of replays: an appliance with one port in a namespace, a sender, and streams as pcap files."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Bench(Star):
         """Its metrics, as scripts/trex/run reads them."""
 
         def fetch() -> str:
-            # All that waits looks here: also for a signal.
+            # Every wait calls this: it checks for a signal, too.
             self._stop.check()
             return self._started.get("/metrics").text
 
@@ -83,7 +83,7 @@ class Bench(Star):
 
 @contextlib.contextmanager
 def running(binary: Path, stop: Stop) -> Iterator[Bench]:
-    """A bench that is gone afterwards, and whose appliance has to end well."""
+    """A bench that is removed afterwards, and whose appliance has to end well."""
     with contextlib.ExitStack() as cleanup:
         bench = Bench(binary, stop, cleanup)
         yield bench

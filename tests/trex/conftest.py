@@ -1,4 +1,4 @@
-"""What the checks of TRex's profiles have in common."""
+"""Fixtures of the checks of TRex's profiles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from process import Stop
 
 from .. import command
 
-# Tells in a few words what a check has seen.
+# Takes a short result of a check.
 Told = Callable[[str], None]
 
 

@@ -153,7 +153,7 @@ def test_compiled_profiles_agree(told: Told) -> None:
 
 
 def _carried_out(compiled: dict[str, Any], packet: int) -> bytes:
-    """What TRex's field engine does with the instructions for the n-th packet."""
+    """The n-th packet by TRex's field engine."""
     frame = bytearray(base64.b64decode(compiled["packet"]["binary"]))
     values: dict[str, tuple[int, int]] = {}
     for step in compiled["vm"]["instructions"]:
@@ -185,7 +185,7 @@ def _carried_out(compiled: dict[str, Any], packet: int) -> bytes:
 
 
 def test_impossible_streams_are_refused(told: Told) -> None:
-    """TRex's limits are ours to check: its client does not, and its server may end by it."""
+    """TRex's limits are checked by the profiles: its client does not, and its server may end by it."""
     load = Load(payload=1024, psns=10)
     attempts: dict[str, Callable[[], object]] = {
         "a time beyond byte 512": lambda: updates(load, 1.0, 1),
@@ -233,7 +233,7 @@ def test_runner_fits_the_client(told: Told) -> None:
 
 
 def test_no_rate_is_refused(told: Told) -> None:
-    """Rates and times of nothing end the runner with exit code 2 before it sends or asks anybody."""
+    """Rates and times of 0 end the runner with exit code 2 before it sends anything."""
     begin = [sys.executable, "-B", str(_TREX / "run"), "--interface", "lo"]
     attempts = (
         ("gradients", "--pps", "0"),

@@ -37,7 +37,7 @@ _PCAP_MAC = "02:70:63:61:70:00"
 _EACH = 25
 _LATER_US = 10_000.0
 _BEGIN_SECONDS = 30.0
-# What the appliance does with an update of a synchronous job; docs/protocol.md, section 15.
+# The drop reason of an update of a synchronous job; docs/protocol.md, section 15.
 _UPDATES_ARE = "unhandled_kind"
 
 

@@ -39,7 +39,7 @@ class _Error(Exception):
 
 
 class _Timeout(_Error):
-    """What took too long."""
+    """The error of a wait that took too long."""
 
 
 class _Client:
@@ -74,7 +74,7 @@ class _Client:
     disconnect = reset = connect
 
     def stop(self, **_: object) -> None:
-        """What has been sent until now, and no more."""
+        """Only packets sent until now count."""
         if self._begun is not None:
             self.sent += round(min(self._wanted, (self.now - self._begun) * self.capacity))
             self._begun = None
@@ -170,7 +170,7 @@ def test_early_end(
     later: list[BaseException],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What ends a run early stops the port before the ranks leave, and is the error in the end."""
+    """An early end of a run stops the port before the ranks leave, and is the error in the end."""
     client.errors = [error, *later]
     trex, load = TRex("trex1", 0), Load(ranks=2)
     with (

@@ -70,7 +70,7 @@ def test_noise_does_not_mislead(told: Told) -> None:
 
 
 def test_ends_are_told(told: Told) -> None:
-    """A port that takes everything, one that takes nothing, and one whose losses have no order."""
+    """A port that takes everything, one that takes nothing, and one with random losses."""
     (all_of_it,) = Search(_LEAST, _MOST, [0.0], _PHASES).run(_port(1e9, 0, 0.0, 0))
     assert all_of_it.lower, str(all_of_it)
     assert all_of_it.lower.rate == _MOST, str(all_of_it)

@@ -65,7 +65,7 @@ def _parse(block: str) -> Vector:
 
 
 def differences(vector: Vector) -> list[str]:
-    """What does not agree between a vector and the layers; nothing if all does."""
+    """The differences between a vector and the layers; empty if there are none."""
     reason = verdict(vector.frame)
     if reason != vector.malformed:
         return [f"judged {reason or 'well-formed'}, printed {vector.malformed or 'well-formed'}"]
@@ -85,7 +85,7 @@ def differences(vector: Vector) -> list[str]:
 
 
 def described(frame: bytes) -> dict[str, str]:
-    """A frame in the words of the document."""
+    """A frame in the notation of the document."""
     packet = Ether(frame)
     ip = packet[IP] if IP in packet else packet[IPv6]
     header = packet[Pascaline]

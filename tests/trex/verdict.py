@@ -1,7 +1,7 @@
-"""What the protocol's section 12 says of a frame for the appliance: the reason to refuse it, or none.
+"""The verdict of the protocol's section 12 on a frame for the appliance: the reason to refuse it, or none.
 
 Written from the text alone, over plain bytes: neither the appliance's parser nor the Scapy layers have a part
-in it, so that a mistake in one of them shows. Frames for others, ARP and ICMP are not its business.
+in it, so that a mistake in one of them shows. Frames for others, ARP and ICMP are not judged.
 """
 
 from __future__ import annotations
