@@ -22,7 +22,7 @@ impl Packet {
 
     /// What the owner does: it writes to the packet, as the pool does to an accumulator.
     fn take_in(&self) -> u32 {
-        // SAFETY: loom fails the test if anybody else touches it without having passed it on.
+        // SAFETY: loom fails the test if another thread touches it without having passed it on.
         self.0.with_mut(|payload| unsafe {
             *payload += 100;
             *payload - 100
@@ -30,7 +30,7 @@ impl Packet {
     }
 }
 
-// SAFETY: a packet is passed on, never shared: which is what these tests prove.
+// SAFETY: a packet is passed on, never shared, as these tests prove.
 unsafe impl Send for Packet {}
 
 /// Offers packets until the ring is full, and publishes after each group of this many.

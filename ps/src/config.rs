@@ -205,7 +205,7 @@ pub enum SetJobError {
     Capacity {
         /// What the job asks for.
         wanted: Capacity,
-        /// What is left.
+        /// The remaining capacity.
         left: Capacity,
     },
 }

@@ -32,8 +32,7 @@ impl Estimator {
         }
     }
 
-    /// Takes note of an entry that completed `elapsed` after its setup, by packets that came without a
-    /// request.
+    /// Notes an entry that completed `elapsed` after its setup, by packets that came without a request.
     ///
     /// Packets on request are no samples (Karn's rule): such an entry takes as long as the timeout that made
     /// the server ask, so the timeout would feed back on itself.

@@ -105,7 +105,7 @@ class Network:
         return len(self.racks) or len(self.workers)
 
     def create(self) -> None:
-        """Builds everything. What was built before a failure is removed by `destroy`."""
+        """Builds everything. Parts built before a failure are removed by `destroy`."""
         for name in self.namespaces:
             self.add(name)
         for port, rack in enumerate(self.racks):

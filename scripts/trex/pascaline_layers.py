@@ -4,9 +4,9 @@
     fan_in=4)/Raw(elements)/PascalineTrailer(...)
 
 Fields left out get the protocol's values for a gradient of version 2; `flags` gets TRAILER by itself where a
-trailer follows. Whatever is given is sent as given, right or wrong: that is how malformed packets are made.
+trailer follows. Given values are sent unchanged, right or wrong: that is how malformed packets are made.
 
-Needs nothing of Scapy that version 2.4 does not have, which is what TRex brings along.
+Needs nothing of Scapy that version 2.4, which TRex brings along, does not have.
 """
 
 from __future__ import annotations

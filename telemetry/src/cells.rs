@@ -1,4 +1,4 @@
-//! Counts of one job. Each lcore has a part of the memory, which only it writes and anyone reads.
+//! Counts of one job. Each lcore has a part of the memory, which only it writes and all threads may read.
 //!
 //! The control plane makes a job's counts with the job, gives them to the lcores in the job table, and keeps
 //! them from one generation to the next. Counts are written one by one, so a reading may mix moments.

@@ -1,4 +1,4 @@
-//! Counters that one lcore writes and anyone reads.
+//! Counters that one lcore writes and all threads may read.
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 

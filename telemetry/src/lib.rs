@@ -1,9 +1,9 @@
 //! The appliance's counts and times.
 //!
-//! Contract of this crate: an lcore only ever writes memory of its own, and anyone reads it. [`counters`] are
-//! those of an lcore, [`cells`] those of a job, [`census`] counts the contents of the pool, and a
-//! [`mod@recorder`] is a histogram that an lcore hands over on request. [`drops`] names every reason why a
-//! packet is dropped. [`listing`] says which jobs have series of their own; [`exposition`] makes the
+//! Contract of this crate: an lcore only ever writes memory of its own, and all threads may read it.
+//! [`counters`] are those of an lcore, [`cells`] those of a job, [`census`] counts the contents of the pool,
+//! and a [`mod@recorder`] is a histogram that an lcore hands over on request. [`drops`] names every reason
+//! why a packet is dropped. [`listing`] says which jobs have series of their own; [`exposition`] makes the
 //! Prometheus text.
 //!
 //! The accounting identity: every packet received ends in exactly one of four ways,

@@ -41,7 +41,7 @@ MOST_SECONDS_AWAY = _DEADLINE / 2
 
 @dataclass
 class Case:
-    """What came of a case: figures, and what is wrong with it."""
+    """The outcome of a case: figures, and problems."""
 
     name: str
     figures: dict[str, Any] = field(default_factory=dict)
@@ -177,7 +177,7 @@ class Lab:
         """
         places: dict[str, Any] = {"controller": controller, "backups": backups, "trees": trees}
         everybody = sum(len(site.workers) for site in sites)
-        # On a busy machine a few are over before anybody has looked.
+        # On a busy machine a few are over before the first look.
         for allreduces in (self.allreduces, 4 * self.allreduces, 16 * self.allreduces):
             before = self.fabric.carried()
             groups = self.start(sites, job=job, allreduces=allreduces, **places)

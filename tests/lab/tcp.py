@@ -110,7 +110,7 @@ def _heed_marks() -> None:
 
 
 def _received(host: Host) -> float:
-    """What has come in at a host so far, in bits of its link."""
+    """Bits of its link that a host has received so far."""
     counted = host.counted("eth0")
     return 8.0 * (counted["rx_bytes"] + _FRAMING * counted["rx_packets"])
 

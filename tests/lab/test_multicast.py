@@ -9,7 +9,7 @@ from .fabric import BRIDGE, Site
 from .laboratory import Case, Done, Lab, given
 
 _GROUP = "239.77.0.1"
-# Beyond one packet for all: before anybody has heard the group, and where something is sent again.
+# Beyond one packet for all: before a worker has heard the group, and when packets are sent again.
 _MOST_PACKETS = 1.3
 
 

@@ -52,7 +52,7 @@ def _middle(runs: list[Shared]) -> Shared:
 
 
 def _judge(one: Shared, case: Case) -> None:
-    """What has to hold. The other figures are printed only: docs/congestion.md says why."""
+    """Checks the conditions. The other figures are printed only: docs/congestion.md says why."""
     what = f"{one.control} beside {one.flow}"
     case.demand(one.verified, f"{what}: not every worker has verified every sum")
     job, flow = one.settled()

@@ -234,7 +234,7 @@ def test_formed_left(bed: Bed) -> None:
 
 @within(10.0, quick=False)
 def test_flood_of_jobs(bed: Bed) -> None:
-    """A host forms as many jobs of one rank as it can: another's job is admitted all the same."""
+    """A host forms as many jobs of one rank as it can: another's job is still admitted."""
     bed.appliance(more='[admission]\njobs = "1000-1999"\nfrom = ["10.77.0.0/24"]\nmax_jobs = 16\n')
     refused = sum(bed.member(0, 1000 + job, 1, at=OUTSIDE).join() != 0 for job in range(16))
     bed.says("the flooder", f"{refused} of 16 jobs refused", r"[1-9]\d* of 16")

@@ -33,7 +33,7 @@ class _Mpi:
         shell("mpicc", "-O1", "clients/examples/mpi/allreduce.c", "-o", self._program)
 
     def __call__(self, url: str, *ranks: tuple[int, bool], code: int = 0) -> tuple[str, list[str]]:
-        """`ranks`: this many each, with or without. What was printed, and what the library has of it."""
+        """`ranks`: this many each, with or without. Returns the output, and the library's part of it."""
         mpi = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader"]
         mpi += ["--mca", "mpi_yield_when_idle", "1", "-x", f"PASCALINE_URL={url}"]
         parts: list[object] = []

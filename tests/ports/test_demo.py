@@ -95,7 +95,7 @@ _MANY = {
         "--reload --bytes 4MiB --allreduces 16",
         "reloads >= 4; reloads_refused >= 1; lost == 0; aggregated_share == 1",
     ),
-    # What is not for the appliance passes as it is; speed is not judged.
+    # Frames for other hosts pass unchanged; speed is not judged.
     "in-line": (
         "--inline --workers 2 --bytes 2MiB --allreduces 12",
         "untouched == untouched_wanted; untouched >= 11; tcp_with_offloads; link_state_passed;"

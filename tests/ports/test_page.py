@@ -1,4 +1,4 @@
-"""The appliance's page shows what happens, to everyone who looks at it.
+"""The appliance's page shows the present state to all its readers.
 
 An appliance, workers that allreduce through it, and a headless Chromium: the page shows the job running and
 then finished, with as many sums as the workers have verified; at two widths, dark and light; without an error
@@ -174,7 +174,7 @@ def _check_keyboard(browser: Browser, problems: list[str]) -> None:
             browser.press(_ENTER)
     if not {"pause", "theme"} <= set(reached) or not any("skip" in what for what in reached):
         problems.append(f"Tab reaches only {reached}")
-    # What is drawn anew while it is looked at would be gone.
+    # An element that is drawn anew during the check would be gone.
     browser.run("document.getElementById('pause').click()")
     for selector in ("button", "summary", "[role=region]", "[role=img]", "section"):
         labels = browser.label(selector)

@@ -121,7 +121,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         }
     }
 
-    /// A result that finds no slot is sent all the same: caching it is optional, sending it on is not.
+    /// A result that finds no slot is sent nevertheless: caching it is optional, sending it on is not.
     /// Otherwise two jobs could wait forever, each in the slots that the other's results have to pass
     /// through.
     fn pass_on<S: Sink<B, WORDS>>(request: &Request, packet: B, sink: &mut S) {

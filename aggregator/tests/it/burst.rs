@@ -72,7 +72,7 @@ fn offer<const WORDS: usize>(rig: &mut Rig<WORDS>, parcel: &Parcel, policy: &Pol
     }
 }
 
-/// What has happened to each PSN, in order, without what the fast path does silently.
+/// Events of each PSN, in order, without those that the fast path does silently.
 fn by_psn(events: Vec<Event>) -> (BTreeMap<u64, Vec<Event>>, usize) {
     let (mut happened, mut added) = (BTreeMap::<u64, Vec<Event>>::new(), 0);
     for event in events {

@@ -34,7 +34,7 @@ impl<const WORDS: usize> Two<WORDS> {
         self.sink.take()
     }
 
-    /// What is on its way arrives.
+    /// Packets in flight arrive.
     fn arrive(&mut self) -> Vec<Event> {
         self.away.resume(&mut self.sink);
         assert!(self.sink.take().is_empty());
@@ -129,7 +129,7 @@ fn if_one_of_them_is_inside_none_is_added_and_all_may_come_again() {
     two.close();
 }
 
-/// What is offered after an ordinary contribution of rank 0, and must travel by itself.
+/// Offered after an ordinary contribution of rank 0, and must travel by itself.
 #[test]
 fn what_is_special_or_different_is_not_combined() {
     let rank = Policy { order: Order::Rank, ..Policy::default() };

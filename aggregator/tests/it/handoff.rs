@@ -8,7 +8,7 @@ use pascaline_buffer::combine::Kernels;
 
 use crate::common::{Event, Known, Parcel, Recorder, Who, config, sum_of};
 
-/// What one turn works off of what others have left, as the pool promises it.
+/// Packets of other lcores that one turn handles at least, as the pool guarantees.
 const BUDGET: usize = 128;
 /// Packets that may be on their way from one of a few lcores to another.
 const PLACES: usize = 1024;
@@ -237,7 +237,7 @@ fn what_finds_no_room_comes_back_and_the_rest_is_as_it_was() {
     told[1].take();
     let own = key_of(1, 2);
     assert_eq!(lcores.offer(1, &Parcel::add(own, 0, 2, &[1])), [Event::Opened(who(own, 0))]);
-    // There is room again as soon as anything has been worked off.
+    // There is room again as soon as a packet has been handled.
     assert_eq!(lcores.resume(0).len(), BUDGET);
     assert_eq!(lcores.offer(1, &last), [Event::HandedOff]);
     lcores.resume(1);

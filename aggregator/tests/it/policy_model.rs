@@ -88,7 +88,7 @@ fn complete_and_exact<const WORDS: usize>(plan: &Plan, steps: &[Step]) -> Result
     Ok(())
 }
 
-/// What has come to a parameter server: it takes in what does not overlap with what it has.
+/// The sums at a parameter server: it accepts a contribution that does not overlap with them.
 #[derive(Default)]
 struct Server(HashMap<Key, Ranks>);
 
@@ -136,7 +136,7 @@ fn evicted_with_bitmap<const WORDS: usize>(plan: &Plan, steps: &[Step]) -> Resul
         }
         Ok(())
     })?;
-    // What the server has made of it takes the place of whatever is in the pool, and contains everybody once.
+    // What the server has made of it replaces the pool's content, and contains every rank once.
     for (key, ranks) in server.0 {
         let job = world.job(key).clone();
         if ranks.len() == usize::from(job.fan_in) && key.epoch() == world.epoch(key.job()) {
@@ -160,7 +160,7 @@ fn nothing_is_held_for_ever<const WORDS: usize>(plan: &Plan, steps: &[Step]) -> 
         let sets = job.policy.region.map_or(plan.shared_sets(), |region| region.sets as usize);
         for ahead in 0..(4 * sets * plan.config.ways).try_into().unwrap() {
             world.now += 2 * AGE_LIMIT;
-            // What is abandoned counts against a quota until it is swept.
+            // An abandoned partial counts against a quota until it is swept.
             world.turn(Ask::Expire)?;
             let mut last = None;
             for rank in 0..job.fan_in {

@@ -32,7 +32,7 @@ struct Tally {
     added: usize,
     replayed: usize,
     duplicates: usize,
-    /// Refused for want of a slot, or of luck, or for the company it was in.
+    /// Refused without a slot, by chance, or because of those combined with it.
     again: usize,
     /// Of the added ones, those that were combined with others on their way, and refused in the end.
     taken_back: usize,
@@ -239,7 +239,7 @@ impl Case {
         all
     }
 
-    /// What is left in the pool, as the server gets it.
+    /// The pool's remaining partials, as the server gets them.
     fn fetch<const WORDS: usize>(
         &self,
         sessions: &mut [Session<HeapBuf, WORDS>],

@@ -119,7 +119,7 @@ extern "C" {
 // `linger`, `silence`, `partial=1` (take results that lack ranks), `threads=1` (one for each of several
 // trees), `wire` (as `pascaline_set_wire`: `f32`, `f16`, `bf16`, `mxfp8`, `mxint8`). See docs/clients.md.
 //
-// Whatever is returned, but for PASCALINE_ERR_NULL and PASCALINE_ERR_INTERNAL, `*handle` is then a handle:
+// Unless it returns PASCALINE_ERR_NULL or PASCALINE_ERR_INTERNAL, `*handle` is then a handle:
 // after an error, one that `pascaline_last_error` and `pascaline_finalize` take.
 //
 // # Safety
@@ -158,7 +158,7 @@ enum pascaline_status pascaline_wait(struct pascaline_handle *handle,
 enum pascaline_status pascaline_last_report(struct pascaline_handle *handle,
                                             struct pascaline_report *report);
 
-// What is known about the handle's latest error: which rank, which reason, what to do. Empty if there was
+// The text of the handle's latest error: which rank, which reason, what to do. Empty if there was
 // none. Good until the next call on the handle.
 //
 // # Safety
@@ -282,7 +282,7 @@ enum pascaline_status pascaline_set_wire(struct pascaline_handle *handle,
 // The URL is that of `pascaline_init`, and all ranks name as many streams. The appliance must have a job
 // for each: stream s of job j is job j + s; with t trees, it has the numbers from j + s * t on.
 //
-// Whatever is returned, but for PASCALINE_ERR_NULL, PASCALINE_ERR_COUNT and PASCALINE_ERR_INTERNAL, all of
+// Unless it returns PASCALINE_ERR_NULL, PASCALINE_ERR_COUNT or PASCALINE_ERR_INTERNAL, all of
 // `handles` are then handles. After an error none has joined, and `pascaline_last_error` of each says why.
 // `pascaline_streams_finalize` is for all of them, `pascaline_finalize` for a single one.
 //

@@ -101,7 +101,7 @@ pub struct pascaline_report {
 /// `linger`, `silence`, `partial=1` (take results that lack ranks), `threads=1` (one for each of several
 /// trees), `wire` (as `pascaline_set_wire`: `f32`, `f16`, `bf16`, `mxfp8`, `mxint8`). See docs/clients.md.
 ///
-/// Whatever is returned, but for PASCALINE_ERR_NULL and PASCALINE_ERR_INTERNAL, `*handle` is then a handle:
+/// Unless it returns PASCALINE_ERR_NULL or PASCALINE_ERR_INTERNAL, `*handle` is then a handle:
 /// after an error, one that `pascaline_last_error` and `pascaline_finalize` take.
 ///
 /// # Safety
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn pascaline_last_report(
     })
 }
 
-/// What is known about the handle's latest error: which rank, which reason, what to do. Empty if there was
+/// The text of the handle's latest error: which rank, which reason, what to do. Empty if there was
 /// none. Good until the next call on the handle.
 ///
 /// # Safety

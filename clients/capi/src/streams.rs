@@ -22,7 +22,7 @@ use pascaline_status as Status;
 /// The URL is that of `pascaline_init`, and all ranks name as many streams. The appliance must have a job
 /// for each: stream s of job j is job j + s; with t trees, it has the numbers from j + s * t on.
 ///
-/// Whatever is returned, but for PASCALINE_ERR_NULL, PASCALINE_ERR_COUNT and PASCALINE_ERR_INTERNAL, all of
+/// Unless it returns PASCALINE_ERR_NULL, PASCALINE_ERR_COUNT or PASCALINE_ERR_INTERNAL, all of
 /// `handles` are then handles. After an error none has joined, and `pascaline_last_error` of each says why.
 /// `pascaline_streams_finalize` is for all of them, `pascaline_finalize` for a single one.
 ///

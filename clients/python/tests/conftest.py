@@ -44,7 +44,7 @@ def job(numbers: Iterator[int]) -> int:
 
 
 def together(act: Callable[[int], Any], ranks: int = RANKS) -> list[Any]:
-    """Does something as each rank, at the same time; what came of it in the order of ranks."""
+    """Calls a function as each rank, at the same time; returns the outcomes in the order of ranks."""
     with ThreadPoolExecutor(ranks) as pool:
         return [done.result() for done in [pool.submit(act, rank) for rank in range(ranks)]]
 
@@ -58,7 +58,7 @@ def on_this_machine(appliance: pascaline.Appliance, **more: Any) -> dict[str, st
 
 @pytest.fixture
 def ranks(appliance: pascaline.Appliance, job: int) -> Callable[[Callable[[Any], Any]], list[Any]]:
-    """Does something with a worker of each rank; returns what came of it in the order of ranks."""
+    """Calls a function with a worker of each rank; returns the outcomes in the order of ranks."""
 
     def run(act: Callable[[Any], Any]) -> list[Any]:
         def one(rank: int) -> Any:
@@ -72,7 +72,7 @@ def ranks(appliance: pascaline.Appliance, job: int) -> Callable[[Callable[[Any],
 
 @pytest.fixture
 def groups(appliance: pascaline.Appliance, job: int) -> Groups:
-    """Does something with a group of each rank; returns what came of it in the order of ranks."""
+    """Calls a function with a group of each rank; returns the outcomes in the order of ranks."""
 
     def run(act: Callable[[Group], Any], ranks: int = RANKS, at: Any = appliance, **more: Any) -> list[Any]:
         store = dist.HashStore()

@@ -94,7 +94,7 @@ class _Team:
         return self._listed
 
     def test(self, name: str, number: int) -> dict[str, Any]:
-        """Runs one, and says what came of it."""
+        """Runs one, and returns its outcome."""
         for left in (self._place / "barrier").iterdir():
             left.unlink()
         if not self._processes:

@@ -82,7 +82,7 @@ def sparse_gradients(rank: int, ranks: int) -> None:
 
 
 def feedback_of_buckets() -> None:
-    """What is left of one layer goes to no other, when a bucket of the same size is filled anew."""
+    """A layer's rounding error goes to no other, when a bucket of the same size is filled anew."""
     layers = torch.nn.Sequential(*(torch.nn.Linear(16, 16, bias=False) for _ in range(2)))
     # After the first step DistributedDataParallel has the last layer first.
     model = torch.nn.parallel.DistributedDataParallel(layers)

@@ -1,4 +1,4 @@
-"""What is done again over Gloo."""
+"""Operations that are repeated over Gloo."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ Act = Callable[[pascaline.AsyncWorker], Any]
 
 @pytest.fixture
 def workers(olaf: pascaline.Appliance, free: Iterator[int]) -> Callable[[Act], list[Any]]:
-    """Does something with a worker of each rank; returns what came of it in the order of ranks."""
+    """Calls a function with a worker of each rank; returns the outcomes in the order of ranks."""
     job = next(free)
 
     def run(act: Act) -> list[Any]:

@@ -51,7 +51,7 @@ class _Late:
         self.fetched = self.brought = 0
 
     def fetch(self, tensor: Any, *, read: bool) -> tuple[Any, _Copy]:
-        # What is read too early is none of the numbers in these tests.
+        # A value that is read too early is none of the numbers in these tests.
         host = torch.full(tensor.shape, 77, dtype=tensor.dtype)
         self.fetched += read
         return host, _Copy(self.gate, [(tensor, host)] if read else [])
@@ -76,7 +76,7 @@ def _far(*shape: int, value: float) -> Any:
 
 
 def test_every_collective(groups: Groups, device: _Late) -> None:
-    """What is there after wait() is what would be there without a device."""
+    """After wait() the results are those without a device."""
 
     def act(group: Any) -> list[Any]:
         rank = group.rank()
@@ -157,7 +157,7 @@ def test_integers_that_overflow_wrap(groups: Groups, device: _Late) -> None:
 
 
 def test_the_appliance_is_killed(groups: Groups, device: _Late) -> None:
-    """What had been fetched is summed over Gloo, and brought back."""
+    """Fetched tensors are summed over Gloo, and brought back."""
     with pascaline.Appliance(RANKS, [1]) as appliance:
         gone = threading.Barrier(RANKS, appliance.kill)
 
@@ -179,7 +179,7 @@ def test_the_appliance_is_killed(groups: Groups, device: _Late) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32], ids=str)
 def test_on_a_gpu(groups: Groups, dtype: torch.dtype) -> None:
-    """Streams see the sum of what they had computed before, without anybody who waits for the device."""
+    """Streams see the sum of what they had computed before, though no thread waits for the device."""
 
     def act(group: Any) -> list[bool]:
         ends = []

@@ -23,7 +23,7 @@ Act = Callable[[pascaline.Streams], Any]
 
 
 def _on_every_rank(appliance: pascaline.Appliance, act: Act, job: int = FIRST, streams: int = 2) -> list[Any]:
-    """Does something with the streams of each rank; what came of it in the order of ranks."""
+    """Calls a function with the streams of each rank; returns the outcomes in the order of ranks."""
 
     def one(rank: int) -> Any:
         with pascaline.Streams(appliance.address, job, rank, RANKS, streams, timeout=10) as joined:

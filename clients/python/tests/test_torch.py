@@ -134,7 +134,7 @@ def test_a_long_all_gather_goes_round(groups: Groups, dtype: torch.dtype) -> Non
         group.allgather([parts], [own], options("Allgather")).get_future().wait()
         assert torch.equal(torch.cat(parts), whole)
         assert group.calls == {"appliance": 1, "gloo": 2}
-        # What is not in one piece comes back to where it was, whatever the other ranks' tensors are like.
+        # Strided results are copied back in place, whatever the other ranks' tensors are like.
         pieces = [torch.zeros(elements, 1 + rank, dtype=dtype)[:, 0] for _ in range(RANKS)]
         group.allgather([pieces], [own], options("Allgather")).wait()
         assert torch.equal(torch.cat(pieces), whole)
@@ -245,7 +245,7 @@ def test_one_element_of_a_row_is_in_one_piece(groups: Groups) -> None:
 
 
 def test_a_gather_into_too_few_is_gloos_to_refuse(groups: Groups) -> None:
-    """With its text, before anything is sent: the next call is as ever."""
+    """With its text, before anything is sent: the next call works."""
 
     def act(group: Group) -> None:
         for count in (RANKS - 1, RANKS + 1):
@@ -271,7 +271,7 @@ def test_integers_wrap_as_with_gloo(groups: Groups) -> None:
 
 
 def test_futures_end_in_order(groups: Groups) -> None:
-    """Of several under way; a callback gets the tensors."""
+    """Of several in flight; a callback gets the tensors."""
 
     def act(group: Group) -> None:
         tensors = [torch.full((1000,), float(number)) for number in range(5)]

@@ -29,7 +29,7 @@ pub struct Request {
     pub op: Op,
     /// How long it may take.
     pub deadline: Duration,
-    /// What is known about the tensor's importance.
+    /// The known importance of the tensor.
     pub hints: Hints,
 }
 
@@ -146,7 +146,7 @@ impl Operation {
         if overflowed { flags.with(Flags::OVERFLOW) } else { flags }
     }
 
-    /// Takes note of a result that contains these of the job's ranks only.
+    /// Notes a result that contains these of the job's ranks only.
     pub(crate) fn note_partial(&mut self, inside: &RankSet, ranks: u16) {
         let count = inside.len();
         let missing = inside.missing(ranks);
@@ -183,8 +183,8 @@ pub struct Report {
     pub round_trip: Option<Duration>,
     /// The priority of its packets.
     pub priority: u16,
-    /// What is missing; `None` if every result contains every rank. Never set unless the worker accepts
-    /// partial results.
+    /// The missing contributions; `None` if every result contains every rank. Never set unless the worker
+    /// accepts partial results.
     pub partial: Option<Partial>,
 }
 

@@ -61,7 +61,7 @@ impl ResultCache {
         self.entries[(psn & self.mask) as usize].as_ref().filter(|entry| entry.psn == psn)
     }
 
-    /// Takes note that a reminder is being answered.
+    /// Notes that a reminder is being answered.
     pub fn note_answer(&mut self, psn: u32, now: Duration) {
         if let Some(entry) =
             self.entries[(psn & self.mask) as usize].as_mut().filter(|entry| entry.psn == psn)

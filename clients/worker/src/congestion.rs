@@ -98,7 +98,7 @@ impl Congestion {
         }
     }
 
-    /// Takes note of a result.
+    /// Notes a result.
     pub fn on_result(&mut self, sample: &Sample) {
         let most = f64::from(self.most);
         match &mut self.state {

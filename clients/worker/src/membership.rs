@@ -285,8 +285,8 @@ impl Join {
         JoinFailure::NoAnswer { waited, appliance: self.appliance, report: self.way.report() }
     }
 
-    /// Handles a received datagram: `Some` ends the handshake. Whatever is no answer to this request is
-    /// ignored. To be followed by a call of [`poll_transmit`](Self::poll_transmit).
+    /// Handles a received datagram: `Some` ends the handshake. A datagram that does not answer this request
+    /// is ignored. To be followed by a call of [`poll_transmit`](Self::poll_transmit).
     pub fn handle_datagram(&mut self, datagram: &[u8]) -> Option<Result<Membership, JoinFailure>> {
         let (header, ack, trailer) = ack_in(datagram, &self.identity)?;
         self.places.note_answer();
@@ -342,8 +342,7 @@ impl Join {
         }))
     }
 
-    /// Takes note of the job's generation and of the cookie; a Join that named another, or none, has not
-    /// counted.
+    /// Notes the job's generation and the cookie; a Join that named another, or none, has not counted.
     fn adopt(&mut self, epoch: u8, cookie: u64) {
         let news = (Named::generation(epoch), cookie);
         if (self.told, self.cookie) != news {

@@ -49,7 +49,7 @@ impl Rtt {
         Self { smoothed: None, variation: Duration::ZERO, backoff: 0, initial, ceiling }
     }
 
-    /// Takes note of a result that came `elapsed` after its contribution was last sent.
+    /// Notes a result that came `elapsed` after its contribution was last sent.
     ///
     /// Karn's rule: the result of a resent contribution teaches nothing, and the backoff stays until an
     /// unambiguous result. Otherwise, when every packet waits longer than the timeout, the timeout could

@@ -55,7 +55,7 @@ impl fmt::Display for Unreachable {
     }
 }
 
-/// What has been heard of the appliance, and of the way to it.
+/// Reports on the appliance, and on the path to it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Way {
     /// The latest report since the appliance was last heard, or shortly before, and from when on there are

@@ -197,8 +197,7 @@ impl Window {
             || self.standing(psn) == Standing::Done
     }
 
-    /// Takes note of a result. `None`, and nothing changes, unless the PSN is
-    /// [outstanding](Standing::Outstanding).
+    /// Notes a result. `None`, and nothing changes, unless the PSN is [outstanding](Standing::Outstanding).
     pub fn complete(&mut self, psn: u32, overflowed: bool) -> Option<Completion> {
         if self.standing(psn) != Standing::Outstanding {
             return None;

@@ -13,12 +13,12 @@ use pascaline_verifier::{
 /// Verify objectives on the age of the models of clusters that share a queue
 ///
 /// The file says which clusters there are, how often they send, what the queue is like, and what has to hold
-/// of the ages of their models: docs/verification.md has the format, clients/examples/verify/ has examples.
-/// What is determined is evaluated event by event with the shipping queue, without rounding. Where phases,
-/// periods or the coins of transmission control are open, Z3 (the program `z3`, or that of PASCALINE_Z3)
-/// proves the objective or finds a counterexample. Exit code 0: every query holds; 1: one fails, or the model
-/// is vacuous; 2: the file or the solver cannot be used, or what was asked for cannot be written; 3: no
-/// verdict within the time limit.
+/// of the ages of their models: docs/verification.md has the format, clients/examples/verify/ has examples. A
+/// model without open choices is evaluated event by event with the shipping queue, without rounding. Where
+/// phases, periods or the coins of transmission control are open, Z3 (the program `z3`, or that of
+/// PASCALINE_Z3) proves the objective or finds a counterexample. Exit code 0: every query holds; 1: one
+/// fails, or the model is vacuous; 2: the file or the solver cannot be used, or what was asked for cannot be
+/// written; 3: no verdict within the time limit.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pascaline-fleet verify clients/examples/verify/fairness.toml

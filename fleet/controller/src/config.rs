@@ -57,7 +57,7 @@ pub struct Config {
     pub listen: String,
     /// The file with the token that the API asks for.
     pub token_file: Option<PathBuf>,
-    /// The page's address; anyone may read it.
+    /// The page's address; it needs no token.
     pub page: Option<SocketAddr>,
     /// The kind of store, and its place.
     pub store: StoreAt,

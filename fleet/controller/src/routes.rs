@@ -70,7 +70,7 @@ pub fn api(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// The page and its picture: read only, for anyone.
+/// The page and its picture: read only, without a token.
 pub fn page(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/", get(|| async { Html(PAGE) }))

@@ -176,7 +176,7 @@ pub fn extend(
         new: names(&|at| staying[at].is_none()),
     };
     let binding = solve::fullest(instance, &tasks, "the routes that are kept bound the rest");
-    // Tasks that might have moved, and bounds, may be left open for want of time.
+    // Tasks that might have moved, and bounds, may be left open when the time is over.
     let open = objective(instance, &tasks) < bound * (1.0 - 1e-9) && Instant::now() >= deadline;
     let timed_out = timed_out || open;
     let found = solve::Found { solver: "keep", tasks, bound, binding, timed_out };

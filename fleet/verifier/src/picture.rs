@@ -26,7 +26,7 @@ pub fn picture(report: &Report) -> Option<String> {
 fn draw(answer: &Answer, example: &Example) -> String {
     let end = example.until_ms.max(1e-9);
     let asked = |at: &usize| example.clusters[*at].measure_ms.is_some();
-    // What is asked about first, in the file's order.
+    // The clusters of queries first, in the file's order.
     let (mut lanes, rest): (Vec<usize>, Vec<usize>) = (0..example.clusters.len()).partition(asked);
     lanes.extend(rest);
     let undrawn = lanes.len().saturating_sub(LANES);

@@ -75,7 +75,7 @@ pub(crate) struct ImpairArgs {
     seed: u64,
 }
 
-/// What is printed at the end.
+/// The counts that are printed at the end.
 #[derive(Debug, Serialize)]
 struct Summary {
     left_to_right: Counted,

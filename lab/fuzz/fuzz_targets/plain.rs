@@ -17,7 +17,7 @@ use pascaline_wire::fast_path::{HEADERS, Lengths};
 const FRAME: usize = 2 + HEADERS;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    // What is remembered of one frame must not change what is said of the next.
+    // State kept from one frame must not change the result of the next.
     let mut lengths = Lengths::NONE;
     for choices in bytes.chunks(FRAME) {
         let [form, length, changes @ ..] = choices else { continue };

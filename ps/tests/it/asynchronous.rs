@@ -346,7 +346,7 @@ fn ages_and_fairness() {
     );
     server.handle_datagram(0, &other(weights(&[0.0, 0.0]), 0));
     server.handle_datagram(2 * SECOND, &update(1, 1.0, &[1.0, 1.0]).datagram());
-    // RejectReason by the rule, and received all the same.
+    // RejectReason by the rule, and received nevertheless.
     server.handle_datagram(2 * SECOND, &other(update(1, 1.0, &[1.0; 2]), 0));
     let ages: Vec<_> = server.clusters().map(|(_, cluster)| cluster.age().unwrap().clone()).collect();
     // From 0 to 2, then from 1 to 3; and from 0 to 4.

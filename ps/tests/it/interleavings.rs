@@ -155,7 +155,7 @@ impl Pair {
         }
     }
 
-    /// What is sent are exact sums, and the one of a PSN that is complete goes to all.
+    /// Only exact sums are sent, and the one of a PSN that is complete goes to all.
     fn sends(&mut self, completed: Option<u32>) -> Result<(), TestCaseError> {
         let mut published = Vec::new();
         for (to, packet) in take(&mut self.server) {
@@ -176,7 +176,7 @@ impl Pair {
     }
 }
 
-/// What anybody may send.
+/// Packets that any host may send.
 #[derive(Debug, Clone)]
 struct Anything {
     /// The payload's rank set has these, where it has one.
@@ -303,7 +303,7 @@ proptest! {
         prop_assert_eq!(&take(&mut server)[0].1.payload, &floats(&expected));
     }
 
-    /// Whatever is received, at whatever time: no panic, the identities hold, memory stays within its bounds.
+    /// For any packets at any time: no panic, the identities hold, memory stays within its bounds.
     #[test]
     fn nothing_that_is_received_does_harm(
         packets in prop::collection::vec(anything(), 1..150),

@@ -210,7 +210,7 @@ fn an_early_psn_finds_room_where_later_ones_are() {
         assert_eq!((server.usage(JOB).unwrap().open, server.counters().given_up), (4, 1));
         let result = Packet::result(psn(0), 2, &contribution(0, psn(0)));
         assert_eq!(give(&mut server, ms(1), &result), Outcome::Completed);
-        // What had to go was the latest.
+        // The latest entry was removed.
         assert_eq!(give(&mut server, ms(2), &gradient(0, psn(6))), Outcome::Duplicate);
         assert_eq!(give(&mut server, ms(2), &gradient(1, psn(6))), Outcome::Added);
         let before = server.counters().finished;

@@ -1,4 +1,4 @@
-//! What is rejected, with which reason and answer, and that it changes nothing.
+//! Rejected packets: the reason and answer of each, and that it changes nothing.
 
 use pascaline_ps::{Answer, Completion, Destination, JobParams, Order, Outcome, RejectReason, Server};
 use pascaline_wire::control::{Action, Control, Status};

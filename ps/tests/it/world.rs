@@ -116,8 +116,7 @@ impl World {
         self.send_all(out);
     }
 
-    /// Runs until every rank has the result of all it has contributed to, and everything under way has
-    /// arrived.
+    /// Runs until every rank has the result of all it has contributed to, and no packet is in flight.
     pub(crate) fn run(&mut self) {
         let limit = self.now + Duration::from_secs(25);
         while !self.is_done() {

@@ -100,7 +100,7 @@ struct Model {
 const LEAD: i64 = 50;
 
 impl Model {
-    /// What is wrong with an update by itself.
+    /// The error of an update by itself.
     fn rejection(&self, sent: &Sent) -> Option<UpdateRejection> {
         let rules = [
             (sent.cluster >= self.config.clusters, UpdateRejection::ClusterOutOfRange),

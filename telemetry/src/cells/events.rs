@@ -3,7 +3,7 @@
 use crate::named::named;
 
 named! {
-    /// What is counted of a job beside the contributions of its ranks.
+    /// Counted of a job in addition to the contributions of its ranks.
     JobEvent, "job_";
     /// Results of a job that were completed here.
     Results => "results",

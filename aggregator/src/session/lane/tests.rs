@@ -35,7 +35,7 @@ fn who_sends_without_end_leaves_as_much_as_he_takes() {
     assert_eq!(put(&mut lane, OTHER, 1000), PLACES / 4);
     assert_eq!(put(&mut lane, THIRD, 1000), PLACES / 8);
     assert_eq!(put(&mut lane, HOG, 1000), 0);
-    // What is taken out makes room for a tenant that has less in it than its part.
+    // A removed packet makes room for a tenant that has less in it than its part.
     assert_eq!(take(&mut receiver, PLACES / 2), PLACES / 2);
     assert_eq!(put(&mut lane, OTHER, 1000), 12);
     assert_eq!(put(&mut lane, HOG, 1000), 14);

@@ -31,7 +31,7 @@ impl<F: FnMut(Key, Evicted<HeapBuf>), const WORDS: usize> Sink<HeapBuf, WORDS> f
     }
 }
 
-/// Offers a packet and tells where its payload lies; what comes of it stays in the sink.
+/// Offers a packet and returns the place of its payload; its outcome stays in the sink.
 fn offer(rig: &mut Rig, parcel: &Parcel) -> *const u8 {
     rig.sink.take();
     let packet = parcel.packet(&rig.memory);

@@ -26,7 +26,7 @@ fn a_job_gets_as_many_slots_as_its_quota_and_no_more() {
         rig.session.offer(&newcomer.request, None, packet, &mut rig.sink);
         assert_eq!(rig.sink.events, [beyond(psn(100))]);
         assert_eq!(rig.sink.returned.len(), 1, "the packet is the caller's again");
-        // What is inside is completed all the same, and each completion makes room.
+        // Partials inside are completed nevertheless, and each completion makes room.
         for number in 0..quota {
             assert_eq!(rig.one(&half(psn(100 + number), 0, &limited(quota))), beyond(psn(100 + number)));
             assert_eq!(sum_of(&rig.one(&half(psn(number), 1, &limited(quota)))).values, [3]);
@@ -171,10 +171,10 @@ fn a_partial_counts_by_the_quota_that_its_job_had_when_it_was_opened() {
     // Opened while the job had none.
     rig.one(&half(psn(0), 0, &limited(0)));
     assert_eq!(rig.one(&half(psn(1), 0, &limited(1))), opened(psn(1), 0));
-    // What was not counted gives nothing back.
+    // A slot that was not counted gives nothing back.
     rig.one(&half(psn(0), 1, &limited(1)));
     assert_eq!(rig.one(&half(psn(2), 0, &limited(1))), beyond(psn(2)));
-    // What was counted does, though the job has none any more.
+    // A counted one does, though the job has no quota any more.
     rig.one(&half(psn(1), 1, &limited(0)));
     assert_eq!(rig.one(&half(psn(2), 0, &limited(1))), opened(psn(2), 0));
     rig.close();

@@ -98,7 +98,7 @@ fn a_result_has_its_round_as_long_as_it_is_kept() {
 
 #[test]
 fn what_has_been_agreed_upon_since_takes_the_place_of_what_was_made_before() {
-    // What is kept, what comes, and whether it is news.
+    // The kept set, the new one, and whether it adds a rank.
     let cases = [
         (round::NONE, round::NONE, false),
         (round::NONE, 7, true),

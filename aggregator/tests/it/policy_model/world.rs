@@ -1,4 +1,4 @@
-//! A pool, its jobs in their present generations, and what becomes of each request.
+//! A pool, its jobs in their present generations, and the outcome of each request.
 
 use pascaline_aggregator::{Key, Request, SweepAction};
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ pub(crate) enum Ask {
     Expire,
 }
 
-/// What has become of it.
+/// The outcome of a request.
 pub(crate) struct Turn {
     pub(crate) parcel: Option<Parcel>,
     pub(crate) events: Vec<Event>,
@@ -128,13 +128,13 @@ impl<const WORDS: usize> World<WORDS> {
             What::Fetch | What::Release | What::InstallOf(_) | What::Need(_) => Vec::new(),
         };
         let of_job = |parcel: Parcel| {
-            // What has been twisted stays so.
+            // An altered parcel stays as it is.
             if matches!(what, What::Add(_) | What::Round { .. }) { parcel } else { self.of_job(parcel) }
         };
         parcels.into_iter().map(of_job).map(Ask::Offer).collect()
     }
 
-    /// Has the pool do what is asked, and follows what becomes of it.
+    /// Carries out a request, and follows its outcome.
     pub(crate) fn turn(&mut self, ask: Ask) -> Result<Turn, TestCaseError> {
         let (parcel, events) = match ask {
             Ask::Offer(mut parcel) => {

@@ -20,7 +20,7 @@ fn the_header_is_up_to_date() {
     let remedy = "PASCALINE_WRITE_HEADER=1 cargo test -p pascaline-capi --test it header";
     assert!(made == there, "clients/capi/include/pascaline.h is not what the source says: {remedy}");
 
-    // What is exported is in the list of versions, and nothing else.
+    // Exported are the functions of the list of versions, and no others.
     let map = fs::read_to_string(here.join("libpascaline.map")).unwrap();
     let named = |text: &str| -> Vec<String> {
         let mut names: Vec<_> = text

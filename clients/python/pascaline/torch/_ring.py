@@ -1,8 +1,7 @@
-"""All-gathers that go round in Gloo's ring, because that is quicker.
+"""All-gathers that go round in Gloo's ring, which is quicker.
 
-What is gathered is nothing that an appliance could add up: to end with n bytes at each rank, the appliance
-sends n to each, and a ring (N - 1)/N of that, in N - 1 steps. So what is short goes through the appliance,
-and what is long goes round.
+An all-gather has nothing to add up: to end with n bytes at each rank, the appliance sends n to each, and a
+ring (N - 1)/N of that, in N - 1 steps. So short tensors go through the appliance, and long ones go round.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def configure(url: str, *, jobs: str | None = None, fallback: bool | None = None
 
 
 def current() -> Settings:
-    """What has been configured, or what the environment says."""
+    """The configured settings, or those of the environment."""
     if _configured:
         return _configured[0]
     url = os.environ.get("PASCALINE_URL")

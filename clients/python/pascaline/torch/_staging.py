@@ -51,7 +51,7 @@ class Device:
         self._from, self._to = self._module.Stream(device), self._module.Stream(device)
 
     def fetch(self, tensor: Any, *, read: bool) -> tuple[Any, Event]:
-        """A tensor of the host, and what to wait for before it is used: what was under way then has ended."""
+        """A tensor of the host, and the event to wait for before it is used."""
         self._from.wait_stream(self._module.current_stream(self._device))
         host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         if read:

@@ -45,7 +45,7 @@ _CALLS = (
 
 
 class _Latest(threading.local):
-    """What a group has made during the call of this thread that is under way."""
+    """The work that a group has made during the present call of this thread."""
 
     work: Any = None
 

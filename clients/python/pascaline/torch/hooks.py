@@ -34,7 +34,7 @@ class Buckets:
         self._kept: dict[int, tuple[list[int], Feedback]] = {}
 
     def kept(self, bucket: Any) -> Feedback | None:
-        """What is left of this bucket: of one that DistributedDataParallel has filled anew, nothing."""
+        """The rounding error of this bucket; none if DistributedDataParallel has filled it anew."""
         if not self._keeps:
             return None
         index, inside = bucket.index(), [id(parameter) for parameter in bucket.parameters()]

@@ -55,7 +55,7 @@ impl Outstanding {
         &self.rtt
     }
 
-    /// An update has been sent. What is remembered is bounded: the number of open ones given up for it, 0 or
+    /// An update has been sent. The memory is bounded: returns the number of open ones given up for it, 0 or
     /// 1.
     pub(super) fn on_sent(&mut self, now: Duration, psn: u32, generated_ns: u64) -> u32 {
         let oldest = if self.sent.len() == REMEMBERED { self.sent.pop_front() } else { None };

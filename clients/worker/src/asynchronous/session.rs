@@ -324,7 +324,7 @@ impl AsyncSession {
         self.member.leave(now, linger);
     }
 
-    /// What has been done so far.
+    /// The counters so far.
     #[must_use]
     pub const fn counters(&self) -> &AsyncCounters {
         &self.counters

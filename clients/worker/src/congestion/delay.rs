@@ -155,14 +155,14 @@ impl Delay {
         (self.round, self.slow, self.left, self.aside) = (None, false, 0, 0);
     }
 
-    /// Takes note of packets that count as lost.
+    /// Notes packets that count as lost.
     pub const fn on_loss(&mut self, packets: u32) {
         if let Some(round) = &mut self.round {
             round.lost += packets;
         }
     }
 
-    /// Takes note of a result. A round ends with the first result of what was sent in it.
+    /// Notes a result. A round ends with the first result of a packet that was sent in it.
     pub fn on_result(&mut self, sample: &Sample, most: f64) {
         let &Sample { now, sent_at, ambiguous, signal, limited } = sample;
         let round = self.round.get_or_insert(Round::begin(now, true));

@@ -25,7 +25,7 @@ impl Dsa {
         Self { window: f64::from((FIRST_BYTES / packet.max(1)).max(1)), halved: Duration::ZERO }
     }
 
-    /// Takes note of a result.
+    /// Notes a result.
     pub fn on_result(&mut self, sample: &Sample, most: f64) {
         if !sample.signal.marked {
             if sample.limited {

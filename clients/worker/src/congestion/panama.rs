@@ -27,8 +27,8 @@ impl Default for Panama {
 }
 
 impl Panama {
-    /// Takes note of a result. At the end of each window of them the window changes. Beyond the figure: it
-    /// does not grow while there is nothing more to send, and never beyond `most`.
+    /// Notes a result. At the end of each window of them the window changes. Beyond the figure: it does not
+    /// grow while there is nothing more to send, and never beyond `most`.
     pub fn on_result(&mut self, sample: &Sample, most: f64) {
         self.results += 1;
         self.marked += u32::from(sample.signal.marked);

@@ -1,4 +1,4 @@
-//! A session that asks what has become of its generation, and the Acks it gets.
+//! A session that asks about the end of its generation, and the Acks it gets.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Several operations under way on one worker, over loopback sockets.
+//! Several operations in flight on one worker, over loopback sockets.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::io::ErrorKind;
@@ -55,14 +55,14 @@ fn operations_are_started_together_and_end_in_order() {
         assert!(matches!(refused.outcome, Err(AllreduceError::Start(error)) if error == root));
         assert_eq!(refused.tensor, [own; 1000]);
         assert_eq!(last.wait().outcome.unwrap().packets, 1);
-        // A rank that does not wait for the last one leaves after it all the same.
+        // A rank that does not wait for the last one leaves after it nevertheless.
         drop(worker.start(&Collective::Barrier, Vec::<f32>::new(), Hints::default()));
         assert_eq!(worker.leave().unwrap().left, Left::Everyone);
     });
 }
 
-/// What was started before its user could see the end fails with it: it would be the first operation of the
-/// next generation at this rank only.
+/// An operation started before its user could see the end fails with it: it would be the first operation of
+/// the next generation at this rank only.
 #[test]
 fn a_rank_that_starts_anew_ends_what_runs_and_no_worker() {
     let appliance = Appliance::start("127.0.0.1:0", Conditions::IDEAL);

@@ -57,7 +57,7 @@ fn every_collective_ends_with_the_exact_bytes_on_every_rank() {
             .unwrap_or_else(|_| panic!("PASCALINE_SEED={seed} reproduces this: {plan:#?}"));
         for outcome in end.ranks {
             assert_eq!(outcome.failures, [], "seed {seed}");
-            // Who has gone before the appliance restarts does not come back to say so.
+            // A rank that has left before the appliance restarts does not return to say so.
             let alone = outcome.left == Some(Left::Lingered) && !plan.upsets.is_empty();
             assert!(outcome.left == Some(Left::Everyone) || alone, "seed {seed}");
             assert_eq!(outcome.verified as usize, plan.operations.len(), "seed {seed}");

@@ -107,7 +107,7 @@ fn in_the_next_generation_it_sends_again_what_has_no_result() {
     assert_eq!((join.expected, join.got), (control::generation(EPOCH), control::generation(NEXT)));
     assert_eq!(handle(&mut session, ms(4), &ack(Action::Join, Status::Pending, NEXT, 0)), None);
     assert_eq!(sent(&mut session, ms(4)), []);
-    // A result of the old generation is as good as ever.
+    // A result of the old generation is still good.
     handle(&mut session, ms(4), &packet(&Header { psn: FIRST.wrapping_add(2), ..RESULT }, &[9; 16]));
     assert_eq!(session.progress(), Some((2, 6)));
     let mut due = session.poll_timeout().unwrap();

@@ -1,4 +1,4 @@
-//! What was sent in an earlier generation than the present one.
+//! Packets sent in an earlier generation than the present one.
 
 use pascaline_worker::recovery::Recovery;
 use pascaline_worker::window::{REMIND_AFTER, Window};

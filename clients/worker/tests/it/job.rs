@@ -134,7 +134,7 @@ impl Job {
         self.ack(header, &ack, &trailer[..len])
     }
 
-    /// Who has not joined, as far as an Ack has room.
+    /// Ranks that have not joined, as far as an Ack has room.
     fn query(&self, header: &Header, request: &Control) -> Out {
         let mut ranks = RankReports::EMPTY;
         for rank in (0..self.ranks).filter(|rank| !self.members.contains_key(rank)) {

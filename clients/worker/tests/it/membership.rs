@@ -88,7 +88,7 @@ fn a_join_names_the_generation_of_the_latest_ack() {
     let pending = |number, epoch| {
         ack(|header, ack| {
             (header.psn, header.epoch) = (number, epoch);
-            // Of the generation before: what the others sent then is no matter now.
+            // Of the generation before: packets that the others sent then do not count.
             (ack.status, ack.payload) = (Status::Pending, 512);
         })
     };

@@ -42,7 +42,7 @@ pub(crate) struct Rank {
     received: BTreeSet<u32>,
 }
 
-/// What came of it.
+/// Its outcome.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outcome {
     /// How long each operation took.
@@ -144,7 +144,7 @@ impl Rank {
                 let report = *self.session.as_ref().unwrap().report();
                 let (partial, packets) = (report.partial, operation.packets(plan.payload));
                 let missing = partial.map(|partial| partial.missing).unwrap_or_default();
-                // What is inside is known for sure if all results lack the same ranks.
+                // The sum's content is certain if all results lack the same ranks.
                 let known = partial.is_none_or(|partial| {
                     let alike = partial.least_count + missing.len() == plan.ranks;
                     partial.results == packets && alike
@@ -225,7 +225,7 @@ impl Rank {
     fn catch_up(&mut self, now: Duration, plan: &Plan) -> Next {
         for bytes in std::mem::take(&mut self.inbox) {
             if self.deliver(now, plan, bytes) == Next::Pause {
-                // What is left waits for the next operation.
+                // The rest waits for the next operation.
                 return Next::Pause;
             }
         }

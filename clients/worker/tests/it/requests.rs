@@ -13,7 +13,7 @@ fn us(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// What is sent now: header, payload, trailer.
+/// A packet sent now: header, payload, trailer.
 fn sent(session: &mut Session, now: Duration, tensor: &[u8]) -> Vec<(Header, Vec<u8>, Vec<u8>)> {
     let packets: Vec<_> = std::iter::from_fn(|| session.poll_transmit(now)).collect();
     let parts = |packet: &Transmit| {
@@ -106,14 +106,14 @@ fn the_parameter_server_gets_the_original_past_the_aggregation() {
         (answers[0].0.kind, answers[0].0.flags, &answers[0].1[..]),
         (Kind::Result, Flags::BYPASS, &[9; 16][..])
     );
-    // What has not been sent comes in its own time.
+    // Packets that have not been sent follow in their own time.
     assert_eq!(session.start(us(5_000), BYTES, Element::I32_SUM, us(9_000)), Ok(true));
     session.handle_datagram(us(5_000), &reminder(FIRST.wrapping_add(7), Flags::BYPASS), &mut tensor);
     assert_eq!(session.counters().ignored(Ignored::ReminderUnanswerable), 1);
     assert!(accounted(session.counters()));
 }
 
-/// A result that was made before all ranks were asked could be another one than what comes of that.
+/// A result that was made before all ranks were asked could differ from that of the answers.
 #[test]
 fn who_answers_with_the_original_waits_for_what_comes_of_it() {
     let (mut session, mut tensor) = running();
@@ -133,7 +133,7 @@ fn who_answers_with_the_original_waits_for_what_comes_of_it() {
             "it says what it promises"
         );
     }
-    // What is not answered promises nothing.
+    // An unanswered request promises nothing.
     session.handle_datagram(us(2_500), &ask(9), &mut tensor);
     assert!(sent(&mut session, us(2_500), &tensor).is_empty());
     for round in [round::NONE, 7, 9] {

@@ -1,4 +1,4 @@
-//! Tensors whose combinations everybody can compute: small whole numbers, so that no type rounds a sum.
+//! Tensors whose combinations every rank can compute: small whole numbers, so that no type rounds a sum.
 
 use fastrand::Rng;
 use half::{bf16, f16};

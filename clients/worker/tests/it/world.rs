@@ -70,7 +70,7 @@ struct World<'a> {
     away: Duration,
 }
 
-/// What came of a plan: by rank, and what the appliance saw.
+/// The outcome of a plan: by rank, and as the appliance saw it.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) ranks: Vec<Outcome>,

@@ -226,7 +226,7 @@ fn a_restart_tells_nobody_anything_new() {
     assert_eq!(world.core.trees, trees, "a tree stays where it was moved to");
     world.run(Duration::from_secs(2));
     assert_eq!(world.writes, 0);
-    // What has been changed by hand meanwhile is put right, and only that.
+    // Only parts that have been changed by hand meanwhile are put right.
     let at = world.config.network.appliance("leaf1-a").unwrap();
     world.jobs[at].get_mut(&1).unwrap()["parent"]["rank"] = json!(0);
     world.jobs[at].remove(&2);

@@ -207,7 +207,7 @@ fn very_many_sets_of_pipelines_are_not_enumerated() {
     }
 }
 
-/// What is compared with the planner's own way.
+/// The solvers that are compared with the planner's own way.
 const COMPARED: [Solver; 7] = [
     Solver::Aro,
     Solver::AroAcc,

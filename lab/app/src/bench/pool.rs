@@ -45,7 +45,7 @@ pub(crate) struct PoolArgs {
     /// Order in which contributions are added
     #[arg(long, default_value = "arrival")]
     order: OrderName,
-    /// Slots of the pool, with half as many PSNs under way; replaces the pools in the second-level and the
+    /// Slots of the pool, with half as many PSNs in flight; replaces the pools in the second-level and the
     /// last-level cache
     #[arg(long, value_parser = slots)]
     slots: Option<u32>,

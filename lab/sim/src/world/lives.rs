@@ -245,7 +245,7 @@ impl World<'_> {
         if ended && over { Again::NewSession } else { again }
     }
 
-    /// Takes note of when all ranks of a job have joined.
+    /// Notes when all ranks of a job have joined.
     fn note_formed(&mut self, number: usize) {
         let Some(job) = self.workers.get(number).map(|worker| worker.job) else { return };
         let mut all = self.workers.iter().filter(|worker| worker.job == job);

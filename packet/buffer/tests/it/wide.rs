@@ -18,7 +18,7 @@ fn by_half(of: DType, bits: u16) -> f32 {
     if of == DType::F16 { f16::from_bits(bits).to_f32() } else { bf16::from_bits(bits).to_f32() }
 }
 
-/// What is narrow, followed by as many bytes of room again.
+/// Narrow elements, followed by as many bytes of room.
 fn with_room(narrow: &[u8]) -> Vec<u8> {
     [narrow, &vec![0x5a; narrow.len()]].concat()
 }

@@ -22,7 +22,7 @@ pub enum LogLevel {
     Warning,
     /// DPDK's own default.
     Notice,
-    /// What was found and done.
+    /// Findings and actions.
     Info,
     /// Everything, drivers included.
     Debug,

@@ -194,7 +194,7 @@ fn piece(
 ) -> Option<Mbuf> {
     let (offset, end) = (range.start, range.end);
     let payload = frame.get(cut.headers + offset..end)?;
-    // What is longer has IP options, which hosts do not use.
+    // A longer header has IP options, which hosts do not use.
     let mut headers = [0; 128];
     let headers = headers.get_mut(..cut.headers)?;
     headers.copy_from_slice(frame.get(..cut.headers)?);

@@ -132,7 +132,7 @@ impl TxQueue {
                 return true;
             }
             // SAFETY: the packet is ours. Its first segment is written, which is exclusive; one count on the
-            // tail is let go. Nothing is done if the first segment has too little room.
+            // tail is let go. It is left unchanged if the first segment has too little room.
             let joined = unsafe { sys::psc_mbuf_linearize(frame.as_raw()) } == 0;
             self.copied += u64::from(joined);
             if !joined {

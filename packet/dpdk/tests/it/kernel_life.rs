@@ -174,7 +174,7 @@ fn a_link_is_down_off_or_renamed() {
             assert_eq!(port.port.link().unwrap().renamed.as_deref(), Some("other"), "{driver}");
             assert_carries(&mut port.tx, std::slice::from_mut(&mut port.rx), 1, &pool);
 
-            // What has the name counts, although the old one is still there.
+            // The interface with the name counts, although the old one still exists.
             ip("link set right name former");
             ip("link add left type veth peer name right");
             becomes(&port, LinkState::Replaced);

@@ -174,8 +174,8 @@ fn heads_share_one_tail() {
     assert_full(&pool);
 }
 
-/// What was received has its start elsewhere, a length, and what the device said of it; a packet with a tail
-/// is of no use.
+/// A received packet starts elsewhere and has a length and flags of the device; one with a tail cannot be
+/// used.
 #[test]
 fn headers_are_composed_in_whatever_there_was_in_a_packet() {
     let eal = eal();

@@ -152,7 +152,7 @@ fn tails_are_let_go_on_one_lcore_while_they_are_sent_on_another() {
     let sender = lcores[0].launch(move || {
         let mut left = ArrayVec::<Mbuf, 64>::new();
         for round in 0..ROUNDS {
-            // One holder here throughout, one with each packet under way.
+            // One holder here throughout, one with each packet in flight.
             let tail = loop {
                 match from.alloc() {
                     Some(mut tail) => {

@@ -274,7 +274,7 @@ one_test_per_reason! {
     control: Control,
 }
 
-/// What looks odd and is legal all the same.
+/// Packets that look odd and are legal.
 #[test]
 fn accepted() {
     assert_eq!(

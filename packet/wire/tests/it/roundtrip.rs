@@ -1,4 +1,4 @@
-//! What is written is read back: every legal value, and no illegal one.
+//! Written packets are read back: every legal value, and no illegal one.
 
 use pascaline_wire::arp::{self, Arp, Operation};
 use pascaline_wire::control::{self, Action, Control, Status};

@@ -42,7 +42,7 @@ fn parse(block: &'static str) -> Vector {
     Vector { name, frame, meaning }
 }
 
-/// What was understood, in the document's words, and the frame that a sender makes of it.
+/// The parsed frame, in the document's words, and the frame that a sender makes of it.
 fn decode(bytes: &[u8]) -> Result<(String, Vec<u8>), Malformed> {
     let frame = Frame::parse(bytes)?;
     let ip = match frame.net {

@@ -202,7 +202,7 @@ fn a_server_without_a_model_gets_the_workers_latest_weights() {
     assert_eq!(push(&mut session, ms(5)), Push::Busy, "until the server has a model");
     session.handle_datagram(ms(6), &Ack { psn: u32::MAX, weights: vec![7.0, 8.0, 9.0], ..ACK }.datagram());
     assert_eq!(push(&mut session, ms(7)), Push::Sent(2));
-    // Who has never had any weights lets others go first, and offers zeros then.
+    // A worker without weights lets others go first, and then offers zeros.
     let mut session = at_will();
     assert_eq!(push(&mut session, ms(1)), Push::Sent(0));
     session.handle_datagram(ms(4), &no_model(0));

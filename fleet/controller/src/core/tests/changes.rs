@@ -89,7 +89,7 @@ fn one_that_follows_with_a_newer_file_answers_what_is_in_force() {
             assert_eq!(world.core.placement(1, rank), leader.placement(1, rank), "{to}: rank {rank}");
         }
         assert!(world.core.view(world.now).jobs.iter().all(|job| job.in_force), "{to}");
-        // What was changed by hand is not in force, at any controller, until the leader has changed it back.
+        // A part changed by hand is not in force, at any controller, until the leader has changed it back.
         let leaf = world.config.network.appliance("leaf0-a").unwrap();
         for (fan_in, right) in [(9, false), (2, true)] {
             world.jobs[leaf].get_mut(&1).unwrap()["fan_in"] = json!(fan_in);

@@ -19,7 +19,7 @@ use crate::bench::fixture;
 pub(super) enum Part {
     /// The policy, without conflicts
     Policies,
-    /// The policy, with half as many slots as PSNs under way
+    /// The policy, with half as many slots as PSNs in flight
     Contention,
     /// Contributions per result
     FanIn,

@@ -306,7 +306,7 @@ const fn repeated(again: bool) -> Flags {
     if again { Flags::RETRANSMISSION } else { Flags::NONE }
 }
 
-/// The header of a complete aggregate for the server, which takes it for a partial that lacks no rank.
+/// The header of a complete aggregate for the server, which treats it as a partial that lacks no rank.
 fn whole(key: Key, fan_in: u16) -> Header {
     Header { flags: Flags::TRAILER, ..header(Kind::Partial, key, fan_in, fan_in) }
 }

@@ -29,7 +29,7 @@ fn frames_wait_for_the_line_are_marked_and_dropped() {
     queue.pass(start + us(24), &mut frames);
     assert_eq!(frames.len(), 3);
     queue.pass(start + us(48), &mut frames);
-    // What is put in, comes out: those before are taken for new ones.
+    // Every frame that enters leaves: those before are taken for new ones.
     frames.clear();
     queue.flush(&mut frames);
     let classes: Vec<u8> = frames.iter().map(|frame| frame[15]).collect();

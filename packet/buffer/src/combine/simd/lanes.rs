@@ -134,7 +134,7 @@ pub(in super::super) trait Rule<V: Lanes> {
     unsafe fn clear() -> Self::Flag;
     unsafe fn join(a: V, b: V, saturated: &mut Self::Flag) -> V;
     unsafe fn any(saturated: Self::Flag) -> bool;
-    /// What is done once to the end of a chain of joins.
+    /// Applied once to the end of a chain of joins.
     unsafe fn settle(a: V) -> V;
 }
 

@@ -147,7 +147,7 @@ macro_rules! extreme {
     };
 }
 
-/// What becomes of two elements, by the book: the result, with a canonical NaN, and whether it saturated.
+/// The expected combination of two elements: the result, with a canonical NaN, and whether it saturated.
 pub(crate) fn joined(of: DType, op: Op, a: &[u8], b: &[u8]) -> (Vec<u8>, bool) {
     if is_nan(of, a) || is_nan(of, b) {
         return (canonical_nan(of), false);

@@ -66,7 +66,7 @@ pub(crate) fn ordinary(bytes: &[u8], ports: UdpPorts) -> Option<Recognised> {
         && (header.job, header.rank, header.epoch) == (HEADER.job, HEADER.rank, HEADER.epoch)
         && (header.fan_in, header.count) == (HEADER.fan_in, HEADER.count)
         && !header.flags.has(Flags::BYPASS)
-        // What is marked, and what might be taken for it by one bit, is noted elsewhere.
+        // Marked packets, and those that differ from them by one bit, are noted elsewhere.
         && ip.ecn & 1 == 0
         && !header.flags.has(Flags::ECN_ECHO)
         && trailer.is_none();

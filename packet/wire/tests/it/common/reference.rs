@@ -69,8 +69,8 @@ impl Kind {
         (power - self.largest_power()).clamp(-127, 127)
     }
 
-    /// What 32 values become. What is no number is Pascaline's choice: a NaN where the type has one, else the
-    /// scale's NaN.
+    /// The block of 32 values. For those that are no number Pascaline chooses: a NaN where the type has one,
+    /// otherwise the scale's NaN.
     pub(crate) fn encode(self, values: &[f32]) -> Vec<u8> {
         let finite = values.iter().filter(|value| value.is_finite()).map(|&value| f64::from(value).abs());
         let scale = self.scale(finite.fold(0.0, f64::max));
