@@ -54,7 +54,7 @@ pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     /// says where they are. Written by `begin`, `open_fast`, `keep_first`, `collect`, `keep_fast` and
     /// `cache`. `accumulator` writes through it; otherwise it is only prefetched.
     payload: *mut u8,
-    /// What the slot holds. Written by `begin`, `open`, `open_fast`, `keep_first`, `collect`, `keep_fast`,
+    /// The slot's content. Written by `begin`, `open`, `open_fast`, `keep_first`, `collect`, `keep_fast`,
     /// `cache`, `complete_fast`, `complete_kept`, `sum`, `take` and `give_up_result`; read by all.
     hold: Hold<B>,
     /// Microseconds, wrapping: when the slot was last used. Written by `touch`, `remind`, `begin` and

@@ -203,7 +203,7 @@ pub enum SetJobError {
         wanted.entries, wanted.bytes, left.entries, left.bytes
     )]
     Capacity {
-        /// What the job asks for.
+        /// The capacity that the job asks for.
         wanted: Capacity,
         /// The remaining capacity.
         left: Capacity,

@@ -8,7 +8,7 @@ use crate::drops::DropReason;
 use crate::named::named;
 
 named! {
-    /// What an lcore counts beside drops.
+    /// Counters of an lcore other than drops.
     Counter, "";
     /// Packets received.
     Received => "received_packets",

@@ -96,7 +96,7 @@ impl Fault {
         Self { status, text: text.to_string() }
     }
 
-    /// What a panic leaves.
+    /// The failure after a panic.
     pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
         let said = panic.downcast_ref::<String>().map(String::as_str);
         let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");

@@ -229,7 +229,7 @@ impl DpdkWorker {
         Departure { left, counters: *self.session.counters() }
     }
 
-    /// What the appliance agreed to.
+    /// The terms that the appliance agreed to.
     #[must_use]
     pub const fn membership(&self) -> &Membership {
         self.session.membership()

@@ -240,7 +240,7 @@ pub struct Progress {
     pub appliance: Option<SocketAddr>,
     /// For how long nothing has come from the appliance.
     pub silent: Duration,
-    /// What the hosts on the way have reported since then.
+    /// Reports of hosts on the path since then.
     pub unreachable: Option<Unreachable>,
     /// The appliance's answer about missing ranks, since the last progress.
     pub missing: Option<Box<Missing>>,

@@ -13,7 +13,7 @@ pub const INTERVAL: Duration = Duration::from_millis(1);
 /// iterations in which jobs displace each other took up to 40 % longer.
 pub const PER_INTERVAL: u32 = 256;
 
-/// What a reminder has asked for.
+/// The request of a reminder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
     /// The PSN.

@@ -119,7 +119,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// What a worker has done. `received` = `results` + `duplicate_results` + `reminders_received` + `acks` +
+    /// Counters of a worker. `received` = `results` + `duplicate_results` + `reminders_received` + `acks` +
     /// `rejections` + all that was ignored or malformed.
     Counters {
         /// Packets of all kinds sent.

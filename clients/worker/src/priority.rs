@@ -25,7 +25,7 @@ pub const LEAST_REMAINING: Duration = Duration::from_millis(1);
 /// The remaining time while no epoch has been measured.
 pub const UNKNOWN_REMAINING: Duration = Duration::from_secs(1);
 
-/// What a caller may know about a tensor. All of it is optional.
+/// Properties of a tensor that a caller may know. All of it is optional.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hints {
     /// l: the layer that the tensor belongs to, counted from 1 for the layer next to the input, whose

@@ -16,9 +16,9 @@ pub struct Rejection {
     pub job: u16,
     /// This worker's rank.
     pub rank: u16,
-    /// What the appliance expected; what that is depends on the reason.
+    /// The value that the appliance expected; its meaning depends on the reason.
     pub expected: u32,
-    /// What it got instead.
+    /// The value that it got instead.
     pub got: u32,
     /// Why it rejects.
     pub reason: Reason,

@@ -319,7 +319,7 @@ impl Session {
         &self.report
     }
 
-    /// What the session has done so far.
+    /// The counters so far.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
@@ -348,7 +348,7 @@ impl Session {
         self.window.in_flight()
     }
 
-    /// What the appliance agreed to. The epoch changes when the job continues in a new generation.
+    /// The terms that the appliance agreed to. The epoch changes when the job continues in a new generation.
     #[must_use]
     pub const fn membership(&self) -> &Membership {
         &self.membership

@@ -67,6 +67,6 @@ fn counters_never_go_back_and_lose_nothing() {
         before = now;
         assert!(others + said <= all, "{others} + {said} of {all}");
     }
-    // What a job had counted between the last look and its end belongs to no series.
+    // Counts between the last reading of a job and its end belong to no series.
     assert!(others + said > all * 9 / 10, "{others} + {said} of {all}");
 }

@@ -44,7 +44,7 @@ impl Default for ByStatus {
     }
 }
 
-/// What an asynchronous worker has done.
+/// Counters of an asynchronous worker.
 ///
 /// After every call `pushed` = `sent` + `skipped` + `busy`, `sent` = `acknowledged` + `given_up` + those in
 /// flight, and `received` = `acks_own` + `acks_cluster` + `controls` + all that was ignored or malformed.

@@ -43,7 +43,7 @@ pub struct Settings {
     pub patience: Duration,
 }
 
-/// What a worker begins with.
+/// The initial weights of a worker.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Initial<'a> {
     /// These weights. The server takes the first ones that it gets from any worker of the cluster, and
@@ -353,7 +353,7 @@ impl AsyncSession {
         self.control.probability(now)
     }
 
-    /// What the appliance agreed to. The epoch changes when the job continues in a new generation.
+    /// The terms that the appliance agreed to. The epoch changes when the job continues in a new generation.
     #[must_use]
     pub const fn membership(&self) -> &Membership {
         self.member.membership()

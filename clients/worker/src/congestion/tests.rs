@@ -115,7 +115,7 @@ fn delay_takes_few_losses_for_accidents_and_many_for_a_full_queue() {
     assert!((many - delay::LEAST).abs() < 1e-9, "{many}");
 }
 
-/// What an operation sends at first waits for the slowest rank.
+/// An operation's first packets wait for the slowest rank.
 #[test]
 fn delay_learns_nothing_from_a_late_rank() {
     let mut delay = delay::Delay::default();

@@ -29,7 +29,7 @@ pub(super) struct Hearing {
     listens: bool,
     /// Something has come by the group.
     hears: bool,
-    /// What the latest Join has said.
+    /// The contents of the latest Join.
     said: u16,
     /// Joins that have said that the worker listens.
     asked: u32,

@@ -294,7 +294,7 @@ impl AsyncWorker {
         self.session.round_trip()
     }
 
-    /// What the appliance agreed to.
+    /// The terms that the appliance agreed to.
     #[must_use]
     pub const fn membership(&self) -> &Membership {
         self.session.membership()

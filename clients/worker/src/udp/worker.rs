@@ -252,7 +252,7 @@ impl Worker {
         core::mem::replace(&mut self.config.deadline, deadline)
     }
 
-    /// What the appliance agreed to; of several trees, the first one's.
+    /// The terms that the appliance agreed to; of several trees, the first one's.
     #[must_use]
     pub fn membership(&self) -> &Membership {
         self.trees[0].session.membership()

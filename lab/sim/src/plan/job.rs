@@ -152,7 +152,7 @@ impl JobPlan {
         }
     }
 
-    /// What a rank calls, and of how many elements; `None` if it leaves.
+    /// The call of a rank, and its number of elements; `None` if it leaves.
     pub(crate) fn call(&self, rank: u16, operation: usize) -> Option<(usize, Op)> {
         let agreed = self.operations.get(operation).map(|&elements| (elements, self.element.op));
         let differs = self.dispute.filter(|one| (one.rank, one.operation) == (rank, operation));

@@ -243,7 +243,7 @@ impl DeviceHandle {
         self.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it was started with, while it runs.
+    /// The settings that it was started with, while it runs.
     pub(super) fn started(&self) -> MutexGuard<'_, Option<Started>> {
         self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::super::Signal;
 use super::*;
 
-/// What a packet takes on the link: 1.5 KB at 100 Mbit/s.
+/// The time of a packet on the link: 1.5 KB at 100 Mbit/s.
 const PACKET: Duration = Duration::from_micros(120);
 const SECOND: Duration = Duration::from_secs(1);
 /// Packets that wait from which on some are marked, and all.

@@ -35,7 +35,7 @@ enum How {
     Flows(f64),
 }
 
-/// What a run shows: p99 of short flows in ms, Gbit/s of long ones, ms of each job's iterations.
+/// The results of a run: p99 of short flows in ms, Gbit/s of long ones, ms of each job's iterations.
 struct Shown {
     short: f64,
     long: Option<f64>,
