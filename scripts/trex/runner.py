@@ -155,7 +155,7 @@ def _why(reason: str) -> str:
 
 def join(appliance: Appliance, generator: Generator, load: Load) -> Load:
     """Has all ranks of all jobs join; returns the load with the generations that this began."""
-    ranks = appliance.scrape().by_label("pascaline_job_ranks", "job")
+    ranks = appliance.scrape().by_label("pascaline_job_ranks", "job_id")
     for job in load.jobs:
         found = ranks.get(str(job))
         if found != load.ranks:

@@ -16,6 +16,9 @@ use crate::counters::{BURST_SIZES, Counter, LcoreCounters, Load, Reading};
 use crate::drops::DropReason;
 use crate::recorder::{self, RecorderReader};
 
+/// The label with the number of a job. Not `job`, which Prometheus sets itself, to the scrape's `job_name`.
+pub const JOB_ID: &str = "job_id";
+
 /// Bucket bounds in nanoseconds, a factor of about 2.5 apart: from less than a packet's work to more than any
 /// timeout.
 const BUCKETS_NS: [u64; 22] = [

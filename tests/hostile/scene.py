@@ -81,7 +81,7 @@ class Scene:
         return header(job=self.job, rank=rank, **(usual | fields)) + bytes(length)
 
     def look(self) -> None:
-        self.now = self.appliance.scrape().by_label("pascaline_job_epoch", "job").get(str(self.job), 0)
+        self.now = self.appliance.scrape().by_label("pascaline_job_epoch", "job_id").get(str(self.job), 0)
 
     def bytes_on_wire(self) -> tuple[int, int]:
         """Bytes that the attacker has sent and received on its wire."""

@@ -174,7 +174,7 @@ class Bed:
         return self.appliances[-1].get("/readyz").text
 
     def members(self) -> int:
-        return self.appliances[-1].scrape().by_label("pascaline_job_members", "job").get(str(JOB), 0)
+        return self.appliances[-1].scrape().by_label("pascaline_job_members", "job_id").get(str(JOB), 0)
 
     def undo(self, action: Callable[..., object], *arguments: object, **named: object) -> None:
         """Does something at the end, in reverse order."""

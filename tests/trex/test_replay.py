@@ -84,7 +84,7 @@ def test_veth_port(binary: Path, stop: Stop, told: Told) -> None:
             load = join(appliance, replay, load)
             counted = _loads(appliance, replay, load)
             leave(replay, load)
-            members = appliance.scrape().by_label("pascaline_job_members", "job")
+            members = appliance.scrape().by_label("pascaline_job_members", "job_id")
             _same("ranks that are still members", members, {})
     told(f"{counted} frames, every one counted")
 
@@ -145,7 +145,7 @@ def test_interrupted_runner(binary: Path, stop: Stop, told: Told) -> None:
             begun = stop.wait_for(lambda: bench.seen().scrape().total(RESULTS) > 0, _BEGIN_SECONDS)
             _same("results before Ctrl-C", begun, True)
             _same("exit code", child.stop(_BEGIN_SECONDS, signal.SIGINT), 130)
-        members = bench.seen().scrape().by_label("pascaline_job_members", "job")
+        members = bench.seen().scrape().by_label("pascaline_job_members", "job_id")
         _same("ranks that are still members", members, {})
         _run_command(bench, "--metrics", url, *words, "20", code=0)
     told(child.tail())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use pascaline_ps::{Counters, RejectReason, Usage};
-use pascaline_telemetry::{Gauge, Gauges};
+use pascaline_telemetry::{Gauge, Gauges, JOB_ID};
 use pascaline_wire::Malformed;
 use serde_json::{Map, Value};
 
@@ -158,7 +158,7 @@ impl Snapshot {
             }),
         ];
         let samples = |pick: Pick| {
-            self.jobs.iter().map(|(job, usage)| (vec![("job", job.to_string())], pick(usage))).collect()
+            self.jobs.iter().map(|(job, usage)| (vec![(JOB_ID, job.to_string())], pick(usage))).collect()
         };
         picks
             .map(|(name, help, pick)| Gauge { name, help, counter: false, samples: samples(pick) })

@@ -41,7 +41,7 @@ fn a_worker_that_disagrees_is_told_what_about() {
     ended.refused(2, &["no job 99"]);
     let told = ["--elements", "10", "--iterations", "1", "--payload", "1024"];
     let mut first = appliance.worker(1, 0, &told);
-    appliance.metrics_when("a rank has joined", |m| m.sum("job_members", "job=\"1\"") == 1);
+    appliance.metrics_when("a rank has joined", |m| m.sum("job_members", "job_id=\"1\"") == 1);
     let ended =
         appliance.worker(1, 1, &["--elements", "10", "--iterations", "1", "--payload", "512"]).wait(SOON);
     ended.refused(2, &["takes 1024 payload bytes", "started with 512"]);
@@ -179,7 +179,7 @@ fn metrics_have_their_names_and_add_up() {
         "pascaline_contribution_spread_seconds_count",
         "pascaline_packet_service_seconds_bucket{le=\"+Inf\"}",
         "pascaline_packet_service_seconds_sum",
-        "pascaline_job_members{job=\"1\",name=\"job1\"}",
+        "pascaline_job_members{job_id=\"1\",name=\"job1\"}",
         "pascaline_port_up{port=\"p1\"}",
         "pascaline_packet_buffers_in_use{pool=\"frames\"}",
     ] {

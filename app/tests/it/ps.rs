@@ -185,7 +185,7 @@ fn metrics_are_served_where_the_configuration_says() {
         let lines = [
             "pascaline_ps_serves_answered_total ",
             "pascaline_ps_handled_packets_total{outcome=\"added\"} 1.0\n",
-            "pascaline_ps_open_entries{job=\"7\"} 1.0\n",
+            "pascaline_ps_open_entries{job_id=\"7\"} 1.0\n",
         ];
         lines.iter().all(|line| scrape.contains(line)).then_some(())
     });

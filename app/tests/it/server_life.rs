@@ -49,7 +49,7 @@ impl<'a> Site<'a> {
     }
 
     fn lacking(&self, job: u16) -> u64 {
-        self.appliance.metrics().sum("job_server_lacking", &format!("job=\"{job}\""))
+        self.appliance.metrics().sum("job_server_lacking", &format!("job_id=\"{job}\""))
     }
 
     /// Waits until the appliance has noticed that the server has gone since `then`.

@@ -5,11 +5,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use pascaline_pipelines::membership::{JobStatus, UplinkState, UplinkStatus};
 use pascaline_telemetry::listing::{JobTotals, Listed, Listing};
-use pascaline_telemetry::{CellsReading, Gauge, JobEvent};
+use pascaline_telemetry::{CellsReading, Gauge, JOB_ID, JobEvent};
 
 use crate::observe::snapshot::JobInput;
 
-/// Jobs with series of their own; the others are one, `job="other"`.
+/// Jobs with series of their own; the others are one, `job_id="other"`.
 pub(crate) const PLACES: usize = 64;
 /// Series by rank that a metric may have: jobs get theirs in the order of their numbers while there is room
 /// for all ranks of the next.
@@ -53,7 +53,7 @@ impl JobMetrics {
 }
 
 fn labels(job: &JobInput) -> Labels {
-    vec![("job", job.status.id.to_string()), ("name", job.name.clone())]
+    vec![(JOB_ID, job.status.id.to_string()), ("name", job.name.clone())]
 }
 
 /// The jobs of which there are gauges: those with a place, then those with the lower numbers while there is
@@ -67,7 +67,7 @@ fn shown<'a>(jobs: &'a [JobInput], listed: &Listed) -> Vec<&'a JobInput> {
 }
 
 fn counters(jobs: &[JobInput], listed: &Listed) -> Vec<Gauge> {
-    let others = vec![("job", "other".to_owned()), ("name", String::new())];
+    let others = vec![(JOB_ID, "other".to_owned()), ("name", String::new())];
     let mut series: Vec<(Labels, &JobTotals)> = Vec::new();
     for (id, totals) in &listed.jobs {
         let job = jobs.binary_search_by_key(id, |job| job.status.id).ok().and_then(|at| jobs.get(at));

@@ -1,7 +1,7 @@
 //! What a server of asynchronous jobs has done.
 
 use pascaline_ps::asynchronous::{AsyncCounters, AsyncOutcome};
-use pascaline_telemetry::Gauge;
+use pascaline_telemetry::{Gauge, JOB_ID};
 use serde_json::{Map, Value};
 
 use super::{Samples, by, float, single};
@@ -45,7 +45,7 @@ impl AsyncSnapshot {
         let replies = [("sent", self.counters.replies), ("lost", self.counters.replies_lost)];
         let (written, failed) = self.checkpoints.unwrap_or_default();
         let labelled = |pick: &dyn Fn(&ClusterSnapshot) -> Option<f64>| -> Samples {
-            let label = |job: u16| vec![("job", job.to_string())];
+            let label = |job: u16| vec![(JOB_ID, job.to_string())];
             self.clusters.iter().filter_map(|one| Some((label(one.job), pick(one)?))).collect()
         };
         let age = |pick: fn(&Ages) -> f64| labelled(&|one| one.age.as_ref().map(pick));

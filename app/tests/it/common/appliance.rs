@@ -323,7 +323,7 @@ impl Metrics {
 
     /// The generation of a job.
     pub(crate) fn epoch(&self, job: u16) -> u8 {
-        self.sum("job_epoch", &format!("job=\"{job}\"")).try_into().unwrap()
+        self.sum("job_epoch", &format!("job_id=\"{job}\"")).try_into().unwrap()
     }
 
     /// The lines that have changed.

@@ -57,7 +57,7 @@ fn a_thousand_jobs_make_no_more_series_than_there_are_places() {
 fn a_job_is_told_with_its_ranks() {
     let metrics = JobMetrics::new();
     let gauges = metrics.gauges(&[input(7, 2, 4), input(8, 2, 0)]);
-    let job = vec![("job", "7".to_owned()), ("name", "n7".to_owned())];
+    let job = vec![("job_id", "7".to_owned()), ("name", "n7".to_owned())];
     assert_eq!(samples(&gauges, "job_contribution_bytes")[0], (job.clone(), 800.0));
     assert_eq!(samples(&gauges, "job_results")[0], (job.clone(), 4.0));
     assert_eq!(samples(&gauges, "job_waited_seconds")[0], (job.clone(), 2e-6));
