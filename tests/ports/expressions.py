@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +29,14 @@ _NOT_HERE = """
     port_send_errors_total preemptions_total refusals_sent_packets_total reminders_received_total
     reminders_sent_packets_total results_installed_total results_nonfinite_total
     results_overflowed_total results_passed_on_total results_released_total results_replayed_total
-    server_results_total slot_conflicts_total tx_dropped_packets_total
+    server_results_total slo_errors_per_packets slot_conflicts_total tx_dropped_packets_total
     """
 # An expression may be 0 if the first metric that it names is one of these.
 MAY_BE_ZERO = frozenset(f"pascaline_{name}" for name in _NOT_HERE.split())
 # The identity of the counters: 0 is the good answer.
-_IS_ZERO = ("panel Unaccounted A", "recording rule pascaline:packets_unaccounted")
+_IS_ZERO = ("panel Unaccounted A", "recording rule instance:pascaline_unaccounted_packets:sum")
+# Shares of the packets that missed an objective.
+_MISSED = "recording rule instance_slo:"
 
 
 @dataclass(frozen=True)
@@ -101,10 +105,17 @@ def of_rule(rule: dict[str, Any]) -> Expression:
 
 def may_be_zero(expression: Expression) -> bool:
     """Whether 0 is an answer: an alert that is silent, or what does not happen here."""
-    if expression.asked_by.startswith("alerting ") or expression.asked_by in _IS_ZERO:
+    asked_by = expression.asked_by
+    if asked_by.startswith(("alerting ", _MISSED)) or asked_by in _IS_ZERO:
         return True
     first = _METRIC.search(expression.text)
     return first is not None and first.group() in MAY_BE_ZERO
+
+
+def level(labels: Iterable[str]) -> re.Pattern[str]:
+    """Names of recording rules whose series have these labels: level:metric:operation."""
+    orders = ("_".join(order) for order in permutations(labels))
+    return re.compile(f"({'|'.join(orders)}):.*:.*")
 
 
 def metrics_in(expressions: list[Expression]) -> set[str]:

@@ -45,8 +45,8 @@ def test_files(shell: Shell, prometheus_path: Path) -> None:
     """Promtool accepts configuration and rules; each alert fires and stays silent as tested."""
     for words in ("check config prometheus.yml", "check rules rules.yml", "test rules rules_test.yml"):
         *command, file = words.split()
-        shell(prometheus_path / "promtool", *command, _CONF / "prometheus" / file, seconds=60)
-    alerts = set(re.findall(r"- alert: (\w+)", (_CONF / "prometheus/rules.yml").read_text()))
+        shell(prometheus_path / "promtool", *command, _CONF / "prometheus" / file, seconds=180)
+    alerts = set(re.findall(r'"alert": "(\w+)"', (_CONF / "prometheus/rules.yml").read_text()))
     tests = (_CONF / "prometheus/rules_test.yml").read_text()
     silent = set(re.findall(r"alertname: (\w+), eval_time: \w+, exp_alerts: \[\]", tests))
     fired = set(re.findall(r"alertname: (\w+)\n +eval_time: \w+\n +exp_alerts:\n +- exp_labels", tests))

@@ -1,0 +1,2 @@
+// The dashboard that is installed: jsonnet -m conf/grafana/dashboards conf/mixin/grafana.jsonnet
+(import 'mixin.libsonnet').grafanaDashboards
