@@ -176,6 +176,8 @@ pub(crate) struct Config {
     pub(crate) listen: Option<Located<SocketAddr>>,
     /// Names under which pages may be asked for, beside addresses and the machine's own.
     pub(crate) hosts: Vec<String>,
+    /// Open DPDK's own telemetry socket.
+    pub(crate) dpdk_telemetry: bool,
     pub(crate) admin: Option<AdminConfig>,
     /// All of it as it was written.
     pub(crate) written: toml::Table,

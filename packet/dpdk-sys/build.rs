@@ -10,7 +10,7 @@ const MINIMUM: &str = "21.11";
 /// Everything `pascaline-dpdk` calls. `psc_` names are the shims of `src/shim.c`.
 const FUNCTIONS: &[&str] = &[
     "psc_.*",
-    "rte_eal_(init|cleanup|remote_launch|wait_lcore|hotplug_add|hotplug_remove)",
+    "rte_eal_(init|cleanup|get_runtime_dir|remote_launch|wait_lcore|hotplug_add|hotplug_remove)",
     "rte_eth_dev_set_link_(down|up)",
     "rte_eth_add_rx_callback",
     "rte_eth_dev_(info_get|configure|adjust_nb_rx_tx_desc|start|stop|close|socket_id)",
@@ -24,6 +24,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_mempool_(avail_count|free)",
     "rte_pktmbuf_(copy|free_bulk)",
     "rte_strerror",
+    "rte_version",
 ];
 
 fn main() {

@@ -74,6 +74,7 @@ pub(super) fn eal_config(config: &Config) -> EalConfig {
         float: config.float,
         hugepages: config.hugepages,
         memory_mb: config.memory_mb.value,
+        telemetry: config.dpdk_telemetry,
         pci_allow: pci_allow.collect(),
         ..EalConfig::default()
     }

@@ -129,6 +129,7 @@ impl Accept<'_> {
             cores,
             listen,
             hosts: self.hosts(telemetry.hosts.as_deref().unwrap_or_default())?,
+            dpdk_telemetry: telemetry.dpdk,
             admin: api,
             written,
         };

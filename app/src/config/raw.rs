@@ -242,6 +242,8 @@ pub(super) struct Ps {
 pub(super) struct Telemetry {
     pub(super) listen: Option<Spanned<String>>,
     pub(super) hosts: Option<Vec<Spanned<String>>>,
+    #[serde(default)]
+    pub(super) dpdk: bool,
 }
 
 #[derive(Debug, Deserialize)]

@@ -125,6 +125,7 @@ impl Config {
     }
 
     fn service_settings(&self, all: &mut Settings) {
+        all.set("telemetry.dpdk", self.dpdk_telemetry);
         if let Some(listen) = &self.listen {
             all.set("telemetry.listen", listen.value);
         }

@@ -6,8 +6,9 @@ mod hugepages;
 
 use core::ffi::{c_char, c_int};
 use std::collections::BTreeSet;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::mem;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
@@ -99,6 +100,15 @@ pub struct Eal {
     inner: Arc<EalInner>,
     cores: Vec<usize>,
     memory: Memory,
+    telemetry: bool,
+}
+
+/// The version of the DPDK that this process uses, such as `22.11.7`.
+#[must_use]
+pub fn version() -> String {
+    // SAFETY: it returns a terminated string that nothing changes or frees.
+    let version = unsafe { CStr::from_ptr(sys::rte_version()) };
+    version.to_string_lossy().trim_start_matches("DPDK ").to_owned()
 }
 
 /// What handles count on.
@@ -166,6 +176,7 @@ impl Eal {
             }),
             cores: config.cores.clone(),
             memory,
+            telemetry: config.telemetry,
         })
     }
 
@@ -173,6 +184,14 @@ impl Eal {
     #[must_use]
     pub fn memory(&self) -> Memory {
         self.memory
+    }
+
+    /// The socket that `dpdk-telemetry.py` asks, if it is open.
+    #[must_use]
+    pub fn telemetry_socket(&self) -> Option<PathBuf> {
+        // SAFETY: EAL runs, and keeps this terminated string.
+        let directory = unsafe { CStr::from_ptr(sys::rte_eal_get_runtime_dir()) };
+        self.telemetry.then(|| Path::new(&*directory.to_string_lossy()).join("dpdk_telemetry.v2"))
     }
 
     /// The dataplane lcores, one per configured core, in that order.

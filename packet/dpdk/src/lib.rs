@@ -34,7 +34,7 @@ pub mod port;
 pub mod queue;
 
 pub use clock::Clock;
-pub use eal::{Eal, EalConfig, EalError, Hugepages, LogLevel, Memory};
+pub use eal::{Eal, EalConfig, EalError, Hugepages, LogLevel, Memory, version};
 pub use error::Errno;
 pub use lcore::{Lcore, LcoreHandle};
 pub use mbuf::{Mbuf, SharedMbuf};

@@ -66,7 +66,9 @@ pub(super) fn command_line(config: &EalConfig, memory: Memory) -> Vec<String> {
         // multi-process channel to set up either.
         Memory::Small { .. } => words.extend(["--no-huge", "--no-shconf"].map(str::to_owned)),
     }
-    words.push("--no-telemetry".to_owned());
+    if !config.telemetry {
+        words.push("--no-telemetry".to_owned());
+    }
     if config.pci_allow.is_empty() {
         words.push("--no-pci".to_owned());
     }

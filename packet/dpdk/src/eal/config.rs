@@ -51,6 +51,8 @@ pub struct EalConfig {
     pub vdevs: Vec<String>,
     /// Addresses of the PCI devices DPDK may take. Empty: the bus is not scanned.
     pub pci_allow: Vec<String>,
+    /// Open DPDK's own telemetry socket, which `dpdk-telemetry.py` asks.
+    pub telemetry: bool,
     /// Appended to EAL's command line as they are.
     pub extra_args: Vec<String>,
     /// Severity of DPDK's messages.
@@ -69,6 +71,7 @@ impl Default for EalConfig {
             memory_mb: 256,
             vdevs: Vec::new(),
             pci_allow: Vec::new(),
+            telemetry: false,
             extra_args: Vec::new(),
             log_level: LogLevel::Error,
         }

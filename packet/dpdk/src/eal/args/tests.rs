@@ -49,3 +49,12 @@ fn the_bus_is_scanned_only_for_devices_that_are_named() {
     assert!(words.windows(2).any(|pair| pair == ["--allow", "0000:01:00.0"]));
     assert!(!words.iter().any(|word| word == "--no-pci" || word == "--no-huge"));
 }
+
+#[test]
+fn telemetry_is_off_unless_asked_for() {
+    let words = |telemetry| {
+        command_line(&EalConfig { telemetry, ..EalConfig::default() }, Memory::Small { megabytes: 256 })
+    };
+    let off = "--no-telemetry".to_owned();
+    assert!(words(false).contains(&off) && !words(true).contains(&off));
+}
