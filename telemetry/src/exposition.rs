@@ -1,4 +1,6 @@
-//! The Prometheus text format.
+//! The Prometheus text formats.
+
+mod text;
 
 use core::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+pub use text::{Exemplar, Format};
 
 use crate::census::{self, Census};
 use crate::counters::{BURST_SIZES, Counter, LcoreCounters, Load, Reading};
@@ -86,6 +89,11 @@ pub trait Gauges: Send + Sync + fmt::Debug + 'static {
     /// The values now. All samples of a gauge carry the same label names.
     fn gauges(&self) -> Vec<Gauge>;
 
+    /// Where values of histograms come from, as of the last look at the gauges.
+    fn exemplars(&self) -> Vec<Exemplar> {
+        Vec::new()
+    }
+
     /// The distributions now.
     fn distributions(&self) -> Vec<Distribution> {
         Vec::new()
@@ -95,6 +103,10 @@ pub trait Gauges: Send + Sync + fmt::Debug + 'static {
 impl<T: Gauges> Gauges for Arc<T> {
     fn gauges(&self) -> Vec<Gauge> {
         (**self).gauges()
+    }
+
+    fn exemplars(&self) -> Vec<Exemplar> {
+        (**self).exemplars()
     }
 
     fn distributions(&self) -> Vec<Distribution> {
@@ -189,17 +201,21 @@ impl Telemetry {
         (census::merge(readers.iter().map(|lcore| &*lcore.census)), oldest.unwrap_or(0))
     }
 
-    /// The scrape: Prometheus (OpenMetrics) text.
+    /// The scrape, as text.
     ///
     /// # Errors
     /// The formatter's; writing to a string has none.
-    pub fn scrape(self: &Arc<Self>) -> Result<String, fmt::Error> {
+    pub fn scrape(self: &Arc<Self>, format: Format) -> Result<String, fmt::Error> {
         self.collect();
         let mut registry = Registry::with_prefix("pascaline");
         registry.register_collector(Box::new(Arc::clone(self)));
         let mut text = String::with_capacity(16 * 1024);
         prometheus_client::encoding::text::encode(&mut text, &registry)?;
-        Ok(text)
+        Ok(match (format, self.gauges.exemplars()) {
+            (Format::Plain, _) => text::plain(&text),
+            (Format::OpenMetrics, exemplars) if exemplars.is_empty() => text,
+            (Format::OpenMetrics, exemplars) => text::with_exemplars(&text, &exemplars),
+        })
     }
 
     fn encode_counters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -26,5 +26,7 @@ pub use cells::{CellsReading, JobCells, JobEvent, Late, LcoreRanks, Made, Moment
 pub use census::{CENSUS_CELLS, Census, Found, Surveyor};
 pub use counters::{BURST_SIZES, Counter, LcoreCounters, Load, Reading, Tally};
 pub use drops::DropReason;
-pub use exposition::{Classes, Distribution, Gauge, Gauges, JOB_ID, LcoreReaders, Telemetry, Times};
+pub use exposition::{
+    Classes, Distribution, Exemplar, Format, Gauge, Gauges, JOB_ID, LcoreReaders, Telemetry, Times,
+};
 pub use recorder::{Recorder, RecorderReader, recorder};

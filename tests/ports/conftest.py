@@ -12,6 +12,7 @@ from tests.bed.process import Processes
 
 WORKERS = 4
 _JOB, _RANKS = 60000, 2
+SERVER_PAGES = "127.0.0.1:9465"
 # The namespace of the last worker is the parameter server's as well.
 _SERVER = WORKERS - 1
 
@@ -35,6 +36,7 @@ kind = "updates"
 [ps]
 mode = "external"
 address = "{star.address(_SERVER)}"
+listen = "{SERVER_PAGES}"
 """
 
 

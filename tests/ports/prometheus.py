@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,8 @@ class Prometheus:
         config.write_text(re.sub(r"(scrape|evaluation)_interval: \w+", rf"\1_interval: {_INTERVAL}", text))
         shutil.copy(shipped / "rules.yml", files)
         storage = f"--storage.tsdb.path={files / 'tsdb'}"
-        options = (f"--config.file={config}", storage, f"--web.listen-address={_ADDRESS}", "--log.level=warn")
+        options = [f"--config.file={config}", storage, f"--web.listen-address={_ADDRESS}", "--log.level=warn"]
+        options.append("--enable-feature=exemplar-storage")
         self._processes = Processes(files)
         self._child = self._processes.start("prometheus", (path / "prometheus", *options), namespace)
 
@@ -72,6 +74,19 @@ class Prometheus:
         """All values of a label: Grafana's function of this name."""
         series = self._api("series", **{"match[]": metric})
         return sorted({found[label] for found in series if label in found})
+
+    def labels(self, metric: str) -> list[dict[str, str]]:
+        """The labels of each series of a metric."""
+        return [
+            {name: value for name, value in found.items() if name != "__name__"}
+            for found in self._api("series", **{"match[]": metric})
+        ]
+
+    def exemplars(self, expression: str, seconds: float) -> list[dict[str, Any]]:
+        """Those of the last seconds, each with its labels and value."""
+        now = time.time()
+        found = self._api("query_exemplars", query=expression, start=f"{now - seconds}", end=f"{now}")
+        return [exemplar for series in found for exemplar in series["exemplars"]]
 
     def metrics(self) -> list[str]:
         return [name for name in self._api("label/__name__/values") if name.startswith("pascaline_")]

@@ -58,6 +58,9 @@ def test_it_answers(pascaline: Path, star: Star, tmp_path: Path) -> None:
             received = [_ask(client, f"/ethdev/stats,{port}")["ipackets"] for port in ports]
         metrics = appliance.scrape()
         assert sum(received) <= metrics.total("pascaline_port_received_packets_total")
+        version = metrics.label("pascaline_build_info", "dpdk")
+        assert version
+        assert greeting["version"] == f"DPDK {version}"
     assert not Path(path).exists(), "the socket outlives the appliance"
 
 

@@ -30,7 +30,7 @@ use super::watch::{Noticed, Watch};
 use crate::config::Config;
 use crate::observe::endpoints;
 use crate::observe::explain::{Stalled, next_hop, unreachable};
-use crate::observe::metrics::ApplianceGauges;
+use crate::observe::metrics::{ApplianceGauges, WithBuild};
 use crate::observe::state::Shared;
 use crate::parameter_server::embedded::EmbeddedServer;
 
@@ -66,7 +66,7 @@ pub(crate) fn run(
     let published = embedded.as_ref().map(|server| Box::new(server.published()) as Box<dyn Gauges>);
     let gauges = ApplianceGauges::new(&ports, pools, pool_slots, pool_bytes, Arc::clone(&shared), published);
     let gauges = Arc::new(gauges.with_queues(queues));
-    let telemetry = Telemetry::new(counters, readers, Box::new(Arc::clone(&gauges)));
+    let telemetry = Telemetry::new(counters, readers, Box::new(WithBuild(Arc::clone(&gauges))));
     let handles = launch(lcores, config.idle)?;
     let server = listener
         .map(|listener| {

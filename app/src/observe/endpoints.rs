@@ -6,11 +6,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use pascaline_dpdk::Clock;
-use pascaline_telemetry::Telemetry;
+use pascaline_telemetry::{Format, Telemetry};
 
 use super::metrics::ApplianceGauges;
 use super::page::Live;
@@ -20,8 +20,8 @@ use crate::config::Config;
 
 /// What the pages say.
 pub(crate) struct Pages {
-    /// The metrics, as OpenMetrics text.
-    pub(crate) scrape: Box<dyn Fn() -> Result<String, fmt::Error> + Send + Sync>,
+    /// The metrics, as text.
+    pub(crate) scrape: Box<dyn Fn(Format) -> Result<String, fmt::Error> + Send + Sync>,
     /// Whether all is well.
     pub(crate) healthy: Box<dyn Fn() -> bool + Send + Sync>,
     /// Why it does not do its work, in lines, if it does not.
@@ -39,11 +39,13 @@ impl Pages {
     }
 }
 
-async fn metrics(State(pages): State<Arc<Pages>>) -> Response {
-    match (pages.scrape)() {
+async fn metrics(State(pages): State<Arc<Pages>>, headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let format = Format::accepted(accept);
+    match (pages.scrape)(format) {
         Ok(text) => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            ([(header::CONTENT_TYPE, kind)], text).into_response()
+            let headers = [(header::CONTENT_TYPE, format.media_type()), (header::VARY, "accept")];
+            (headers, text).into_response()
         }
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
@@ -68,7 +70,7 @@ async fn readyz(State(pages): State<Arc<Pages>>) -> Response {
 pub(crate) fn plain(telemetry: &Arc<Telemetry>, shared: &Arc<Shared>) -> Pages {
     let (telemetry, shared, as_well) = (Arc::clone(telemetry), Arc::clone(shared), Arc::clone(shared));
     Pages {
-        scrape: Box::new(move || telemetry.scrape()),
+        scrape: Box::new(move |format| telemetry.scrape(format)),
         healthy: Box::new(move || shared.healthy()),
         unready: Box::new(move || as_well.unready()),
     }

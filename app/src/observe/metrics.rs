@@ -1,5 +1,7 @@
 //! What a scrape learns beside the lcores' counters: ports, packet pools, jobs, queues of updates.
 
+mod build;
+mod exemplars;
 mod jobs;
 mod queues;
 
@@ -9,8 +11,9 @@ use pascaline_dpdk::port::{PortStats, Started, Stats};
 use pascaline_dpdk::{Mempool, Port};
 use pascaline_pipelines::QueueCounts;
 use pascaline_pipelines::updates::QueueReading;
-use pascaline_telemetry::{Distribution, Gauge, Gauges};
+use pascaline_telemetry::{Distribution, Exemplar, Gauge, Gauges};
 
+pub(crate) use self::build::WithBuild;
 pub(crate) use self::jobs::JobMetrics;
 use super::explain::PortHealth;
 use super::snapshot::{Buffers, Inputs, JobInput};
@@ -202,6 +205,10 @@ impl Gauges for ApplianceGauges {
         });
         out.extend(self.others());
         out
+    }
+
+    fn exemplars(&self) -> Vec<Exemplar> {
+        self.job_metrics.exemplars()
     }
 
     fn distributions(&self) -> Vec<Distribution> {

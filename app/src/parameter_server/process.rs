@@ -25,6 +25,7 @@ use super::{ServerLoop, earlier};
 use crate::admin::server as admin;
 use crate::config::{Checkpoint, Config, PsMode};
 use crate::observe::endpoints::Pages;
+use crate::observe::metrics::WithBuild;
 
 /// Between two snapshots.
 const PUBLISH: Duration = Duration::from_millis(50);
@@ -92,10 +93,10 @@ pub(crate) fn run(args: &PsArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn pages(published: &Published, stop: &Arc<AtomicBool>) -> Pages {
-    let telemetry = Telemetry::new(Vec::new(), Vec::new(), Box::new(published.clone()));
+    let telemetry = Telemetry::new(Vec::new(), Vec::new(), Box::new(WithBuild(published.clone())));
     let (stop, as_well) = (Arc::clone(stop), Arc::clone(stop));
     Pages {
-        scrape: Box::new(move || telemetry.scrape()),
+        scrape: Box::new(move |format| telemetry.scrape(format)),
         healthy: Box::new(move || !stop.load(Ordering::Relaxed)),
         // It is bound before there are pages.
         unready: Box::new(move || as_well.load(Ordering::Relaxed).then(|| "not ready\n".to_owned())),

@@ -181,11 +181,12 @@ fn metrics_have_their_names_and_add_up() {
         "pascaline_packet_service_seconds_sum",
         "pascaline_job_members{job_id=\"1\",name=\"job1\"}",
         "pascaline_port_up{port=\"p1\"}",
+        "pascaline_build_info{version=\"",
         "pascaline_packet_buffers_in_use{pool=\"frames\"}",
     ] {
         assert!(metrics.text.contains(&format!("\n{name}")), "{name} is missing:\n{}", metrics.text);
     }
-    assert!(metrics.text.ends_with("# EOF\n"), "{}", metrics.text);
+    assert!(metrics.text.contains("\n# TYPE pascaline_results_total counter\n"), "{}", metrics.text);
     // Every PSN has one result, and each result goes to each rank; the ranks' requests and the echo are
     // answered.
     let results = metrics.sum("results_total", "");

@@ -5,8 +5,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use pascaline_pipelines::membership::{JobStatus, UplinkState, UplinkStatus};
 use pascaline_telemetry::listing::{JobTotals, Listed, Listing};
-use pascaline_telemetry::{CellsReading, Gauge, JOB_ID, JobEvent};
+use pascaline_telemetry::{CellsReading, Exemplar, Gauge, JOB_ID, JobEvent};
 
+use super::exemplars::Waits;
 use crate::observe::snapshot::JobInput;
 
 /// Jobs with series of their own; the others are one, `job_id="other"`.
@@ -21,12 +22,14 @@ type Labels = Vec<(&'static str, String)>;
 #[derive(Debug)]
 pub(crate) struct JobMetrics {
     listing: Mutex<Listing>,
+    waits: Mutex<Waits>,
     began: Instant,
 }
 
 impl JobMetrics {
     pub(crate) fn new() -> Self {
-        Self { listing: Mutex::new(Listing::new(PLACES)), began: Instant::now() }
+        let (listing, waits) = (Mutex::new(Listing::new(PLACES)), Mutex::default());
+        Self { listing, waits, began: Instant::now() }
     }
 
     /// The series of these jobs, which are all that there are, in the order of their numbers.
@@ -48,7 +51,13 @@ impl JobMetrics {
         out.extend(parents(&shown));
         out.extend(questions(&shown));
         out.extend(by_rank(&shown));
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner).look(&shown);
         out
+    }
+
+    /// Which jobs waited how long, from the last gauges to those before.
+    pub(crate) fn exemplars(&self) -> Vec<Exemplar> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner).found().to_vec()
     }
 }
 

@@ -169,7 +169,7 @@ fn server() -> (Server, SocketAddr) {
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
     let pages = Pages {
-        scrape: Box::new(|| Ok(String::new())),
+        scrape: Box::new(|_| Ok(String::new())),
         healthy: Box::new(|| true),
         unready: Box::new(|| Some("not ready\n".to_owned())),
     };

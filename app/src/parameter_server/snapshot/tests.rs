@@ -1,5 +1,5 @@
 use super::*;
-use pascaline_telemetry::Telemetry;
+use pascaline_telemetry::{Format, Telemetry};
 
 fn counters(change: impl FnOnce(&mut Counters)) -> Counters {
     let mut counters = Counters::default();
@@ -30,7 +30,7 @@ fn a_scrape_has_every_outcome_reason_and_job() {
             counters: pascaline_ps::asynchronous::AsyncCounters::default(),
         }),
     });
-    let text = Telemetry::new(vec![], vec![], Box::new(published)).scrape().unwrap();
+    let text = Telemetry::new(vec![], vec![], Box::new(published)).scrape(Format::OpenMetrics).unwrap();
     for line in [
         "pascaline_ps_received_packets_total 9.0",
         "pascaline_ps_handled_packets_total{outcome=\"added\"} 5.0",

@@ -9,8 +9,8 @@ use clap::Args;
 use pascaline_app::laboratory::{CountedJobs, PageSampler};
 use pascaline_shared::println;
 use pascaline_telemetry::{
-    Counter, DropReason, JobCells, JobEvent, LcoreCounters, LcoreReaders, Made, Moment, Surveyor, Tally,
-    Telemetry, recorder,
+    Counter, DropReason, Format, JobCells, JobEvent, LcoreCounters, LcoreReaders, Made, Moment, Surveyor,
+    Tally, Telemetry, recorder,
 };
 use serde::Serialize;
 
@@ -54,9 +54,9 @@ pub(super) fn run(args: &ScrapeArgs) -> anyhow::Result<ExitCode> {
     let gauges = Arc::new(CountedJobs::new(cells, ranks));
     let (counters, readers) = (0..lcores).map(lcore).collect::<Result<(Vec<_>, Vec<_>), _>>()?;
     let telemetry = Telemetry::new(counters, readers, Box::new(Arc::clone(&gauges)));
-    let text = telemetry.scrape()?;
+    let text = telemetry.scrape(Format::OpenMetrics)?;
     ensure!(text.ends_with("# EOF\n"), "the scrape is incomplete");
-    let (scrape_ms, scrape_p99_ms) = timed(repeat, || telemetry.scrape().map(drop))?;
+    let (scrape_ms, scrape_p99_ms) = timed(repeat, || telemetry.scrape(Format::OpenMetrics).map(drop))?;
     let mut sampler = PageSampler::default();
     let mut sample_bytes = 0;
     let (sample_ms, sample_p99_ms) = timed(repeat, || {

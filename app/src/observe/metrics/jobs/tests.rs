@@ -72,3 +72,24 @@ fn a_job_is_told_with_its_ranks() {
     let asynchronous = JobInput { reading: asynchronous.cells.read(), ..asynchronous };
     assert!(samples(&metrics.gauges(&[asynchronous]), "job_model_age_seconds")[0].1 > 1e9);
 }
+
+#[test]
+fn an_exemplar_is_the_mean_wait_since_the_last_look_with_the_rank_that_was_waited_for() {
+    let metrics = JobMetrics::new();
+    metrics.gauges(&[input(7, 2, 4), input(8, 2, 0)]);
+    let first = metrics.exemplars();
+    assert_eq!(first.len(), 1, "job 8 has made nothing");
+    let job = input(7, 2, 4);
+    for _ in 0..3 {
+        job.cells.completed(0, 1, Made { contributions: 2, bytes: 100 }, 2_500);
+    }
+    let reading = job.cells.read();
+    metrics.gauges(&[JobInput { reading, ..job }, input(8, 2, 0)]);
+    let second = metrics.exemplars();
+    assert_eq!(second.len(), 1);
+    assert_eq!(second[0].labels, [("job_id", "7".to_owned()), ("rank", "1".to_owned())]);
+    assert!((second[0].value - 2.5e-6).abs() < 1e-12, "{}", second[0].value);
+    assert_eq!(first[0].labels[1].1, "0");
+    metrics.gauges(&[input(7, 2, 4)]);
+    assert!(metrics.exemplars().is_empty(), "a job whose counts fell began anew");
+}
