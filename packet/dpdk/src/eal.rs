@@ -3,6 +3,7 @@
 mod args;
 mod config;
 mod hugepages;
+mod runtime;
 
 use core::ffi::{c_char, c_int};
 use std::collections::BTreeSet;
@@ -120,6 +121,8 @@ pub(crate) struct EalInner {
     pub(crate) busy: Arc<[AtomicBool]>,
     /// Ports with a handle; the mutex also serialises attaching and detaching of devices.
     pub(crate) open_ports: Mutex<BTreeSet<u16>>,
+    /// Where EAL has its files of this run.
+    files: PathBuf,
 }
 
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -167,12 +170,15 @@ impl Eal {
             return Err(EalError::Init { errno: Errno::last(), arguments });
         }
 
+        let files = runtime::directory();
+        runtime::remove_left(&files);
         let busy = (0..=config.cores.len()).map(|_| AtomicBool::new(false)).collect();
         Ok(Self {
             inner: Arc::new(EalInner {
                 main: thread::current().id(),
                 busy,
                 open_ports: Mutex::new(BTreeSet::new()),
+                files,
             }),
             cores: config.cores.clone(),
             memory,
@@ -233,5 +239,6 @@ impl Drop for EalInner {
         // hold a count on self; a pool that did not get all packets back has pinned the count. No lcore is at
         // work.
         unsafe { sys::rte_eal_cleanup() };
+        runtime::remove(&self.files);
     }
 }
