@@ -189,10 +189,18 @@ impl Control {
         } else if self.embedded.as_ref().is_some_and(EmbeddedServer::is_finished) {
             "the parameter server"
         } else {
-            return false;
+            return self.has_lost_a_card();
         };
         self.shared.set_healthy(false);
         error!("{what} ended by itself");
+        true
+    }
+
+    /// True if a card is being taken out: only the end of the program gives it back.
+    fn has_lost_a_card(&self) -> bool {
+        let Some(port) = self.links.removed() else { return false };
+        self.shared.set_healthy(false);
+        error!(port = port.name, remedy = port.remedy(), "{port}: the program ends, so that it can go");
         true
     }
 

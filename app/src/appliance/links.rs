@@ -74,6 +74,11 @@ impl Links {
         &self.healths
     }
 
+    /// A port whose card is being taken out: the kernel waits until the program lets go of it.
+    pub(super) fn removed(&self) -> Option<&PortHealth> {
+        self.healths.iter().find(|health| health.is_card_gone())
+    }
+
     /// Looks at the links, if it is time. True if any has changed.
     pub(super) fn look(&mut self) -> bool {
         if self.looked.elapsed() < EVERY {

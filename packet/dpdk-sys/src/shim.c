@@ -1,3 +1,6 @@
+/* For the events of devices. */
+#define ALLOW_EXPERIMENTAL_API
+
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -225,6 +228,18 @@ int psc_link(uint16_t port, uint32_t *mbps)
 
 	*mbps = link.link_speed;
 	return failed ? failed : link.link_status;
+}
+
+static void note_removal(const char *device, enum rte_dev_event_type event, void *removed)
+{
+	(void)device;
+	if (event == RTE_DEV_EVENT_REMOVE)
+		__atomic_store_n((uint8_t *)removed, 1, __ATOMIC_RELAXED);
+}
+
+int psc_on_removal(const char *device, uint8_t *removed)
+{
+	return rte_dev_event_callback_register(device, note_removal, removed);
 }
 
 int psc_steer_udp(uint16_t port, int ipv6, uint16_t udp_port, uint16_t queue)

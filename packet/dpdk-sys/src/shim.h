@@ -92,6 +92,8 @@ uint64_t psc_rdtsc(void);
 
 const char *psc_device_name(const struct rte_eth_dev_info *info);
 int psc_link(uint16_t port, uint32_t *mbps);
+/* Sets `removed` to 1 once the kernel, or a bus, wants the device back; never called off. */
+int psc_on_removal(const char *device, uint8_t *removed);
 
 /* Lets a device bring packets for a UDP port, over IPv4 or IPv6, to a queue. */
 int psc_steer_udp(uint16_t port, int ipv6, uint16_t udp_port, uint16_t queue);

@@ -24,6 +24,8 @@ pub(crate) struct PortHealth {
     pub(crate) held: bool,
     /// It has no link before its peer connects, and may wait for that.
     expects: bool,
+    /// It is on a card of its own.
+    is_card: bool,
 }
 
 impl PortHealth {
@@ -33,6 +35,7 @@ impl PortHealth {
             name: name.to_owned(),
             interface: device.and_then(Device::interface).map(str::to_owned),
             expects: device.is_some_and(expects),
+            is_card: device.is_some_and(|device| matches!(device, Device::Pci(_))),
             ..Self::default()
         }
     }
@@ -46,6 +49,12 @@ impl PortHealth {
     /// Whether there is a link, where the driver tells.
     pub(crate) fn is_up(&self) -> Option<bool> {
         self.link.as_ref().map(Link::is_up)
+    }
+
+    /// Whether it is on a card that was taken out.
+    pub(crate) fn is_card_gone(&self) -> bool {
+        let gone = |link: &Link| link.state == LinkState::Missing;
+        self.is_card && self.link.as_ref().is_some_and(gone)
     }
 
     /// In a word or two.
@@ -75,7 +84,9 @@ impl PortHealth {
             (Some(LinkState::Missing), Some(_)) => {
                 format!("make {interface} again, under this name: the port is then opened anew by itself")
             }
-            (Some(LinkState::Missing), None) => "plug the card in and restart the appliance".to_owned(),
+            (Some(LinkState::Missing), None) => {
+                "plug the card in, and start the appliance again unless its unit does".to_owned()
+            }
             (Some(LinkState::Replaced), _) => {
                 "do what the text says; the port is then opened anew by itself".to_owned()
             }
@@ -107,6 +118,7 @@ impl fmt::Display for PortHealth {
             }
             Some(LinkState::Missing) => match &self.interface {
                 Some(interface) => write!(f, ": interface {interface} does not exist any more"),
+                None if self.is_card => f.write_str(": its card was removed"),
                 None => f.write_str(": its device does not answer any more"),
             },
             Some(LinkState::Replaced) => {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -126,6 +126,8 @@ pub(super) struct DeviceHandle {
     kernel: Option<Interface>,
     /// The interface of the kernel's that a driver of DPDK's is on.
     presence: Option<Presence>,
+    /// Not 0 once the kernel wants a card back that is being taken out. DPDK keeps its address.
+    removed: &'static AtomicU8,
     /// DPDK has the device.
     attached: AtomicBool,
     /// Its queues can be used.
@@ -165,6 +167,7 @@ impl DeviceHandle {
         let arguments = arguments.to_string_lossy().into_owned();
         let mut handle = Self::new(eal, port_id, (name, arguments), None);
         (handle.is_virtual, handle.presence) = (is_virtual, presence);
+        handle.watch_removal();
         Ok(handle)
     }
 
@@ -175,6 +178,7 @@ impl DeviceHandle {
             is_virtual: true,
             kernel,
             presence: None,
+            removed: Box::leak(Box::default()),
             attached: AtomicBool::new(true),
             open: AtomicBool::new(true),
             started: Mutex::default(),
@@ -200,6 +204,21 @@ impl DeviceHandle {
             explain(device).unwrap_or_else(|| OpenError::Probe { device: device.clone(), errno })
         })?;
         Ok(Self::new(eal, u16::MAX, (name, arguments), Some(kernel)))
+    }
+
+    /// Has a card tell when it is about to be taken out.
+    fn watch_removal(&self) {
+        let Ok(name) = CString::new(self.name.as_str()) else { return };
+        // SAFETY: EAL runs, the name is terminated and copied, and the flag is never freed.
+        let status = unsafe { sys::psc_on_removal(name.as_ptr(), self.removed.as_ptr()) };
+        if let Err(errno) = Errno::check(status) {
+            tracing::debug!(device = self.name, %errno, "its removal will not be noticed");
+        }
+    }
+
+    /// Whether it is a card that is being taken out: the kernel waits until it is closed.
+    pub(super) fn is_removed(&self) -> bool {
+        self.removed.load(Relaxed) != 0
     }
 
     pub(super) fn port_id(&self) -> u16 {

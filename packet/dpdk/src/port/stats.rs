@@ -171,6 +171,9 @@ pub(super) fn link(device: &DeviceHandle) -> Result<Link, Errno> {
         let waits = !device.is_open() && link.state != LinkState::Missing;
         return Ok(if waits { LinkState::Replaced.into() } else { link });
     }
+    if device.is_removed() {
+        return Ok(LinkState::Missing.into());
+    }
     let _control = device.control();
     let mut mbps = 0;
     // SAFETY: the port is open; the result goes to a live variable.
