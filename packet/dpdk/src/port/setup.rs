@@ -110,6 +110,9 @@ const OVERHEAD: u32 = 14 + 4 + 4;
 /// The driver over a packet socket. It names an ordinary frame as its longest, so DPDK takes no larger MTU
 /// for it; but its limits are the interface's MTU, which the kernel keeps, and the slots of its ring.
 const AF_PACKET: &str = "net_af_packet";
+/// The driver of cards whose host drops frames with a VLAN tag that no entry of its filter lets through,
+/// unless the card is promiscuous. It offers no way to leave the filter alone.
+const FILTERS_TAGS: &str = "net_virtio";
 /// A slot's size unless `framesz` is given, and the kernel's header before the frame.
 const SLOT: u32 = 2048;
 const SLOT_HEADER: u32 = 128;
@@ -151,7 +154,8 @@ pub(super) fn start(
 
     // SAFETY: as above; all queues are set up.
     Errno::check(unsafe { sys::rte_eth_dev_start(port) }).map_err(at(Step::Start))?;
-    let promiscuous = match promiscuous(port, config.promiscuous) {
+    let for_tags = !config.promiscuous && caps.driver == FILTERS_TAGS;
+    let promiscuous = match promiscuous(port, config.promiscuous || for_tags) {
         Ok(promiscuous) => promiscuous,
         Err(errno) => {
             // SAFETY: as above; no thread has a queue yet.
@@ -160,6 +164,12 @@ pub(super) fn start(
         }
     };
 
+    if for_tags && !promiscuous {
+        tracing::warn!(
+            device = device.name(),
+            "the device has no promiscuous mode: its host may drop frames with a VLAN tag"
+        );
+    }
     multicast(device);
     let steering = steer.map_or(Steering::None, |steer| {
         steering(device, &steer, config.rx_queues, choice.by_port.then_some(info.reta_size))
