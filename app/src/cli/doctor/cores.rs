@@ -78,11 +78,17 @@ fn siblings(host: &Host, config: &Config, lcores: &BTreeSet<usize>) -> Option<Fi
 fn isolated_cores(host: &Host) -> Finding {
     let isolated = host.cores(format!("{CPU}/isolated")).unwrap_or_default();
     if isolated.is_empty() {
-        Finding::warn(
-            "isolation",
-            "no core is kept free of other work",
-            "boot with `isolcpus=2-5 nohz_full=2-5 rcu_nocbs=2-5`, with the cores that `cores` will list",
-        )
+        // All but the first one, which everything else needs.
+        let mut spare = host.cores(format!("{CPU}/online")).unwrap_or_default();
+        spare.pop_first();
+        let remedy = match format_cores(&spare).as_str() {
+            "" => "more cores: with one there is none to spare".to_owned(),
+            list => format!(
+                "boot with `isolcpus={list} nohz_full={list} rcu_nocbs={list}`, or fewer of them: those that \
+                 `cores` will list"
+            ),
+        };
+        Finding::warn("isolation", "no core is kept free of other work", remedy)
     } else {
         Finding::ok("isolation", format!("isolated cores: {}", format_cores(&isolated)))
     }
