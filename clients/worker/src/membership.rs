@@ -299,10 +299,13 @@ impl Join {
             return None;
         }
         self.way.answered();
-        if let Some(path) = &mut self.path
-            && path.answered(datagram.len())
-        {
-            self.asking.begin_again();
+        if let Some(path) = &mut self.path {
+            if ack.status == Status::Pending {
+                path.limit(ack.payload);
+            }
+            if path.answered(datagram.len()) {
+                self.asking.begin_again();
+            }
         }
         match ack.status {
             Status::Ok | Status::Pending => {}

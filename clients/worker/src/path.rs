@@ -1,10 +1,12 @@
 //! Whether packets of full size get through to the appliance and back, found out while joining.
 //!
 //! A Join may be padded with zeros, and the Ack to it is as long. So the first one is as long as a full
-//! packet, or as a Join can be: if its Ack is as long, such packets get through, and asking has cost nothing.
-//! Longer ones are not tried: the ranks seldom agree on any. If its Ack is not as long, long and short Joins
-//! take turns, and where short ones are answered and long ones are not, shorter packets are tried. Until it
-//! is known the Joins only ask, so that a rank counts with a payload that gets through.
+//! packet, or as a Join can be: if its Ack is, too, such packets get through, and nothing has been lost by
+//! asking. Longer ones are not looked at: the ranks seldom agree on any. If its Ack is not as long, long
+//! and short Joins take turns, and where short ones are answered and long ones are not, shorter packets are
+//! tried: what the appliance's ports take, which its Acks say to a worker that only asks, at once; otherwise
+//! common lengths. Until it is known the Joins only ask, so that a rank counts with a payload that gets
+//! through.
 
 use core::fmt;
 
@@ -16,6 +18,9 @@ use crate::probe::COMMON;
 /// Long Joins in a row without an Ack as long, after which packets of this length are given up if a short
 /// Join was answered.
 const TRIES: u8 = 4;
+
+/// Payloads are whole ones.
+const CACHE_LINE: u16 = 64;
 
 /// Payload bytes of a packet that is as long as the longest Join.
 #[expect(clippy::cast_possible_truncation, reason = "that of jumbo frames")]
@@ -53,6 +58,8 @@ pub(crate) struct Path {
     short: bool,
     /// The next Join is a long one.
     long: bool,
+    /// Payload bytes that the appliance's ports take, in whole cache lines; 0 if it has not said.
+    most: u16,
     news: Option<Shortened>,
 }
 
@@ -60,7 +67,7 @@ impl Path {
     /// Nothing is known yet.
     pub(crate) const fn of(payload: u16) -> Self {
         let open = payload as usize <= control::LEN;
-        Self { payload, open, lost: 0, short: false, long: true, news: None }
+        Self { payload, open, lost: 0, short: false, long: true, most: 0, news: None }
     }
 
     /// True once full packets are known to get through, or nothing shorter is left to be tried.
@@ -80,10 +87,11 @@ impl Path {
 
     /// Tries shorter packets, if those do not get through. True if there are any.
     pub(crate) fn shorten(&mut self) -> bool {
-        if self.open || self.lost < TRIES || !self.short {
+        let told = Some(self.most).filter(|&most| most > 0 && most < self.tried());
+        if self.open || told.is_none() && (self.lost < TRIES || !self.short) {
             return false;
         }
-        let Some(payload) = COMMON.into_iter().find(|&length| length < self.payload) else {
+        let Some(payload) = told.or_else(|| COMMON.into_iter().find(|&length| length < self.payload)) else {
             self.open = true;
             return false;
         };
@@ -101,6 +109,11 @@ impl Path {
         }
         self.lost = self.lost.saturating_add(1);
         usize::from(self.tried()) - control::LEN
+    }
+
+    /// An Ack says how much the appliance's ports take; 0 if it does not.
+    pub(crate) const fn limit(&mut self, most: u16) {
+        self.most = most / CACHE_LINE * CACHE_LINE;
     }
 
     /// The Ack to a Join has come, in a datagram of `datagram` bytes. True if that opens the path.

@@ -250,7 +250,8 @@ pub struct Control {
     pub element: Option<Element>,
     /// The sender's session: a random number for each life of a rank.
     pub session: u64,
-    /// Payload bytes of a full packet; in a Join perhaps with [`AT_MOST`].
+    /// Payload bytes of a full packet; in a Join perhaps with [`AT_MOST`]; in the Ack to one that only asks,
+    /// the most that the ports take.
     pub payload: u16,
     /// How far a PSN may run ahead of the oldest one without a result.
     pub window: u16,

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use pascaline_wire::MulticastGroup;
-use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::control::{ASK, Action, Control, Status};
 use pascaline_wire::trailer::{Bitmap, RankReports, RankState};
 
 use super::Membership;
@@ -54,8 +54,10 @@ impl Membership {
                 let (joined, granted) = job.joined_and_granted();
                 (header.count, header.epoch) = (joined, job.epoch);
                 let member = job.is_member(request);
-                // Whoever only asks may begin another generation, with a payload of its own.
-                control.payload = if joins && !member { 0 } else { job.payload.unwrap_or(0) };
+                // A rank that only asks may begin another generation, with a payload of its own: it learns
+                // how much that may be.
+                let most = if request.control.got == ASK { job.spec.limit() } else { 0 };
+                control.payload = if joins && !member { most } else { job.payload.unwrap_or(0) };
                 let asked = if joins { request.control.window } else { u16::MAX };
                 control.window = granted.min(asked);
                 if member && matches!(request.control.action, Action::Join | Action::Leave) {

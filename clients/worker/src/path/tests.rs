@@ -39,7 +39,26 @@ fn a_path_that_takes_shorter_ones_one_way_or_both_shortens_them() {
     assert_eq!(over(1024, 600, 600), (512, shortened(1024, 512), 8));
 }
 
-/// Then as before: the operation fails, and its error names the length that gets through.
+#[test]
+fn what_the_appliance_says_that_its_ports_take_is_tried_at_once() {
+    let mut path = Path::of(8896);
+    path.padding();
+    path.limit(8116);
+    assert!(path.shorten());
+    assert_eq!(path.payload(), 8064);
+    assert!(!path.shorten(), "the next Join is to tell");
+    let sent = CONTROL_LEN + path.padding();
+    assert!(path.answered(sent));
+    assert_eq!(path.take_warning(), Some(Shortened { lost: 8896, payload: 8064 }));
+
+    let mut enough = Path::of(1408);
+    enough.limit(8944);
+    assert!(!enough.shorten(), "it takes longer ones");
+    enough.limit(0);
+    assert!(!enough.shorten(), "it has not said");
+}
+
+/// Then it is as before: the operation fails, and its error says what gets through.
 #[test]
 fn a_path_that_takes_next_to_nothing_is_left_to_the_operation() {
     assert_eq!(over(1408, 100, 100).0, 512);
