@@ -113,12 +113,13 @@ def offloaded_tcp(wire: Wire, server: str) -> bool:
     """Whether TCP works both ways while checksums and long segments are offloaded to the card."""
     wire.offloads("on")
     try:
-        return _echoes(wire, server)
+        return echoes(wire, server)
     finally:
         wire.offloads("off")
 
 
-def _echoes(wire: Wire, server: str) -> bool:
+def echoes(wire: Wire, server: str) -> bool:
+    """Whether a stream from the first worker to the server and back brings the same bytes."""
     sent = hashlib.shake_256(b"inline").digest(_TCP_BYTES)
     listener = in_namespace(wire.server, lambda: socket.create_server((server, 7007)))
     listener.settimeout(_TCP_SECONDS)
