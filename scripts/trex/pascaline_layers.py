@@ -17,12 +17,14 @@ from typing import Any
 
 from scapy.fields import (
     BitEnumField,
+    BitField,
     ByteEnumField,
     ByteField,
     Field,
     FlagsField,
     IEEEFloatField,
     IntField,
+    IP6Field,
     LongField,
     PacketListField,
     ShortField,
@@ -59,18 +61,27 @@ STATUSES = _numbered(
     """
 )
 TRAILER_TYPES = _numbered("bitmap update queue auth operations ranks sentence", 1)
-
-# Above the 48 bits of an operation's length: which collective, and the root or a digest of the parts.
-CALL_SHIFT = 48
-MOST_BYTES = (1 << CALL_SHIFT) - 1
 COLLECTIVES = _numbered("allreduce reduce broadcast barrier reduce_scatter allgather")
+RANK_STATES = _numbered("never_joined left lost silent behind here blocked overtaken", 1)
+# Where there may be no operation, and so no element.
+DTYPES_OR_NONE = {0: "none", **DTYPES}
+
+# Scapy's packets have methods called `answers` and `payload`, and so have some fields names of their own:
+# what the protocol calls them.
+PROTOCOL_NAMES = {"answered": "answers", "payload_bytes": "payload", "bytes_whole": "bytes"}
+
+
+def _operation() -> list[Field[Any, Any]]:
+    """Which collective a rank calls, with the root or a digest of the parts, and on how many bytes."""
+    return [
+        BitEnumField("call", 0, 4, COLLECTIVES),
+        BitField("argument", 0, 12),
+        BitField("bytes_whole", 0, 48),
+    ]
 
 
 class PascalineControl(Packet):
-    """The 48 bytes behind the header of a control packet (protocol, section 9).
-
-    Scapy's packets have methods called `answers` and `payload`, hence names that are not the protocol's.
-    """
+    """The 48 bytes behind the header of a control packet (protocol, section 9)."""
 
     name = "PascalineControl"
     fields_desc = [
@@ -78,7 +89,7 @@ class PascalineControl(Packet):
         ByteEnumField("status", 0, STATUSES),
         ByteEnumField("answered", 0, ACTIONS),
         BitEnumField("op", 0, 4, OPS),
-        BitEnumField("dtype", 0, 4, DTYPES),
+        BitEnumField("dtype", 0, 4, DTYPES_OR_NONE),
         LongField("session", 0),
         ShortField("payload_bytes", 0),
         ShortField("window", 0),
@@ -87,7 +98,7 @@ class PascalineControl(Packet):
         LongField("cookie", 0),
         IntField("psn", 0),
         IntField("first", 0),
-        LongField("bytes_whole", 0),
+        *_operation(),
     ]
 
 
@@ -103,6 +114,8 @@ class TrailerElement(Packet):
     """One type-length-value element; an unknown type keeps its value as bytes."""
 
     name = "TrailerElement"
+    # How long a value may be.
+    lengths = range(256)
     fields_desc = [*_begin(0), StrLenField("value", b"", length_from=_length)]
 
     def post_build(self, built: bytes, payload: bytes) -> bytes:
@@ -118,13 +131,14 @@ class TrailerElement(Packet):
     @classmethod
     def dispatch_hook(cls, data: bytes | None = None, *_: object, **__: object) -> type[Packet]:
         """The class for the type in the first byte."""
-        return _ELEMENTS.get(data[0], TrailerElement) if data else cls
+        return ELEMENTS.get(data[0], TrailerElement) if data else cls
 
 
 class TrailerBitmap(TrailerElement):
     """The ranks inside: one number, most significant byte first, rank r is bit r."""
 
     name = "TrailerBitmap"
+    lengths = range(8, 129, 8)
     fields_desc = [*_begin(1), StrLenField("bits", bytes(8), length_from=_length)]
 
 
@@ -132,6 +146,7 @@ class TrailerUpdate(TrailerElement):
     """Reward and time of generation of an asynchronous update (Olaf, sections 2 and 7)."""
 
     name = "TrailerUpdate"
+    lengths = range(12, 13)
     fields_desc = [
         *_begin(2),
         IEEEFloatField("reward", 0.0),
@@ -143,6 +158,7 @@ class TrailerQueue(TrailerElement):
     """State of the bottleneck queue (Olaf, sections 5 and 7)."""
 
     name = "TrailerQueue"
+    lengths = range(7, 8)
     fields_desc = [
         *_begin(3),
         ShortField("clusters", 0),
@@ -155,31 +171,75 @@ class TrailerAuth(TrailerElement):
     """An authentication tag, opaque."""
 
     name = "TrailerAuth"
+    lengths = range(8, 9)
     fields_desc = [*_begin(4), StrFixedLenField("tag", bytes(8), 8)]
 
 
+class _Part(Packet):
+    """One of several within an element."""
+
+    def extract_padding(self, data: bytes) -> tuple[bytes, bytes]:
+        """What follows is the next one."""
+        return b"", data
+
+
+class Operation(_Part):
+    """The operation that a rank calls."""
+
+    name = "Operation"
+    fields_desc = [
+        ShortField("rank", 0),
+        BitEnumField("op", 0, 4, OPS),
+        BitEnumField("dtype", 0, 4, DTYPES_OR_NONE),
+        ByteField("reserved", 0),
+        IntField("first", 0),
+        *_operation(),
+    ]
+
+
+class RankReport(_Part):
+    """What is known of a rank."""
+
+    name = "RankReport"
+    fields_desc = [
+        ShortField("rank", 0),
+        ByteEnumField("state", 1, RANK_STATES),
+        ByteField("reserved", 0),
+        IntField("silent_ms", 0),
+        IntField("behind", 0),
+        ShortField("port", 0),
+        ShortField("reserved_2", 0),
+        IP6Field("address", "::"),
+    ]
+
+
 class TrailerOperations(TrailerElement):
-    """Two operations that ranks call at the same PSN, as bytes."""
+    """Two operations that ranks call at the same PSN: what most call, and what another calls."""
 
     name = "TrailerOperations"
-    fields_desc = [*_begin(5), StrFixedLenField("value", bytes(32), 32)]
+    lengths = range(32, 33)
+    part = Operation
+    fields_desc = [*_begin(5), PacketListField("parts", [], Operation, length_from=_length)]
 
 
 class TrailerRanks(TrailerElement):
     """Details of missing ranks: 32 bytes for each."""
 
     name = "TrailerRanks"
-    fields_desc = [*_begin(6), StrLenField("value", bytes(32), length_from=_length)]
+    lengths = range(32, 225, 32)
+    part = RankReport
+    fields_desc = [*_begin(6), PacketListField("parts", [], RankReport, length_from=_length)]
 
 
 class TrailerSentence(TrailerElement):
     """A reason in words: text in UTF-8."""
 
     name = "TrailerSentence"
+    lengths = range(1, 225)
     fields_desc = [*_begin(7), StrLenField("text", b"", length_from=_length)]
 
 
-_ELEMENTS = {
+ELEMENTS = {
     1: TrailerBitmap,
     2: TrailerUpdate,
     3: TrailerQueue,
@@ -188,9 +248,6 @@ _ELEMENTS = {
     6: TrailerRanks,
     7: TrailerSentence,
 }
-RANK_STATES = _numbered("never_joined left lost silent behind here blocked overtaken", 1)
-OPERATION = struct.Struct("!HBxIQ")
-RANK_REPORT = struct.Struct("!HBxIIHxx16s")
 
 
 class PascalineTrailer(Packet):
@@ -246,7 +303,7 @@ class Pascaline(Packet):
             if 2 <= length <= len(data):
                 data, trailer = data[:-length], data[-length:]
         if data:
-            whole = self.kind == 8 and len(data) == CONTROL_BODY
+            whole = self.kind == 8 and len(data) >= CONTROL_BODY
             self.add_payload(PascalineControl(data) if whole else Raw(data))
         if trailer:
             self.lastlayer().add_payload(PascalineTrailer(trailer))

@@ -14,9 +14,11 @@ from scapy.packet import Packet, Padding, Raw
 
 import pascaline_layers as wire
 from pascaline_layers import (
+    Operation,
     Pascaline,
     PascalineControl,
     PascalineTrailer,
+    RankReport,
     TrailerAuth,
     TrailerBitmap,
     TrailerOperations,
@@ -137,19 +139,14 @@ def _control(body: PascalineControl) -> str:
         f"session={body.session} payload={body.payload_bytes} "
         f"window={body.window} expected={body.expected} got={body.got} "
         f"cookie={body.cookie} psn={body.psn} first={body.first} "
-        f"bytes={body.bytes_whole & wire.MOST_BYTES}{_call(body.bytes_whole)}"
+        f"bytes={body.bytes_whole}{_call(body)}"
     )
 
 
-def _call(whole: int) -> str:
-    """Which collective is called, in the sixteen bits above the length; nothing for an allreduce."""
-    call = whole >> wire.CALL_SHIFT
-    return f" call={wire.COLLECTIVES[call >> 12]}/{call & 0xFFF}" if call else ""
-
-
-def _called_bits(called: str) -> int:
-    name, argument = called.split("/")
-    return (_key(wire.COLLECTIVES, name) << 12 | int(argument)) << wire.CALL_SHIFT
+def _call(body: PascalineControl) -> str:
+    """Which collective is called; nothing for an allreduce."""
+    called = body.call or body.argument
+    return f" call={wire.COLLECTIVES[body.call]}/{body.argument}" if called else ""
 
 
 def _called(element: int) -> str:
@@ -177,21 +174,21 @@ def _element(element: Packet) -> str:
         return f"clusters={element.clusters} capacity={element.capacity} waiting={element.waiting}"
     if isinstance(element, TrailerOperations):
         most, differing = (
-            f"{rank},{_called(called)},{first},{length}"
-            for rank, called, first, length in wire.OPERATION.iter_unpack(element.value)
+            f"{one.rank},{_called(one.op << 4 | one.dtype)},{one.first},{one.bytes_whole}"
+            for one in element.parts
         )
         return f"most={most} differing={differing}"
     if isinstance(element, TrailerRanks):
-        return " ".join(map(_report, wire.RANK_REPORT.iter_unpack(element.value)))
+        return " ".join(map(_report, element.parts))
     if isinstance(element, TrailerSentence):
         return str(element.text.decode())
     return f"tag={element.tag.hex()}"
 
 
-def _report(report: tuple[int, int, int, int, int, bytes]) -> str:
-    rank, state, silent, behind, port, address = report
-    where = ipaddress.IPv6Address(address)
-    return f"{rank}={wire.RANK_STATES[state]},{silent},{behind},{port},{where.ipv4_mapped or where}"
+def _report(one: RankReport) -> str:
+    where = ipaddress.IPv6Address(one.address)
+    address = where.ipv4_mapped or where
+    return f"{one.rank}={wire.RANK_STATES[one.state]},{one.silent_ms},{one.behind},{one.port},{address}"
 
 
 def built(vector: Vector) -> Packet:
@@ -242,9 +239,12 @@ def _body(words: dict[str, str]) -> Packet:
     numbers = {key: int(words[key]) for key in _NUMBERS}
     element = _code(words["element"])
     names = {"action": words["action"], "status": words["status"], "answered": words["answers"]}
+    call, argument = words.get("call", "allreduce/0").split("/")
     return PascalineControl(
         payload_bytes=int(words["payload"]),
-        bytes_whole=int(words["bytes"]) | _called_bits(words.get("call", "allreduce/0")),
+        bytes_whole=int(words["bytes"]),
+        call=call,
+        argument=int(argument),
         op=element >> 4,
         dtype=element & 0xF,
         **names,
@@ -264,21 +264,23 @@ def _built_element(vector: Vector, kind: str) -> Packet:
     if kind == "queue":
         return TrailerQueue(**{key: int(value) for key, value in words.items()})
     if kind == "operations":
-        return TrailerOperations(value=b"".join(map(_operation, words.values())))
+        return TrailerOperations(parts=list(map(_operation, words.values())))
     if kind == "ranks":
-        return TrailerRanks(value=b"".join(_rank_report(*word) for word in words.items()))
+        return TrailerRanks(parts=[_rank_report(*word) for word in words.items()])
     return TrailerAuth(tag=bytes.fromhex(words["tag"]))
 
 
-def _operation(text: str) -> bytes:
+def _operation(text: str) -> Operation:
     rank, called, first, length = text.split(",")
-    return wire.OPERATION.pack(int(rank), _code(called), int(first), int(length))
+    element = _code(called)
+    return Operation(
+        rank=int(rank), op=element >> 4, dtype=element & 0xF, first=int(first), bytes_whole=int(length)
+    )
 
 
-def _rank_report(rank: str, known: str) -> bytes:
+def _rank_report(rank: str, known: str) -> RankReport:
     state, silent, behind, port, address = known.split(",")
-    where = ipaddress.ip_address(address)
-    if isinstance(where, ipaddress.IPv4Address):
-        where = ipaddress.IPv6Address(f"::ffff:{where}")
-    code = _key(wire.RANK_STATES, state)
-    return wire.RANK_REPORT.pack(int(rank), code, int(silent), int(behind), int(port), where.packed)
+    mapped = f"::ffff:{address}" if "." in address else address
+    return RankReport(
+        rank=int(rank), state=state, silent_ms=int(silent), behind=int(behind), port=int(port), address=mapped
+    )

@@ -28,6 +28,7 @@ _EXTENSIONS = (0, 43, 51, 60, 135, 140)
 _FRAGMENT = 44
 _MAPPED = ipaddress.ip_network("::ffff:0:0/96")
 _GRADIENT, _ACK, _CONTROL = 1, 5, 8
+_JOIN = 1  # the action
 _EMPTY_KINDS = (6, 7)
 _SIZES = {1: range(8, 129, 8), 2: (12,), 3: (7,), 4: (8,), 5: (32,), 6: range(32, 225, 32), 7: range(1, 225)}
 _MOST_ELEMENTS = len(_SIZES)
@@ -127,7 +128,10 @@ def _is_element(code: int) -> bool:
 
 
 def _operations(value: bytes) -> bool:
-    return all(not (one[2] and not _is_element(one[2])) and not one[3] for one in (value[:16], value[16:]))
+    return all(
+        (one[2] == 0 or _is_element(one[2])) and one[3] == 0 and one[8] >> 4 in COLLECTIVES
+        for one in (value[:16], value[16:])
+    )
 
 
 def _ranks(value: bytes) -> bool:
@@ -166,13 +170,19 @@ def _trailer(data: bytes) -> int:
 def _payload(kind: int, payload: bytes, size: int) -> None:
     if kind == _CONTROL:
         _need(payload, CONTROL_BODY)
-        _check(len(payload) == CONTROL_BODY, "control")
-        _check(_control_is_legal(payload), "control")
+        _check(_control_is_legal(payload[:CONTROL_BODY]), "control")
+        _check(_may_follow(payload[:CONTROL_BODY], payload[CONTROL_BODY:]), "control")
     elif kind in _EMPTY_KINDS:
         _check(not payload, "payload_length")
     else:
         least = 0 if kind == _ACK else size
         _check(len(payload) >= least and len(payload) % size == 0, "payload_length")
+
+
+def _may_follow(body: bytes, rest: bytes) -> bool:
+    """Zeros behind a Join, and behind the Ack to one; nothing behind others."""
+    action, _, answers, _ = body[:4]
+    return not rest or (_JOIN in (action, answers) and not any(rest))
 
 
 def _control_is_legal(body: bytes) -> bool:
