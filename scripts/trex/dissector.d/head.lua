@@ -1,0 +1,9 @@
+-- Pascaline's packets for Wireshark and tshark, 3.6 or later: docs/protocol.md names every field.
+--
+--   tshark -X lua_script:pascaline.lua -r job1.pcap -V
+--   cp pascaline.lua ~/.local/lib/wireshark/plugins/        to have it always
+--
+-- Made by scripts/wireshark from scripts/trex/pascaline_layers.py and scripts/trex/dissector.d.
+-- Change those, not this file.
+--
+-- Filters: pascaline.kind == 1, pascaline.job == 7, pascaline.flags.retransmission, pascaline.malformed.
