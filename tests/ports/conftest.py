@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.bed.appliance import UDP_PORT
+from tests.bed.library import Library
 from tests.bed.network import Star
 from tests.bed.process import Processes
+from tests.bed.summing import Bed
+from tests.runner.shell import Shell
 
 WORKERS = 4
 _JOB, _RANKS = 60000, 2
@@ -22,6 +25,21 @@ def star() -> Iterator[Star]:
     """An appliance's namespace with a link to each of four workers."""
     with Star(WORKERS) as network:
         yield network
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Library:
+    """The library for C, as scripts/clients builds it."""
+    shell = Shell(tmp_path_factory.mktemp("clients") / "log", environment)
+    return Library(Path(shell("scripts/clients", "--dev", "--no-mpi", seconds=900).out.splitlines()[-1]))
+
+
+@pytest.fixture
+def bed(pascaline: Path, library: Library, tmp_path: Path) -> Iterator[Bed]:
+    """Appliances with ranks of libpascaline."""
+    found = Bed(pascaline, library, tmp_path)
+    with found.cleanup:
+        yield found
 
 
 def update_tables(star: Star) -> str:
