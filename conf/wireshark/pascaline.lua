@@ -137,7 +137,7 @@ local SWITCHML = {
 }
 
 local ELEMENTS = {
-    -- Which ranks are inside: one number, most significant byte first, rank r is bit r.
+    -- The ranks inside: one number, most significant byte first, rank r is bit r.
     [1] = {
         name = "bitmap",
         least = 8, most = 128, step = 8,
@@ -188,7 +188,7 @@ local ELEMENTS = {
             { name = "bytes", at = 10, size = 6, type = "uint64" },
         },
     },
-    -- What is known of ranks that are missing.
+    -- Details of missing ranks: 32 bytes for each.
     [6] = {
         name = "ranks",
         least = 32, most = 224, step = 32,
@@ -204,7 +204,7 @@ local ELEMENTS = {
             { name = "address", at = 16, size = 16, type = "ipv6" },
         },
     },
-    -- Why, in words: text in UTF-8.
+    -- A reason in words: text in UTF-8.
     [7] = {
         name = "sentence",
         least = 1, most = 224, step = 1,

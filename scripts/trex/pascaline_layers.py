@@ -198,7 +198,7 @@ class Operation(_Part):
 
 
 class RankReport(_Part):
-    """What is known of a rank."""
+    """The state of a rank."""
 
     name = "RankReport"
     fields_desc = [

@@ -72,7 +72,7 @@ def _widened(narrow: bytes) -> bytes:
 
 
 def exponent(largest: float, ranks: int) -> int:
-    """The largest k for which the sum of so many numbers, each times 2 to the k, fits into 32 bits."""
+    """The largest k for which the sum of this many numbers, each times 2 to the k, fits into 32 bits."""
     room = (2**31 - 1) / ranks - 0.5
     return math.frexp(room / largest)[1] - 1
 

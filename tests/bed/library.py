@@ -80,7 +80,7 @@ class Rank:
     def allreduce(
         self, values: bytes, dtype: DType = DType.F32, op: Op = Op.SUM, *, late: float = 0.0, pieces: int = 1
     ) -> bytes:
-        """The result's bits. Begins `late` seconds later, and makes so many calls, one for each piece."""
+        """The result's bits. Begins `late` seconds later, and makes this many calls, one for each piece."""
         time.sleep(late)
         count = len(values) // dtype.size
         begins = [count * piece // pieces * dtype.size for piece in range(pieces + 1)]

@@ -38,7 +38,7 @@ class Site:
 
     def __init__(self, host: Host, address: str, mtu: int) -> None:
         self.appliance, self.appliance_address, self.mtu = host.name, address, mtu
-        # Addresses of what is below, in the order of the ports; a leaf has one more, which leads up.
+        # Addresses of the ranks below, in the order of the ports; a leaf has one more, which leads up.
         self.members: list[str] = []
         self.up = 0
 

@@ -42,7 +42,7 @@ def test_levels_of_bf16(bed: Bed) -> None:
 
 
 def test_first_rank_alone_is_a_leaf(bed: Bed) -> None:
-    """What is below an appliance has its lowest ranks: then a tree adds as one appliance does."""
+    """The lower appliance has the lowest ranks: then a tree adds as one appliance does."""
     ranks = bed.ranks(bed.tree(2, direct=2))
     for late in _ARRIVALS:
         assert allreduce(ranks, _INPUTS, late=late) == _FLAT

@@ -1,4 +1,4 @@
-"""What is installed for Prometheus and Grafana is made from conf/mixin, and keeps the rules of mixins."""
+"""The installed files for Prometheus and Grafana are made from conf/mixin, by the rules of mixins."""
 
 import json
 import re

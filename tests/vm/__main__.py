@@ -80,7 +80,7 @@ def _tell(found: Found) -> None:
 
 
 def _report(run: command.Run, options: argparse.Namespace, seconds: float) -> int:
-    """What was found, and what ended it early; returns the exit code."""
+    """Prints the results, and the reason of an early end; returns the exit code."""
     all_found: list[Found] = run.found
     good = bool(all_found) and all(one.ok or one.skipped for one in all_found) and not run.error
     if options.json:

@@ -30,7 +30,7 @@ _END_SECONDS = 30.0
 _DEADLINE_SECONDS = 90.0
 SMALL, ALLREDUCES = 64 << 10, 4
 _PAYLOAD = "/dev/vdb"
-# What is true of the guest, and nothing that an appliance lacks: its processors have other work, too, and it
+# True of the guest, and nothing that an appliance lacks: its processors have other work, too, and it
 # is a virtual machine.
 _TRUE_FINDINGS = {"isolation", "governor", "clock", "mtu"}
 

@@ -1,4 +1,4 @@
-"""The guest that cases run in, and what comes of each of them."""
+"""The guest that cases run in, and the result of each."""
 
 from __future__ import annotations
 

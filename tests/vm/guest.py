@@ -34,7 +34,7 @@ TELEMETRY = "http://127.0.0.1:9464"
 
 @dataclass(frozen=True)
 class Done:
-    """What came of a command in the guest."""
+    """The result of a command in the guest."""
 
     command: str
     code: int
@@ -209,7 +209,7 @@ class Guest:
         return done
 
     def end(self, command: str, started: Future[dict[str, Any]], seconds: float) -> Done:
-        """What came of a command that was started."""
+        """The result of a command that was started."""
         if not self._stop.wait_for(started.done, seconds + _LATE_SECONDS):
             raise Failure(f"the guest does not answer: {command}", self.console())
         said = started.result()

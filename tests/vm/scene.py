@@ -1,4 +1,4 @@
-"""What a case is, and what comes of it."""
+"""A case and its result."""
 
 from __future__ import annotations
 

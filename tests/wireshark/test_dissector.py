@@ -187,7 +187,7 @@ def test_shorter_datagrams_are_judged(tshark: Tshark) -> None:
 
 
 def test_other_ports_are_recognised_by_content(tshark: Tshark) -> None:
-    """What is well-formed is; what is not is left alone, and so is SwitchML's."""
+    """Well-formed packets are dissected; others, and SwitchML's, are left alone."""
     good = [_frame(Pascaline(), Raw(bytes(64)), port=5000), *(vector.frame for vector in _WELL_FORMED[:1])]
     other = [
         _frame(Raw(bytes(64)), port=5000),

@@ -66,7 +66,7 @@ impl JobConfig {
     pub(crate) fn policy(&self) -> Policy {
         let own = Policy { region: self.region, ..Policy::default() };
         match self.kind {
-            // A partial in the order of ranks keeps all its packets: as many as ranks may have under way.
+            // A partial in the order of ranks keeps all its packets: as many as ranks may have in flight.
             Kind::Region { order: order @ Order::Rank } => Policy { order, quota: self.window.into(), ..own },
             Kind::Region { order: Order::Arrival } | Kind::Switchml(_) => own,
             Kind::Shared { conflict, server, order, quota } => {

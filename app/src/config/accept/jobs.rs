@@ -18,7 +18,7 @@ use crate::config::raw;
 
 /// The widest default window, in packets.
 const DEFAULT_WINDOW: u16 = 512;
-/// Packets that all ranks of a job together may have under way with the default window: more ranks get a
+/// Packets that all ranks of a job together may have in flight with the default window: more ranks get a
 /// narrower one. It also bounds what a job keeps whose partials keep every contribution's packet.
 const UNDER_WAY: u16 = 32_768;
 /// The share of a job that says nothing of it, and the largest.
@@ -48,7 +48,7 @@ fn has_sets(job: &raw::Job) -> bool {
     job.kind_name().tag() == Tag::Switchml
 }
 
-/// As many slots as are written, or else twice the window: PSNs that are under way and results that somebody
+/// As many slots as are written, or else twice the window: PSNs in flight and results that somebody
 /// may still lack lie within that many.
 fn region_slots(job: &raw::Job, ways: u32) -> u32 {
     let written = get(job.slots());

@@ -240,7 +240,7 @@ fn change(mut wanted: Value, told: Option<&Value>) -> Value {
     wanted
 }
 
-/// Makes null what an appliance was told once and is not to have any more, in tables of kinds as well.
+/// Makes null the keys that were pushed once and are gone since, in tables of kinds as well.
 fn withdraw(wanted: &mut Value, told: Option<&Value>) {
     for (key, told) in told.and_then(Value::as_object).into_iter().flatten() {
         match wanted.get_mut(key) {
