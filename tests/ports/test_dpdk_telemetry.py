@@ -24,7 +24,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 @contextmanager
 def _running(pascaline: Path, star: Star, files: Path, telemetry: str) -> Iterator[Appliance]:
     settings = Settings("af_packet", pool_slots=1024, window=256)
-    text = configuration(star, settings, files / "admin.sock")  # type: ignore[arg-type] # a network
+    text = configuration(star, settings, files / "admin.sock")  # type: ignore[arg-type] # as in a bed
     assert "[telemetry]\n" in text
     text = text.replace("[telemetry]\n", f"[telemetry]\n{telemetry}")
     with Appliance(pascaline, star, text, files) as appliance:
