@@ -72,6 +72,9 @@ local lines(title, description, unit, width, asked) =
   shares(title, description, unit, width, asked)::
     lines(title, description, unit, width, asked) { fieldConfig+: { defaults+: { max: 1 } } },
 
+  // Added to lines: Grafana shows the exemplars of their histogram.
+  exemplars:: { targets: [one { exemplar: true } for one in super.targets] },
+
   // Values now, the highest first.
   table(title, description, unit, width, expr)::
     panel('table', title, description, unit, width, [

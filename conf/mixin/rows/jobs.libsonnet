@@ -11,7 +11,7 @@ p.row('Jobs', [
     ),
     p.lines(
       'First to last contribution',
-      'How long a PSN waits for its slowest rank: stragglers show here first.',
+      'How long a PSN waits for its slowest rank: stragglers show here first. Points, where Prometheus keeps exemplars, name job and rank.',
       's',
       8,
       [
@@ -22,7 +22,7 @@ p.row('Jobs', [
           'mean',
         ],
       ]
-    ),
+    ) + p.exemplars,
     p.lines(
       'Reminders and refusals',
       'Reminders ask what became of a PSN; refusals tell a worker why its packets are dropped.',

@@ -86,4 +86,13 @@ function(config) p.row('Overview', [
       ]
     ),
   ]),
+  p.line(5, [
+    p.table(
+      'Versions',
+      'Of appliances and parameter servers: program, DPDK, instruction set, protocol. The protocol must be the same everywhere.',
+      'none',
+      24,
+      'pascaline_build_info{}'
+    ),
+  ]),
 ])
