@@ -80,13 +80,14 @@ class Rank:
     def allreduce(
         self, values: bytes, dtype: DType = DType.F32, op: Op = Op.SUM, *, late: float = 0.0, pieces: int = 1
     ) -> bytes:
-        """The result's bits. Begins `late` seconds later, and makes this many calls, one for each piece."""
-        time.sleep(late)
+        """The result's bits, by one call for each piece; all of them begin `late` seconds later."""
         count = len(values) // dtype.size
         begins = [count * piece // pieces * dtype.size for piece in range(pieces + 1)]
-        return b"".join(self._call(values[begin:end], dtype, op) for begin, end in itertools.pairwise(begins))
+        parts = [values[begin:end] for begin, end in itertools.pairwise(begins)]
+        return b"".join(self._call(part, dtype, op, late / pieces) for part in parts)
 
-    def _call(self, values: bytes, dtype: DType, op: Op) -> bytes:
+    def _call(self, values: bytes, dtype: DType, op: Op, late: float) -> bytes:
+        time.sleep(late)
         output = ctypes.create_string_buffer(len(values))
         count = ctypes.c_size_t(len(values) // dtype.size)
         call = self._library.pascaline_allreduce

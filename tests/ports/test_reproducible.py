@@ -30,7 +30,8 @@ _INPUTS = arithmetic.uneven(_RANKS, _ELEMENTS, seed=1)
 _BY_RANK = arithmetic.f32(_INPUTS)
 # Seconds after which a rank comes behind all packets of those before it.
 _LATE = 0.25
-_TOGETHER, _IN_TURN, _BACKWARDS = [0, 0, 0], [_LATE, 0, 2 * _LATE], [2 * _LATE, _LATE, 0]
+# The last rank comes before both others in the latter two: the first addition is not that of ranks 0 and 1.
+_TOGETHER, _IN_TURN, _BACKWARDS = [0, 0, 0], [_LATE, 2 * _LATE, 0], [2 * _LATE, _LATE, 0]
 # Its contributions are added as they come.
 _ARRIVAL_JOB = 2
 _TWO_JOBS = replace(SETTINGS, more=f"[[jobs]]\nid = {_ARRIVAL_JOB}\nfan_in = {_RANKS}\n")
@@ -79,7 +80,8 @@ def test_payload(bed: Bed, payload: int) -> None:
     star = bed.star(_RANKS)
     bed.appliance(star)
     ranks = bed.ranks(star, payload=payload)
-    assert allreduce(ranks, _INPUTS) == _BY_RANK
+    for late in (_TOGETHER, _IN_TURN, _BACKWARDS):
+        assert allreduce(ranks, _INPUTS, late=late) == _BY_RANK
     assert ranks[0].report().packets == -(-len(_BY_RANK) // payload)
 
 
