@@ -64,6 +64,30 @@ impl Mbuf {
         self.0.as_ptr()
     }
 
+    /// Marks a received packet as one whose checksum is wrong if it is, as a device does that verifies it.
+    /// What comes from this machine's own kernel without one is not asked about.
+    #[inline]
+    pub fn verify(&mut self, is_wrong: impl FnOnce(&[u8]) -> bool) {
+        // SAFETY: the mbuf is ours.
+        let flags = unsafe { *field::ol_flags(self.as_raw()) };
+        let unfinished = flags & sys::PSC_F_RX_L4_CKSUM_MASK == sys::PSC_F_RX_L4_CKSUM_MASK;
+        if !unfinished && is_wrong(self.bytes()) {
+            self.mark_checksum(sys::PSC_F_RX_L4_CKSUM_BAD);
+        }
+    }
+
+    /// The same packet, whose checksum its sender has left unfinished: drivers set both bits for that.
+    pub(crate) fn unfinished(mut self) -> Self {
+        self.mark_checksum(sys::PSC_F_RX_L4_CKSUM_MASK);
+        self
+    }
+
+    fn mark_checksum(&mut self, verdict: u64) {
+        // SAFETY: the mbuf is ours.
+        let flags = unsafe { &mut *field::ol_flags(self.as_raw()) };
+        *flags = *flags & !sys::PSC_F_RX_L4_CKSUM_MASK | verdict;
+    }
+
     /// Segments: 1, or 2 with a tail.
     #[inline]
     #[must_use]

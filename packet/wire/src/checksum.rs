@@ -1,6 +1,7 @@
 //! The Internet checksum (RFC 1071), and UDP's over a pseudo-header.
 
-use crate::frame::Address;
+use crate::field::udp;
+use crate::frame::{Address, Frame, Net, UDP_LEN, protocol};
 
 /// One's-complement sum of `bytes` as big-endian 16-bit words, not yet folded; an odd last byte counts as its
 /// word's upper half. Sums of even-length pieces may be added.
@@ -31,6 +32,35 @@ pub const fn finish(total: u64) -> u16 {
     // The halves are added in both halves: a carry of the lower one arrives in the upper one, as it should.
     let total = (total.wrapping_add(total.rotate_left(32)) >> 32) as u32;
     !((total.wrapping_add(total.rotate_left(16)) >> 16) as u16)
+}
+
+/// As [`sum`], of long pieces: adds words as the machine has them, on whose order of bytes the sum does not
+/// depend (RFC 1071, section 2).
+fn sum_of_many(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let halves = |word: &[u8; 8]| {
+        let word = u64::from_ne_bytes(*word);
+        (word & u64::from(u32::MAX), word >> 32)
+    };
+    let (lower, upper) = words.iter().map(halves).fold((0, 0), |sum, (a, b)| (sum.0 + a, sum.1 + b));
+    u64::from(u16::from_be(!finish(lower + upper))) + sum(rest)
+}
+
+/// True if a frame has a UDP datagram with a wrong checksum. 0 stands for none, which only IPv4 allows (RFC
+/// 768; RFC 8200, section 8.1). False for everything else, however malformed.
+#[must_use]
+pub fn udp_is_wrong(frame: &[u8]) -> bool {
+    let Ok(Frame { net: Net::Ip(ip), .. }) = Frame::parse(frame) else { return false };
+    let Some(segment) = frame.get(ip.l4..ip.l4 + ip.l4_len) else { return false };
+    let Some(header) = segment.first_chunk::<UDP_LEN>() else { return false };
+    if ip.protocol != protocol::UDP {
+        return false;
+    }
+    if header[udp::CHECKSUM] == [0, 0] {
+        return ip.src.as_v4().is_none();
+    }
+    let len = u32::try_from(ip.l4_len).unwrap_or(u32::MAX);
+    finish(pseudo_header(ip.src, ip.dst, protocol::UDP, len) + sum_of_many(segment)) != 0
 }
 
 /// True if `bytes`, checksum field included, sum to zero.

@@ -50,6 +50,13 @@ impl Mac {
     }
 }
 
+/// Whether a frame is on its way to one other station than this one.
+#[must_use]
+#[inline]
+pub fn is_for_another(own: Mac, frame: &[u8]) -> bool {
+    frame.first().is_some_and(|first| first & 1 == 0) && !frame.starts_with(&own.0)
+}
+
 impl fmt::Display for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;

@@ -9,7 +9,7 @@ use core::mem;
 use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::Counter;
-use pascaline_wire::frame::Mac;
+use pascaline_wire::frame::is_for_another;
 
 use super::Lcore;
 use crate::io::{BURST, Io};
@@ -141,9 +141,4 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             }
         }
     }
-}
-
-/// Whether a frame is on its way to one other host: `Classifier::classify` would say `Class::Bypass`.
-fn is_for_another(own: Mac, bytes: &[u8]) -> bool {
-    bytes.first().is_some_and(|first| first & 1 == 0) && !bytes.starts_with(&own.0)
 }

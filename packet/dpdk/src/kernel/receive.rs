@@ -173,7 +173,11 @@ impl Reader {
                     self.counts.rx_errors.fetch_add(1, Relaxed);
                     return None;
                 }
-                write(&self.pool, begin, &[], tag)
+                let packet = write(&self.pool, begin, &[], tag);
+                match said {
+                    Said::Plain(Some(_)) if !self.in_line => packet.map(Mbuf::unfinished),
+                    _ => packet,
+                }
             }
         };
         if packet.is_none() {

@@ -71,6 +71,14 @@ pub struct Caps {
     pub max_mtu: u16,
 }
 
+impl Caps {
+    /// It leads from a virtual machine to its host, or the other way: memory, in which no bit flips unseen.
+    #[must_use]
+    pub fn is_virtual_link(&self) -> bool {
+        HANDS_OVER_UNFINISHED.contains(&self.driver.as_str())
+    }
+}
+
 /// IPv4's (RFC 791).
 const LEAST_MTU: u16 = 68;
 
