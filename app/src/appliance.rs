@@ -15,6 +15,7 @@ mod operator;
 mod ports;
 mod registrar;
 mod running;
+pub(crate) mod verify;
 mod watch;
 
 use std::path::Path;

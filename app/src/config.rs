@@ -34,7 +34,7 @@ pub(crate) use job::{
 };
 pub(crate) use lane::InLine;
 pub(crate) use server::ServerLimits;
-pub(crate) use words::PassingQueue;
+pub(crate) use words::{PassingQueue, Verify};
 
 /// Bytes of a configuration file: thousands of jobs.
 const LONGEST: usize = 4 << 20;
@@ -131,6 +131,8 @@ pub(crate) struct PortConfig {
     pub(crate) bridge: Option<String>,
     /// Where what is not for the appliance can go.
     pub(crate) beyond: Ports,
+    /// Who is to verify UDP checksums; none if that depends on the device.
+    pub(crate) verify: Option<Verify>,
     /// The queue of updates in front of it, as far as it can be known before jobs and packet sizes are.
     pub(crate) queue: PortQueue,
 }

@@ -45,6 +45,8 @@ class Settings:
     name: str = "demo"
     # With a job's number behind it, the multicast group of its results.
     group: str = ""
+    # Who verifies the UDP checksums that ports receive; the appliance's default if empty.
+    verify: str = ""
 
     @classmethod
     def of(cls, options: Options, window: int, **more: Any) -> Self:
@@ -180,10 +182,11 @@ def whole(network: Network, settings: Settings, admin: Path) -> Tables:
         }
         for number in range(JOB, JOB + settings.jobs)
     ]
+    verify = {"verify": settings.verify} if settings.verify else {}
     spare = {"spare_packets": settings.spare_packets} if settings.spare_packets else {}
     return {
         **base("demo", network.appliance_address, drain=f"{DRAIN_SECONDS:.0f}s", **split),
-        "ports": [port(f"p{number}", name, network.mtu) for number, name in enumerate(devices)],
+        "ports": [port(f"p{number}", name, network.mtu, **verify) for number, name in enumerate(devices)],
         "pool": {"slots": settings.pool_slots, "ways": 4, "age_limit": "500ms", **spare},
         "jobs": jobs,
         LINES: settings.more,

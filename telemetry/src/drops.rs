@@ -32,7 +32,7 @@ reasons! {
     IpOptions => "ip_options", "Send without options; workers of this project do.";
     /// A fragment for the appliance.
     IpFragment => "ip_fragment", "Lower the workers' payload or raise the MTU of every link.";
-    /// The IPv4 header checksum, or a checksum that the NIC verified, is wrong.
+    /// The IPv4 header checksum is wrong, or a UDP checksum that the NIC or software (`verify`) verified.
     Checksum => "checksum",
         "A few come from bad cables. All of them: turn off checksum offload on virtual links.";
     /// IP and UDP lengths disagree with each other or with the frame.

@@ -24,6 +24,7 @@ use pascaline_wire::{Address, Mac};
 use tracing::{info, warn};
 
 use super::ports::{self, DpdkIo, Queues};
+use super::verify::Verifier;
 use super::{fits, in_line, jobs};
 use crate::config::packets::{CACHE, SERVER_QUEUE};
 use crate::config::{Config, Located, PortConfig};
@@ -85,12 +86,13 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
         let multi_segment = started.active().tx_multi_segment;
         info!(
             port = port.name, driver = started.caps().driver, %mac, mtu = started.active().mtu, multi_segment,
-            descriptors = ?started.active().descriptors, rss = ?started.active().rss,
-            verifies = ?started.active().rx_checksum, "port started"
+            descriptors = ?started.active().descriptors, rss = ?started.active().rss, "port started"
         );
+        let verifier = Verifier::of(port, started.caps(), started.active());
+        verifier.tell(&port.name);
         tell_spread(config, port, started.active());
         tell_steering(config, &port.name, started.active().steering);
-        ports::deal(&mut queues, rx, tx, multi_segment);
+        ports::deal(&mut queues, rx, tx, (multi_segment, verifier.in_software(mac)));
         setup.ports.push(PortSetup { mac, beyond: port.beyond, mtu: started.active().mtu });
         started_ports.push((port.name.clone(), started));
     }

@@ -7,6 +7,9 @@ use arrayvec::ArrayVec;
 use pascaline_dpdk::kernel::Waiting;
 use pascaline_dpdk::{Clock, Mbuf, Mempool, RxQueue, TxQueue};
 use pascaline_pipelines::{BURST, Io, STAGE};
+use pascaline_wire::Mac;
+
+use super::verify::verify;
 
 /// One lcore's queue pair of each port.
 #[derive(Debug)]
@@ -21,13 +24,15 @@ pub struct Queues {
     pub passing: Option<TxQueue>,
     /// True if frames of more than one segment may be sent.
     pub multi_segment: bool,
+    /// The port's address, if UDP checksums are verified in software.
+    pub verifies: Option<Mac>,
 }
 
 impl Queues {
     /// One queue pair, for everything.
     #[must_use]
     pub const fn pair(rx: RxQueue, tx: TxQueue, multi_segment: bool) -> Self {
-        Self { rx, beside: None, tx, passing: None, multi_segment }
+        Self { rx, beside: None, tx, passing: None, multi_segment, verifies: None }
     }
 }
 
@@ -36,12 +41,12 @@ pub(super) fn deal(
     to: &mut [Vec<Queues>],
     rx: impl IntoIterator<Item = RxQueue>,
     tx: impl IntoIterator<Item = TxQueue>,
-    multi_segment: bool,
+    (multi_segment, verifies): (bool, Option<Mac>),
 ) {
     let (mut rx, mut tx) = (rx.into_iter(), tx.into_iter());
     for lcore in to.iter_mut() {
         if let (Some(rx), Some(tx)) = (rx.next(), tx.next()) {
-            lcore.push(Queues::pair(rx, tx, multi_segment));
+            lcore.push(Queues { verifies, ..Queues::pair(rx, tx, multi_segment) });
         }
     }
     for queues in to.iter_mut().filter_map(|lcore| lcore.last_mut()) {
@@ -76,11 +81,15 @@ impl Io for DpdkIo {
     #[inline]
     fn receive(&mut self, port: usize, into: &mut ArrayVec<Mbuf, BURST>) {
         if let Some(queues) = self.queues.get_mut(port) {
+            let held = into.len();
             queues.rx.rx(into);
             if let Some(beside) = &mut queues.beside {
                 beside.rx(into);
                 // The other one comes first next time: neither waits for ever while the other one is full.
                 core::mem::swap(&mut queues.rx, beside);
+            }
+            if let Some(own) = queues.verifies {
+                verify(own, into.get_mut(held..).unwrap_or_default());
             }
         }
     }

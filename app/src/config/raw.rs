@@ -11,7 +11,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::kind::{KindName, Tag};
-use super::words::{Idle, Named, PassingQueue, ServerMode, Training};
+use super::words::{Idle, Named, PassingQueue, ServerMode, Training, Verify};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -72,6 +72,7 @@ pub(super) struct Port {
     pub(super) tx_descriptors: Option<Spanned<u16>>,
     pub(super) peer: Option<Spanned<String>>,
     pub(super) bridge: Option<Spanned<String>>,
+    pub(super) verify: Option<Spanned<Named<Verify>>>,
     pub(super) queue: Option<Spanned<Queue>>,
 }
 

@@ -8,7 +8,7 @@ use pascaline_pipelines::{IdlePolicy, Marks, PortQueue};
 use pascaline_ps::asynchronous::Rule;
 
 use super::job::Checkpoint;
-use super::words::{Training, Word as _};
+use super::words::{Training, Word};
 use super::{Config, PsMode};
 
 /// What a running appliance can change beside its jobs: everything below these.
@@ -159,6 +159,7 @@ impl Config {
             if let Some(bridge) = &port.bridge {
                 set("bridge", bridge.clone());
             }
+            set("verify", port.verify.map_or("by the device", Word::name).to_owned());
             let PortQueue { queue, rate } = port.queue;
             set("queue.discipline", queue.discipline.name().to_owned());
             set("queue.length", queue.segments.to_string());

@@ -116,6 +116,14 @@ pub(super) enum Training {
     Staleness,
 }
 
+/// Who verifies the UDP checksums of packets that a port receives for the appliance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verify {
+    /// The card, if it does.
+    Card,
+    Software,
+}
+
 words! {
     Audience { Cluster = "cluster", Worker = "worker" }
     Combine { Sum = "sum", Mean = "mean" }
@@ -129,6 +137,7 @@ words! {
     ServerMode { Embedded = "embedded", External = "external", None = "none" }
     Training { Olaf = "olaf", Staleness = "staleness" }
     Tag { Region = "region", Shared = "shared", Early = "early", Updates = "updates", Switchml = "switchml" }
+    Verify { Card = "card", Software = "software" }
 }
 
 impl Word for KindName {

@@ -5,8 +5,9 @@ use pascaline_dpdk::Device;
 use super::finding::Finding;
 use super::nic::Nic;
 use crate::appliance::in_line::harm;
+use crate::appliance::verify::REMEDY;
 use crate::config::lane::{self, Lane};
-use crate::config::{Config, PassingQueue, PortConfig};
+use crate::config::{Config, PassingQueue, PortConfig, Verify};
 use crate::host::Host;
 
 pub(super) fn examine(host: &Host, nics: &[Nic], config: Option<&Config>) -> Vec<Finding> {
@@ -20,6 +21,7 @@ pub(super) fn examine(host: &Host, nics: &[Nic], config: Option<&Config>) -> Vec
                     Device::Pci(address) => findings.extend(card(host, nics, port, address)),
                     Device::Vdev(device) => findings.extend(virtual_device(host, port, device)),
                 }
+                findings.push(checksums(host, nics, port));
                 findings.extend(in_line(config, port));
             }
         }
@@ -150,6 +152,35 @@ fn bind(nic: &Nic) -> String {
          set-override {0} vfio-pci`; the kernel loses the interface",
         nic.address
     )
+}
+
+/// Who verifies UDP checksums; those of IP headers are verified in software everywhere.
+fn checksums(host: &Host, nics: &[Nic], port: &PortConfig) -> Finding {
+    let (check, name) = ("checksums", &port.name);
+    let device = &port.device.value;
+    let interface = device.interface().unwrap_or_default();
+    let may_be_damaged = match device {
+        Device::Pci(address) => find(nics, address).is_some_and(Nic::is_of_a_virtual_machine),
+        Device::Vdev(_) => host.has(format!("sys/class/net/{interface}/device")),
+    };
+    match (port.verify, device) {
+        (Some(Verify::Software), _) => {
+            Finding::ok(check, format!("port {name}: those of UDP are verified in software"))
+        }
+        _ if may_be_damaged => {
+            Finding::warn(check, format!("port {name}: nobody verifies those of UDP over {device}"), REMEDY)
+        }
+        (None, Device::Pci(_)) => Finding::ok(
+            check,
+            format!("port {name}: the card verifies those of UDP, or software does if the card cannot"),
+        ),
+        (Some(Verify::Card), Device::Pci(_)) => {
+            Finding::ok(check, format!("port {name}: the card verifies those of UDP, if it can"))
+        }
+        (_, Device::Vdev(_)) => {
+            Finding::ok(check, format!("port {name}: nobody verifies those of UDP over a virtual link"))
+        }
+    }
 }
 
 /// What becomes of frames that only pass through.

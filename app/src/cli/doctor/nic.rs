@@ -61,6 +61,11 @@ impl Nic {
         self.driver.as_ref().is_some_and(|driver| known.clone().any(|name| name == driver))
     }
 
+    /// A virtual machine's, through which its host sends: virtio's, or VMXNET3.
+    pub(crate) fn is_of_a_virtual_machine(&self) -> bool {
+        self.identity.starts_with("1af4:") || self.identity == "15ad:07b0"
+    }
+
     /// DPDK has it by a driver that needs no IOMMU.
     pub(crate) fn is_by_uio(&self) -> bool {
         self.driver.as_deref().is_some_and(|driver| DPDK_DRIVERS[1..].contains(&driver))

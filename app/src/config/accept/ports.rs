@@ -85,6 +85,7 @@ impl Accept<'_> {
                 peer: None,
                 bridge: None,
                 beyond: Ports::NONE,
+                verify: word(port.verify.as_ref()),
                 queue: port
                     .queue
                     .as_ref()

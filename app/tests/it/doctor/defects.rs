@@ -137,6 +137,17 @@ fn cards() -> Vec<Defect> {
             "lose this machine",
         ),
         (
+            "a virtual machine's card",
+            |t, c| {
+                t.card("0000:03:00.0", ("1af4", "1041"), "vfio-pci", -1);
+                swap(c, "0000:01:00.0", "0000:03:00.0");
+            },
+            "checksums",
+            "warn",
+            "nobody verifies those of UDP over 0000:03:00.0",
+            "verify = \"software\"",
+        ),
+        (
             "a card that is not there",
             |_, c| swap(c, "0000:01:00.0", "0000:05:00.0"),
             "driver",
