@@ -1,0 +1,1 @@
+"""The appliance in a container: its image, how it runs there, and the files that start it."""
