@@ -174,8 +174,8 @@ impl Reader {
                     return None;
                 }
                 let packet = write(&self.pool, begin, &[], tag);
-                match said {
-                    Said::Plain(Some(_)) if !self.in_line => packet.map(Mbuf::unfinished),
+                match offload {
+                    Offload::Plain(Some(_)) if !self.in_line => packet.map(Mbuf::unfinished),
                     _ => packet,
                 }
             }
