@@ -22,7 +22,7 @@ class FlippingWire:
     """Joins two interfaces of a namespace. Use it in a `with`."""
 
     def __init__(self, host: Host, left: str, right: str, every: int) -> None:
-        """Flips a bit of every so many gradients that go from left to right."""
+        """Flips a bit of one in this many gradients that go from left to right."""
         self.flipped = 0
         self._every, self._gradients = every, 0
         self._left, self._right = (host.inside(partial(_raw, at)) for at in (left, right))

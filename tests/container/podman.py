@@ -17,7 +17,7 @@ from . import quadlet
 
 UNIT = ROOT / "conf/container/pascaline.container"
 IMAGE = "localhost/pascaline-test"
-# What is the host's: its network, its file, the service manager that waits until all is ready.
+# Of the host: its network, its file, the service manager that waits until all is ready.
 _ELSEWHERE = ("Network", "Volume", "Notify", "Image", "ContainerName")
 _MIXED = Path("/sys/fs/cgroup/unified")
 _MOST = 20_000

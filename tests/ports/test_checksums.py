@@ -42,7 +42,7 @@ def test_flipped_bits(bed: Bed, verify: str) -> None:
     assert (found == _SUM, drops.get("checksum", 0)) == (
         (True, flipped) if verify == "software" else (False, 0)
     )
-    assert f"udp={'software' if verify == 'software' else 'nobody'}" in appliance.log().replace('"', "")
+    assert f"udp={'software' if verify == 'software' else 'neither'}" in appliance.log().replace('"', "")
 
 
 def test_unfinished_checksums(bed: Bed) -> None:

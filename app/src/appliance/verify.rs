@@ -18,7 +18,7 @@ pub(crate) const REMEDY: &str = "write verify = \"software\" in the port's table
 pub(super) enum Verifier {
     Card,
     Software,
-    Nobody,
+    Neither,
 }
 
 impl Verifier {
@@ -34,7 +34,7 @@ impl Verifier {
             (Some(Verify::Software), _) => Self::Software,
             (_, true) => Self::Card,
             (None, false) if is_card => Self::Software,
-            (None | Some(Verify::Card), false) => Self::Nobody,
+            (None | Some(Verify::Card), false) => Self::Neither,
         }
     }
 
@@ -46,10 +46,10 @@ impl Verifier {
             Self::Software => {
                 info!(port, ip_headers, udp = "software", "checksums of received packets are verified");
             }
-            Self::Nobody => info!(
+            Self::Neither => info!(
                 port,
                 ip_headers,
-                udp = "nobody",
+                udp = "neither",
                 remedy = REMEDY,
                 "UDP checksums are not verified: a packet that was damaged on its way is summed"
             ),

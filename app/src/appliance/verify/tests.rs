@@ -2,13 +2,13 @@ use super::*;
 
 #[test]
 fn software_stands_in_for_cards_alone() {
-    use Verifier::{Card, Nobody, Software};
+    use Verifier::{Card, Neither, Software};
     let cases = [
         (None, true, true, Card),
         (None, false, true, Software),
-        (None, false, false, Nobody),
+        (None, false, false, Neither),
         (Some(Verify::Card), true, true, Card),
-        (Some(Verify::Card), false, true, Nobody),
+        (Some(Verify::Card), false, true, Neither),
         (Some(Verify::Software), true, true, Software),
         (Some(Verify::Software), false, false, Software),
     ];
@@ -22,5 +22,5 @@ fn only_software_looks_at_packets() {
     let mac = Mac([2, 0, 0, 0, 0, 1]);
     assert_eq!(Verifier::Software.in_software(mac), Some(mac));
     assert_eq!(Verifier::Card.in_software(mac), None);
-    assert_eq!(Verifier::Nobody.in_software(mac), None);
+    assert_eq!(Verifier::Neither.in_software(mac), None);
 }

@@ -168,7 +168,7 @@ fn checksums(host: &Host, nics: &[Nic], port: &PortConfig) -> Finding {
             Finding::ok(check, format!("port {name}: those of UDP are verified in software"))
         }
         _ if may_be_damaged => {
-            Finding::warn(check, format!("port {name}: nobody verifies those of UDP over {device}"), REMEDY)
+            Finding::warn(check, format!("port {name}: those of UDP are not verified over {device}"), REMEDY)
         }
         (None, Device::Pci(_)) => Finding::ok(
             check,
@@ -178,7 +178,7 @@ fn checksums(host: &Host, nics: &[Nic], port: &PortConfig) -> Finding {
             Finding::ok(check, format!("port {name}: the card verifies those of UDP, if it can"))
         }
         (_, Device::Vdev(_)) => {
-            Finding::ok(check, format!("port {name}: nobody verifies those of UDP over a virtual link"))
+            Finding::ok(check, format!("port {name}: those of UDP are not verified over a virtual link"))
         }
     }
 }

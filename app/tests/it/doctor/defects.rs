@@ -144,7 +144,7 @@ fn cards() -> Vec<Defect> {
             },
             "checksums",
             "warn",
-            "nobody verifies those of UDP over 0000:03:00.0",
+            "those of UDP are not verified over 0000:03:00.0",
             "verify = \"software\"",
         ),
         (
