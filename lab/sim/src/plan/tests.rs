@@ -30,3 +30,13 @@ fn without_rough_values_a_seed_decides_what_it_did() {
         assert_eq!(format!("{:?}", draw(seed, 500_000)), format!("{:?}", draw(seed, 0)), "seed {seed}");
     }
 }
+
+#[test]
+fn a_schedule_of_every_cell_is_found() {
+    let cells = Cell::all();
+    for (seed, (number, cell)) in (0..).zip(cells.iter().enumerate()) {
+        let (mut random, mut found) = (Random::new(0), None);
+        Plan::of_cell(seed, (&mut random, &mut found));
+        assert_eq!(found, Some(number), "{cell}");
+    }
+}
