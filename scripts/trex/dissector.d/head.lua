@@ -1,4 +1,4 @@
--- Pascaline's packets for Wireshark and tshark, 3.6 or later: docs/protocol.md names every field.
+-- Pascaline's packets for Wireshark and tshark (tried with 4.0): docs/protocol.md names every field.
 --
 --   tshark -X lua_script:pascaline.lua -r job1.pcap -V
 --   cp pascaline.lua ~/.local/lib/wireshark/plugins/        to have it always
