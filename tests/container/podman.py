@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
+import shutil
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +39,13 @@ class Podman:
 
     def __init__(self, shell: Shell, files: Path) -> None:
         self._shell = shell
+        self._store = files / "store"
+        self._null = files / "null"
+        os.mknod(self._null, stat.S_IFCHR | 0o666, os.stat("/dev/null").st_rdev)
+        self._null.chmod(0o666)
         storage = files / "storage.conf"
         storage.write_text(
-            f'[storage]\ndriver = "overlay"\ngraphroot = "{files}/store"\nrunroot = "{files}/run"\n'
+            f'[storage]\ndriver = "overlay"\ngraphroot = "{self._store}"\nrunroot = "{files}/run"\n'
         )
         engine = files / "containers.conf"
         # Of this machine no more than namespaces: no cgroups, no journal, no services, no higher limit.
@@ -47,7 +54,8 @@ class Podman:
         limits = f'["nofile={files_open}:{files_open}", "nproc={processes}:{processes}"]'
         engine.write_text(
             f'[containers]\ncgroups = "disabled"\ndefault_ulimits = {limits}\n'
-            '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
+            '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nlock_type = "file"\n'
+            f'tmp_dir = "{files}/state"\n[network]\nnetwork_config_dir = "{files}/networks"\n'
         )
         self.environment = shell.environment | {
             "CONTAINERS_STORAGE_CONF": str(storage),
@@ -58,14 +66,15 @@ class Podman:
         command = self.command(*words)
         return self._shell(*command, seconds=seconds, code=code, environment=self.environment)
 
-    @staticmethod
-    def command(*words: object) -> list[str]:
-        """Its command line: crun takes no mixture of both versions of cgroups, and needs neither."""
-        command = ["podman", *map(str, words)]
-        if not _MIXED.is_dir():
-            return command
-        hide = f'umount {_MIXED} && exec "$@"'
-        return ["unshare", "--mount", "--propagation=private", "sh", "-c", hide, "sh", *command]
+    def command(self, *words: object) -> list[str]:
+        """Its command line, in a view of the file system that is its own.
+
+        crun takes no mixture of both versions of cgroups, and needs neither. It gives a container's standard
+        input to its user: that must not be the machine's /dev/null.
+        """
+        view = f'if [ -d {_MIXED} ]; then umount {_MIXED}; fi; mount --bind {self._null} /dev/null; exec "$@"'
+        own = ("unshare", "--mount", "--propagation=private", "sh", "-e", "-c", view, "sh")
+        return [*own, "podman", *map(str, words)]
 
     def json(self, *words: object) -> Any:
         return json.loads(self(*words).out)
@@ -76,7 +85,10 @@ class Podman:
         return self._shell.json(*words, seconds=900, environment=self.environment)
 
     def close(self) -> None:
-        self("system", "reset", "--force", code=None)
+        """Removes the images, which take a gigabyte: pytest keeps a run's files for a while."""
+        self("rm", "--all", "--force", code=None)
+        self("rmi", "--all", "--force", code=None, seconds=120)
+        shutil.rmtree(self._store, ignore_errors=True)
 
 
 class Contained(Appliance):
