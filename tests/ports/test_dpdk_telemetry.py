@@ -16,7 +16,7 @@ from tests.bed.process import Deadline
 
 pytestmark = [pytest.mark.all, pytest.mark.root]
 _SECONDS = 5.0
-_SOCKET = re.compile(r"DPDK answers dpdk-telemetry\.py\W.*?socket\W*=\W*(/\S+/dpdk_telemetry\.v2)")
+_SOCKET = re.compile(r"DPDK is up\W.*?telemetry\W*=\W*(/\S+/dpdk_telemetry\.v2)")
 _ANSWER_BYTES = 16 * 1024
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 

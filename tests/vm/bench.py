@@ -127,7 +127,9 @@ class Bench:
         self.card = None
 
     def restart(self) -> None:
-        self.guest.run("systemctl reset-failed pascaline; systemctl restart pascaline", seconds=READY_SECONDS)
+        # A process that has just ended may still hold the card: then the unit tries again.
+        command = "systemctl reset-failed pascaline; systemctl restart pascaline"
+        self.guest.run(command, code=None, seconds=READY_SECONDS)
         self.wait_ready()
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:

@@ -15,8 +15,8 @@ class Model:
     driver: str
     # It tells of bad UDP checksums, and the appliance drops those packets.
     verifies: bool = False
-    # Receive queues that packets are spread over.
-    queues: int = 1
+    # Its driver offers to verify them, whether the card does or not.
+    offers: bool = False
 
 
 class Card(Enum):
@@ -65,8 +65,8 @@ class Card(Enum):
 
 
 _MODELS = {
-    Card.E1000E: Model("e1000e", "net_e1000_em", verifies=True),
-    Card.E1000: Model("e1000", "net_e1000_em"),
+    Card.E1000E: Model("e1000e", "net_e1000_em", verifies=True, offers=True),
+    Card.E1000: Model("e1000", "net_e1000_em", offers=True),
     Card.VMXNET3: Model("vmxnet3", "net_vmxnet3"),
     # By the host's IOMMU, as a card of a board; QEMU's own spreading hangs.
     Card.VIRTIO: Model("virtio-net-pci,iommu_platform=on,disable-legacy=on,rss=off", "net_virtio"),

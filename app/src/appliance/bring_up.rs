@@ -69,10 +69,9 @@ impl Machine {
 pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
     let eal = start_eal(config)?;
     let kernels = Kernels::detect();
-    info!(memory = %eal.memory(), kernels = kernels.isa, "DPDK is up");
-    if let Some(socket) = eal.telemetry_socket() {
-        info!(socket = %socket.display(), "DPDK answers dpdk-telemetry.py");
-    }
+    let telemetry =
+        eal.telemetry_socket().map(|socket| tracing::field::display(socket.display().to_string()));
+    info!(memory = %eal.memory(), kernels = kernels.isa, telemetry, "DPDK is up");
     let (frames, headers) = packet_pools(config, &eal)?;
     let clock = Clock::new(&eal);
     let lcores = eal.lcores();

@@ -9,7 +9,7 @@ use core::ffi::{c_char, c_int};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::mem;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
@@ -195,9 +195,7 @@ impl Eal {
     /// The socket that `dpdk-telemetry.py` asks, if it is open.
     #[must_use]
     pub fn telemetry_socket(&self) -> Option<PathBuf> {
-        // SAFETY: EAL runs, and keeps this terminated string.
-        let directory = unsafe { CStr::from_ptr(sys::rte_eal_get_runtime_dir()) };
-        self.telemetry.then(|| Path::new(&*directory.to_string_lossy()).join("dpdk_telemetry.v2"))
+        self.telemetry.then(|| runtime::directory().join("dpdk_telemetry.v2"))
     }
 
     /// The dataplane lcores, one per configured core, in that order.

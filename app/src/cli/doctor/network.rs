@@ -84,13 +84,21 @@ fn firewall(host: &Host, port: u16) -> Finding {
     if nft.is_none() && iptables.is_none() {
         let tables = host.text("proc/net/ip_tables_names");
         let modules = host.text("proc/modules").unwrap_or_default();
-        let quiet = tables.is_none_or(|tables| tables.is_empty())
-            && !modules.lines().any(|line| line.starts_with("nf_tables ") || line.starts_with("ip_tables "));
+        // ip_tables alone is no rule: systemd loads it at every boot.
+        let loaded = |name: &str| modules.lines().any(|line| line.starts_with(name));
+        let quiet = match tables {
+            Some(tables) => tables.is_empty() && !loaded("nf_tables "),
+            None => !loaded("nf_tables ") && !loaded("ip_tables "),
+        };
         return if quiet {
             Finding::ok(check, "none in the kernel")
         } else {
             let remedy = format!("as root: `nft list ruleset`, `iptables-save`; look for UDP port {port}");
-            Finding::unknown(check, "there are rules, and no program to read them (or no right to)", remedy)
+            Finding::unknown(
+                check,
+                "there may be rules, and no program to read them (or no right to)",
+                remedy,
+            )
         };
     }
     let rules = [nft, iptables].map(Option::unwrap_or_default).join("\n");

@@ -43,6 +43,7 @@ fn parts(directory: &Path) -> Option<(&str, u32)> {
 }
 
 /// Whether a process holds it that is not in this one's /proc: in another container, say.
+#[expect(clippy::cast_possible_truncation, reason = "the kinds of locks are small numbers")]
 fn is_locked(directory: &Path) -> bool {
     let Ok(config) = File::options().read(true).write(true).open(directory.join("config")) else {
         return false;

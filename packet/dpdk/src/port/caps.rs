@@ -6,6 +6,7 @@ use core::mem::MaybeUninit;
 use pascaline_dpdk_sys as sys;
 
 use super::device::{DeviceHandle, OpenError};
+use super::setup::AF_PACKET;
 use crate::error::Errno;
 use crate::kernel::{self, Interface};
 
@@ -86,6 +87,17 @@ const LEAST_MTU: u16 = 68;
 /// the application, without a copy that no network card needs.
 const SENDS_SEGMENTS: [&str; 1] = ["net_null"];
 
+/// An Ethernet header and its checksum, which DPDK takes off the longest frame.
+const FRAME: u32 = 14 + 4;
+
+/// The largest MTU. A driver that limits frames alone is held to that by DPDK, but the one over packet
+/// sockets names an ordinary frame, and takes longer ones.
+fn max_mtu(info: &sys::rte_eth_dev_info, driver: &str) -> u16 {
+    let by_frame = info.max_rx_pktlen.checked_sub(FRAME).filter(|_| driver != AF_PACKET);
+    let by_frame = by_frame.and_then(|mtu| u16::try_from(mtu).ok()).unwrap_or(u16::MAX);
+    if info.max_mtu == u16::MAX { by_frame } else { info.max_mtu }
+}
+
 /// Drivers between virtual machines and their host. Asked to verify checksums, they also accept frames whose
 /// sender left theirs to a network card, so that transit frames would leave with unfinished checksums. Not
 /// asked, the other side finishes them.
@@ -141,7 +153,7 @@ pub(super) fn read(device: &DeviceHandle) -> Result<Caps, OpenError> {
         rx_scatter: rx(sys::PSC_RX_SCATTER),
         rss: RssHash(info.flow_type_rss_offloads),
         min_mtu: info.min_mtu,
-        max_mtu: info.max_mtu,
+        max_mtu: max_mtu(&info, &driver),
         driver,
     })
 }

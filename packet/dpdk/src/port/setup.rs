@@ -109,7 +109,7 @@ pub struct StartFailure {
 const OVERHEAD: u32 = 14 + 4 + 4;
 /// The driver over a packet socket. It names an ordinary frame as its longest, so DPDK takes no larger MTU
 /// for it; but its limits are the interface's MTU, which the kernel keeps, and the slots of its ring.
-const AF_PACKET: &str = "net_af_packet";
+pub(super) const AF_PACKET: &str = "net_af_packet";
 /// The driver of cards whose host drops frames with a VLAN tag that no entry of its filter lets through,
 /// unless the card is promiscuous. It offers no way to leave the filter alone.
 const FILTERS_TAGS: &str = "net_virtio";
