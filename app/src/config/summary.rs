@@ -53,10 +53,13 @@ impl Config {
     fn told_jobs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for job in &self.jobs {
             write!(f, "  job {} {:?}: {} ranks, window {}; ", job.id, job.name, job.fan_in, job.window)?;
-            write!(f, "kind {}, ", job.kind.tag().name())?;
             if job.kind == Kind::Updates {
-                write!(f, "of up to {} bytes", self.max_update())?;
+                write!(f, "updates of up to {} bytes", self.max_update())?;
             } else {
+                // The policy itself begins with the other kinds' names.
+                if matches!(job.kind, Kind::Early { .. } | Kind::Switchml(_)) {
+                    write!(f, "{}, ", job.kind.tag().name())?;
+                }
                 let (policy, percent) = (job.policy(), 100.0 * self.part(job.share));
                 write!(f, "{}, share {} ({percent:.0} %); ", Told(&policy), job.share)?;
                 write!(f, "complete with {}", job.needed())?;

@@ -37,14 +37,11 @@ fn every_kind_says_what_it_does() {
     const WITH: &str = "with server, share 1 (100 %); complete with";
     const NONE: &str = "no server, share 1 (100 %); complete with";
     let cases = [
-        ("", "region, region of 32 sets from set 992, first-come, order of arrival, NONE 4;"),
-        ("kind = \"shared\"\n[jobs.shared]", "shared, shared, preempt, order of arrival, WITH 4;"),
-        (
-            "kind = \"shared\"\n[jobs.shared]\nserver = false",
-            "shared, shared, first-come, order of arrival, NONE 4;",
-        ),
-        ("kind = \"dsa\"", "shared, shared, preempt, order of arrival, WITH 4;"),
-        ("kind = \"atp\"", "shared, shared, first-come, order of arrival, WITH 4;"),
+        ("", "region of 32 sets from set 992, first-come, order of arrival, NONE 4;"),
+        ("kind = \"shared\"\n[jobs.shared]", "shared, preempt, order of arrival, WITH 4;"),
+        ("kind = \"shared\"\n[jobs.shared]\nserver = false", "shared, first-come, order of arrival, NONE 4;"),
+        ("kind = \"dsa\"", "shared, preempt, order of arrival, WITH 4;"),
+        ("kind = \"atp\"", "shared, first-come, order of arrival, WITH 4;"),
         (
             "kind = \"iswitch\"",
             "early, region of 32 sets from set 992, first-come, order of arrival, NONE 4, or as SetH and",
@@ -60,10 +57,7 @@ fn every_kind_says_what_it_does() {
     ];
     for (keys, says) in cases {
         let (out, says) = (check(&job(1, keys)), says.replace("WITH", WITH).replace("NONE", NONE));
-        assert!(
-            out.contains("job 1 \"job1\": 4 ranks, window 64; kind ") && out.contains(&says),
-            "{keys}: {out}"
-        );
+        assert!(out.contains("job 1 \"job1\": 4 ranks, window 64; ") && out.contains(&says), "{keys}: {out}");
     }
 }
 

@@ -58,7 +58,7 @@ fn each_key_of_a_queue_says_what_it_says() {
     assert_eq!((second.queue.discipline, second.rate), (Discipline::Olaf, None));
     let summary = config.to_string();
     for line in [
-        "job 300 \"job300\": 3 ranks, window 512; kind updates, of up to 1400 bytes; lost after",
+        "job 300 \"job300\": 3 ranks, window 512; updates of up to 1400 bytes; lost after",
         "port \"p0\": fifo queue of 4096 updates, means of rewards within 0.5, at 2500000000 bit/s",
         "port \"p1\": olaf queue of 8 updates, means, at the port's own rate",
     ] {

@@ -54,7 +54,7 @@ fn what_is_in_force_says_that_it_is_such_a_job() {
         assert_eq!(terms[key], value, "{key}");
     }
     let told = config.to_string();
-    assert!(told.contains("kind switchml, region"), "{told}");
+    assert!(told.contains("switchml, region"), "{told}");
     assert!(told.contains("; controller 192.0.2.1:50099, UDP port 48864"), "{told}");
     assert!(!told.contains("congestion control"), "{told}");
 }
