@@ -4,6 +4,7 @@ import argparse
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from tests.runner.shell import ROOT, environment_of
 _TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 _LOGS = _TARGET / "test-logs"
 _LIMITS = {False: "15 min", True: "50 min"}
+# What a first run builds and installs takes, in GB.
+_ROOM = {False: 7, True: 14}
 
 
 def main(arguments: list[str]) -> int:
@@ -43,6 +46,9 @@ def main(arguments: list[str]) -> int:
         return 0
     if not chosen.items and not chosen.broken:
         print(f"test: no step's name contains: {' '.join(options.words)}", file=sys.stderr)
+        return 2
+    if lacks := _lacks_room(options):
+        print(f"test: {lacks}", file=sys.stderr)
         return 2
     record = Record(_TARGET / "test-times.json", everything=options.all)
     print(
@@ -69,6 +75,17 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     add("--as-root", type=Path, help=argparse.SUPPRESS)
     add("words", nargs="*", metavar="WORD")
     return parser.parse_args(arguments)
+
+
+def _lacks_room(options: argparse.Namespace) -> str:
+    """Why a first run would end without room on the disk, and what to do; empty if it has enough."""
+    if options.words or (_TARGET / "debug").exists():
+        return ""
+    free, wanted = shutil.disk_usage(_TARGET).free // 10**9, _ROOM[options.all]
+    remedy = "make room, or let CARGO_TARGET_DIR name a folder on another disk"
+    return (
+        f"a first run takes {wanted} GB, and {_TARGET} has {free} GB free: {remedy}" if free < wanted else ""
+    )
 
 
 def _outcomes(options: argparse.Namespace, *, as_root: bool | None) -> Outcomes:
