@@ -1,15 +1,17 @@
 //! The updates of an asynchronous job's workers, and how often each leaves for the parameter server.
 //!
-//! An update is a power of four in one of its floats. Power and float identify the worker and the update's
+//! An update is a power of eight in one of its floats. Power and float identify the worker and the update's
 //! number, modulo the number that there is room for. So the digits of a sum say which updates are inside, and
-//! how often. No float gets so large that adding rounds.
+//! how often. No float gets so large that adding rounds. A queue that waits for long may hold several updates
+//! whose numbers have the same digit: up to seven are counted.
 
 use std::collections::BTreeSet;
 
 use pascaline_wire::{Header, Kind};
 
-/// Digits to the base of four in a float.
-const DIGITS: usize = 12;
+/// Digits in a float, whose 24 bits they fill, and bits of each.
+const DIGITS: usize = 8;
+const BITS: usize = 3;
 
 /// The updates of a cluster, and the models that they have made.
 pub(super) struct Ledger {
@@ -38,7 +40,7 @@ impl Ledger {
         let digit = self.digit(rank, number);
         let mut gradient = vec![0.0; self.floats];
         if let (Some(value), Ok(power)) = (gradient.get_mut(digit / DIGITS), i32::try_from(digit % DIGITS)) {
-            *value = 4f32.powi(power);
+            *value = 8f32.powi(power);
         }
         gradient
     }
@@ -65,11 +67,11 @@ impl Ledger {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as compared below")]
             let digits = value as u32;
             #[expect(clippy::cast_precision_loss, reason = "as compared here")]
-            if digits as f32 != value || digits >= 1 << (2 * DIGITS) {
+            if digits as f32 != value || digits >= 1 << (BITS * DIGITS) {
                 return Err(format!("float {at} of an update is {value}, which no sum of updates is"));
             }
             for (place, (sent, left)) in self.updates.iter_mut().skip(at * DIGITS).take(DIGITS).enumerate() {
-                let times = digits >> (2 * place) & 3;
+                let times = digits >> (BITS * place) & ((1 << BITS) - 1);
                 inside += times;
                 *left += times;
                 if times > 0 && left > sent {
