@@ -48,8 +48,8 @@ fn has_sets(job: &raw::Job) -> bool {
     job.kind_name().tag() == Tag::Switchml
 }
 
-/// As many slots as are written, or else twice the window: PSNs in flight and results that somebody
-/// may still lack lie within that many.
+/// The slots of a region: the written number, or twice the window, within which all PSNs in flight and all
+/// results lie that a rank may still lack.
 fn region_slots(job: &raw::Job, ways: u32) -> u32 {
     let written = get(job.slots());
     written.unwrap_or_else(|| {
