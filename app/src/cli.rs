@@ -179,7 +179,7 @@ fn check(file: &std::path::Path, elsewhere: bool) -> anyhow::Result<ExitCode> {
         let warnings = appliance::fits(&config)?;
         (config, warnings)
     };
-    let refused = config.jobs.iter().any(|job| job.refused.is_some());
+    let refused = config.jobs.iter().any(|job| job.spec.refused.is_some());
     let verdict = if refused { "can be run, but jobs are refused" } else { "ok" };
     print!("{}: {verdict}: {config}", file.display());
     warnings.iter().for_each(|warning| println!("  warning: {warning}"));

@@ -23,15 +23,14 @@ use std::time::Duration;
 
 use pascaline_aggregator::PoolConfig;
 use pascaline_dpdk::{Device, Hugepages};
+use pascaline_pipelines::membership::Admission;
 use pascaline_pipelines::{IdlePolicy, Marks, Mode, PortQueue, Ports};
 use pascaline_queue as queue;
 use pascaline_wire::UdpPorts;
 use pascaline_wire::trailer::ACK_LEN;
 
 pub(crate) use admin::{AdminConfig, AdminListen};
-pub(crate) use job::{
-    AdmissionConfig, Checkpoint, DEFAULT_DEAD_AFTER, JobConfig, PsConfig, PsMode, SwitchMlConfig,
-};
+pub(crate) use job::{Checkpoint, JobConfig, PsConfig, PsMode};
 pub(crate) use lane::InLine;
 pub(crate) use server::ServerLimits;
 pub(crate) use words::{PassingQueue, Verify};
@@ -171,7 +170,7 @@ pub(crate) struct Config {
     /// Sets of the pool that all jobs without a region share, from set 0 on; the regions lie behind them.
     pub(crate) shared_sets: u32,
     pub(crate) jobs: Vec<JobConfig>,
-    pub(crate) admission: Option<AdmissionConfig>,
+    pub(crate) admission: Option<Admission>,
     /// The file whose queries jobs have to meet.
     pub(crate) verified: Option<PathBuf>,
     pub(crate) ps: PsConfig,
@@ -282,9 +281,9 @@ impl Config {
 
     /// The queues of updates in front of the ports; none if no job sends any.
     pub(crate) fn port_queues(&self) -> Option<Vec<PortQueue>> {
-        let olaf = self.jobs.iter().filter(|job| job.mode() == Mode::Olaf);
+        let olaf = self.jobs.iter().filter(|job| job.updates());
         // Clusters are jobs, by their numbers.
-        let clusters = u32::from(olaf.map(|job| job.id).max()?) + 1;
+        let clusters = u32::from(olaf.map(|job| job.spec.id).max()?) + 1;
         let segment_len = self.max_update();
         let whole = |port: &PortConfig| PortQueue {
             queue: queue::Config { clusters, segment_len, ..port.queue.queue },

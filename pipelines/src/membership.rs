@@ -25,6 +25,7 @@ mod entry;
 mod form;
 mod job;
 mod join;
+mod kind;
 mod leave;
 mod liveness;
 mod multicast;
@@ -60,6 +61,7 @@ use crate::jobs::JobTable;
 pub use cookie::Secret;
 pub use entry::{APPLIANCE, Entry, Role};
 use job::{Decision, JobRecord, Phase};
+pub use kind::JobKind;
 pub use liveness::Event;
 pub use operator::{Command, Obeyed, PsnOrder, Refused};
 use rate::Strangers;
@@ -377,7 +379,9 @@ fn decide(
     admission: Option<&Admission>,
 ) -> Result<Decision, Decision> {
     match request.control.action {
-        action if job.spec.registry.is_some() => Err(Decision::new(Status::Unsupported, 0, action as u32)),
+        action if job.spec.kind.registry().is_some() => {
+            Err(Decision::new(Status::Unsupported, 0, action as u32))
+        }
         Action::Join => job.join(now, request, admission),
         Action::Leave => job.leave(now, request),
         Action::Query => job.query(now, request),

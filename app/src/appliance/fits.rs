@@ -17,7 +17,7 @@ pub(crate) fn fits(config: &Config) -> Result<Vec<String>, ConfigError> {
     if let Some(page) = &config.listen {
         of_this_machine(config, page.value, page.place)?;
     }
-    for controller in config.jobs.iter().filter_map(|job| Some(&job.switchml()?.controller)) {
+    for controller in config.jobs.iter().filter_map(|job| job.controller.as_ref()) {
         of_this_machine(config, controller.value, controller.place)?;
     }
     match config.admin.as_ref().map(|admin| &admin.listen) {

@@ -3,11 +3,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pascaline_pipelines::Membership;
-use pascaline_pipelines::membership::{Admission, JobSpec, Registry, Secret, ServerMode};
-use pascaline_wire::Address;
+use pascaline_pipelines::membership::{Admission, JobSpec, Secret};
 
-use crate::config::kind::Tag;
-use crate::config::{AdmissionConfig, Config, DEFAULT_DEAD_AFTER, JobConfig, PsMode, SwitchMlConfig};
+use crate::config::Config;
 
 /// All jobs, without members.
 pub(super) fn membership(config: &Config) -> anyhow::Result<Membership> {
@@ -29,76 +27,20 @@ fn secret() -> anyhow::Result<Secret> {
 
 /// What jobs are to be like, and which others may be formed.
 pub(super) fn terms(config: &Config) -> (Vec<JobSpec>, Option<Admission>) {
-    let jobs = config.jobs.iter().map(|job| spec(config, job)).collect();
-    (jobs, config.admission.as_ref().map(|admitted| admission(config, admitted)))
+    let jobs = config.jobs.iter().map(|job| spec(config, &job.spec)).collect();
+    let admission = config.admission.as_ref();
+    let admission =
+        admission.map(|admission| Admission { like: spec(config, &admission.like), ..admission.clone() });
+    (jobs, admission)
 }
 
-fn spec(config: &Config, job: &JobConfig) -> JobSpec {
-    let policy = job.policy();
+/// The same job with what the ports and the pool leave it.
+fn spec(config: &Config, job: &JobSpec) -> JobSpec {
+    let sets = job.kind.place().map_or(config.shared_sets, |place| place.sets);
     JobSpec {
-        window: job.window,
-        max_payload: config.max_payload_in(job.mode()),
-        mode: job.mode(),
-        admitted: job
-            .members
-            .as_ref()
-            .map(|members| members.iter().map(|&address| Address::from(address)).collect()),
-        max_ranks_per_host: job.max_ranks_per_host,
-        policy,
-        share: job.share,
-        threshold: Some(job.needed()),
-        partials: job.kind.tag() == Tag::Early,
-        dead_after: job.dead_after,
-        on_death: job.on_death,
-        control: job.control,
-        congestion: Some(job.congestion),
-        multicast: job.multicast,
-        server: server(config, policy.server),
-        registry: registry(job),
-        parent: job.parent,
-        backups: job.backups.clone(),
-        refused: job.refused,
-        slots: job.region.map_or(config.shared_sets, |region| region.sets) as usize * config.pool.ways,
-        ..JobSpec::new(job.id, job.fan_in)
-    }
-}
-
-fn registry(job: &JobConfig) -> Option<Registry> {
-    let slots = job.region?.sets;
-    let SwitchMlConfig { udp_port, address, .. } = *job.switchml()?;
-    Some(Registry { udp_port, address, slots })
-}
-
-fn server(config: &Config, wanted: bool) -> ServerMode {
-    match config.ps.mode.value {
-        _ if !wanted => ServerMode::None,
-        PsMode::None => ServerMode::None,
-        PsMode::Embedded => ServerMode::Embedded,
-        PsMode::External { address, .. } => {
-            ServerMode::External { address: address.ip().into(), udp_port: address.port() }
-        }
-    }
-}
-
-fn admission(config: &Config, admitted: &AdmissionConfig) -> Admission {
-    Admission {
-        jobs: admitted.jobs.clone(),
-        from: admitted.from.clone(),
-        max_jobs: usize::from(admitted.max_jobs),
-        max_jobs_per_host: usize::from(admitted.max_jobs_per_host),
-        max_fan_in: admitted.max_fan_in,
-        like: JobSpec {
-            window: admitted.window,
-            max_ranks_per_host: admitted.max_ranks_per_host,
-            max_payload: config.max_payload(),
-            policy: admitted.policy,
-            slots: config.shared_sets as usize * config.pool.ways,
-            server: server(config, admitted.policy.server),
-            dead_after: Some(DEFAULT_DEAD_AFTER),
-            // Number and fan-in are those of the Join that forms the job.
-            ..JobSpec::new(0, 0)
-        },
-        idle: Admission::IDLE,
+        max_payload: config.max_payload_in(job.kind.mode()),
+        slots: sets as usize * config.pool.ways,
+        ..job.clone()
     }
 }
 

@@ -331,7 +331,7 @@ impl Operator {
         let id = match key {
             JobKey::Number(id) => Some(*id),
             JobKey::Name(name) => {
-                self.running.config.jobs.iter().find(|job| job.name == *name).map(|job| job.id)
+                self.running.config.jobs.iter().find(|job| job.name == *name).map(|job| job.spec.id)
             }
         };
         let found = site.plane.membership().status().into_iter().find(|status| Some(status.id) == id);
@@ -342,14 +342,14 @@ impl Operator {
     }
 
     fn summary(&self, status: &JobStatus) -> JobSummary {
-        let config = self.running.config.jobs.iter().find(|job| job.id == status.id);
+        let config = self.running.config.jobs.iter().find(|job| job.spec.id == status.id);
         admin::summary(status, config)
     }
 
     fn detail(&self, status: &JobStatus, site: &Site<'_>) -> JobDetail {
         let config = &self.running.config;
         let ways = config.pool.ways;
-        let job = config.jobs.iter().find(|job| job.id == status.id && !status.formed);
+        let job = config.jobs.iter().find(|job| job.spec.id == status.id && !status.formed);
         let entries = site.plane.membership().entries(status.id).unwrap_or_default();
         let members = entries.iter().filter(|entry| entry.role != Role::Appliance).map(|entry| Member {
             rank: (entry.role == Role::Worker).then_some(entry.id),

@@ -26,8 +26,8 @@ pub(crate) struct Listening {
 
 /// Listens where the controllers of this configuration are to be.
 pub(super) fn controllers(config: &Config) -> anyhow::Result<Vec<(u16, TcpListener)>> {
-    let with = config.jobs.iter().filter_map(|job| Some((job.id, job.switchml()?)));
-    with.map(|(id, switchml)| Ok((id, tcp(config, &switchml.controller)?))).collect()
+    let with = config.jobs.iter().filter_map(|job| Some((job.spec.id, job.switchml()?)));
+    with.map(|(id, (controller, _))| Ok((id, tcp(config, controller)?))).collect()
 }
 
 const fn remedy(why: &NotRegistered) -> &'static str {

@@ -59,10 +59,10 @@ impl Running {
     ) -> Result<ReloadReport, Problem> {
         let name = keys.get("name").and_then(toml::Value::as_str);
         let number = keys.get("id").and_then(toml::Value::as_integer);
-        let clash = |job: &&JobConfig| Some(i64::from(job.id)) == number || Some(&*job.name) == name;
+        let clash = |job: &&JobConfig| Some(i64::from(job.spec.id)) == number || Some(&*job.name) == name;
         if let Some(other) = self.config.jobs.iter().find(clash) {
-            let error = format!("there is a job {} {:?} already", other.id, other.name);
-            let remedy = format!("PATCH /api/v1/jobs/{} changes it", other.id);
+            let error = format!("there is a job {} {:?} already", other.spec.id, other.name);
+            let remedy = format!("PATCH /api/v1/jobs/{} changes it", other.spec.id);
             return Err(Problem::new(StatusCode::CONFLICT, error, remedy));
         }
         let mut written = self.config.written.clone();
@@ -119,10 +119,10 @@ impl Running {
     /// The number of a job that is written down.
     fn configured(&self, key: &JobKey) -> Result<u16, Problem> {
         let named = |job: &&JobConfig| match key {
-            JobKey::Number(number) => job.id == *number,
+            JobKey::Number(number) => job.spec.id == *number,
             JobKey::Name(name) => job.name == *name,
         };
-        self.config.jobs.iter().find(named).map(|job| job.id).ok_or_else(|| {
+        self.config.jobs.iter().find(named).map(|job| job.spec.id).ok_or_else(|| {
             let remedy =
                 "GET /api/v1/jobs lists the jobs; those formed by Joins have the keys of [admission]";
             Problem::new(StatusCode::NOT_FOUND, format!("no configured job {key}"), remedy)
@@ -187,13 +187,15 @@ impl Running {
         let (specs, admission) = jobs::terms(&next);
         let mut done = plane.reconfigure(now, specs, admission);
         for old in &self.config.jobs {
-            if next.jobs.iter().any(|job| job.id == old.id && job.name != old.name) {
-                done.entry(old.id).or_insert(Reconfigured::Changed);
+            let id = old.spec.id;
+            if next.jobs.iter().any(|job| job.spec.id == id && job.name != old.name) {
+                done.entry(id).or_insert(Reconfigured::Changed);
             }
         }
         let name = |id: u16| {
-            let job =
-                |config: &Config| config.jobs.iter().find(|job| job.id == id).map(|job| job.name.clone());
+            let job = |config: &Config| {
+                config.jobs.iter().find(|job| job.spec.id == id).map(|job| job.name.clone())
+            };
             job(&next).or_else(|| job(&self.config)).unwrap_or_default()
         };
         let change = |(&id, what): (&u16, &Reconfigured)| {

@@ -1,138 +1,52 @@
-//! Jobs, admission and the parameter server as accepted.
+//! Jobs and the parameter server as accepted.
 
 use core::fmt;
-use core::ops::RangeInclusive;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ipnet::IpNet;
-use pascaline_aggregator::{Order, Policy, Region};
-use pascaline_pipelines::Mode;
-use pascaline_pipelines::membership::{OnDeath, Parent, Rights};
+use pascaline_aggregator::Policy;
+use pascaline_pipelines::membership::{JobKind, JobSpec, Registry, ServerMode};
 use pascaline_ps::asynchronous::Settings;
-use pascaline_wire::trailer::Sentence;
-use pascaline_wire::{CongestionControl, MulticastGroup};
 
 use super::Located;
-use super::kind::Kind;
 use crate::config::ServerLimits;
 
-/// After how long without a sign of life a rank is lost, unless a job says otherwise: before the 30 s are
-/// over that an allreduce may take by default, so that its error names the rank.
-pub(crate) const DEFAULT_DEAD_AFTER: Duration = Duration::from_secs(20);
-
-/// A job as accepted.
+/// A job as accepted. Its longest payload and its slots are those that the appliance has, once it is known.
 #[derive(Debug, Clone)]
 pub(crate) struct JobConfig {
-    pub(crate) id: u16,
     pub(crate) name: String,
-    pub(crate) fan_in: u16,
-    pub(crate) window: u16,
-    pub(crate) members: Option<Vec<IpAddr>>,
-    /// The most ranks that one address may have.
-    pub(crate) max_ranks_per_host: u16,
-    /// What it is, with what only such jobs have.
-    pub(crate) kind: Kind,
-    /// Its slots, if it has any of its own.
-    pub(crate) region: Option<Region>,
-    /// Its guaranteed share, in proportion to the other jobs'.
-    pub(crate) share: u16,
-    /// After how long without a sign of life a rank is lost; never, where there is none.
-    pub(crate) dead_after: Option<Duration>,
-    /// What happens then.
-    pub(crate) on_death: OnDeath,
-    /// Which members may reset and suspend it by packets.
-    pub(crate) control: Rights,
-    /// Which congestion control its workers follow.
-    pub(crate) congestion: CongestionControl,
-    /// The group that results go to, for those who hear it.
-    pub(crate) multicast: Option<MulticastGroup>,
-    /// The appliance that its sums go to.
-    pub(crate) parent: Option<Parent>,
-    /// Those that take its place, in their order.
-    pub(crate) backups: Vec<Parent>,
-    /// Why no rank may join: a query of `verify` that fails.
-    pub(crate) refused: Option<Sentence>,
+    /// What it is to be like.
+    pub(crate) spec: JobSpec,
+    /// Where SwitchML's clients register, if its workers are such.
+    pub(crate) controller: Option<Located<SocketAddr>>,
 }
 
 impl JobConfig {
-    /// How its workers train together.
-    pub(crate) fn mode(&self) -> Mode {
-        if self.kind == Kind::Updates { Mode::Olaf } else { Mode::Sync }
-    }
-
     /// How the job uses the pool.
     pub(crate) fn policy(&self) -> Policy {
-        let own = Policy { region: self.region, ..Policy::default() };
-        match self.kind {
-            // A partial in the order of ranks keeps all its packets: as many as ranks may have in flight.
-            Kind::Region { order: order @ Order::Rank } => Policy { order, quota: self.window.into(), ..own },
-            Kind::Region { order: Order::Arrival } | Kind::Switchml(_) => own,
-            Kind::Shared { conflict, server, order, quota } => {
-                Policy { conflict, server, order, quota, ..own }
-            }
-            Kind::Early { partial_after, .. } => {
-                let nanos = partial_after.map(|after| u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
-                Policy { partial_after: nanos.unwrap_or(0), ..own }
-            }
-            // The model is at the root's.
-            Kind::Updates => Policy { server: self.parent.is_none(), ..own },
-        }
+        self.spec.kind.policy(self.spec.window)
+    }
+
+    /// Whether it sends updates.
+    pub(crate) const fn updates(&self) -> bool {
+        matches!(self.spec.kind, JobKind::Updates { .. })
     }
 
     /// Whether a parameter server completes sums of it.
-    pub(crate) const fn serves_sums(&self) -> bool {
-        matches!(self.kind, Kind::Shared { server: true, .. })
+    pub(crate) fn serves_sums(&self) -> bool {
+        !self.updates() && self.spec.kind.has_server()
     }
 
     /// Contributions that complete a PSN at first.
-    pub(crate) const fn needed(&self) -> u16 {
-        match self.kind {
-            Kind::Early { needed, .. } => needed,
-            _ => self.fan_in,
-        }
+    pub(crate) fn needed(&self) -> u16 {
+        self.spec.kind.needed().unwrap_or(self.spec.fan_in)
     }
 
-    /// Where its workers register, if they are SwitchML's clients.
-    pub(crate) const fn switchml(&self) -> Option<&SwitchMlConfig> {
-        match &self.kind {
-            Kind::Switchml(config) => Some(config),
-            _ => None,
-        }
+    /// Where its workers register and how, if they are SwitchML's clients.
+    pub(crate) fn switchml(&self) -> Option<(&Located<SocketAddr>, Registry)> {
+        self.controller.as_ref().zip(self.spec.kind.registry())
     }
-}
-
-/// What a job of SwitchML's clients has of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SwitchMlConfig {
-    /// Where its controller listens.
-    pub(crate) controller: Located<SocketAddr>,
-    /// The UDP port that they send to.
-    pub(crate) udp_port: u16,
-    /// The appliance's address that they are told.
-    pub(crate) address: [u8; 4],
-}
-
-/// Which jobs may be formed by their workers' Joins alone.
-#[derive(Debug, Clone)]
-pub(crate) struct AdmissionConfig {
-    /// Their numbers; a job of `[[jobs]]` among them is as written there.
-    pub(crate) jobs: RangeInclusive<u16>,
-    /// Where the Joins may come from.
-    pub(crate) from: Vec<IpNet>,
-    /// At most as many at the same time.
-    pub(crate) max_jobs: u16,
-    /// Of these, at most as many that one host has formed.
-    pub(crate) max_jobs_per_host: u16,
-    /// The most ranks of one that one address may have.
-    pub(crate) max_ranks_per_host: u16,
-    /// The most ranks of one.
-    pub(crate) max_fan_in: u16,
-    /// The window of one.
-    pub(crate) window: u16,
-    /// How each uses the pool: in the shared part, with its quota.
-    pub(crate) policy: Policy,
 }
 
 /// Where the parameter server runs.
@@ -149,6 +63,19 @@ pub(crate) enum PsMode {
     },
     /// Nowhere.
     None,
+}
+
+impl PsMode {
+    /// The same, as a job that uses it says so.
+    pub(crate) fn server(self) -> ServerMode {
+        match self {
+            Self::None => ServerMode::None,
+            Self::Embedded => ServerMode::Embedded,
+            Self::External { address, .. } => {
+                ServerMode::External { address: address.ip().into(), udp_port: address.port() }
+            }
+        }
+    }
 }
 
 /// The parameter server as accepted.

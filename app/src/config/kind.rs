@@ -1,11 +1,8 @@
-//! The kinds of jobs, and the papers' systems as names for kinds with their choices made. docs/policies.md
-//! has the same as a table.
+//! Names of kinds of jobs, and the papers' systems as names for kinds with their choices made.
+//! docs/policies.md has the same as a table.
 
-use std::time::Duration;
-
-use pascaline_aggregator::{ConflictPolicy, Order};
-
-use super::SwitchMlConfig;
+use pascaline_aggregator::ConflictPolicy;
+use pascaline_pipelines::membership::JobKind;
 
 /// Which kind a job is. In the file each has a table of this name, for what only such jobs have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +17,19 @@ pub enum Tag {
     Updates,
     /// Sums of `SwitchML`'s own clients.
     Switchml,
+}
+
+impl Tag {
+    /// Which kind this is.
+    pub(crate) const fn of(kind: &JobKind) -> Self {
+        match kind {
+            JobKind::Region { .. } => Self::Region,
+            JobKind::Shared { .. } => Self::Shared,
+            JobKind::Early { .. } => Self::Early,
+            JobKind::Updates { .. } => Self::Updates,
+            JobKind::Switchml { .. } => Self::Switchml,
+        }
+    }
 }
 
 /// What a file says for a kind: the kind, or a paper's system.
@@ -58,50 +68,6 @@ impl KindName {
             Self::Dsa => ConflictPolicy::Preempt,
             _ if server => ConflictPolicy::Preempt,
             _ => ConflictPolicy::FirstCome,
-        }
-    }
-}
-
-/// A kind, with what only such jobs have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// [`Tag::Region`].
-    Region {
-        /// When contributions are added.
-        order: Order,
-    },
-    /// [`Tag::Shared`].
-    Shared {
-        /// What decides who gets a slot.
-        conflict: ConflictPolicy,
-        /// Whether a parameter server completes what the pool could not.
-        server: bool,
-        /// When contributions are added.
-        order: Order,
-        /// Partials at the same time; 0 for any number.
-        quota: u32,
-    },
-    /// [`Tag::Early`].
-    Early {
-        /// Contributions that complete a PSN at first; SetH may change it.
-        needed: u16,
-        /// After how long a PSN is complete with what has arrived.
-        partial_after: Option<Duration>,
-    },
-    /// [`Tag::Updates`].
-    Updates,
-    /// [`Tag::Switchml`].
-    Switchml(SwitchMlConfig),
-}
-
-impl Kind {
-    pub(crate) const fn tag(&self) -> Tag {
-        match self {
-            Self::Region { .. } => Tag::Region,
-            Self::Shared { .. } => Tag::Shared,
-            Self::Early { .. } => Tag::Early,
-            Self::Updates => Tag::Updates,
-            Self::Switchml(_) => Tag::Switchml,
         }
     }
 }

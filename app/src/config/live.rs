@@ -1,8 +1,8 @@
 //! Whether other jobs fit an appliance that runs already, whose pool, packets and memory are what they were
 //! made for.
 
-use pascaline_aggregator::{ConflictPolicy, Policy, RankSet, Region};
-use pascaline_pipelines::Mode;
+use pascaline_aggregator::{ConflictPolicy, RankSet, Region};
+use pascaline_pipelines::membership::{Admission, JobKind, JobSpec, ServerMode};
 
 use super::{Config, JobConfig, PsMode};
 
@@ -34,10 +34,11 @@ impl Config {
         self.ps.limits = start.ps.limits;
         self.check_foreign(start)?;
         self.place_regions(start, running)?;
-        let had = running.admission.as_ref().is_some_and(|admission| admission.policy.server);
-        if !had && let Some(admission) = self.admission.as_mut().filter(|admission| admission.policy.server) {
+        let serves = |admission: &Admission| admission.like.kind.has_server();
+        let had = running.admission.as_ref().is_some_and(serves);
+        if !had && let Some(admission) = self.admission.as_mut().filter(|admission| serves(admission)) {
             // Its memory is divided among those who were there at the start.
-            admission.policy = without_server(admission.policy);
+            admission.like.kind = without_server(admission.like.kind);
         }
         self.check_shared(start)?;
         self.check_server(start)?;
@@ -47,29 +48,29 @@ impl Config {
     /// The widest rank sets that jobs can need.
     pub(crate) fn most_ranks(&self) -> u16 {
         let admitted = self.admission.as_ref().map(|admission| admission.max_fan_in);
-        self.jobs.iter().map(|job| job.fan_in).chain(admitted).max().unwrap_or(0)
+        self.jobs.iter().map(|job| job.spec.fan_in).chain(admitted).max().unwrap_or(0)
     }
 
     fn place_regions(&mut self, start: &Self, running: &Self) -> Result<(), Misfit> {
         let kept = |id: u16, sets: u32| {
-            let job = running.jobs.iter().find(|job| job.id == id)?;
-            job.region.filter(|region| region.sets == sets)
+            let job = running.jobs.iter().find(|job| job.spec.id == id)?;
+            job.spec.kind.place().filter(|region| region.sets == sets)
         };
-        let regions = self.jobs.iter().filter_map(|job| kept(job.id, job.region?.sets));
+        let regions = self.jobs.iter().filter_map(|job| kept(job.spec.id, job.spec.kind.place()?.sets));
         let mut taken: Vec<Region> = regions.collect();
         let end = u32::try_from(start.pool.slots / start.pool.ways.max(1)).unwrap_or(u32::MAX);
         for job in &mut self.jobs {
-            let Some(wanted) = job.region else { continue };
-            if let Some(region) = kept(job.id, wanted.sets) {
-                job.region = Some(region);
+            let JobSpec { id, ref mut kind, .. } = job.spec;
+            let Some(wanted) = kind.place() else { continue };
+            if let Some(region) = kept(id, wanted.sets) {
+                *kind = kind.placed(region);
                 continue;
             }
             let Some(first) = gap(&taken, start.shared_sets, end, wanted.sets) else {
                 let ways = start.pool.ways as u64;
                 let message = format!(
-                    "job {}: no room for a region of {} slots in the {} that were set aside for regions at \
+                    "job {id}: no room for a region of {} slots in the {} that were set aside for regions at \
                         the start",
-                    job.id,
                     u64::from(wanted.sets) * ways,
                     u64::from(end - start.shared_sets) * ways
                 );
@@ -79,7 +80,7 @@ impl Config {
             };
             let region = Region { first, sets: wanted.sets };
             taken.push(region);
-            job.region = Some(region);
+            *kind = kind.placed(region);
         }
         Ok(())
     }
@@ -87,11 +88,12 @@ impl Config {
     /// The shared part may be smaller than a start with these jobs would make it.
     fn check_shared(&self, start: &Self) -> Result<(), Misfit> {
         let slots = start.shared_sets as usize * start.pool.ways;
-        for job in self.jobs.iter().filter(|job| job.region.is_none() && job.mode() == Mode::Sync) {
-            if slots == 0 || !job.serves_sums() && usize::from(job.window) > slots {
+        for job in self.jobs.iter().filter(|job| job.spec.kind.place().is_none() && !job.updates()) {
+            let JobSpec { id, window, .. } = job.spec;
+            if slots == 0 || !job.serves_sums() && usize::from(window) > slots {
                 let message = format!(
-                    "job {}: a window of {} does not fit the {slots} slots that are shared since the start",
-                    job.id, job.window
+                    "job {id}: a window of {window} does not fit the {slots} slots that are shared since the \
+                        start"
                 );
                 return Err(Misfit::new(message, "restart the appliance, or give a smaller window"));
             }
@@ -126,17 +128,16 @@ impl Config {
     /// What listens to SwitchML's clients, and the queues that updates wait in, are made at the start.
     fn check_foreign(&self, start: &Self) -> Result<(), Misfit> {
         let queues =
-            |config: &Self| config.jobs.iter().filter(|job| job.mode() == Mode::Olaf).map(|job| job.id).max();
-        let place =
-            |job: &JobConfig| job.switchml().map(|switchml| (switchml.controller.value, switchml.udp_port));
+            |config: &Self| config.jobs.iter().filter(|job| job.updates()).map(|job| job.spec.id).max();
+        let place = |job: &JobConfig| job.switchml().map(|(at, registry)| (at.value, registry.udp_port));
         let listened = |job: &JobConfig| {
-            let before = start.jobs.iter().find(|before| before.id == job.id);
+            let before = start.jobs.iter().find(|before| before.spec.id == job.spec.id);
             before.is_some_and(|before| place(before) == place(job))
         };
         if let Some(job) = self.jobs.iter().find(|job| job.switchml().is_some() && !listened(job)) {
             let message = format!(
                 "job {}: a controller for SwitchML's clients is listened at from the start on",
-                job.id
+                job.spec.id
             );
             return Err(Misfit::new(message, "restart the appliance"));
         }
@@ -174,8 +175,9 @@ impl Config {
         }
         let limits = &start.ps.limits;
         let served = self.jobs.iter().filter(|job| job.serves_sums());
-        let admitted = self.admission.as_ref().filter(|admission| admission.policy.server);
-        let jobs = served.clone().count() + admitted.map_or(0, |admission| usize::from(admission.max_jobs));
+        let admitted = self.admission.as_ref();
+        let admitted = admitted.filter(|admission| admission.like.kind.has_server());
+        let jobs = served.clone().count() + admitted.map_or(0, |admission| admission.max_jobs);
         if jobs > limits.jobs {
             let message = format!(
                 "{jobs} jobs whose sums a server completes, and the parameter server's memory was divided \
@@ -189,12 +191,13 @@ impl Config {
         }
         let kept = limits.config.cached;
         for job in served {
-            let entry = limits.entry_bytes(job.fan_in, job.policy().order, self.max_payload());
-            if entry > limits.share.bytes || u32::from(job.window) > kept {
+            let JobSpec { id, fan_in, window, kind, .. } = job.spec;
+            let entry = limits.entry_bytes(fan_in, kind.order(), self.max_payload());
+            if entry > limits.share.bytes || u32::from(window) > kept {
                 let message = format!(
-                    "job {}: the parameter server was started with {} bytes for each job and windows of up \
+                    "job {id}: the parameter server was started with {} bytes for each job and windows of up \
                         to {kept}",
-                    job.id, limits.share.bytes
+                    limits.share.bytes
                 );
                 return Err(Misfit::new(message, "restart the appliance, or set a smaller window or fan_in"));
             }
@@ -204,8 +207,14 @@ impl Config {
 }
 
 /// Without server, a holder that loses would begin anew; and again.
-fn without_server(policy: Policy) -> Policy {
-    Policy { server: false, conflict: ConflictPolicy::FirstCome, ..policy }
+fn without_server(kind: JobKind) -> JobKind {
+    match kind {
+        JobKind::Shared { order, quota, .. } => {
+            let (conflict, server) = (ConflictPolicy::FirstCome, ServerMode::None);
+            JobKind::Shared { conflict, server, order, quota }
+        }
+        other => other,
+    }
 }
 
 /// The first set of a gap of as many sets, the last one that there is.

@@ -7,11 +7,12 @@
 
 use pascaline_dpdk::mempool::{Demand, HEADROOM, buffers_needed};
 use pascaline_pipelines::io::HEADER_ROOM;
+use pascaline_pipelines::membership::{JobSpec, ServerMode};
 use pascaline_pipelines::updates::INBOX;
-use pascaline_pipelines::{AHEAD, BURST, Mode, STAGE};
+use pascaline_pipelines::{AHEAD, BURST, STAGE};
 
 use super::lane::{self, Lane};
-use super::{Config, ConfigError, PortConfig, PsMode};
+use super::{Config, ConfigError, PortConfig};
 
 /// Packets that an lcore keeps for itself, so that it need not go to the shared ring for each.
 pub(crate) const CACHE: u16 = 512;
@@ -50,18 +51,20 @@ impl Config {
     pub(crate) fn kept_packets(&self) -> usize {
         let ways = self.pool.ways;
         // Those of jobs that send updates keep nothing: the queues do.
-        let jobs = || self.jobs.iter().filter(|job| job.mode() == Mode::Sync);
+        let jobs = || self.jobs.iter().filter(|job| !job.updates());
         let regions = jobs().filter_map(|job| {
-            let slots = job.region?.sets as usize * ways;
-            Some(partials(job.policy().quota, job.window, slots) * usize::from(job.fan_in - 1))
+            let slots = job.spec.kind.place()?.sets as usize * ways;
+            Some(partials(job.policy().quota, job.spec.window, slots) * usize::from(job.spec.fan_in - 1))
         });
         let shared_slots = self.shared_sets as usize * ways;
-        let shared = jobs().filter(|job| job.region.is_none());
-        let mut shared: Vec<(u16, usize)> =
-            shared.map(|job| (job.fan_in, partials(job.policy().quota, job.window, shared_slots))).collect();
+        let shared = jobs().filter(|job| job.spec.kind.place().is_none());
+        let mut shared: Vec<(u16, usize)> = shared
+            .map(|job| (job.spec.fan_in, partials(job.policy().quota, job.spec.window, shared_slots)))
+            .collect();
         if let Some(admission) = &self.admission {
-            let each = partials(admission.policy.quota, admission.window, shared_slots);
-            shared.push((admission.max_fan_in, each.saturating_mul(usize::from(admission.max_jobs))));
+            let JobSpec { kind, window, .. } = admission.like;
+            let each = partials(kind.policy(window).quota, window, shared_slots);
+            shared.push((admission.max_fan_in, each.saturating_mul(admission.max_jobs)));
         }
         // They share the slots: the worst that can happen is that those with the most ranks have them.
         shared.sort_unstable_by_key(|&(fan_in, _)| core::cmp::Reverse(fan_in));
@@ -127,9 +130,9 @@ impl Config {
 
     /// True if there is a parameter server in the appliance itself.
     pub(crate) fn embeds_server(&self) -> bool {
-        let wanted = self.jobs.iter().any(|job| job.policy().server)
-            || self.admission.as_ref().is_some_and(|admission| admission.policy.server);
-        wanted && matches!(self.ps.mode.value, PsMode::Embedded)
+        let admitted = self.admission.as_ref().map(|admission| &admission.like);
+        let mut specs = self.jobs.iter().map(|job| &job.spec).chain(admitted);
+        specs.any(|spec| spec.kind.server() == ServerMode::Embedded)
     }
 
     /// Packets that wait for the parameter server, and from it, at most.

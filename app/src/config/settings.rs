@@ -71,9 +71,9 @@ impl Config {
             all.list("admission.from", &admission.from);
             all.set("admission.max_jobs", admission.max_jobs);
             all.set("admission.max_jobs_per_host", admission.max_jobs_per_host);
-            all.set("admission.max_ranks_per_host", admission.max_ranks_per_host);
+            all.set("admission.max_ranks_per_host", admission.like.max_ranks_per_host);
             all.set("admission.max_fan_in", admission.max_fan_in);
-            all.set("admission.slots_per_job", admission.policy.quota);
+            all.set("admission.slots_per_job", admission.like.kind.policy(admission.like.window).quota);
         }
         if let Some(file) = &self.verified {
             all.set("admission.verify", file.display());

@@ -2,16 +2,16 @@
 
 use core::fmt;
 
-use pascaline_pipelines::membership::Parent;
-use pascaline_pipelines::{Mode, PortQueue};
+use pascaline_pipelines::PortQueue;
+use pascaline_pipelines::membership::{JobKind, JobSpec, Parent, Registry};
 use pascaline_ps::asynchronous::Rule;
 use pascaline_queue::Combine;
 use pascaline_wire::switchml::UDP_PORT;
 
 use super::job::Told;
-use super::kind::Kind;
+use super::kind::Tag;
 use super::words::Word as _;
-use super::{Config, PsMode, SwitchMlConfig};
+use super::{Config, PsMode};
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,43 +52,37 @@ impl Config {
 
     fn told_jobs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for job in &self.jobs {
-            write!(f, "  job {} {:?}: {} ranks, window {}; ", job.id, job.name, job.fan_in, job.window)?;
-            if job.kind == Kind::Updates {
+            let JobSpec { id, fan_in, window, kind, share, dead_after, on_death, .. } = job.spec;
+            write!(f, "  job {id} {:?}: {fan_in} ranks, window {window}; ", job.name)?;
+            if job.updates() {
                 write!(f, "updates of up to {} bytes", self.max_update())?;
             } else {
                 // The policy itself begins with the other kinds' names.
-                if matches!(job.kind, Kind::Early { .. } | Kind::Switchml(_)) {
-                    write!(f, "{}, ", job.kind.tag().name())?;
+                if matches!(kind, JobKind::Early { .. } | JobKind::Switchml { .. }) {
+                    write!(f, "{}, ", Tag::of(&kind).name())?;
                 }
-                let (policy, percent) = (job.policy(), 100.0 * self.part(job.share));
-                write!(f, "{}, share {} ({percent:.0} %); ", Told(&policy), job.share)?;
+                let percent = 100.0 * self.part(share);
+                write!(f, "{}, share {share} ({percent:.0} %); ", Told(&job.policy()))?;
                 write!(f, "complete with {}", job.needed())?;
             }
-            match &job.kind {
-                Kind::Switchml(SwitchMlConfig { controller, udp_port, .. }) => {
-                    write!(f, "; controller {}, UDP port {udp_port}", controller.value)?;
-                }
-                Kind::Early { .. } => {
-                    let congestion = job.congestion.name();
-                    write!(f, ", or as SetH and FBcast say; congestion control {congestion}")?;
-                }
-                Kind::Region { .. } | Kind::Shared { .. } => {
-                    write!(f, "; congestion control {}", job.congestion.name())?;
-                }
-                Kind::Updates => {}
+            if let Some((controller, registry)) = job.switchml() {
+                write!(f, "; controller {}, UDP port {}", controller.value, registry.udp_port)?;
+            } else if let (false, Some(congestion)) = (job.updates(), job.spec.congestion) {
+                let early = if kind.is_early() { ", or as SetH and FBcast say" } else { "" };
+                write!(f, "{early}; congestion control {}", congestion.name())?;
             }
-            if job.max_ranks_per_host < job.fan_in {
-                write!(f, "; {} of its ranks at most on one host", job.max_ranks_per_host)?;
+            if job.spec.max_ranks_per_host < fan_in {
+                write!(f, "; {} of its ranks at most on one host", job.spec.max_ranks_per_host)?;
             }
-            if let Some(group) = job.multicast {
+            if let Some(group) = job.spec.multicast {
                 write!(f, "; results to {group} for those who hear it")?;
             }
-            match job.dead_after.map(humantime::format_duration) {
-                Some(after) => writeln!(f, "; lost after {after}: {}", job.on_death.name())?,
+            match dead_after.map(humantime::format_duration) {
+                Some(after) => writeln!(f, "; lost after {after}: {}", on_death.name())?,
                 None => writeln!(f, "; never lost")?,
             }
-            if let Some(Parent { endpoint, rank, ranks, next_hop }) = job.parent {
-                let what = if job.kind == Kind::Updates { "updates" } else { "sums" };
+            if let Some(Parent { endpoint, rank, ranks, next_hop }) = job.spec.parent {
+                let what = if job.updates() { "updates" } else { "sums" };
                 let (address, port) = (endpoint.address, endpoint.udp_port);
                 write!(f, "    its {what} go to {address} port {port}, as rank {rank} of {ranks}")?;
                 match next_hop {
@@ -96,7 +90,7 @@ impl Config {
                     None => writeln!(f, ", by {}", endpoint.mac)?,
                 }
             }
-            if let Some(why) = &job.refused {
+            if let Some(why) = &job.spec.refused {
                 writeln!(f, "        no rank may join: {}", why.as_str())?;
             }
         }
@@ -106,12 +100,12 @@ impl Config {
     /// What can be run, but will not do what it seems to.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let others = self.jobs.iter().filter_map(|job| {
-            let port = job.switchml()?.udp_port;
+            let (_, Registry { udp_port: port, .. }) = job.switchml()?;
             (port != UDP_PORT).then(|| {
                 format!(
                     "job {}: SwitchML's own clients always send to UDP port {UDP_PORT}; with \
                         udp_port = {port} the job is for `pascaline worker switchml` alone",
-                    job.id
+                    job.spec.id
                 )
             })
         });
@@ -120,8 +114,8 @@ impl Config {
 
     /// The part of everything that a job with this share is sure of while all jobs are there.
     pub(crate) fn part(&self, share: u16) -> f64 {
-        let sync = self.jobs.iter().filter(|job| job.mode() == Mode::Sync);
-        let all: u32 = sync.map(|job| u32::from(job.share)).sum();
+        let sync = self.jobs.iter().filter(|job| !job.updates());
+        let all: u32 = sync.map(|job| u32::from(job.spec.share)).sum();
         f64::from(share) / f64::from(all.max(u32::from(share)).max(1))
     }
 
@@ -155,15 +149,15 @@ impl Config {
             f,
             " of up to {} ranks, {} by one host, window {}; {}",
             admission.max_fan_in,
-            admission.max_ranks_per_host,
-            admission.window,
-            Told(&admission.policy)
+            admission.like.max_ranks_per_host,
+            admission.like.window,
+            Told(&admission.like.kind.policy(admission.like.window))
         )
     }
 
     fn told_server(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limits = &self.ps.limits;
-        let olaf = self.jobs.iter().filter(|job| job.mode() == Mode::Olaf).count();
+        let olaf = self.jobs.iter().filter(|job| job.updates()).count();
         match self.ps.mode.value {
             PsMode::None => return writeln!(f, "  parameter server: none"),
             _ if limits.jobs + olaf == 0 => return writeln!(f, "  parameter server: no job uses one"),

@@ -63,7 +63,7 @@ fn a_good_configuration_is_accepted_with_its_defaults() {
     assert_eq!(config.ports[1].device.value, Device::Pci("0000:01:00.0".into()));
     // The job's region.
     assert_eq!(config.pool, PoolConfig { reserved: 1024, ..PoolConfig::default() });
-    assert_eq!(config.jobs[0].window, 512);
+    assert_eq!(config.jobs[0].spec.window, 512);
     assert_eq!(config.jobs[0].name, "job7");
     // The smaller MTU minus IPv6, UDP and the aggregation header, in whole 8-byte elements.
     assert_eq!(config.max_payload(), (1500 - 40 - 8 - 22) / 8 * 8);
@@ -120,7 +120,7 @@ fn what_is_commented_out_in_the_example_is_accepted_too() {
         Config::parse(Path::new("conf/appliance.toml"), &all).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(config.jobs.len(), 5);
     assert!(config.jobs[4].switchml().is_some());
-    assert_eq!((config.jobs[3].mode(), config.ports[0].queue), (Mode::Olaf, PortQueue::default()));
+    assert_eq!((config.jobs[3].spec.kind.mode(), config.ports[0].queue), (Mode::Olaf, PortQueue::default()));
     assert!(config.admission.is_some() && config.ps.listen.is_some());
     assert!(config.admin.is_some_and(|admin| admin.tls.is_some() && admin.token_file.is_some()));
     assert_eq!((config.jobs[2].needed(), config.jobs[2].policy().partial_after), (4, 10_000_000));

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::time::Duration;
 
-use pascaline_pipelines::Mode;
+use pascaline_pipelines::membership::JobSpec;
 use pascaline_pipelines::membership::{JobStatus, ServerState};
 use pascaline_telemetry::{CellsReading, DropReason, JobEvent, Late};
 use pascaline_wire::trailer::{RankReports, Sentence};
@@ -14,7 +14,7 @@ use self::causes::{COUNTED, Count};
 pub(crate) use self::neighbours::Neighbour;
 pub(crate) use self::parent::{ExplainedParent, next_hop, unreachable};
 pub(crate) use self::ports::PortHealth;
-use crate::config::{Config, PsMode};
+use crate::config::Config;
 
 mod causes;
 mod neighbours;
@@ -50,23 +50,22 @@ pub(crate) struct Terms {
 impl Terms {
     /// A configured job.
     pub(crate) fn of_job(config: &Config, id: u16) -> Self {
-        let Some(job) = config.jobs.iter().find(|job| job.id == id) else { return Self::default() };
-        let policy = job.policy();
-        let terms = Self::new(config, policy.server, policy.quota);
-        let (share, part) = (job.share, config.part(job.share));
-        let (asynchronous, switchml) = (job.mode() == Mode::Olaf, job.switchml().is_some());
-        Self { asynchronous, switchml, share, part, refused: job.refused, ..terms }
+        let Some(job) = config.jobs.iter().find(|job| job.spec.id == id) else { return Self::default() };
+        let terms = Self::new(config, &job.spec);
+        let (share, part) = (job.spec.share, config.part(job.spec.share));
+        let (asynchronous, switchml) = (job.updates(), job.controller.is_some());
+        Self { asynchronous, switchml, share, part, refused: job.spec.refused, ..terms }
     }
 
     /// Jobs that are formed by Joins.
     pub(crate) fn of_formed(config: &Config) -> Self {
-        let policy = config.admission.as_ref().map(|admission| admission.policy).unwrap_or_default();
-        Self::new(config, policy.server, policy.quota)
+        let none = Self { share: 1, part: config.part(1), ..Self::default() };
+        config.admission.as_ref().map_or(none, |admission| Self::new(config, &admission.like))
     }
 
-    fn new(config: &Config, server: bool, quota: u32) -> Self {
-        let server = server && !matches!(config.ps.mode.value, PsMode::None);
-        Self { server, quota, share: 1, part: config.part(1), ..Self::default() }
+    fn new(config: &Config, spec: &JobSpec) -> Self {
+        let quota = spec.kind.policy(spec.window).quota;
+        Self { server: spec.kind.has_server(), quota, share: 1, part: config.part(1), ..Self::default() }
     }
 }
 

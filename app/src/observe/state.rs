@@ -55,7 +55,10 @@ pub(super) struct Configured {
 
 impl Configured {
     fn new(config: &Config) -> Self {
-        let jobs = config.jobs.iter().map(|job| (job.id, (job.name.clone(), Terms::of_job(config, job.id))));
+        let jobs = config.jobs.iter().map(|job| {
+            let id = job.spec.id;
+            (id, (job.name.clone(), Terms::of_job(config, id)))
+        });
         Self {
             jobs: jobs.collect(),
             formed: Terms::of_formed(config),

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use pascaline_pipelines::Mode;
 use pascaline_shared::http::names::Names;
 use pascaline_shared::http::server::Plan;
 use pascaline_shared::{print, println};
@@ -148,11 +147,10 @@ impl Process {
             let message = "the configuration has no parameter server that is a process of its own";
             return Err(config.error(mode, message, remedy).into());
         };
-        let served = || config.jobs.iter().filter(|job| job.policy().server);
-        let asynchronous: Vec<u16> =
-            served().filter(|job| job.mode() == Mode::Olaf).map(|job| job.id).collect();
+        let served = || config.jobs.iter().filter(|job| job.spec.kind.has_server());
+        let asynchronous: Vec<u16> = served().filter(|job| job.updates()).map(|job| job.spec.id).collect();
         let jobs = config.ps.limits.jobs + asynchronous.len();
-        let admission = config.admission.as_ref().filter(|admission| admission.policy.server);
+        let admission = config.admission.as_ref().filter(|admission| admission.like.kind.has_server());
         if jobs == 0 {
             let remedy = "give a job kind = \"dsa\", \"atp\" or \"updates\"";
             return Err(config.error(mode, "no job uses a parameter server", remedy).into());
@@ -166,7 +164,7 @@ impl Process {
             .map_err(|error| anyhow::anyhow!("the system has no random numbers: {error}"))?;
         let registrar = Registrar::new(
             u64::from_ne_bytes(session),
-            served().map(|job| (job.id, job.policy().order)),
+            served().map(|job| (job.spec.id, job.spec.kind.order())),
             admission.map(|admission| admission.jobs.clone()),
             jobs,
         );

@@ -326,17 +326,13 @@ fn membership<'a>(
     if let Some(tree) = &plan.tree {
         return tree.membership((plan, node), hosts, (first_epoch, secret));
     }
+    let server = match outside {
+        None => ServerMode::Embedded,
+        Some(&Host { address, udp_port, .. }) => ServerMode::External { address, udp_port },
+    };
     let mut spec = |job: &JobPlan| {
         let addresses = hosts.by_ref().take(usize::from(job.ranks)).map(|host| host.address).collect();
-        JobSpec {
-            admitted: job.admitted.then_some(addresses),
-            server: match outside {
-                _ if !job.policy.server => ServerMode::None,
-                None => ServerMode::Embedded,
-                Some(&Host { address, udp_port, .. }) => ServerMode::External { address, udp_port },
-            },
-            ..job.spec()
-        }
+        JobSpec { admitted: job.admitted.then_some(addresses), ..job.spec(server) }
     };
     let specs: Vec<(bool, JobSpec)> = plan.jobs.iter().map(|job| (job.formed, spec(job))).collect();
     // All jobs that are formed by Joins are alike, so there is one.

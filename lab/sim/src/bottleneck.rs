@@ -16,8 +16,8 @@ mod link;
 
 use core::time::Duration;
 
-use pascaline_aggregator::{Policy, PoolConfig, Region};
-use pascaline_pipelines::membership::JobSpec;
+use pascaline_aggregator::{Order, PoolConfig, Region};
+use pascaline_pipelines::membership::{JobKind, JobSpec};
 use pascaline_worker::{CongestionControl, Identity};
 
 use crate::centre::Centre;
@@ -213,11 +213,11 @@ pub fn run(setting: &Setting) -> Option<Outcome> {
 /// The appliance: each job has a region of twice its window, so that jobs meet nowhere but on the links.
 fn centre(setting: &Setting) -> Option<Centre> {
     let slots = (2 * u32::from(setting.window)).next_power_of_two();
-    let region = |number: u32| Some(Region { first: number * slots, sets: slots });
+    let place = |number: u32| Region { first: number * slots, sets: slots };
     let spec = |(number, sharer): (u32, &Sharer)| JobSpec {
         window: setting.window,
         max_payload: setting.payload,
-        policy: Policy { region: region(number), ..Policy::default() },
+        kind: JobKind::Region { place: place(number), order: Order::Arrival },
         congestion: Some(sharer.control),
         dead_after: None,
         ..JobSpec::new(u16::try_from(number + 1).unwrap_or(u16::MAX), setting.hosts)

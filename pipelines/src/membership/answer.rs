@@ -124,7 +124,7 @@ impl JobRecord {
             return true;
         }
         if let (Action::Serve, ServerMode::External { address, udp_port }) =
-            (control.action, self.spec.server)
+            (control.action, self.spec.kind.server())
         {
             return source(from) == (address, udp_port);
         }

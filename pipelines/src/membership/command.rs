@@ -60,7 +60,7 @@ impl JobRecord {
     pub(super) fn end_for_good(&mut self, now: Duration) {
         self.unresumable.set(self.epoch, true);
         self.halted = false;
-        self.threshold = self.spec.threshold;
+        self.threshold = self.spec.kind.needed();
         self.uplink.iter_mut().for_each(|uplink| uplink.reset(now));
         self.next_generation();
     }
@@ -90,7 +90,7 @@ impl JobRecord {
     }
 
     fn set_h(&mut self, threshold: u32) -> Result<Decision, Decision> {
-        if !self.spec.partials {
+        if !self.spec.kind.is_early() {
             return Err(Decision::new(Status::Unsupported, 0, Action::SetH as u32));
         }
         let fan_in = self.spec.fan_in;

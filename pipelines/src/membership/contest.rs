@@ -48,6 +48,9 @@ pub(super) enum Occupancy {
     Deserted,
 }
 
+/// Silence that proves a member gone where `dead_after` is never.
+const NEVER_LOST: Duration = Duration::from_secs(60);
+
 impl JobRecord {
     /// Whether the job still has members, asked on behalf of a newcomer that it has no rank for.
     pub(super) fn occupancy(&mut self, now: Duration, newcomer: Address, asks: &mut Vec<Ask>) -> Occupancy {
@@ -58,7 +61,7 @@ impl JobRecord {
         let contest = self.rival.filter(|contest| now.saturating_sub(contest.latest) < LIVELY);
         let mut contest = Contest { latest: now, ..contest.unwrap_or(fresh) };
         let asked = now.saturating_sub(contest.since);
-        let silence = self.spec.dead_after.unwrap_or(super::JobSpec::DEAD_AFTER);
+        let silence = self.spec.dead_after.unwrap_or(NEVER_LOST);
         let members = || (0..).zip(&self.ranks).filter(|(_, rank)| rank.present());
         let mut present = members().filter_map(|(at, rank)| rank.joined.map(|joined| (at, joined)));
         if present.clone().any(|(_, joined)| joined.seen().max(joined.alive) > contest.since + UNDER_WAY) {
@@ -88,7 +91,7 @@ impl JobRecord {
     ) -> Result<(), Decision> {
         self.note_sent(now, at);
         let expects_signs = self.expects_signs(now, at);
-        let silence = self.spec.dead_after.unwrap_or(super::JobSpec::DEAD_AFTER);
+        let silence = self.spec.dead_after.unwrap_or(NEVER_LOST);
         let rank = &mut self.ranks[at];
         let (Some(joined), true) = (rank.joined, rank.present()) else { return Ok(()) };
         let from = source(&request.from);

@@ -170,7 +170,7 @@ impl JobRecord {
             phase: Phase::Forming,
             base: None,
             ranks: Vec::new(),
-            threshold: spec.threshold,
+            threshold: spec.kind.needed(),
             halted: false,
             unresumable: Epochs::default(),
             reset: None,
@@ -257,9 +257,9 @@ impl JobRecord {
             0 => PsnWindow::unlimited(),
             lcores => PsnWindow::new(oldest, next, self.granted(), lcores),
         };
-        let updating = if self.spec.mode == Mode::Olaf { self.spec.fan_in } else { 0 };
+        let updating = if self.spec.kind.mode() == Mode::Olaf { self.spec.fan_in } else { 0 };
         self.window = Arc::new(window.with_updates(updating));
-        if self.spec.mode == Mode::Olaf && self.uplink.is_some() {
+        if self.spec.kind.mode() == Mode::Olaf && self.uplink.is_some() {
             self.aliases = Arc::new(Aliases::new(self.base()));
         }
         for rank in &mut self.ranks {

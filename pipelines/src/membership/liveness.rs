@@ -131,7 +131,7 @@ impl JobRecord {
     pub(super) fn elapse(&mut self, now: Duration, events: &mut Vec<Event>) -> bool {
         self.note_all_sent(now);
         let deserted = self.miss_server(now, events);
-        let asks = self.phase == Phase::Forming && self.spec.registry.is_none();
+        let asks = self.phase == Phase::Forming && self.spec.kind.registry().is_none();
         let gave_up = asks && self.give_up(now, events);
         let Some(limit) = self.spec.dead_after else { return deserted || gave_up };
         let lost = match self.phase {
@@ -253,7 +253,7 @@ impl JobRecord {
             heard.map(|joined| joined.seen().saturating_add(limit)).min()
         };
         let died = match (self.phase, self.spec.dead_after) {
-            (Phase::Forming, _) if self.spec.registry.is_some() => None,
+            (Phase::Forming, _) if self.spec.kind.registry().is_some() => None,
             (Phase::Forming, limit) => {
                 let absent =
                     limit.and_then(|limit| self.common_claim().map(|_| self.since.saturating_add(limit)));

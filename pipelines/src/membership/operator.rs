@@ -118,7 +118,7 @@ impl Membership {
 impl JobRecord {
     fn ordered(&mut self, now: Duration, command: Command) -> Result<Obeyed, Refused> {
         let changed = |changed| Ok(Obeyed { changed, ..Obeyed::default() });
-        let registered = self.spec.registry.is_some();
+        let registered = self.spec.kind.registry().is_some();
         match command {
             Command::SetH(_) | Command::Leave(_) | Command::Help(_) | Command::FBcast(_) if registered => {
                 Err(Refused::SwitchMl)
@@ -135,7 +135,7 @@ impl JobRecord {
                 let ranks = self.spec.fan_in;
                 match () {
                     () if self.uplink.is_some() => Err(Refused::Levels),
-                    () if !self.spec.partials => Err(Refused::Whole),
+                    () if !self.spec.kind.is_early() => Err(Refused::Whole),
                     () if !(1..=ranks).contains(&asked) => Err(Refused::Threshold { asked, ranks }),
                     () => changed(self.threshold.replace(asked) != Some(asked)),
                 }
@@ -168,9 +168,9 @@ impl JobRecord {
         let rank = (0..).zip(&self.ranks).find(|(_, rank)| rank.present()).map(|(number, _)| number);
         let rank = rank.ok_or(Refused::Deserted)?;
         match () {
-            () if self.spec.mode == Mode::Olaf => Err(Refused::Asynchronous),
+            () if self.spec.kind.mode() == Mode::Olaf => Err(Refused::Asynchronous),
             () if release && self.uplink.is_some() => Err(Refused::Levels),
-            () if release && !self.spec.partials => Err(Refused::Whole),
+            () if release && !self.spec.kind.is_early() => Err(Refused::Whole),
             () if self.is_halted() => Err(Refused::Halted),
             () if !self.window.has(psn) => Err(Refused::OutsideWindow { psn }),
             () => {

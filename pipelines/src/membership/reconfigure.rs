@@ -93,8 +93,9 @@ impl JobRecord {
         let goes_on = !self.formed && self.goes_on_under(&spec);
         self.formed = false;
         // What SetH has said holds, unless the configuration says something else than before.
-        if !goes_on || self.spec.threshold != spec.threshold || !spec.partials {
-            self.threshold = spec.threshold;
+        let needed = spec.kind.needed();
+        if !goes_on || self.spec.kind.needed() != needed || needed.is_none() {
+            self.threshold = needed;
         }
         if self.spec.multicast != spec.multicast {
             self.ranks.iter_mut().filter_map(|rank| rank.joined.as_mut()).for_each(|it| it.hears = false);
@@ -134,12 +135,8 @@ impl JobRecord {
             spec.admitted.as_ref().is_none_or(|listed| listed.get(at) == Some(&address))
         };
         let mut members = self.ranks.iter().enumerate().filter_map(|(at, rank)| Some((at, rank.joined?)));
-        old.mode == spec.mode
-            && old.fan_in == spec.fan_in
-            && old.policy.order == spec.policy.order
-            && old.policy.region == spec.policy.region
-            && old.server == spec.server
-            && old.registry == spec.registry
+        old.fan_in == spec.fan_in
+            && old.kind.goes_on_as(&spec.kind)
             && self.stays_below(spec)
             && self.payload.is_none_or(|payload| payload <= spec.limit())
             && members.all(|(at, joined)| admits(at, joined.endpoint.address))

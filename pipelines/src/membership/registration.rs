@@ -79,7 +79,7 @@ impl Membership {
         who: &Registration,
         mac: Mac,
     ) -> Result<Terms, NotRegistered> {
-        let known = self.jobs.get_mut(&job).filter(|job| job.spec.registry.is_some());
+        let known = self.jobs.get_mut(&job).filter(|job| job.spec.kind.registry().is_some());
         let known = known.ok_or(NotRegistered::NoSuchJob { job })?;
         known.told.set(None);
         known.register(now, who, mac)
@@ -89,7 +89,7 @@ impl Membership {
 impl JobRecord {
     fn register(&mut self, now: Duration, who: &Registration, mac: Mac) -> Result<Terms, NotRegistered> {
         let none = NotRegistered::NoSuchJob { job: self.spec.id };
-        let Registry { udp_port, address, slots } = self.spec.registry.ok_or(none)?;
+        let Registry { udp_port, address, slots } = self.spec.kind.registry().ok_or(none)?;
         let fan_in = self.spec.fan_in.min(MOST_WORKERS);
         if who.workers != u32::from(fan_in) {
             return Err(NotRegistered::FanIn { said: who.workers, fan_in });

@@ -66,7 +66,7 @@ impl JobRecord {
             let (expected, got) = (u32::from(SERVER_RANK), u32::from(header.rank));
             return Err(Decision::new(Status::RankOutOfRange, expected, got));
         }
-        let ServerMode::External { address, udp_port } = self.spec.server else {
+        let ServerMode::External { address, udp_port } = self.spec.kind.server() else {
             return Err(Decision::new(Status::Unsupported, 0, control.action as u32));
         };
         if source(from) != (address, udp_port) {
@@ -106,7 +106,7 @@ impl JobRecord {
     }
 
     const fn expects_server(&self) -> bool {
-        self.spec.policy.server && matches!(self.spec.server, ServerMode::External { .. })
+        matches!(self.spec.kind.server(), ServerMode::External { .. })
     }
 
     /// Takes note if nothing has been heard of the server for too long. True if lcores need a new table.

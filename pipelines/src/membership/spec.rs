@@ -4,14 +4,12 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use ipnet::IpNet;
-use pascaline_aggregator::Policy;
 use pascaline_wire::frame::Address;
 use pascaline_wire::trailer::{Bitmap, Sentence};
 use pascaline_wire::{CongestionControl, MulticastGroup};
 
-use super::registration::Registry;
+use super::kind::JobKind;
 use super::uplink::Parent;
-use crate::jobs::Mode;
 
 /// What becomes of a generation that has lost ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,7 +57,7 @@ pub enum ServerMode {
 /// use pascaline_pipelines::membership::{JobSpec, OnDeath};
 ///
 /// let job = JobSpec { window: 128, on_death: OnDeath::Continue, ..JobSpec::new(7, 4) };
-/// assert_eq!((job.id, job.fan_in, job.threshold), (7, 4, None));
+/// assert_eq!((job.id, job.fan_in, job.kind.needed()), (7, 4, None));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobSpec {
@@ -73,25 +71,16 @@ pub struct JobSpec {
     pub max_payload: u16,
     /// The address of each rank, if only these are admitted.
     pub admitted: Option<Vec<Address>>,
-    /// How its workers train together.
-    pub mode: Mode,
-    /// How it uses the pool. Its `server` holds only while there is a [`server`](Self::server) to send to.
-    pub policy: Policy,
+    /// Its kind.
+    pub kind: JobKind,
     /// What it is sure of, in proportion to the other jobs: slots of the shared pool, packets of a busy
     /// lcore, room at the parameter server.
     pub share: u16,
-    /// Contributions that complete a PSN, if not all; workers may change it where `partials` is set. Taken to
-    /// be at least 1 and at most the fan-in.
-    pub threshold: Option<u16>,
-    /// Whether results may be partial, so that SetH is admitted (iSwitch, Table 2).
-    pub partials: bool,
     /// After how long without a sign of life a rank is lost while others wait for it; `None` for never.
     /// Should be longer than any worker computes between two operations.
     pub dead_after: Option<Duration>,
     /// What happens then.
     pub on_death: OnDeath,
-    /// Where its parameter server is.
-    pub server: ServerMode,
     /// Who may command it.
     pub control: Rights,
     /// Which congestion control its workers are told to follow; theirs to choose, if none.
@@ -102,8 +91,6 @@ pub struct JobSpec {
     pub max_ranks_per_host: u16,
     /// Slots that it may fill: of its region, or of all that it shares with others.
     pub slots: usize,
-    /// How its workers register, if they are SwitchML's clients; nobody can join then.
-    pub registry: Option<Registry>,
     /// The appliance that adds up what this one does, with others' sums.
     pub parent: Option<Parent>,
     /// Those that take its place, the first that answers, while it is silent.
@@ -113,16 +100,16 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
-    /// After how long without a sign of life a rank is lost by default: longer than it computes between two
-    /// operations, as a rule.
-    pub const DEAD_AFTER: Duration = Duration::from_secs(60);
+    /// After how long without a sign of life a rank is lost by default: before the 30 s are over that an
+    /// allreduce may take by default, so that its error names the rank.
+    pub const DEAD_AFTER: Duration = Duration::from_secs(20);
     /// The window by default.
     pub const WINDOW: u16 = 512;
     /// The longest payload by default: the most whole cache lines that an IPv4 packet of 1,500 bytes holds.
     pub const MAX_PAYLOAD: u16 = 1408;
 
-    /// A job of this many ranks, everything else by default: any source, the pool's default policy, all
-    /// contributions complete a PSN, no server, and a rank that is lost fails the job after
+    /// A job of this many ranks, everything else by default: any source, slots that it
+    /// [shares](JobKind::default), and a rank that is lost fails the job after
     /// [`DEAD_AFTER`](Self::DEAD_AFTER).
     #[must_use]
     pub fn new(id: u16, fan_in: u16) -> Self {
@@ -132,20 +119,15 @@ impl JobSpec {
             window: Self::WINDOW,
             max_payload: Self::MAX_PAYLOAD,
             admitted: None,
-            mode: Mode::Sync,
-            policy: Policy::default(),
+            kind: JobKind::default(),
             share: 1,
-            threshold: None,
-            partials: false,
             dead_after: Some(Self::DEAD_AFTER),
             on_death: OnDeath::default(),
-            server: ServerMode::default(),
             control: Rights::default(),
             congestion: None,
             multicast: None,
             max_ranks_per_host: u16::MAX,
             slots: usize::MAX,
-            registry: None,
             parent: None,
             backups: Vec::new(),
             refused: None,
@@ -155,7 +137,7 @@ impl JobSpec {
     /// The longest payload whose results fit the ports, too: one that lacks ranks, by the threshold or since
     /// they are lost, says so behind its payload.
     pub(super) fn limit(&self) -> u16 {
-        let lacks = self.partials || self.on_death == OnDeath::Continue;
+        let lacks = self.kind.is_early() || self.on_death == OnDeath::Continue;
         let names = Bitmap::new(self.fan_in).filter(|_| lacks);
         let behind = names.map_or(0, |names| names.capacity() / 8 + 4);
         (self.max_payload.saturating_sub(behind) / 8 * 8).max(8)

@@ -16,8 +16,7 @@ use super::job::{Decision, JobRecord, Names, Phase, source};
 use super::offer::Offer;
 use super::reply::ControlRequest;
 use super::uplink::{Granted, Neighbour, News, Uplink, UplinkState, UplinkStatus, Wish};
-use super::{Event, Membership, OnDeath, ServerMode};
-use crate::jobs::Mode;
+use super::{Event, JobKind, Membership, OnDeath, ServerMode};
 
 impl Membership {
     /// How a job stands with its parent; `None` if it has none.
@@ -57,15 +56,13 @@ impl JobRecord {
     /// True if a rank may stand for several workers: where results are of all of them, and nobody else makes
     /// them; and where there are updates, each of which says how many it stands for.
     pub(super) fn takes_subtrees(&self) -> bool {
-        let spec = &self.spec;
-        let whole = spec.threshold.is_none_or(|needed| needed >= spec.fan_in) && !spec.partials;
-        // Whatever makes results; updates come as they come.
-        let alone = spec.mode == Mode::Olaf || spec.server == ServerMode::None || !spec.policy.server;
-        whole
-            && spec.policy.partial_after == 0
-            && spec.on_death == OnDeath::Fail
-            && spec.registry.is_none()
-            && alone
+        let suits = match self.spec.kind {
+            JobKind::Region { .. }
+            | JobKind::Shared { server: ServerMode::None, .. }
+            | JobKind::Updates { .. } => true,
+            JobKind::Shared { .. } | JobKind::Early { .. } | JobKind::Switchml { .. } => false,
+        };
+        suits && self.spec.on_death == OnDeath::Fail
     }
 
     /// All ranks are here: asks the parent to take them in.

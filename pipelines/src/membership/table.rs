@@ -13,7 +13,7 @@ use crate::jobs::{Above, Job, Member, Server, Sessions};
 impl JobRecord {
     /// The job as lcores see it. `mac` gives the MAC of a port.
     pub(super) fn table(&self, mac: &impl Fn(usize) -> Mac) -> Job {
-        let JobSpec { id, fan_in, mode, policy, share, server, congestion, slots, .. } = self.spec;
+        let JobSpec { id, fan_in, kind, window, share, congestion, slots, .. } = self.spec;
         let member = |number, joined: Joined| {
             let (endpoint, mac) = (joined.endpoint, mac(joined.endpoint.port));
             let member = Member::new(endpoint, mac, id, number, fan_in, self.epoch).heeding(congestion, mac);
@@ -32,15 +32,15 @@ impl JobRecord {
             }
         }
         job.needed = self.needed();
-        job.partials = self.spec.partials;
+        job.partials = kind.is_early();
         job.control = self.spec.control;
         job.halted = self.is_halted();
-        job.mode = mode;
-        job.policy = policy;
+        job.mode = kind.mode();
+        job.policy = kind.policy(window);
         (job.tenant, job.share, job.slots) = (self.tenant, share, slots);
         job.cells = Arc::clone(&self.cells);
         job.window = Arc::clone(&self.window);
-        job.registry = self.spec.registry;
+        job.registry = kind.registry();
         let session = |rank: &Rank| rank.latest.map(|latest| (latest.session, latest.source));
         job.sessions = Sessions {
             ranks: self.ranks.iter().map(session).collect(),
@@ -48,7 +48,7 @@ impl JobRecord {
             parent: self.session_above(),
         };
         job.switchml.clone_from(&self.switchml);
-        job.server = match server {
+        job.server = match kind.server() {
             ServerMode::None => Server::None,
             ServerMode::Embedded => Server::Embedded,
             // What would be sent to it before it is known where it is, or when it is gone, would be lost.

@@ -1,8 +1,9 @@
 //! Sums, from the ranks' contributions to each member's result.
 
+use pascaline_pipelines::membership::ServerMode;
 use std::collections::BTreeSet;
 
-use pascaline_aggregator::Order;
+use pascaline_aggregator::{Order, Policy};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{Heard, UDP_PORT, Worker};
 use pascaline_wire::UdpPorts;
@@ -11,7 +12,7 @@ use pascaline_wire::frame::{Frame, Net};
 use pascaline_wire::header::{Element, Flags, Kind};
 use proptest::prelude::*;
 
-use crate::common::appliance::{Bench, Plan, assert_results, four, single_slot};
+use crate::common::appliance::{Bench, Plan, assert_results, four, kind, single_slot};
 
 /// One rank of each kind: IPv4, IPv6, a tag, two tags; behind two ports.
 fn mixed() -> Vec<Worker> {
@@ -88,7 +89,7 @@ proptest! {
         let mut plan = Plan::one_armed();
         plan.jobs[0].max_payload = 4096;
         if by_rank {
-            plan.jobs[0].policy.order = Order::Rank;
+            plan.jobs[0].kind = kind(Policy { order: Order::Rank, ..Policy::default() }, ServerMode::None);
         }
         let mut bench = Bench::new(&plan);
         let mut workers: Vec<Worker> = (0..4).map(|rank| Worker::new(rank, 4)).collect();

@@ -5,11 +5,11 @@ use core::num::NonZeroU64;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use pascaline_aggregator::{Policy, PoolConfig};
+use pascaline_aggregator::PoolConfig;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf, SharedBuf};
-use pascaline_pipelines::membership::{JobSpec, ServerMode};
+use pascaline_pipelines::PortQueue;
+use pascaline_pipelines::membership::{JobKind, JobSpec, ServerMode};
 use pascaline_pipelines::updates::Fate;
-use pascaline_pipelines::{Mode, PortQueue};
 use pascaline_queue::Config;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{Clock, Heard, JOB, MemoryIo, OWN_V4, Worker, received};
@@ -227,8 +227,7 @@ fn a_turn_never_calls_the_allocator() {
 fn asynchronous(rate: Option<NonZeroU64>) -> (Rig, Worker) {
     let host = Worker { rank: SERVER_RANK, fan_in: 0, udp_port: 16421, ..Worker::new(9, 4) };
     let server = ServerMode::External { address: host.address, udp_port: host.udp_port };
-    let policy = Policy { server: true, ..Policy::default() };
-    let spec = JobSpec { mode: Mode::Olaf, policy, server, ..JobSpec::new(JOB, 4) };
+    let spec = JobSpec { kind: JobKind::Updates { server }, ..JobSpec::new(JOB, 4) };
     let queue = PortQueue { queue: Config { reward_threshold: 2.0, ..Config::default() }, rate };
     let mut rig = Rig::of(&Plan { jobs: vec![spec], queue, ..Plan::one_armed() });
     rig.arrive(&host.control(Action::Serve));

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::ArrayQueue;
-use pascaline_aggregator::{ConflictPolicy, Policy, PoolConfig};
+use pascaline_aggregator::{Policy, PoolConfig};
 use pascaline_buffer::HeapPool;
 use pascaline_pipelines::membership::{JobSpec, ServerMode};
 use pascaline_pipelines::{IdlePolicy, Lcore, ServerEnd};
@@ -16,7 +16,7 @@ use pascaline_wire::UdpPorts;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::Kind;
 
-use crate::common::appliance::{Appliance, Plan, job};
+use crate::common::appliance::{Appliance, Plan, job, kind};
 
 /// Which lcore the NIC would send a packet to.
 fn rss(rank: u16, psn: u32) -> usize {
@@ -314,8 +314,8 @@ fn what_is_combined_and_finds_no_slot_is_counted_one_by_one() {
         let (heap, clock) = (HeapPool::new(), Clock::default());
         let wires: Vec<_> = (0..2).map(|_| MemoryIo::new(1, &heap, &clock)).collect();
         let pool = PoolConfig { slots: 2, ways: 1, ..PoolConfig::default() };
-        let policy = Policy { server, conflict: ConflictPolicy::FirstCome, ..Policy::default() };
-        let spec = JobSpec { policy, server: ServerMode::Embedded, ..job(JOB, RANKS) };
+        let mode = if server { ServerMode::Embedded } else { ServerMode::None };
+        let spec = JobSpec { kind: kind(Policy::default(), mode), ..job(JOB, RANKS) };
         let queue = || Arc::new(ArrayQueue::new(16));
         let ends = ServerEnd { to: queue(), from: queue() };
         let plan = Plan { pool, jobs: vec![spec], ..Plan::one_armed() };

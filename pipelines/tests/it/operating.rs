@@ -9,7 +9,7 @@ use pascaline_telemetry::{CellsReading, DropReason, JobCells, JobEvent};
 use pascaline_testkit::{JOB, Worker};
 use pascaline_wire::header::Kind;
 
-use crate::common::appliance::{Bench, Plan, assert_results, four, job, single_slot};
+use crate::common::appliance::{Bench, Plan, assert_results, four, job, kind, single_slot};
 
 const MS: u64 = 1_000_000;
 /// Bytes of the payloads below.
@@ -44,7 +44,7 @@ fn expect(bench: &Bench, expected: &[(JobEvent, u64)], drops: &[(DropReason, u64
 }
 
 fn served(policy: Policy) -> JobSpec {
-    JobSpec { policy: Policy { server: true, ..policy }, server: ServerMode::Embedded, ..job(JOB, 4) }
+    JobSpec { kind: kind(policy, ServerMode::Embedded), ..job(JOB, 4) }
 }
 
 #[test]
@@ -211,7 +211,8 @@ fn a_psn_that_is_under_way_is_completed_under_other_limits() {
     let plan = Plan { jobs: vec![job(JOB, 4), job(900, 2)], ..Plan::one_armed() };
     let (mut bench, workers) = four(&plan);
     bench.feed(0, [&gradient(&workers[0], 1), &gradient(&workers[1], 1)]);
-    let limited = JobSpec { policy: Policy { quota: 8, ..Policy::default() }, ..job(JOB, 4) };
+    let limits = kind(Policy { quota: 8, ..Policy::default() }, ServerMode::None);
+    let limited = JobSpec { kind: limits, ..job(JOB, 4) };
     let added = job(901, 2);
     let now = bench.appliance.now;
     let done = bench.appliance.plane.reconfigure(now, vec![limited, added], None);

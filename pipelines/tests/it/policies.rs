@@ -4,25 +4,28 @@
 mod arithmetic;
 mod threshold;
 
+use core::time::Duration;
 use pascaline_aggregator::{Policy, PoolConfig, Region};
 use pascaline_pipelines::classify::Objection;
-use pascaline_pipelines::membership::JobSpec;
+use pascaline_pipelines::membership::{JobKind, JobSpec, ServerMode};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{Heard, JOB, Worker, bytes, trailer, values};
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::{Flags, Header, Kind};
 
-use crate::common::appliance::{Bench, Plan, assert_results, four, job};
+use crate::common::appliance::{Bench, Plan, assert_results, four, job, kind};
 
 const MS: u64 = 1_000_000;
 
 fn plan(policy: Policy) -> Plan {
-    Plan { jobs: vec![JobSpec { policy, ..job(JOB, 4) }], ..Plan::one_armed() }
+    Plan { jobs: vec![JobSpec { kind: kind(policy, ServerMode::None), ..job(JOB, 4) }], ..Plan::one_armed() }
 }
+
+const PLACE: Region = Region { first: 60, sets: 4 };
 
 /// A job with four sets of one way of its own.
 fn region() -> Plan {
-    let region = Some(Region { first: 60, sets: 4 });
+    let region = Some(PLACE);
     let pool = PoolConfig { slots: 64, reserved: 4, ways: 1, ..PoolConfig::default() };
     Plan { pool, ..plan(Policy { region, ..Policy::default() }) }
 }
@@ -30,9 +33,8 @@ fn region() -> Plan {
 /// The same where so many contributions complete a PSN.
 fn threshold(needed: u16, partial_after: u64) -> Plan {
     let mut plan = region();
-    plan.jobs[0].policy.partial_after = partial_after;
-    plan.jobs[0].partials = true;
-    plan.jobs[0].threshold = Some(needed);
+    let partial_after = (partial_after > 0).then(|| Duration::from_nanos(partial_after));
+    plan.jobs[0].kind = JobKind::Early { place: PLACE, needed, partial_after };
     plan
 }
 
@@ -96,15 +98,7 @@ fn beyond_its_quota_a_job_is_refused_and_sends_again() {
 /// A late duplicate can open a slot that nobody will ever complete. It must not use up the quota for ever.
 #[test]
 fn what_nobody_waits_for_leaves_the_quota() {
-    let mut in_a_region = region();
-    in_a_region.jobs[0].policy.quota = 1;
-    for plan in [plan(Policy { quota: 1, ..Policy::default() }), in_a_region] {
-        what_nobody_waits_for_leaves(&plan);
-    }
-}
-
-fn what_nobody_waits_for_leaves(plan: &Plan) {
-    let (mut bench, workers) = four(plan);
+    let (mut bench, workers) = four(&plan(Policy { quota: 1, ..Policy::default() }));
     contribute(&mut bench, &workers, &[0], 1);
     for _ in 0..10 {
         // As long as its rank sends again, it is waited for.
@@ -125,9 +119,7 @@ fn what_nobody_waits_for_leaves(plan: &Plan) {
 /// It keeps older PSNs out, which must not be completed a second time by others than before.
 #[test]
 fn where_fewer_ranks_complete_a_psn_what_is_in_a_region_stays() {
-    let mut plan = threshold(3, 0);
-    plan.jobs[0].policy.quota = 1;
-    let (mut bench, workers) = four(&plan);
+    let (mut bench, workers) = four(&threshold(3, 0));
     contribute(&mut bench, &workers, &[0], 5);
     bench.clock.advance(5001 * MS);
     idle(&mut bench);

@@ -9,12 +9,11 @@ use pascaline_pipelines::membership::{JobSpec, ServerMode};
 use pascaline_testkit::{JOB, Worker};
 use pascaline_wire::header::{Flags, Header, Kind};
 
-use crate::common::appliance::{Bench, Plan, ToServer, four, job, single_slot};
+use crate::common::appliance::{Bench, Plan, ToServer, four, job, kind, single_slot};
 
 /// One job of four ranks with a server, and one slot.
 fn plan(policy: Policy, server: ServerMode) -> Plan {
-    let policy = Policy { server: true, ..policy };
-    let jobs = vec![JobSpec { policy, server, ..job(JOB, 4) }];
+    let jobs = vec![JobSpec { kind: kind(policy, server), ..job(JOB, 4) }];
     Plan { jobs, pool: single_slot(), ..Plan::one_armed() }
 }
 

@@ -10,14 +10,14 @@ use pascaline_testkit::{Clock, Heard, JOB, MemoryIo, Worker};
 use pascaline_wire::control::Action;
 use pascaline_wire::header::Kind;
 
-use crate::common::appliance::{Appliance, Bench, Plan, job};
+use crate::common::appliance::{Appliance, Bench, Plan, job, kind};
 
 const NEIGHBOUR: u16 = JOB + 1;
 
 /// Two jobs of two ranks in a shared pool, the one to be looked at and its neighbour, and their workers.
 fn neighbours(policy: Policy, server: bool, pool: PoolConfig) -> (Bench, Vec<Worker>, Vec<Worker>) {
     let mode = if server { ServerMode::Embedded } else { ServerMode::None };
-    let spec = |id| JobSpec { policy: Policy { server, ..policy }, server: mode, ..job(id, 2) };
+    let spec = |id| JobSpec { kind: kind(policy, mode), ..job(id, 2) };
     let plan = Plan { jobs: vec![spec(JOB), spec(NEIGHBOUR)], pool, ..Plan::one_armed() };
     let mut bench = Bench::with_queues(&plan, 1 << 14);
     let mut mine: Vec<Worker> = (0..2).map(|rank| Worker::new(rank, 2)).collect();

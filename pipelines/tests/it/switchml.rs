@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use pascaline_aggregator::{Policy, PoolConfig, Region};
-use pascaline_pipelines::membership::{JobSpec, Registration, Registry};
+use pascaline_aggregator::{PoolConfig, Region};
+use pascaline_pipelines::membership::{JobKind, JobSpec, Registration, Registry};
 use pascaline_telemetry::{Counter, DropReason, JobCells};
 use pascaline_testkit::{JOB, port_mac};
 use pascaline_wire::frame::Mac;
@@ -33,9 +33,10 @@ fn address(rank: u8) -> [u8; 4] {
 }
 
 fn plan(workers: u16) -> Plan {
-    let policy = Policy { region: Some(Region { first: 0, sets: SLOTS }), ..Policy::default() };
-    let registry = Some(Registry { udp_port: UDP_PORT, address: OWN, slots: SLOTS });
-    let spec = JobSpec { policy, registry, dead_after: None, ..job(JOB, workers) };
+    let place = Region { first: 0, sets: SLOTS };
+    let registry = Registry { udp_port: UDP_PORT, address: OWN, slots: SLOTS };
+    let kind = JobKind::Switchml { place, registry };
+    let spec = JobSpec { kind, dead_after: None, ..job(JOB, workers) };
     let slots = 2 * SLOTS as usize;
     let pool = PoolConfig { slots, reserved: slots, ways: 2, ..PoolConfig::default() };
     Plan { jobs: vec![spec], pool, peers: vec![None, None], ..Plan::one_armed() }

@@ -9,9 +9,9 @@ mod on_the_way;
 mod rate;
 mod traces;
 
-use pascaline_pipelines::membership::{JobSpec, ServerMode};
+use pascaline_pipelines::PortQueue;
+use pascaline_pipelines::membership::{JobKind, JobSpec, ServerMode};
 use pascaline_pipelines::updates::{Fate, QueueReading};
-use pascaline_pipelines::{Mode, PortQueue};
 use pascaline_queue::Config;
 use pascaline_testkit::{Heard, JOB, UDP_PORT, Worker, bytes, port_mac, values};
 use pascaline_wire::control::{Action, SERVER_RANK, Status};
@@ -52,14 +52,13 @@ fn worker(cluster: u16, rank: u16) -> Worker {
 
 /// Three clusters of three workers, and a queue like this in front of each of two ports.
 fn plan(queue: PortQueue) -> Plan {
-    let server = ServerMode::External { address: host().address, udp_port: host().udp_port };
-    let cluster = |number| JobSpec { mode: Mode::Olaf, server, ..with_server(job(JOB + number, RANKS)) };
+    let kind = JobKind::Updates { server: server() };
+    let cluster = |number| JobSpec { kind, ..job(JOB + number, RANKS) };
     Plan { peers: vec![None, None], jobs: (0..CLUSTERS).map(cluster).collect(), queue, ..Plan::one_armed() }
 }
 
-fn with_server(spec: JobSpec) -> JobSpec {
-    let policy = pascaline_aggregator::Policy { server: true, ..spec.policy };
-    JobSpec { policy, ..spec }
+fn server() -> ServerMode {
+    ServerMode::External { address: host().address, udp_port: host().udp_port }
 }
 
 /// A queue of so many updates, drained as fast as the port takes them.

@@ -1,7 +1,7 @@
 //! What a member's address can send that is not under way, and what becomes of it.
 
-use pascaline_aggregator::{Policy, PoolConfig, Region};
-use pascaline_pipelines::membership::JobSpec;
+use pascaline_aggregator::{Order, PoolConfig, Region};
+use pascaline_pipelines::membership::{JobKind, JobSpec};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{JOB, Worker};
 
@@ -12,9 +12,9 @@ const WINDOW: u16 = 16;
 /// A job of four ranks with a region of twice its window.
 fn region() -> Plan {
     let slots = 2 * usize::from(WINDOW);
-    let policy = Policy { region: Some(Region { first: 0, sets: 8 }), ..Policy::default() };
+    let kind = JobKind::Region { place: Region { first: 0, sets: 8 }, order: Order::Arrival };
     let pool = PoolConfig { slots, reserved: slots, ways: 4, ..PoolConfig::default() };
-    Plan { jobs: vec![JobSpec { window: WINDOW, policy, ..job(JOB, 4) }], pool, ..Plan::one_armed() }
+    Plan { jobs: vec![JobSpec { window: WINDOW, kind, ..job(JOB, 4) }], pool, ..Plan::one_armed() }
 }
 
 fn complete(bench: &mut Bench, workers: &[Worker], psn: u32) {

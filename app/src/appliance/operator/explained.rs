@@ -1,6 +1,5 @@
 //! Why a job is aggregated here, or not, for the admin API.
 
-use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::JobStatus;
 use pascaline_telemetry::{DropReason, JobEvent};
 
@@ -50,8 +49,8 @@ impl Operator {
         let config = &self.running.config;
         let counts = site.plane.membership().counts();
         let known = counts.iter().map(|(id, cells)| {
-            let job = config.jobs.iter().find(|job| job.id == *id);
-            let asynchronous = job.is_some_and(|job| job.mode() == Mode::Olaf);
+            let job = config.jobs.iter().find(|job| job.spec.id == *id);
+            let asynchronous = job.is_some_and(|job| job.updates());
             Neighbour::new(*id, job.map_or("", |job| &job.name), &cells.read(), asynchronous)
         });
         known.collect()

@@ -23,7 +23,7 @@ fn parse(parts: &[&str]) -> Config {
 #[test]
 fn ports_in_another_order_stay_where_they_are() {
     let start = parse(&[HEAD, A, B, JOB]);
-    let port = |config: &Config| config.jobs[0].parent.unwrap().endpoint.port;
+    let port = |config: &Config| config.jobs[0].spec.parent.unwrap().endpoint.port;
     let running = Running::new(&start);
     let wanted = parse(&[HEAD, B, A, JOB]);
     let kept = running.differences(&wanted);

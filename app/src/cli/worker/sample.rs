@@ -90,9 +90,8 @@ pub(super) struct Check {
 
 impl Check {
     /// Adding N numbers takes N − 1 additions at most that round, each by a factor of at most 1 + u. (Sums of
-    /// 16-bit types are made in f32, here without rounding, and rounded to 16 bits once, or once for each
-    /// part of the sum that had to make way in the appliance: no more than N − 1 times either, since each
-    /// part that rounds joins two.) So a sum is off by at most ((1 + u)^(N−1) − 1) Σ|x|.
+    /// 16-bit types are made in f32, here without rounding, and rounded to 16 bits once: an evicted partial
+    /// leaves as its contributions.) So a sum is off by at most ((1 + u)^(N−1) − 1) Σ|x|.
     pub(super) fn new<T: Sample>(op: Op, order: Order, ranks: u16) -> Self {
         let roundings = f64::from(ranks.saturating_sub(1));
         let growth = (roundings * T::ROUNDOFF.ln_1p()).exp_m1();

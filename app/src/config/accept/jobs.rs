@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use pascaline_aggregator::Region;
+use pascaline_pipelines::membership::JobSpec;
+use pascaline_wire::frame::Address;
 use pascaline_wire::{CongestionControl, MAX_RANKS};
 use pascaline_worker::session::HEARTBEAT;
 use toml::Spanned;
@@ -11,7 +13,7 @@ use toml::Spanned;
 use super::kind::Scope;
 use super::values::{get, word};
 use super::{Accept, Checked};
-use crate::config::job::{DEFAULT_DEAD_AFTER, JobConfig};
+use crate::config::job::JobConfig;
 use crate::config::kind::Tag;
 use crate::config::layout::Layout;
 use crate::config::raw;
@@ -96,7 +98,8 @@ impl Accept<'_> {
         let shared_slots = layout.slots(layout.shared_sets());
         let jobs = placed.iter().map(|(job, fan_in, place)| {
             let accepted = self.job(job, *fan_in, place.as_ref(), shared_slots, scope)?;
-            Ok(JobConfig { multicast: self.multicast(job, written, scope.own)?, ..accepted })
+            let multicast = self.multicast(job, written, scope.own)?;
+            Ok(JobConfig { spec: JobSpec { multicast, ..accepted.spec }, ..accepted })
         });
         Ok((jobs.collect::<Checked<_>>()?, layout))
     }
@@ -149,24 +152,29 @@ impl Accept<'_> {
         let (most, fitting) = if spills { (MOST_WINDOW, MOST_WINDOW) } else { widest(job, place, slots) };
         let default = default_window(fan_in).min(fitting);
         let window = self.within(job.window.as_ref(), default, 1, most, "window")?;
-        Ok(JobConfig {
-            id,
-            name: job.name.as_ref().map_or_else(|| format!("job{id}"), |name| name.get_ref().clone()),
-            fan_in,
+        let spec = JobSpec {
             window,
-            members: job.members.as_ref().map(|members| self.members(members, fan_in)).transpose()?,
+            admitted: job.members.as_ref().map(|members| self.members(members, fan_in)).transpose()?,
             max_ranks_per_host: self.ranks_per_host(job)?,
-            kind: self.kind(job, fan_in, (window, slots), scope)?,
-            region: place.map(|place| place.region),
+            kind: match place {
+                Some(place) => self.kind_in(job, fan_in, place.region, scope)?,
+                None => self.kind_beside(job, (window, slots), scope)?,
+            },
             share: self.within(job.share.as_ref(), DEFAULT_SHARE, 1, MOST_SHARE, "share")?,
-            refused: None,
             dead_after: if tag == Tag::Switchml { None } else { self.dead_after(job)? },
             on_death: word(job.on_death.as_ref()).unwrap_or_default(),
             control: word(job.control.as_ref()).unwrap_or_default(),
-            congestion: word(job.congestion.as_ref()).unwrap_or(DEFAULT_CONGESTION),
-            multicast: None,
-            parent: None,
-            backups: Vec::new(),
+            congestion: Some(word(job.congestion.as_ref()).unwrap_or(DEFAULT_CONGESTION)),
+            ..JobSpec::new(id, fan_in)
+        };
+        Ok(JobConfig {
+            name: job.name.as_ref().map_or_else(|| format!("job{id}"), |name| name.get_ref().clone()),
+            spec,
+            controller: job
+                .switchml
+                .as_ref()
+                .map(|table| self.listen(&table.get_ref().controller))
+                .transpose()?,
         })
     }
 
@@ -189,7 +197,7 @@ impl Accept<'_> {
     }
 
     fn dead_after(&self, job: &raw::Job) -> Checked<Option<Duration>> {
-        let after = self.duration_or_never(job.dead_after.as_ref(), DEFAULT_DEAD_AFTER)?;
+        let after = self.duration_or_never(job.dead_after.as_ref(), JobSpec::DEAD_AFTER)?;
         match (&job.dead_after, after) {
             (Some(written), Some(short)) if short < LEAST_DEAD_AFTER => {
                 let message = format!(
@@ -203,10 +211,10 @@ impl Accept<'_> {
         }
     }
 
-    fn members(&self, written: &Spanned<Vec<Spanned<String>>>, fan_in: u16) -> Checked<Vec<IpAddr>> {
+    fn members(&self, written: &Spanned<Vec<Spanned<String>>>, fan_in: u16) -> Checked<Vec<Address>> {
         let members = written.get_ref();
         if members.len() == usize::from(fan_in) {
-            return members.iter().map(|member| self.address(member)).collect();
+            return members.iter().map(|member| Ok(self.address(member)?.into())).collect();
         }
         let message = format!("{} members, but fan_in = {fan_in}", members.len());
         Err(self.error(written, message, "list one address per rank, or leave members out"))

@@ -4,13 +4,14 @@ use core::ops::Range;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use pascaline_aggregator::{Order, PoolConfig};
+use pascaline_aggregator::{Order, PoolConfig, Region};
+use pascaline_pipelines::membership::{JobKind, ServerMode};
 use toml::Spanned;
 
 use super::values::word;
 use super::{Accept, Checked};
 use crate::config::job::PsMode;
-use crate::config::kind::{Kind, KindName, Tag};
+use crate::config::kind::{KindName, Tag};
 use crate::config::raw;
 use crate::config::words::Word as _;
 
@@ -103,49 +104,53 @@ impl Accept<'_> {
         }
     }
 
-    /// A job's kind, for a job of this window and with this many slots that it may fill.
-    pub(super) fn kind(
+    /// The kind of a job in slots of its own.
+    pub(super) fn kind_in(
         &self,
         job: &raw::Job,
         fan_in: u16,
-        (window, slots): (u16, u32),
+        place: Region,
         scope: Scope<'_>,
-    ) -> Checked<Kind> {
-        let name = job.kind_name();
-        Ok(match name.tag() {
-            Tag::Region => Kind::Region {
-                order: job
-                    .region
-                    .as_ref()
-                    .and_then(|table| word(table.get_ref().order.as_ref()))
-                    .unwrap_or_default(),
-            },
-            Tag::Shared => {
-                let default = raw::Shared::default();
-                let table = job.shared.as_ref().map_or(&default, Spanned::get_ref);
-                let server = self.server(job, scope.ps)?;
-                let order = word(table.order.as_ref()).unwrap_or_default();
-                Kind::Shared {
-                    conflict: word(table.conflict.as_ref()).unwrap_or_else(|| name.conflict(server)),
-                    server,
-                    order,
-                    quota: self.quota(table, order, window, slots)?,
-                }
-            }
+    ) -> Checked<JobKind> {
+        match job.kind_name().tag() {
             Tag::Early => {
                 let default = raw::Early::default();
-                let table = job.early.as_ref().map_or(&default, Spanned::get_ref);
-                let threshold = table.threshold.as_ref();
-                let after = table.partial_after.as_ref();
-                Kind::Early {
-                    needed: threshold.map_or(Ok(fan_in), |written| self.threshold(written, fan_in))?,
-                    partial_after: after
-                        .map(|written| self.duration(Some(written), Duration::ZERO))
-                        .transpose()?,
-                }
+                let raw::Early { threshold, partial_after, .. } =
+                    job.early.as_ref().map_or(&default, Spanned::get_ref);
+                let needed =
+                    threshold.as_ref().map_or(Ok(fan_in), |written| self.threshold(written, fan_in))?;
+                let after =
+                    partial_after.as_ref().map(|written| self.duration(Some(written), Duration::ZERO));
+                Ok(JobKind::Early { place, needed, partial_after: after.transpose()? })
             }
-            Tag::Updates => self.updates(job, scope)?,
-            Tag::Switchml => self.switchml(job, scope)?,
+            Tag::Switchml => self.switchml(job, place, scope),
+            Tag::Region | Tag::Shared | Tag::Updates => {
+                let order = job.region.as_ref().and_then(|table| word(table.get_ref().order.as_ref()));
+                Ok(JobKind::Region { place, order: order.unwrap_or_default() })
+            }
+        }
+    }
+
+    /// The kind of a job without slots of its own, with this window and so many slots that it may fill.
+    pub(super) fn kind_beside(
+        &self,
+        job: &raw::Job,
+        (window, slots): (u16, u32),
+        scope: Scope<'_>,
+    ) -> Checked<JobKind> {
+        let name = job.kind_name();
+        if name.tag() == Tag::Updates {
+            return self.updates(job, scope);
+        }
+        let default = raw::Shared::default();
+        let table = job.shared.as_ref().map_or(&default, Spanned::get_ref);
+        let served = self.server(job, scope.ps)?;
+        let order = word(table.order.as_ref()).unwrap_or_default();
+        Ok(JobKind::Shared {
+            conflict: word(table.conflict.as_ref()).unwrap_or_else(|| name.conflict(served)),
+            order,
+            quota: self.quota(table, order, window, slots)?,
+            server: if served { scope.ps.server() } else { ServerMode::None },
         })
     }
 

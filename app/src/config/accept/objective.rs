@@ -5,7 +5,7 @@ mod verifier;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use pascaline_pipelines::Mode;
+use pascaline_pipelines::membership::JobSpec;
 use pascaline_shared::file;
 use pascaline_wire::trailer::Sentence;
 use toml::Spanned;
@@ -27,7 +27,7 @@ impl Accept<'_> {
         admission: Option<&Spanned<raw::Admission>>,
     ) -> Checked<Config> {
         if let Some(file) = admission.and_then(|written| written.get_ref().verify.as_ref()) {
-            let useless = self.runs && config.jobs.iter().all(|job| job.mode() != Mode::Olaf);
+            let useless = self.runs && config.jobs.iter().all(|job| !job.updates());
             if self.here && !useless {
                 self.objectives(&mut config, file)?;
             }
@@ -50,8 +50,8 @@ impl Accept<'_> {
             return Err(self.error(written, error, remedy));
         }
         self.describes(config, &outcome, written)?;
-        for job in config.jobs.iter_mut().filter(|job| job.mode() == Mode::Olaf) {
-            job.refused = match &outcome.error {
+        for job in config.jobs.iter_mut().filter(|job| job.updates()) {
+            job.spec.refused = match &outcome.error {
                 None => unmet(&outcome, &job.name),
                 Some(error) => missing(path, error),
             };
@@ -63,17 +63,17 @@ impl Accept<'_> {
     fn describes(&self, config: &Config, outcome: &Outcome, written: &Spanned<String>) -> Checked<()> {
         let remedy = "let the file say what the configuration says: one cluster for each job with kind = \
                       \"updates\", of the same name, with `workers` = fan_in";
-        let mut jobs = config.jobs.iter().filter(|job| job.mode() == Mode::Olaf).peekable();
+        let mut jobs = config.jobs.iter().filter(|job| job.updates()).peekable();
         if jobs.peek().is_none() {
             let message = "there is no job of kind \"updates\" whose models could be too old";
             return Err(self.error(written, message, "leave `verify` out, or give a job kind = \"updates\""));
         }
-        if let Some(job) = config.jobs.iter().find(|job| job.mode() == Mode::Olaf && job.parent.is_some()) {
-            let message = format!("job {} has a parent, and a file describes one queue alone", job.id);
+        if let Some(job) = config.jobs.iter().find(|job| job.updates() && job.spec.parent.is_some()) {
+            let message = format!("job {} has a parent, and a file describes one queue alone", job.spec.id);
             let remedy = "leave `verify` out here: what is proved of one hop says nothing of all of them";
             return Err(self.error(written, message, remedy));
         }
-        for JobConfig { id, name, fan_in, .. } in jobs {
+        for JobConfig { name, spec: JobSpec { id, fan_in, .. }, .. } in jobs {
             let Some(cluster) = outcome.clusters.iter().find(|cluster| cluster.name == *name) else {
                 let message = format!("{} has no cluster {name:?}, as job {id} is called", written.get_ref());
                 return Err(self.error(written, message, remedy));

@@ -2,7 +2,8 @@
 
 use core::num::NonZeroU64;
 
-use pascaline_pipelines::{Mode, PortQueue};
+use pascaline_pipelines::PortQueue;
+use pascaline_pipelines::membership::{JobKind, ServerMode};
 use pascaline_queue::Config as QueueConfig;
 use toml::Spanned;
 
@@ -10,7 +11,6 @@ use super::kind::Scope;
 use super::values::word;
 use super::{Accept, Checked};
 use crate::config::job::{JobConfig, PsMode};
-use crate::config::kind::Kind;
 use crate::config::raw;
 
 /// Units of a rate, by the end of how it is written.
@@ -20,7 +20,7 @@ const MOST_RATE: f64 = 1e12;
 
 impl Accept<'_> {
     /// A job that sends updates. Its server is a process of its own, or behind its parent.
-    pub(super) fn updates(&self, job: &raw::Job, scope: Scope<'_>) -> Checked<Kind> {
+    pub(super) fn updates(&self, job: &raw::Job, scope: Scope<'_>) -> Checked<JobKind> {
         let external = matches!(scope.ps, PsMode::External { .. });
         if let (Some(kind), false) = (&job.kind, job.parent.is_some() || external) {
             let remedy = "set mode = \"external\" and address in [ps], or choose another kind";
@@ -28,7 +28,9 @@ impl Accept<'_> {
             return Err(self.error(kind, message, remedy));
         }
         self.fits(job, scope.max_update)?;
-        Ok(Kind::Updates)
+        // The model is at the root's.
+        let server = if job.parent.is_some() { ServerMode::None } else { scope.ps.server() };
+        Ok(JobKind::Updates { server })
     }
 
     /// Refuses a model whose update does not fit into one packet.
@@ -109,7 +111,7 @@ impl Accept<'_> {
 
     /// Refuses queues that no job would send updates to.
     pub(super) fn queues_are_used(&self, ports: &[Spanned<raw::Port>], jobs: &[JobConfig]) -> Checked<()> {
-        if self.runs || jobs.iter().any(|job| job.mode() == Mode::Olaf) {
+        if self.runs || jobs.iter().any(|job| job.updates()) {
             return Ok(());
         }
         match ports.iter().find_map(|port| port.get_ref().queue.as_ref()) {

@@ -3,14 +3,13 @@
 use std::net::{IpAddr, SocketAddr};
 
 use pascaline_pipelines::jobs::Endpoint;
-use pascaline_pipelines::membership::{OnDeath, Parent};
+use pascaline_pipelines::membership::{JobKind, OnDeath, Parent};
 use pascaline_wire::MAX_RANKS;
 use pascaline_wire::frame::{Address, Mac, VlanTags};
 use toml::Spanned;
 
 use super::{Accept, Checked};
 use crate::config::job::JobConfig;
-use crate::config::kind::Kind;
 use crate::config::{PortConfig, raw};
 
 /// The UDP port of a parent that names none.
@@ -56,9 +55,9 @@ impl Accept<'_> {
                 from: table.from.as_ref(),
             };
             let parent = self.above(job, &written, None, (ports, own))?;
-            job.parent = Some(parent);
+            job.spec.parent = Some(parent);
             for written in table.backups.iter().flatten() {
-                if job.kind == Kind::Updates {
+                if job.updates() {
                     let message = "a backup of a parent, and kind = \"updates\": the model is at one \
                         parameter server, which registers at one appliance";
                     let remedy = "leave backups out, or choose another kind";
@@ -70,7 +69,7 @@ impl Accept<'_> {
                 let (port, from) = (port.as_ref(), from.as_ref());
                 let written = Written { address, rank, ranks, mac, via, port, from };
                 let backup = self.above(job, &written, Some(&parent), (ports, own))?;
-                job.backups.push(backup);
+                job.spec.backups.push(backup);
             }
         }
         Ok(jobs)
@@ -86,12 +85,12 @@ impl Accept<'_> {
     ) -> Checked<Parent> {
         let parent = self.parent(written, first, ports, own)?;
         let at = |other: &Parent| (other.endpoint.address, other.endpoint.udp_port);
-        if job.members.iter().flatten().any(|member| parent.endpoint.address == (*member).into()) {
+        if job.spec.admitted.iter().flatten().any(|member| parent.endpoint.address == *member) {
             let message = format!("a loop: {} is one of the job's members, too", parent.endpoint.address);
             let remedy = "name the appliance above: sums that went round would never be complete";
             return Err(self.error(written.address, message, remedy));
         }
-        if job.parent.iter().chain(&job.backups).any(|other| at(other) == at(&parent)) {
+        if job.spec.parent.iter().chain(&job.spec.backups).any(|other| at(other) == at(&parent)) {
             let message = format!("{} is named twice", parent.endpoint.address);
             let remedy = "name another appliance: one cannot take its own place";
             return Err(self.error(written.address, message, remedy));
@@ -225,15 +224,15 @@ impl Accept<'_> {
 
 /// What a job has whose sums cannot go up; and what to do about it.
 fn objection(job: &JobConfig) -> Option<(&'static str, &'static str)> {
-    match &job.kind {
-        Kind::Shared { server: true, .. } => Some((
+    match job.spec.kind {
+        _ if job.serves_sums() => Some((
             "a parameter server: a sum that it makes would not go up",
             "set server = false in [jobs.shared]",
         )),
-        Kind::Early { .. } => {
+        JobKind::Early { .. } => {
             Some(("partial results: who is inside would be lost on the way up", "choose kind = \"region\""))
         }
-        _ if job.on_death == OnDeath::Continue => Some((
+        _ if job.spec.on_death == OnDeath::Continue => Some((
             "on_death = \"continue\": a sum that lacks ranks would not say so",
             "set on_death = \"fail\"",
         )),

@@ -4,7 +4,8 @@ use core::ops::RangeInclusive;
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
-use pascaline_aggregator::{Order, Policy};
+use pascaline_aggregator::Order;
+use pascaline_pipelines::membership::{Admission, JobKind, JobSpec};
 use pascaline_wire::MAX_RANKS;
 use toml::Spanned;
 
@@ -12,7 +13,7 @@ use super::jobs::default_window;
 use super::values::word;
 use super::{Accept, Checked};
 use crate::config::ServerLimits;
-use crate::config::job::{AdmissionConfig, JobConfig, PsConfig, PsMode};
+use crate::config::job::{JobConfig, PsConfig, PsMode};
 use crate::config::kind::{KindName, Tag};
 use crate::config::layout::Layout;
 use crate::config::words::ServerMode;
@@ -97,7 +98,7 @@ impl Accept<'_> {
         written: Option<&Spanned<raw::Ps>>,
         mode: Located<PsMode>,
         jobs: &[JobConfig],
-        admission: Option<&AdmissionConfig>,
+        admission: Option<&Admission>,
         ports: &[Spanned<raw::Port>],
         max_payload: u16,
     ) -> Checked<PsConfig> {
@@ -105,14 +106,14 @@ impl Accept<'_> {
         let memory = table.and_then(|table| table.memory_mb.as_ref());
         let memory_mb = self.within(memory, DEFAULT_MEMORY_MB, 1, 1 << 20, "memory_mb")?;
         let served = jobs.iter().filter(|job| job.serves_sums());
-        let windows = served.clone().map(|job| job.window);
-        let admitted = admission.filter(|admission| admission.policy.server);
+        let windows = served.clone().map(|job| job.spec.window);
+        let admitted = admission.filter(|admission| admission.like.kind.has_server());
         let limits = ServerLimits::new(
             memory_mb,
-            served.clone().count() + admitted.map_or(0, |admission| usize::from(admission.max_jobs)),
-            windows.chain(admitted.map(|admission| admission.window)).max().unwrap_or(1),
+            served.clone().count() + admitted.map_or(0, |admission| admission.max_jobs),
+            windows.chain(admitted.map(|admission| admission.like.window)).max().unwrap_or(1),
         );
-        let needs = served.map(|job| (job.fan_in, job.policy().order));
+        let needs = served.map(|job| (job.spec.fan_in, job.spec.kind.order()));
         let needs = needs.chain(admitted.map(|admission| (admission.max_fan_in, Order::Arrival)));
         for (fan_in, order) in needs {
             let (entry, share) = (limits.entry_bytes(fan_in, order, max_payload), limits.share.bytes);
@@ -163,7 +164,7 @@ impl Accept<'_> {
         Joins { written, jobs, from }: Joins<'_>,
         layout: &Layout,
         mode: PsMode,
-    ) -> Checked<AdmissionConfig> {
+    ) -> Checked<Admission> {
         let shared_slots = layout.slots(layout.shared_sets());
         if shared_slots == 0 {
             let remedy = "raise [pool] slots, or leave [admission] out";
@@ -183,17 +184,21 @@ impl Accept<'_> {
         let half = max_jobs.div_ceil(2);
         let per_host = self.within(max_jobs_per_host.as_ref(), half, 1, max_jobs, "max_jobs_per_host")?;
         let ranks_per_host = self.within(ranks, max_fan_in, 1, max_fan_in, "max_ranks_per_host")?;
-        let server = mode != PsMode::None;
-        let conflict = KindName::Plain(Tag::Shared).conflict(server);
-        Ok(AdmissionConfig {
+        let conflict = KindName::Plain(Tag::Shared).conflict(mode != PsMode::None);
+        Ok(Admission {
             jobs: self.range(jobs)?,
             from: from.get_ref().iter().map(|network| self.network(network)).collect::<Checked<_>>()?,
-            max_jobs,
-            max_jobs_per_host: per_host,
-            max_ranks_per_host: ranks_per_host,
+            max_jobs: max_jobs.into(),
+            max_jobs_per_host: per_host.into(),
             max_fan_in,
-            window: default_window(max_fan_in).min(u16::try_from(quota).unwrap_or(u16::MAX)),
-            policy: Policy { conflict, quota, server, ..Policy::default() },
+            like: JobSpec {
+                window: default_window(max_fan_in).min(u16::try_from(quota).unwrap_or(u16::MAX)),
+                max_ranks_per_host: ranks_per_host,
+                kind: JobKind::Shared { conflict, order: Order::Arrival, quota, server: mode.server() },
+                // Number and fan-in are those of the Join that forms the job.
+                ..JobSpec::new(0, 0)
+            },
+            idle: Admission::IDLE,
         })
     }
 

@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use pascaline_aggregator::PoolConfig;
+use pascaline_aggregator::{PoolConfig, Region};
+use pascaline_pipelines::membership::{JobKind, Registry};
 use pascaline_wire::UdpPorts;
 use pascaline_wire::switchml::{MOST_WORKERS, PLACES, UDP_PORT};
 use toml::Spanned;
@@ -11,14 +12,12 @@ use super::kind::Scope;
 use super::listens::overlap;
 use super::values::get;
 use super::{Accept, Checked};
-use crate::config::job::SwitchMlConfig;
-use crate::config::kind::Kind;
 use crate::config::{AdminConfig, AdminListen, raw};
 use crate::left_out;
 
 impl Accept<'_> {
-    /// A job of SwitchML's clients.
-    pub(super) fn switchml(&self, job: &raw::Job, scope: Scope<'_>) -> Checked<Kind> {
+    /// A job of SwitchML's clients in these slots.
+    pub(super) fn switchml(&self, job: &raw::Job, place: Region, scope: Scope<'_>) -> Checked<JobKind> {
         let Some(table) = &job.switchml else {
             return Err(self.error(&job.id, "no [jobs.switchml]", "add it"));
         };
@@ -31,7 +30,7 @@ impl Accept<'_> {
             let message = "the two sets of a slot need [pool] ways of 2 or more";
             return Err(self.error(table, message, "set ways = 2, 4 or 8"));
         }
-        let raw::SwitchMl { controller, udp_port, slots } = table.get_ref();
+        let raw::SwitchMl { udp_port, slots, .. } = table.get_ref();
         let most = PLACES as usize * pool.ways;
         if let Some(at) = slots.as_ref().filter(|slots| *slots.get_ref() as usize > most) {
             let message = format!("a client names {PLACES} slots at the most");
@@ -45,11 +44,8 @@ impl Accept<'_> {
             let message = "SwitchML's clients speak IPv4 only, and the appliance has no such address";
             return Err(self.error(table, message, "add an IPv4 address to [appliance] addresses"));
         };
-        Ok(Kind::Switchml(SwitchMlConfig {
-            controller: self.listen(controller)?,
-            udp_port: udp_port.as_ref().map_or(Ok(UDP_PORT), |port| self.udp_port(port))?,
-            address,
-        }))
+        let udp_port = udp_port.as_ref().map_or(Ok(UDP_PORT), |port| self.udp_port(port))?;
+        Ok(JobKind::Switchml { place, registry: Registry { udp_port, address, slots: place.sets } })
     }
 
     /// Refuses a window of more slots than such clients may name: each of these has a set of its own.

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use pascaline_pipelines::Mode;
 use pascaline_ps::asynchronous::{Audience, Combined, Rule, Settings};
 use pascaline_queue::{Combine, Config as QueueConfig};
 use toml::Spanned;
@@ -32,7 +31,7 @@ impl Accept<'_> {
             return Ok(Settings { combined, ..Settings::default() });
         };
         let raw::Ps { rule, learning_rate, half_age, weights_to, reward_memory, checkpoint, .. } = table;
-        if !self.runs && jobs.iter().all(|job| job.mode() != Mode::Olaf) {
+        if !self.runs && jobs.iter().all(|job| !job.updates()) {
             let keys = [
                 ("rule", rule.as_ref().map(Spanned::span)),
                 ("learning_rate", learning_rate.as_ref().map(Spanned::span)),

@@ -21,7 +21,7 @@ fn shared(id: u16, more: &str) -> String {
 }
 
 fn regions(config: &Config) -> Vec<(u16, Region)> {
-    config.jobs.iter().filter_map(|job| Some((job.id, job.region?))).collect()
+    config.jobs.iter().filter_map(|job| Some((job.spec.id, job.spec.kind.place()?))).collect()
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn jobs_may_be_admitted_where_no_server_was_started() {
         "[[jobs]]\nid = 1\nfan_in = 2\nwindow = 64\n[admission]\njobs = \"1000-1009\"\n\
          from = [\"10.77.0.0/24\"]\nmax_jobs = 1\nmax_fan_in = 2\n",
     );
-    assert!(next.admission.as_ref().unwrap().policy.server && !start.embeds_server());
+    assert!(next.admission.as_ref().unwrap().like.kind.policy(0).server && !start.embeds_server());
     next.settle(&start, &start).unwrap();
-    let policy = next.admission.as_ref().unwrap().policy;
+    let policy = next.admission.as_ref().unwrap().like.kind.policy(0);
     assert_eq!((policy.server, policy.conflict), (false, ConflictPolicy::FirstCome));
 }

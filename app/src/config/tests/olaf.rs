@@ -22,7 +22,7 @@ fn queue(rest: &str) -> String {
 fn ports_have_queues_only_if_a_job_sends_updates() {
     assert_eq!(parse(GOOD).unwrap().port_queues(), None);
     let config = parse(&job("[jobs.updates]\nparameters = 350")).unwrap();
-    assert_eq!((config.jobs[0].mode(), config.jobs[1].mode()), (Mode::Sync, Mode::Olaf));
+    assert_eq!((config.jobs[0].spec.kind.mode(), config.jobs[1].spec.kind.mode()), (Mode::Sync, Mode::Olaf));
     assert!(config.jobs[1].policy().server, "it has one");
     // 1,430 bytes over IPv6, less 25 of trailer, in whole 8-byte elements.
     assert_eq!((config.max_payload(), config.max_update()), (1424, 1400));
@@ -72,7 +72,7 @@ fn a_job_with_a_parent_needs_no_server_here() {
     let with = |rest: &str| job(&format!("{rest}\nparent = {PARENT}")).replace(PS, "");
     let config = parse(&with("")).unwrap();
     let (leaf, summary) = (&config.jobs[1], config.to_string());
-    assert!(leaf.parent.is_some() && !leaf.policy().server && config.port_queues().is_some());
+    assert!(leaf.spec.parent.is_some() && !leaf.policy().server && config.port_queues().is_some());
     let line = "its updates go to 10.78.0.254 port 16420, as rank 1 of 2";
     assert!(summary.contains(line), "{line} is missing in\n{summary}");
     for (text, what) in [
@@ -221,7 +221,7 @@ fn a_job_that_would_not_meet_its_objective_is_refused() {
             "[[query]]\nname = \"fresh\"\nmeasure = \"highest\"\nbound = {bound:?}\nclusters = [{clusters:?}]"
         )
     };
-    let refused = |config: &Config| config.jobs[1].refused.map(|why| why.as_str().to_owned());
+    let refused = |config: &Config| config.jobs[1].spec.refused.map(|why| why.as_str().to_owned());
 
     let config = verified(&ages(3, 8, &bound("200ms", "job300")), "").unwrap();
     assert!(refused(&config).is_none() && config.admission.is_none(), "nobody may form jobs by Joins");
@@ -231,7 +231,7 @@ fn a_job_that_would_not_meet_its_objective_is_refused() {
     let why = refused(&config).unwrap();
     assert!(why.starts_with("fresh fails: ") && why.contains("job300"), "{why}");
     assert!(config.to_string().contains(&format!("no rank may join: {why}")), "{config}");
-    assert!(config.jobs[0].refused.is_none(), "it sends no updates");
+    assert!(config.jobs[0].spec.refused.is_none(), "it sends no updates");
     // What takes too much of the appliance, or a solver that does not work, is no mistake of the file.
     let much = ages(3, 8, &bound("200ms", "job300")).replace("70ms", "1us");
     let why = refused(&verified(&much, "").unwrap()).unwrap();

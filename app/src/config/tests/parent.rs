@@ -16,13 +16,13 @@ fn with_keys(keys: &str) -> String {
 fn a_job_with_a_parent_has_a_region_and_knows_the_way() {
     let config = parse(&with_keys(PARENT)).unwrap();
     let job = &config.jobs[0];
-    let parent = job.parent.unwrap();
+    let parent = job.spec.parent.unwrap();
     assert_eq!((parent.rank, parent.ranks, parent.endpoint.udp_port, parent.endpoint.port), (1, 2, 16420, 0));
     assert_eq!(parent.endpoint.address.to_string(), "10.78.0.254");
     assert_eq!(parent.endpoint.local.to_string(), config.addresses[0].to_string());
-    assert!(job.region.is_some() && job.kind.tag() == Tag::Region);
+    assert!(job.spec.kind.place().is_some() && Tag::of(&job.spec.kind) == Tag::Region);
     let at = PARENT.replace("10.78.0.254", "10.78.0.254:5000");
-    assert_eq!(parse(&with_keys(&at)).unwrap().jobs[0].parent.unwrap().endpoint.udp_port, 5000);
+    assert_eq!(parse(&with_keys(&at)).unwrap().jobs[0].spec.parent.unwrap().endpoint.udp_port, 5000);
 }
 
 /// A backup is like the parent in what is not written.
@@ -32,7 +32,7 @@ fn a_parent_has_backups_that_differ_in_what_is_written() {
                    ranks = 5, mac = \"02:00:00:00:00:fd\" }] }";
     let with = |backups: &str| parse(&with_keys(&PARENT.replacen(" }", backups, 1)));
     let config = with(backups).unwrap();
-    let (parent, backups) = (config.jobs[0].parent.unwrap(), &config.jobs[0].backups);
+    let (parent, backups) = (config.jobs[0].spec.parent.unwrap(), &config.jobs[0].spec.backups);
     let [one, other] = backups[..] else { panic!("two backups: {backups:?}") };
     assert_eq!((one.rank, one.ranks, one.endpoint.mac), (1, 2, parent.endpoint.mac));
     assert_eq!((one.endpoint.address.to_string().as_str(), one.endpoint.udp_port), ("10.79.0.254", 16420));
@@ -57,7 +57,7 @@ fn a_mac_that_is_left_out_is_asked_for() {
     let hops = |parent: &str| {
         let config = parse(&with_keys(parent)).unwrap();
         let job = &config.jobs[0];
-        let all = job.parent.iter().chain(&job.backups);
+        let all = job.spec.parent.iter().chain(&job.spec.backups);
         let hop = |hop: Option<Address>| hop.map_or_else(String::new, |hop| hop.to_string());
         all.map(|parent| (hop(parent.next_hop), parent.endpoint.mac.to_string())).collect::<Vec<_>>()
     };

@@ -3,8 +3,8 @@
 use pascaline_aggregator::{ConflictPolicy, Order, Policy, Region};
 
 use super::*;
-use crate::config::kind::{Kind, Tag};
-use pascaline_pipelines::membership::OnDeath;
+use crate::config::kind::Tag;
+use pascaline_pipelines::membership::{JobKind, OnDeath};
 
 /// The good configuration with these keys for its job, of 2 ranks and without a list of members.
 fn job(keys: &str) -> JobConfig {
@@ -42,8 +42,8 @@ fn shared(keys: &str) -> Policy {
 fn without_a_key_a_job_has_a_region() {
     let job = job("");
     assert_eq!(job.policy(), Policy { region: REGION, ..Policy::default() });
-    assert_eq!((job.needed(), job.window, job.kind.tag()), (2, 512, Tag::Region));
-    assert_eq!((job.dead_after, job.on_death), (Some(Duration::from_secs(20)), OnDeath::Fail));
+    assert_eq!((job.needed(), job.spec.window, Tag::of(&job.spec.kind)), (2, 512, Tag::Region));
+    assert_eq!((job.spec.dead_after, job.spec.on_death), (Some(Duration::from_secs(20)), OnDeath::Fail));
 }
 
 /// 4,096 slots, regions of 1,024: a job is what it says, or refused.
@@ -55,7 +55,10 @@ fn a_region_that_has_no_room_is_refused() {
     };
     let first = |region: u32| Some(Region { first: 1024 - 256 * (region + 1), sets: 256 });
     let config = parse(&text(4)).unwrap();
-    assert_eq!(config.jobs.iter().map(|job| job.region).collect::<Vec<_>>(), [0, 1, 2, 3].map(first));
+    assert_eq!(
+        config.jobs.iter().map(|job| job.spec.kind.place()).collect::<Vec<_>>(),
+        [0, 1, 2, 3].map(first)
+    );
     let error = parse(&text(5)).unwrap_err();
     assert!(error.message().contains("a region of 1024 slots does not fit: 0 slots"), "{error}");
     assert!(error.remedy().contains("kind = \"dsa\""), "{error}");
@@ -81,7 +84,7 @@ fn each_paper_is_a_kind_with_its_choices_made() {
         ("region", own, Tag::Region),
     ] {
         let job = job(&format!("kind = {name:?}"));
-        assert_eq!((job.policy(), job.kind.tag(), job.needed()), (policy, tag, 2), "{name}");
+        assert_eq!((job.policy(), Tag::of(&job.spec.kind), job.needed()), (policy, tag, 2), "{name}");
     }
     // Its table belongs to the kind that it is, and says what is different.
     let changed = job("kind = \"atp\"\n[jobs.shared]\nconflict = \"coin\"\nquota = 9");
@@ -102,10 +105,14 @@ fn what_a_table_leaves_open_has_a_default() {
     let none = parse(&format!("{}\n[ps]\nmode = \"none\"\n", with_keys(&kind("shared", "")))).unwrap();
     assert_eq!(none.jobs[0].policy(), plain);
     let region = |sets| Some(Region { first: 1024 - sets, sets });
-    assert_eq!(job(&kind("region", "slots = 64")).region, region(16));
+    assert_eq!(job(&kind("region", "slots = 64")).spec.kind.place(), region(16));
     let early = job(&kind("early", "slots = 64\nthreshold = 1\npartial_after = \"10ms\""));
-    assert_eq!((early.region, early.needed(), early.policy().partial_after), (region(16), 1, 10_000_000));
-    assert_eq!(job(&kind("early", "")).kind, Kind::Early { needed: 2, partial_after: None });
+    assert_eq!(
+        (early.spec.kind.place(), early.needed(), early.policy().partial_after),
+        (region(16), 1, 10_000_000)
+    );
+    let early = job(&kind("early", "")).spec.kind;
+    assert!(matches!(early, JobKind::Early { needed: 2, partial_after: None, .. }), "{early:?}");
 }
 
 #[test]
@@ -129,7 +136,7 @@ fn a_threshold_is_a_count_or_a_share() {
 fn the_window_gets_narrower_the_more_ranks_there_are() {
     let window = |fan_in: u16, more: &str| {
         let text = with_keys(more).replacen("fan_in = 2", &format!("fan_in = {fan_in}"), 1);
-        parse(&text).unwrap().jobs[0].window
+        parse(&text).unwrap().jobs[0].spec.window
     };
     assert_eq!([1, 64, 65, 128, 1024].map(|fan_in| window(fan_in, "")), [512, 512, 504, 256, 32]);
     assert_eq!(window(1024, "window = 64"), 64, "unless it is written");
@@ -149,9 +156,9 @@ fn a_partial_that_keeps_its_packets_is_bounded_by_a_quota() {
 
 #[test]
 fn death_may_be_ruled_out_and_need_not_be_fatal() {
-    assert_eq!(job("dead_after = \"0s\"").dead_after, None);
-    assert_eq!(job("dead_after = \"300ms\"").dead_after, Some(Duration::from_millis(300)));
-    assert_eq!(job("on_death = \"continue\"").on_death, OnDeath::Continue);
+    assert_eq!(job("dead_after = \"0s\"").spec.dead_after, None);
+    assert_eq!(job("dead_after = \"300ms\"").spec.dead_after, Some(Duration::from_millis(300)));
+    assert_eq!(job("on_death = \"continue\"").spec.on_death, OnDeath::Continue);
 }
 
 #[test]
@@ -162,11 +169,11 @@ fn regions_are_laid_out_from_the_end_in_the_order_of_the_jobs() {
         [GOOD.to_owned(), job(1, &region(256)), job(2, ""), job(3, &region(4)), job(4, "window = 300")]
             .concat();
     let config = parse(&text).unwrap();
-    let regions: Vec<Option<Region>> = config.jobs.iter().map(|job| job.region).collect();
+    let regions: Vec<Option<Region>> = config.jobs.iter().map(|job| job.spec.kind.place()).collect();
     let at = |first, sets| Some(Region { first, sets });
     assert_eq!(regions, [at(768, 256), at(704, 64), at(448, 256), at(447, 1), at(191, 256)]);
     assert_eq!(config.shared_sets, 191);
-    let windows: Vec<u16> = config.jobs.iter().map(|job| job.window).collect();
+    let windows: Vec<u16> = config.jobs.iter().map(|job| job.spec.window).collect();
     assert_eq!(windows, [512, 128, 512, 2, 300]);
 }
 

@@ -52,7 +52,7 @@ fn jobs_share_the_servers_memory_equally() {
 #[test]
 fn jobs_of_joins_do_without_a_server_where_there_is_none() {
     let config = with("[ps]\nmode = \"none\"\n[admission]\njobs = \"9\"\nfrom = [\"::/0\"]");
-    assert!(!config.admission.unwrap().policy.server);
+    assert!(!config.admission.unwrap().like.kind.policy(0).server);
 }
 
 #[test]
@@ -67,19 +67,19 @@ fn jobs_may_be_formed_by_joins() {
     };
     assert!(inside("10.77.0.200") && inside("fd77::1") && inside("10.78.0.1"));
     assert!(!inside("10.77.1.1") && !inside("fd78::1") && !inside("10.78.0.2"));
-    assert_eq!((admission.max_jobs, admission.max_fan_in, admission.window), (16, 16, 256));
+    assert_eq!((admission.max_jobs, admission.max_fan_in, admission.like.window), (16, 16, 256));
     assert_eq!(admission.max_jobs_per_host, 8, "half, so that one host cannot keep out all others");
-    assert_eq!(admission.max_ranks_per_host, 16, "all of a job's");
+    assert_eq!(admission.like.max_ranks_per_host, 16, "all of a job's");
     let sharing = Policy { conflict: ConflictPolicy::Preempt, server: true, ..Policy::default() };
-    assert_eq!(admission.policy, Policy { quota: 256, ..sharing });
+    assert_eq!(admission.like.kind.policy(0), Policy { quota: 256, ..sharing });
     let more = "max_jobs = 3\nmax_fan_in = 64\nmax_ranks_per_host = 8\nslots_per_job = 100";
     let admission = with(&format!("[admission]\n{some}\n{more}")).admission.unwrap();
-    assert_eq!((admission.max_jobs, admission.max_fan_in, admission.window), (3, 64, 100));
+    assert_eq!((admission.max_jobs, admission.max_fan_in, admission.like.window), (3, 64, 100));
     assert_eq!(admission.max_jobs_per_host, 2, "half, rounded up");
-    assert_eq!(admission.max_ranks_per_host, 8);
+    assert_eq!(admission.like.max_ranks_per_host, 8);
     let one = with(&format!("[admission]\n{some}\nmax_jobs = 3\nmax_jobs_per_host = 1")).admission.unwrap();
     assert_eq!(one.max_jobs_per_host, 1);
-    assert_eq!(admission.policy.quota, 100);
+    assert_eq!(admission.like.kind.policy(0).quota, 100);
 }
 
 #[test]

@@ -16,15 +16,15 @@ fn with_keys(keys: &str) -> String {
 fn such_a_job_has_a_set_of_ways_for_each_slot_and_is_never_lost() {
     let config = parse(&with_keys(KEYS)).unwrap();
     let job = &config.jobs[0];
-    let switchml = job.switchml().unwrap();
-    assert_eq!(switchml.controller.value.to_string(), "192.0.2.1:50099");
-    assert_eq!((switchml.udp_port, job.dead_after), (48864, None));
-    let region = job.region.unwrap();
-    assert_eq!((job.window, region.sets), (512, 512));
+    let (controller, registry) = job.switchml().unwrap();
+    assert_eq!(controller.value.to_string(), "192.0.2.1:50099");
+    assert_eq!((registry.udp_port, job.spec.dead_after), (48864, None));
+    let region = job.spec.kind.place().unwrap();
+    assert_eq!((job.spec.window, region.sets), (512, 512));
     assert_eq!(job.policy(), Policy { region: Some(region), ..Policy::default() });
     let other = parse(&with_keys(&format!("window = 100\n{KEYS}\nudp_port = 5000"))).unwrap();
-    assert_eq!(other.jobs[0].switchml().unwrap().udp_port, 5000);
-    assert_eq!(other.jobs[0].region.unwrap().sets, 128);
+    assert_eq!(other.jobs[0].switchml().unwrap().1.udp_port, 5000);
+    assert_eq!(other.jobs[0].spec.kind.place().unwrap().sets, 128);
     assert_eq!(config.warnings(), [""; 0]);
     let [warning] = &*other.warnings() else { panic!("{:?}", other.warnings()) };
     assert!(warning.contains("send to UDP port 48864") && warning.contains("udp_port = 5000"), "{warning}");
@@ -34,7 +34,7 @@ fn such_a_job_has_a_set_of_ways_for_each_slot_and_is_never_lost() {
 fn its_window_is_no_larger_than_the_slots_that_clients_may_name() {
     // Four ways: of 512 slots a client may name 128.
     let config = parse(&with_keys(&format!("{KEYS}\nslots = 512"))).unwrap();
-    assert_eq!((config.jobs[0].window, config.jobs[0].region.unwrap().sets), (128, 128));
+    assert_eq!((config.jobs[0].spec.window, config.jobs[0].spec.kind.place().unwrap().sets), (128, 128));
     assert!(parse(&with_keys(&format!("window = 128\n{KEYS}\nslots = 512"))).is_ok());
     let error = parse(&with_keys(&format!("window = 129\n{KEYS}\nslots = 512"))).unwrap_err();
     assert!(error.to_string().contains("may name 128 slots"), "{error}");

@@ -15,7 +15,7 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_dpdk::{Clock, Eal, EalConfig, Mbuf, Mempool, mempool};
 use pascaline_pipelines::io::HEADER_ROOM;
 use pascaline_pipelines::jobs::Endpoint;
-use pascaline_pipelines::membership::{JobSpec, Secret, ServerMode};
+use pascaline_pipelines::membership::{JobSpec, Secret};
 use pascaline_pipelines::server::ServerEnd;
 use pascaline_pipelines::{
     ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortSetup, Ports, Setup,
@@ -204,7 +204,7 @@ pub(crate) fn lcores<I: Io<Buf = Mbuf>, const WORDS: usize>(
             session,
             setup: Arc::clone(&setup),
             end,
-            server: load.policy.server.then(|| server.clone()),
+            server: load.kind.has_server().then(|| server.clone()),
             updates: None,
             counters: Arc::clone(&counters),
             spread,
@@ -222,11 +222,9 @@ fn join_all(load: &Load, counting: usize) -> anyhow::Result<Membership> {
         // All packets of a load may be in flight.
         window: u16::MAX,
         // Results that may lack ranks need room for a bitmap.
-        max_payload: load.shape.payload + if load.partials { NAMES } else { 0 },
-        policy: load.policy,
-        partials: load.partials,
+        max_payload: load.shape.payload + if load.kind.is_early() { NAMES } else { 0 },
+        kind: load.kind,
         dead_after: None,
-        server: if load.policy.server { ServerMode::Embedded } else { ServerMode::None },
         ..JobSpec::new(id, load.shape.fan_in)
     };
     let jobs = (0..load.jobs).map(|number| JOB + number);

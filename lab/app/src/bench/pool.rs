@@ -11,6 +11,7 @@ mod least;
 mod scale;
 mod sweep;
 
+use anyhow::ensure;
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -142,6 +143,12 @@ pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
     if args.sweep {
         return sweep::run(args);
     }
+    let early = args.policy.is_some_and(PolicyName::is_early);
+    ensure!(
+        !early || args.order == OrderName::Arrival,
+        "results that may lack ranks are added in the order of arrival: leave --order out, or choose another \
+            --policy"
+    );
     let shape = args.shape();
     let load = |residence| {
         let load = Load::plain(shape, residence).with_order(args.order.into());

@@ -4,8 +4,7 @@ use core::num::NonZeroU64;
 use core::time::Duration;
 
 use pascaline_pipelines::PortQueue;
-use pascaline_pipelines::jobs::Mode;
-use pascaline_pipelines::membership::{JobSpec, ServerMode};
+use pascaline_pipelines::membership::{JobKind, JobSpec, ServerMode};
 use pascaline_ps::asynchronous::{Rule, Settings as Training};
 use pascaline_worker::asynchronous::Policy;
 
@@ -94,14 +93,14 @@ impl ClusterPlan {
     pub(crate) fn spec(&self, hosts: &[Host], admitted: bool) -> JobSpec {
         let (server, workers) = hosts.split_last().unzip();
         let listed = workers.unwrap_or_default().iter().map(|host: &Host| host.address).collect();
-        let mut spec = JobSpec::new(self.id, self.ranks);
-        spec.mode = Mode::Olaf;
-        spec.policy.server = true;
-        spec.dead_after = None;
-        spec.admitted = admitted.then_some(listed);
-        if let Some(Host { address, udp_port, .. }) = server {
-            spec.server = ServerMode::External { address: *address, udp_port: *udp_port };
+        let server = server.map_or(ServerMode::None, |&Host { address, udp_port, .. }| {
+            ServerMode::External { address, udp_port }
+        });
+        JobSpec {
+            kind: JobKind::Updates { server },
+            dead_after: None,
+            admitted: admitted.then_some(listed),
+            ..JobSpec::new(self.id, self.ranks)
         }
-        spec
     }
 }

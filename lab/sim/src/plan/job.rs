@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use pascaline_aggregator::{ConflictPolicy, Order, Policy, Region};
-use pascaline_pipelines::membership::{JobSpec, OnDeath};
+use pascaline_pipelines::membership::{JobKind, JobSpec, OnDeath, ServerMode};
 use pascaline_wire::{DType, Element, Op};
 
 use crate::oracle::Values;
@@ -169,13 +169,27 @@ impl JobPlan {
         }
     }
 
-    /// Its configuration in an appliance, for any ranks.
-    pub(crate) fn spec(&self) -> JobSpec {
+    /// What it is, with this server if it has one.
+    fn kind(&self, server: ServerMode) -> JobKind {
+        let Policy { conflict, order, region, quota, partial_after, server: served } = self.policy;
+        match (region, self.threshold) {
+            (Some(place), Some(needed)) => {
+                let partial_after = (partial_after > 0).then(|| Duration::from_nanos(partial_after));
+                JobKind::Early { place, needed, partial_after }
+            }
+            (Some(place), None) => JobKind::Region { place, order },
+            (None, _) => {
+                let server = if served { server } else { ServerMode::None };
+                JobKind::Shared { conflict, order, quota, server }
+            }
+        }
+    }
+
+    /// Its configuration in an appliance, for any ranks, with this server if it has one.
+    pub(crate) fn spec(&self, server: ServerMode) -> JobSpec {
         JobSpec {
             window: self.window,
-            policy: self.policy,
-            threshold: self.threshold,
-            partials: self.threshold.is_some(),
+            kind: self.kind(server),
             dead_after: self.dead_after,
             on_death: self.on_death,
             ..JobSpec::new(self.id, self.ranks)

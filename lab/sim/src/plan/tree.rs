@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use pascaline_pipelines::Membership;
-use pascaline_pipelines::membership::{JobSpec, OnDeath, Parent, Secret};
+use pascaline_pipelines::membership::{JobSpec, OnDeath, Parent, Secret, ServerMode};
 
 use super::job::{JobPlan, narrow};
 use super::upset::{FOR_GOOD, draw_resets};
@@ -147,7 +147,7 @@ impl Tree {
             admitted: (job.admitted && !addresses.is_empty()).then(|| addresses.clone()),
             parent,
             backups: backups.clone(),
-            ..job.spec()
+            ..job.spec(ServerMode::None)
         });
         Membership::new(spec.collect(), secret, first_epoch).counted_by(plan.lcores)
     }

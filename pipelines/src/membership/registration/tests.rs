@@ -1,11 +1,14 @@
 use super::*;
-use crate::membership::{Command, JobSpec, Refused, Secret};
+use pascaline_aggregator::Region;
+
+use crate::membership::{Command, JobKind, JobSpec, Refused, Secret};
 
 const PORT: Mac = Mac([2, 0, 0, 0, 0, 0x10]);
 
 fn membership() -> Membership {
     let registry = Registry { udp_port: 48864, address: [10, 0, 0, 254], slots: 64 };
-    let job = JobSpec { registry: Some(registry), dead_after: None, ..JobSpec::new(7, 2) };
+    let kind = JobKind::Switchml { place: Region { first: 0, sets: 64 }, registry };
+    let job = JobSpec { kind, dead_after: None, ..JobSpec::new(7, 2) };
     Membership::new(vec![job, JobSpec::new(8, 2)], Secret::new([1; 16]), 3)
 }
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
-use pascaline_aggregator::{Pool, PoolConfig};
+use pascaline_aggregator::{Policy, Pool, PoolConfig};
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use pascaline_pipelines::bridge::Station;
-use pascaline_pipelines::membership::JobSpec;
+use pascaline_pipelines::membership::{JobKind, JobSpec, ServerMode};
 use pascaline_pipelines::{
     Bridge, ControlPlane, Io, Lcore, LcoreParts, Marks, Membership, Passing, PortQueue, PortSetup, Ports,
     QueueCounts, ServerEnd, Setup, Turn, UpdateEnd,
@@ -45,6 +45,15 @@ pub(crate) struct Plan {
     pub(crate) passing: Passing,
     /// From when on it marks results itself.
     pub(crate) marks: Marks,
+}
+
+/// The kind of a job that uses the pool so, with this server.
+pub(crate) fn kind(policy: Policy, server: ServerMode) -> JobKind {
+    let Policy { conflict, order, region, quota, .. } = policy;
+    match region {
+        Some(place) => JobKind::Region { place, order },
+        None => JobKind::Shared { conflict, order, quota, server },
+    }
 }
 
 pub(crate) fn job(id: u16, fan_in: u16) -> JobSpec {

@@ -5,9 +5,9 @@ mod faults;
 
 use core::num::NonZeroU64;
 
-use pascaline_pipelines::membership::{JobSpec, ServerMode, UplinkState};
+use pascaline_pipelines::PortQueue;
+use pascaline_pipelines::membership::{JobKind, JobSpec, ServerMode, UplinkState};
 use pascaline_pipelines::updates::Fate;
-use pascaline_pipelines::{Mode, PortQueue};
 use pascaline_queue::Config;
 use pascaline_telemetry::{DropReason, JobEvent};
 use pascaline_testkit::{Heard, JOB, Worker, bytes, emitted, values};
@@ -37,9 +37,7 @@ fn host() -> Worker {
 
 fn like() -> JobSpec {
     let server = ServerMode::External { address: host().address, udp_port: host().udp_port };
-    let plain = job(JOB, 2);
-    let policy = pascaline_aggregator::Policy { server: true, ..plain.policy };
-    JobSpec { mode: Mode::Olaf, server, policy, ..plain }
+    JobSpec { kind: JobKind::Updates { server }, ..job(JOB, 2) }
 }
 
 fn queue(segments: u16, rate: u64) -> PortQueue {

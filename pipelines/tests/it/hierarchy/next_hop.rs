@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use pascaline_pipelines::jobs::Endpoint;
-use pascaline_pipelines::membership::{Event, JobSpec, Parent, Reconfigured, ServerMode};
+use pascaline_pipelines::membership::{Event, JobSpec, Parent, Reconfigured};
 use pascaline_telemetry::DropReason;
 use pascaline_testkit::{Heard, JOB, OWN_V4, OWN_V6, UDP_PORT, port_mac};
 use pascaline_wire::arp::{self, Arp, Operation};
@@ -40,9 +40,7 @@ fn above(address: Address, hop: Address) -> Parent {
 }
 
 fn spec(parent: Parent, backups: &[Parent]) -> JobSpec {
-    let mut spec = JobSpec { parent: Some(parent), backups: backups.to_vec(), ..job(JOB, 2) };
-    (spec.server, spec.policy.server) = (ServerMode::None, false);
-    spec
+    JobSpec { parent: Some(parent), backups: backups.to_vec(), ..job(JOB, 2) }
 }
 
 fn leaf(parent: Parent, backups: &[Parent]) -> Bench {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use pascaline_pipelines::PortQueue;
 use pascaline_pipelines::jobs::Endpoint;
-use pascaline_pipelines::membership::{JobSpec, Parent, ServerMode, UplinkState};
+use pascaline_pipelines::membership::{JobKind, JobSpec, Parent, ServerMode, UplinkState};
 use pascaline_testkit::{Heard, JOB, UDP_PORT, Worker, port_mac};
 use pascaline_wire::control::{self, ASK, Action, Control, Status};
 use pascaline_wire::frame::{Address, VlanTags};
@@ -138,9 +138,11 @@ impl Tree {
         let backups = self.backups[node].iter().copied().map(above).collect();
         let parent = self.parents[node].map(above);
         let mut spec = JobSpec { fan_in: self.fan_in[node], parent, backups, ..like.clone() };
-        if parent.is_some() {
+        if let (Some(_), JobKind::Shared { server, .. } | JobKind::Updates { server }) =
+            (parent, &mut spec.kind)
+        {
             // The root alone has one.
-            (spec.server, spec.policy.server) = (ServerMode::None, false);
+            *server = ServerMode::None;
         }
         let queue = self.queues.get(node).or(self.queues.last()).copied().unwrap_or_default();
         let plain = Plan::one_armed();

@@ -3,7 +3,7 @@
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_wire::control::{Action, Status};
 
-use super::plane::{Plane, ranks, told};
+use super::plane::{Plane, early, ranks, told};
 use Action::{FBcast, Halt, Help, Join, Leave, Reset, SetH};
 use Status::{FanInMismatch, Halted, NotMember, Ok, Pending, RankSpoofed, Unsupported, WrongEpoch};
 use pascaline_testkit::{JOB, Worker};
@@ -11,7 +11,7 @@ use pascaline_testkit::{JOB, Worker};
 const COMMANDS: [Action; 5] = [Reset, SetH, Halt, FBcast, Help];
 
 fn partials(fan_in: u16) -> JobSpec {
-    JobSpec { partials: true, ..JobSpec::new(JOB, fan_in) }
+    early(fan_in, fan_in)
 }
 
 fn needed(plane: &Plane) -> u16 {
@@ -100,7 +100,7 @@ fn set_h_is_in_range_and_only_for_jobs_with_partial_results() {
 
 #[test]
 fn the_threshold_holds_until_a_reset_or_the_end() {
-    let (mut plane, workers) = Plane::complete(JobSpec { threshold: Some(2), ..partials(3) });
+    let (mut plane, workers) = Plane::complete(early(3, 2));
     let mut workers = workers;
     assert_eq!(needed(&plane), 2);
     let _ = plane.ask(&workers[0], SetH, 1, 0);
@@ -121,8 +121,8 @@ fn the_threshold_holds_until_a_reset_or_the_end() {
 
 #[test]
 fn a_threshold_beyond_the_job_is_all_of_it() {
-    for (threshold, expected) in [(None, 3), (Some(0), 1), (Some(1), 1), (Some(4), 3)] {
-        let plane = Plane::new(JobSpec { threshold, ..partials(3) });
+    for (threshold, expected) in [(0, 1), (1, 1), (3, 3), (4, 3)] {
+        let plane = Plane::new(early(3, threshold));
         assert_eq!((needed(&plane), plane.status().needed), (expected, expected));
     }
 }

@@ -7,7 +7,7 @@ use pascaline_wire::control::{self, Action, Control, Status, generation};
 use pascaline_wire::frame::{Frame, Net};
 use pascaline_wire::{Flags, Header};
 
-use super::plane::{Plane, millis, named, request, secs, told};
+use super::plane::{Plane, early, millis, named, request, secs, told};
 use Action::{Join, Leave};
 use Status::{NotMember, Ok, Pending, RankLost, WrongEpoch};
 use pascaline_testkit::{JOB, Worker, port_mac};
@@ -139,7 +139,7 @@ fn a_rank_that_leaves_and_goes_away_is_missed() {
     assert_eq!(plane.wait(&[a, b], secs(10)).events, [lost(7, &[2], OnDeath::Fail)]);
     assert_eq!(named(&plane.heartbeat(&a)), [2]);
     // Where the others can do without it, it is not.
-    let (mut plane, workers) = Plane::complete(JobSpec { threshold: Some(2), ..failing(3) });
+    let (mut plane, workers) = Plane::complete(JobSpec { kind: early(3, 2).kind, ..failing(3) });
     plane.expect(&workers[2], Leave, (Pending, 7, 2, false));
     assert_eq!(plane.wait(&workers[..2], secs(10)), Elapsed::default());
 }

@@ -9,7 +9,7 @@ use pascaline_pipelines::membership::{
 use pascaline_wire::control::{ASK, Action, SERVER_RANK, Status, generation, named_generation};
 use proptest::prelude::*;
 
-use super::plane::{FIRST, Plane, millis, request, secs};
+use super::plane::{FIRST, Plane, early as early_job, millis, request, secs, served};
 use pascaline_testkit::{JOB, Worker};
 
 proptest! {
@@ -75,9 +75,10 @@ proptest! {
     #[test]
     fn any_history_keeps_the_invariants(
         on_death in prop::sample::select(&[OnDeath::Fail, OnDeath::Continue]),
+        early in any::<bool>(),
         steps in proptest::collection::vec(step(), 0..120),
     ) {
-        let mut history = History::new(on_death);
+        let mut history = History::new(on_death, early);
         for step in &steps {
             history.step(step)?;
         }
@@ -146,14 +147,13 @@ struct History {
 }
 
 impl History {
-    fn new(on_death: OnDeath) -> Self {
+    fn new(on_death: OnDeath, early: bool) -> Self {
         let like = JobSpec { dead_after: Some(secs(1)), ..JobSpec::new(0, 0) };
+        let server = ServerMode::External { address: Worker::new(0, 1).address, udp_port: 49152 };
         let spec = JobSpec {
-            partials: true,
             dead_after: Some(secs(1)),
             on_death,
-            server: ServerMode::External { address: Worker::new(0, 1).address, udp_port: 49152 },
-            ..JobSpec::new(JOB, FAN_IN)
+            ..if early { early_job(FAN_IN, FAN_IN) } else { served(server, FAN_IN) }
         };
         let admission = Admission {
             jobs: ADMITTED,

@@ -4,7 +4,7 @@ use pascaline_pipelines::membership::{JobSpec, OnDeath};
 use pascaline_testkit::{JOB, Worker};
 use pascaline_wire::control::{AT_MOST, Action, Status, generation};
 
-use super::plane::{Plane, ranks};
+use super::plane::{Plane, early, ranks};
 use Action::{Join, Leave};
 use Status::{Ok, PayloadMismatch, Pending};
 
@@ -46,7 +46,7 @@ fn ranks_agree_on_what_all_of_them_and_the_ports_take() {
 /// With 1,024 ranks their names take 132 bytes behind a result, of 1,448 in all.
 #[test]
 fn there_is_room_for_the_names_of_ranks_that_a_result_lacks() {
-    let spec = JobSpec { partials: true, max_payload: 1448, ..JobSpec::new(JOB, 1024) };
+    let spec = JobSpec { max_payload: 1448, ..early(1024, 1024) };
     let (mut plane, worker) = (Plane::new(spec), Worker { payload: 1448 | AT_MOST, ..Worker::new(0, 1024) });
     assert_eq!(plane.ask(&worker, Join, 0, 0).control.payload, 1280);
 }
@@ -58,7 +58,7 @@ fn who_was_told_a_payload_leaves_room_for_them_too() {
     let job = JobSpec { max_payload: 1448, ..JobSpec::new(JOB, 2) };
     assert_eq!(agreed(job.clone(), [1448, 1448]), 1448);
     for spec in
-        [JobSpec { partials: true, ..job.clone() }, JobSpec { on_death: OnDeath::Continue, ..job.clone() }]
+        [JobSpec { max_payload: 1448, ..early(2, 2) }, JobSpec { on_death: OnDeath::Continue, ..job.clone() }]
     {
         let mut plane = Plane::new(spec.clone());
         for worker in saying([1448, 1440]) {

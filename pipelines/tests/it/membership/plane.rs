@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use pascaline_aggregator::{Policy, Region};
 use pascaline_pipelines::jobs::{Endpoint, JobTable};
-use pascaline_pipelines::membership::{Admission, Answer, Elapsed, JobSpec, JobStatus, Secret};
+use pascaline_pipelines::membership::{
+    Admission, Answer, Elapsed, JobKind, JobSpec, JobStatus, Secret, ServerMode,
+};
 use pascaline_pipelines::{ControlRequest, Membership};
 use pascaline_wire::control::{self, ASK, Action, Control, Status};
 use pascaline_wire::header::{Element, Header, Kind};
 
+use crate::common::appliance::kind;
 use pascaline_testkit::{JOB, Worker, port_mac};
 
 /// The first generation of each job in these tests.
@@ -22,6 +26,17 @@ pub(crate) const fn secs(seconds: u64) -> Duration {
 
 pub(crate) const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+/// A job in which so many contributions complete a PSN.
+pub(crate) fn early(fan_in: u16, needed: u16) -> JobSpec {
+    let place = Region { first: 0, sets: 8 };
+    JobSpec { kind: JobKind::Early { place, needed, partial_after: None }, ..JobSpec::new(JOB, fan_in) }
+}
+
+/// A job with this server.
+pub(crate) fn served(server: ServerMode, fan_in: u16) -> JobSpec {
+    JobSpec { kind: kind(Policy::default(), server), ..JobSpec::new(JOB, fan_in) }
 }
 
 /// What the lcores' clock shows: no telling from when.

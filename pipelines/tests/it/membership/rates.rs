@@ -6,7 +6,7 @@ use pascaline_pipelines::membership::{JobSpec, ServerMode};
 use pascaline_wire::control::{Action, SERVER_RANK, Status};
 use pascaline_wire::frame::Address;
 
-use super::plane::{Plane, millis, request, secs};
+use super::plane::{Plane, millis, request, secs, served};
 use pascaline_testkit::{JOB, Worker};
 
 /// What becomes of as many requests in this time: decided on, refused as too many, not answered.
@@ -57,7 +57,7 @@ fn a_flood_of_one_member_does_not_disturb_the_others() {
 fn whoever_sends_in_the_name_of_a_member_does_not_use_up_what_it_may_ask() {
     let server = Worker { rank: SERVER_RANK, fan_in: 0, udp_port: 9, ..Worker::new(0, 2) };
     let mode = ServerMode::External { address: server.address, udp_port: server.udp_port };
-    let (mut plane, workers) = Plane::complete(JobSpec { server: mode, ..JobSpec::new(JOB, 2) });
+    let (mut plane, workers) = Plane::complete(served(mode, 2));
     assert_eq!(plane.ask(&server, Action::Serve, 0, 0).control.status, Status::Ok);
     // Before another token has come.
     let at_once = |plane: &mut Plane, worker: &Worker, action| {

@@ -1,14 +1,14 @@
 //! Other jobs than before, while members are at work.
 
 use pascaline_aggregator::{Order, Policy, Region};
-use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::{
-    Admission, JobSpec, Membership, Reconfigured, Registry, Secret, ServerMode,
+    Admission, JobKind, JobSpec, Membership, Reconfigured, Registry, Secret, ServerMode,
 };
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::Address;
 
 use super::plane::{FIRST, Plane, secs, told};
+use crate::common::appliance::kind;
 use Reconfigured::{Added, Changed, Reformed, Removed};
 use pascaline_testkit::Worker;
 
@@ -18,7 +18,12 @@ fn worker(job: u16, rank: u16) -> Worker {
 
 /// Jobs 1 and 2 of two ranks each, all of which have joined.
 fn plane() -> Plane {
-    let membership = Membership::new(vec![JobSpec::new(1, 2), JobSpec::new(2, 2)], Secret::NONE, FIRST);
+    plane_of(JobSpec::new(1, 2))
+}
+
+/// The same with this job in place of the first.
+fn plane_of(first: JobSpec) -> Plane {
+    let membership = Membership::new(vec![first, JobSpec::new(2, 2)], Secret::NONE, FIRST);
     let mut plane = Plane { membership, now: secs(1000) };
     for job in [1, 2] {
         for rank in [0, 1] {
@@ -70,42 +75,63 @@ fn a_job_that_comes_back_is_another_generation() {
 fn limits_change_under_members_that_go_on() {
     let mut plane = plane();
     let before = epoch(&plane.membership, 1);
-    let policy = Policy { quota: 16, ..Policy::default() };
+    let limited = kind(Policy { quota: 16, ..Policy::default() }, ServerMode::None);
     let addresses: Vec<Address> = [0, 1].map(|rank| worker(1, rank).address).to_vec();
     for spec in [
-        JobSpec { policy, ..JobSpec::new(1, 2) },
+        JobSpec { kind: limited, ..JobSpec::new(1, 2) },
         JobSpec { window: 8, dead_after: None, ..JobSpec::new(1, 2) },
-        JobSpec { threshold: Some(1), ..JobSpec::new(1, 2) },
-        // There is room for the names of ranks that results lack.
-        JobSpec { partials: true, max_payload: worker(1, 0).payload + 16, ..JobSpec::new(1, 2) },
         JobSpec { admitted: Some(addresses), ..JobSpec::new(1, 2) },
     ] {
-        let needed = spec.threshold.unwrap_or(2);
         assert_eq!(reconfigure(&mut plane, &[spec.clone(), JobSpec::new(2, 2)]), [(1, Changed)], "{spec:?}");
         assert_eq!((epoch(&plane.membership, 1), plane.members(1)), (before, vec![0, 1]));
         let table = plane.membership.table(|_| pascaline_wire::Mac([2; 6]));
         let job = table.get(1).unwrap();
-        assert_eq!((job.policy, job.needed, job.members().len()), (spec.policy, needed, 2));
+        assert_eq!((job.policy, job.needed, job.members().len()), (spec.kind.policy(spec.window), 2, 2));
+    }
+}
+
+const PLACE: Region = Region { first: 0, sets: 8 };
+
+/// A job in slots of its own, for packets that are so much longer than its workers'.
+fn whole(longer: u16) -> JobSpec {
+    let (kind, max_payload) =
+        (JobKind::Region { place: PLACE, order: Order::Arrival }, worker(1, 0).payload + longer);
+    JobSpec { kind, max_payload, ..JobSpec::new(1, 2) }
+}
+
+/// The same whose results may lack ranks.
+fn early(needed: u16, longer: u16) -> JobSpec {
+    JobSpec { kind: JobKind::Early { place: PLACE, needed, partial_after: None }, ..whole(longer) }
+}
+
+#[test]
+fn results_may_come_to_lack_ranks_where_their_names_fit() {
+    for (spec, what, needed) in
+        [(early(1, 16), Changed, 1), (early(2, 16), Changed, 2), (early(1, 8), Reformed, 1)]
+    {
+        let mut plane = plane_of(whole(16));
+        assert_eq!(reconfigure(&mut plane, &[spec, JobSpec::new(2, 2)]), [(1, what)]);
+        let members = if what == Changed { vec![0, 1] } else { vec![] };
+        assert_eq!((plane.members(1), plane.table().get(1).unwrap().needed), (members, needed));
     }
 }
 
 #[test]
 fn what_under_way_could_not_survive_begins_the_next_generation() {
     let nobody = Address::from_v4([192, 0, 2, 1]);
-    let region = Policy { region: Some(Region { first: 0, sets: 8 }), ..Policy::default() };
-    let by_rank = Policy { order: Order::Rank, ..Policy::default() };
+    let place = Region { first: 0, sets: 8 };
+    let by_rank = kind(Policy { order: Order::Rank, ..Policy::default() }, ServerMode::None);
     let registry = Registry { udp_port: 48_879, address: [10, 77, 0, 254], slots: 8 };
     let payload = worker(1, 0).payload;
     for spec in [
         JobSpec::new(1, 3),
         JobSpec::new(1, 1),
-        JobSpec { policy: region, ..JobSpec::new(1, 2) },
-        JobSpec { policy: by_rank, ..JobSpec::new(1, 2) },
-        JobSpec { server: ServerMode::Embedded, ..JobSpec::new(1, 2) },
-        JobSpec { mode: Mode::Olaf, ..JobSpec::new(1, 2) },
-        JobSpec { registry: Some(registry), ..JobSpec::new(1, 2) },
+        JobSpec { kind: JobKind::Region { place, order: Order::Arrival }, ..JobSpec::new(1, 2) },
+        JobSpec { kind: by_rank, ..JobSpec::new(1, 2) },
+        JobSpec { kind: kind(Policy::default(), ServerMode::Embedded), ..JobSpec::new(1, 2) },
+        JobSpec { kind: JobKind::Updates { server: ServerMode::None }, ..JobSpec::new(1, 2) },
+        JobSpec { kind: JobKind::Switchml { place, registry }, ..JobSpec::new(1, 2) },
         JobSpec { max_payload: payload - 8, ..JobSpec::new(1, 2) },
-        JobSpec { partials: true, max_payload: payload + 8, ..JobSpec::new(1, 2) },
         JobSpec { admitted: Some(vec![nobody; 2]), ..JobSpec::new(1, 2) },
     ] {
         let mut plane = plane();
@@ -125,8 +151,7 @@ fn what_under_way_could_not_survive_begins_the_next_generation() {
 /// What members have said holds until the configuration says something else.
 #[test]
 fn a_threshold_that_a_member_has_set_gives_way_to_another_one_only() {
-    let partials = JobSpec { partials: true, threshold: Some(2), ..JobSpec::new(1, 2) };
-    let mut plane = plane();
+    let mut plane = plane_of(whole(16));
     let mut reloaded = |spec: &JobSpec| {
         assert_eq!(reconfigure(&mut plane, &[spec.clone(), JobSpec::new(2, 2)]), [(1, Changed)], "{spec:?}");
         let needed = plane.table().get(1).unwrap().needed;
@@ -134,10 +159,9 @@ fn a_threshold_that_a_member_has_set_gives_way_to_another_one_only() {
         assert_eq!(plane.table().get(1).unwrap().needed, 1);
         needed
     };
-    assert_eq!(reloaded(&partials), 2);
-    let quota = Policy { quota: 16, ..Policy::default() };
-    assert_eq!(reloaded(&JobSpec { policy: quota, ..partials.clone() }), 1, "as it was set");
-    assert_eq!(reloaded(&JobSpec { threshold: None, ..partials }), 2, "as it is configured");
+    assert_eq!(reloaded(&early(2, 16)), 2);
+    assert_eq!(reloaded(&JobSpec { share: 2, ..early(2, 16) }), 1, "as it was set");
+    assert_eq!(reloaded(&early(3, 16)), 2, "as it is configured");
 }
 
 #[test]

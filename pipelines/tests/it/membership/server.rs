@@ -1,6 +1,5 @@
 //! The parameter server of a job, where that is a process of its own.
 
-use pascaline_aggregator::Policy;
 use pascaline_pipelines::Membership;
 use pascaline_pipelines::jobs::{Endpoint, Job, Server};
 use pascaline_pipelines::membership::{
@@ -9,7 +8,7 @@ use pascaline_pipelines::membership::{
 use pascaline_wire::control::{Action, SERVER_RANK, Status};
 use pascaline_wire::frame::Address;
 
-use super::plane::{Plane, millis, request};
+use super::plane::{Plane, millis, request, served};
 use Action::{Join, Serve};
 use Status::{Ok, Pending, SourceRefused, Unsupported};
 use pascaline_testkit::{JOB, OWN_V4, UDP_PORT, Worker, port_mac};
@@ -18,7 +17,7 @@ const ADDRESS: Address = Address::from_v4([10, 77, 0, 200]);
 const PORT: u16 = 16421;
 
 fn spec(server: ServerMode) -> JobSpec {
-    JobSpec { server, policy: Policy { server: true, ..Policy::default() }, ..JobSpec::new(JOB, 2) }
+    served(server, 2)
 }
 
 fn external() -> JobSpec {
@@ -69,7 +68,6 @@ fn nothing_is_sent_to_a_server_that_is_not_there() {
     assert!(uses(&plane));
     assert!(uses(&Plane::new(spec(ServerMode::Embedded))));
     assert!(!uses(&Plane::new(spec(ServerMode::None))));
-    assert!(!uses(&Plane::new(JobSpec { policy: Policy::default(), ..spec(ServerMode::Embedded) })));
 }
 
 #[test]

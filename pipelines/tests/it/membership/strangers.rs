@@ -10,7 +10,7 @@ use pascaline_wire::control::Status::{Ok, OperationMismatch, Pending, RankTaken,
 use pascaline_wire::frame::Address;
 use pascaline_wire::{Call, Collective, Element};
 
-use super::plane::{FIRST, Plane, lcores, millis, ranks, request, secs};
+use super::plane::{FIRST, Plane, lcores, millis, ranks, request, secs, served};
 
 #[test]
 fn a_join_of_a_stranger_does_not_end_a_running_job() {
@@ -32,7 +32,7 @@ fn a_join_of_a_stranger_does_not_end_a_running_job() {
 
 /// A job of two whose members have proved where they are, in a generation that begins with this number.
 fn formed(first: u8, server: ServerMode) -> (Membership, Vec<Worker>) {
-    let (spec, mut workers) = (JobSpec { server, ..JobSpec::new(JOB, 2) }, ranks(2));
+    let (spec, mut workers) = (served(server, 2), ranks(2));
     let mut membership = Membership::new(vec![spec], Secret::new([7; 16]), first);
     for worker in workers.iter_mut().chain(&mut ranks(2)) {
         let mut join = request(worker, Join, 0, 0);

@@ -7,7 +7,7 @@ use pascaline_wire::control::Action;
 use pascaline_wire::header::{Flags, Header, Kind};
 
 use super::{assert_header, embedded, first_come, gradient, part, plan};
-use crate::common::appliance::{Bench, Plan, assert_results, single_slot};
+use crate::common::appliance::{Bench, assert_results, four, single_slot};
 use pascaline_testkit::{Worker, bytes, values};
 
 #[test]
@@ -196,25 +196,21 @@ fn what_a_full_queue_does_not_take_is_dropped_and_counted() {
 }
 
 #[test]
-fn without_a_server_or_in_a_job_that_does_not_use_it_nothing_is_sent_there() {
-    for (server, mode) in [(false, ServerMode::Embedded), (true, ServerMode::None)] {
-        let mut plan: Plan = plan(first_come(), mode);
-        plan.jobs[0].policy.server = server;
-        let (mut bench, workers) = crate::common::appliance::four(&plan);
-        bench.feed(0, [&gradient(&workers[0], 1, 0), &gradient(&workers[1], 2, 0)]);
-        assert_eq!(bench.appliance.dropped(DropReason::Conflict), 1);
-        // What is to go round the pool goes nowhere.
-        bench.feed(0, [&workers[1].bypass(Kind::Gradient, 3, &bytes(&[1]))]);
-        assert_eq!(bench.appliance.dropped(DropReason::NoServer), 1);
-        bench.feed(0, [&workers[1].reminder(7)]);
-        assert_eq!(bench.heard(0).len(), 3, "the ranks themselves are reminded");
-        bench.clock.advance(600_000_000);
-        bench.feed(0, [&gradient(&workers[1], 2, 0)]);
-        assert_eq!(bench.appliance.get(Counter::DisplacedPartials), 1);
-        assert!(bench.served().is_empty());
-        assert_eq!(bench.appliance.get(Counter::ServerSent), 0);
-        bench.end();
-    }
+fn without_a_server_nothing_is_sent_there() {
+    let (mut bench, workers) = four(&plan(first_come(), ServerMode::None));
+    bench.feed(0, [&gradient(&workers[0], 1, 0), &gradient(&workers[1], 2, 0)]);
+    assert_eq!(bench.appliance.dropped(DropReason::Conflict), 1);
+    // What is to go round the pool goes nowhere.
+    bench.feed(0, [&workers[1].bypass(Kind::Gradient, 3, &bytes(&[1]))]);
+    assert_eq!(bench.appliance.dropped(DropReason::NoServer), 1);
+    bench.feed(0, [&workers[1].reminder(7)]);
+    assert_eq!(bench.heard(0).len(), 3, "the ranks themselves are reminded");
+    bench.clock.advance(600_000_000);
+    bench.feed(0, [&gradient(&workers[1], 2, 0)]);
+    assert_eq!(bench.appliance.get(Counter::DisplacedPartials), 1);
+    assert!(bench.served().is_empty());
+    assert_eq!(bench.appliance.get(Counter::ServerSent), 0);
+    bench.end();
 }
 
 #[test]

@@ -1,14 +1,13 @@
 //! What a server in the appliance sends.
 
 use pascaline_aggregator::{Order, Policy};
-use pascaline_pipelines::membership::ServerMode;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 use pascaline_wire::round;
 
-use super::{assert_header, embedded, first_come, gradient, part, plan};
-use crate::common::appliance::{Bench, assert_results, four};
+use super::{assert_header, embedded, first_come, gradient, part};
+use crate::common::appliance::{Bench, assert_results};
 use pascaline_testkit::{Worker, bytes, trailer};
 
 /// A packet about this PSN, from nobody in particular.
@@ -223,33 +222,26 @@ fn a_fetch_gets_originals_where_nothing_has_been_added() {
 
 #[test]
 fn a_fetch_of_what_is_complete_gets_the_result() {
-    // In full, and without the ranks that are not waited for.
-    for needed in [4u16, 3] {
-        let mut plan = plan(first_come(), ServerMode::Embedded);
-        plan.jobs[0].threshold = Some(needed);
-        let (mut bench, workers) = four(&plan);
-        for worker in &workers[..usize::from(needed)] {
-            bench.feed(0, [&gradient(worker, 1, 0)]);
-        }
-        assert_eq!(bench.heard(0).len(), 4);
-        for _ in 0..2 {
-            fetch(&mut bench, &workers, 1);
-            let got = bench.served();
-            assert_eq!(got.len(), 1);
-            let (sum, all) = if needed == 4 { ([1111, -4], true) } else { ([111, -3], false) };
-            let flags = if all { Flags::NONE } else { Flags::TRAILER };
-            assert_header(&got[0], &workers[0], Kind::Result, flags, 1, needed);
-            assert_eq!((&got[0].values[..], &got[0].inside), (&sum[..], &(!all).then(|| vec![0, 1, 2])));
-        }
-        assert_eq!(bench.appliance.get(Counter::PayloadCopies), 2);
-        assert_eq!(bench.appliance.lcores[0].packets_held(), 1, "and keeps its slot");
-        // Without a buffer there is no answer; the server asks again.
-        bench.io().frames = 0;
-        fetch(&mut bench, &workers, 1);
-        assert!(bench.served().is_empty());
-        assert_eq!(bench.appliance.get(Counter::NoBuffer), 1);
-        bench.end();
+    let (mut bench, workers) = embedded(first_come());
+    for worker in &workers {
+        bench.feed(0, [&gradient(worker, 1, 0)]);
     }
+    assert_eq!(bench.heard(0).len(), 4);
+    for _ in 0..2 {
+        fetch(&mut bench, &workers, 1);
+        let got = bench.served();
+        assert_eq!(got.len(), 1);
+        assert_header(&got[0], &workers[0], Kind::Result, Flags::NONE, 1, 4);
+        assert_eq!((&got[0].values[..], &got[0].inside), (&[1111, -4][..], &None));
+    }
+    assert_eq!(bench.appliance.get(Counter::PayloadCopies), 2);
+    assert_eq!(bench.appliance.lcores[0].packets_held(), 1, "and keeps its slot");
+    // Without a buffer there is no answer; the server asks again.
+    bench.io().frames = 0;
+    fetch(&mut bench, &workers, 1);
+    assert!(bench.served().is_empty());
+    assert_eq!(bench.appliance.get(Counter::NoBuffer), 1);
+    bench.end();
 }
 
 #[test]

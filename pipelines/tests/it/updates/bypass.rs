@@ -1,11 +1,11 @@
 //! What is not of a cluster of this appliance.
 
-use pascaline_pipelines::Mode;
+use pascaline_aggregator::Policy;
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_telemetry::{Counter, DropReason};
 
-use super::{RANKS, plan, queue, update, with_server, worker};
-use crate::common::appliance::{Bench, Plan, job};
+use super::{RANKS, plan, queue, server, update, worker};
+use crate::common::appliance::{Bench, Plan, job, kind};
 use pascaline_testkit::{JOB, Worker};
 
 /// An update of no cluster, one of a synchronous job, one of somebody who has not joined, one in a member's
@@ -29,7 +29,7 @@ fn strangers(bench: &mut Bench) -> Vec<(DropReason, Vec<u8>)> {
 
 fn with_synchronous(peers: Vec<Option<usize>>) -> Plan {
     let mut plan = Plan { peers, ..plan(queue(8)) };
-    plan.jobs.push(JobSpec { mode: Mode::Sync, ..with_server(job(JOB + 50, 1)) });
+    plan.jobs.push(JobSpec { kind: kind(Policy::default(), server()), ..job(JOB + 50, 1) });
     plan
 }
 
