@@ -134,11 +134,16 @@ impl PsnWindow {
         self.admits_at_once(psn) || self.admits(psn)
     }
 
-    /// True if the PSN was under way, and is so no more: who has no result of it gets none.
+    /// True if the PSN was in flight and is further behind the highest result than ranks keep results: a rank
+    /// without its result gets none, unless the appliance still has it.
     #[must_use]
     pub fn is_past(&self, psn: u32) -> bool {
-        let first = self.shared.first.load(Ordering::Relaxed);
-        !self.has(psn) && psn.wrapping_sub(self.begin) < first.wrapping_sub(self.begin)
+        self.catch_up();
+        let known = self.known();
+        let behind = known.wrapping_sub(psn);
+        self.spread > 0
+            && (self.spread + 1..1 << 31).contains(&behind)
+            && behind <= known.wrapping_sub(self.begin)
     }
 
     /// True if the shared words admit a PSN.
@@ -152,6 +157,12 @@ impl PsnWindow {
     #[cold]
     #[inline(never)]
     fn admits(&self, psn: u32) -> bool {
+        self.catch_up();
+        self.admits_at_once(psn) || self.shared.count.load(Ordering::Relaxed) == u32::MAX
+    }
+
+    /// Has the shared words know what each lcore has noted.
+    fn catch_up(&self) {
         let known = self.known();
         let ahead = |end: &CachePadded<AtomicU32>| end.load(Ordering::Relaxed).wrapping_sub(known);
         // What is beyond that was noted long ago, by an lcore that gives out no results any more.
@@ -159,7 +170,6 @@ impl PsnWindow {
         if let Some(ahead) = news.filter(|&ahead| ahead > 0) {
             self.publish(known.wrapping_add(ahead));
         }
-        self.admits_at_once(psn) || self.shared.count.load(Ordering::Relaxed) == u32::MAX
     }
 
     /// Notes that an lcore gives out the result of a PSN.

@@ -111,3 +111,18 @@ fn an_update_comes_in_once_in_any_order() {
         assert!(!first(0, 37) && first(0, 38));
     }
 }
+
+#[test]
+fn what_ranks_keep_no_longer_is_past() {
+    for base in [0, 7, u32::MAX - 100, 1 << 31] {
+        let at = |offset: u32| base.wrapping_add(offset);
+        let window = PsnWindow::new(base, base, 64, 2);
+        (0..64).for_each(|offset| window.completed(offset as usize % 2, at(offset)));
+        assert!(!window.is_past(at(0)), "the S up to the highest result");
+        window.completed(1, at(64));
+        assert!(window.is_past(at(0)) && !window.is_past(at(1)));
+        assert!(!window.is_past(at(65)) && !window.is_past(at(128)), "not yet sent");
+        assert!(!window.is_past(at(0).wrapping_sub(1)), "of another generation");
+    }
+    assert!(!PsnWindow::unlimited().is_past(7) && !PsnWindow::closed().is_past(7));
+}
