@@ -156,7 +156,7 @@ impl World<'_> {
         if let (Some(dispute), Milestone::Failed(Failure::Rejected { rejection, .. })) =
             (plan.dispute, milestone)
         {
-            self.check_dispute(plan, worker, dispute, &rejection.reason)?;
+            self.check_dispute(plan, number, dispute, &rejection.reason)?;
             self.reached.count(Reach::Disagreed);
             return Ok(());
         }
@@ -170,12 +170,13 @@ impl World<'_> {
     fn check_dispute(
         &self,
         plan: &JobPlan,
-        worker: &Worker,
+        number: usize,
         dispute: Dispute,
         reason: &Reason,
     ) -> Result<(), Violation> {
         const IN_TIME: u64 = 2_000 * MILLI;
         const BAD_NEWS: Duration = Duration::from_millis(500);
+        let Some(worker) = self.workers.get(number) else { return Ok(()) };
         let (job, rank) = (plan.id, worker.rank);
         let named = match reason {
             // With only two ranks, each differs from the other.
@@ -186,7 +187,10 @@ impl World<'_> {
             Reason::Operations(None) | Reason::Element | Reason::Payload => plan.news > BAD_NEWS,
             _ => false,
         };
-        if !named || worker.operation < dispute.operation {
+        // They have given up, and left at once: a rank that is not as far may lack what they had.
+        let over = |other: &Worker| matches!(other.phase, Phase::Over(_));
+        let alone = matches!(reason, Reason::RanksLeft(_)) && self.others(number).all(over);
+        if !named || worker.operation < dispute.operation && !alone {
             return Err(Violation::Unexcused { job, rank, why: format!("its reason is {reason:?}") });
         }
         let all = self.workers.iter().filter(|other| other.job == worker.job);
