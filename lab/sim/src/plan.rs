@@ -231,12 +231,12 @@ fn cluster(random: &mut Random, upsets: &[(u64, Upset)], pauses: Duration) -> Op
     Some(cluster)
 }
 
-/// When a separate parameter server is away; the jobs wait that much longer. Sums made meanwhile may have
-/// other bits the second time.
+/// When a separate parameter server is away. Everything may take that much longer: what went to it is lost,
+/// and jobs without it wait for each other's slots. Sums made meanwhile may have other bits the second time.
 fn absences(random: &mut Random, jobs: &mut [JobPlan]) -> Vec<(u64, Upset)> {
     let (absences, waiting) = upset::draw_absences(random);
     let longer = Duration::from_nanos(waiting) + MISSED;
-    jobs.iter_mut().for_each(|job| job.wait(longer));
+    jobs.iter_mut().for_each(|job| job.endure(longer));
     absences
 }
 
