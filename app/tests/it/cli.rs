@@ -171,7 +171,8 @@ fn too_little_memory_says_how_many_buffers_are_needed() {
 fn a_worker_with_wrong_arguments_is_refused_before_it_joins() {
     let worker = ["worker", "allreduce", "--appliance", "127.0.0.1", "--job", "1"];
     let of_two = ["--rank", "0", "--ranks", "2"];
-    let cases: [(&[&str], &[&str]); 15] = [
+    let cases: [(&[&str], &[&str]); 16] = [
+        (&["--rank", "0", "--ranks", "2", "--threads"], &["--threads is gone", "leave it out"]),
         (&["--rank", "0", "--ranks", "2", "--mtu", "9000"], &["--mtu", "--driver dpdk"]),
         (&["--rank", "0", "--ranks", "2", "--port", "net_ring0"], &["--port", "--driver dpdk"]),
         (&["--rank", "0", "--ranks", "2", "--address", "10.0.0.1"], &["--address", "--driver dpdk"]),

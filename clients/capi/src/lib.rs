@@ -98,8 +98,8 @@ pub struct pascaline_report {
 /// The URL is `pascaline://appliance:16420?job=1&rank=0&ranks=4`: a name, an IPv4 address, or an IPv6 address
 /// in brackets; the port may be left out. Further keys: `payload`, `in_flight`, `congestion`, `spread`,
 /// `udp_ports`, `dscp`, `bind`, `timeout` (`500ms`, `30`: of joining and of each operation), `join_timeout`,
-/// `linger`, `silence`, `partial=1` (take results that lack ranks), `threads=1` (one for each of several
-/// trees), `wire` (as `pascaline_set_wire`: `f32`, `f16`, `bf16`, `mxfp8`, `mxint8`). See docs/clients.md.
+/// `linger`, `silence`, `partial=1` (take results that lack ranks), `wire` (as `pascaline_set_wire`: `f32`,
+/// `f16`, `bf16`, `mxfp8`, `mxint8`). See docs/clients.md.
 ///
 /// Unless it returns PASCALINE_ERR_NULL or PASCALINE_ERR_INTERNAL, `*handle` is then a handle:
 /// after an error, one that `pascaline_last_error` and `pascaline_finalize` take.

@@ -18,7 +18,9 @@ use crate::tensor::narrow;
 const SCHEME: &str = "pascaline://";
 const EXAMPLE: &str = "pascaline://appliance:16420?job=1&rank=0&ranks=4";
 const KEYS: &str = "job, rank, ranks, payload, in_flight, congestion, spread, udp_ports, dscp, bind, \
-                    timeout, join_timeout, linger, silence, partial, threads, wire";
+                    timeout, join_timeout, linger, silence, partial, wire";
+const THREADS_GONE: &str =
+    "threads is gone: one thread serves all trees of a worker; leave it out (a stream has its own)";
 
 /// The configuration in a URL, and the type in which sums of `float` travel, if another one. Asks DNS if the
 /// host is a name: that time counts as part of joining.
@@ -94,8 +96,14 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Fault> {
         }
         "silence" => config.silence = time(key, value)?,
         "linger" => config.linger = time(key, value)?,
-        "partial" => config.accept_partial = switch(key, value)?,
-        "threads" => config.threads = switch(key, value)?,
+        "partial" => {
+            config.accept_partial = match value {
+                "0" => false,
+                "1" => true,
+                _ => return Err(wrong(format_args!("partial={value}: expected 0 or 1"))),
+            }
+        }
+        "threads" => return Err(wrong(THREADS_GONE)),
         _ => return Err(wrong(format_args!("{key:?} is no key; keys are {KEYS}"))),
     }
     Ok(())
@@ -149,14 +157,6 @@ fn within<T: Send + 'static>(
 fn wire(value: &str) -> Result<Option<Narrow>, Fault> {
     let unknown = || wrong(format_args!("wire={value}: expected f32, f16, bf16, mxfp8 or mxint8"));
     narrow(DType::from_name(value).ok_or_else(unknown)?).map_err(|_| unknown())
-}
-
-fn switch(key: &str, value: &str) -> Result<bool, Fault> {
-    match value {
-        "0" => Ok(false),
-        "1" => Ok(true),
-        _ => Err(wrong(format_args!("{key}={value}: expected 0 or 1"))),
-    }
 }
 
 fn number<T: FromStr<Err: Display>>(key: &str, value: &str) -> Result<T, Fault> {

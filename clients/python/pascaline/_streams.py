@@ -46,7 +46,7 @@ class Streams(Sequence[Worker]):
         dscp: int | None = None,
         bind: str | None = None,
         partial: bool = False,
-        threads: bool = False,
+        threads: None = None,
     ) -> None:
         """Joins each stream in turn, and waits until all ranks have; if one cannot, none does.
 

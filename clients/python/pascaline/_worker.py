@@ -12,6 +12,9 @@ from typing import Any, Protocol, Self
 from ._arrays import Lent, lend
 from ._core import Core, Feedback, Pending, Report
 from ._numbers import checked
+from .errors import ConfigurationError
+
+THREADS_GONE = "threads is gone: one thread serves all trees of a worker; leave it out (a stream has its own)"
 
 
 class Leaves(Protocol):
@@ -59,9 +62,11 @@ class Terms:
     join_timeout: float | None = None
     linger: float | None = None
     partial: bool = False
-    threads: bool = False
+    threads: None = None  # gone
 
     def __post_init__(self) -> None:
+        if self.threads is not None:
+            raise ConfigurationError(THREADS_GONE)
         checked(
             payload=self.payload,
             in_flight=self.in_flight,
@@ -125,7 +130,7 @@ class Worker:
         dscp: int | None = None,
         bind: str | None = None,
         partial: bool = False,
-        threads: bool = False,
+        threads: None = None,
     ) -> None:
         """Joins.
 
@@ -136,8 +141,7 @@ class Worker:
         a packet, the same at all ranks, a multiple of 8 (the most that all paths carry). in_flight, spread:
         packets in flight, and how far one may run ahead. udp_ports: those of the appliance. dscp: 0 to 63, of
         this rank's packets and of the answers, for an appliance that tells its own by it (0). bind: the local
-        address. partial: take results that lack ranks, which `Report.missing` names. threads: serve each of
-        several trees by a thread of its own.
+        address. partial: take results that lack ranks, which `Report.missing` names.
         """
         checked(job=job, rank=rank, ranks=ranks)
         packets = (payload, in_flight, spread, udp_ports, dscp, bind)

@@ -47,19 +47,13 @@ pub(crate) struct Terms {
     join_timeout: Option<f64>,
     linger: Option<f64>,
     partial: bool,
-    threads: bool,
 }
 
 impl Terms {
     fn config(&self, appliance: &str, (job, rank, ranks): (u16, u16, u16)) -> PyResult<Config> {
         let all = Appliances::read(appliance, address)?;
         let config = Config::new(all.appliance, job, rank, ranks).among(all);
-        let mut config = Config {
-            accept_partial: self.partial,
-            threads: self.threads,
-            interrupt: Some(INTERRUPT),
-            ..config
-        };
+        let mut config = Config { accept_partial: self.partial, interrupt: Some(INTERRUPT), ..config };
         for (place, value) in [
             (&mut config.payload, self.payload),
             (&mut config.in_flight, self.in_flight),

@@ -24,6 +24,7 @@ from pascaline import errors
         ({"ranks": "2"}, "ranks='2'"),
         ({"payload": -8}, "payload=-8"),
         ({"timeout": -1.0}, "not negative"),
+        ({"threads": False}, "threads is gone: one thread serves all trees"),
         ({"appliance": "no such host"}, "no known host"),
     ],
 )

@@ -21,6 +21,7 @@ from pascaline.torch._settings import parse
         ("pascaline://x?job=70000", "", "job=70000"),
         ("pascaline://x?dscp=300", "", "dscp=300: a whole number from 0 to 63"),
         ("pascaline://x", "5-1", "1000-1063"),
+        ("pascaline://x;x?threads=1", "", "threads is gone"),
         ("pascaline://x?streams=3", "", "there are one or two"),
     ],
 )
@@ -40,6 +41,5 @@ def test_settings_that_are_right() -> None:
     several = "[fd00::1]:9,[fd00::2];[fd00::3]"
     assert parse(f"pascaline://{several}?job=3", "", "") == Settings(several, 3)
     assert parse("pascaline://h?streams=2", "", "").streams == 2
-    assert parse("pascaline://h;h?threads=1", "", "").worker == {"threads": True}
     with pytest.raises(errors.ConfigurationError, match="has one stream"):
         parse("pascaline://h?streams=2", "", "gloo")

@@ -50,13 +50,12 @@ def test_operations_min_max_mean(ranks: Ranks) -> None:
     assert ranks(act) == [[0, -2, 2, 0, 1, -1]] * RANKS
 
 
-@pytest.mark.parametrize("threads", [False, True])
-def test_two_trees_of_one_appliance(appliance: pascaline.Appliance, threads: bool) -> None:
+def test_two_trees_of_one_appliance(appliance: pascaline.Appliance) -> None:
     """Each of two jobs carries a half, and the sums are those of one."""
 
     def act(rank: int) -> list[int]:
         both = f"{appliance.address};{appliance.address}"
-        with pascaline.Worker(both, 1040, rank, RANKS, timeout=10, threads=threads) as worker:
+        with pascaline.Worker(both, 1040, rank, RANKS, timeout=10) as worker:
             array = np.arange(100_001, dtype=np.int32) * (rank + 1)
             worker.allreduce(array)
             assert (array == np.arange(100_001, dtype=np.int32) * SUM).all()

@@ -196,11 +196,9 @@ impl Found {
     }
 
     /// What keeps more from moving, as far as this end can see.
-    #[expect(clippy::cast_precision_loss, reason = "trees are few")]
     fn limit(&self, driver: &DriverArgs) -> &'static str {
         // A DPDK worker polls: how busy it is says nothing.
-        let threads = if driver.is_threaded() { self.trees.len() as f64 } else { 1.0 };
-        let busy = driver.is_kernel() && self.cpu_seconds > BUSY * self.elapsed * threads;
+        let busy = driver.is_kernel() && self.cpu_seconds > BUSY * self.elapsed;
         match self.trip() {
             _ if busy => "cpu",
             trip if trip > 0.0 && self.loaded_trip > QUEUED * trip => "link",

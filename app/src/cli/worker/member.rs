@@ -96,9 +96,8 @@ pub(crate) struct DriverArgs {
     /// The core to work on: by default whichever the system chooses, with --driver dpdk core 0.
     #[arg(long)]
     core: Option<u16>,
-    /// With several trees: serve each by a thread of its own, for links that are faster than a core. `A;A` at
-    /// --appliance are two trees over one appliance.
-    #[arg(long, conflicts_with_all = ["core", "port"])]
+    /// Gone: see `check`.
+    #[arg(long, hide = true)]
     threads: bool,
     /// With --driver dpdk: memory for packets in megabytes: 64 by default, 192 for jumbo frames.
     #[arg(long, value_name = "MB")]
@@ -114,12 +113,15 @@ impl DriverArgs {
         self.driver == Driver::Kernel
     }
 
-    /// What is for a DPDK port would be ignored without one.
+    /// An option that is gone, or that would be ignored: what is for a DPDK port, without one.
     ///
     /// # Errors
     /// Names the first such option.
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        let Self { driver, port, address, next_hop, mtu, memory_mb, spin, core: _, threads: _ } = self;
+        let Self { driver, port, address, next_hop, mtu, memory_mb, spin, core: _, threads } = self;
+        if *threads {
+            bail!("--threads is gone: one thread serves all trees of a worker; leave it out");
+        }
         let given = [
             ("port", port.is_some()),
             ("address", address.is_some()),
@@ -132,11 +134,6 @@ impl DriverArgs {
             Some((option, _)) if *driver == Driver::Kernel => bail!("--{option} goes with --driver dpdk"),
             _ => Ok(()),
         }
-    }
-
-    /// Whether each tree has a thread of its own.
-    pub(super) const fn is_threaded(&self) -> bool {
-        self.threads
     }
 
     /// Where a worker goes: one over a DPDK port cannot turn to another appliance.
@@ -196,7 +193,7 @@ impl Member {
                     // Before the worker has memory, which then is that core's.
                     stay_on(core.into()).map_err(|error| Failed::by_arguments(&error))?;
                 }
-                let joined = Worker::join(Config { threads: driver.threads, ..config });
+                let joined = Worker::join(config);
                 joined.map(Self::Kernel).map_err(|error| Failed::from(&error))
             }
         }

@@ -25,6 +25,7 @@ fn urls_that_are_not_understood() {
         ("pascaline://10.0.0.1?job=1&rank=0&ranks=4&rank=1", "rank is there twice"),
         ("pascaline://10.0.0.1?job=1&rank=0&ranks=4&colour=red", "keys are job"),
         ("pascaline://10.0.0.1?job=1&rank=0&ranks=4&partial=maybe", "partial=maybe"),
+        ("pascaline://10.0.0.1?job=1&rank=0&ranks=4&threads=1", "threads is gone: one thread"),
         ("pascaline://10.0.0.1?job=1&rank=0&ranks=4&timeout=soon", "timeout=soon"),
         ("pascaline://10.0.0.1?job=1&rank=0&ranks=4&bind=here", "bind=here"),
         ("pascaline://10.0.0.1?job=1&rank=0&ranks=4&wire=i32", "f16, bf16, mxfp8 or mxint8"),

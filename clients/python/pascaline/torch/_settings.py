@@ -9,13 +9,13 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from .._numbers import MOST
+from .._worker import THREADS_GONE
 from ..errors import ConfigurationError
 
 _SCHEME = "pascaline://"
 _EXAMPLE = "pascaline://10.77.0.254:16420?job=1"
 _NUMBERS = ("payload", "in_flight", "spread", "udp_ports", "dscp")
 _SECONDS = ("timeout", "join_timeout", "linger")
-_SWITCHES = {"0": False, "1": True}
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,12 @@ def parse(url: str, jobs: str, fallback: str) -> Settings:
                 settings.worker[key] = _time(value)
             elif key == "streams":
                 settings = replace(settings, streams=_streams(int(value), fallback=bool(fallback)))
-            elif key == "threads" and value in _SWITCHES:
-                settings.worker[key] = _SWITCHES[value]
+            elif key == "threads":
+                raise ConfigurationError(f"PASCALINE_URL={url}: {THREADS_GONE}")
             elif key == "bind":
                 settings.worker[key] = value
             else:
-                known = ", ".join(("job", "streams", *_NUMBERS, *_SECONDS, "threads=0", "threads=1", "bind"))
+                known = ", ".join(("job", "streams", *_NUMBERS, *_SECONDS, "bind"))
                 raise ConfigurationError(f"PASCALINE_URL={url}: {key} is no key; keys are {known}")
         except ValueError as error:
             if isinstance(error, ConfigurationError):
