@@ -65,9 +65,6 @@ pub struct Config {
     /// The appliances among them whose names have several addresses, none by default. Joining takes the first
     /// address that answers.
     pub several: Vec<Addresses>,
-    /// Whether each tree has a thread of its own during an operation over several trees; false by default.
-    /// For links that are faster than a core: `A;A` are two trees over one appliance.
-    pub threads: bool,
     /// For how long an appliance may be silent until the worker turns to the next one, 500 ms by default.
     /// Only used with [`backups`](Self::backups) or [`trees`](Self::trees).
     pub silence: Duration,
@@ -133,7 +130,6 @@ impl Config {
             backups: Vec::new(),
             trees: Vec::new(),
             several: Vec::new(),
-            threads: false,
             silence: places::SILENCE,
             udp_ports: 1,
             dscp: 0,

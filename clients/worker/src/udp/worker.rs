@@ -10,7 +10,7 @@ use nix::poll::PollFlags;
 use pascaline_wire::CongestionControl;
 use zerocopy::IntoBytes as _;
 
-use super::serving::{Broken, Serving};
+use super::serving::{Broken, serve};
 use super::socket::Socket;
 use super::transfer::transient;
 use super::tree::{Peer, Tree};
@@ -162,11 +162,9 @@ impl Worker {
 
     /// As `drive`, until it ends over all trees or fails over one.
     fn carry_out(&mut self, work: Work<'_>) -> Result<Event, Broken> {
-        let Self { config, trees, origin, aborted, .. } = self;
-        // Starting a thread takes longer than a small tensor, which has one run.
-        let apart = config.threads && work.iter().flatten().filter(|tensor| !tensor.is_empty()).count() > 1;
-        let serving = Serving::new(origin, config.notice, aborted, &work);
-        if apart { serving.run_on_threads(trees, work) } else { serving.run_here(trees, work) }
+        let pairs = self.trees.iter_mut().zip(work);
+        let mut exchanges: Vec<_> = pairs.map(|(tree, tensor)| tree.exchange(tensor)).collect();
+        serve(&mut exchanges, self.origin, self.config.notice, &self.aborted)
     }
 
     /// Answers the reminders that have come since the last call, and shows that this worker is alive, without

@@ -17,18 +17,13 @@ fn appliance(tree: u16, epoch: u8, conditions: Conditions) -> Appliance {
 }
 
 /// Has every rank do the same over these trees.
-fn on_every_rank<T: Send>(
-    trees: &[Vec<SocketAddr>],
-    threads: bool,
-    work: impl Fn(u16, &Config) -> T + Sync,
-) -> Vec<T> {
+fn on_every_rank<T: Send>(trees: &[Vec<SocketAddr>], work: impl Fn(u16, &Config) -> T + Sync) -> Vec<T> {
     let (first, trees) = trees.split_first().unwrap();
     let (backups, silence) = (first[1..].to_vec(), Duration::from_millis(60));
     let config = |rank| Config {
         backups: backups.clone(),
         trees: trees.to_vec(),
         silence,
-        threads,
         rank,
         ..appliance_config(first[0])
     };
@@ -89,19 +84,10 @@ fn every_collective(rank: u16, config: &Config) -> Vec<u64> {
 
 #[test]
 fn every_collective_goes_over_three_trees() {
-    over_three_trees(false);
-}
-
-#[test]
-fn every_collective_goes_over_three_trees_each_in_a_thread_of_its_own() {
-    over_three_trees(true);
-}
-
-fn over_three_trees(threads: bool) {
     let lossy = Conditions { loss: 0.01, ..Conditions::IDEAL };
     let appliances: Vec<_> = (0..3).map(|tree| appliance(tree, 40, lossy)).collect();
     let trees: Vec<_> = appliances.iter().map(|appliance| vec![appliance.config(0).appliance]).collect();
-    for over in on_every_rank(&trees, threads, every_collective) {
+    for over in on_every_rank(&trees, every_collective) {
         let (least, most) = (over.iter().min().unwrap(), over.iter().max().unwrap());
         assert!(most - least <= most / 8, "each tree carries its part: {over:?}");
     }
@@ -109,15 +95,6 @@ fn over_three_trees(threads: bool) {
 
 #[test]
 fn a_tree_that_dies_goes_on_at_its_backup() {
-    one_dies(false);
-}
-
-#[test]
-fn a_tree_that_dies_goes_on_at_its_backup_in_its_thread() {
-    one_dies(true);
-}
-
-fn one_dies(threads: bool) {
     let [first, second, backup] =
         [(0, 40), (1, 60), (1, 90)].map(|(tree, epoch)| appliance(tree, epoch, Conditions::IDEAL));
     let address = |appliance: &Appliance| appliance.config(0).appliance;
@@ -125,7 +102,7 @@ fn one_dies(threads: bool) {
     let ready = std::sync::Barrier::new(usize::from(RANKS) + 1);
     std::thread::scope(|scope| {
         let ranks = scope.spawn(|| {
-            on_every_rank(&trees, threads, |rank, config| {
+            on_every_rank(&trees, |rank, config| {
                 let mut worker = Worker::join(config.clone()).unwrap();
                 sums(&mut worker, rank, 30_000);
                 ready.wait();
@@ -148,11 +125,11 @@ fn one_dies(threads: bool) {
 
 /// Two ranks wait for the third, which calls nothing.
 #[test]
-fn what_nobody_completes_fails_in_threads_too() {
+fn what_nobody_completes_fails_over_several_trees() {
     let appliances = [0, 1].map(|tree| appliance(tree, 40, Conditions::IDEAL));
     let trees = appliances.each_ref().map(|appliance| vec![appliance.config(0).appliance]);
     let over = std::sync::Barrier::new(usize::from(RANKS));
-    on_every_rank(&trees, true, |rank, config| {
+    on_every_rank(&trees, |rank, config| {
         let mut worker = Worker::join(config.clone()).unwrap();
         if rank != 2 {
             worker.set_deadline(Duration::from_millis(100));
