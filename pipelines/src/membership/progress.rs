@@ -144,7 +144,7 @@ impl JobRecord {
         if self.disagree(now, at) {
             return names(Status::OperationMismatch, Names::Operations);
         }
-        if stands && (self.has_left_before(called.una) || self.is_alone(now, at)) {
+        if stands && self.has_left_before(called.una) {
             // With those that are still there: who gives up first may have waited for one of them.
             return names(Status::RankLeft, Names::Missing { psn: called.una });
         }
@@ -217,15 +217,6 @@ impl JobRecord {
     /// True if a PSN cannot be complete because a rank has left before it.
     fn has_left_before(&self, psn: u32) -> bool {
         self.needed() > self.joined() && self.ranks.iter().any(|rank| has_left(rank, psn))
-    }
-
-    /// True if all other ranks have left and are silent since: ranks that have given up a later operation do
-    /// not stay for one that lacks earlier results.
-    fn is_alone(&self, now: Duration, at: usize) -> bool {
-        let silent = |joined: Joined| now.saturating_sub(joined.heard) >= SILENT;
-        let gone = |rank: &Rank| rank.lost || rank.left && rank.joined.is_none_or(silent);
-        let mut others = self.ranks.iter().enumerate().filter(|&(other, _)| other != at);
-        self.needed() > self.joined() && self.uplink.is_none() && others.all(|(_, rank)| gone(rank))
     }
 
     /// A member asks who is missing at a PSN.

@@ -156,7 +156,7 @@ impl World<'_> {
         if let (Some(dispute), Milestone::Failed(Failure::Rejected { rejection, .. })) =
             (plan.dispute, milestone)
         {
-            self.check_dispute(plan, number, dispute, &rejection.reason)?;
+            self.check_dispute(plan, worker, dispute, &rejection.reason)?;
             self.reached.count(Reach::Disagreed);
             return Ok(());
         }
@@ -170,13 +170,12 @@ impl World<'_> {
     fn check_dispute(
         &self,
         plan: &JobPlan,
-        number: usize,
+        worker: &Worker,
         dispute: Dispute,
         reason: &Reason,
     ) -> Result<(), Violation> {
         const IN_TIME: u64 = 2_000 * MILLI;
         const BAD_NEWS: Duration = Duration::from_millis(500);
-        let Some(worker) = self.workers.get(number) else { return Ok(()) };
         let (job, rank) = (plan.id, worker.rank);
         let named = match reason {
             // With only two ranks, each differs from the other.
@@ -187,10 +186,7 @@ impl World<'_> {
             Reason::Operations(None) | Reason::Element | Reason::Payload => plan.news > BAD_NEWS,
             _ => false,
         };
-        // They have given up, and left at once: a rank that is not as far may lack what they had.
-        let over = |other: &Worker| matches!(other.phase, Phase::Over(_));
-        let alone = matches!(reason, Reason::RanksLeft(_)) && self.others(number).all(over);
-        if !named || worker.operation < dispute.operation && !alone {
+        if !named || worker.operation < dispute.operation {
             return Err(Violation::Unexcused { job, rank, why: format!("its reason is {reason:?}") });
         }
         let all = self.workers.iter().filter(|other| other.job == worker.job);
@@ -239,7 +235,10 @@ impl World<'_> {
                 _ => false,
             },
             Milestone::Failed(Failure::Deadline(_)) => {
-                threshold && gone || kill && plan.dead_after.is_none() || (stranded || dead) && gone
+                threshold && gone
+                    || kill && plan.dead_after.is_none()
+                    || (stranded || dead) && gone
+                    || self.is_left_behind(plan, number, worker)
             }
             Milestone::JoinFailed(failure) => match failure {
                 JoinFailure::Incomplete { .. } => kill || stranded,
@@ -261,6 +260,14 @@ impl World<'_> {
             Milestone::Failed(Failure::Unreachable(_) | Failure::TooLong { .. }) => false,
             Milestone::Joined(_) | Milestone::Completed | Milestone::Left(Left::Everyone) => true,
         }
+    }
+
+    /// True if all others have given up a disputed operation, and left at once, while a rank lacked results
+    /// of one before it (protocol, section 9, "Giving up").
+    fn is_left_behind(&self, plan: &JobPlan, number: usize, worker: &Worker) -> bool {
+        let before = plan.dispute.is_some_and(|dispute| worker.operation < dispute.operation);
+        let gave_up = |other: &Worker| matches!(other.phase, Phase::Over(Ending::Failed));
+        before && self.others(number).all(gave_up)
     }
 
     /// True if there are two appliances, and something happened to one while ranks were joining: it may think

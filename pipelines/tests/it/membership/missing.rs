@@ -96,29 +96,6 @@ fn who_gives_up_does_not_hide_whom_it_has_waited_for() {
     assert_eq!(reported(&answer), [(1, RankState::Left), (2, RankState::Blocked)]);
 }
 
-/// They have its result, but gave up the operation after that, and do not stay.
-#[test]
-fn whom_all_others_have_left_behind_hears_so() {
-    let (mut plane, workers) = complete();
-    wait(&mut plane, &workers[..1], &[0], secs(2));
-    let give_up = |plane: &mut Plane, worker: &Worker| {
-        let mut leave = request(worker, Action::Leave, 0, 0);
-        leave.control.psn = PSN + 1;
-        let _ = plane.handle(leave);
-    };
-    workers[1..].iter().for_each(|other| give_up(&mut plane, other));
-    wait(&mut plane, &workers[..1], &[0], millis(900));
-    assert_eq!(beat(&mut plane, &workers[0]).control.status, Status::Ok, "they may still be there");
-    // One of them is.
-    give_up(&mut plane, &workers[2]);
-    wait(&mut plane, &workers[..1], &[0], millis(900));
-    assert_eq!(beat(&mut plane, &workers[0]).control.status, Status::Ok);
-    wait(&mut plane, &workers[..1], &[0], millis(200));
-    let answer = beat(&mut plane, &workers[0]);
-    assert_eq!(answer.control.status, Status::RankLeft);
-    assert_eq!(reported(&answer), [(1, RankState::Left), (2, RankState::Left)]);
-}
-
 /// The job goes on without it, by a threshold or a time.
 #[test]
 fn whose_results_are_kept_no_longer_hears_so() {
