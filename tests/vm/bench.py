@@ -35,6 +35,13 @@ _PAYLOAD = "/dev/vdb"
 _TRUE_FINDINGS = {"isolation", "governor", "clock", "mtu"}
 
 
+def _is_true(finding: dict[str, Any]) -> bool:
+    """Some cards verify no UDP checksums, and software does not by itself at those of virtual machines."""
+    without = [card.address for card in Card if not card.model.offers]
+    unverified = finding["check"] == "checksums" and any(at in finding["detail"] for at in without)
+    return unverified or finding["check"] in _TRUE_FINDINGS
+
+
 @dataclass(frozen=True)
 class Site:
     """For `Workers`: in which namespace each rank runs."""
@@ -155,7 +162,7 @@ class Bench:
             findings = json.loads(done.out)["findings"]
         except (ValueError, KeyError) as error:
             raise Failure("doctor says no JSON", done.text) from error
-        odd = [one for one in findings if one["status"] != "ok" and one["check"] not in _TRUE_FINDINGS]
+        odd = [one for one in findings if one["status"] != "ok" and not _is_true(one)]
         if odd or done.code != 0:
             words = "; ".join(f"{one['check']} {one['status']}: {one['detail']}" for one in odd)
             raise Failure(f"doctor, {when}, exit code {done.code}: {words}")
