@@ -103,6 +103,10 @@ fn max_mtu(info: &sys::rte_eth_dev_info, driver: &str) -> u16 {
 /// asked, the other side finishes them.
 const HANDS_OVER_UNFINISHED: [&str; 4] = ["net_virtio", "net_virtio_user", "net_vhost", "net_vmxnet3"];
 
+/// Drivers that offer two queues of every card, although most cards that they serve have one: packets on the
+/// second leave without an error, and reach no wire.
+const OFFERS_TOO_MANY_QUEUES: [&str; 1] = ["net_e1000_em"];
+
 pub(super) fn info(device: &DeviceHandle) -> Result<sys::rte_eth_dev_info, Errno> {
     let mut info = MaybeUninit::zeroed();
     // SAFETY: the port is open; the result goes to a live variable.
@@ -144,9 +148,10 @@ pub(super) fn read(device: &DeviceHandle) -> Result<Caps, OpenError> {
     let tx = |offload| info.tx_offload_capa & offload != 0;
     let rx = |offload| info.rx_offload_capa & offload != 0;
     let verifies = !HANDS_OVER_UNFINISHED.contains(&driver.as_str());
+    let queues = if OFFERS_TOO_MANY_QUEUES.contains(&driver.as_str()) { 1 } else { u16::MAX };
     Ok(Caps {
-        max_rx_queues: info.max_rx_queues,
-        max_tx_queues: info.max_tx_queues,
+        max_rx_queues: info.max_rx_queues.min(queues),
+        max_tx_queues: info.max_tx_queues.min(queues),
         tx_multi_segment: tx(sys::PSC_TX_MULTI_SEGS) || SENDS_SEGMENTS.contains(&driver.as_str()),
         rx_ipv4_checksum: verifies && rx(sys::PSC_RX_IPV4_CKSUM),
         rx_udp_checksum: verifies && rx(sys::PSC_RX_UDP_CKSUM),
