@@ -17,6 +17,8 @@ class Model:
     verifies: bool = False
     # Its driver offers to verify them, whether the card does or not.
     offers: bool = False
+    # Its driver offers to spread packets over queues, and all come to the first one.
+    offers_to_spread: bool = False
 
 
 class Card(Enum):
@@ -67,7 +69,7 @@ class Card(Enum):
 _MODELS = {
     Card.E1000E: Model("e1000e", "net_e1000_em", verifies=True, offers=True),
     Card.E1000: Model("e1000", "net_e1000_em", offers=True),
-    Card.VMXNET3: Model("vmxnet3", "net_vmxnet3"),
+    Card.VMXNET3: Model("vmxnet3", "net_vmxnet3", offers_to_spread=True),
     # By the host's IOMMU, as a card of a board; QEMU's own spreading hangs.
     Card.VIRTIO: Model("virtio-net-pci,iommu_platform=on,disable-legacy=on,rss=off", "net_virtio"),
 }

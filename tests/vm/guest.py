@@ -226,8 +226,9 @@ class Guest:
             raise Failure(f"/metrics answers with status {status}", self.journal())
         return Metrics(body)
 
-    def journal(self, lines: int = 30) -> str:
-        return self.run(f"journalctl -u pascaline -o cat --no-pager -n {lines}", code=None).text
+    def journal(self, lines: int = 30, since: str = "today") -> str:
+        words = f"journalctl -u pascaline -o cat --no-pager -n {lines} --since {since}"
+        return self.run(words, code=None).text
 
     def _ask(self, asked: dict[str, Any]) -> Future[dict[str, Any]]:
         number, future = next(self._numbers), Future[dict[str, Any]]()

@@ -100,19 +100,18 @@ def _late_hugepages(bench: Bench) -> Figures:
 def _late_interface(bench: Bench) -> Figures:
     """The card stays the kernel's, whose interface is given its name after the unit's start."""
     bench.ready(_CARD)
-    guest = bench.guest
     name = "late0"
-    guest.run(f"systemctl stop pascaline; driverctl unset-override {_CARD.address}", seconds=READY_SECONDS)
+    found = f"$(ls /sys/bus/pci/devices/{_CARD.address}/net)"
+    up = f"was={found}; ip link set $was down && ip link set $was name {name} && ip link set {name} up"
+    kernels = f"driverctl unset-override {_CARD.address}"
     try:
-        found = guest.run(f"ls /sys/bus/pci/devices/{_CARD.address}/net").out.strip()
-        up = f"ip link set {found} down && ip link set {found} name {name} && ip link set {name} up"
         with bench.changed(("device = ", f'device = "net_kernel0,iface={name}"')):
-            figures = _late(bench, "interface", "true", up, f"interface {name}")
-            guest.run("systemctl stop pascaline", seconds=READY_SECONDS)
+            figures = _late(bench, "interface", kernels, up, f'interface "{name}"')
+            bench.guest.run("systemctl stop pascaline", seconds=READY_SECONDS)
         return figures
     finally:
         for line in chapter.bind(_CARD.address):
-            guest.run(line)
+            bench.guest.run(line)
         bench.restart()
 
 
