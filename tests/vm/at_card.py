@@ -22,6 +22,7 @@ _MOST_MTU = 9702
 _RANGE = re.compile(r"is out of the device's range \d+\.\.=(\d+)")
 _BAD_FRAMES = 100
 _GONE_SECONDS = 30.0
+_NOTICED_SECONDS = 10.0
 _LCORES = ("cores = ", r"cores = [0, 1]\nfloat = true")
 
 
@@ -224,13 +225,12 @@ def _unplugged(bench: Bench, card: Card) -> Figures:
     guest.monitor.forget()
     with bench.summing(wires.appliance(card), allreduces=_LONG) as work:
         work.wait_more()
-        since = time.monotonic()
+        at, since = guest.run("date +%s.%N").out.strip(), time.monotonic()
         guest.monitor("device_del", id=card.id)
         guest.monitor.wait_for("DEVICE_DELETED", device=card.id)
         gone = time.monotonic() - since
-        journal = guest.journal(60)
-        if "removed" not in journal:
-            raise Failure("the journal does not tell that the card was taken out", journal)
+        if not bench.stop.wait_for(lambda: "removed" in guest.journal(60, since=f"@{at}"), _NOTICED_SECONDS):
+            raise Failure("the journal does not tell that the card was taken out", guest.journal(60))
         guest.monitor("device_add", **card.properties())
         work.wait_more(8)
     return {**work.figures, "gone_seconds": round(gone, 1)}
