@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from process import Failure, Stop, tail
 
 from ..bed.metrics import Metrics
 from ..bed.process import Process
+from ..runner.shell import Done
 from . import chapter
 from .image import Image
 
@@ -30,20 +30,6 @@ _LATE_SECONDS = 30.0
 _EVENT_SECONDS = 60.0
 _END_SECONDS = 5.0
 TELEMETRY = "http://127.0.0.1:9464"
-
-
-@dataclass(frozen=True)
-class Done:
-    """The result of a command in the guest."""
-
-    command: str
-    code: int
-    out: str
-    err: str
-
-    @property
-    def text(self) -> str:
-        return self.out + self.err
 
 
 class Lines:
@@ -213,7 +199,7 @@ class Guest:
         if not self._stop.wait_for(started.done, seconds + _LATE_SECONDS):
             raise Failure(f"the guest does not answer: {command}", self.console())
         said = started.result()
-        return Done(command, int(said["code"]), said.get("out", ""), said.get("err", ""))
+        return Done(int(said["code"]), said.get("out", ""), said.get("err", ""))
 
     def page(self, path: str) -> tuple[int, str]:
         """Status and body of a page of the appliance's; status 0 if nothing answers."""
