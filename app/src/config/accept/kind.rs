@@ -131,7 +131,7 @@ impl Accept<'_> {
         }
     }
 
-    /// The kind of a job without slots of its own, with this window and so many slots that it may fill.
+    /// The kind of a job without slots of its own, with this window and at most this number of shared slots.
     pub(super) fn kind_beside(
         &self,
         job: &raw::Job,

@@ -28,7 +28,7 @@ pub(crate) const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A job in which so many contributions complete a PSN.
+/// A job in which `needed` contributions complete a PSN.
 pub(crate) fn early(fan_in: u16, needed: u16) -> JobSpec {
     let place = Region { first: 0, sets: 8 };
     JobSpec { kind: JobKind::Early { place, needed, partial_after: None }, ..JobSpec::new(JOB, fan_in) }
