@@ -22,7 +22,6 @@ _MOST_MTU = 9702
 _RANGE = re.compile(r"is out of the device's range \d+\.\.=(\d+)")
 _BAD_FRAMES = 100
 _GONE_SECONDS = 30.0
-_NOTICED_SECONDS = 10.0
 _LCORES = ("cores = ", r"cores = [0, 1]\nfloat = true")
 
 
@@ -30,9 +29,7 @@ def _starts(bench: Bench, card: Card) -> Figures:
     since = time.monotonic()
     figures = bench.take(card)
     bench.judge_doctor("beside the appliance")
-    journal = bench.guest.journal(200)
-    if f"driver={card.model.driver}" not in journal.replace('"', ""):
-        raise Failure(f"the journal does not name the driver {card.model.driver}", journal)
+    bench.told(f"driver={card.model.driver}")
     return {**figures, "ready_seconds": round(time.monotonic() - since, 1)}
 
 
@@ -155,8 +152,7 @@ def _link(bench: Bench, card: Card) -> Figures:
         since = time.monotonic()
         work.wait_more()
         again = time.monotonic() - since
-    if "has no link" not in bench.guest.journal(100):
-        raise Failure("the journal does not tell of the link", bench.guest.journal())
+    bench.told("has no link")
     return {**work.figures, "again_seconds": round(again, 1)}
 
 
@@ -200,14 +196,13 @@ def _lcores(bench: Bench, card: Card) -> Figures:
         with bench.changed(_LCORES):
             since = bench.guest.run("date +%s.%N").out.strip()
             done = bench.guest.run("systemctl restart pascaline", code=None, seconds=READY_SECONDS)
-            journal = bench.guest.journal(60, since=f"@{since}")
             if done.code != 0:
-                if "offers 1 queue pairs" not in journal or "list fewer cores" not in journal:
-                    raise Failure("two lcores: it does not start, and does not say why", journal)
+                bench.told("offers 1 queue pairs", "list fewer cores", since=f"@{since}")
                 return {"refused": "offers 1 queue pairs"}
             bench.wait_ready()
             figures = bench.sums(wires.appliance(card))
             received = bench.metrics().by_label("pascaline_received_packets_total", "lcore")
+            journal = bench.guest.journal(60, since=f"@{since}")
             told = "spreads packets over no queues" in journal
             if told == card.model.offers_to_spread or (told and len(received) > 1):
                 raise Failure(f"packets by lcore: {received}; the journal warns: {told}", journal)
@@ -229,8 +224,7 @@ def _unplugged(bench: Bench, card: Card) -> Figures:
         guest.monitor("device_del", id=card.id)
         guest.monitor.wait_for("DEVICE_DELETED", device=card.id)
         gone = time.monotonic() - since
-        if not bench.stop.wait_for(lambda: "removed" in guest.journal(60, since=f"@{at}"), _NOTICED_SECONDS):
-            raise Failure("the journal does not tell that the card was taken out", guest.journal(60))
+        bench.told("removed", since=f"@{at}")
         guest.monitor("device_add", **card.properties())
         work.wait_more(8)
     return {**work.figures, "gone_seconds": round(gone, 1)}

@@ -28,6 +28,7 @@ READY_SECONDS = 90.0
 _INSTALL_SECONDS = 600.0
 _END_SECONDS = 30.0
 _DEADLINE_SECONDS = 90.0
+_TOLD_SECONDS = 10.0
 SMALL, ALLREDUCES = 64 << 10, 4
 _PAYLOAD = "/dev/vdb"
 # True of the guest, and nothing that an appliance lacks: its processors have other work, too, and it
@@ -138,6 +139,16 @@ class Bench:
         command = "systemctl reset-failed pascaline; systemctl restart pascaline"
         self.guest.run(command, code=None, seconds=READY_SECONDS)
         self.wait_ready()
+
+    def told(self, *words: str, since: str = "today") -> None:
+        """Returns once the journal has these words: it comes a moment after what it tells of."""
+
+        def lacking() -> list[str]:
+            journal = self.guest.journal(200, since).replace('"', "")
+            return [word for word in words if word not in journal]
+
+        if not self.stop.wait_for(lambda: not lacking(), _TOLD_SECONDS):
+            raise Failure(f"the journal does not say: {', '.join(lacking())}", self.guest.journal(60, since))
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         if not self.stop.wait_for(lambda: self.guest.page("/healthz")[0] == 200, seconds):
