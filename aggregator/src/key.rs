@@ -3,7 +3,10 @@
 #[cfg(test)]
 mod tests;
 
-/// Job, generation and PSN in one word.
+/// Job, generation and PSN in one word, whose highest byte is free.
+///
+/// Of the generation only the lower byte: packets of others are refused before, and no slot outlives 256 of
+/// them, since sweeps vacate what is of a past one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Key(u64);
 
@@ -11,8 +14,8 @@ impl Key {
     /// The key of a PSN.
     #[must_use]
     #[inline]
-    pub const fn new(job: u16, epoch: u8, psn: u32) -> Self {
-        Self((job as u64) << 40 | (epoch as u64) << 32 | psn as u64)
+    pub const fn new(job: u16, epoch: u16, psn: u32) -> Self {
+        Self((job as u64) << 40 | (epoch as u64 & 0xff) << 32 | psn as u64)
     }
 
     /// The job.
@@ -23,12 +26,19 @@ impl Key {
         (self.0 >> 40) as u16
     }
 
-    /// The job's generation.
+    /// The lower byte of the job's generation.
     #[must_use]
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the byte at bit 32")]
-    pub const fn epoch(self) -> u8 {
+    pub const fn generation(self) -> u8 {
         (self.0 >> 32) as u8
+    }
+
+    /// True if this may be the job's generation.
+    #[must_use]
+    #[inline]
+    pub const fn is_of(self, epoch: u16) -> bool {
+        self.generation() == epoch.to_be_bytes()[1]
     }
 
     /// The PSN.

@@ -161,7 +161,7 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
     /// A partial that a rank waits for is not evicted either. An abandoned one does: a late duplicate leaves
     /// it behind when it meets a way from which a partial has just been fetched.
     pub(crate) fn choose_in_region(&self, key: Key, now: u64, age_limit: u64) -> Choice {
-        let outdated = |other: Key| (other.job(), other.epoch()) != (key.job(), key.epoch());
+        let outdated = |other: Key| (other.job(), other.generation()) != (key.job(), key.generation());
         if let Some(way) = self.directory.empty(self.slots.len()) {
             return Choice::Way(way, Cause::Age);
         }

@@ -49,8 +49,14 @@ local RANK_STATES = {
     [7] = "blocked", [8] = "overtaken",
 }
 local TRAILER_TYPES = {
-    [1] = "bitmap", [2] = "update", [3] = "queue", [4] = "auth", [5] = "operations", [6] = "ranks",
-    [7] = "sentence",
+    [1] = "bitmap", [2] = "update", [3] = "queue", [5] = "operations", [6] = "ranks",
+    [7] = "sentence", [8] = "seal",
+}
+local HEARINGS = {
+    [0] = "deaf", [1] = "listens", [2] = "hears",
+}
+local CONGESTION = {
+    [0] = "none", [1] = "fixed", [2] = "panama", [3] = "dsa", [4] = "delay",
 }
 local SIZES = {
     [1] = "64 integers", [3] = "256 integers",
@@ -76,13 +82,13 @@ local REASONS = {
     ip_fragment = "a fragment",
     ip_checksum = "the IPv4 header checksum is wrong",
     truncated = "shorter than the header, or than a control body",
-    version = "not version 2",
-    kind = "a kind that version 2 does not have",
+    version = "not version 3",
+    kind = "a kind that version 3 does not have",
     flags = "a reserved flag is set",
-    dtype = "an element that version 2 does not have",
+    dtype = "an element that version 3 does not have",
     trailer = "lengths that do not add up, or an element that is unknown, out of order or not legal",
     payload_length = "not a whole number of elements, or none or some where the kind has others",
-    control = "a control body that version 2 does not have",
+    control = "a control body that version 3 does not have",
 }
 
 -- The header of 22 bytes; what is behind it depends on kind and flags (protocol, sections 4 to 8).
@@ -97,36 +103,45 @@ local HEADER = {
     { name = "psn", at = 8, size = 4, type = "uint32" },
     { name = "fan_in", at = 12, size = 2, type = "uint16" },
     { name = "count", at = 14, size = 2, type = "uint16" },
-    { name = "priority", at = 16, size = 2, type = "uint16" },
-    { name = "wnd_cap", at = 18, size = 2, type = "uint16" },
-    { name = "tree", at = 20, size = 1, type = "uint8" },
-    { name = "epoch", at = 21, size = 1, type = "uint8" },
+    { name = "priority", at = 16, size = 2, type = "uint16", of = { sum = true } },
+    { name = "round", at = 16, size = 2, type = "uint16", of = { vote = true } },
+    { name = "origin", at = 16, size = 2, type = "uint16", of = { update = true } },
+    { name = "status", at = 16, size = 2, type = "uint16", names = STATUSES, of = { answer = true } },
+    { name = "wnd_cap", at = 18, size = 2, type = "uint16", of = { sum = true, vote = true } },
+    { name = "pause", at = 18, size = 2, type = "uint16", of = { answer = true } },
+    { name = "epoch", at = 20, size = 2, type = "uint16" },
 }
 
--- The 48 bytes behind the header of a control packet (protocol, section 9).
+-- The 72 bytes behind the header of a control packet (protocol, section 9).
 local CONTROL = {
     { name = "action", at = 0, size = 1, type = "uint8", names = ACTIONS },
     { name = "status", at = 1, size = 1, type = "uint8", names = STATUSES },
     { name = "answers", at = 2, size = 1, type = "uint8", names = ACTIONS },
     { name = "op", at = 3, size = 1, type = "uint8", bit = 0, bits = 4, mask = 0xf0, names = OPS },
     { name = "dtype", at = 3, size = 1, type = "uint8", bit = 4, bits = 4, mask = 0xf, names = DTYPES_OR_NONE },
-    { name = "session", at = 4, size = 8, type = "uint64" },
-    { name = "payload", at = 12, size = 2, type = "uint16" },
-    { name = "window", at = 14, size = 2, type = "uint16" },
-    { name = "expected", at = 16, size = 4, type = "uint32" },
-    { name = "got", at = 20, size = 4, type = "uint32" },
-    { name = "cookie", at = 24, size = 8, type = "uint64" },
-    { name = "psn", at = 32, size = 4, type = "uint32" },
-    { name = "first", at = 36, size = 4, type = "uint32" },
-    { name = "call", at = 40, size = 1, type = "uint8", bit = 0, bits = 4, mask = 0xf0, names = COLLECTIVES },
-    { name = "argument", at = 40, size = 2, type = "uint16", bit = 4, bits = 12, mask = 0xfff },
-    { name = "bytes", at = 42, size = 6, type = "uint64" },
+    { name = "number", at = 4, size = 4, type = "uint32" },
+    { name = "session", at = 8, size = 8, type = "uint64" },
+    { name = "cookie", at = 16, size = 8, type = "uint64" },
+    { name = "payload", at = 24, size = 2, type = "uint16" },
+    { name = "window", at = 26, size = 2, type = "uint16" },
+    { name = "joined", at = 28, size = 2, type = "uint16" },
+    { name = "hearing", at = 30, size = 1, type = "uint8", names = HEARINGS },
+    { name = "congestion", at = 31, size = 1, type = "uint8", names = CONGESTION },
+    { name = "expected", at = 32, size = 4, type = "uint32" },
+    { name = "got", at = 36, size = 4, type = "uint32" },
+    { name = "before", at = 40, size = 4, type = "uint32" },
+    { name = "psn", at = 44, size = 4, type = "uint32" },
+    { name = "first", at = 48, size = 4, type = "uint32" },
+    { name = "workers", at = 52, size = 4, type = "uint32" },
+    { name = "call", at = 56, size = 1, type = "uint8", bit = 0, bits = 4, mask = 0xf0, names = COLLECTIVES },
+    { name = "argument", at = 56, size = 2, type = "uint16", bit = 4, bits = 12, mask = 0xfff },
+    { name = "bytes", at = 58, size = 6, type = "uint64" },
+    { name = "group", at = 64, size = 8, type = "uint64" },
 }
 
 -- The ten bytes before the integers, which are big endian.
 local SWITCHML = {
     { name = "kind", at = 0, size = 1, type = "uint8", bit = 0, bits = 4, mask = 0xf0 },
-    { name = "unused", at = 0, size = 1, type = "uint8", bit = 4, bits = 1, mask = 0x8 },
     { name = "size", at = 0, size = 1, type = "uint8", bit = 5, bits = 3, mask = 0x7, names = SIZES },
     { name = "operation", at = 1, size = 1, type = "uint8" },
     { name = "packet", at = 2, size = 4, type = "uint32" },
@@ -162,14 +177,6 @@ local ELEMENTS = {
             { name = "clusters", at = 0, size = 2, type = "uint16" },
             { name = "capacity", at = 2, size = 2, type = "uint16" },
             { name = "waiting", at = 4, size = 3, type = "uint24" },
-        },
-    },
-    -- An authentication tag, opaque.
-    [4] = {
-        name = "auth",
-        least = 8, most = 8, step = 1,
-        fields = {
-            { name = "tag", at = 0, size = 8, type = "bytes" },
         },
     },
     -- Two operations that ranks call at the same PSN: what most call, and what another calls.
@@ -212,21 +219,30 @@ local ELEMENTS = {
         },
         rest = "text",
     },
+    -- Room for a proof of the sender: a counter and a tag.
+    [8] = {
+        name = "seal",
+        least = 24, most = 24, step = 1,
+        fields = {
+            { name = "counter", at = 0, size = 8, type = "uint64" },
+            { name = "tag", at = 8, size = 16, type = "bytes" },
+        },
+    },
 }
 
 local KIND = {}
 for code, name in pairs(KINDS) do KIND[name] = code end
 local ACTION = {}
 for code, name in pairs(ACTIONS) do ACTION[name] = code end
-local VERSION = 2
+local VERSION = 3
 local HEADER_BYTES = 22
-local BODY_BYTES = 48
+local BODY_BYTES = 72
 -- Elements that are shown one by one, as far as the preference goes; little endian.
 local SHOWN = { f32 = "float", i32 = "int32", f64 = "double" }
 
 ---- fields ----
 
-local pascaline = Proto("pascaline", "Pascaline aggregation protocol, version 2")
+local pascaline = Proto("pascaline", "Pascaline aggregation protocol, version 3")
 local switchml = Proto("switchml", "SwitchML's packets")
 
 -- Gives each row of a layout its field.
@@ -425,11 +441,20 @@ local function elements_of(range)
     return found
 end
 
+-- Eight bytes that name a multicast group, or none.
+local function is_group(code)
+    local first, second = code:range(0, 2):uint(), code:range(2, 2):uint()
+    local third = code:range(4, 4):uint()
+    if first ~= 0 then return false end
+    if second == 0 then return third == 0 or math.floor(third / 2 ^ 28) == 0xe end
+    return math.floor(second / 256) == 0xff
+end
+
 local function judge_control(body)
     if body:len() < BODY_BYTES then return "truncated" end
     local action, status = body:range(0, 1):uint(), body:range(1, 1):uint()
     local answers = body:range(2, 1):uint()
-    if not is_legal(CONTROL, body) or action == 0 or answers == ACTION.ack then return "control" end
+    if not is_legal(CONTROL, body) or not is_group(body:range(64, 8)) or action == 0 or answers == ACTION.ack then return "control" end
     if action ~= ACTION.ack and (status ~= 0 or answers ~= 0) then return "control" end
     local behind = body:len() - BODY_BYTES
     if behind > 0 then
@@ -477,8 +502,10 @@ end
 
 ---- showing ----
 
-local function show(tree, range, layout)
+-- Without fields of other uses than this.
+local function show(tree, range, layout, use)
     for _, row in ipairs(layout) do
+        if row.of and not row.of[use] then goto continue end
         local bytes = range:range(row.at, row.size)
         local item
         if row.type == "uint64" and row.size ~= 8 then
@@ -487,6 +514,7 @@ local function show(tree, range, layout)
             item = tree:add(row.field, bytes)
         end
         for bit = 0, row.each and 7 or -1 do item:add(row.each[bit], bytes) end
+        ::continue::
     end
 end
 
@@ -559,7 +587,7 @@ local function summary_of(tvb, reason)
     return string.format(
         "%s job=%d rank=%d psn=%d epoch=%d count=%d/%d%s%s",
         title_of(tvb, tvb:range(1, 1):uint()), tvb:range(4, 2):uint(), tvb:range(6, 2):uint(),
-        tvb:range(8, 4):uint(), tvb:range(21, 1):uint(), tvb:range(14, 2):uint(), tvb:range(12, 2):uint(),
+        tvb:range(8, 4):uint(), tvb:range(20, 2):uint(), tvb:range(14, 2):uint(), tvb:range(12, 2):uint(),
         #set > 0 and " [" .. table.concat(set, ",") .. "]" or "",
         reason and " malformed: " .. reason or "")
 end
@@ -573,8 +601,19 @@ local function note(item, tvb)
     if status > 1 then item:add_proto_expert_info(refused, "refused: " .. (STATUSES[status] or status)) end
 end
 
+-- What a packet has its own two fields for (protocol, section 4).
+local function use_of(kind, flags)
+    local bypass = math.floor(flags / 8) % 2 == 1
+    if kind == KIND.result or kind == KIND.reminder or kind == KIND.fetch then return "vote" end
+    if kind == KIND.gradient and bypass then return "vote" end
+    if kind == KIND.update then return "update" end
+    if kind == KIND.ack then return "answer" end
+    return kind == KIND.control and "none" or "sum"
+end
+
 local function show_all(tvb, item, parts)
-    show(item, tvb:range(0, HEADER_BYTES), HEADER)
+    local use = use_of(tvb:range(1, 1):uint(), tvb:range(2, 1):uint())
+    show(item, tvb:range(0, HEADER_BYTES), HEADER, use)
     if parts.payload > 0 then
         local payload = tvb:range(HEADER_BYTES, parts.payload)
         if tvb:range(1, 1):uint() ~= KIND.control or parts.payload < BODY_BYTES then

@@ -6,7 +6,7 @@ use pascaline_telemetry::DropReason;
 use pascaline_wire::arp::Arp;
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::datagram::{Datagram, Payload};
-use pascaline_wire::frame::{self, Address, ETH_LEN, Frame, Ip, Mac, Net, protocol};
+use pascaline_wire::frame::{Address, Frame, Ip, Mac, Net, protocol};
 use pascaline_wire::header::{Flags, Kind};
 use pascaline_wire::malformed::Malformed;
 use pascaline_wire::trailer::Operations;
@@ -19,6 +19,7 @@ mod above;
 mod fast_path;
 mod foreign;
 mod neighbour;
+mod unread;
 mod update;
 
 pub use fast_path::{FastGradient, PAYLOAD_OFFSET};
@@ -58,6 +59,8 @@ pub enum Class {
     DropOf(Datagram, DropReason),
     /// Dropped, and the worker should know why.
     Reject(Datagram, DropReason, Objection),
+    /// A Join of the version before this one: its sender should hear of it.
+    Former(Datagram),
 }
 
 /// What was wrong with a packet.
@@ -151,31 +154,6 @@ impl Classifier<'_> {
         }
     }
 
-    /// A malformed frame is dropped only where it is meant for this port; on its way to another host, that
-    /// host judges it.
-    #[cold]
-    fn malformed(&self, bytes: &[u8], malformed: Malformed) -> Class {
-        let others = bytes.first_chunk::<ETH_LEN>().is_some_and(|head| !head.starts_with(&self.mac.0));
-        // Whoever is behind too many tags asks everybody first: where nothing goes on, that is the hint.
-        let asks_in_vain = malformed == Malformed::VlanDepth
-            && bytes.first().is_some_and(|first| first & 1 == 1)
-            && self.setup.beyond(self.port).is_empty();
-        if others && !asks_in_vain {
-            Class::Bypass
-        } else {
-            Class::Drop(self.blamed(bytes, reason(malformed)))
-        }
-    }
-
-    /// What is wrong with a frame that is dropped for `reason`: that it is no frame of this port's links, or
-    /// that reason.
-    #[cold]
-    #[inline(never)]
-    fn blamed(&self, bytes: &[u8], reason: DropReason) -> DropReason {
-        let mtu = self.setup.ports.get(self.port).map_or(u16::MAX, |port| port.mtu);
-        if frame::ip_length(bytes) > mtu.into() { DropReason::OverMtu } else { reason }
-    }
-
     #[inline]
     fn owns(&self, address: Address) -> bool {
         self.setup.addresses.contains(&address)
@@ -197,7 +175,7 @@ impl Classifier<'_> {
                     self.rarer(bytes, datagram)
                 }
             },
-            Err(malformed) => Class::Drop(self.blamed(bytes, reason(malformed))),
+            Err(malformed) => self.unread(bytes, malformed, (frame, ip, &udp)),
         }
     }
 
@@ -319,7 +297,7 @@ impl Classifier<'_> {
             again: header.flags.has(Flags::RETRANSMISSION),
             marked: datagram.marked,
             partial: payload.total > payload.len,
-            priority: header.priority,
+            priority: header.own.priority(),
             rules: job.rules(),
             offset: payload.offset,
             len: payload.len,

@@ -9,7 +9,7 @@ use pascaline_aggregator::{Policy, Rules, Tenant, Terms};
 use pascaline_telemetry::{JobCells, RankCells};
 use pascaline_wire::fast_path::Expected;
 use pascaline_wire::frame::{Address, Mac, VlanTags};
-use pascaline_wire::header::{Element, Flags, Header, Kind};
+use pascaline_wire::header::{Element, Flags, Header, Kind, Own};
 use pascaline_wire::template::{Path, Template};
 use pascaline_wire::{CongestionControl, Datagram, ecn};
 
@@ -107,7 +107,7 @@ const _: () = assert!(offset_of!(Member, endpoint) == 0 && size_of::<Endpoint>()
 impl Member {
     /// The member with this rank of a job, reached through a port with this MAC.
     #[must_use]
-    pub fn new(endpoint: Endpoint, local_mac: Mac, job: u16, rank: u16, fan_in: u16, epoch: u8) -> Self {
+    pub fn new(endpoint: Endpoint, local_mac: Mac, job: u16, rank: u16, fan_in: u16, epoch: u16) -> Self {
         let there = endpoint.path(local_mac);
         let back = Path {
             dst_mac: there.src_mac,
@@ -128,9 +128,7 @@ impl Member {
             psn: 0,
             fan_in,
             count: 1,
-            priority: 0,
-            wnd_cap: 0,
-            tree: 0,
+            own: Own::NONE,
             epoch,
         };
         let port = u32::try_from(endpoint.port).unwrap_or(u32::MAX);
@@ -197,7 +195,7 @@ pub struct Job {
     /// Its ranks.
     pub fan_in: u16,
     /// Its generation.
-    pub epoch: u8,
+    pub epoch: u16,
     /// As whom it shares the appliance with the other jobs.
     pub tenant: Tenant,
     /// True if some get results with other than plain headers; once it is in a [`JobTable`].
@@ -258,7 +256,7 @@ const _: () = {
 impl Job {
     /// A job of this generation with these members, by rank.
     #[must_use]
-    pub fn new(id: u16, fan_in: u16, epoch: u8, payload: u16, members: Vec<Option<Member>>) -> Self {
+    pub fn new(id: u16, fan_in: u16, epoch: u16, payload: u16, members: Vec<Option<Member>>) -> Self {
         let policy = Policy::default();
         Self {
             counts: RankCells::default(),

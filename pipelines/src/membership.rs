@@ -84,7 +84,7 @@ pub struct JobStatus {
     /// Ranks that are here: joined, not left, not lost.
     pub joined: u16,
     /// Its generation.
-    pub epoch: u8,
+    pub epoch: u16,
     /// Payload bytes of a full packet, on which the ranks agreed when they joined; 0 before that.
     pub payload: u16,
     /// Its multicast group, and the ranks that hear it.
@@ -132,9 +132,9 @@ pub struct Membership {
     lcores: usize,
     /// With which epoch jobs begin that are formed by Joins, if they have existed before: not with one that
     /// they have had.
-    next_epochs: BTreeMap<u16, u8>,
+    next_epochs: BTreeMap<u16, u16>,
     secret: Secret,
-    first_epoch: u8,
+    first_epoch: u16,
     strangers: Strangers,
     answered: [u64; CODES],
     ignored: u64,
@@ -150,7 +150,7 @@ impl Membership {
     /// Jobs without members. Generations begin at `first_epoch`, which should differ from one start of the
     /// appliance to the next; `secret` must. Of jobs with the same number, the last counts.
     #[must_use]
-    pub fn new(specs: Vec<JobSpec>, secret: Secret, first_epoch: u8) -> Self {
+    pub fn new(specs: Vec<JobSpec>, secret: Secret, first_epoch: u16) -> Self {
         let state =
             |spec: JobSpec| (spec.id, JobRecord::new(spec, secret, first_epoch, false, Duration::ZERO));
         let mut jobs: BTreeMap<u16, JobRecord> = specs.into_iter().map(state).collect();

@@ -1,6 +1,7 @@
 //! What does not change while the appliance runs.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pascaline_wire::UdpPorts;
 use pascaline_wire::fast_path::Mask;
@@ -8,6 +9,9 @@ use pascaline_wire::frame::{Address, Ip, Mac};
 
 use crate::bridge::{Bridge, Ports};
 use crate::emit::Marks;
+
+/// Least time between two answers to workers of the version before.
+const TELL_FORMER_NS: u64 = 1_000_000_000;
 
 /// A port as the packet path sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +48,8 @@ pub struct Setup {
     pub marks: Marks,
     /// What its bridges have learned: all lcores' own.
     pub bridge: Arc<Bridge>,
+    /// When a worker of the version before this one was last told so: nanoseconds, 0 for never.
+    told_former: Arc<AtomicU64>,
     udp_ports: UdpPorts,
     dscp: Option<u8>,
     mask: Mask,
@@ -53,8 +59,17 @@ impl Setup {
     /// An appliance with these addresses and ports, which listens on these UDP ports.
     #[must_use]
     pub fn new(addresses: Vec<Address>, udp_ports: UdpPorts, ports: Vec<PortSetup>) -> Self {
-        let (passing, marks, bridge) = (Passing::First, Marks::default(), Arc::new(Bridge::none()));
-        Self { addresses, ports, passing, marks, bridge, udp_ports, dscp: None, mask: Mask::of(udp_ports) }
+        Self {
+            addresses,
+            ports,
+            passing: Passing::First,
+            marks: Marks::default(),
+            bridge: Arc::new(Bridge::none()),
+            told_former: Arc::default(),
+            udp_ports,
+            dscp: None,
+            mask: Mask::of(udp_ports),
+        }
     }
 
     /// Where frames that are not for the appliance can go from a port.
@@ -82,6 +97,14 @@ impl Setup {
     #[inline(always)]
     pub fn knows(&self, ip: &Ip) -> bool {
         self.dscp.is_none_or(|dscp| dscp == ip.dscp)
+    }
+
+    /// True once a second, whichever lcore asks: a worker of the version before may be told so now.
+    pub(crate) fn may_tell_former(&self, now: u64) -> bool {
+        let last = self.told_former.load(Ordering::Relaxed);
+        let due = last == 0 || now.saturating_sub(last) >= TELL_FORMER_NS;
+        let relaxed = Ordering::Relaxed;
+        due && self.told_former.compare_exchange(last, now.max(1), relaxed, relaxed).is_ok()
     }
 
     /// Its UDP ports.

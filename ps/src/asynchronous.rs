@@ -7,14 +7,14 @@
 //!
 //! ```
 //! use pascaline_ps::asynchronous::{AsyncJob, AsyncServer, Rule, Settings, AsyncOutcome};
-//! use pascaline_wire::{Element, Flags, Header, Kind, Trailer, trailer};
+//! use pascaline_wire::{Element, Flags, Header, Kind, Trailer, trailer, Own};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut server = AsyncServer::new(Settings { rule: Rule::Olaf { rate: 0.5 }, ..Settings::default() });
 //! server.set_job(1, AsyncJob { fan_in: 3, epoch: 7, payload: 8 });
 //! let header = Header {
 //!     kind: Kind::Update, flags: Flags::TRAILER, element: Element::F32_SUM, job: 1, rank: 2, psn: 0,
-//!     fan_in: 3, count: 2, priority: 0, wnd_cap: 0, tree: 0, epoch: 7,
+//!     fan_in: 3, count: 2, own: Own::NONE, epoch: 7,
 //! };
 //! // The weights that a worker begins with.
 //! let first = Header { kind: Kind::Gradient, flags: Flags::BYPASS, psn: u32::MAX, count: 1, ..header };

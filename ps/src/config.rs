@@ -95,7 +95,7 @@ pub struct JobParams {
     /// Ranks of the job, 1 to 1,024.
     pub fan_in: u16,
     /// The job's generation. A new one discards the state of the one before.
-    pub epoch: u8,
+    pub epoch: u16,
     /// When a PSN is complete.
     pub completion: Completion,
     /// The order in which contributions are added.
@@ -110,7 +110,7 @@ impl JobParams {
     /// A job whose PSNs need all ranks, with contributions added as they arrive, payloads of up to 8 KiB, any
     /// element, and room for 4,096 entries in 16 MiB.
     #[must_use]
-    pub const fn new(fan_in: u16, epoch: u8) -> Self {
+    pub const fn new(fan_in: u16, epoch: u16) -> Self {
         Self {
             fan_in,
             epoch,

@@ -17,8 +17,6 @@ pub(crate) struct Marks {
     pub(crate) flags: Flags,
     /// The least free memory that any of them saw (PANAMA, section 4.2).
     pub(crate) wnd_cap: u16,
-    /// The tree of the first.
-    pub(crate) tree: u8,
 }
 
 impl Marks {
@@ -26,7 +24,7 @@ impl Marks {
     pub(crate) fn of(header: &Header) -> Self {
         const CARRIED: Flags = Flags::ECN_ECHO.with(Flags::OVERFLOW).with(Flags::FIN);
         let flags = Flags::from_bits(header.flags.bits() & CARRIED.bits()).unwrap_or_default();
-        Self { flags, wnd_cap: header.wnd_cap, tree: header.tree }
+        Self { flags, wnd_cap: header.own.wnd_cap() }
     }
 
     fn merge(&mut self, other: &Self) {
@@ -143,7 +141,7 @@ impl Content {
 /// of such contributions, unless it was agreed upon.
 fn is_fresh(header: &Header) -> bool {
     match header.kind {
-        Kind::Result => header.priority == round::NONE,
+        Kind::Result => header.own.round() == round::NONE,
         _ => !header.flags.has(Flags::RETRANSMISSION),
     }
 }
@@ -176,7 +174,6 @@ pub(crate) struct Ask {
 pub(crate) struct Entry {
     /// `None` while only a reminder has come.
     pub(crate) content: Option<Content>,
-    pub(crate) tree: u8,
     pub(crate) opened: Duration,
     /// When the next timer fires.
     pub(crate) wake: Duration,

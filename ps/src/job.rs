@@ -199,17 +199,8 @@ impl Job {
             now.saturating_add(self.estimator.timeout(0)).min(now.saturating_add(self.config.age_limit));
         self.entry_bytes += content.as_ref().map_or(0, |content| content.bytes.len());
         let helped = content.is_none();
-        let entry = Entry {
-            content,
-            tree: header.tree,
-            opened: now,
-            wake,
-            asked: None,
-            tries: 0,
-            ask: None,
-            vote: None,
-            helped,
-        };
+        let entry =
+            Entry { content, opened: now, wake, asked: None, tries: 0, ask: None, vote: None, helped };
         self.timers.insert((wake, psn));
         self.entries.insert(psn, entry);
         counters.opened += 1;

@@ -1,7 +1,7 @@
 //! The outcome of a packet.
 
 use pascaline_wire::control::{Action, Control, Status};
-use pascaline_wire::{Element, Flags, Header, Kind, Malformed};
+use pascaline_wire::{Element, Flags, Header, Kind, Malformed, Own};
 
 /// The outcome of a packet: exactly one of these, and each is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,7 +172,7 @@ impl Rejection {
     /// The answer to a rejected packet. Only gradients and reminders are answered: they come from the rank
     /// that they name, whereas the `rank` of partials and of results is not their sender's, and an Ack would
     /// make an innocent rank's operation fail.
-    pub(crate) fn answer(&self, packet: &Header, fan_in: u16, epoch: u8) -> Option<Answer> {
+    pub(crate) fn answer(&self, packet: &Header, fan_in: u16, epoch: u16) -> Option<Answer> {
         if !matches!(packet.kind, Kind::Gradient | Kind::Reminder) {
             return None;
         }
@@ -186,9 +186,7 @@ impl Rejection {
             psn: packet.psn,
             fan_in,
             count: 0,
-            priority: 0,
-            wnd_cap: 0,
-            tree: 0,
+            own: Own::NONE,
             epoch,
         };
         let (expected, got) = (self.expected, self.got);

@@ -17,7 +17,7 @@ pub struct Update {
     /// The worker's number of it; of a combined update, of that worker's newest one inside.
     pub psn: u32,
     /// The generation of the cluster's job. Updates of different generations are never combined.
-    pub epoch: u8,
+    pub epoch: u16,
     /// Updates that it stands for: 1 from a worker, more if combined on the way.
     pub count: u16,
     /// Its reward; of a combined update the mean, weighted by counts.

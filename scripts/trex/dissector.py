@@ -39,13 +39,13 @@ REASONS = {
     "ip_fragment": "a fragment",
     "ip_checksum": "the IPv4 header checksum is wrong",
     "truncated": "shorter than the header, or than a control body",
-    "version": "not version 2",
-    "kind": "a kind that version 2 does not have",
+    "version": "not version 3",
+    "kind": "a kind that version 3 does not have",
     "flags": "a reserved flag is set",
-    "dtype": "an element that version 2 does not have",
+    "dtype": "an element that version 3 does not have",
     "trailer": "lengths that do not add up, or an element that is unknown, out of order or not legal",
     "payload_length": "not a whole number of elements, or none or some where the kind has others",
-    "control": "a control body that version 2 does not have",
+    "control": "a control body that version 3 does not have",
 }
 # Tables of names, by the name that they have in Lua.
 _TABLES: dict[str, Mapping[int, str]] = {
@@ -58,6 +58,8 @@ _TABLES: dict[str, Mapping[int, str]] = {
     "COLLECTIVES": wire.COLLECTIVES,
     "RANK_STATES": wire.RANK_STATES,
     "TRAILER_TYPES": wire.TRAILER_TYPES,
+    "HEARINGS": wire.HEARINGS,
+    "CONGESTION": wire.CONGESTION,
     "SIZES": switchml.SIZES,
     "SETS": switchml.SETS,
 }
@@ -74,6 +76,8 @@ class Row:
     type: str
     names: str = ""
     flags: bool = False
+    # Of packets of these uses alone.
+    uses: tuple[str, ...] = ()
 
     @property
     def place(self) -> tuple[int, int]:
@@ -94,21 +98,27 @@ class Row:
             parts.append(f"names = {self.names}")
         if self.flags:
             parts.append("flags = FLAGS")
+        if self.uses:
+            parts.append(f"of = {{ {', '.join(f'{use} = true' for use in self.uses)} }}")
         return f"{{ {', '.join(parts)} }}"
 
 
 def rows(layer: type[Packet], first: int = 0) -> Iterator[Row]:
     """The fields of a layer that have a place of their own, from this one on, counted from its first byte."""
     bit = 0
-    for found in layer.fields_desc[first:]:
+    for field in layer.fields_desc[first:]:
+        own = isinstance(field, wire.Own)
+        found = field.fld if own else field
         if isinstance(found, kinds.PacketListField):
             return
         if isinstance(found, kinds.StrLenField) and not isinstance(found, kinds.StrFixedLenField):
             return
+        bit, uses = (8 * field.at, field.uses) if own else (bit, ())
         bits = _bits(found)
         name = wire.PROTOCOL_NAMES.get(found.name, found.name)
         is_flags = isinstance(found, kinds.FlagsField)
-        yield Row(name, bit, bits, _type(found, bit, bits), _names(found), is_flags)
+        if not name.startswith("unused"):
+            yield Row(name, bit, bits, _type(found, bit, bits), _names(found), is_flags, uses)
         bit += bits
 
 

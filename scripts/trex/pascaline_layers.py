@@ -1,9 +1,9 @@
-"""The Pascaline protocol, version 2, as Scapy layers; docs/protocol.md is the normative text.
+"""The Pascaline protocol, version 3, as Scapy layers; docs/protocol.md is the normative text.
 
     Ether()/IP()/UDP()/Pascaline(kind="gradient", job=1, rank=2, psn=7,
     fan_in=4)/Raw(elements)/PascalineTrailer(...)
 
-Fields left out get the protocol's values for a gradient of version 2; `flags` gets TRAILER by itself where a
+Fields left out get the protocol's values for a gradient of version 3; `flags` gets TRAILER by itself where a
 trailer follows. Given values are sent unchanged, right or wrong: that is how malformed packets are made.
 
 Needs nothing of Scapy that version 2.4, which TRex brings along, does not have.
@@ -20,6 +20,7 @@ from scapy.fields import (
     BitField,
     ByteEnumField,
     ByteField,
+    ConditionalField,
     Field,
     FlagsField,
     IEEEFloatField,
@@ -27,6 +28,7 @@ from scapy.fields import (
     IP6Field,
     LongField,
     PacketListField,
+    ShortEnumField,
     ShortField,
     StrFixedLenField,
     StrLenField,
@@ -37,8 +39,9 @@ from scapy.packet import Packet, Raw, bind_layers
 
 PORT = 16420
 HEADER = 22
-CONTROL_BODY = 48
+CONTROL_BODY = 72
 RETRANSMISSION_FLAG = 1 << 2
+BYPASS_FLAG = 1 << 3
 TRAILER_FLAG = 1 << 5
 
 
@@ -60,7 +63,12 @@ STATUSES = _numbered(
     from_the_future bad_count low_reward diverges no_update no_model ranks_of_host overtaken
     """
 )
-TRAILER_TYPES = _numbered("bitmap update queue auth operations ranks sentence", 1)
+TRAILER_TYPES = {
+    **_numbered("bitmap update queue", 1),
+    **_numbered("operations ranks sentence seal", 5),
+}
+HEARINGS = _numbered("deaf listens hears")
+CONGESTION = _numbered("none fixed panama dsa delay")
 COLLECTIVES = _numbered("allreduce reduce broadcast barrier reduce_scatter allgather")
 RANK_STATES = _numbered("never_joined left lost silent behind here blocked overtaken", 1)
 # Where there may be no operation, and so no element.
@@ -81,7 +89,7 @@ def _operation() -> list[Field[Any, Any]]:
 
 
 class PascalineControl(Packet):
-    """The 48 bytes behind the header of a control packet (protocol, section 9)."""
+    """The 72 bytes behind the header of a control packet (protocol, section 9)."""
 
     name = "PascalineControl"
     fields_desc = [
@@ -90,15 +98,22 @@ class PascalineControl(Packet):
         ByteEnumField("answered", 0, ACTIONS),
         BitEnumField("op", 0, 4, OPS),
         BitEnumField("dtype", 0, 4, DTYPES_OR_NONE),
+        IntField("number", 0),
         LongField("session", 0),
+        LongField("cookie", 0),
         ShortField("payload_bytes", 0),
         ShortField("window", 0),
+        ShortField("joined", 0),
+        ByteEnumField("hearing", 0, HEARINGS),
+        ByteEnumField("congestion", 0, CONGESTION),
         IntField("expected", 0),
         IntField("got", 0),
-        LongField("cookie", 0),
+        IntField("before", 0),
         IntField("psn", 0),
         IntField("first", 0),
+        IntField("workers", 0),
         *_operation(),
+        LongField("group", 0),
     ]
 
 
@@ -167,14 +182,6 @@ class TrailerQueue(TrailerElement):
     ]
 
 
-class TrailerAuth(TrailerElement):
-    """An authentication tag, opaque."""
-
-    name = "TrailerAuth"
-    lengths = range(8, 9)
-    fields_desc = [*_begin(4), StrFixedLenField("tag", bytes(8), 8)]
-
-
 class _Part(Packet):
     """One of several within an element."""
 
@@ -239,14 +246,22 @@ class TrailerSentence(TrailerElement):
     fields_desc = [*_begin(7), StrLenField("text", b"", length_from=_length)]
 
 
+class TrailerSeal(TrailerElement):
+    """Room for a proof of the sender: a counter and a tag."""
+
+    name = "TrailerSeal"
+    lengths = range(24, 25)
+    fields_desc = [*_begin(8), LongField("counter", 0), StrFixedLenField("tag", bytes(16), 16)]
+
+
 ELEMENTS = {
     1: TrailerBitmap,
     2: TrailerUpdate,
     3: TrailerQueue,
-    4: TrailerAuth,
     5: TrailerOperations,
     6: TrailerRanks,
     7: TrailerSentence,
+    8: TrailerSeal,
 }
 
 
@@ -268,12 +283,27 @@ class PascalineTrailer(Packet):
         return built + payload
 
 
+def use(kind: int, flags: int) -> str:
+    """What a packet has its own two fields for (protocol, section 4)."""
+    if kind in (2, 6, 7) or (kind == 1 and flags & BYPASS_FLAG):
+        return "vote"
+    return {4: "update", 5: "answer", 8: "none"}.get(kind, "sum")
+
+
+class Own(ConditionalField):
+    """A field at offset 16 or 18, of packets of these uses."""
+
+    def __init__(self, at: int, field: Field[Any, Any], *uses: str) -> None:
+        super().__init__(field, lambda packet: use(int(packet.kind), int(packet.flags or 0)) in uses)
+        self.at, self.uses = at, uses
+
+
 class Pascaline(Packet):
     """The header of 22 bytes; what is behind it depends on kind and flags (protocol, sections 4 to 8)."""
 
     name = "Pascaline"
     fields_desc = [
-        ByteField("version", 2),
+        ByteField("version", 3),
         ByteEnumField("kind", 1, KINDS),
         FlagsField("flags", None, 8, FLAGS),
         BitEnumField("op", 0, 4, OPS),
@@ -283,10 +313,15 @@ class Pascaline(Packet):
         IntField("psn", 0),
         ShortField("fan_in", 1),
         ShortField("count", 1),
-        ShortField("priority", 0),
-        ShortField("wnd_cap", 0),
-        ByteField("tree", 0),
-        ByteField("epoch", 0),
+        Own(16, ShortField("priority", 0), "sum"),
+        Own(16, ShortField("round", 0), "vote"),
+        Own(16, ShortField("origin", 0), "update"),
+        Own(16, ShortEnumField("status", 0, STATUSES), "answer"),
+        Own(16, ShortField("unused", 0), "none"),
+        Own(18, ShortField("wnd_cap", 0), "sum", "vote"),
+        Own(18, ShortField("pause", 0), "answer"),
+        Own(18, ShortField("unused_too", 0), "update", "none"),
+        ShortField("epoch", 0),
     ]
 
     def post_build(self, built: bytes, payload: bytes) -> bytes:

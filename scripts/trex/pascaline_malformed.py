@@ -20,8 +20,8 @@ from pascaline_layers import (
     Pascaline,
     PascalineControl,
     PascalineTrailer,
-    TrailerAuth,
     TrailerQueue,
+    TrailerSeal,
     TrailerUpdate,
 )
 from pascaline_loads import Load
@@ -32,6 +32,7 @@ _ELEMENTS = bytes.fromhex("0000803f000020c0")
 # A block of mxint8 with the scale 1.
 _BLOCK = bytes.fromhex("7f40e001").ljust(33, b"\0")
 _QUEUE, _UPDATE = TrailerQueue(clusters=1, capacity=8, waiting=3), TrailerUpdate(reward=1.0, generated_ns=1)
+_SEAL = TrailerSeal(counter=0x0123456789ABCDEF, tag=bytes.fromhex("00112233445566778899aabbccddeeff"))
 _CONTROL = PascalineControl(action="join", dtype=8, session=1)
 
 
@@ -139,7 +140,7 @@ VECTORS = (
     Case("bad-ip-fragment", "ip_fragment", _ip(flags="MF")),
     Case("bad-ip-checksum", "ip_checksum", _flipped(33)),
     Case("bad-length", "length", _byte(39, lambda byte: byte - 1)),
-    Case("bad-version", "version", _header(version=1)),
+    Case("bad-version", "version", _header(version=2)),
     Case("bad-kind", "kind", _header(kind=9)),
     Case("bad-flags", "flags", _header(flags=1 << 6)),
     Case("bad-dtype", "dtype", _header(dtype=8)),
@@ -147,7 +148,7 @@ VECTORS = (
     Case("bad-payload-length", "payload_length", _rest(Raw(_ELEMENTS[:-1]))),
     Case("bad-payload-empty", "payload_length", _rest(None)),
     Case("bad-payload-reminder", "payload_length", _rest(Raw(_ELEMENTS[:4]), kind=6)),
-    Case("bad-trailer-length", "trailer", _trailer(TrailerAuth(tag=bytes(7) + b"\1"), length=21)),
+    Case("bad-trailer-length", "trailer", _trailer(_SEAL, length=37)),
     Case("bad-trailer-order", "trailer", _trailer(_QUEUE, _UPDATE)),
     Case("bad-control", "control", _rest(_CONTROL, kind=8, rank=0, psn=0, count=0)),
 )
@@ -186,7 +187,7 @@ def _elsewhere(**changes: Change) -> Make:
 REFUSED = (
     Case("unknown-job", "unknown_job", _refused(job=0xFFFF)),
     Case("rank-out-of-range", "rank_out_of_range", _refused(rank=lambda load, _: load.ranks)),
-    Case("wrong-epoch", "wrong_epoch", _refused(epoch=lambda load, job: load.epochs.get(job, 0) ^ 0x80)),
+    Case("wrong-epoch", "wrong_epoch", _refused(epoch=lambda load, job: load.epochs.get(job, 0) ^ 0x8000)),
     Case("rank-spoofed", "rank_spoofed", _refused(rank=1)),
     Case("bad-count", "bad_count", _refused(count=2)),
     Case("fan-in-mismatch", "fan_in_mismatch", _refused(fan_in=lambda load, _: load.ranks + 1)),

@@ -41,9 +41,9 @@ reasons! {
     OverMtu => "over_mtu",
         "Turn segmentation offloads off at the port's interface and its peer (ethtool -K), use a net_kernel \
          port, which understands them, or raise the port's mtu.";
-    /// Not protocol version 2.
+    /// Not protocol version 3.
     Version => "version", "Another program sends to the port, or a worker speaks another version.";
-    /// A kind that version 2 does not define.
+    /// A kind that version 3 does not define.
     Kind => "kind", "Another program sends to the port, or a worker speaks another version.";
     /// A kind that this appliance or this job's mode does not handle.
     UnhandledKind => "unhandled_kind", "Match the worker's mode with the job's: synchronous or asynchronous.";
@@ -56,7 +56,7 @@ reasons! {
         "Let the worker send whole elements, at most the payload agreed on when it joined.";
     /// The trailer is inconsistent.
     Trailer => "trailer", "The worker builds wrong trailers: docs/protocol.md, section 8.";
-    /// A control body that version 2 does not define.
+    /// A control body that version 3 does not define.
     Control => "control", "The worker speaks another version of the protocol.";
     /// No job has this number.
     UnknownJob => "unknown_job", "Add the job to the configuration, or admit jobs that workers form.";

@@ -12,10 +12,11 @@ from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet as Packet
 from scapy.packet import Raw
 
-from pascaline_layers import CONTROL_BODY, PascalineControl, PascalineTrailer, TrailerUpdate
+from pascaline_layers import CONTROL_BODY, PascalineTrailer, TrailerUpdate
 from pascaline_layers import HEADER as HEADER
 from pascaline_layers import PORT as PORT
 from pascaline_layers import Pascaline as Pascaline
+from pascaline_layers import PascalineControl as PascalineControl
 
 # No service listens there: the appliance refuses such a frame at the parse.
 CLOSED_PORT = 16999
@@ -98,12 +99,12 @@ def control(
     number: int = 0,
     fan_in: int = RANKS,
     epoch: int = 0,
-    count: int = 0,
+    psn: int = 0,
     **body: Any,
 ) -> bytes:
     """A request, or a forged Ack."""
-    above = Pascaline(kind="control", job=job, rank=rank, psn=number, fan_in=fan_in, epoch=epoch, count=count)
-    usual = {"session": 1, "payload_bytes": 1024, "window": 512}
+    above = Pascaline(kind="control", job=job, rank=rank, psn=psn, fan_in=fan_in, epoch=epoch, count=0)
+    usual = {"number": number, "session": 1, "payload_bytes": 1024, "window": 512}
     return bytes(above / PascalineControl(action=action, **(usual | body)))
 
 
@@ -112,7 +113,7 @@ def parse_control(datagram: bytes) -> Packet | None:
     if len(datagram) < HEADER + CONTROL_BODY:
         return None
     packet = Pascaline(datagram)
-    return packet if packet.version == 2 and PascalineControl in packet else None
+    return packet if packet.version == 3 and PascalineControl in packet else None
 
 
 def update(job: int, rank: int, values: bytes, reward: float, generated_ns: int, **fields: Any) -> bytes:

@@ -29,15 +29,14 @@ def _far_ahead(scene: Scene) -> list[bytes]:
 
 
 def _spray(scene: Scene) -> list[bytes]:
-    """All generations, random PSNs: possible with address and port alone."""
-    return _members(scene, *(scene.gradient(epoch=number % 256) for number in range(_MANY)))
+    """Random generations and PSNs: possible with address and port alone."""
+    return _members(scene, *(scene.gradient(epoch=scene.random.getrandbits(16)) for _ in range(_MANY)))
 
 
 def _from_zero(scene: Scene) -> list[bytes]:
     """The PSNs from 0, where a generation would begin if its start were not random."""
-    return _members(
-        scene, *(scene.gradient(psn=psn, epoch=epoch) for psn in range(8) for epoch in range(256))
-    )
+    epochs = scene.random.sample(range(1 << 16), 256)
+    return _members(scene, *(scene.gradient(psn=psn, epoch=epoch) for psn in range(8) for epoch in epochs))
 
 
 def _other_terms(scene: Scene) -> list[bytes]:
@@ -83,15 +82,17 @@ def _acks_to_workers(scene: Scene) -> list[bytes]:
 
     def one(rank: int, status: int, answered: str) -> bytes:
         # The number of a request is small; the PSN of a gradient has to be guessed.
-        number = scene.random.getrandbits(32) if answered == "none" else scene.random.randrange(100)
-        body: dict[str, Any] = {
+        named = (
+            {"psn": scene.random.getrandbits(32)}
+            if answered == "none"
+            else {"number": scene.random.randrange(100)}
+        )
+        body: dict[str, Any] = named | {
             "status": status,
             "answered": answered,
             "session": scene.random.getrandbits(64),
         }
-        ack = f.control(
-            "ack", scene.job, rank, number=number, epoch=scene.now, count=1, expected=4, got=8, **body
-        )
+        ack = f.control("ack", scene.job, rank, epoch=scene.now, joined=1, expected=4, got=8, **body)
         return scene.to_worker(rank).frame(ack)
 
     kinds = ("none", "join", "leave")

@@ -127,8 +127,9 @@ def _control_as_ranks(scene: Scene) -> list[bytes]:
 def _queries(scene: Scene) -> list[bytes]:
     def one() -> bytes:
         rank = scene.random.randrange(f.RANKS)
-        body = {"session": scene.random.getrandbits(64), "psn": scene.random.getrandbits(32)}
-        return scene.way().frame(f.control("query", scene.job, rank, epoch=scene.now, **body))
+        psn, session = scene.random.getrandbits(32), scene.random.getrandbits(64)
+        body = bytes(f.PascalineControl(action="query", session=session, psn=psn))
+        return scene.way().frame(f.header("control", scene.job, rank, epoch=scene.now) + body)
 
     return [one() for _ in range(200)]
 
@@ -152,7 +153,8 @@ def _wide_joins(scene: Scene) -> list[bytes]:
     """A job of 1,024 ranks in the name of a host that has asked for nothing; then Reminders and Results."""
     way, sessions = scene.way(source=beds.UNUSED), range(1, 1 + _WIDE_RANKS)
     joins = [f.control("join", beds.WIDE, at - 1, fan_in=_WIDE_RANKS, session=at) for at in sessions]
-    asking = [datagram for epoch in range(256) for datagram in _asking(epoch)]
+    epochs = scene.random.sample(range(1 << 16), 256)
+    asking = [datagram for epoch in epochs for datagram in _asking(epoch)]
     return [way.frame(datagram) for datagram in joins + asking]
 
 

@@ -34,10 +34,10 @@ def socket_in(host: Host) -> socket.socket:
 def refusal(packet: Packet) -> int:
     """The status for which an update was not taken; 0 if it was, or if this answers something else.
 
-    The appliance sends it in a control packet, the server in the `priority` of its Ack.
+    The appliance sends it in a control packet, the server in the `status` of its Ack.
     """
     if packet.kind == ACK:
-        return int(packet.priority)
+        return int(packet.status)
     is_told = PascalineControl in packet and ACTIONS[packet.payload.answered] == "none"
     return int(packet.payload.status) if is_told else 0
 
@@ -73,6 +73,7 @@ class Member:
         """Sends a Join; repeated, it is a heartbeat."""
         self._number += 1
         body = PascalineControl(
+            number=self._number,
             session=self._session,
             payload_bytes=self._payload,
             window=512,
@@ -81,7 +82,7 @@ class Member:
             psn=self._base,
             first=self._base,
         )
-        self._send(body, kind="control", psn=self._number, epoch=0)
+        self._send(body, kind="control", epoch=0)
 
     def step(self) -> int | None:
         """Asks once; the status of the answer, if one came."""

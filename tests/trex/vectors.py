@@ -19,11 +19,11 @@ from pascaline_layers import (
     PascalineControl,
     PascalineTrailer,
     RankReport,
-    TrailerAuth,
     TrailerBitmap,
     TrailerOperations,
     TrailerQueue,
     TrailerRanks,
+    TrailerSeal,
     TrailerSentence,
     TrailerUpdate,
 )
@@ -31,7 +31,11 @@ from pascaline_layers import (
 from .verdict import verdict
 
 _BLOCK = re.compile(r"^```vector\n(.*?)^```", re.DOTALL | re.MULTILINE)
-_NUMBERS = ("session", "window", "expected", "got", "cookie", "psn", "first")
+_NUMBERS = (
+    "number", "session", "cookie", "window", "joined", "expected", "got", "before", "psn", "first", "workers"
+)  # fmt: skip
+# The fields that a kind has of its own, in the order of a packet.
+OWN = ("priority", "round", "origin", "status", "wnd_cap", "pause")
 _TAGS = {0x8100: Dot1Q, 0x88A8: Dot1AD}
 
 
@@ -105,8 +109,9 @@ def described(frame: bytes) -> dict[str, str]:
             f"element={wire.DTYPES[header.dtype]}/{wire.OPS[header.op]} "
             + " ".join(
                 f"{name}={getattr(header, name)}"
-                for name in ("job", "rank", "psn", "fan_in", "count", "priority", "wnd_cap", "tree", "epoch")
+                for name in ("job", "rank", "psn", "fan_in", "count", "epoch")
             )
+            + _own(header)
         ),
     }
     if PascalineControl in packet:
@@ -116,6 +121,33 @@ def described(frame: bytes) -> dict[str, str]:
     for element in packet[PascalineTrailer].elements if PascalineTrailer in packet else ():
         lines[wire.TRAILER_TYPES[element.type]] = _element(element)
     return lines
+
+
+def _own(header: Pascaline) -> str:
+    """The kind's own fields."""
+    use = wire.use(header.kind, int(header.flags))
+    has = {field.name for field in header.fields_desc if use in getattr(field, "uses", ())}
+    words = {name: str(getattr(header, name)) for name in OWN if name in has}
+    if "status" in words:
+        words["status"] = wire.STATUSES[header.status]
+    return "".join(f" {name}={word}" for name, word in words.items())
+
+
+def group(code: int) -> str:
+    """A multicast group, of its 48 bits."""
+    if not code:
+        return "none"
+    if code < 1 << 32:
+        return str(ipaddress.IPv4Address(code))
+    return str(ipaddress.IPv6Address((code >> 32) << 112 | code & 0xFFFF_FFFF))
+
+
+def _group_code(address: str) -> int:
+    if address == "none":
+        return 0
+    found = ipaddress.ip_address(address)
+    number = int(found)
+    return number if found.version == 4 else number >> 112 << 32 | number & 0xFFFF_FFFF
 
 
 def _tags(packet: Packet) -> str:
@@ -136,10 +168,12 @@ def _control(body: PascalineControl) -> str:
     return (
         f"action={wire.ACTIONS[body.action]} status={wire.STATUSES[body.status]} "
         f"answers={wire.ACTIONS[body.answered]} element={_called(body.op << 4 | body.dtype)} "
-        f"session={body.session} payload={body.payload_bytes} "
-        f"window={body.window} expected={body.expected} got={body.got} "
-        f"cookie={body.cookie} psn={body.psn} first={body.first} "
-        f"bytes={body.bytes_whole}{_call(body)}"
+        f"number={body.number} session={body.session} cookie={body.cookie} "
+        f"payload={body.payload_bytes} window={body.window} joined={body.joined} "
+        f"hearing={wire.HEARINGS[body.hearing]} congestion={wire.CONGESTION[body.congestion]} "
+        f"expected={body.expected} got={body.got} before={body.before} "
+        f"psn={body.psn} first={body.first} workers={body.workers} "
+        f"bytes={body.bytes_whole} group={group(body.group)}{_call(body)}"
     )
 
 
@@ -182,7 +216,7 @@ def _element(element: Packet) -> str:
         return " ".join(map(_report, element.parts))
     if isinstance(element, TrailerSentence):
         return str(element.text.decode())
-    return f"tag={element.tag.hex()}"
+    return f"counter={element.counter} tag={element.tag.hex()}"
 
 
 def _report(one: RankReport) -> str:
@@ -231,18 +265,21 @@ def _ethernet(words: dict[str, str]) -> Packet:
 def _header(words: dict[str, str]) -> Packet:
     dtype, op = words["element"].split("/")
     flags = [] if words["flags"] == "none" else words["flags"].split(",")
-    numbers = {key: int(words[key]) for key in words.keys() - {"kind", "flags", "element"}}
-    return Pascaline(kind=words["kind"], flags="+".join(flags), dtype=dtype, op=op, **numbers)
+    named = {key: words[key] for key in words.keys() & {"kind", "status"}}
+    numbers = {key: int(words[key]) for key in words.keys() - {"flags", "element", *named}}
+    return Pascaline(flags="+".join(flags), dtype=dtype, op=op, **named, **numbers)
 
 
 def _body(words: dict[str, str]) -> Packet:
     numbers = {key: int(words[key]) for key in _NUMBERS}
     element = _code(words["element"])
-    names = {"action": words["action"], "status": words["status"], "answered": words["answers"]}
+    names = {"answered": words["answers"]}
+    names |= {key: words[key] for key in ("action", "status", "hearing", "congestion")}
     call, argument = words.get("call", "allreduce/0").split("/")
     return PascalineControl(
         payload_bytes=int(words["payload"]),
         bytes_whole=int(words["bytes"]),
+        group=_group_code(words["group"]),
         call=call,
         argument=int(argument),
         op=element >> 4,
@@ -267,7 +304,7 @@ def _built_element(vector: Vector, kind: str) -> Packet:
         return TrailerOperations(parts=list(map(_operation, words.values())))
     if kind == "ranks":
         return TrailerRanks(parts=[_rank_report(*word) for word in words.items()])
-    return TrailerAuth(tag=bytes.fromhex(words["tag"]))
+    return TrailerSeal(counter=int(words["counter"]), tag=bytes.fromhex(words["tag"]))
 
 
 def _operation(text: str) -> Operation:

@@ -13,9 +13,11 @@ import unicodedata
 from pascaline_layers import (
     ACTIONS,
     COLLECTIVES,
+    CONGESTION,
     CONTROL_BODY,
     DTYPE_BYTES,
     HEADER,
+    HEARINGS,
     OPS,
     STATUSES,
     TRAILER_FLAG,
@@ -30,7 +32,9 @@ _MAPPED = ipaddress.ip_network("::ffff:0:0/96")
 _GRADIENT, _ACK, _CONTROL = 1, 5, 8
 _JOIN = 1  # the action
 _EMPTY_KINDS = (6, 7)
-_SIZES = {1: range(8, 129, 8), 2: (12,), 3: (7,), 4: (8,), 5: (32,), 6: range(32, 225, 32), 7: range(1, 225)}
+_SIZES = {
+    1: range(8, 129, 8), 2: (12,), 3: (7,), 5: (32,), 6: range(32, 225, 32), 7: range(1, 225), 8: (24,),
+}  # fmt: skip
 _MOST_ELEMENTS = len(_SIZES)
 
 
@@ -111,7 +115,7 @@ def _datagram(datagram: bytes) -> None:
     body = datagram[8:]
     _need(body, HEADER)
     version, kind, flags, element = body[:4]
-    _check(version == 2, "version")
+    _check(version == 3, "version")
     _check(1 <= kind <= 8, "kind")
     _check(flags & 0xC0 == 0, "flags")
     _check(_is_element(element), "dtype")
@@ -185,13 +189,23 @@ def _may_follow(body: bytes, rest: bytes) -> bool:
     return not rest or (_JOIN in (action, answers) and not any(rest))
 
 
+def _is_group(code: bytes) -> bool:
+    """Whether these eight bytes name a group, or none."""
+    if code[:2] != bytes(2):
+        return False
+    version_4 = code[2:4] == bytes(2)
+    return not any(code) or (code[4] >> 4 == 0xE if version_4 else code[2] == 0xFF)
+
+
 def _control_is_legal(body: bytes) -> bool:
     action, status, answers, element = body[:4]
     if action not in ACTIONS or action == 0 or status not in STATUSES:
         return False
     if element and not _is_element(element):
         return False
-    if body[40] >> 4 not in COLLECTIVES:
+    if body[56] >> 4 not in COLLECTIVES or body[30] not in HEARINGS or body[31] not in CONGESTION:
+        return False
+    if not _is_group(body[64:]):
         return False
     if ACTIONS[action] == "ack":
         return answers in ACTIONS and ACTIONS[answers] != "ack"

@@ -67,22 +67,31 @@ def _frame(*layers: Packet, port: int = wire.PORT) -> bytes:
 
 def _every_kind() -> Iterator[bytes]:
     """Each code of each table, and each flag, at least once."""
-    control = Pascaline(kind="control", rank=3, psn=9, fan_in=5, epoch=200)
+    control = Pascaline(kind="control", rank=3, psn=9, fan_in=5, epoch=40_000)
     empty = ("reminder", "fetch")
     for kind, (code, dtype) in itertools.product(wire.KINDS.values(), wire.DTYPES.items()):
         if kind != "control":
             rest = () if kind in empty else (Raw(bytes(range(2 * wire.DTYPE_BYTES[code]))),)
-            yield _frame(Pascaline(kind=kind, dtype=dtype, psn=2**32 - 1, wnd_cap=65535, tree=1), *rest)
+            full = dict.fromkeys(("priority", "round", "origin", "wnd_cap", "pause", "epoch"), 65535)
+            yield _frame(Pascaline(kind=kind, dtype=dtype, psn=2**32 - 1, **full), *rest)
     for op, flag in itertools.product(wire.OPS.values(), wire.FLAGS[:5]):
         yield _frame(Pascaline(op=op, dtype="f32", flags=flag), Raw(bytes(8)))
     for action, call in itertools.product(list(wire.ACTIONS.values())[1:], wire.COLLECTIVES):
         answers = "join" if action == "ack" else "none"
-        most = {"argument": 4095, "bytes_whole": 2**48 - 1, "session": 2**64 - 1}
+        most = {"argument": 4095, "bytes_whole": 2**48 - 1, "session": 2**64 - 1, "number": 2**32 - 1}
+        most |= {"before": 0x1FFFF, "workers": 2**32 - 1, "joined": 65535, "group": 0xEFFF_FFFF}
         body = PascalineControl(action=action, answered=answers, call=call, **most)
         yield _frame(control, body)
     for status in wire.STATUSES.values():
         yield _frame(control, PascalineControl(action="ack", status=status, answered="query", dtype="bf16"))
     yield _frame(control, PascalineControl(action="join"), Raw(bytes(100)))
+    for hearing, congestion in itertools.zip_longest(wire.HEARINGS, wire.CONGESTION, fillvalue=0):
+        yield _frame(
+            control, PascalineControl(hearing=hearing, congestion=congestion, group=0xFF15 << 32 | 9)
+        )
+    for code in wire.STATUSES:
+        yield _frame(Pascaline(kind="ack", status=code))
+    yield _frame(Pascaline(kind="gradient", flags="bypass", round=7), Raw(bytes(4)))
     reports = [
         wire.RankReport(rank=rank, state=state, silent_ms=rank, behind=7, port=49152, address="2001:db8::9")
         for rank, state in enumerate(list(wire.RANK_STATES.values())[-7:])
@@ -108,7 +117,8 @@ def test_every_code_has_its_name(tshark: Tshark) -> None:
         assert not found.reasons, frame.hex()
     for key, names in (
         ("kind", wire.KINDS), ("dtype", wire.DTYPES), ("op", wire.OPS),
-        ("control.status", wire.STATUSES), ("control.call", wire.COLLECTIVES),
+        ("control.status", wire.STATUSES), ("control.call", wire.COLLECTIVES), ("status", wire.STATUSES),
+        ("control.hearing", wire.HEARINGS), ("control.congestion", wire.CONGESTION),
         ("ranks.state", wire.RANK_STATES), ("trailer.type", wire.TRAILER_TYPES),
     ):  # fmt: skip
         words = {field.word for one in shown for field in one.all(f"pascaline.{key}")}

@@ -15,12 +15,14 @@ import dissector as dissector
 import pascaline_layers as wire
 
 from ..runner.shell import Shell
+from ..trex import vectors
 
 # As tshark labels a value: the bits that it is made of, the field's name, the value's name, the value.
 _LABEL = re.compile(r"(?:[01. ]+= )?(?P<name>\w[\w ]*): (?P<word>.*?)(?: \((?P<code>-?\d+)\))?", re.DOTALL)
 _ETHERNET = 1
-_HEADER = ("job", "rank", "psn", "fan_in", "count", "priority", "wnd_cap", "tree", "epoch")
-_CONTROL = ("session", "payload", "window", "expected", "got", "cookie", "psn", "first", "bytes")
+_HEADER = ("job", "rank", "psn", "fan_in", "count", "epoch")
+_TERMS = ("number", "session", "cookie", "payload", "window", "joined")
+_CONTROL = ("expected", "got", "before", "psn", "first", "workers", "bytes")
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class Shown:
         lines = {
             "header": f"kind={words['kind']} flags={self._flags()} element={words['dtype']}/{words['op']} "
             + _shown(self, "pascaline", _HEADER)
+            + self._own()
         }
         if self.all("pascaline.control.action"):
             lines["control"] = self._control()
@@ -73,6 +76,14 @@ class Shown:
         for field in self.all("pascaline.trailer.type"):
             lines[field.word] = getattr(self, f"_{field.word}")()
         return lines
+
+    def _own(self) -> str:
+        found = (
+            f" {name}={field.word if name == 'status' else field.show}"
+            for name in vectors.OWN
+            for field in self.all(f"pascaline.{name}")
+        )
+        return "".join(found)
 
     def _word(self, key: str) -> str:
         return self.one(key).word
@@ -86,14 +97,19 @@ class Shown:
     def _control(self) -> str:
         words = {
             name: self._word(f"pascaline.control.{name}")
-            for name in ("action", "status", "answers", "dtype", "op", "call", "argument")
-        }
+            for name in (
+                "action", "status", "answers", "dtype", "op", "call", "argument", "hearing", "congestion"
+            )
+        }  # fmt: skip
         element = _element(words["dtype"], words["op"])
         called = f"{words['call']}/{words['argument']}"
         call = "" if called == "allreduce/0" else f" call={called}"
         return (
             f"action={words['action']} status={words['status']} answers={words['answers']} element={element} "
+            + _shown(self, "pascaline.control", _TERMS)
+            + f" hearing={words['hearing']} congestion={words['congestion']} "
             + _shown(self, "pascaline.control", _CONTROL)
+            + f" group={vectors.group(int(self.one('pascaline.control.group').show))}"
             + call
         )
 
@@ -107,8 +123,8 @@ class Shown:
     def _queue(self) -> str:
         return _shown(self, "pascaline.queue", ("clusters", "capacity", "waiting"))
 
-    def _auth(self) -> str:
-        return f"tag={self.one('pascaline.auth.tag').value}"
+    def _seal(self) -> str:
+        return f"counter={self.one('pascaline.seal.counter').show} tag={self.one('pascaline.seal.tag').value}"
 
     def _operations(self) -> str:
         most, differing = (

@@ -2,8 +2,10 @@ use super::*;
 
 #[test]
 fn parts_come_back() {
-    let key = Key::new(0xfffe, 0x81, u32::MAX);
-    assert_eq!((key.job(), key.epoch(), key.psn()), (0xfffe, 0x81, u32::MAX));
+    let key = Key::new(0xfffe, 0x0281, u32::MAX);
+    assert_eq!((key.job(), key.generation(), key.psn()), (0xfffe, 0x81, u32::MAX));
+    assert!(key.is_of(0x0281) && key.is_of(0x0381) && !key.is_of(0x0282));
+    assert_eq!(key.to_bits() >> 56, 0);
     assert_eq!(Key::from_bits(key.to_bits()), key);
 }
 

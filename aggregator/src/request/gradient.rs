@@ -22,7 +22,7 @@ impl Terms {
     #[must_use]
     pub const fn new(
         job: u16,
-        epoch: u8,
+        epoch: u16,
         rank: u16,
         fan_in: u16,
         needed: u16,

@@ -26,7 +26,7 @@ fn rig<const WORDS: usize>((sets, ways, fast): Layout) -> Rig<WORDS> {
 fn play<const WORDS: usize>(rig: &mut Rig<WORDS>, step: &Step) -> Vec<Event> {
     match step {
         Step::Offer(parcel) => rig.offer(parcel),
-        &Step::Sweep { sets, epoch } => rig.sweep(sets, |key| key.epoch() == epoch),
+        &Step::Sweep { sets, epoch } => rig.sweep(sets, |key| key.is_of(epoch)),
     }
 }
 

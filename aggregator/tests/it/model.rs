@@ -268,11 +268,11 @@ impl Model {
     }
 
     /// In no particular order within a set.
-    fn sweep(&mut self, sets: usize, epoch: u8) -> Vec<Event> {
+    fn sweep(&mut self, sets: usize, epoch: u16) -> Vec<Event> {
         let all = self.sets;
         let mut events = Vec::new();
         for _ in 0..sets.min(all) {
-            let of_set = |key: &Key| key.place(self.sets) == self.sweep_at && key.epoch() == epoch;
+            let of_set = |key: &Key| key.place(self.sets) == self.sweep_at && key.is_of(epoch);
             let outdated: Vec<Key> = self.entries.keys().copied().filter(of_set).collect();
             events.extend(outdated.into_iter().map(|key| self.displace(key)));
             self.sweep_at = (self.sweep_at + 1) % all;
@@ -297,7 +297,7 @@ fn compare<const WORDS: usize>(sets: usize, ways: usize, steps: &[Step]) -> Resu
         let (found, expected) = match step {
             Step::Offer(parcel) => (rig.offer(parcel), model.offer(parcel)),
             &Step::Sweep { sets, epoch } => {
-                (sorted(rig.sweep(sets, |key| key.epoch() == epoch)), sorted(model.sweep(sets, epoch)))
+                (sorted(rig.sweep(sets, |key| key.is_of(epoch))), sorted(model.sweep(sets, epoch)))
             }
         };
         prop_assert_eq!(found, expected, "step {} of {:?}", n, steps);

@@ -139,7 +139,7 @@ fn evicted_with_bitmap<const WORDS: usize>(plan: &Plan, steps: &[Step]) -> Resul
     // What the server has made of it replaces the pool's content, and contains every rank once.
     for (key, ranks) in server.0 {
         let job = world.job(key).clone();
-        if ranks.len() == usize::from(job.fan_in) && key.epoch() == world.epoch(key.job()) {
+        if ranks.len() == usize::from(job.fan_in) && key.is_of(world.epoch(key.job())) {
             world.now += 1;
             let result = Parcel::install(key, 0, job.fan_in, &job.full());
             let turn = world.turn(Ask::Offer(world.of_job(result)))?;

@@ -255,7 +255,7 @@ fn a_sweep_vacates_what_is_outdated_and_nothing_else() {
             }
         }
         let mut swept = Vec::new();
-        for event in rig.sweep(8, |key| key.epoch() == 1) {
+        for event in rig.sweep(8, |key| key.is_of(1)) {
             match event {
                 Event::EvictedPartial(key) => {
                     assert_eq!(key.psn() % 2, 0);
@@ -268,12 +268,12 @@ fn a_sweep_vacates_what_is_outdated_and_nothing_else() {
                 other => panic!("{other:?}"),
             }
         }
-        let (mut old, new): (Vec<Key>, Vec<Key>) = held.into_iter().partition(|key| key.epoch() == 1);
+        let (mut old, new): (Vec<Key>, Vec<Key>) = held.into_iter().partition(|key| key.is_of(1));
         assert!(!old.is_empty() && !new.is_empty());
         swept.sort_unstable_by_key(|key| key.to_bits());
         old.sort_unstable_by_key(|key| key.to_bits());
         assert_eq!(swept, old);
-        assert!(rig.sweep(8, |key| key.epoch() == 1).is_empty(), "a second sweep finds nothing");
+        assert!(rig.sweep(8, |key| key.is_of(1)).is_empty(), "a second sweep finds nothing");
         for key in new {
             let again = if key.psn() % 2 == 0 {
                 sum_of(&rig.one(&Parcel::add(key, 1, 2, &[2]))).values.clone()

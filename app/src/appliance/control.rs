@@ -303,7 +303,7 @@ fn tell_change(Decided { request, answer }: &Decided, lines: &mut Lines, now: Du
     }
     info!(
         job = request.header.job, rank = request.header.rank, epoch = answer.header.epoch,
-        joined = answer.header.count, of = answer.header.fan_in, address = %request.from.address,
+        joined = answer.control.joined, of = answer.header.fan_in, address = %request.from.address,
         "{:?}", request.control.action
     );
 }

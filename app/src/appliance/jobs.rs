@@ -46,7 +46,7 @@ fn spec(config: &Config, job: &JobSpec) -> JobSpec {
 
 /// Where generations begin: different from one start of the appliance to the next, so that packets of workers
 /// that joined an earlier one are recognised.
-#[expect(clippy::cast_possible_truncation, reason = "any eight bits that change will do")]
-fn first_epoch() -> u8 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| (since.as_millis() / 100) as u8)
+#[expect(clippy::cast_possible_truncation, reason = "any bits that change will do")]
+fn first_epoch() -> u16 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| (since.as_millis() / 100) as u16)
 }

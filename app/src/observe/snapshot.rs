@@ -99,7 +99,7 @@ pub(crate) struct Job {
     pub(crate) lost: u16,
     /// Contributions that complete a result.
     pub(crate) needed: u16,
-    pub(crate) epoch: u8,
+    pub(crate) epoch: u16,
     pub(crate) contributions: Flow,
     pub(crate) results: Flow,
     /// Mean time from the first to the last contribution of a result, in seconds, since the last sample.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use pascaline_aggregator::Order;
 use pascaline_pipelines::jobs::ServedJob;
 use pascaline_wire::control::{self, Action, Control, Status};
-use pascaline_wire::{Element, Flags, Header, Kind, header};
+use pascaline_wire::{Element, Header, Kind, header};
 use tracing::{info, warn};
 
 /// Between two Serves of a job.
@@ -100,24 +100,13 @@ impl Registrar {
         registration.due = now.saturating_add(registration.patience);
         registration.patience = (registration.patience * 2).min(INTERVAL);
         registration.hastened = false;
-        let header = Header {
-            kind: Kind::Control,
-            flags: Flags::NONE,
-            element: Element::F32_SUM,
-            job,
-            rank: control::SERVER_RANK,
-            psn: registration.number,
-            fan_in: 0,
-            count: 0,
-            priority: 0,
-            wnd_cap: 0,
-            tree: 0,
-            epoch: 0,
-        };
+        let about = Header::about(Kind::Control, Element::F32_SUM, job, 0);
+        let header = Header { rank: control::SERVER_RANK, ..about };
         let mut bytes = [0; LEN];
         let (head, body) = bytes.split_at_mut(header::LEN);
         head.copy_from_slice(&header.to_bytes());
-        let serve = Control { cookie: registration.cookie, ..Control::request(Action::Serve, self.session) };
+        let &mut Registration { number, cookie, .. } = registration;
+        let serve = Control { number, cookie, ..Control::request(Action::Serve, self.session) };
         body.copy_from_slice(&serve.to_bytes());
         Some(bytes)
     }
@@ -154,7 +143,7 @@ impl Registrar {
     pub(super) fn answer(&mut self, now: Duration, header: &Header, control: &Control) -> Answer {
         let job = header.job;
         let ours = control.answers == Some(Action::Serve) && control.session == self.session;
-        let is_latest = |it: &&mut Registration| ours && it.awaited && it.number == header.psn;
+        let is_latest = |it: &&mut Registration| ours && it.awaited && it.number == control.number;
         let Some(registration) = self.jobs.get_mut(&job).filter(is_latest) else { return Answer::Stray };
         registration.awaited = false;
         if control.status == Status::Pending {

@@ -19,7 +19,7 @@ const FLOATS: usize = 256;
 struct Host {
     socket: UdpSocket,
     rank: u16,
-    epoch: u8,
+    epoch: u16,
 }
 
 /// What a host has heard.

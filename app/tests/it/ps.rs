@@ -159,7 +159,7 @@ fn a_server_that_was_stopped_forgets_what_it_had_collected() {
     until("a vote", SOON, || {
         let (header, _) = pair.hear();
         assert_eq!(header.psn, 6);
-        (header.kind == Kind::Reminder && header.priority > 0).then_some(())
+        (header.kind == Kind::Reminder && header.own.round() > 0).then_some(())
     });
     let report = pair.ends_well();
     assert_eq!(report["entries_ended"]["forgotten"], 1, "{report}");

@@ -102,8 +102,8 @@ fn bodies() -> Vec<Case> {
         ("an answer that nobody asked for", "control", |f| f[PAYLOAD] = 8),
         ("a body that is cut off", "truncated", |f| resize(f, PAYLOAD + 20)),
         ("a body that is too long", "control", |f| {
-            resize(f, PAYLOAD + 52);
-            f[PAYLOAD + 51] = 1;
+            resize(f, PAYLOAD + 76);
+            f[PAYLOAD + 75] = 1;
         }),
     ]
 }
@@ -124,7 +124,8 @@ fn frames_that_are_malformed_are_counted_and_disturb_nothing() {
         if reason == "not_member" {
             // A generation that is right, or that would be what is wrong.
             bytes[BODY + 5] = EMPTY_JOB.to_be_bytes()[1];
-            bytes[BODY + 21] = appliance.metrics().epoch(EMPTY_JOB);
+            let epoch = appliance.metrics().epoch(EMPTY_JOB);
+            bytes[BODY + 20..BODY + 22].copy_from_slice(&epoch.to_be_bytes());
         }
         dropped(&appliance, &ranks, 0, &bytes, reason, what);
     }

@@ -24,7 +24,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-PORT, VERSION = 16420, 2
+PORT, VERSION = 16420, 3
 GRADIENT, RESULT, REMINDER, CONTROL = 1, 2, 6, 8
 JOIN, LEAVE, ACK = 1, 2, 8
 FIN, RETRANSMISSION, BYPASS, TRAILER = 1 << 1, 1 << 2, 1 << 3, 1 << 5
@@ -40,8 +40,8 @@ Status = enum.IntEnum(
     start=0,
 )
 GENERATION, NONE_YET = 0x10000, 0x20000
-HEADER = struct.Struct("!BBBBHHIHHHHBB")
-BODY = struct.Struct("!BBBBQHHIIQIIQ")
+HEADER = struct.Struct("!BBBBHHIHHHHH")
+BODY = struct.Struct("!BBBBIQQHHHBBIIIIIIQQ")
 # The timers of sections 9 and 11.
 ASK_SECONDS, SLOWEST_ASK_SECONDS, HEARTBEAT_SECONDS = 0.02, 0.1, 0.1
 RETRANSMIT_SECONDS, LONGEST_SECONDS, LINGER_SECONDS = 0.2, 1.0, 5.0
@@ -94,7 +94,7 @@ class Worker:
     def header(self, kind: int, psn: int, count: int, flags: int, element: int, epoch: int) -> bytes:
         """A header, in network byte order [4]."""
         first = (VERSION, kind, flags, element, self.job, self.rank, psn % (1 << 32), self.ranks, count)
-        return HEADER.pack(*first, 0, 0, 0, epoch)
+        return HEADER.pack(*first, 0, 0, epoch)
 
     def send(self, datagram: bytes) -> None:
         """A packet that the network or the host refuses counts as lost: timers repeat it."""
@@ -105,11 +105,15 @@ class Worker:
         """[9] A Join or a Leave. Requests are numbered, so that late answers differ from fresh ones."""
         self.number += 1
         joins = action == JOIN
-        terms = (self.payload, WINDOW, 0, self.known, self.cookie) if joins else (0, 0, 0, 0, 0)
-        under_way = (self.una, self.first if self.bytes else self.una, self.bytes if joins else 0)
-        head = self.header(CONTROL, self.number, 0, 0, F32_SUM, 0 if joins else self.epoch)
-        element = self.element if joins else 0
-        self.send(head + BODY.pack(action, 0, 0, element, self.session, *terms, *under_way))
+        cookie, payload, window, known = (
+            (self.cookie, self.payload, WINDOW, self.known) if joins else (0, 0, 0, 0)
+        )
+        first = self.first if self.bytes else self.una
+        head = self.header(CONTROL, 0, 0, 0, F32_SUM, 0 if joins else self.epoch)
+        element, length = (self.element, self.bytes) if joins else (0, 0)
+        who = (action, 0, 0, element, self.number, self.session, cookie)
+        terms = (payload, window, 0, 0, 0, 0, known, 0)
+        self.send(head + BODY.pack(*who, *terms, self.una, first, 0, length, 0))
 
     def contribute(self, psn: int, flags: int = 0) -> None:
         """[10, 11] Sends a contribution, for the first time or again."""
@@ -131,14 +135,12 @@ class Worker:
 
     def take(self, datagram: bytes) -> None:
         """Judges one packet. Only what answers this worker's own requests changes anything [14]."""
-        version, kind, flags, element, job, _, psn, fan_in, count, _, _, _, epoch = HEADER.unpack_from(
-            datagram
-        )
+        version, kind, flags, element, job, _, psn, fan_in, count, _, _, epoch = HEADER.unpack_from(datagram)
         rest = datagram[HEADER.size :]
         if (version, job) != (VERSION, self.job):
             return
         if kind == CONTROL and len(rest) >= BODY.size:
-            self.take_ack(psn, epoch, rest)
+            self.take_ack(epoch, rest)
         elif epoch != self.epoch or fan_in != self.ranks or flags & (BYPASS | TRAILER):
             return
         elif kind == RESULT and element == I32_SUM and count == self.ranks:
@@ -149,11 +151,10 @@ class Worker:
         elif kind == REMINDER:
             self.remind(psn)
 
-    def take_ack(self, number: int, epoch: int, rest: bytes) -> None:
+    def take_ack(self, epoch: int, rest: bytes) -> None:
         """[9] An Ack counts if it answers a request of this session that is not out of date."""
-        action, status, answers, _, session, _, window, expected, _, cookie, base, _, _ = BODY.unpack_from(
-            rest
-        )
+        action, status, answers, _, number, session, cookie, _, window, *more = BODY.unpack_from(rest)
+        _, _, _, expected, _, _, base, *_ = more
         current = self.first_number <= number <= self.number
         if action != ACK or session != self.session or answers not in (JOIN, LEAVE) or not current:
             return

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use pascaline_wire::control::{self, Action, Control};
-use pascaline_wire::{CongestionControl, Element, Flags, Header, Kind, MulticastGroup, header};
+use pascaline_wire::{CongestionControl, Element, Flags, Header, Kind, MulticastGroup, Own, header};
 
 use crate::membership::Named;
 use crate::rejection::{Reason, Rejection};
@@ -22,7 +22,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    pub(crate) const fn header(&self, kind: Kind, element: Element, psn: u32, epoch: u8) -> Header {
+    pub(crate) const fn header(&self, kind: Kind, element: Element, psn: u32, epoch: u16) -> Header {
         Header {
             kind,
             flags: Flags::NONE,
@@ -32,9 +32,7 @@ impl Identity {
             psn,
             fan_in: self.ranks,
             count: 0,
-            priority: 0,
-            wnd_cap: 0,
-            tree: 0,
+            own: Own::NONE,
             epoch,
         }
     }
@@ -44,24 +42,21 @@ impl Identity {
         Rejection { job: self.job, rank: self.rank, expected, got, reason }
     }
 
-    /// A Join of a session: `resume` is the generation to resume, or 0, and `number` the one that the Ack
-    /// repeats.
-    pub(crate) fn join(
-        &self,
-        number: u32,
-        session: u64,
-        spread: u16,
-        resume: u32,
-        told: Named,
-    ) -> (Header, Control) {
+    /// A Join of a session that starts from nothing; `number` is the one that the Ack repeats.
+    pub(crate) fn join(&self, number: u32, session: u64, spread: u16, told: Named) -> (Header, Control) {
         let body = Control {
+            number,
             payload: self.payload,
             window: spread,
-            expected: resume,
             got: told.code(),
             ..Control::request(Action::Join, session)
         };
-        (self.header(Kind::Control, Element::F32_SUM, number, 0), body)
+        (self.about(0), body)
+    }
+
+    /// The header of a request in a generation.
+    pub(crate) const fn about(&self, epoch: u16) -> Header {
+        self.header(Kind::Control, Element::F32_SUM, 0, epoch)
     }
 }
 
@@ -86,7 +81,7 @@ pub struct Membership {
     /// The number of the session's latest request: answers to those up to it are out of date.
     pub requests: u32,
     /// The job's generation; may be followed by others with the same session.
-    pub epoch: u8,
+    pub epoch: u16,
     /// How far a PSN may run ahead of the oldest one without a result; at least 1.
     pub spread: u16,
     /// The first PSN of the generation, if it resumes no other.

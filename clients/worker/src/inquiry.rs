@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::trailer::{RankReport, RankReports, RankState};
-use pascaline_wire::{Element, Header, Kind, Trailer};
+use pascaline_wire::{Header, Trailer};
 
 use crate::identity::Identity;
 use crate::probe::{LENGTHS, Passage, Probe, Probes};
@@ -165,11 +165,11 @@ impl Inquiry {
 /// A Query about a PSN.
 pub(crate) fn query(
     identity: &Identity,
-    epoch: u8,
+    epoch: u16,
     number: u32,
     session: u64,
     psn: u32,
 ) -> (Header, Control) {
-    let body = Control { psn, ..Control::request(Action::Query, session) };
-    (identity.header(Kind::Control, Element::F32_SUM, number, epoch), body)
+    let body = Control { number, psn, ..Control::request(Action::Query, session) };
+    (identity.about(epoch), body)
 }

@@ -9,7 +9,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use pascaline_wire::control::{self, Action, Control, Status};
-use pascaline_wire::{CongestionControl, Element, Header, Kind, MulticastGroup, Trailer, header};
+use pascaline_wire::{Header, Kind, Trailer, header};
 
 use crate::asking::Asking;
 use crate::identity::{CONTROL_LEN, Identity, Membership};
@@ -36,12 +36,12 @@ impl Named {
     /// No Ack has named one yet: the Join asks for it.
     pub(crate) const NOTHING: Self = Self(control::ASK);
 
-    pub(crate) const fn generation(epoch: u8) -> Self {
+    pub(crate) const fn generation(epoch: u16) -> Self {
         Self(control::generation(epoch))
     }
 
     /// The epoch, if an Ack has named it.
-    const fn epoch(self) -> Option<u8> {
+    const fn epoch(self) -> Option<u16> {
         control::named_generation(self.0)
     }
 
@@ -225,7 +225,7 @@ impl Join {
             if told.epoch().is_some() {
                 self.places.note_join();
             }
-            let (head, body) = self.identity.join(self.requests.next(), self.session, self.spread, 0, told);
+            let (head, body) = self.identity.join(self.requests.next(), self.session, self.spread, told);
             (head, offering(body, self.path.is_some()))
         } else if let Some(joined) = self.joined
             && self.inquiry.is_due(now, joined.into(), self.identity.rank)
@@ -258,10 +258,12 @@ impl Join {
     /// [twice](FAREWELLS) after a failure, so that it is not in the way of the next run's workers.
     pub fn farewell(&mut self) -> Option<[u8; CONTROL_LEN]> {
         let epoch = self.joined.and(self.told.epoch())?;
-        let header = self.identity.header(Kind::Control, Element::F32_SUM, self.requests.next(), epoch);
+        let header = self.identity.about(epoch);
+        let number = self.requests.next();
+        let leave = Control { number, ..Control::request(Action::Leave, self.session) };
         let mut packet = [0; CONTROL_LEN];
         packet[..header::LEN].copy_from_slice(&header.to_bytes());
-        packet[header::LEN..].copy_from_slice(&Control::request(Action::Leave, self.session).to_bytes());
+        packet[header::LEN..].copy_from_slice(&leave.to_bytes());
         Some(packet)
     }
 
@@ -295,7 +297,7 @@ impl Join {
             return None;
         }
         let mine = ack.answers == Some(Action::Join) && ack.session == self.session;
-        if !mine || !self.requests.awaits(header.psn) {
+        if !mine || !self.requests.awaits(ack.number) {
             return None;
         }
         self.way.answered();
@@ -316,7 +318,7 @@ impl Join {
             Status::TooMany => return None,
             _ => return Rejection::of(&ack, trailer.as_ref(), &self.identity).map(|no| Err(no.into())),
         }
-        self.joined = Some(header.count);
+        self.joined = Some(ack.joined);
         if ack.status == Status::Pending {
             // The rest of it may be about another generation than the one in which this Join will count.
             self.adopt(header.epoch, ack.cookie);
@@ -339,14 +341,14 @@ impl Join {
             spread: ack.window,
             base: ack.psn,
             cookie: ack.cookie,
-            congestion: CongestionControl::from_priority(header.priority),
-            group: MulticastGroup::from_code(ack.bytes),
-            workers: ack.first,
+            congestion: ack.congestion,
+            group: ack.group,
+            workers: ack.workers,
         }))
     }
 
     /// Notes the job's generation and the cookie; a Join that named another, or none, has not counted.
-    fn adopt(&mut self, epoch: u8, cookie: u64) {
+    fn adopt(&mut self, epoch: u16, cookie: u64) {
         let news = (Named::generation(epoch), cookie);
         if (self.told, self.cookie) != news {
             (self.told, self.cookie) = news;

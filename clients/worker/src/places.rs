@@ -32,7 +32,7 @@ pub struct Places {
     /// The place of the worker's generation; the first one while it belongs to none.
     home: usize,
     /// The latest generation that it was in at each.
-    epochs: [Option<u8>; MOST],
+    epochs: [Option<u16>; MOST],
     /// Where it has joined and may have been counted on, a bit each.
     joined: u8,
     /// Where it has asked anything, a bit each.
@@ -112,7 +112,7 @@ impl Places {
     }
 
     /// The worker belongs to a generation here.
-    pub(crate) const fn settle(&mut self, now: Duration, epoch: u8) {
+    pub(crate) const fn settle(&mut self, now: Duration, epoch: u16) {
         self.home = self.at;
         self.epochs[self.at] = Some(epoch);
         self.looks = false;
@@ -170,7 +170,7 @@ impl Places {
 
     /// Ends a visit that only looks: no rank has got `ok` here, or the generation here is one that it has
     /// left. True if it goes back.
-    pub(crate) fn has_looked(&mut self, now: Duration, epoch: u8, counted: bool) -> bool {
+    pub(crate) fn has_looked(&mut self, now: Duration, epoch: u16, counted: bool) -> bool {
         let back = self.looks && (counted || self.epochs[self.at] == Some(epoch));
         if back {
             self.go(now, self.home, false);

@@ -17,7 +17,7 @@ const ANSWERED: u8 = 3;
 /// How far the PSNs of probes are from the worker's oldest one: no rank waits for them.
 const FAR: u32 = 1 << 30;
 /// Added to the epoch: no generation of the near past or future.
-pub(crate) const EPOCH_AWAY: u8 = 0x80;
+pub(crate) const EPOCH_AWAY: u16 = 0x8000;
 /// Payloads of packets that fit into usual MTUs: 9,000, 1,500, 1,400 (tunnels; over IPv4, then over IPv6),
 /// 1,280 (likewise), 576.
 pub(crate) const COMMON: [u16; 7] = [8896, 1408, 1344, 1280, 1216, 1152, 512];

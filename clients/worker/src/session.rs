@@ -78,8 +78,8 @@ enum Condition {
     Broken,
     /// The generation `got` has ended and could not be resumed in `expected`: not yet reported to the caller.
     Ended {
-        expected: u8,
-        got: u8,
+        expected: u16,
+        got: u16,
     },
 }
 
@@ -125,9 +125,9 @@ pub struct Session {
     /// When the next heartbeat is due. None when the session is leaving or broken.
     heartbeat: Option<Duration>,
     /// The earlier generation that this one still resumes, because it has no result yet.
-    base: Option<u8>,
+    base: Option<u16>,
     /// The generation before this one, and until when rejections of its packets may still arrive.
-    previous: Option<(u8, Duration)>,
+    previous: Option<(u16, Duration)>,
     inquiry: Inquiry,
     places: Places,
     hearing: Hearing,

@@ -34,7 +34,7 @@ const JOINING: Duration = Duration::from_secs(3);
 const BELOW: Duration = Duration::from_millis(500);
 
 /// The start of a life: the epoch, the secret, and the first PSN of each job, if that is fixed.
-type First = (u8, Secret, Option<u32>);
+type First = (u16, Secret, Option<u32>);
 
 /// One life of the appliance.
 pub(crate) struct Appliance {
@@ -321,7 +321,7 @@ fn membership<'a>(
     (plan, node): (&Plan, usize),
     mut hosts: impl Iterator<Item = &'a Host>,
     (cluster, outside): (Option<&Cluster>, Option<&Host>),
-    (first_epoch, secret): (u8, Secret),
+    (first_epoch, secret): (u16, Secret),
 ) -> Membership {
     if let Some(tree) = &plan.tree {
         return tree.membership((plan, node), hosts, (first_epoch, secret));

@@ -25,11 +25,11 @@
 //! | 43 | kind | length or count do not fit the new kind (1) |
 //! | 44 | flags | OVERFLOW changes no sum, a trailer does not fit, the rest is ignored or rejected (3) |
 //! | 46 | job, rank | another address's rank, no such rank, or no such job (2) |
-//! | 50 | PSN of a control packet | the number of a request: none waits for that answer, or it is right |
-//! | 56 | count | 1 in a gradient, in a result the fan-in or as its trailer says. Not in a Join |
-//! | 58 | priority | any will do |
-//! | 60 | `wnd_cap`, tree | not used |
-//! | 63 | epoch, its highest bit | no generation of the job. Not in an Ack: there a worker learns it |
+//! | 50 | PSN of a control packet | not used |
+//! | 56 | count | 1 in a gradient, in a result the fan-in or as its trailer says |
+//! | 58 | priority or round | any will do |
+//! | 60 | `wnd_cap` | not used |
+//! | 62 | epoch, its highest bit | no generation of the job. Not in an Ack: there a worker learns it |
 //!
 //! (1) Not of control packets, and not with a body of that length, which could be taken for one. Not of a
 //! rank that is alone at its appliance, whose gradient has the count of a result. (2) In requests only if all
@@ -39,9 +39,9 @@
 //! (3) Not towards the appliance in packets about a PSN: FIN ends an operation. If other ranks differ, the
 //! appliance reports it to the sender, whose operation fails.
 //!
-//! Not among them: element type (45), fan-in (54) and the count of a Join (56: workers below), which the
-//! appliance reports to the sender, whose operation fails; PSN (50) of others, of which every value is valid;
-//! the payload and the bodies of control packets.
+//! Not among them: element type (45) and fan-in (54), which the appliance reports to the sender, whose
+//! operation fails; PSN (50) of others, of which every value is valid; the lower byte of the epoch; the
+//! payload and the bodies of control packets.
 
 use core::ops::Range;
 
@@ -67,7 +67,7 @@ const BODY: usize = 42;
 const KIND: usize = 43;
 const FAN_IN: Range<usize> = 54..56;
 const ALONE: [u8; 2] = [0, 1];
-const EPOCH: usize = 63;
+const EPOCH: usize = 62;
 const CONTROL: u8 = 8;
 const UPDATE: u8 = 4;
 const UDP: usize = 34;
@@ -77,19 +77,19 @@ const HEADERS: usize = 64;
 type Ranges = &'static [Range<usize>];
 
 /// From a worker: gradients, kept results, reminders.
-const DATA_UP: Ranges = &[0..43, 46..50, 56..64];
+const DATA_UP: Ranges = &[0..43, 46..50, 56..63];
 /// From a worker: updates. Not the flags: without its flag, a trailer would count as payload.
-const UPDATE_UP: Ranges = &[0..43, 46..50, 56..64];
+const UPDATE_UP: Ranges = &[0..43, 46..50, 56..63];
 /// From a worker: Join and Leave.
-const REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 50..54, 58..64];
+const REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 50..54, 56..63];
 /// The same, where the job lists its members' addresses.
-const LISTED_REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 46..54, 58..64];
+const LISTED_REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 46..54, 56..63];
 /// From the appliance: results, reminders.
-const DATA_DOWN: Ranges = &[0..43, 44..50, 54..64];
+const DATA_DOWN: Ranges = &[0..43, 44..50, 54..63];
 /// From the appliance to a server: only the job's generation distinguishes good from bad there.
-const TO_SERVER: Ranges = &[0..43, 60..64];
+const TO_SERVER: Ranges = &[0..43, 60..63];
 /// From the appliance: answers and refusals.
-const ACK: Ranges = &[0..43, 44..46, 50..63];
+const ACK: Ranges = &[0..43, 44..46, 50..62];
 
 fn is_v6(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&[0x86, 0xdd])

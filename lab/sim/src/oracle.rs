@@ -18,9 +18,9 @@ pub(crate) struct Contributor {
 #[derive(Debug)]
 struct Generation {
     job: u16,
-    epoch: u8,
+    epoch: u16,
     /// The generation in which its PSNs began.
-    root: u8,
+    root: u16,
     /// The takes that belong to it, by rank.
     takes: Vec<Option<u32>>,
 }
@@ -33,7 +33,7 @@ struct Generation {
 pub(crate) struct Generations(Vec<Generation>);
 
 impl Generations {
-    fn find(&self, job: u16, epoch: u8) -> Option<&Generation> {
+    fn find(&self, job: u16, epoch: u16) -> Option<&Generation> {
         self.0.iter().find(|one| one.job == job && one.epoch == epoch)
     }
 
@@ -45,8 +45,8 @@ impl Generations {
         &mut self,
         who: Contributor,
         ranks: u16,
-        epoch: u8,
-        root: u8,
+        epoch: u16,
+        root: u16,
     ) -> Result<(), Violation> {
         let Contributor { job, rank, take } = who;
         let known = self.0.iter().position(|one| one.job == job && one.epoch == epoch);
@@ -66,7 +66,7 @@ impl Generations {
     }
 
     /// The takes of a generation by rank; `None` for ranks that have not been admitted.
-    pub(crate) fn takes(&self, job: u16, epoch: u8) -> &[Option<u32>] {
+    pub(crate) fn takes(&self, job: u16, epoch: u16) -> &[Option<u32>] {
         self.find(job, epoch).map_or(&[], |one| &one.takes)
     }
 }

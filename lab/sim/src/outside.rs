@@ -140,7 +140,7 @@ impl Outside {
         }
         let Ok(answer) = Control::parse(body) else { return };
         let ours = answer.answers == Some(Action::Serve) && answer.session == self.session;
-        let latest = |job: &&mut Registration| ours && job.awaited && job.number == header.psn;
+        let latest = |job: &&mut Registration| ours && job.awaited && job.number == answer.number;
         let Some(job) = self.jobs.get_mut(&header.job).filter(latest) else { return };
         job.awaited = false;
         if answer.status == Status::Pending {
@@ -176,13 +176,10 @@ impl Outside {
                 registration.number += 1;
                 registration.due = now + registration.patience;
                 registration.patience = (registration.patience * 2).min(SERVE_EVERY);
-                let header = Header {
-                    rank: SERVER_RANK,
-                    psn: registration.number,
-                    ..Header::about(Kind::Control, Element::F32_SUM, job, 0)
-                };
-                let cookie = registration.cookie;
-                let serve = Control { cookie, ..Control::request(Action::Serve, self.session) };
+                let about = Header::about(Kind::Control, Element::F32_SUM, job, 0);
+                let header = Header { rank: SERVER_RANK, ..about };
+                let &mut Registration { number, cookie, .. } = registration;
+                let serve = Control { number, cookie, ..Control::request(Action::Serve, self.session) };
                 frames.push(self.host.send(&header.to_bytes(), &serve.to_bytes()));
             }
         }

@@ -20,6 +20,7 @@ mod upset;
 use besides::Besides;
 pub(crate) use besides::Part;
 pub use cell::Cell;
+use job::narrow;
 pub(crate) use job::{Dispute, Excuse, JobPlan, WIDEST};
 pub(crate) use tree::Tree;
 pub(crate) use upset::Upset;
@@ -118,7 +119,7 @@ pub(crate) struct Plan {
     pub(crate) ports: usize,
     pub(crate) multi_segment: bool,
     pub(crate) v6: bool,
-    pub(crate) first_epoch: u8,
+    pub(crate) first_epoch: u16,
     /// The first PSN of each job's first generation, if it is soon before PSNs wrap to 0. Only the first:
     /// ranks of two generations are distinguished by PSNs that are far from each other.
     pub(crate) first_psn: Option<u32>,
@@ -190,7 +191,7 @@ impl Plan {
             ports: random.pick(&[1, 1, 2]),
             multi_segment: random.chance(700_000),
             v6: random.chance(150_000),
-            first_epoch: random.next().to_le_bytes()[0],
+            first_epoch: narrow(random.next() & 0xffff),
             first_psn: first_psn(&mut end),
             pause: random.pick(&[0, 50 * MICRO, MILLI, 5 * MILLI]),
             turns,

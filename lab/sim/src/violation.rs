@@ -81,7 +81,7 @@ pub enum Violation {
         /// The operation.
         operation: usize,
         /// The generation in which its PSNs began.
-        epoch: u8,
+        epoch: u16,
         /// A rank that cannot have contributed.
         missing: u16,
     },
@@ -93,7 +93,7 @@ pub enum Violation {
         /// The rank.
         rank: u16,
         /// The generation.
-        epoch: u8,
+        epoch: u16,
     },
     /// Ranks of one generation resume with different generations, or one of them with none.
     #[error(
@@ -106,11 +106,11 @@ pub enum Violation {
         /// The rank that found out.
         rank: u16,
         /// The generation.
-        epoch: u8,
+        epoch: u16,
         /// The generation in which the PSNs of the first ranks began.
-        one: u8,
+        one: u16,
         /// The one in which this rank's began.
-        other: u8,
+        other: u16,
     },
     /// A worker failed although nothing that excuses it happened to its job.
     #[error("job {job} rank {rank} failed without an excuse: {why}")]

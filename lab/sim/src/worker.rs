@@ -37,7 +37,7 @@ pub(crate) enum Phase {
 /// A milestone of a worker.
 #[derive(Debug)]
 pub(crate) enum Milestone {
-    Joined(u8),
+    Joined(u16),
     Completed,
     JoinFailed(JoinFailure),
     Failed(Failure),
@@ -47,7 +47,7 @@ pub(crate) enum Milestone {
 /// A session has gone from one generation of its job to another.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moved {
-    pub(crate) to: u8,
+    pub(crate) to: u16,
     /// With its former PSNs; otherwise from the first.
     pub(crate) resumed: bool,
 }
@@ -82,9 +82,9 @@ pub(crate) struct Worker {
     pub(crate) done: bool,
     pub(crate) session: Option<Session>,
     /// The generations that this life was admitted to, in order.
-    pub(crate) epochs: Vec<u8>,
+    pub(crate) epochs: Vec<u16>,
     /// The generation in which its PSNs began.
-    pub(crate) root: u8,
+    pub(crate) root: u16,
     /// How often its session had resumed at the last check.
     pub(crate) resumed: u64,
     pub(crate) killed: Option<u64>,
@@ -216,7 +216,7 @@ impl Worker {
     }
 
     /// PSNs begin from the first one, in this generation.
-    pub(crate) fn begin_anew(&mut self, epoch: u8) {
+    pub(crate) fn begin_anew(&mut self, epoch: u16) {
         if !core::mem::take(&mut self.fresh) {
             self.renew();
             self.fresh = false;

@@ -73,12 +73,12 @@ struct JobStory {
 }
 
 /// An operation of a job's generation, a rank that has finished it, and its result.
-type Finished = ((usize, u8, usize), u16, Vec<u8>);
+type Finished = ((usize, u16, usize), u16, Vec<u8>);
 
 /// An appliance.
 struct Node {
     appliance: Option<Appliance>,
-    first_epoch: u8,
+    first_epoch: u16,
     /// The timers of the lcores' turns, and of the control plane's.
     turning: Vec<Timer>,
     controlling: Timer,
@@ -89,7 +89,7 @@ struct Node {
 }
 
 impl Node {
-    fn new(first_epoch: u8, lcores: usize) -> Self {
+    fn new(first_epoch: u16, lcores: usize) -> Self {
         Self {
             appliance: None,
             first_epoch,
@@ -324,7 +324,7 @@ impl<'a> World<'a> {
                 self.faults.count(Fault::ApplianceRestart);
                 // Generations must not repeat: beyond all that this life can have reached.
                 node.first_epoch =
-                    node.first_epoch.wrapping_add(u8::try_from(32 + self.random.below(32)).unwrap_or(32));
+                    node.first_epoch.wrapping_add(u16::try_from(32 + self.random.below(32)).unwrap_or(32));
                 self.wheel.push(self.now + down, What::ApplianceBack { node: at });
                 node.controlling.cancel();
                 node.turning.fill(Timer::default());

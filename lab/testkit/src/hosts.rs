@@ -45,7 +45,7 @@ pub struct Worker {
     /// The ranks of its job.
     pub fan_in: u16,
     /// The epoch of the generation it is in; 0 before the first.
-    pub epoch: u8,
+    pub epoch: u16,
     /// The session of its control packets.
     pub session: u64,
     /// The payload length that it joins with, in bytes.

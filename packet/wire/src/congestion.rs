@@ -1,7 +1,7 @@
 //! How a job's workers share the network: their congestion control, and ECN.
 //!
-//! The appliance names a job's control to its workers by [code](CongestionControl) in `priority` of the Acks
-//! to their Joins.
+//! The appliance names a job's control to its workers by [code](CongestionControl), in the Acks to their
+//! Joins.
 
 use crate::codes::codes;
 
@@ -25,12 +25,6 @@ impl CongestionControl {
     #[must_use]
     pub const fn reacts_to_marks(self) -> bool {
         !matches!(self, Self::Fixed)
-    }
-
-    /// The control in `priority` of an Ack to a Join.
-    #[must_use]
-    pub fn from_priority(priority: u16) -> Option<Self> {
-        u8::try_from(priority).ok().and_then(Self::from_code)
     }
 }
 

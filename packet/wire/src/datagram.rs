@@ -1,6 +1,7 @@
 //! A datagram of the protocol, parsed once.
 
 use crate::congestion::ecn;
+use crate::former;
 use crate::frame::{Address, Frame, Ip, Mac, Udp, VlanTags};
 use crate::header::{self, Flags, Header};
 use crate::malformed::Malformed;
@@ -35,7 +36,19 @@ impl Datagram {
     #[inline(always)]
     pub fn parse(frame: &Frame, ip: &Ip, udp: &Udp<'_>) -> Result<Self, Malformed> {
         let (header, rest) = Header::parse(udp.body)?;
-        Ok(Self {
+        Ok(Self::with(header, rest.len(), (frame, ip, udp)))
+    }
+
+    /// The same of a Join of the [version before](former).
+    #[must_use]
+    pub fn former(frame: &Frame, ip: &Ip, udp: &Udp<'_>) -> Option<Self> {
+        let header = former::join(udp.body)?;
+        Some(Self::with(header, udp.body.len() - header::LEN, (frame, ip, udp)))
+    }
+
+    #[inline(always)]
+    const fn with(header: Header, len: usize, (frame, ip, udp): (&Frame, &Ip, &Udp<'_>)) -> Self {
+        Self {
             src_mac: frame.src,
             vlan: frame.vlan,
             sender: (ip.src, udp.src_port),
@@ -43,8 +56,8 @@ impl Datagram {
             dscp: ip.dscp,
             marked: ecn::is_marked(ip.ecn) || header.flags.has(Flags::ECN_ECHO),
             header,
-            payload: Payload::new(udp.offset + header::LEN, rest.len()),
-        })
+            payload: Payload::new(udp.offset + header::LEN, len),
+        }
     }
 
     /// Reads a packet that begins with its aggregation header, as the embedded parameter server sends it,
@@ -114,6 +127,13 @@ impl Payload {
     pub fn of(self, packet: &[u8]) -> &[u8] {
         let start = usize::from(self.offset);
         packet.get(start..start + usize::from(self.len)).unwrap_or_default()
+    }
+
+    /// The bytes of the aggregation header and all behind it; none if the packet is shorter.
+    #[must_use]
+    pub fn from_header(self, packet: &[u8]) -> &[u8] {
+        let start = usize::from(self.offset).saturating_sub(header::LEN);
+        packet.get(start..self.end()).unwrap_or_default()
     }
 
     /// The bytes of payload and trailer; none if the packet is shorter.

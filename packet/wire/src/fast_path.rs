@@ -22,9 +22,9 @@ const NOTEWORTHY: u8 = Flags::OVERFLOW.bits() | Flags::RETRANSMISSION.bits();
 /// The bits that are compared where there is one UDP port.
 ///
 /// Not compared: the source MAC (it may change with the route), the fields of IPv4 and UDP that senders
-/// choose, lengths and checksums (checked by arithmetic), and element, PSN, priority, `wnd_cap` and tree. Of
-/// the flags, only those are compared that send a gradient down the slow path; of the ECN bits, the one that
-/// a mark of congestion sets in a packet that may be marked (and that the other code for such packets has set
+/// choose, lengths and checksums (checked by arithmetic), and element, PSN, priority and `wnd_cap`. Of the
+/// flags, only those are compared that send a gradient down the slow path; of the ECN bits, the one that a
+/// mark of congestion sets in a packet that may be marked (and that the other code for such packets has set
 /// anyway). The DSCP is compared where the appliance tells its packets by it ([`Mask::by_dscp`]).
 const COMPARED: [u8; HEADERS] = {
     let mut mask = [0xff; HEADERS];
@@ -36,8 +36,7 @@ const COMPARED: [u8; HEADERS] = {
         plain::UDP_LEN.start..plain::UDP_CHECKSUM.end,
         plain::FLAGS..plain::ELEMENT + 1,
         plain::PSN,
-        plain::PRIORITY.start..plain::WND_CAP.end,
-        plain::TREE..plain::TREE + 1,
+        plain::OWN,
     ];
     let mut range = 0;
     while range < free.len() {

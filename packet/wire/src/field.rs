@@ -92,8 +92,7 @@ pub(crate) mod head {
     pub(crate) const JOB: Range<usize> = 4..6;
     pub(crate) const PSN: Range<usize> = 8..12;
     pub(crate) const PRIORITY: Range<usize> = 16..18;
-    pub(crate) const WND_CAP: Range<usize> = 18..20;
-    pub(crate) const TREE: usize = 20;
+    pub(crate) const OWN: Range<usize> = 16..20;
 }
 
 /// All headers of an untagged IPv4 packet, counted from the start of the frame.
@@ -120,8 +119,7 @@ pub(crate) mod plain {
     pub(crate) const JOB: Range<usize> = at(HEAD, head::JOB);
     pub(crate) const PSN: Range<usize> = at(HEAD, head::PSN);
     pub(crate) const PRIORITY: Range<usize> = at(HEAD, head::PRIORITY);
-    pub(crate) const WND_CAP: Range<usize> = at(HEAD, head::WND_CAP);
-    pub(crate) const TREE: usize = HEAD + head::TREE;
+    pub(crate) const OWN: Range<usize> = at(HEAD, head::OWN);
 }
 
 /// A field of a header that begins at `start`.

@@ -12,14 +12,15 @@
 //! +-------------------------------+-------------------------------+
 //! |            fan_in             |             count             |
 //! +-------------------------------+-------------------------------+
-//! |           priority            |            wnd_cap            |
-//! +---------------+---------------+-------------------------------+
-//! |     tree      |     epoch     |
-//! +---------------+---------------+
+//! |                      own fields of the kind                   |
+//! +-------------------------------+-------------------------------+
+//! |             epoch             |
+//! +-------------------------------+
 //! ```
 //!
 //! All fields in network byte order; the payload that follows is little endian.
 
+use core::fmt;
 use core::time::Duration;
 
 use zerocopy::byteorder::network_endian::{U16, U32};
@@ -27,6 +28,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::VERSION;
 use crate::codes::codes;
+use crate::control::Status;
 pub use crate::element::{DType, Element, Op};
 use crate::malformed::{Malformed, NoRoom};
 
@@ -113,9 +115,99 @@ impl Flags {
     }
 }
 
-/// What `wnd_cap` of an acknowledgement to an update counts: for this many of these the server asks the
-/// cluster to send nothing.
+/// What [`Own::pause`] counts: for this many of these the server asks the cluster to send nothing.
 pub const PAUSE_UNIT: Duration = Duration::from_micros(100);
+
+/// The two fields that a kind has of its own (protocol, section 4). Which they are, the kind says; each kind
+/// has a function here that makes its own, and one to read each of them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Own(u32);
+
+impl Own {
+    /// Those of kinds that have none, and of updates and their acknowledgements where there is nothing to
+    /// say.
+    pub const NONE: Self = Self(0);
+    /// Priority or round 0, no cap known.
+    pub const FREE: Self = Self::sum(0, u16::MAX);
+
+    /// Of a Gradient that is to be aggregated, and of a Partial: the preemption priority (DSA, equation 1,
+    /// quantised), and the least free aggregator memory on the path in packets (PANAMA, section 4.2).
+    #[must_use]
+    #[inline(always)]
+    pub const fn sum(priority: u16, wnd_cap: u16) -> Self {
+        Self((priority as u32) << 16 | wnd_cap as u32)
+    }
+
+    /// Of a Result, a Reminder, and the Gradient with BYPASS that answers a Reminder: the
+    /// [round](crate::round), and the free memory as in [`sum`](Self::sum).
+    #[must_use]
+    #[inline(always)]
+    pub const fn vote(round: u16, wnd_cap: u16) -> Self {
+        Self::sum(round, wnd_cap)
+    }
+
+    /// Of an Update from an appliance to its parent: which of the workers below it the update is of.
+    #[must_use]
+    #[inline(always)]
+    pub const fn update(origin: u16) -> Self {
+        Self::sum(origin, 0)
+    }
+
+    /// Of an Ack to an Update: its outcome, and for how many [`PAUSE_UNIT`]s the cluster should pause.
+    #[must_use]
+    #[inline(always)]
+    pub const fn answer(status: Status, pause: u16) -> Self {
+        Self::sum(status as u16, pause)
+    }
+
+    /// See [`sum`](Self::sum).
+    #[must_use]
+    #[inline(always)]
+    pub const fn priority(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    /// See [`vote`](Self::vote).
+    #[must_use]
+    #[inline(always)]
+    pub const fn round(self) -> u16 {
+        self.priority()
+    }
+
+    /// See [`update`](Self::update).
+    #[must_use]
+    #[inline(always)]
+    pub const fn origin(self) -> u16 {
+        self.priority()
+    }
+
+    /// See [`answer`](Self::answer); `None` if this version does not define it.
+    #[must_use]
+    pub fn status(self) -> Option<Status> {
+        u8::try_from(self.priority()).ok().and_then(Status::from_code)
+    }
+
+    /// See [`sum`](Self::sum).
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+    pub const fn wnd_cap(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// See [`answer`](Self::answer).
+    #[must_use]
+    #[inline(always)]
+    pub const fn pause(self) -> u16 {
+        self.wnd_cap()
+    }
+}
+
+impl fmt::Debug for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Own({}, {})", self.priority(), self.wnd_cap())
+    }
+}
 
 /// The header's meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -136,14 +228,10 @@ pub struct Header {
     pub fan_in: u16,
     /// Contributions already inside.
     pub count: u16,
-    /// Preemption priority (DSA, equation 1, quantised).
-    pub priority: u16,
-    /// Least free aggregator memory on the path, in packets (PANAMA).
-    pub wnd_cap: u16,
-    /// Aggregation tree (PANAMA's TID).
-    pub tree: u8,
+    /// The fields that only this kind has.
+    pub own: Own,
     /// Generation of the job; a packet of another generation is refused.
-    pub epoch: u8,
+    pub epoch: u16,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -158,33 +246,22 @@ struct Raw {
     psn: U32,
     fan_in: U16,
     count: U16,
-    priority: U16,
-    wnd_cap: U16,
-    tree: u8,
-    epoch: u8,
+    own: U32,
+    epoch: U16,
 }
 
 const _: () = assert!(size_of::<Raw>() == LEN);
 
 impl Header {
-    /// A header in which all else is neutral: rank, PSN, fan-in, count, priority and tree 0, no flag, no cap.
+    /// A header in which all else is neutral: rank, PSN, fan-in, count, priority or round 0, no flag, no cap.
     #[must_use]
     #[inline(always)]
-    pub const fn about(kind: Kind, element: Element, job: u16, epoch: u8) -> Self {
-        Self {
-            kind,
-            flags: Flags::NONE,
-            element,
-            job,
-            rank: 0,
-            psn: 0,
-            fan_in: 0,
-            count: 0,
-            priority: 0,
-            wnd_cap: u16::MAX,
-            tree: 0,
-            epoch,
-        }
+    pub const fn about(kind: Kind, element: Element, job: u16, epoch: u16) -> Self {
+        let own = match kind {
+            Kind::Gradient | Kind::Result | Kind::Partial | Kind::Reminder | Kind::Fetch => Own::FREE,
+            Kind::Update | Kind::Ack | Kind::Control => Own::NONE,
+        };
+        Self { kind, flags: Flags::NONE, element, job, rank: 0, psn: 0, fan_in: 0, count: 0, own, epoch }
     }
 
     /// Reads the header at the start of `bytes`; returns it and the rest.
@@ -205,10 +282,8 @@ impl Header {
             psn: raw.psn.get(),
             fan_in: raw.fan_in.get(),
             count: raw.count.get(),
-            priority: raw.priority.get(),
-            wnd_cap: raw.wnd_cap.get(),
-            tree: raw.tree,
-            epoch: raw.epoch,
+            own: Own(raw.own.get()),
+            epoch: raw.epoch.get(),
         };
         Ok((header, rest))
     }
@@ -233,8 +308,7 @@ impl Header {
             | u64::from(self.job) << 16
             | u64::from(self.rank);
         let second = u64::from(self.psn) << 32 | u64::from(self.fan_in) << 16 | u64::from(self.count);
-        let third = u32::from(self.priority) << 16 | u32::from(self.wnd_cap);
-        (first, second, third, u16::from(self.tree) << 8 | u16::from(self.epoch))
+        (first, second, self.own.0, self.epoch)
     }
 
     /// Writes the header to the start of `out` and returns the rest of `out`.

@@ -22,10 +22,11 @@
 //! masked compare instead. [`template`] writes whole frames. [`arp`] and [`icmp`] answer for the appliance's
 //! own addresses, [`neighbour`] asks for others. [`payload`] says how long a payload may be, [`ports`] which
 //! UDP port a PSN goes to, [`round`] how a result was agreed upon, [`congestion`] how workers share the
-//! network. [`RankSet`] is the one bitmap of ranks, [`Element`] the one list of element types.
+//! network, [`former`] what workers of the version before hear. [`RankSet`] is the one bitmap of ranks,
+//! [`Element`] the one list of element types.
 //!
 //! ```
-//! use pascaline_wire::{Element, Flags, Header, Kind, Malformed};
+//! use pascaline_wire::{Element, Flags, Header, Kind, Malformed, Own};
 //!
 //! let header = Header {
 //!     kind: Kind::Gradient,
@@ -36,9 +37,7 @@
 //!     psn: 7,
 //!     fan_in: 2,
 //!     count: 1,
-//!     priority: 0,
-//!     wnd_cap: u16::MAX,
-//!     tree: 0,
+//!     own: Own::FREE,
 //!     epoch: 0,
 //! };
 //! let mut packet = header.to_bytes().to_vec();
@@ -63,6 +62,7 @@ pub mod datagram;
 pub mod element;
 pub mod fast_path;
 mod field;
+pub mod former;
 pub mod frame;
 pub mod header;
 pub mod icmp;
@@ -84,7 +84,7 @@ pub use congestion::{CongestionControl, ecn};
 pub use datagram::Datagram;
 pub use element::{DType, Element, Op};
 pub use frame::{Address, Frame, Mac, Net, VlanTags};
-pub use header::{Flags, Header, Kind};
+pub use header::{Flags, Header, Kind, Own};
 pub use malformed::{Malformed, NoRoom};
 pub use multicast::MulticastGroup;
 pub use ports::UdpPorts;
@@ -97,7 +97,7 @@ pub use trailer::Trailer;
 pub const DEFAULT_PORT: u16 = 16420;
 
 /// The protocol version this crate speaks.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// Ranks a job may have at the most, by the width of the bitmap trailer.
 pub const MAX_RANKS: u16 = 1024;

@@ -22,20 +22,20 @@ codes! {
         IpChecksum = 5 "ip_checksum",
         /// IP and UDP lengths disagree with each other or with the frame.
         Length = 6 "length",
-        /// Not protocol version 2.
+        /// Not protocol version 3.
         Version = 7 "version",
-        /// A kind that version 2 does not define.
+        /// A kind that version 3 does not define.
         Kind = 8 "kind",
         /// Reserved flag bits are set.
         Flags = 9 "flags",
-        /// An element type or operation that version 2 does not define.
+        /// An element type or operation that version 3 does not define.
         DType = 10 "dtype",
         /// The payload is empty or not a whole number of elements, or there is one in a packet of another
         /// kind.
         PayloadLength = 11 "payload_length",
         /// The trailer's lengths do not add up, or it holds an unknown, repeated or misplaced element.
         Trailer = 12 "trailer",
-        /// A control body that version 2 does not define.
+        /// A control body that version 3 does not define.
         Control = 13 "control",
     }
 }

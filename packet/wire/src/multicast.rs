@@ -3,19 +3,30 @@
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::codes::codes;
 use crate::control::APPLIANCE_RANK;
 use crate::frame::{Address, Mac};
 
 /// The rank in the header of a result that is sent to a job's multicast group, and so to several ranks.
 pub const GROUP_RANK: u16 = APPLIANCE_RANK - 1;
 
-/// `priority` in the header of a Join: its sender listens to the group that an Ack has named, but has
-/// received nothing from it yet.
-pub const LISTENS: u16 = 1;
+codes! {
+    /// What a worker receives of its job's group, as its Joins say it.
+    pub enum Hearing {
+        /// Nothing: it does not listen.
+        Deaf = 0 "deaf",
+        /// It listens to the group that an Ack has named, but has received nothing from it yet.
+        Listens = 1 "listens",
+        /// It has heard packets to the group, so that results may come that way.
+        Hears = 2 "hears",
+    }
+}
 
-/// `priority` in the header of a Join: its sender has heard packets to the group, so that results may come
-/// that way.
-pub const HEARS: u16 = 2;
+impl Default for Hearing {
+    fn default() -> Self {
+        Self::Deaf
+    }
+}
 
 /// A group: any multicast address of IPv4, and of IPv6 those of a scope and 32 bits, `ffXX::GGGG:GGGG`. Only
 /// these 32 bits of an IPv6 address distinguish groups at the link (RFC 3307, section 4).

@@ -1,5 +1,5 @@
-//! How a result was agreed upon: the header's `priority` in Results, in Reminders, and in answers to a
-//! parameter server's Reminder (protocol, section 11).
+//! How a result was agreed upon: the field `round` of Results, Reminders, and answers to a parameter
+//! server's Reminder (protocol, section 11).
 //!
 //! Contributions are added as they come, so two sums of the same contributions can differ in their last bits.
 //! A PSN may be summed twice, when all ranks send their contributions again before any has received the

@@ -25,7 +25,7 @@ pub const MOST_WORKERS: u16 = 32;
 pub const HEADERS: usize = ETH_LEN + IPV4_LEN + UDP_LEN + OWN;
 /// Slots that a place can name.
 pub const PLACES: u32 = 1 << 14;
-/// The pool's code for the sums of such packets. No element of a packet of protocol version 2 has it.
+/// The pool's code for the sums of such packets. No element of a packet of the protocol has it.
 pub const ELEMENT: u8 = 0x0f;
 
 /// Bytes of its own header.

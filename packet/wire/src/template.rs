@@ -240,6 +240,13 @@ impl Heads {
         (self.ipv4_len != 0).then_some(PlainCommon { lanes })
     }
 
+    /// The same for packets of another version of the protocol.
+    #[must_use]
+    pub const fn of_version(mut self, version: u8) -> Self {
+        self.head.0 = self.head.0 << 8 >> 8 | (version as u64) << 56;
+        self
+    }
+
     /// The aggregation header for a rank.
     #[inline(always)]
     fn bytes(&self, rank: u16) -> [u8; header::LEN] {

@@ -18,8 +18,9 @@ mod texts;
 
 /// The longest trailer: all seven elements, the bitmap at its widest, as many ranks as there may be, and the
 /// longest sentence.
-pub const MAX_LEN: usize =
-    BITMAP_LEN + (2 + 12) + (2 + 7) + (2 + 8) + (2 + Operations::LEN) + RANKS_LEN - 2 + (2 + Sentence::MAX);
+pub const MAX_LEN: usize = BITMAP_LEN + (2 + 12) + (2 + 7) + (2 + Operations::LEN) + RANKS_LEN - 2
+    + (2 + Sentence::MAX)
+    + (2 + Seal::LEN);
 
 /// The longest trailer that has nothing but reports of ranks.
 pub const RANKS_LEN: usize = 2 + RankReports::MAX * RankReport::LEN + 2;
@@ -34,10 +35,10 @@ const BITMAP_MAX: usize = 128;
 const BITMAP: u8 = 1;
 const UPDATE: u8 = 2;
 const QUEUE: u8 = 3;
-const AUTH: u8 = 4;
 const OPERATIONS: u8 = 5;
 const RANKS: u8 = 6;
 const SENTENCE: u8 = 7;
+const SEAL: u8 = 8;
 
 /// A contribution bitmap of up to 1,024 ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -135,6 +136,24 @@ impl QueueState {
     }
 }
 
+/// Room for a proof that the packet is its sender's. Nothing makes or checks one in this version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seal {
+    /// A number that its sender uses once under a key.
+    pub counter: u64,
+    /// The authentication tag.
+    pub tag: u128,
+}
+
+impl Seal {
+    const LEN: usize = 8 + 16;
+
+    fn parse(value: &[u8]) -> Option<Self> {
+        let (counter, tag) = value.split_first_chunk::<8>()?;
+        Some(Self { counter: u64::from_be_bytes(*counter), tag: u128::from_be_bytes(tag.try_into().ok()?) })
+    }
+}
+
 /// The trailer's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Trailer {
@@ -144,14 +163,14 @@ pub struct Trailer {
     pub update: Option<Update>,
     /// The bottleneck queue's state.
     pub queue: Option<QueueState>,
-    /// Authentication tag.
-    pub auth: Option<u64>,
     /// Two operations that ranks call at the same PSN.
     pub operations: Option<Operations>,
     /// Reports on missing ranks.
     pub ranks: Option<RankReports>,
     /// The reason, in words.
     pub sentence: Option<Sentence>,
+    /// Counter and authentication tag.
+    pub seal: Option<Seal>,
 }
 
 impl Trailer {
@@ -193,10 +212,10 @@ impl Trailer {
                         waiting: u32::from_be_bytes([0, w0, w1, w2]),
                     });
                 }
-                AUTH => trailer.auth = Some(u64::from_be_bytes(value.try_into().ok()?)),
                 OPERATIONS => trailer.operations = Some(Operations::parse(value)?),
                 RANKS => trailer.ranks = Some(RankReports::parse(value)?),
                 SENTENCE => trailer.sentence = Some(Sentence::parse(value)?),
+                SEAL => trailer.seal = Some(Seal::parse(value)?),
                 _ => return None,
             }
             last = kind;
@@ -211,10 +230,10 @@ impl Trailer {
         2 + self.bitmap.map_or(0, |bitmap| 2 + usize::from(bitmap.len))
             + self.update.map_or(0, |_| 14)
             + self.queue.map_or(0, |_| 9)
-            + self.auth.map_or(0, |_| 10)
             + self.operations.map_or(0, |_| 2 + Operations::LEN)
             + self.ranks.as_ref().map_or(0, |ranks| 2 + ranks.value_len())
             + self.sentence.as_ref().map_or(0, |sentence| 2 + sentence.as_bytes().len())
+            + self.seal.map_or(0, |_| 2 + Seal::LEN)
     }
 
     /// Writes the trailer to the start of `out` and returns its length. `waiting` beyond 24 bits is written
@@ -242,10 +261,6 @@ impl Trailer {
             writer.put(&queue.capacity.to_be_bytes())?;
             writer.put(&queue.waiting.min(0x00ff_ffff).to_be_bytes()[1..])?;
         }
-        if let Some(auth) = self.auth {
-            writer.put(&[AUTH, 8])?;
-            writer.put(&auth.to_be_bytes())?;
-        }
         if let Some(operations) = &self.operations {
             writer.put(&[OPERATIONS, 32])?;
             writer.put(&operations.to_bytes())?;
@@ -260,6 +275,11 @@ impl Trailer {
             let text = sentence.as_bytes();
             writer.put(&[SENTENCE, u8::try_from(text.len()).map_err(|_| NoRoom)?])?;
             writer.put(text)?;
+        }
+        if let Some(seal) = &self.seal {
+            writer.put(&[SEAL, 24])?;
+            writer.put(&seal.counter.to_be_bytes())?;
+            writer.put(&seal.tag.to_be_bytes())?;
         }
         writer.put(&u16::try_from(total).map_err(|_| NoRoom)?.to_be_bytes())?;
         Ok(total)

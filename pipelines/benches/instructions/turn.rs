@@ -75,7 +75,7 @@ struct Bed {
     slab: &'static Slab,
     appliance: Appliance<SlabIo>,
     jobs: u16,
-    epoch: u8,
+    epoch: u16,
     /// The next PSN of each job.
     next: u32,
     /// Packets that wait to be received.

@@ -39,7 +39,7 @@ impl Classifier<'_> {
         let update = Update {
             cluster: u32::from(job.id),
             worker: header.rank,
-            origin: if appliance { header.priority } else { 0 },
+            origin: if appliance { header.own.origin() } else { 0 },
             psn: header.psn,
             epoch: header.epoch,
             count: header.count,

@@ -44,7 +44,8 @@ impl<I: Io> Emitter<I> {
     /// What this appliance says with a result of a job.
     #[inline]
     pub(super) fn said<'a, 'b, S>(&self, job: &Job, result: &'a Aggregate<'b, S>) -> Said<'a, 'b, S> {
-        Said { result, marked: self.congested.any(), cap: job.cap.min(job.window.room_above()) }
+        let cap = job.cap.min(job.window.room_above());
+        Said { result, marked: self.congested.any(), cap, epoch: job.epoch }
     }
 
     /// Looks whether too much waits for a port; called where anything waits, or did.

@@ -3,7 +3,7 @@
 use pascaline_aggregator::Aggregate;
 use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_telemetry::Counter;
-use pascaline_wire::header::{Element, Flags, Header, Kind};
+use pascaline_wire::header::{Element, Flags, Header, Kind, Own};
 use pascaline_wire::multicast::GROUP_RANK;
 use pascaline_wire::template::{Heads, PLAIN, PlainCommon, PlainHead};
 
@@ -273,15 +273,17 @@ pub(super) struct Said<'a, 'b, S> {
     pub(super) result: &'a Aggregate<'b, S>,
     pub(super) marked: bool,
     pub(super) cap: u16,
+    /// The job's generation.
+    pub(super) epoch: u16,
 }
 
 impl<S: SharedBuf> Said<'_, '_, S> {
     /// What its packets have in common. `None` for an element code that is not one, or a payload that no
     /// datagram holds, which the pool never has.
     fn heads(&self) -> Option<Heads> {
-        let header = result_header(self.result)?;
+        let header = result_header(self.result, self.epoch)?;
         let flags = header.flags.with(echo(self.marked));
-        let header = Header { flags, wnd_cap: header.wnd_cap.min(self.cap), ..header };
+        let header = Header { flags, own: Own::vote(self.result.round, self.cap), ..header };
         Heads::new(&header, self.result.payload.bytes().len()).ok()
     }
 }
@@ -306,18 +308,13 @@ pub const fn echo(marked: bool) -> Flags {
 /// has.
 #[inline]
 #[must_use]
-pub fn result_header<S>(result: &Aggregate<'_, S>) -> Option<Header> {
+pub fn result_header<S>(result: &Aggregate<'_, S>, epoch: u16) -> Option<Header> {
     Some(Header {
         flags: flags(result.element, result.overflow, result.partial).with(echo(result.marked)),
         psn: result.key.psn(),
         fan_in: result.fan_in,
         count: result.count,
-        priority: result.round,
-        ..Header::about(
-            Kind::Result,
-            Element::from_byte(result.element)?,
-            result.key.job(),
-            result.key.epoch(),
-        )
+        own: Own::vote(result.round, u16::MAX),
+        ..Header::about(Kind::Result, Element::from_byte(result.element)?, result.key.job(), epoch)
     })
 }

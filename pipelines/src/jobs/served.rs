@@ -15,7 +15,7 @@ pub struct ServedJob {
     /// Its ranks.
     pub fan_in: u16,
     /// Its generation.
-    pub epoch: u8,
+    pub epoch: u16,
     /// Contributions that complete a PSN: fewer than the fan-in where ranks are lost.
     pub needed: u16,
     /// In which order contributions are added.

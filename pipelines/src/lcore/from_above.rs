@@ -3,7 +3,7 @@
 use pascaline_aggregator::{Request, Verb};
 use pascaline_buffer::PacketBuf as _;
 use pascaline_telemetry::{Counter, DropReason, JobEvent};
-use pascaline_wire::header::{Flags, Header, Kind};
+use pascaline_wire::header::{Flags, Header, Kind, Own};
 use pascaline_wire::{Datagram, round};
 
 use super::Lcore;
@@ -45,7 +45,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             return self.emitter.discard(packet, reason);
         }
         if header.kind == Kind::Result {
-            job.window.note_room_above(header.wnd_cap);
+            job.window.note_room_above(header.own.wnd_cap());
         }
         self.emitter.tally.add(Counter::FromAbove, 1);
         job.cells.count(self.number, JobEvent::FromAbove, 1);
@@ -54,12 +54,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             // As though one of the ranks here had kept it.
             Kind::Result => {
                 let fan_in = job.fan_in;
-                let header = Header { rank: 0, fan_in, count: fan_in, priority: round::TAKEN, ..header };
+                let own = Own::vote(round::TAKEN, header.own.wnd_cap());
+                let header = Header { rank: 0, fan_in, count: fan_in, own, ..header };
                 let request = by.to_pool(Verb::Install, job, &Datagram { header, ..*datagram });
                 Request { again: true, rules: request.rules.superseding(), ..request }
             }
             _ => {
-                let header = Header { rank: ABOVE, priority: round::NONE, ..header };
+                let header = Header { rank: ABOVE, own: Own::FREE, ..header };
                 by.to_pool(Verb::Remind, job, &Datagram { header, ..*datagram })
             }
         };

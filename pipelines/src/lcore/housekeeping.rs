@@ -23,7 +23,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         self.emitter.swept_at = now;
         self.setup.bridge.sweep(now);
         let judge = |key: Key, first: Option<u64>| match table.get(key.job()) {
-            Some(job) if job.epoch == key.epoch() => {
+            Some(job) if key.is_of(job.epoch) => {
                 let (limit, quota) = (job.policy.partial_after, job.policy.quota);
                 let late = limit > 0 && first.is_some_and(|first| now.saturating_sub(first) > limit);
                 // A slot that keeps older PSNs out of a region stays: else one could complete twice.

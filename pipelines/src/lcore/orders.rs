@@ -7,7 +7,7 @@ use pascaline_buffer::PacketBuf as _;
 use pascaline_telemetry::Counter;
 use pascaline_wire::datagram::Payload;
 use pascaline_wire::frame::{Address, Mac, VlanTags};
-use pascaline_wire::header::{Flags, Header, Kind};
+use pascaline_wire::header::{Flags, Header, Kind, Own};
 use pascaline_wire::{DType, Datagram, Element, Op, template};
 
 use super::Lcore;
@@ -43,9 +43,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             psn: order.psn,
             fan_in: job.fan_in,
             count: 1,
-            priority: 0,
-            wnd_cap: 0,
-            tree: 0,
+            own: Own::NONE,
             epoch: order.epoch,
         };
         let datagram = Datagram {

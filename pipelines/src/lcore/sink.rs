@@ -56,7 +56,7 @@ impl<I: Io> LcoreSink<'_, I> {
     /// The job of a key, unless the job has moved on to another generation meanwhile.
     #[inline]
     fn job(&self, key: Key) -> Option<&Job> {
-        self.table.get(key.job()).filter(|job| job.epoch == key.epoch())
+        self.table.get(key.job()).filter(|job| key.is_of(job.epoch))
     }
 
     #[inline]
@@ -75,7 +75,7 @@ impl<I: Io> LcoreSink<'_, I> {
     /// The job of a key, for as long as the table lives.
     #[inline]
     fn job_of(table: &JobTable, key: Key) -> Option<&Job> {
-        table.get(key.job()).filter(|job| job.epoch == key.epoch())
+        table.get(key.job()).filter(|job| key.is_of(job.epoch))
     }
 
     /// Charges a job for an unproductive packet. Packets of a job that has sent too many of these are not
@@ -96,7 +96,7 @@ impl<I: Io> LcoreSink<'_, I> {
         self.count(Counter::Replayed);
         self.emitter.recycle(packet);
         let table = self.table;
-        if let Some(job) = table.get(request.key.job()).filter(|job| job.epoch == request.key.epoch())
+        if let Some(job) = table.get(request.key.job()).filter(|job| request.key.is_of(job.epoch))
             && job.member(request.rank).is_some()
         {
             job.cells.count(self.number, JobEvent::Replayed, 1);
@@ -229,7 +229,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
         self.emitter.recycle(packet);
         let table = self.table;
         let (Some(result), Some(job)) = (result, Self::job_of(table, request.key)) else { return };
-        let Some(header) = result_header(&result) else { return };
+        let Some(header) = result_header(&result, job.epoch) else { return };
         // Rare, and the queue takes single segments only.
         let Some(mut copy) = self.emitter.io.frame_buffer() else {
             return self.count(Counter::NoBuffer);

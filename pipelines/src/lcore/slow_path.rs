@@ -18,7 +18,7 @@ use crate::classify::{Class, Classifier, reason};
 use crate::io::{BURST, Io};
 use crate::jobs::{Endpoint, JobTable, Mode};
 use crate::limits::{ASK_NS, ASK_WINDOWS};
-use crate::membership::{ControlRequest, Found};
+use crate::membership::{ControlRequest, Found, Reply};
 use crate::per_job::says_of_job;
 use crate::server;
 use crate::updates::Offer;
@@ -76,6 +76,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                     self.with_pool(|_, sink| sink.refuse(now, (&from, len), &datagram.header, objection));
                     self.emitter.discard(packet, reason);
                 }
+                Class::Former(datagram) => self.tell_former(now, port, &datagram, packet),
                 Class::Arp(..) | Class::Echo(..) | Class::Solicitation(..) => {
                     self.answer(port, mac, &class, packet);
                 }
@@ -84,6 +85,21 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         if !offers.is_empty() {
             self.offer_updates(now, offers);
         }
+    }
+
+    /// A worker of the version before this one is told so, at most once a second.
+    #[cold]
+    fn tell_former(&mut self, now: u64, port: usize, datagram: &Datagram, packet: I::Buf) {
+        let body = datagram.payload.from_header(packet.bytes());
+        let mac = self.setup.ports.get(port).map(|port| port.mac);
+        let reply = mac.and_then(|mac| Reply::to_former(&Endpoint::of(port, datagram), mac, body));
+        if let Some(reply) = reply
+            && self.setup.may_tell_former(now)
+            && self.emitter.stage_bytes(reply.port, reply.frame())
+        {
+            self.emitter.tally.add(Counter::RefusalsSent, 1);
+        }
+        self.emitter.discard(packet, DropReason::Version);
     }
 
     /// A packet of a client of SwitchML's for the pool.

@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 
-use pascaline_wire::MulticastGroup;
 use pascaline_wire::control::{ASK, Action, Control, Status};
 use pascaline_wire::trailer::{Bitmap, RankReports, RankState};
 
@@ -37,10 +36,11 @@ impl Membership {
         let joins = control.action == Action::Join;
         // To a Join always: what comes next may be about another generation.
         let proves = joins || (control.action, status) == (Action::Serve, Status::Pending);
-        let mut header = answer_header(header, job.map_or(0, |job| job.spec.fan_in), 0, 0);
+        let mut header = answer_header(header, job.map_or(0, |job| job.spec.fan_in), 0);
         let mut control = Control {
             status,
             answers: Some(control.action),
+            number: control.number,
             expected,
             got,
             psn: if control.action == Action::Query { control.psn } else { 0 },
@@ -52,7 +52,7 @@ impl Membership {
             hidden = !job.shows(shown, request, control.cookie);
             if !hidden {
                 let (joined, granted) = job.joined_and_granted();
-                (header.count, header.epoch) = (joined, job.epoch);
+                (control.joined, header.epoch) = (joined, job.epoch);
                 let member = job.is_member(request);
                 // A rank that only asks may begin another generation, with a payload of its own: it learns
                 // how much that may be.
@@ -64,15 +64,13 @@ impl Membership {
                     control.psn = job.base();
                 }
                 if joins && member {
-                    header.priority = job.spec.congestion.map_or(0, |congestion| congestion as u16);
+                    (control.congestion, control.workers) = (job.spec.congestion, job.workers);
+                    control.group = job.spec.multicast.filter(|group| group.admits(from.address));
                 }
-                let group = job.spec.multicast.filter(|group| joins && member && group.admits(from.address));
-                control.bytes = group.map_or(0, MulticastGroup::code);
-                control.first = if joins && member { job.workers } else { 0 };
             }
         }
         // A generation that is none of the sender's, and tells nothing of the job's.
-        header.epoch = if hidden && !joins { request.header.epoch ^ 0x80 } else { header.epoch };
+        header.epoch = if hidden && !joins { request.header.epoch ^ 0x8000 } else { header.epoch };
         control.expected = if hidden && status == Status::WrongEpoch { 0 } else { expected };
         Answer {
             header,

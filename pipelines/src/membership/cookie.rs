@@ -37,7 +37,7 @@ impl Secret {
     /// The cookie for the sender of a Join or Serve, as long as the job is in this generation and `other` the
     /// latest session of its rank, if that is not the sender's; else 0. So a Join that has been long on its
     /// way does not take a rank from whoever has got it since. Never 0.
-    pub(super) fn cookie(&self, request: &ControlRequest, epoch: u8, other: u64) -> u64 {
+    pub(super) fn cookie(&self, request: &ControlRequest, epoch: u16, other: u64) -> u64 {
         let ControlRequest { from, header, control, .. } = request;
         let mut hasher = self.hasher(b'c');
         hasher.write(&from.address.octets());
@@ -45,7 +45,7 @@ impl Secret {
         hasher.write_u16(header.job);
         hasher.write_u16(header.rank);
         hasher.write_u64(control.session);
-        hasher.write_u8(epoch);
+        hasher.write_u16(epoch);
         hasher.write_u64(other);
         self.0.map_or(1, |_| hasher.finish().max(1))
     }
@@ -70,10 +70,10 @@ impl Secret {
     }
 
     /// The session in a question to a member, by which its host's refusal of it is known: that of no worker.
-    pub(super) fn ask(&self, (job, epoch, rank): (u16, u8, u16), to: (Address, u16), since: u64) -> u64 {
+    pub(super) fn ask(&self, (job, epoch, rank): (u16, u16, u16), to: (Address, u16), since: u64) -> u64 {
         let mut hasher = self.hasher(b'a');
         hasher.write_u16(job);
-        hasher.write_u8(epoch);
+        hasher.write_u16(epoch);
         hasher.write_u16(rank);
         hasher.write(&to.0.octets());
         hasher.write_u16(to.1);

@@ -71,7 +71,7 @@ pub(super) enum Phase {
     /// Ranks are missing.
     Forming,
     /// All that it waits for have joined, and go on with an earlier one or start from nothing.
-    Complete { resumed: Option<u8> },
+    Complete { resumed: Option<u16> },
     /// It has lost ranks, and nothing is left but to say so.
     Broken,
 }
@@ -81,7 +81,7 @@ pub(super) enum Phase {
 pub(super) struct Reset {
     pub(super) rank: u16,
     pub(super) session: u64,
-    pub(super) epoch: u8,
+    pub(super) epoch: u16,
 }
 
 #[derive(Debug)]
@@ -93,7 +93,7 @@ pub(super) struct JobRecord {
     pub(super) formed: bool,
     /// Whose Join that was.
     pub(super) former: Option<Address>,
-    pub(super) epoch: u8,
+    pub(super) epoch: u16,
     /// How many generations there have been; unlike epochs they do not come back.
     pub(super) generations: u64,
     pub(super) secret: Secret,
@@ -148,13 +148,13 @@ pub(super) struct JobRecord {
 }
 
 impl JobRecord {
-    pub(super) fn new(spec: JobSpec, secret: Secret, epoch: u8, formed: bool, now: Duration) -> Self {
+    pub(super) fn new(spec: JobSpec, secret: Secret, epoch: u16, formed: bool, now: Duration) -> Self {
         let ranks = vec![Rank::default(); usize::from(spec.fan_in)];
         Self { ranks, ..Self::bare(spec, secret, epoch, formed, now) }
     }
 
     /// Without ranks, which may take much memory: enough to answer somebody who will not be a member.
-    pub(super) fn bare(spec: JobSpec, secret: Secret, epoch: u8, formed: bool, now: Duration) -> Self {
+    pub(super) fn bare(spec: JobSpec, secret: Secret, epoch: u16, formed: bool, now: Duration) -> Self {
         // Jobs that are made again begin with another number each time, by the epoch and the time.
         let generations = u64::from(epoch) ^ u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) << 8;
         let session = secret.session(spec.id, generations, 0);
@@ -237,7 +237,7 @@ impl JobRecord {
     }
 
     /// Begins what all have joined.
-    pub(super) fn begin(&mut self, now: Duration, resumed: Option<u8>) {
+    pub(super) fn begin(&mut self, now: Duration, resumed: Option<u16>) {
         self.phase = Phase::Complete { resumed };
         self.base = Some(self.base());
         let below = self.below();
@@ -313,7 +313,7 @@ impl JobRecord {
     }
 
     /// The generation that all who have joined want to go on with.
-    pub(super) fn common_claim(&self) -> Option<u8> {
+    pub(super) fn common_claim(&self) -> Option<u16> {
         claim::common(self.claims())
     }
 

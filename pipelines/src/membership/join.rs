@@ -40,8 +40,8 @@ impl JobRecord {
     ) -> Result<Decision, Decision> {
         let (rank, ControlRequest { header, control, from, .. }) = (self.ranks[at], request);
         let (source, same) = (source(from), rank.latest.filter(|latest| latest.session == control.session));
-        let wanted = Claim::of(control.expected);
-        let back = wanted.is_some_and(|claim| self.comes_back(at, header.psn, claim));
+        let wanted = Claim::of(control);
+        let back = wanted.is_some_and(|claim| self.comes_back(at, control.number, claim));
         // An earlier life of the rank, or one that has left, does not come back, in whatever generation: its
         // Join was overtaken by what came later.
         if rank.retired.contains(control.session)
@@ -135,7 +135,7 @@ impl JobRecord {
         request: &ControlRequest,
         (wanted, back): (Option<Claim>, bool),
     ) -> Result<Decision, Decision> {
-        let ControlRequest { header, control, from, .. } = request;
+        let ControlRequest { control, from, .. } = request;
         let rank = self.ranks[at];
         let resumes = wanted.is_some_and(|claim| claim.contains(self.epoch));
         if rank.left && !resumes && !back && self.someone_is_inside(now) {
@@ -160,7 +160,6 @@ impl JobRecord {
             let changed = sent_off.changed || renewed || before != self.joined();
             return Ok(Decision { changed, ..sent_off });
         }
-        self.has_room_below(header.count.max(1))?;
         self.payload = Some(self.agree_with(offer, claim)?);
         let from = *from;
         let member = Joined {
@@ -169,9 +168,9 @@ impl JobRecord {
             heard: now,
             alive: now,
             beat: None,
-            number: header.psn,
-            workers: header.count.max(1),
-            is_appliance: header.count > 0,
+            number: control.number,
+            workers: control.workers.max(1),
+            is_appliance: control.workers > 0,
             hears: self.spec.is_heard_by(request),
             window: control.window,
             offer,
@@ -290,7 +289,7 @@ impl JobRecord {
             }
         }
         let objection =
-            if self.is_halted() { None } else { self.note_progress(now, at, request.header.psn, called) };
+            if self.is_halted() { None } else { self.note_progress(now, at, request.control.number, called) };
         let objection = if forming { objection } else { self.relay(now).or(objection) };
         objection.unwrap_or_else(|| self.standing(true))
     }

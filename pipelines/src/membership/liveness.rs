@@ -31,7 +31,7 @@ pub enum Event {
         /// Their job.
         job: u16,
         /// The generation that they were waited for in.
-        epoch: u8,
+        epoch: u16,
         /// The ranks.
         ranks: Vec<u16>,
         /// What follows.

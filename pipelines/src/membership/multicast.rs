@@ -4,7 +4,7 @@
 //! them by unicast, as all others do.
 
 use pascaline_wire::frame::Mac;
-use pascaline_wire::multicast::{HEARS, LISTENS};
+use pascaline_wire::multicast::Hearing;
 use pascaline_wire::{MulticastGroup, RankSet};
 
 use super::job::JobRecord;
@@ -17,9 +17,9 @@ use crate::jobs::hearers::towards;
 impl JobSpec {
     /// True if the sender of a Join hears the job's group, as a member that is a worker.
     pub(super) fn is_heard_by(&self, join: &ControlRequest) -> bool {
-        let ControlRequest { header, from, .. } = join;
+        let ControlRequest { control, from, .. } = join;
         let suits = self.multicast.is_some_and(|group| group.admits(from.address));
-        suits && header.count == 0 && header.priority == HEARS
+        suits && control.workers == 0 && control.hearing == Hearing::Hears
     }
 }
 
@@ -48,8 +48,8 @@ impl JobRecord {
 impl Answer {
     /// The answer once more, to the group that it names, if whoever sent the request listens to that.
     pub(crate) fn probe(&self, to: &ControlRequest, local_mac: Mac) -> Option<Reply> {
-        let group = MulticastGroup::from_code(self.control.bytes)?;
-        let listens = to.header.priority == LISTENS;
+        let group = self.control.group?;
+        let listens = to.control.hearing == Hearing::Listens;
         listens.then(|| Reply::new(&towards(group, &to.from), local_mac, &self.header, &self.control))
     }
 }

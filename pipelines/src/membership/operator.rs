@@ -62,7 +62,7 @@ pub enum Refused {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PsnOrder {
     pub(crate) job: u16,
-    pub(crate) epoch: u8,
+    pub(crate) epoch: u16,
     pub(crate) rank: u16,
     pub(crate) psn: u32,
     /// FBcast, not Help.

@@ -26,7 +26,7 @@ pub(super) struct Joined {
     /// The last heartbeat since the generation is complete; `called` is what it said.
     pub(super) beat: Option<Duration>,
     /// The workers that it stands for.
-    pub(super) workers: u16,
+    pub(super) workers: u32,
     /// It is an appliance, which has said how many these are.
     pub(super) is_appliance: bool,
     /// It hears the job's multicast group.
@@ -95,7 +95,7 @@ pub(super) struct Latest {
 /// A generation that has ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Former {
-    pub(super) epoch: u8,
+    pub(super) epoch: u16,
     /// A death has ended it: those who were in it should resume, not start anew.
     pub(super) resumable: bool,
 }
@@ -146,23 +146,28 @@ impl Retired {
 }
 
 /// A set of epochs.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Epochs([u64; 4]);
+#[derive(Debug, Clone, Default)]
+pub(super) struct Epochs(Vec<u64>);
 
 impl Epochs {
     /// Those from one on that are before another.
-    pub(super) fn before(first: u8, end: u8) -> Self {
+    pub(super) fn before(first: u16, end: u16) -> Self {
         let mut some = Self::default();
         (0..end.wrapping_sub(first)).for_each(|after| some.set(first.wrapping_add(after), true));
         some
     }
 
-    pub(super) fn set(&mut self, epoch: u8, member: bool) {
-        let (word, bit) = (usize::from(epoch / 64), 1 << (epoch % 64));
-        self.0[word] = if member { self.0[word] | bit } else { self.0[word] & !bit };
+    pub(super) fn set(&mut self, epoch: u16, member: bool) {
+        if member {
+            self.0.resize(usize::from(u16::MAX / 64) + 1, 0);
+        }
+        if let Some(word) = self.0.get_mut(usize::from(epoch / 64)) {
+            let bit = 1 << (epoch % 64);
+            *word = if member { *word | bit } else { *word & !bit };
+        }
     }
 
-    pub(super) fn contains(&self, epoch: u8) -> bool {
-        self.0[usize::from(epoch / 64)] & 1 << (epoch % 64) != 0
+    pub(super) fn contains(&self, epoch: u16) -> bool {
+        self.0.get(usize::from(epoch / 64)).is_some_and(|word| word & 1 << (epoch % 64) != 0)
     }
 }

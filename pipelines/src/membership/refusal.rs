@@ -91,7 +91,7 @@ impl JobRecord {
         let present = present.filter_map(|(number, rank)| Some((number, rank.joined?)));
         let silent = present.filter(|(_, joined)| !joined.is_appliance && !joined.is_gone(contest));
         for (rank, joined) in silent.take(MOST) {
-            let about = Header::about(Kind::Control, Element::F32_SUM, self.spec.id, self.epoch ^ 0x80);
+            let about = Header::about(Kind::Control, Element::F32_SUM, self.spec.id, self.epoch ^ 0x8000);
             let header = Header { rank, fan_in: self.spec.fan_in, ..about };
             let session = self.session_of(rank, &joined, contest);
             let control = Control { answers: Some(Action::Query), ..Control::request(Action::Ack, session) };

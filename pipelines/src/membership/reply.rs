@@ -3,9 +3,9 @@
 use pascaline_wire::control::{self, Control};
 use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
-use pascaline_wire::neighbour;
-use pascaline_wire::template::{self, Template};
+use pascaline_wire::template::{self, Heads, Template};
 use pascaline_wire::trailer::{self, Bitmap, Operations, RankReports, Sentence, Trailer};
+use pascaline_wire::{former, neighbour};
 
 use super::uplink::Question;
 use crate::jobs::Endpoint;
@@ -73,7 +73,7 @@ const _: () = assert!(trailer::RANKS_LEN >= trailer::BITMAP_LEN && trailer::RANK
 pub const REPLY_LEN: usize = template::MAX_LEN + BODY_LEN;
 /// Shortest frame of Ethernet, without its checksum.
 const LEAST_LEN: usize = 60;
-const _: () = assert!(neighbour::LEN <= REPLY_LEN);
+const _: () = assert!(neighbour::LEN <= REPLY_LEN && former::LEN <= BODY_LEN);
 
 /// An answer: a whole frame, but for zeros at its end, and the port to send it on.
 #[derive(Debug, Clone, Copy)]
@@ -122,6 +122,20 @@ impl Reply {
         Self { port: to.port, bytes, len, padding: u16::try_from(padding).unwrap_or(0) }
     }
 
+    /// The answer to a Join of the [version before](former), which is this UDP payload.
+    #[must_use]
+    pub fn to_former(to: &Endpoint, local_mac: Mac, body: &[u8]) -> Option<Self> {
+        let answer = former::Answer::to(body)?;
+        let (header, payload) = (&answer.header, answer.payload());
+        let heads = Heads::new(header, payload.len()).ok()?.of_version(former::VERSION);
+        let mut bytes = [0; REPLY_LEN];
+        let template = Template::new(&to.path(local_mac));
+        let head = template.write_for(&mut bytes, &heads, header.rank, payload).ok()?;
+        let len = head + payload.len();
+        bytes.get_mut(head..len)?.copy_from_slice(payload);
+        Some(Self { port: to.port, bytes, len, padding: 0 })
+    }
+
     /// The question for a MAC, from a port with this one.
     #[must_use]
     pub fn question(question: &Question, local_mac: Mac) -> Self {
@@ -160,13 +174,11 @@ impl Reply {
 
 /// The header of a control packet that answers one with the header `to`.
 #[must_use]
-pub fn answer_header(to: &Header, fan_in: u16, count: u16, epoch: u8) -> Header {
+pub fn answer_header(to: &Header, fan_in: u16, epoch: u16) -> Header {
     Header {
         rank: to.rank,
         psn: to.psn,
         fan_in,
-        count,
-        tree: to.tree,
         ..Header::about(Kind::Control, Element::F32_SUM, to.job, epoch)
     }
 }

@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use pascaline_wire::control::{self, Status};
+use pascaline_wire::control::Status;
 use pascaline_wire::frame::Mac;
 use pascaline_wire::trailer::{RankReport, RankState};
 
@@ -69,9 +69,8 @@ impl JobRecord {
     pub(super) fn ascend(&mut self, now: Duration) {
         let resume = self.shared_claim();
         let una = self.lacked().0;
-        // No more are taken in here.
-        let workers = u16::try_from(self.below()).unwrap_or(u16::MAX);
-        let takes_less = resume == 0 && self.offers(false).all(Offer::takes_less);
+        let workers = self.below();
+        let takes_less = resume.is_none() && self.offers(false).all(Offer::takes_less);
         let payload = Offer::said(self.payload.unwrap_or(0), takes_less);
         let wish = Wish { resume, payload, window: self.granted(), una, workers };
         let (secret, id, generations) = (self.secret, self.spec.id, self.generations);
@@ -81,31 +80,17 @@ impl JobRecord {
         }
     }
 
-    /// The generations that all can go on with, as a Join names them.
-    fn shared_claim(&self) -> u32 {
-        let first = self.ranks.iter().find_map(|rank| rank.joined.as_ref()).and_then(|joined| joined.claim);
-        let all = |epoch: &u8| {
-            let joined = self.ranks.iter().filter_map(|rank| rank.joined.as_ref());
-            joined.clone().all(|joined| joined.claim.is_some_and(|claim| claim.contains(*epoch)))
-        };
-        let mut common = first.into_iter().flat_map(Claim::epochs).filter(all);
-        match (common.next(), common.next()) {
-            (None, _) => 0,
-            (Some(epoch), None) => control::generation(epoch),
-            (Some(epoch), Some(before)) => control::either(epoch, before),
-        }
-    }
-
-    /// Whether there is room for `more` workers below. A parent is told how many there are in 16 bits.
-    pub(super) fn has_room_below(&self, more: u16) -> Result<(), Decision> {
-        let (all, most) = (self.below() + u32::from(more), u32::from(u16::MAX));
-        let fits = self.uplink.is_none() || all <= most;
-        if fits { Ok(()) } else { Err(Decision::new(Status::Quota, most, all)) }
+    /// The generations that all can go on with.
+    fn shared_claim(&self) -> Option<Claim> {
+        let mut claims = self.ranks.iter().filter_map(|rank| rank.joined).map(|joined| joined.claim);
+        let first = claims.next()??;
+        claims.try_fold(first, |shared, claim| shared.shared(claim?))
     }
 
     /// Workers that its ranks stand for.
     pub(super) fn below(&self) -> u32 {
-        self.ranks.iter().filter_map(|rank| rank.joined).map(|joined| u32::from(joined.workers)).sum()
+        let joined = self.ranks.iter().filter_map(|rank| rank.joined);
+        joined.fold(0, |all: u32, joined| all.saturating_add(joined.workers))
     }
 
     /// An answer of the parent. True if lcores need a new table.
@@ -163,7 +148,7 @@ impl JobRecord {
         self.begin(now, granted.resumed);
     }
 
-    fn renumber(&mut self, epoch: u8) {
+    fn renumber(&mut self, epoch: u16) {
         self.epoch = epoch;
         self.unresumable.set(epoch, false);
         self.reset = self.reset.filter(|reset| reset.epoch != epoch);

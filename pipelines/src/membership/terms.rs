@@ -21,14 +21,14 @@ impl JobRecord {
         self.check_source(request, at, admission)?;
         let offer = Offer::of(control.payload);
         // Whoever wants to go on cannot send anything else, and is told so where it may begin anew.
-        let claims = Claim::of(control.expected).is_some();
+        let claims = Claim::of(control).is_some();
         let limit = if claims { self.spec.max_payload } else { self.spec.limit() };
         let Some(offer) = offer.filter(|offer| offer.takes_less() || offer.bytes() <= limit) else {
             return Err(payload_refused(limit, control.payload).hidden());
         };
         check_values(control)?;
-        if header.count > 0 && !self.takes_subtrees() {
-            return Err(Decision::new(Status::Unsupported, 0, u32::from(header.count)).hidden());
+        if control.workers > 0 && !self.takes_subtrees() {
+            return Err(Decision::new(Status::Unsupported, 0, control.workers).hidden());
         }
         Ok((at, offer))
     }
@@ -53,7 +53,7 @@ impl JobRecord {
 
 /// Values that no Join may have.
 fn check_values(control: &Control) -> Result<(), Decision> {
-    let nothing = control.expected != 0 && Claim::of(control.expected).is_none();
+    let nothing = control.expected != 0 && Claim::of(control).is_none();
     let refused = |got| Err(Decision::new(Status::Unsupported, 0, got).hidden());
     if nothing {
         refused(control.expected)

@@ -18,6 +18,7 @@ use pascaline_wire::control::{self, ASK, Action, Control, Status};
 use pascaline_wire::header::{Element, Header, Kind};
 use pascaline_wire::trailer::Operations;
 
+use super::claim::Claim;
 use super::progress::Called;
 use alive::Waited;
 pub use next_hop::{HopStatus, Neighbour, Question};
@@ -32,9 +33,9 @@ const JOINING_INTERVAL: Duration = Duration::from_millis(40);
 /// For so long after the last Leave of a worker the parent is asked whether all have left.
 const LINGER: Duration = Duration::from_secs(5);
 /// How far numbers of generations that are forming are from the parent's, at least: enough for five levels.
-const APART: u8 = 48;
+const APART: u16 = 0x3000;
 /// How many there are, from there on.
-const NUMBERS: u8 = APART / 2;
+const NUMBERS: u16 = APART / 2;
 /// The payload of a Join that only asks.
 const QUESTION: u16 = 8;
 
@@ -47,23 +48,23 @@ fn refusal(ack: &Control) -> Option<(Status, u32)> {
 /// What a subtree wants to be taken in with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wish {
-    /// What it wants to go on with, as a Join says it; 0 for nothing.
-    pub(super) resume: u32,
+    /// What it wants to go on with.
+    pub(super) resume: Option<Claim>,
     pub(super) payload: u16,
     pub(super) window: u16,
     /// The oldest PSN that a rank lacks.
     pub(super) una: u32,
-    pub(super) workers: u16,
+    pub(super) workers: u32,
 }
 
 /// What the parent has granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Granted {
-    pub(super) epoch: u8,
+    pub(super) epoch: u16,
     pub(super) base: u32,
     pub(super) payload: u16,
     pub(super) window: u16,
-    pub(super) resumed: Option<u8>,
+    pub(super) resumed: Option<u16>,
     pub(super) workers: u32,
 }
 
@@ -73,13 +74,13 @@ enum State {
     Joining(Wish),
     Member(Granted),
     Leaving {
-        epoch: u8,
+        epoch: u16,
         until: Duration,
     },
     /// The generation that it was in is to end for all; then it joins as wished, if it has been wished, in a
     /// session of this number.
     Resetting {
-        epoch: u8,
+        epoch: u16,
         next: Option<(Wish, u64)>,
     },
 }
@@ -116,14 +117,14 @@ pub(super) struct Uplink {
     /// The number of the latest request, and of the latest one whose answer is out of date.
     number: u32,
     outdated: u32,
-    told: Option<u8>,
+    told: Option<u16>,
     /// The parent's number of its generation, whatever session has been told of it.
-    known: Option<u8>,
+    known: Option<u16>,
     /// The number of the latest generation that was to form here, and which of them was the first.
-    formed: Option<u8>,
-    begins: u8,
+    formed: Option<u16>,
+    begins: u16,
     /// That of the latest generation that was complete here.
-    complete: Option<u8>,
+    complete: Option<u16>,
     cookie: u64,
     due: Option<Duration>,
     interval: Duration,
@@ -170,7 +171,7 @@ impl Uplink {
             known: None,
             formed: None,
             complete: None,
-            begins: u8::try_from(session % u64::from(NUMBERS)).unwrap_or(0),
+            begins: u16::try_from(session % u64::from(NUMBERS)).unwrap_or(0),
             cookie: 0,
             // It asks for the parent's number at once.
             due: Some(Duration::ZERO),
@@ -230,7 +231,7 @@ impl Uplink {
     /// started anew: a Join that is still under way names one of those, and so do heartbeats of whoever is in
     /// one, which would make their senders members that start from nothing. `None` until the parent has said
     /// its own.
-    pub(super) fn next_number(&mut self, before: u8) -> Option<u8> {
+    pub(super) fn next_number(&mut self, before: u16) -> Option<u16> {
         let first = self.known?.wrapping_add(APART);
         let since = self.formed.map(|formed| formed.wrapping_sub(first)).filter(|since| *since < NUMBERS);
         let next = since.map_or(self.begins, |since| since + 1);
@@ -240,7 +241,7 @@ impl Uplink {
     }
 
     /// A generation is complete here.
-    pub(super) const fn completed(&mut self, epoch: u8) {
+    pub(super) const fn completed(&mut self, epoch: u16) {
         self.complete = Some(epoch);
     }
 
@@ -337,15 +338,16 @@ impl Uplink {
     fn request(&mut self, now: Duration) -> Option<Upward> {
         self.due.filter(|due| *due <= now)?;
         let mut control = Control::request(Action::Join, self.session);
-        let (mut count, mut epoch) = (0, 0);
+        let mut epoch = 0;
         match self.state {
             State::Idle if self.known.is_some() => {
                 self.due = None;
                 return None;
             }
-            State::Idle => (control.got, control.cookie, count) = (ASK, self.cookie, 1),
+            State::Idle => (control.got, control.cookie, control.workers) = (ASK, self.cookie, 1),
             State::Joining(wish) => {
-                (control.expected, control.cookie, count) = (wish.resume, self.cookie, wish.workers);
+                control = wish.resume.map_or(control, |claim| claim.describe(control));
+                (control.cookie, control.workers) = (self.cookie, wish.workers);
                 control.got = self.told.map_or(ASK, control::generation);
                 (control.psn, control.first) = (wish.una, wish.una);
             }
@@ -383,8 +385,8 @@ impl Uplink {
         let lately = |sent| now.saturating_sub(sent) < ways::PATIENCE;
         self.asking = self.asking.filter(|_| self.sent.is_some_and(lately)).or(Some(now));
         (self.sent, self.said, self.silent) = (Some(now), now, self.silent.or(Some(now)));
-        let header = Header::about(Kind::Control, Element::F32_SUM, self.job, epoch);
-        Some(self.parent().asked(Header { psn: self.number, count, ..header }, control))
+        control.number = self.number;
+        Some(self.parent().asked(Header::about(Kind::Control, Element::F32_SUM, self.job, epoch), control))
     }
 }
 

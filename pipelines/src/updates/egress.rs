@@ -9,7 +9,7 @@ use pascaline_queue::{
 };
 use pascaline_telemetry::{Counter, DropReason, JobEvent};
 use pascaline_wire::control::Status;
-use pascaline_wire::header::{Header, Kind};
+use pascaline_wire::header::{Header, Kind, Own};
 use pascaline_wire::trailer::{self, QueueState, Trailer};
 
 use super::counts::{Fate, FateCounts, QueueCounts};
@@ -170,7 +170,7 @@ fn send<I: Io>(
         ..Header::about(Kind::Update, update.element, job.id, update.epoch)
     };
     let header = match onward.above {
-        Some(above) => Header { priority: origin(&update, job.fan_in), ..above.upward(header) },
+        Some(above) => Header { own: Own::update(origin(&update, job.fan_in)), ..above.upward(header) },
         None => header,
     };
     emitter.send_in_place(onward.port, onward.template, &header, packet)

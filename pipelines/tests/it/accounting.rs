@@ -129,7 +129,7 @@ fn take_step(bench: &mut Bench, workers: &[Worker], step: Step) -> Result<(), Te
     match step {
         Step::Frame { kind, psn, rank, old, changes, cut } => {
             let mut worker = workers[usize::from(rank)];
-            worker.epoch = worker.epoch.wrapping_sub(u8::from(old));
+            worker.epoch = worker.epoch.wrapping_sub(u16::from(old));
             worker.session += u64::from(old && psn == 5);
             let mut frame = frame(&worker, kind, psn);
             for (at, value) in changes {

@@ -5,6 +5,7 @@
 //! - [`allocation`]: the packet path neither allocates nor frees, and copies no payload
 //! - [`bad_input`]: the smallest change to a good frame for each drop reason
 //! - [`bridge`]: a bridge between three ports beside the appliance's own work
+//! - [`former`]: workers of the version before this one hear what to do
 //! - [`hierarchy`]: appliances below appliances
 //! - [`in_line`]: two ports in line: transit traffic does not wait for the appliance's own work
 //! - [`job_counts`]: what lcores count for a job, and how busy they are
@@ -29,6 +30,7 @@ mod allocation;
 mod bad_input;
 mod bridge;
 mod common;
+mod former;
 mod hierarchy;
 mod in_line;
 mod job_counts;

@@ -155,7 +155,7 @@ fn results_tell_the_jobs_part_of_the_slots() {
     let cap = |bench: &mut Bench, worker: &Worker, psn| {
         bench.heard(0);
         bench.feed(0, [&worker.gradient(psn, &[5])]);
-        bench.heard(0)[0].header.wnd_cap
+        bench.heard(0)[0].header.own.wnd_cap()
     };
     assert_eq!(cap(&mut bench, &first[0], 0), 64, "alone");
     let mut second = [Worker { job: JOB + 1, ..Worker::new(0, 1) }];

@@ -3,7 +3,7 @@
 use pascaline_telemetry::Counter;
 use pascaline_testkit::{Heard, JOB, OWN_V6, UDP_PORT, Worker, port_mac};
 use pascaline_wire::control::{Action, Control};
-use pascaline_wire::multicast::{GROUP_RANK, HEARS, LISTENS};
+use pascaline_wire::multicast::{GROUP_RANK, Hearing};
 use pascaline_wire::{CongestionControl, Element, Header, Kind, MulticastGroup, ecn};
 
 use crate::common::{
@@ -16,15 +16,15 @@ fn group(address: &str) -> MulticastGroup {
 }
 
 /// The Join of a member that says so much about the group.
-fn join(worker: &Worker, says: u16) -> Vec<u8> {
+fn join(worker: &Worker, hearing: Hearing) -> Vec<u8> {
     let control = Control {
         payload: worker.payload,
         window: 512,
         cookie: 1,
+        hearing,
         ..Control::request(Action::Join, worker.session)
     };
-    let header =
-        Header { epoch: 0, priority: says, element: Element::F32_SUM, ..worker.header(Kind::Control, 0, 0) };
+    let header = Header { epoch: 0, element: Element::F32_SUM, ..worker.header(Kind::Control, 0, 0) };
     worker.frame(&header, &control.to_bytes())
 }
 
@@ -38,7 +38,7 @@ fn joined(address: &str, workers: &mut [Worker], ports: usize) -> (Bench, Multic
     (bench, group(address))
 }
 
-fn says(bench: &mut Bench, worker: &Worker, what: u16) -> Vec<Heard> {
+fn says(bench: &mut Bench, worker: &Worker, what: Hearing) -> Vec<Heard> {
     bench.feed(worker.port, [&join(worker, what)]);
     bench.heard(worker.port)
 }
@@ -68,7 +68,7 @@ fn one_packet_stands_for_all_who_hear() {
     ] {
         let mut workers: Vec<Worker> = four().into_iter().map(way).collect();
         let (mut bench, group) = joined(address, &mut workers, 1);
-        workers.iter().for_each(|worker| _ = says(&mut bench, worker, HEARS));
+        workers.iter().for_each(|worker| _ = says(&mut bench, worker, Hearing::Hears));
         contribute(&mut bench, &workers, 0);
         let heard = bench.heard(0);
         let [result] = &heard[..] else { panic!("one packet: {heard:?}") };
@@ -88,9 +88,9 @@ fn those_who_do_not_hear_get_their_own() {
     let (mut bench, group) = joined("239.1.2.3", &mut workers, 1);
     contribute(&mut bench, &workers, 0);
     assert_eq!(bench.heard(0).len(), 4);
-    says(&mut bench, &workers[1], HEARS);
-    says(&mut bench, &workers[2], HEARS);
-    says(&mut bench, &workers[3], LISTENS);
+    says(&mut bench, &workers[1], Hearing::Hears);
+    says(&mut bench, &workers[2], Hearing::Hears);
+    says(&mut bench, &workers[3], Hearing::Listens);
     contribute(&mut bench, &workers, 1);
     let heard = bench.heard(0);
     let to: Vec<u16> = heard.iter().map(|heard| heard.header.rank).collect();
@@ -98,7 +98,7 @@ fn those_who_do_not_hear_get_their_own() {
     heard[0].assert_addressed_to(&workers[0]);
     assert_to_group(&heard[2], group, &workers[1]);
     // Who hears no more says so.
-    says(&mut bench, &workers[1], LISTENS);
+    says(&mut bench, &workers[1], Hearing::Listens);
     contribute(&mut bench, &workers, 2);
     let to: Vec<u16> = bench.heard(0).iter().map(|heard| heard.header.rank).collect();
     assert_eq!(to, [0, 1, 3, GROUP_RANK]);
@@ -110,7 +110,7 @@ fn those_who_do_not_hear_get_their_own() {
 fn what_is_lost_comes_again_to_whoever_asks() {
     let mut workers = four();
     let (mut bench, _) = joined("239.1.2.3", &mut workers, 1);
-    workers.iter().for_each(|worker| _ = says(&mut bench, worker, HEARS));
+    workers.iter().for_each(|worker| _ = says(&mut bench, worker, Hearing::Hears));
     contribute(&mut bench, &workers, 0);
     bench.heard(0);
     let asks: [fn(&Worker) -> Vec<u8>; 2] = [|it| it.gradient(0, &[1, 2]), |it| it.reminder(0)];
@@ -128,7 +128,7 @@ fn what_is_lost_comes_again_to_whoever_asks() {
 fn each_port_has_a_packet_of_its_own() {
     let mut workers: Vec<Worker> = four().into_iter().map(|it| it.at(usize::from(it.rank) / 2)).collect();
     let (mut bench, group) = joined("239.1.2.3", &mut workers, 2);
-    workers.iter().for_each(|worker| _ = says(&mut bench, worker, HEARS));
+    workers.iter().for_each(|worker| _ = says(&mut bench, worker, Hearing::Hears));
     contribute(&mut bench, &workers, 0);
     for (port, member) in [(0, &workers[0]), (1, &workers[2])] {
         let heard = bench.heard(port);
@@ -143,11 +143,13 @@ fn each_port_has_a_packet_of_its_own() {
 fn an_ack_tells_whether_the_group_is_heard() {
     let mut workers = four();
     let (mut bench, group) = joined("239.1.2.3", &mut workers, 1);
-    for (what, probes) in [(0, 0), (LISTENS, 1), (HEARS, 0), (LISTENS, 1), (3, 0)] {
+    for (what, probes) in
+        [(Hearing::Deaf, 0), (Hearing::Listens, 1), (Hearing::Hears, 0), (Hearing::Listens, 1)]
+    {
         let heard = says(&mut bench, &workers[1], what);
-        assert_eq!(heard.len(), 1 + probes, "{what}");
+        assert_eq!(heard.len(), 1 + probes, "{what:?}");
         heard[0].assert_addressed_to(&workers[1]);
-        assert_eq!(MulticastGroup::from_code(heard[0].control().bytes), Some(group));
+        assert_eq!(heard[0].control().group, Some(group));
         if let Some(probe) = heard.get(1) {
             assert_to_group(probe, group, &workers[1]);
             assert_eq!(probe.control(), heard[0].control());
@@ -156,7 +158,7 @@ fn an_ack_tells_whether_the_group_is_heard() {
     // Whoever is no member learns no group, and has nothing sent to it.
     let elsewhere = pascaline_wire::Address::from_v4([10, 77, 0, 99]);
     let stranger = Worker { session: 77, address: elsewhere, ..Worker::new(0, 4) };
-    let heard = says(&mut bench, &stranger, LISTENS);
+    let heard = says(&mut bench, &stranger, Hearing::Listens);
     assert_eq!(heard.iter().map(|it| it.control().bytes).collect::<Vec<_>>(), [0]);
     bench.end();
 }
@@ -167,9 +169,9 @@ fn members_of_the_other_family_are_not_told() {
     let mut workers = four();
     workers[3] = workers[3].v6();
     let (mut bench, _) = joined("239.1.2.3", &mut workers, 1);
-    let heard = says(&mut bench, &workers[3], LISTENS);
+    let heard = says(&mut bench, &workers[3], Hearing::Listens);
     assert_eq!(heard.iter().map(|it| (it.from.0, it.control().bytes)).collect::<Vec<_>>(), [(OWN_V6, 0)]);
-    says(&mut bench, &workers[3], HEARS);
+    says(&mut bench, &workers[3], Hearing::Hears);
     contribute(&mut bench, &workers, 0);
     assert_eq!(bench.heard(0).len(), 4);
     bench.end();
@@ -180,7 +182,7 @@ fn members_of_the_other_family_are_not_told() {
 fn another_group_has_to_be_heard_anew() {
     let mut workers = four();
     let (mut bench, _) = joined("239.1.2.3", &mut workers, 1);
-    workers.iter().for_each(|worker| _ = says(&mut bench, worker, HEARS));
+    workers.iter().for_each(|worker| _ = says(&mut bench, worker, Hearing::Hears));
     for address in [Some("239.1.2.4"), None] {
         let mut spec = common::appliance::job(JOB, 4);
         spec.multicast = address.map(group);
@@ -200,7 +202,7 @@ fn packets_to_the_group_may_be_marked_where_workers_heed_it() {
     plan.jobs[0].congestion = Some(CongestionControl::Panama);
     let (mut bench, mut workers) = (Bench::new(&plan), four());
     bench.join(&mut workers);
-    workers.iter().for_each(|worker| _ = says(&mut bench, worker, HEARS));
+    workers.iter().for_each(|worker| _ = says(&mut bench, worker, Hearing::Hears));
     contribute(&mut bench, &workers, 0);
     let classes: Vec<u8> = bench.io().sent(0).iter().map(|frame| frame[15] & ecn::MASK).collect();
     assert_eq!(classes, [ecn::CAPABLE]);

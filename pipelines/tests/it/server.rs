@@ -7,7 +7,7 @@ mod from_server;
 use pascaline_aggregator::{ConflictPolicy, Policy};
 use pascaline_pipelines::membership::{JobSpec, ServerMode};
 use pascaline_testkit::{JOB, Worker};
-use pascaline_wire::header::{Flags, Header, Kind};
+use pascaline_wire::header::{Flags, Header, Kind, Own};
 
 use crate::common::appliance::{Bench, Plan, ToServer, four, job, kind, single_slot};
 
@@ -33,7 +33,7 @@ fn part(rank: u16) -> [i32; 2] {
 
 /// A gradient of this priority.
 fn gradient(worker: &Worker, psn: u32, priority: u16) -> Vec<u8> {
-    let header = Header { priority, ..worker.header(Kind::Gradient, psn, 1) };
+    let header = Header { own: Own::sum(priority, 0), ..worker.header(Kind::Gradient, psn, 1) };
     worker.frame(&header, &pascaline_testkit::bytes(&part(worker.rank)))
 }
 
@@ -46,7 +46,7 @@ fn assert_header(got: &ToServer, worker: &Worker, kind: Kind, flags: Flags, psn:
         count,
         psn,
         rank: got.header.rank,
-        priority: got.header.priority,
+        own: got.header.own,
         ..worker.header(kind, psn, count)
     };
     assert_eq!(got.header, expected);

@@ -191,10 +191,10 @@ impl FromQueue {
         assert_eq!(heard.to, (server.address, server.udp_port));
         assert_eq!((heard.header.kind, heard.header.fan_in), (Kind::Update, RANKS));
         let (payload, trailer) = heard.header.payload(&heard.body).expect("a sound packet");
-        let Trailer { bitmap, update, queue, auth, operations, ranks, sentence } =
+        let Trailer { bitmap, update, queue, operations, ranks, sentence, seal } =
             trailer.expect("a trailer");
-        assert!(bitmap.is_none() && queue.is_none() && auth.is_none());
-        assert!(operations.is_none() && ranks.is_none() && sentence.is_none());
+        assert!(bitmap.is_none() && queue.is_none());
+        assert!(operations.is_none() && ranks.is_none() && sentence.is_none() && seal.is_none());
         Self { header: heard.header, values: values(payload), update: update.expect("its reward and time") }
     }
 

@@ -106,7 +106,7 @@ fn a_member_gets_back_and_causes_no_more_than_its_limit_lets_it() {
 #[test]
 fn a_stranger_gets_back_no_more_than_it_has_sent_and_learns_nothing() {
     let (mut bench, workers) = four(&Plan::one_armed());
-    for (values, told) in [(1, 0), (11, 0), (12, 1), (250, 1)] {
+    for (values, told) in [(1, 0), (17, 0), (18, 1), (250, 1)] {
         for job in [JOB, JOB + 7] {
             bench.clock.advance(2_000_000);
             let stranger = Worker { job, epoch: workers[0].epoch.wrapping_add(9), ..Worker::new(3, 4) };

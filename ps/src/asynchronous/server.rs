@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use pascaline_wire::control::Status;
-use pascaline_wire::{Element, Flags, Header, Kind, Trailer, trailer};
+use pascaline_wire::{Element, Flags, Header, Kind, Own, Trailer, trailer};
 
 use super::age::{Age, jain};
 use super::kept::Kept;
@@ -54,7 +54,7 @@ pub struct AsyncJob {
     /// Ranks of the job.
     pub fan_in: u16,
     /// The job's generation.
-    pub epoch: u8,
+    pub epoch: u16,
     /// Bytes of the model, in multiples of 8 as ranks join with: the model may be a float shorter.
     pub payload: u16,
 }
@@ -343,9 +343,7 @@ impl AsyncServer {
             psn: reply.psn,
             fan_in: cluster.job.fan_in,
             count: reply.count,
-            priority: reply.why.map_or(0, |why| why as u16),
-            wnd_cap: reply.pause,
-            tree: 0,
+            own: Own::answer(reply.why.unwrap_or(Status::Ok), reply.pause),
             epoch: cluster.job.epoch,
         };
         into.clear();

@@ -117,7 +117,7 @@ impl Job {
             return;
         }
         let vote = self.entries.get_mut(&header.psn).and_then(|entry| entry.vote.as_mut());
-        let vote = vote.filter(|vote| header.priority == vote.round);
+        let vote = vote.filter(|vote| header.own.round() == vote.round);
         if vote.is_some_and(|vote| vote.promised.insert(header.rank)) {
             counters.promises += 1;
         }
@@ -180,7 +180,7 @@ impl Job {
             None => 0,
         };
         let partial = header.kind == Kind::Partial;
-        let taken = !partial && header.priority == round::TAKEN;
+        let taken = !partial && header.own.round() == round::TAKEN;
         let content = Content::whole(header, ranks, payload, self.cached.knows(psn));
         if taken || self.is_certain(&content) {
             self.make_room(psn, freed, payload.len(), counters)?;
@@ -219,7 +219,7 @@ impl Job {
         }
         let psn = header.psn;
         if let Some(finished) = self.cached.get(psn) {
-            if round::admits(header.priority, finished.round) {
+            if round::admits(header.own.round(), finished.round) {
                 self.answer_late(now, header, counters);
             } else {
                 self.request_promise(now, header, counters);

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_wire::{Element, Flags, Header, Kind, round};
+use pascaline_wire::{Element, Flags, Header, Kind, Own, round};
 
 use super::Job;
 use crate::action::{Action, Destination};
@@ -53,7 +53,7 @@ impl Job {
             if reply.asks {
                 counters.reminders_sent += 1;
                 let header = self.header(Kind::Reminder, reply.psn, finished.content.element, reply.to);
-                let header = Header { priority: finished.round, ..header };
+                let header = Header { own: Own::vote(finished.round, u16::MAX), ..header };
                 return Some(Packet::Request { header, to: reply.to });
             }
             match reply.to {
@@ -97,7 +97,7 @@ impl Job {
             Destination::Rank(_) => Kind::Reminder,
         };
         let round = entry.vote.as_ref().map_or(round::NONE, |vote| vote.round);
-        Header { tree: entry.tree, priority: round, ..self.header(kind, psn, element, to) }
+        Header { own: Own::vote(round, u16::MAX), ..self.header(kind, psn, element, to) }
     }
 
     fn header(&self, kind: Kind, psn: u32, element: Element, to: Destination) -> Header {
@@ -131,9 +131,7 @@ impl Job {
         let bitmap = if count < fan_in { content.ranks.to_bitmap(fan_in) } else { None };
         let mut header = self.header(Kind::Result, psn, content.element, to);
         header.count = count;
-        header.priority = finished.round;
-        header.wnd_cap = content.marks.wnd_cap;
-        header.tree = content.marks.tree;
+        header.own = Own::vote(finished.round, content.marks.wnd_cap);
         header.flags = header.flags.with(content.marks.flags);
         if bitmap.is_some() {
             header.flags = header.flags.with(Flags::TRAILER);

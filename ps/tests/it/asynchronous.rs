@@ -9,7 +9,7 @@ use pascaline_ps::asynchronous::{
 };
 use pascaline_wire::control::Status;
 use pascaline_wire::trailer::Update;
-use pascaline_wire::{Element, Flags, Header, Kind, Trailer, header, trailer};
+use pascaline_wire::{Element, Flags, Header, Kind, Own, Trailer, header, trailer};
 use proptest::prelude::*;
 
 const JOB: u16 = 4;
@@ -32,9 +32,7 @@ fn update(count: u16, reward: f32, values: &[f32]) -> Packet {
         psn: 17,
         fan_in: 3,
         count,
-        priority: 0,
-        wnd_cap: 0,
-        tree: 0,
+        own: Own::NONE,
         epoch: 9,
     };
     Packet { header, values: values.to_vec(), update: Some(Update { reward, generated_ns: SECOND }) }
@@ -91,7 +89,7 @@ fn empty(settings: Settings) -> AsyncServer {
 
 /// Why the update was not taken that a reply answers.
 fn status_of(reply: &(Header, Vec<f32>, Update)) -> Option<Status> {
-    let code = u8::try_from(reply.0.priority).unwrap();
+    let code = reply.0.own.status().unwrap() as u8;
     (code > 0).then(|| Status::from_code(code).unwrap())
 }
 
@@ -122,7 +120,7 @@ fn acknowledgements_say_for_how_long_a_cluster_is_to_pause() {
             server.handle_datagram(now, &packet.datagram());
             let age = Duration::from_nanos(now - SECOND);
             let pause = pace.on_update(packet.header.job, Duration::from_nanos(now), age);
-            let told: Vec<u16> = replies(&mut server).iter().map(|reply| reply.0.wnd_cap).collect();
+            let told: Vec<u16> = replies(&mut server).iter().map(|reply| reply.0.own.pause()).collect();
             assert_eq!(told, [pause], "turn {turn}, every {every}");
             longest[at] = pause.max(longest[at]);
         }
@@ -203,7 +201,7 @@ fn replies_say_what_they_answer_and_go_to_the_cluster_or_to_the_worker() {
             let expected = Header {
                 kind: Kind::Ack,
                 flags: if alone { Flags::TRAILER.with(Flags::BYPASS) } else { Flags::TRAILER },
-                priority: if reward < 1.0 { Status::LowReward as u16 } else { 0 },
+                own: Own::answer(if reward < 1.0 { Status::LowReward } else { Status::Ok }, 0),
                 ..sent.header
             };
             assert_eq!((header, Some(*update)), (&expected, sent.update));

@@ -1,7 +1,7 @@
 //! Every element type and operation, in both orders; and what a result inherits from what is in it.
 
 use pascaline_ps::{JobParams, Order, Outcome};
-use pascaline_wire::{DType, Element, Flags, Op};
+use pascaline_wire::{DType, Element, Flags, Op, Own};
 
 use crate::packets::{EPOCH, PSN, Packet, give, ms, server_with, take};
 
@@ -76,11 +76,10 @@ fn a_result_inherits_congestion_saturation_and_the_least_memory() {
     let flags = [Flags::ECN_ECHO, Flags::OVERFLOW.with(Flags::RETRANSMISSION), Flags::BYPASS];
     for ((rank, flag), wnd_cap) in (0..).zip(flags).zip([900, 7, 65535]) {
         let mut packet = Packet::gradient(rank, PSN, 3, &[0; 4]).flag(flag);
-        packet.header.wnd_cap = wnd_cap;
-        packet.header.tree = 2;
+        packet.header.own = Own::sum(0, wnd_cap);
         give(&mut server, ms(0), &packet);
     }
     let (_, result) = take(&mut server).remove(0);
     assert_eq!(result.header.flags, Flags::ECN_ECHO.with(Flags::OVERFLOW));
-    assert_eq!((result.header.wnd_cap, result.header.tree), (7, 2));
+    assert_eq!(result.header.own.wnd_cap(), 7);
 }

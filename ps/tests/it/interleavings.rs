@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pascaline_ps::{
     Capacity, Completion, Config, Destination, JobParams, Order, Outcome, RejectReason, Server,
 };
-use pascaline_wire::{DType, Element, Flags, Header, Kind, Op};
+use pascaline_wire::{DType, Element, Flags, Header, Kind, Op, Own};
 use proptest::prelude::*;
 
 use crate::packets::{
@@ -206,7 +206,7 @@ fn anything() -> impl Strategy<Value = Anything> {
         4 => prop::sample::select(vec![DType::I32, DType::F16, DType::Bf16, DType::F64, DType::MxInt8])
     ];
     let op = prop_oneof![2 => Just(Op::Sum), 1 => Just(Op::Min), 1 => Just(Op::Max)];
-    let epoch = prop_oneof![9 => Just(EPOCH), 1 => any::<u8>()];
+    let epoch = prop_oneof![9 => Just(EPOCH), 1 => any::<u16>()];
     (
         (prop::sample::select(KINDS.to_vec()), any::<u8>(), dtype, op, 0_u16..3),
         (prop_oneof![0_u16..5, any::<u16>()], 0_u32..12, prop_oneof![Just(4_u16), any::<u16>()]),
@@ -227,9 +227,7 @@ fn anything() -> impl Strategy<Value = Anything> {
                     psn,
                     fan_in,
                     count,
-                    priority: 0,
-                    wnd_cap,
-                    tree: 0,
+                    own: Own::sum(0, wnd_cap),
                     epoch,
                 };
                 Anything { ranks, header, payload, flags, wait }

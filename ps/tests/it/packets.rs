@@ -7,7 +7,7 @@ use pascaline_wire::trailer::Bitmap;
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer};
 
 pub(crate) const JOB: u16 = 5;
-pub(crate) const EPOCH: u8 = 9;
+pub(crate) const EPOCH: u16 = 9;
 pub(crate) const PSN: u32 = 77;
 
 pub(crate) const fn ms(milliseconds: u64) -> Duration {

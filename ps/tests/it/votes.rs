@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use pascaline_ps::{Config, Destination, JobParams, Order, Outcome, Server};
-use pascaline_wire::{DType, Element, Flags, Kind, Op, round};
+use pascaline_wire::{DType, Element, Flags, Kind, Op, Own, round};
 
 use crate::packets::{
     EPOCH, JOB, PSN, Packet, contribution, give, ms, server, server_with, settled, sum_of, take,
@@ -19,21 +19,21 @@ fn again(rank: u16) -> Packet {
 /// The answer of a rank that has no result.
 fn promise(rank: u16, round: u16) -> Packet {
     let mut packet = again(rank).flag(Flags::BYPASS);
-    packet.header.priority = round;
+    packet.header.own = Own::vote(round, u16::MAX);
     packet
 }
 
 /// A result as a rank that has taken it sends it.
 fn taken(sum: &[u8]) -> Packet {
     let mut packet = Packet::result(PSN, 3, sum).flag(Flags::BYPASS);
-    packet.header.priority = round::TAKEN;
+    packet.header.own = Own::vote(round::TAKEN, u16::MAX);
     packet
 }
 
 /// Which ranks the server has asked, and under which round: the same for all.
 fn asked(server: &mut Server) -> (Vec<Destination>, u16) {
     let sent = take(server);
-    let rounds: Vec<u16> = sent.iter().map(|(_, packet)| packet.header.priority).collect();
+    let rounds: Vec<u16> = sent.iter().map(|(_, packet)| packet.header.own.round()).collect();
     assert!(sent.iter().all(|(_, packet)| matches!(packet.header.kind, Kind::Reminder | Kind::Fetch)));
     let round = *rounds.first().expect("it asks");
     assert!((round::FIRST..=round::LAST).contains(&round) && rounds.iter().all(|&one| one == round));
@@ -67,13 +67,13 @@ fn what_was_all_sent_again_waits_for_the_promise_of_every_rank() {
     }
     give(&mut server, ms(3), &promise(1, round));
     let result = result(&mut server);
-    assert_eq!((&result.payload, result.header.priority), (&sum_of(&ALL, PSN), round));
+    assert_eq!((&result.payload, result.header.own.round()), (&sum_of(&ALL, PSN), round));
     assert_eq!((server.counters().voted, server.counters().promises), (1, 3));
     // Who lacks it gets it with its round.
     give(&mut server, ms(9), &Packet::reminder(1, PSN, 3));
     let (to, packet) = take(&mut server).remove(0);
     assert_eq!(
-        (to, packet.header.priority, &packet.payload),
+        (to, packet.header.own.round(), &packet.payload),
         (Destination::Rank(1), round, &sum_of(&ALL, PSN))
     );
 }
@@ -107,19 +107,19 @@ fn a_rank_that_waits_for_a_round_that_never_was_gets_the_result_all_the_same() {
     ALL.iter().for_each(|&rank| _ = give(&mut server, ms(1), &again(rank)));
     let (_, round) = asked(&mut server);
     ALL.iter().for_each(|&rank| _ = give(&mut server, ms(2), &promise(rank, round)));
-    assert_eq!(result(&mut server).header.priority, round);
+    assert_eq!(result(&mut server).header.own.round(), round);
     let cases = [(round, Kind::Result), (round::NONE, Kind::Result), (round ^ 4, Kind::Reminder)];
     for (at, (promised, kind)) in (9..).zip(cases) {
         let (to, packet) = reminded(&mut server, at, promised);
         assert_eq!((to, packet.header.kind), (Destination::Rank(2), kind));
-        assert_eq!(packet.header.priority, round, "it may promise this one instead");
+        assert_eq!(packet.header.own.round(), round, "it may promise this one instead");
     }
 }
 
 /// How rank 2 is answered that waits for a result of this round.
 fn reminded(server: &mut Server, at: u64, promised: u16) -> (Destination, Packet) {
     let mut reminder = Packet::reminder(2, PSN, 3);
-    reminder.header.priority = promised;
+    reminder.header.own = Own::vote(promised, u16::MAX);
     assert_eq!(give(server, ms(at), &reminder), Outcome::Late);
     let sent = take(server);
     assert_eq!(sent.len(), 1);
@@ -130,14 +130,14 @@ fn reminded(server: &mut Server, at: u64, promised: u16) -> (Destination, Packet
 fn who_waits_for_a_vote_is_asked_for_its_word_before_it_gets_a_sum_of_first_sendings() {
     let mut server = newcomer(true);
     first_sendings(&mut server, ms(1), PSN);
-    assert_eq!(result(&mut server).header.priority, round::NONE);
+    assert_eq!(result(&mut server).header.own.round(), round::NONE);
     let (_, packet) = reminded(&mut server, 9, 77);
-    let round = packet.header.priority;
+    let round = packet.header.own.round();
     assert_eq!((packet.header.kind, packet.header.flags.has(Flags::BYPASS)), (Kind::Reminder, true));
     give(&mut server, ms(10), &promise(2, round));
     let sent = take(&mut server);
-    assert_eq!((sent[0].0, sent[0].1.header.priority), (Destination::Rank(2), round));
-    assert_eq!(reminded(&mut server, 19, 78).1.header.priority, round, "there is one round for a result");
+    assert_eq!((sent[0].0, sent[0].1.header.own.round()), (Destination::Rank(2), round));
+    assert_eq!(reminded(&mut server, 19, 78).1.header.own.round(), round, "there is one round for a result");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_result_that_some_rank_has_taken_ends_the_vote() {
     let other = sum_of(&[0, 1, 2], PSN + 1);
     assert_eq!(give(&mut server, ms(2), &taken(&other)), Outcome::Completed);
     let result = result(&mut server);
-    assert_eq!((&result.payload, result.header.priority), (&other, round::TAKEN));
+    assert_eq!((&result.payload, result.header.own.round()), (&other, round::TAKEN));
     assert_eq!(server.counters().voted, 0);
 }
 
@@ -190,10 +190,10 @@ fn one_contribution_of_the_first_sending_is_enough_where_everything_is_known() {
         give(&mut server, ms(1), &again(0));
         give(&mut server, ms(1), &again(1));
         give(&mut server, ms(1), &last);
-        assert_eq!(result(&mut server).header.priority, round::NONE);
+        assert_eq!(result(&mut server).header.own.round(), round::NONE);
         // Late ones are answered with it, whatever they say.
         give(&mut server, ms(5), &again(2));
-        assert_eq!(take(&mut server)[0].1.header.priority, round::NONE);
+        assert_eq!(take(&mut server)[0].1.header.own.round(), round::NONE);
     }
 }
 
@@ -210,7 +210,7 @@ fn what_does_not_depend_on_the_order_needs_no_vote() {
             packet.header.element = element;
             assert_eq!(give(&mut server, ms(1), &packet), Outcome::Added);
         }
-        assert_eq!(result(&mut server).header.priority, round::TAKEN);
+        assert_eq!(result(&mut server).header.own.round(), round::TAKEN);
     }
 }
 
@@ -236,7 +236,7 @@ fn a_server_that_comes_later_asks_about_all_that_may_have_been_sent_before() {
     first_sendings(&mut server, ms(1000), PSN);
     let (_, round) = asked(&mut server);
     ALL.iter().for_each(|&rank| _ = give(&mut server, ms(1001), &promise(rank, round)));
-    assert_eq!(result(&mut server).header.priority, round);
+    assert_eq!(result(&mut server).header.own.round(), round);
     first_sendings(&mut server, ms(1199), PSN + 1);
     let (_, next) = asked(&mut server);
     assert_ne!(next, round);
@@ -253,7 +253,7 @@ fn a_server_that_comes_later_asks_about_all_that_may_have_been_sent_before() {
 fn who_sees_a_generation_begin_need_not_ask() {
     let mut server = newcomer(true);
     first_sendings(&mut server, ms(1), PSN);
-    assert_eq!(result(&mut server).header.priority, round::NONE);
+    assert_eq!(result(&mut server).header.own.round(), round::NONE);
     // Nor in the next one. But told something else of the same one, it forgets what it has done in it.
     for (epoch, payload_max, certain) in
         [(EPOCH + 1, 64, true), (EPOCH + 1, 128, false), (EPOCH + 2, 128, true)]
@@ -276,14 +276,14 @@ fn a_result_that_has_been_forgotten_makes_the_server_ask_however_late() {
     server.set_job(JOB, JobParams::new(3, EPOCH)).unwrap();
     for psn in [u32::MAX, 0, 1] {
         first_sendings(&mut server, ms(10), psn);
-        assert_eq!(result(&mut server).header.priority, round::NONE, "now the one before is forgotten");
+        assert_eq!(result(&mut server).header.own.round(), round::NONE, "now the one before is forgotten");
     }
     for psn in [u32::MAX, 0, u32::MAX - 1] {
         first_sendings(&mut server, ms(20_000), psn);
         asked(&mut server);
     }
     first_sendings(&mut server, ms(20_000), 2);
-    assert_eq!(result(&mut server).header.priority, round::NONE, "later ones cannot have been given out");
+    assert_eq!(result(&mut server).header.own.round(), round::NONE, "later ones cannot have been given out");
 }
 
 /// Rank 2 has lost a result that rank 0 has taken. Its first sending comes when the result is forgotten.
@@ -294,7 +294,7 @@ fn what_was_sent_first_proves_nothing_if_the_result_may_have_been_given_out_befo
     ALL.iter().for_each(|&rank| _ = give(&mut server, ms(1), &again(rank)));
     let (_, round) = asked(&mut server);
     ALL.iter().for_each(|&rank| _ = give(&mut server, ms(2), &promise(rank, round)));
-    assert_eq!(result(&mut server).header.priority, round);
+    assert_eq!(result(&mut server).header.own.round(), round);
     first_sendings(&mut server, ms(3), PSN + 1);
     result(&mut server);
     give(&mut server, ms(900), &Packet::gradient(2, PSN, 3, &contribution(2, PSN)));
@@ -315,7 +315,7 @@ fn contributions_of_the_first_sending_that_come_meanwhile_end_a_vote() {
     for rank in [1, 2] {
         give(&mut server, ms(22), &Packet::gradient(rank, PSN, 3, &contribution(rank, PSN)));
     }
-    assert_eq!(result(&mut server).header.priority, round, "some may have promised");
+    assert_eq!(result(&mut server).header.own.round(), round, "some may have promised");
 }
 
 #[test]
@@ -327,11 +327,11 @@ fn what_the_appliance_has_kept_is_the_result_or_is_put_to_the_vote() {
         assert_eq!(recipients.len(), 4);
         give(&mut server, ms(2), &Packet::result(PSN, 3, &sum_of(&ALL, PSN)));
         if settled {
-            assert_eq!(result(&mut server).header.priority, round, "some may have promised");
+            assert_eq!(result(&mut server).header.own.round(), round, "some may have promised");
             continue;
         }
         assert!(take(&mut server).is_empty());
         ALL.iter().for_each(|&rank| _ = give(&mut server, ms(3), &promise(rank, round)));
-        assert_eq!(result(&mut server).header.priority, round);
+        assert_eq!(result(&mut server).header.own.round(), round);
     }
 }

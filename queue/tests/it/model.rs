@@ -18,7 +18,7 @@ struct Sent {
     cluster: u32,
     worker: u16,
     psn: u32,
-    epoch: u8,
+    epoch: u16,
     count: u16,
     /// In quarters.
     reward: i64,
@@ -316,7 +316,7 @@ fn sent() -> impl Strategy<Value = Sent> {
     let odd = (prop::bool::weighted(0.05), prop::bool::weighted(0.02), prop::bool::weighted(0.02));
     (
         0u32..7,
-        (0u16..3, -4i32..4, prop_oneof![30 => Just(255u8), 1 => Just(0)]),
+        (0u16..3, -4i32..4, prop_oneof![30 => Just(255u16), 1 => Just(0)]),
         count,
         -8i64..8,
         -100i64..60,

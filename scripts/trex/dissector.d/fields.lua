@@ -2,15 +2,15 @@ local KIND = {}
 for code, name in pairs(KINDS) do KIND[name] = code end
 local ACTION = {}
 for code, name in pairs(ACTIONS) do ACTION[name] = code end
-local VERSION = 2
+local VERSION = 3
 local HEADER_BYTES = 22
-local BODY_BYTES = 48
+local BODY_BYTES = 72
 -- Elements that are shown one by one, as far as the preference goes; little endian.
 local SHOWN = { f32 = "float", i32 = "int32", f64 = "double" }
 
 ---- fields ----
 
-local pascaline = Proto("pascaline", "Pascaline aggregation protocol, version 2")
+local pascaline = Proto("pascaline", "Pascaline aggregation protocol, version 3")
 local switchml = Proto("switchml", "SwitchML's packets")
 
 -- Gives each row of a layout its field.

@@ -120,11 +120,20 @@ local function elements_of(range)
     return found
 end
 
+-- Eight bytes that name a multicast group, or none.
+local function is_group(code)
+    local first, second = code:range(0, 2):uint(), code:range(2, 2):uint()
+    local third = code:range(4, 4):uint()
+    if first ~= 0 then return false end
+    if second == 0 then return third == 0 or math.floor(third / 2 ^ 28) == 0xe end
+    return math.floor(second / 256) == 0xff
+end
+
 local function judge_control(body)
     if body:len() < BODY_BYTES then return "truncated" end
     local action, status = body:range(0, 1):uint(), body:range(1, 1):uint()
     local answers = body:range(2, 1):uint()
-    if not is_legal(CONTROL, body) or action == 0 or answers == ACTION.ack then return "control" end
+    if not is_legal(CONTROL, body) or not is_group(body:range(64, 8)) or action == 0 or answers == ACTION.ack then return "control" end
     if action ~= ACTION.ack and (status ~= 0 or answers ~= 0) then return "control" end
     local behind = body:len() - BODY_BYTES
     if behind > 0 then

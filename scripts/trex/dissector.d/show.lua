@@ -1,7 +1,9 @@
 ---- showing ----
 
-local function show(tree, range, layout)
+-- Without fields of other uses than this.
+local function show(tree, range, layout, use)
     for _, row in ipairs(layout) do
+        if row.of and not row.of[use] then goto continue end
         local bytes = range:range(row.at, row.size)
         local item
         if row.type == "uint64" and row.size ~= 8 then
@@ -10,6 +12,7 @@ local function show(tree, range, layout)
             item = tree:add(row.field, bytes)
         end
         for bit = 0, row.each and 7 or -1 do item:add(row.each[bit], bytes) end
+        ::continue::
     end
 end
 
@@ -82,7 +85,7 @@ local function summary_of(tvb, reason)
     return string.format(
         "%s job=%d rank=%d psn=%d epoch=%d count=%d/%d%s%s",
         title_of(tvb, tvb:range(1, 1):uint()), tvb:range(4, 2):uint(), tvb:range(6, 2):uint(),
-        tvb:range(8, 4):uint(), tvb:range(21, 1):uint(), tvb:range(14, 2):uint(), tvb:range(12, 2):uint(),
+        tvb:range(8, 4):uint(), tvb:range(20, 2):uint(), tvb:range(14, 2):uint(), tvb:range(12, 2):uint(),
         #set > 0 and " [" .. table.concat(set, ",") .. "]" or "",
         reason and " malformed: " .. reason or "")
 end
@@ -96,8 +99,19 @@ local function note(item, tvb)
     if status > 1 then item:add_proto_expert_info(refused, "refused: " .. (STATUSES[status] or status)) end
 end
 
+-- What a packet has its own two fields for (protocol, section 4).
+local function use_of(kind, flags)
+    local bypass = math.floor(flags / 8) % 2 == 1
+    if kind == KIND.result or kind == KIND.reminder or kind == KIND.fetch then return "vote" end
+    if kind == KIND.gradient and bypass then return "vote" end
+    if kind == KIND.update then return "update" end
+    if kind == KIND.ack then return "answer" end
+    return kind == KIND.control and "none" or "sum"
+end
+
 local function show_all(tvb, item, parts)
-    show(item, tvb:range(0, HEADER_BYTES), HEADER)
+    local use = use_of(tvb:range(1, 1):uint(), tvb:range(2, 1):uint())
+    show(item, tvb:range(0, HEADER_BYTES), HEADER, use)
     if parts.payload > 0 then
         local payload = tvb:range(HEADER_BYTES, parts.payload)
         if tvb:range(1, 1):uint() ~= KIND.control or parts.payload < BODY_BYTES then

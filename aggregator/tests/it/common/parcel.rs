@@ -170,7 +170,8 @@ pub(crate) fn add_burst<const WORDS: usize>(
 pub(crate) fn gradient(parcel: &Parcel, region: Option<Region>) -> (Terms, Gradient) {
     let request = &parcel.request;
     let key = request.key;
-    let terms = Terms::new(key.job(), key.epoch(), request.rank, request.fan_in, request.needed, region);
+    let terms =
+        Terms::new(key.job(), key.generation().into(), request.rank, request.fan_in, request.needed, region);
     let gradient = terms.gradient(key.psn(), request.element, request.len);
     (terms, if request.again || request.overflow { gradient.noteworthy() } else { gradient })
 }

@@ -12,7 +12,7 @@ pub(crate) enum Step {
     /// A packet arrives.
     Offer(Parcel),
     /// Some sets are swept of a generation.
-    Sweep { sets: usize, epoch: u8 },
+    Sweep { sets: usize, epoch: u16 },
 }
 
 /// How a packet differs from what it should be.
@@ -85,7 +85,7 @@ fn pause() -> impl Strategy<Value = u64> {
 /// A trace. Job `n` has `fan_ins[n]` ranks; `wild` packets may carry payloads other than signatures.
 pub(crate) fn trace(fan_ins: &'static [u16], wild: bool, steps: usize) -> impl Strategy<Value = Vec<Step>> {
     // PSNs and generations around the point where they wrap.
-    let key = (0..fan_ins.len(), 0u8..2, 0u32..6);
+    let key = (0..fan_ins.len(), 0u16..2, 0u32..6);
     let single =
         (key.clone(), any::<u16>(), 0u8..8, twist(wild)).prop_map(move |(key, rank, kind, twist)| {
             let (key, fan_in) = named(key, fan_ins);
@@ -108,7 +108,7 @@ pub(crate) fn trace(fan_ins: &'static [u16], wild: bool, steps: usize) -> impl S
             .collect::<Vec<_>>()
     });
     let sweep =
-        (1usize..4, 0u8..2).prop_map(|(sets, epoch)| vec![Step::Sweep { sets, epoch: epoch_of(epoch) }]);
+        (1usize..4, 0u16..2).prop_map(|(sets, epoch)| vec![Step::Sweep { sets, epoch: epoch_of(epoch) }]);
     let lot = (prop_oneof![8 => single, 3 => round, 1 => sweep], pause());
     proptest::collection::vec(lot, 1..steps).prop_map(|lots| {
         let mut now = 0;
@@ -128,11 +128,11 @@ pub(crate) fn trace(fan_ins: &'static [u16], wild: bool, steps: usize) -> impl S
 }
 
 /// Two generations, of which the second comes after the wrap.
-const fn epoch_of(number: u8) -> u8 {
+const fn epoch_of(number: u16) -> u16 {
     number.wrapping_sub(1)
 }
 
-fn named((job, epoch, psn): (usize, u8, u32), fan_ins: &[u16]) -> (Key, u16) {
+fn named((job, epoch, psn): (usize, u16, u32), fan_ins: &[u16]) -> (Key, u16) {
     let (epoch, psn) = (epoch_of(epoch), psn.wrapping_sub(3));
     (Key::new(u16::try_from(job).expect("few jobs"), epoch, psn), fan_ins[job])
 }

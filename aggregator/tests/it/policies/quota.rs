@@ -160,7 +160,7 @@ fn partials_of_the_last_generation_count_until_they_are_swept() {
     rig.one(&half(psn(0), 0, &limited(1)));
     let next = Key::new(1, 2, 0);
     assert_eq!(rig.one(&half(next, 0, &limited(1))), beyond(next));
-    assert_eq!(rig.sweep(1, |key| key.epoch() == 1), [Event::EvictedPartial(psn(0))]);
+    assert_eq!(rig.sweep(1, |key| key.is_of(1)), [Event::EvictedPartial(psn(0))]);
     assert_eq!(rig.one(&half(next, 0, &limited(1))), opened(next, 0));
     rig.close();
 }

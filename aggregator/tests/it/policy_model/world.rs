@@ -37,7 +37,7 @@ pub(crate) struct World<const WORDS: usize> {
     pub(crate) plan: Plan,
     pub(crate) rig: Rig<WORDS>,
     pub(crate) ledger: Ledger,
-    epochs: Vec<u8>,
+    epochs: Vec<u16>,
     needed: Vec<u16>,
     /// In ticks.
     pub(crate) now: u64,
@@ -55,7 +55,7 @@ impl<const WORDS: usize> World<WORDS> {
         Self {
             rig: Rig::of(&plan.config).by_way(plan.fast),
             ledger: Ledger::default(),
-            epochs: vec![250; plan.jobs.len()],
+            epochs: vec![u16::MAX - 5; plan.jobs.len()],
             needed: plan.jobs.iter().map(|job| job.needed).collect(),
             now: TICK,
             plan: plan.clone(),
@@ -66,7 +66,7 @@ impl<const WORDS: usize> World<WORDS> {
         &self.plan.jobs[usize::from(key.job())]
     }
 
-    pub(crate) fn epoch(&self, job: u16) -> u8 {
+    pub(crate) fn epoch(&self, job: u16) -> u16 {
         self.epochs[usize::from(job)]
     }
 
@@ -172,7 +172,7 @@ impl<const WORDS: usize> World<WORDS> {
             let number = usize::from(key.job());
             let late = |first: u64| patience.is_some_and(|patience| now - first / TICK > patience);
             match first {
-                _ if key.epoch() != epochs[number] => SweepAction::Vacate,
+                _ if !key.is_of(epochs[number]) => SweepAction::Vacate,
                 Some(first) if jobs[number].may_be_partial() && late(first) => SweepAction::Release,
                 _ => SweepAction::Keep,
             }

@@ -98,7 +98,7 @@ pub(crate) struct JobSummary {
     /// Contributions that complete a PSN.
     pub(crate) needed: u16,
     /// Its generation.
-    pub(crate) epoch: u8,
+    pub(crate) epoch: u16,
     /// Payload bytes of its full packets, on which the ranks agreed when they joined; 0 before that.
     pub(crate) payload: u16,
 }

@@ -241,7 +241,7 @@ fn why_none(counters: &AsyncCounters) -> String {
 }
 
 struct Outcome {
-    epoch: u8,
+    epoch: u16,
     round_trip: Option<Duration>,
     elapsed: Duration,
     left: Left,

@@ -7,7 +7,7 @@ const JOB: ServedJob =
     ServedJob { job: 1, fan_in: 2, epoch: 5, needed: 2, order: Order::Arrival, payload: 8 };
 
 /// The weights that a worker begins with.
-fn first<const N: usize>(epoch: u8, weights: [f32; N]) -> Vec<u8> {
+fn first<const N: usize>(epoch: u16, weights: [f32; N]) -> Vec<u8> {
     let about = Header::about(Kind::Gradient, Element::F32_SUM, 1, epoch);
     let header = Header { flags: Flags::BYPASS, psn: u32::MAX, fan_in: 2, count: 1, ..about };
     header.to_bytes().into_iter().chain(weights.into_iter().flat_map(f32::to_le_bytes)).collect()

@@ -9,7 +9,7 @@ use pascaline_wire::{Element, Flags, Header, Kind};
 use super::*;
 
 const JOB: u16 = 7;
-const EPOCH: u8 = 3;
+const EPOCH: u16 = 3;
 /// For what takes milliseconds on an idle machine.
 const SOON: Duration = Duration::from_secs(8);
 

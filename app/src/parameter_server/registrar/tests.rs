@@ -13,8 +13,8 @@ fn latest(registrar: &Registrar, job: u16) -> u32 {
 
 /// What the registrar makes of an answer to a job's latest Serve, also if it has had one.
 fn told(registrar: &mut Registrar, now: u64, job: u16, change: impl FnOnce(&mut Control)) -> Answer {
-    let (mut header, mut control) = ack(job, |_, _| {});
-    header.psn = latest(registrar, job);
+    let (header, mut control) = ack(job, |_, _| {});
+    control.number = latest(registrar, job);
     change(&mut control);
     if let Some(registration) = registrar.jobs.get_mut(&job) {
         registration.awaited = true;
@@ -27,7 +27,7 @@ fn due(registrar: &mut Registrar, now: Duration) -> Vec<u16> {
     let serve = |bytes: [u8; LEN]| {
         let (header, body) = Header::parse(&bytes).unwrap();
         let control = Control::parse(body).unwrap();
-        assert_eq!(control, Control::request(Action::Serve, SESSION));
+        assert_eq!(control, Control { number: control.number, ..Control::request(Action::Serve, SESSION) });
         assert_eq!((header.kind, header.rank, header.epoch), (Kind::Control, u16::MAX, 0));
         header.job
     };
@@ -37,20 +37,9 @@ fn due(registrar: &mut Registrar, now: Duration) -> Vec<u16> {
 fn ack(job: u16, change: impl FnOnce(&mut Header, &mut Control)) -> (Header, Control) {
     let mut control = Control { payload: 1024, window: 64, ..Control::request(Action::Ack, SESSION) };
     control.answers = Some(Action::Serve);
-    let mut header = Header {
-        kind: Kind::Control,
-        flags: Flags::NONE,
-        element: Element::F32_SUM,
-        job,
-        rank: u16::MAX,
-        psn: 0,
-        fan_in: 4,
-        count: 4,
-        priority: 0,
-        wnd_cap: 0,
-        tree: 0,
-        epoch: 9,
-    };
+    let about = Header::about(Kind::Control, Element::F32_SUM, job, 9);
+    let mut header = Header { rank: u16::MAX, fan_in: 4, ..about };
+    control.joined = 4;
     change(&mut header, &mut control);
     (header, control)
 }
@@ -147,8 +136,8 @@ fn an_ack_says_what_to_serve() {
 #[test]
 fn an_answer_counts_if_it_is_to_the_latest_serve_and_the_first_to_that() {
     let mut registrar = registrar();
-    let hear = |registrar: &mut Registrar, number: u32, epoch: u8| {
-        let (header, control) = ack(2, |header, _| (header.psn, header.epoch) = (number, epoch));
+    let hear = |registrar: &mut Registrar, number: u32, epoch: u16| {
+        let (header, control) = ack(2, |header, control| (control.number, header.epoch) = (number, epoch));
         match registrar.answer(ms(25), &header, &control) {
             Answer::Serve(served) => Some(served.epoch),
             answer => {
@@ -183,7 +172,7 @@ fn an_answer_that_is_slower_than_haste_is_waited_for() {
             on_its_way.push((now + 50, latest(&registrar, 2)));
         }
         for &(_, number) in on_its_way.iter().filter(|(at, _)| *at == now) {
-            let (header, control) = ack(2, |header, _| header.psn = number);
+            let (header, control) = ack(2, |_, control| control.number = number);
             answers += u32::from(registrar.answer(ms(now), &header, &control) != Answer::Stray);
         }
     }

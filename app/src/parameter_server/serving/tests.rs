@@ -3,7 +3,7 @@ use pascaline_wire::{Element, Flags, Kind};
 
 use super::*;
 
-fn datagram(job: u16, epoch: u8) -> Vec<u8> {
+fn datagram(job: u16, epoch: u16) -> Vec<u8> {
     let about = Header::about(Kind::Gradient, Element::F32_SUM, job, epoch);
     let header = Header { flags: Flags::BYPASS, fan_in: 2, count: 1, ..about };
     [&header.to_bytes()[..], &1.0_f32.to_le_bytes()].concat()

@@ -33,7 +33,7 @@ fn jobs_are_created_changed_and_deleted() {
     let epoch = site.get("/api/v1/jobs/9")["epoch"].as_u64().unwrap();
     let changed = site.call("PATCH", "/api/v1/jobs/9", r#"{"fan_in": 3}"#);
     assert_eq!(changed.json()["jobs"][0]["what"], "reformed");
-    assert_eq!(site.get("/api/v1/jobs/9")["epoch"].as_u64(), Some((epoch + 1) % 256));
+    assert_eq!(site.get("/api/v1/jobs/9")["epoch"].as_u64(), Some((epoch + 1) % (1 << 16)));
     assert_eq!(site.call("DELETE", "/api/v1/jobs/nine", "").json()["jobs"][0]["what"], "removed");
     assert_eq!((site.jobs(), site.call("GET", "/api/v1/jobs/9", "").status), (vec![1, 2, 3], 404));
 }

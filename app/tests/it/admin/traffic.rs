@@ -106,7 +106,7 @@ fn a_capture_has_the_packets_of_its_job_and_no_others() {
         assert_eq!((&packet[12..14], packet[23]), (&[8, 0][..], 17));
         assert_eq!(
             (&packet[36..38], packet[42], &packet[46..48]),
-            (&16420_u16.to_be_bytes()[..], 2, &[0, 2][..])
+            (&16420_u16.to_be_bytes()[..], pascaline_wire::VERSION, &[0, 2][..])
         );
         ranks.insert(u16::from_be_bytes([packet[48], packet[49]]));
     }

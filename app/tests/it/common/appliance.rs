@@ -322,7 +322,7 @@ impl Metrics {
     }
 
     /// The generation of a job.
-    pub(crate) fn epoch(&self, job: u16) -> u8 {
+    pub(crate) fn epoch(&self, job: u16) -> u16 {
         self.sum("job_epoch", &format!("job_id=\"{job}\"")).try_into().unwrap()
     }
 

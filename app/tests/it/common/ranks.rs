@@ -22,7 +22,7 @@ pub(crate) const PORT: u16 = 40000;
 pub(crate) const JOB: u16 = 2;
 pub(crate) const EMPTY_JOB: u16 = 3;
 
-fn gradient(rank: u16, epoch: u8) -> Header {
+fn gradient(rank: u16, epoch: u16) -> Header {
     Header {
         rank,
         psn: 7,
@@ -77,7 +77,7 @@ pub(crate) fn join(rank: u8, cookie: u64) -> Vec<u8> {
 pub(crate) struct Ranks {
     raw: [Raw; 2],
     ears: [UdpSocket; 2],
-    pub(crate) epoch: u8,
+    pub(crate) epoch: u16,
     /// The first PSN of the generation.
     pub(crate) base: u32,
 }

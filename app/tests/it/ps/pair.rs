@@ -125,7 +125,7 @@ impl Pair {
             let control = Control::parse(body).unwrap();
             assert_eq!((header.job, header.rank, header.epoch), (JOB, u16::MAX, 0));
             assert_eq!((control.action, control.answers), (Action::Serve, None));
-            (self.session, self.number) = (control.session, header.psn);
+            (self.session, self.number) = (control.session, control.number);
         }
         (header, body.to_vec())
     }
@@ -137,7 +137,7 @@ impl Pair {
 
     /// Waits for two Serves, and answers the first as long as nobody has joined: the server sees the
     /// generation from its beginning.
-    pub(crate) fn begin(&mut self, epoch: u8) {
+    pub(crate) fn begin(&mut self, epoch: u16) {
         self.answer(epoch, Status::Ok, 0);
         self.acknowledge(epoch, Status::Ok);
     }
@@ -152,17 +152,18 @@ impl Pair {
     }
 
     /// Waits for a Serve, and answers it.
-    pub(crate) fn acknowledge(&mut self, epoch: u8, status: Status) {
+    pub(crate) fn acknowledge(&mut self, epoch: u16, status: Status) {
         self.answer(epoch, status, PAYLOAD);
     }
 
-    fn answer(&mut self, epoch: u8, status: Status, payload: u16) {
+    fn answer(&mut self, epoch: u16, status: Status, payload: u16) {
         // An answer to another than the latest Serve would not be taken.
         while self.hear_anything().0.kind != Kind::Control || self.has_newer() {}
-        let answers = Some(Action::Serve);
-        let control = Control { status, answers, payload, ..Control::request(Action::Ack, self.session) };
-        let (psn, count) = (self.number, RANKS);
-        let header = Header { kind: Kind::Control, rank: u16::MAX, psn, count, ..gradient(0, 0, epoch) };
+        let (answers, number) = (Some(Action::Serve), self.number);
+        let ack = Control::request(Action::Ack, self.session);
+        let control = Control { status, answers, number, joined: RANKS, payload, ..ack };
+        let about = Header::about(Kind::Control, Element::F32_SUM, JOB, epoch);
+        let header = Header { rank: u16::MAX, fan_in: RANKS, flags: Flags::BYPASS, ..about };
         self.send(&header, &control.to_bytes());
         self.told = Some((header, control.to_bytes().to_vec()));
     }
@@ -177,7 +178,7 @@ impl Pair {
 }
 
 /// What the appliance passes on of a rank that lost a conflict.
-pub(crate) fn gradient(rank: u16, psn: u32, epoch: u8) -> Header {
+pub(crate) fn gradient(rank: u16, psn: u32, epoch: u16) -> Header {
     Header {
         flags: Flags::BYPASS,
         rank,
@@ -189,7 +190,7 @@ pub(crate) fn gradient(rank: u16, psn: u32, epoch: u8) -> Header {
 }
 
 /// A partial of the first two ranks, with all that follows its header.
-pub(crate) fn partial(psn: u32, epoch: u8, sum: f32) -> (Header, Vec<u8>) {
+pub(crate) fn partial(psn: u32, epoch: u16, sum: f32) -> (Header, Vec<u8>) {
     let mut bitmap = Bitmap::new(RANKS).unwrap();
     assert!(bitmap.insert(0) && bitmap.insert(1));
     let trailer = Trailer { bitmap: Some(bitmap), ..Trailer::default() };

@@ -47,7 +47,7 @@ impl Appliance {
                 let Some(at) = JOBS.iter().position(|&job| job == header.job) else { continue };
                 peers.insert((at, header.rank), peer);
                 if header.kind == Kind::Gradient {
-                    seen.lock().unwrap().insert((header.job, header.priority));
+                    seen.lock().unwrap().insert((header.job, header.own.priority()));
                 }
                 for (rank, bytes) in jobs[at].handle(&buffer[..length], &Conditions::IDEAL, &mut random) {
                     // A worker that has gone refuses packets.

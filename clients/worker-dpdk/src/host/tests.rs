@@ -1,4 +1,4 @@
-use pascaline_wire::{Element, Flags, Kind};
+use pascaline_wire::{Element, Flags, Kind, Own};
 
 use super::*;
 
@@ -30,9 +30,7 @@ const HEADER: Header = Header {
     psn: 3,
     fan_in: 4,
     count: 1,
-    priority: 0,
-    wnd_cap: 0,
-    tree: 0,
+    own: Own::NONE,
     epoch: 5,
 };
 

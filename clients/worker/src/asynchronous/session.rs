@@ -123,7 +123,7 @@ pub enum Why {
 pub struct AsyncSession {
     /// Membership, heartbeats, resuming in a new generation, leaving.
     member: Session,
-    epoch: u8,
+    epoch: u16,
     settings: Settings,
     control: Control,
     outstanding: Outstanding,

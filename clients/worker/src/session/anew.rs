@@ -15,7 +15,7 @@ impl Session {
     /// The generation cannot be resumed: the running operation fails, and the state of PSNs is forgotten. The
     /// worker joins the next one only with its next allreduce, or when it is tended: its user may not want
     /// to.
-    pub(super) fn end_generation(&mut self, now: Duration, epoch: u8) -> Option<Event> {
+    pub(super) fn end_generation(&mut self, now: Duration, epoch: u16) -> Option<Event> {
         let Membership { identity, epoch: former, .. } = self.membership;
         let rejection = identity.rejection(Reason::Generation, u32::from(epoch), u32::from(former));
         // Its own generation elsewhere may still live, with others in it: it must not return there as a

@@ -5,8 +5,8 @@ use core::net::SocketAddr;
 use core::str::FromStr;
 use core::time::Duration;
 
+use pascaline_wire::Header;
 use pascaline_wire::control::{Action, Control, Status};
-use pascaline_wire::{Element, Header, Kind};
 
 use super::receive::Handled;
 use super::{Condition, Event, Session, StartError, Transmit};
@@ -184,10 +184,10 @@ impl Session {
         }
         let command = commanding.command;
         let Membership { identity, session, epoch, .. } = self.membership;
-        let number = command.psn().unwrap_or_else(|| self.requests.next());
-        let header = identity.header(Kind::Control, Element::F32_SUM, number, epoch);
+        let header = Header { psn: command.psn().unwrap_or(0), ..identity.about(epoch) };
         let expected = if let Command::SetH(ranks) = command { ranks.into() } else { 0 };
-        let body = Control { expected, ..Control::request(command.action(), session) };
+        let request = Control::request(command.action(), session);
+        let body = Control { number: self.requests.next(), expected, ..request };
         Some(Transmit::control(&header, &body))
     }
 

@@ -7,8 +7,8 @@
 
 use core::time::Duration;
 
+use pascaline_wire::Header;
 use pascaline_wire::control::{self, Action, Control, Status};
-use pascaline_wire::{Element, Header, Kind};
 
 use super::receive::Handled;
 use super::{Condition, Event, Session, Transmit};
@@ -61,7 +61,7 @@ impl Rejoin {
     }
 
     /// Asks to start from nothing, in a while.
-    pub(super) const fn anew(now: Duration, epoch: u8) -> Self {
+    pub(super) const fn anew(now: Duration, epoch: u16) -> Self {
         let asking = Asking::after(now, HEARTBEAT);
         Self { asking, told: Named::generation(epoch), joined: None, anew: true }
     }
@@ -126,33 +126,30 @@ impl Session {
                 }
             }
             return due.then(|| {
-                let resume = match self.base {
-                    _ if rejoin.anew => 0,
-                    Some(base) => control::either(epoch, base),
-                    None => control::generation(epoch),
-                };
-                let number = self.requests.next();
-                let (head, body) = identity.join(number, session, spread, resume, rejoin.told);
-                let body = offering(body, self.membership.flexible && rejoin.anew);
-                let head = Header { priority: self.hearing.priority(), ..head };
-                Transmit::control(&head, &called.describe(body))
+                let (head, body) = identity.join(self.requests.next(), session, spread, rejoin.told);
+                let mut body = offering(body, self.membership.flexible && rejoin.anew);
+                if !rejoin.anew {
+                    body.expected = control::generation(epoch);
+                    body.before = self.base.map_or(0, control::generation);
+                }
+                Transmit::control(&head, &Control { hearing: self.hearing.say(), ..called.describe(body) })
             });
         }
         if let Some(leaving) = &mut self.leaving {
             return leaving.is_due(now).then(|| {
                 self.places.asked(now);
-                let head = identity.header(Kind::Control, Element::F32_SUM, self.requests.next(), epoch);
+                let number = self.requests.next();
                 let leave = Control::request(Action::Leave, session);
-                Transmit::control(&head, &Control { psn: called.una, first: called.first, ..leave })
+                let leave = Control { number, psn: called.una, first: called.first, ..leave };
+                Transmit::control(&identity.about(epoch), &leave)
             });
         }
         self.heartbeat.take_if(|at| *at <= now)?;
         self.heartbeat = Some(now.saturating_add(HEARTBEAT));
         self.counters.heartbeats_sent += 1;
         self.places.asked(now);
-        let (head, body) = identity.join(self.requests.next(), session, spread, 0, Named::generation(epoch));
-        let head = Header { priority: self.hearing.priority(), ..head };
-        Some(Transmit::control(&head, &called.describe(body)))
+        let (head, body) = identity.join(self.requests.next(), session, spread, Named::generation(epoch));
+        Some(Transmit::control(&head, &Control { hearing: self.hearing.say(), ..called.describe(body) }))
     }
 
     /// Handles a control packet.
@@ -162,7 +159,7 @@ impl Session {
             return Err(Ignored::Unexpected.into());
         }
         let rejection = Rejection::of(&ack, trailer.as_ref(), &self.membership.identity);
-        let mine = ack.session == self.membership.session && self.requests.awaits(header.psn);
+        let mine = ack.session == self.membership.session && self.requests.awaits(ack.number);
         let late = self.previous.is_some_and(|(previous, until)| {
             let known = header.epoch == self.membership.epoch && ack.status == Status::NotMember;
             now < until && (header.epoch == previous || known)
@@ -217,7 +214,7 @@ impl Session {
             (Status::Ok | Status::Pending | Status::WrongEpoch, rejoin) if lives => *rejoin = None,
             (Status::Ok, Some(_)) => return self.admitted(now, header, ack),
             (Status::Pending, Some(rejoin)) => {
-                rejoin.joined = Some(header.count);
+                rejoin.joined = Some(ack.joined);
                 let counted = rejoin.told == told && !news;
                 if !self.has_looked(now, header.epoch, counted) {
                     self.adopt(told);
@@ -312,17 +309,17 @@ impl Session {
             let differs = identity.rejection(Reason::Payload, ack.payload.into(), identity.payload.into());
             return self.rejected(now, differs);
         }
-        if self.sums && resumed && !anew && ack.first != self.membership.workers {
+        if self.sums && resumed && !anew && ack.workers != self.membership.workers {
             // The appliance has the job without its parent, or below another one: its results have other
             // ranks inside.
             let all = |workers| if workers == 0 { identity.ranks.into() } else { workers };
-            let (there, before) = (all(ack.first), all(self.membership.workers));
+            let (there, before) = (all(ack.workers), all(self.membership.workers));
             return self.rejected(now, identity.rejection(Reason::Workers, there, before));
         }
         let mut event = None;
         if anew {
             self.previous = Some((epoch, now.saturating_add(LATE)));
-            let (epoch, spread, base, workers) = (header.epoch, ack.window, ack.psn, ack.first);
+            let (epoch, spread, base, workers) = (header.epoch, ack.window, ack.psn, ack.workers);
             let identity = Identity { payload: ack.payload, ..identity };
             if let Err(why) =
                 self.start_anew(now, Membership { identity, epoch, spread, base, workers, ..self.membership })
@@ -347,7 +344,7 @@ impl Session {
     }
 
     /// Resumes: PSNs without a result are sent again, kept results stay valid.
-    fn resume(&mut self, now: Duration, epoch: u8, base: u32) {
+    fn resume(&mut self, now: Duration, epoch: u16, base: u32) {
         (self.membership.epoch, self.membership.base) = (epoch, base);
         self.places.settle(now, epoch);
         self.rejoin = None;

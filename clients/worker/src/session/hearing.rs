@@ -8,7 +8,7 @@ use core::fmt;
 use core::time::Duration;
 
 use pascaline_wire::control::Control;
-use pascaline_wire::multicast::{HEARS, LISTENS};
+use pascaline_wire::multicast::Hearing as Said;
 use pascaline_wire::{Header, Kind, MulticastGroup};
 
 use super::{Event, Session};
@@ -30,7 +30,7 @@ pub(super) struct Hearing {
     /// Something has come by the group.
     hears: bool,
     /// The contents of the latest Join.
-    said: u16,
+    said: Said,
     /// Joins that have said that the worker listens.
     asked: u32,
     /// When something last came by the group.
@@ -45,24 +45,24 @@ pub(super) struct Hearing {
 }
 
 impl Hearing {
-    const fn state(&self) -> u16 {
+    const fn state(&self) -> Said {
         match (self.listens, self.hears) {
-            (true, true) => HEARS,
-            (true, false) if self.asked < ASKS => LISTENS,
-            _ => 0,
+            (true, true) => Said::Hears,
+            (true, false) if self.asked < ASKS => Said::Listens,
+            _ => Said::Deaf,
         }
     }
 
     /// Whether to report to the appliance soon.
-    pub(super) const fn is_urgent(&self) -> bool {
+    pub(super) fn is_urgent(&self) -> bool {
         let state = self.state();
-        state != self.said || state == LISTENS
+        state != self.said || state == Said::Listens
     }
 
     /// The listening state that the next Join reports.
-    pub(super) fn priority(&mut self) -> u16 {
+    pub(super) fn say(&mut self) -> Said {
         self.said = self.state();
-        self.asked += u32::from(self.said == LISTENS);
+        self.asked += u32::from(self.said == Said::Listens);
         self.said
     }
 
@@ -155,8 +155,7 @@ impl Session {
 
     /// Notes the group that an Ack names, or that it names none.
     pub(super) fn note_group(&mut self, ack: &Control) {
-        let group = MulticastGroup::from_code(ack.bytes);
-        if core::mem::replace(&mut self.membership.group, group) != group {
+        if core::mem::replace(&mut self.membership.group, ack.group) != ack.group {
             self.hearing = Hearing { said: self.hearing.said, ..Hearing::default() };
         }
     }

@@ -87,7 +87,7 @@ impl Session {
             _ => None,
         };
         let operation = operation.ok_or(Ignored::UnknownPsn)?;
-        if !round::admits(self.window.promised(psn), header.priority) {
+        if !round::admits(self.window.promised(psn), header.own.round()) {
             return Err(Ignored::OutVoted.into());
         }
         if header.element != operation.element(psn) {
@@ -134,7 +134,7 @@ impl Session {
     fn note_result(&mut self, now: Duration, header: &Header, overflowed: bool) {
         let Some(completion) = self.window.complete(header.psn, overflowed) else { return };
         let marked = self.marked || header.flags.has(Flags::ECN_ECHO);
-        let signal = Signal { marked, cap: header.wnd_cap };
+        let signal = Signal { marked, cap: header.own.wnd_cap() };
         self.base = None;
         self.counters.results += 1;
         self.places.note_progress(now);
@@ -209,8 +209,8 @@ impl Session {
                 return Ok(());
             }
             Some(standing @ (Standing::Outstanding | Standing::Done)) => {
-                if standing == Standing::Outstanding && header.priority != round::NONE {
-                    self.window.promise(psn, header.priority);
+                if standing == Standing::Outstanding && header.own.round() != round::NONE {
+                    self.window.promise(psn, header.own.round());
                 }
                 self.window.note_answer(psn, now);
             }

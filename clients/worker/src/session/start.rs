@@ -26,9 +26,9 @@ pub enum StartError {
     )]
     Ended {
         /// The job's generation.
-        expected: u8,
+        expected: u16,
         /// The one that has ended.
-        got: u8,
+        got: u16,
     },
     /// Another operation is running.
     #[error("another operation is running")]

@@ -4,7 +4,7 @@ use core::ops::Range;
 use core::time::Duration;
 
 use pascaline_wire::control::{Action, Control};
-use pascaline_wire::{Element, Flags, Header, Kind, control, header, round};
+use pascaline_wire::{Flags, Header, Kind, Own, control, header, round};
 
 use super::{REMIND_AFTER, Session};
 use crate::allreduce::Operation;
@@ -122,10 +122,9 @@ impl Session {
     fn farewell(&mut self) -> Option<Transmit> {
         self.farewells = self.farewells.checked_sub(1)?;
         let Membership { identity, session, epoch, .. } = self.membership;
-        let header = identity.header(Kind::Control, Element::F32_SUM, self.requests.next(), epoch);
-        let leave = Control::request(Action::Leave, session);
-        let (psn, first) = (self.window.una(), self.window.una());
-        Some(Transmit::control(&header, &Control { psn, first, ..leave }))
+        let (number, psn, first) = (self.requests.next(), self.window.una(), self.window.una());
+        let leave = Control { number, psn, first, ..Control::request(Action::Leave, session) };
+        Some(Transmit::control(&identity.about(epoch), &leave))
     }
 
     /// An answer to a reminder: the requested packet may have changed since, or be gone.
@@ -175,7 +174,7 @@ impl Session {
         let header = Header {
             count,
             flags,
-            priority: round::TAKEN,
+            own: Own::vote(round::TAKEN, 0),
             ..identity.header(Kind::Result, element, psn, self.membership.epoch)
         };
         Some(Transmit { trailer: partial, ..Transmit::new(&header, source) })
@@ -186,7 +185,7 @@ impl Session {
         let outstanding = self.window.standing(psn) == Standing::Outstanding;
         let operation = self.operation.as_ref().filter(|_| outstanding)?;
         let flags = Flags::BYPASS.with(Flags::RETRANSMISSION);
-        Some(contribution(&self.membership, operation, psn, flags, self.window.promised(psn)))
+        Some(contribution(&self.membership, operation, psn, flags, Own::vote(self.window.promised(psn), 0)))
     }
 
     fn remind(&mut self) -> Option<Transmit> {
@@ -194,7 +193,7 @@ impl Session {
         let element = self.operation.as_ref()?.element(psn);
         self.counters.reminders_sent += 1;
         let header = Header {
-            priority: self.window.promised(psn),
+            own: Own::vote(self.window.promised(psn), 0),
             ..self.membership.identity.header(Kind::Reminder, element, psn, self.membership.epoch)
         };
         Some(Transmit::new(&header, Source::Nothing))
@@ -213,7 +212,7 @@ impl Session {
         let fresh = !sending.again && !operation.compares(sending.psn);
         Some(Transmit {
             fresh,
-            ..contribution(&self.membership, operation, sending.psn, flags, operation.priority)
+            ..contribution(&self.membership, operation, sending.psn, flags, Own::sum(operation.priority, 0))
         })
     }
 
@@ -242,12 +241,12 @@ fn contribution(
     operation: &Operation,
     psn: u32,
     flags: Flags,
-    priority: u16,
+    own: Own,
 ) -> Transmit {
     let header = Header {
         count: 1,
         flags: flags.with(operation.end_flag(psn)),
-        priority,
+        own,
         ..membership.identity.header(Kind::Gradient, operation.element(psn), psn, membership.epoch)
     };
     let Range { start: begin, end } = operation.range(psn);

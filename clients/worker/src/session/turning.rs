@@ -46,7 +46,7 @@ impl Session {
 
     /// Notes this appliance's answer about the generation that it forms, `counted` if the Join counts. A
     /// worker that only looks may then be done.
-    pub(super) fn has_looked(&mut self, now: Duration, epoch: u8, counted: bool) -> bool {
+    pub(super) fn has_looked(&mut self, now: Duration, epoch: u16, counted: bool) -> bool {
         let back = self.places.has_looked(now, epoch, counted);
         if back {
             self.arrive(now);

@@ -54,7 +54,7 @@ pub struct Worker {
     /// How many generations have ended that could not be resumed, as reported to users.
     pub(super) ended: u64,
     /// The generation begun with the latest end, and the one that ended.
-    pub(super) latest: (u8, u8),
+    pub(super) latest: (u16, u16),
     /// No operation begins: this one was requested before the end of a generation was visible.
     pub(super) outdated: bool,
     /// Set from another thread: operations in flight end at once, and no others begin.
@@ -155,7 +155,7 @@ impl Worker {
     }
 
     /// The end of a generation is about to be reported to the user.
-    pub(super) fn note_end(&mut self, generation: (u8, u8)) {
+    pub(super) fn note_end(&mut self, generation: (u16, u16)) {
         self.latest = generation;
         self.ended += 1;
     }
@@ -305,10 +305,10 @@ pub struct TreeReport {
 }
 
 /// The generation that has begun, and the one that has ended with an operation in flight.
-fn ended_generation(event: &Event) -> Option<(u8, u8)> {
+fn ended_generation(event: &Event) -> Option<(u16, u16)> {
     match event {
         Event::Failed(Failure::Rejected { rejection, .. }) if rejection.reason == Reason::Generation => {
-            Some((u8::try_from(rejection.expected).ok()?, u8::try_from(rejection.got).ok()?))
+            Some((u16::try_from(rejection.expected).ok()?, u16::try_from(rejection.got).ok()?))
         }
         _ => None,
     }

@@ -6,12 +6,12 @@ use fastrand::Rng;
 use pascaline_buffer::combine::Kernels;
 use pascaline_wire::control::{self, Control};
 use pascaline_wire::trailer::Bitmap;
-use pascaline_wire::{Element, Flags, Header, Kind, Trailer, header};
+use pascaline_wire::{Element, Flags, Header, Kind, Own, Trailer, header};
 
 use crate::adversary::{Conditions, chance};
 use crate::job::{Job, OnDeath};
 
-pub(crate) const EPOCH: u8 = 7;
+pub(crate) const EPOCH: u16 = 7;
 
 enum Entry {
     /// The contributions, by rank.
@@ -43,7 +43,7 @@ impl Aggregator {
     }
 
     /// A process that is started anew knows nothing.
-    pub(crate) fn restart(&mut self, epoch: u8) {
+    pub(crate) fn restart(&mut self, epoch: u16) {
         self.job = self.job.restarted(epoch);
         self.entries.clear();
     }
@@ -95,7 +95,7 @@ impl Aggregator {
     ) -> Vec<Out> {
         assert_eq!(h.count, 1);
         let asked = h.flags.has(Flags::BYPASS);
-        assert!(asked || h.priority > 0, "0 means not used");
+        assert!(asked || h.own.priority() > 0, "0 means not used");
         self.originals += u64::from(h.flags.has(Flags::BYPASS));
         let needed = self.threshold.unwrap_or(self.job.present());
         let ranks = self.job.ranks;
@@ -128,7 +128,7 @@ impl Aggregator {
     ) -> Vec<Out> {
         let flags = header.flags.without(Flags::RETRANSMISSION.with(Flags::BYPASS));
         let bytes =
-            packet(&Header { kind: Kind::Result, rank: u16::MAX, flags, priority: 0, ..*header }, body);
+            packet(&Header { kind: Kind::Result, rank: u16::MAX, flags, own: Own::NONE, ..*header }, body);
         if chance(random, conditions.forget_result) {
             self.entries.remove(&header.psn);
         } else {

@@ -10,7 +10,7 @@ use pascaline_worker::{Event, Membership, Session};
 use crate::aggregator::packet;
 use crate::datagrams::{BYTES, EPOCH, FIRST, MEMBERSHIP, PAYLOAD, RESULT};
 
-pub(crate) const NEXT: u8 = 44;
+pub(crate) const NEXT: u16 = 44;
 
 pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -50,7 +50,7 @@ pub(crate) fn running() -> (Asking, Vec<u8>) {
 
 fn running_as(membership: Membership) -> (Asking, Vec<u8>) {
     let mut session = Asking::new(Session::new(membership, 4));
-    assert_eq!(request(&mut session, ms(0)).0.psn, 1);
+    assert_eq!(request(&mut session, ms(0)).1.number, 1);
     assert_eq!(session.start(ms(0), BYTES, Element::I32_SUM, Duration::from_secs(9)), Ok(true));
     assert_eq!(sent(&mut session, ms(0)).len(), 4);
     (session, vec![1; BYTES])
@@ -60,10 +60,12 @@ fn running_as(membership: Membership) -> (Asking, Vec<u8>) {
 pub(crate) const LATEST: u32 = u32::MAX;
 
 /// An Ack to the latest request of this session.
-pub(crate) fn ack(answers: Action, status: Status, epoch: u8, expected: u32) -> Vec<u8> {
+pub(crate) fn ack(answers: Action, status: Status, epoch: u16, expected: u32) -> Vec<u8> {
     let body = Control {
         status,
         answers: Some(answers),
+        number: LATEST,
+        joined: 3,
         payload: PAYLOAD,
         window: MEMBERSHIP.spread,
         expected,
@@ -71,7 +73,7 @@ pub(crate) fn ack(answers: Action, status: Status, epoch: u8, expected: u32) -> 
         ..Control::request(Action::Ack, MEMBERSHIP.session)
     };
     let rank = MEMBERSHIP.identity.rank;
-    packet(&Header { kind: Kind::Control, rank, psn: LATEST, epoch, count: 3, ..RESULT }, &body.to_bytes())
+    packet(&Header { kind: Kind::Control, rank, psn: 0, epoch, count: 0, ..RESULT }, &body.to_bytes())
 }
 
 /// The same, of a generation that begins with this PSN.
@@ -81,7 +83,7 @@ pub(crate) fn beginning(base: u32, ack: Vec<u8>) -> Vec<u8> {
 
 /// The same, of a generation whose results are of this many workers.
 pub(crate) fn of_workers(workers: u32, ack: Vec<u8>) -> Vec<u8> {
-    saying(ack, |control| Control { first: workers, ..control })
+    saying(ack, |control| Control { workers, ..control })
 }
 
 fn saying(mut ack: Vec<u8>, what: impl Fn(Control) -> Control) -> Vec<u8> {
@@ -92,9 +94,15 @@ fn saying(mut ack: Vec<u8>, what: impl Fn(Control) -> Control) -> Vec<u8> {
     ack
 }
 
+/// The same, about this PSN.
+pub(crate) fn about(psn: u32, mut ack: Vec<u8>) -> Vec<u8> {
+    ack[8..12].copy_from_slice(&psn.to_be_bytes());
+    ack
+}
+
 /// The same, to the request with a number.
 pub(crate) fn to(number: u32, mut ack: Vec<u8>) -> Vec<u8> {
-    ack[8..12].copy_from_slice(&number.to_be_bytes());
+    ack[26..30].copy_from_slice(&number.to_be_bytes());
     ack
 }
 
@@ -105,7 +113,8 @@ pub(crate) fn sent(session: &mut Asking, now: Duration) -> Vec<(Header, Vec<u8>)
     let packets: Vec<_> =
         packets.iter().map(|packet| (Header::parse(&packet.header).unwrap().0, body(packet))).collect();
     let requests = packets.iter().filter(|(header, _)| header.kind == Kind::Control);
-    session.latest = requests.map(|(header, _)| header.psn).next_back().unwrap_or(session.latest);
+    session.latest =
+        requests.map(|(_, body)| Control::parse(body).unwrap().number).next_back().unwrap_or(session.latest);
     packets
 }
 
@@ -119,7 +128,7 @@ pub(crate) fn request(session: &mut Asking, now: Duration) -> (Header, Control) 
 pub(crate) fn handle(session: &mut Asking, now: Duration, datagram: &[u8]) -> Option<Event> {
     let mut tensor = [1; BYTES];
     let mut datagram = datagram.to_vec();
-    if datagram[8..12] == LATEST.to_be_bytes() {
+    if datagram.get(26..30) == Some(&LATEST.to_be_bytes()[..]) {
         datagram = to(session.latest, datagram);
     }
     session.handle_datagram(now, &datagram, &mut tensor)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use pascaline_wire::control::{APPLIANCE_RANK, Action, Control as Body, SERVER_RANK, Status};
 use pascaline_wire::trailer::{QueueState, Update};
-use pascaline_wire::{Element, Flags, Header, Kind, Trailer, header, trailer};
+use pascaline_wire::{Element, Flags, Header, Kind, Own, Trailer, header, trailer};
 use pascaline_worker::asynchronous::{
     AsyncIgnored, AsyncSession, Control, Heard, Initial, JUMBO_MTU, Policy, Push, PushError, Settings, Slope,
     Why, most_floats,
@@ -93,7 +93,7 @@ fn a_pause_is_kept_while_the_queue_is_congested() {
 
 const JOB: u16 = 5;
 const RANK: u16 = 1;
-const EPOCH: u8 = 9;
+const EPOCH: u16 = 9;
 
 fn session(policy: Policy, initial: Initial<'_>) -> AsyncSession {
     let identity = Identity { job: JOB, rank: RANK, ranks: 3, payload: 16 };
@@ -141,7 +141,7 @@ fn unix(now: Duration) -> u64 {
 struct Ack {
     rank: u16,
     psn: u32,
-    epoch: u8,
+    epoch: u16,
     generated: Duration,
     weights: Vec<f32>,
     queue: Option<QueueState>,
@@ -163,9 +163,7 @@ impl Ack {
             psn: self.psn,
             fan_in: 3,
             count: 1,
-            priority: self.why,
-            wnd_cap: 0,
-            tree: 0,
+            own: Own::sum(self.why, 0),
             epoch: self.epoch,
         };
         let update = Update { reward: 0.5, generated_ns: unix(self.generated) };

@@ -10,7 +10,7 @@ use crate::adversary::Conditions;
 use crate::aggregator::Aggregator;
 use crate::driver::{Appliance, JOB, RANKS, refusing};
 
-fn appliance(epoch: u8) -> Appliance {
+fn appliance(epoch: u16) -> Appliance {
     let mut aggregator = Aggregator::new(JOB, RANKS, 64);
     aggregator.restart(epoch);
     Appliance::run("127.0.0.1:0", Conditions::IDEAL, aggregator)

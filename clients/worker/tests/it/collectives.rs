@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use pascaline_buffer::combine::Kernels;
-use pascaline_wire::{DType, Element, Header, Kind};
+use pascaline_wire::{DType, Element, Header, Kind, Own};
 use pascaline_worker::{
     Collective, Event, Failure, Hints, Ignored, Left, Membership, Op, Parts, Reason, Request, Session,
     StartError,
@@ -139,7 +139,7 @@ impl Bench {
                         let parts: Vec<&[u8]> = parts.map(Vec::as_slice).collect();
                         let Header { element, fan_in: count, .. } = header;
                         Kernels::scalar().in_order(element.dtype, element.op)(&mut sum, &parts);
-                        let head = Header { kind: Kind::Result, priority: 0, count, ..header };
+                        let head = Header { kind: Kind::Result, own: Own::NONE, count, ..header };
                         results.push([&head.to_bytes()[..], &sum].concat());
                     }
                 }

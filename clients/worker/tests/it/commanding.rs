@@ -7,7 +7,7 @@ use pascaline_wire::{Element, Header, Kind};
 use pascaline_worker::{Command, CommandFailure, Event, Reason, Session, StartError};
 
 use crate::aggregator::packet;
-use crate::asking::{Asking, NEXT, ack, handle, ms, request, running, sent, to};
+use crate::asking::{Asking, NEXT, about, ack, handle, ms, request, running, sent, to};
 use crate::datagrams::{BYTES, EPOCH, FIRST, MEMBERSHIP, RESULT, accounted, unsolicited};
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -35,16 +35,16 @@ fn refusal(event: Option<Event>) -> Reason {
 #[test]
 fn a_command_says_what_is_wanted_and_ends_with_its_answer() {
     for (command, action, psn, expected) in [
-        (Command::Halt, Action::Halt, 2, 0),
-        (Command::Reset, Action::Reset, 2, 0),
-        (Command::SetH(3), Action::SetH, 2, 3),
+        (Command::Halt, Action::Halt, 0, 0),
+        (Command::Reset, Action::Reset, 0, 0),
+        (Command::SetH(3), Action::SetH, 0, 3),
         (Command::FBcast(77), Action::FBcast, 77, 0),
         (Command::Help(78), Action::Help, 78, 0),
     ] {
         let (mut session, header, body) = commanding(command);
         assert_eq!((header.kind, header.psn), (Kind::Control, psn), "{command}");
-        assert_eq!((body.action, body.expected), (action, expected), "{command}");
-        if psn == 2 {
+        assert_eq!((body.action, body.number, body.expected), (action, 2, expected), "{command}");
+        if psn == 0 {
             // Neither the heartbeat's answer nor that to another command.
             for other in
                 [to(1, ack(Action::Join, Status::Ok, EPOCH, 0)), ack(Action::Leave, Status::Ok, EPOCH, 0)]
@@ -111,7 +111,7 @@ fn a_refusal_names_its_reason_and_too_many_is_none() {
     assert_eq!(refusal(handle(&mut session, ms(2), &no)), Reason::NotPermitted);
     assert!(session.command(ms(3), Command::FBcast(9), PATIENCE).is_ok(), "it is a member as before");
     request(&mut session, ms(3));
-    let unknown = |psn| to(psn, unsolicited(Status::UnknownPsn, 0, psn));
+    let unknown = |psn| about(psn, unsolicited(Status::UnknownPsn, 0, psn));
     assert_eq!(handle(&mut session, ms(4), &unknown(8)), None);
     assert_eq!(refusal(handle(&mut session, ms(4), &unknown(9))), Reason::UnknownPsn);
     assert!(accounted(session.counters()));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pascaline_wire::control::{Action, Control, Status};
-use pascaline_wire::{Element, Flags, Header, Kind, Malformed};
+use pascaline_wire::{Element, Flags, Header, Kind, Malformed, Own};
 use pascaline_worker::answers::PER_INTERVAL;
 use pascaline_worker::{
     Counters, Event, Failure, Identity, Ignored, Join, Membership, Reason, Rejection, Session, StartError,
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use crate::aggregator::packet;
 
 pub(crate) const JOB: u16 = 3;
-pub(crate) const EPOCH: u8 = 9;
+pub(crate) const EPOCH: u16 = 9;
 pub(crate) const PAYLOAD: u16 = 16;
 /// Six PSNs, 4294967294 to 3, the last of 8 bytes.
 pub(crate) const BYTES: usize = 88;
@@ -43,9 +43,7 @@ pub(crate) const RESULT: Header = Header {
     psn: FIRST,
     fan_in: 4,
     count: 4,
-    priority: 0,
-    wnd_cap: 0,
-    tree: 0,
+    own: Own::NONE,
     epoch: EPOCH,
 };
 
@@ -257,13 +255,13 @@ fn who_sees_no_packets_has_to_guess_forty_bits() {
     let forged = refusals.map(|(status, got)| refused(status, got)).into_iter().chain([results()]);
     let mut random = fastrand::Rng::with_seed(7);
     for forged in forged {
-        let with = |psn: u32, epoch: u8| {
+        let with = |psn: u32, epoch: u16| {
             let mut forged = forged.clone();
             forged[8..12].copy_from_slice(&psn.to_be_bytes());
             // A refusal repeats the epoch that the worker has sent, where that is what was wrong.
-            forged[21] = epoch;
+            forged[20..22].copy_from_slice(&epoch.to_be_bytes());
             if forged.get(23) == Some(&(Status::WrongEpoch as u8)) {
-                forged[22 + 23] = epoch;
+                forged[22 + 38..22 + 40].copy_from_slice(&epoch.to_be_bytes());
             }
             let (mut session, mut tensor) = running();
             session.handle_datagram(Duration::from_millis(1), &forged, &mut tensor);
@@ -272,15 +270,15 @@ fn who_sees_no_packets_has_to_guess_forty_bits() {
         let near = (0..2000).filter(|&offset| with(FIRST.wrapping_add(offset).wrapping_sub(1000), EPOCH));
         let taken = near.count();
         let far = (0..2000).filter(|_| with(random.u32(..), EPOCH)).count();
-        let epochs = (0..=u8::MAX).filter(|&epoch| with(FIRST, epoch)).count();
+        let epochs = (0..=u16::MAX).filter(|&epoch| with(FIRST, epoch)).count();
         assert!(taken > 0 && taken <= 4, "{taken}: those in flight, and no others");
         assert_eq!(far, 0, "of 2,000 drawn from all");
         // With as many in flight as the default window lets through.
-        let bits = 8.0 + (2f64.powi(32) / 512.0).log2() + PORTS.log2();
+        let bits = 16.0 + (2f64.powi(32) / 512.0).log2() + PORTS.log2();
         // Two refusals do not know the worker's epoch, and end nothing: it asks whether its generation lives.
         let asks = [Status::NotMember, Status::UnknownJob].map(|status| Some(status as u8));
         let asks = asks.contains(&forged.get(23).copied());
-        assert!(bits >= 40.0 && (epochs == 1 || asks), "{bits} bits, {epochs} epochs");
+        assert!(bits >= 48.0 && (epochs == 1 || asks), "{bits} bits, {epochs} epochs");
     }
 }
 
@@ -322,7 +320,7 @@ fn any_header() -> impl Strategy<Value = Header> {
     let elements = prop_oneof![Just(Element::I32_SUM), Just(Element::F32_SUM)];
     let psns = prop_oneof![(0_u32..12).prop_map(|i| (FIRST - 3).wrapping_add(i)), any::<u32>()];
     let flags = (0_u8..64).prop_map(|bits| Flags::from_bits(bits).unwrap());
-    (kinds, flags, elements, 2_u16..5, psns, 3_u16..6, prop_oneof![Just(EPOCH), any::<u8>()]).prop_map(
+    (kinds, flags, elements, 2_u16..5, psns, 3_u16..6, prop_oneof![Just(EPOCH), any::<u16>()]).prop_map(
         |(kind, flags, element, job, psn, count, epoch)| Header {
             kind,
             flags,

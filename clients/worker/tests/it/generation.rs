@@ -10,7 +10,7 @@ use pascaline_worker::{Event, Failure, Ignored, Left, Reason, Session, StartErro
 use crate::aggregator::{bitmap_trailer, packet};
 use crate::datagrams::{BYTES, EPOCH, FIRST, MEMBERSHIP, PAYLOAD, RESULT, accounted, unsolicited};
 
-use crate::asking::{Asking, NEXT, ack, beginning, handle, ms, rejoining, request, running, sent, to};
+use crate::asking::{Asking, NEXT, about, ack, beginning, handle, ms, rejoining, request, running, sent, to};
 
 #[test]
 fn while_it_waits_it_shows_that_it_is_alive() {
@@ -24,6 +24,7 @@ fn while_it_waits_it_shows_that_it_is_alive() {
         element: Some(RESULT.element),
         payload: PAYLOAD,
         window: MEMBERSHIP.spread,
+        number: 2,
         got: control::generation(EPOCH),
         psn: FIRST,
         first: FIRST,
@@ -95,7 +96,7 @@ fn in_the_next_generation_it_sends_again_what_has_no_result() {
     handle(&mut session, ms(1), &packet(&Header { psn: FIRST, ..RESULT }, &[9; 16]));
     assert_eq!(sent(&mut session, ms(1)).len(), 1, "the fifth of six");
     assert_eq!(
-        handle(&mut session, ms(2), &to(FIRST.wrapping_add(1), unsolicited(Status::NotMember, 0, 1))),
+        handle(&mut session, ms(2), &about(FIRST.wrapping_add(1), unsolicited(Status::NotMember, 0, 1))),
         None
     );
     // An unsolicited Ack tells no generation, so the first Join asks for it.
@@ -167,18 +168,18 @@ fn acks_from_before_the_change_raise_no_doubts() {
 /// generation that had ended.
 #[test]
 fn an_answer_to_what_was_asked_before_the_news_is_none() {
-    const THIRD: u8 = 77;
+    const THIRD: u16 = 77;
     let mut session = rejoining();
     assert_eq!(session.counters().ignored(Ignored::LateAnswer), 0);
-    let (header, _) = {
+    let (_, join) = {
         let due = session.poll_timeout().unwrap();
         request(&mut session, due)
     };
-    assert_eq!(header.psn, 3, "the second time that it has asked");
+    assert_eq!(join.number, 3, "the second time that it has asked");
     // To the first time, but from the next life.
     assert_eq!(handle(&mut session, ms(40), &to(2, ack(Action::Join, Status::WrongEpoch, THIRD, 0))), None);
-    let (header, join) = request(&mut session, ms(40));
-    assert_eq!((header.psn, join.got), (4, control::generation(THIRD)));
+    let (_, join) = request(&mut session, ms(40));
+    assert_eq!((join.number, join.got), (4, control::generation(THIRD)));
     let admitted = |epoch| ack(Action::Join, Status::Ok, epoch, control::generation(EPOCH));
     // Before the news, and of what it has never asked.
     for number in [1, 2, 3, 5, 1000, u32::MAX / 2] {
@@ -209,7 +210,7 @@ fn where_a_rank_starts_anew_the_allreduce_fails_and_the_next_one_is_the_first() 
     for (expected, window) in [(0, 8), (control::generation(EPOCH), 7)] {
         let mut session = rejoining();
         let mut anew = ack(Action::Join, Status::Ok, NEXT, expected);
-        anew[22 + 15] = window;
+        anew[22 + 27] = window;
         let Some(Event::Failed(Failure::Rejected { rejection, .. })) = handle(&mut session, ms(2), &anew)
         else {
             panic!()
@@ -245,7 +246,7 @@ fn admit(session: &mut Asking, now: Duration) {
 /// instead, and takes the window that it is granted there.
 #[test]
 fn another_restart_before_the_first_allreduce_of_a_generation_costs_nothing() {
-    const THIRD: u8 = 77;
+    const THIRD: u16 = 77;
     let mut session = rejoining();
     assert!(handle(&mut session, ms(2), &ack(Action::Join, Status::Ok, NEXT, 0)).is_some());
     session.start(ms(3), BYTES, Element::I32_SUM, ms(900)).unwrap();
@@ -254,7 +255,7 @@ fn another_restart_before_the_first_allreduce_of_a_generation_costs_nothing() {
     let (_, join) = request(&mut session, ms(4));
     assert_eq!((join.expected, join.got), (0, control::generation(THIRD)));
     let mut narrower = ack(Action::Join, Status::Ok, THIRD, 0);
-    narrower[22 + 15] = 3;
+    narrower[22 + 27] = 3;
     assert_eq!(handle(&mut session, ms(5), &narrower), None);
     let packets = sent(&mut session, ms(5));
     assert_eq!((packets.len(), packets[0].0.epoch, packets[0].0.psn), (3, THIRD, FIRST));
@@ -264,7 +265,7 @@ fn another_restart_before_the_first_allreduce_of_a_generation_costs_nothing() {
 /// Found with a schedule in which only one rank had heard of the first of two restarts.
 #[test]
 fn who_has_done_nothing_in_a_generation_can_go_on_with_the_one_before_as_well() {
-    const THIRD: u8 = 77;
+    const THIRD: u16 = 77;
     for result in [false, true] {
         let mut session = rejoining();
         let resumed = ack(Action::Join, Status::Ok, NEXT, control::generation(EPOCH));
@@ -277,8 +278,8 @@ fn who_has_done_nothing_in_a_generation_can_go_on_with_the_one_before_as_well() 
         sent(&mut session, late);
         assert_eq!(handle(&mut session, late, &to(3, ack(Action::Join, Status::WrongEpoch, THIRD, 0))), None);
         let (_, join) = request(&mut session, late);
-        let named = if result { control::generation(NEXT) } else { control::either(NEXT, EPOCH) };
-        assert_eq!(join.expected, named);
+        let before = if result { 0 } else { control::generation(EPOCH) };
+        assert_eq!((join.expected, join.before), (control::generation(NEXT), before));
         let agreed = ack(Action::Join, Status::Ok, THIRD, control::generation(EPOCH));
         let event = handle(&mut session, late, &agreed);
         assert_eq!(event.is_some(), result, "{event:?}");
@@ -368,8 +369,8 @@ fn what_was_kept_for_a_generation_that_is_not_resumed_is_not_passed_on() {
 fn lost_ranks_fail_the_allreduce_by_name() {
     let named = |mut datagram: Vec<u8>, ranks: &[u16]| {
         datagram[2] = Flags::TRAILER.bits();
-        datagram[22 + 19] = u8::try_from(ranks.len()).unwrap();
-        datagram[22 + 23] = u8::try_from(ranks[0]).unwrap();
+        datagram[22 + 35] = u8::try_from(ranks.len()).unwrap();
+        datagram[22 + 39] = u8::try_from(ranks[0]).unwrap();
         datagram.extend(bitmap_trailer(4, ranks.iter().copied()));
         datagram
     };
@@ -384,7 +385,7 @@ fn lost_ranks_fail_the_allreduce_by_name() {
     }
     // A trailer that disagrees with the body names no rank.
     let mut wrong = named(acks[0].clone(), &[0, 3]);
-    wrong[22 + 19] = 3;
+    wrong[22 + 35] = 3;
     let event = handle(&mut running().0, ms(5), &wrong);
     let Some(Event::Failed(Failure::Rejected { rejection, .. })) = event else { panic!("{event:?}") };
     assert!(rejection.to_string().starts_with("3 ranks of job 3 have died, the first of them rank 0"));

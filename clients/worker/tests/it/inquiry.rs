@@ -129,10 +129,12 @@ fn who_has_never_joined_is_named() {
             assert_eq!(header.epoch, 9, "the generation that it was given");
             join.handle_datagram(&answer(&sent, Status::Ok, 0, &reports));
         } else {
-            let head = Header { epoch: 9, count: 2, ..header };
+            let head = Header { epoch: 9, ..header };
             let pending = Control {
                 status: Status::Pending,
                 answers: Some(Action::Join),
+                number: request.number,
+                joined: 2,
                 ..Control::request(Action::Ack, 77)
             };
             join.handle_datagram(&[&head.to_bytes()[..], &pending.to_bytes()].concat());
@@ -170,8 +172,8 @@ fn who_gives_up_joining_says_so_if_the_appliance_knows_of_it() {
     assert_eq!(join.farewell(), None, "no answer yet");
     let sent = join.poll_transmit(Duration::ZERO).unwrap().to_vec();
     let (header, _) = Header::parse(&sent).unwrap();
-    let pending =
-        Control { status: Status::Pending, answers: Some(Action::Join), ..Control::request(Action::Ack, 77) };
+    let request = Control::request(Action::Ack, 77);
+    let pending = Control { status: Status::Pending, answers: Some(Action::Join), number: 1, ..request };
     join.handle_datagram(&[&Header { epoch: 9, ..header }.to_bytes()[..], &pending.to_bytes()].concat());
     let farewell = join.farewell().unwrap();
     let (header, body) = Header::parse(&farewell).unwrap();

@@ -27,7 +27,7 @@ pub(crate) struct Job {
     pub(crate) id: u16,
     pub(crate) ranks: u16,
     spread: u16,
-    pub(crate) epoch: u8,
+    pub(crate) epoch: u16,
     /// The first PSN of a generation that is not resumed.
     pub(crate) base: u32,
     members: BTreeMap<u16, Member>,
@@ -39,7 +39,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(crate) fn new(id: u16, ranks: u16, spread: u16, epoch: u8) -> Self {
+    pub(crate) fn new(id: u16, ranks: u16, spread: u16, epoch: u16) -> Self {
         Self {
             id,
             ranks,
@@ -55,7 +55,7 @@ impl Job {
     }
 
     /// The same configuration after a start of the appliance.
-    pub(crate) fn restarted(&self, epoch: u8) -> Self {
+    pub(crate) fn restarted(&self, epoch: u16) -> Self {
         Self { base: self.base, ..Self::new(self.id, self.ranks, self.spread, epoch) }
     }
 
@@ -116,6 +116,7 @@ impl Job {
         let mut ack = Control {
             status,
             answers: Some(request.action),
+            number: request.number,
             payload: agreed(request.payload),
             window: self.spread,
             expected,
@@ -141,7 +142,8 @@ impl Job {
             let _ = ranks.push(RankReport::new(rank, RankState::NeverJoined));
         }
         let answers = Some(Action::Query);
-        let ack = Control { answers, psn: request.psn, ..Control::request(Action::Ack, request.session) };
+        let (number, psn) = (request.number, request.psn);
+        let ack = Control { answers, number, psn, ..Control::request(Action::Ack, request.session) };
         if ranks.as_slice().is_empty() {
             return self.ack(header, &ack, &[]);
         }
@@ -156,10 +158,11 @@ impl Job {
             flags: if trailer.is_empty() { Flags::NONE } else { Flags::TRAILER },
             element: Element::F32_SUM,
             fan_in: self.ranks,
-            count: u16::try_from(self.members.len()).unwrap(),
+            count: 0,
             epoch: self.epoch,
             ..*header
         };
+        let ack = Control { joined: u16::try_from(self.members.len()).unwrap(), ..*ack };
         (header.rank, [&packet(&head, &ack.to_bytes())[..], trailer].concat())
     }
 

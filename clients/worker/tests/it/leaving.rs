@@ -16,7 +16,12 @@ fn leaving() -> Asking {
     let (header, leave) = request(&mut session, ms(0));
     assert_eq!(
         leave,
-        Control { psn: FIRST, first: FIRST, ..Control::request(Action::Leave, MEMBERSHIP.session) }
+        Control {
+            number: 1,
+            psn: FIRST,
+            first: FIRST,
+            ..Control::request(Action::Leave, MEMBERSHIP.session)
+        }
     );
     assert_eq!((header.rank, header.epoch), (1, EPOCH));
     session

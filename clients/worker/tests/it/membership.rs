@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pascaline_wire::control::{self, Action, Control, Status};
-use pascaline_wire::{Element, Flags, Header, Kind};
+use pascaline_wire::{Element, Flags, Header, Kind, Own};
 use pascaline_worker::membership::{FIRST_INTERVAL, LAST_INTERVAL};
 use pascaline_worker::{Identity, Join, JoinFailure, Membership, Obstacle, Reason, Rejection, Unreachable};
 
@@ -41,22 +41,11 @@ fn asking() -> Join {
 
 /// An Ack to the first request.
 fn ack(change: impl FnOnce(&mut Header, &mut Control)) -> Vec<u8> {
-    let mut header = Header {
-        kind: Kind::Control,
-        flags: Flags::NONE,
-        element: Element::F32_SUM,
-        job: 1,
-        rank: 2,
-        psn: 1,
-        fan_in: 3,
-        count: 3,
-        priority: 0,
-        wnd_cap: 0,
-        tree: 0,
-        epoch: 6,
-    };
+    let mut header = Header { rank: 2, fan_in: 3, ..Header::about(Kind::Control, Element::F32_SUM, 1, 6) };
     let mut control = Control {
         answers: Some(Action::Join),
+        number: 1,
+        joined: 3,
         payload: 1024,
         window: 256,
         ..Control::request(Action::Ack, 55)
@@ -70,9 +59,9 @@ fn the_request_says_who_joins() {
     let mut join = join();
     let (header, body) = Header::parse(join.poll_transmit(ms(1000)).unwrap()).unwrap();
     assert_eq!((header.kind, header.job, header.rank, header.fan_in), (Kind::Control, 1, 2, 3));
-    assert_eq!((header.epoch, header.count, header.psn), (0, 0, 1), "the first request of the session");
-    let expected =
-        Control { payload: 1024, window: 512, got: control::ASK, ..Control::request(Action::Join, 55) };
+    assert_eq!((header.epoch, header.count, header.psn), (0, 0, 0));
+    let join = Control::request(Action::Join, 55);
+    let expected = Control { number: 1, payload: 1024, window: 512, got: control::ASK, ..join };
     assert_eq!(Control::parse(body), Ok(expected));
 }
 
@@ -87,7 +76,7 @@ fn a_join_names_the_generation_of_the_latest_ack() {
     assert_eq!(join.poll_transmit(ms(1001)), None);
     let pending = |number, epoch| {
         ack(|header, ack| {
-            (header.psn, header.epoch) = (number, epoch);
+            (ack.number, header.epoch) = (number, epoch);
             // Of the generation before: packets that the others sent then do not count.
             (ack.status, ack.payload) = (Status::Pending, 512);
         })
@@ -99,14 +88,14 @@ fn a_join_names_the_generation_of_the_latest_ack() {
     assert_eq!(join.poll_transmit(ms(1002)), None);
     // The job has gone on meanwhile.
     let wrong = ack(|header, ack| {
-        (header.psn, header.epoch) = (2, 8);
+        (ack.number, header.epoch) = (2, 8);
         (ack.status, ack.payload, ack.window) = (Status::WrongEpoch, 0, 0);
     });
     assert_eq!(join.handle_datagram(&wrong), None);
     assert_eq!(got(join.poll_transmit(ms(1003)).unwrap()), control::generation(8));
     // To the Join that named the generation before.
-    assert_eq!(join.handle_datagram(&ack(|header, _| header.psn = 2)), None);
-    let throttled = ack(|header, ack| (header.psn, ack.status) = (3, Status::TooMany));
+    assert_eq!(join.handle_datagram(&ack(|_, ack| ack.number = 2)), None);
+    let throttled = ack(|_, ack| (ack.number, ack.status) = (3, Status::TooMany));
     assert_eq!(join.handle_datagram(&throttled), None);
     assert_eq!(join.poll_transmit(ms(1004)), None);
 }
@@ -146,8 +135,7 @@ fn refusals_end_the_wait_for_others_unless_there_are_answers() {
     let mut join = asking();
     let mut number = 1;
     let answer = |join: &mut Join, number: u32| {
-        let pending =
-            ack(|header, ack| (header.psn, header.count, ack.status) = (number, 2, Status::Pending));
+        let pending = ack(|_, ack| (ack.number, ack.joined, ack.status) = (number, 2, Status::Pending));
         assert_eq!(join.handle_datagram(&pending), None);
     };
     answer(&mut join, number);
@@ -156,8 +144,8 @@ fn refusals_end_the_wait_for_others_unless_there_are_answers() {
         let now = join.poll_timeout();
         join.note_unreachable(now, refused);
         assert_eq!(join.handle_timeout(now), None);
-        let asked = join.poll_transmit(now).and_then(|request| Header::parse(request).ok());
-        number = asked.map_or(number, |(header, _)| header.psn);
+        let asked = join.poll_transmit(now).map(|request| Header::parse(request).unwrap().1);
+        number = asked.map_or(number, |body| Control::parse(body).unwrap().number);
         answer(&mut join, number);
     }
     // It is gone, and its host says so, long before the deadline.
@@ -173,10 +161,7 @@ fn refusals_end_the_wait_for_others_unless_there_are_answers() {
 #[test]
 fn pending_keeps_asking_and_ok_admits() {
     let mut join = asking();
-    let pending = ack(|header, ack| {
-        header.count = 2;
-        ack.status = Status::Pending;
-    });
+    let pending = ack(|_, ack| (ack.joined, ack.status) = (2, Status::Pending));
     assert_eq!(join.handle_datagram(&pending), None);
     assert_eq!(join.joined(), Some(2));
     let incomplete = JoinFailure::Incomplete { joined: 2, ranks: 3, waited: ms(2000), missing: None };
@@ -187,7 +172,7 @@ fn pending_keeps_asking_and_ok_admits() {
         assert_eq!(join.handle_datagram(&ack(|header, _| header.psn = number)), None);
     }
     assert!(join.poll_transmit(ms(1000)).is_some(), "at once, with the generation that it has heard of");
-    let admitted = join.handle_datagram(&ack(|header, _| header.psn = 2));
+    let admitted = join.handle_datagram(&ack(|_, ack| ack.number = 2));
     assert_eq!(admitted, Some(Ok(Membership { requests: 2, spread: 256, ..MEMBERSHIP })));
 }
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use pascaline_wire::control::{Action, Control, Status};
-use pascaline_wire::multicast::{HEARS, LISTENS};
+use pascaline_wire::multicast::Hearing;
 use pascaline_wire::{Element, Header, Kind, MulticastGroup};
-use pascaline_worker::{Membership, Session, Transmit};
+use pascaline_worker::{Membership, Session};
 
 use crate::datagrams::MEMBERSHIP;
 
@@ -27,16 +27,16 @@ fn started(now: Duration) -> (Session, Vec<u8>) {
 }
 
 /// Everything that the session sends now: the PSNs of contributions, and what its Joins say of the group.
-fn sent(session: &mut Session, now: Duration, tensor: &[u8]) -> (Vec<u32>, Vec<u16>) {
+fn sent(session: &mut Session, now: Duration, tensor: &[u8]) -> (Vec<u32>, Vec<Hearing>) {
     let (mut psns, mut says) = (Vec::new(), Vec::new());
     while let Some(packet) = session.poll_transmit(now) {
         let (header, _) = Header::parse(&packet.header).unwrap();
-        let is_join = |packet: &Transmit| {
-            Control::parse(session.payload(packet, tensor)).is_ok_and(|body| body.action == Action::Join)
-        };
         match header.kind {
             Kind::Gradient => psns.push(header.psn),
-            Kind::Control if is_join(&packet) => says.push(header.priority),
+            Kind::Control => {
+                let body = Control::parse(session.payload(&packet, tensor)).unwrap();
+                says.extend((body.action == Action::Join).then_some(body.hearing));
+            }
             _ => {}
         }
     }
@@ -62,13 +62,13 @@ fn probe() -> Vec<u8> {
 #[test]
 fn what_comes_by_the_group_is_said_at_once() {
     let (mut session, mut tensor) = started(MS);
-    assert_eq!(sent(&mut session, MS, &tensor).1, [LISTENS]);
-    assert_eq!(sent(&mut session, 50 * MS, &tensor).1, [0; 0]);
+    assert_eq!(sent(&mut session, MS, &tensor).1, [Hearing::Listens]);
+    assert_eq!(sent(&mut session, 50 * MS, &tensor).1, []);
     let before = session.counters().acks;
     assert_eq!(session.handle_by_group(51 * MS, &probe(), false, &mut tensor), None);
     assert_eq!((session.counters().acks - before, session.counters().without_effect()), (1, 0));
-    assert_eq!(sent(&mut session, 51 * MS, &tensor).1, [HEARS]);
-    assert_eq!(sent(&mut session, 52 * MS, &tensor).1, [0; 0]);
+    assert_eq!(sent(&mut session, 51 * MS, &tensor).1, [Hearing::Hears]);
+    assert_eq!(sent(&mut session, 52 * MS, &tensor).1, []);
     // Results that come so are results.
     session.handle_by_group(53 * MS, &result(0), false, &mut tensor);
     session.handle_by_group(53 * MS, &result(0), false, &mut tensor);
@@ -83,7 +83,7 @@ fn what_is_not_of_the_job_says_nothing() {
     foreign[4] ^= 1;
     for datagram in [&foreign[..], &foreign[..9]] {
         session.handle_by_group(2 * MS, datagram, false, &mut tensor);
-        assert_eq!(sent(&mut session, 2 * MS, &tensor).1, [0; 0]);
+        assert_eq!(sent(&mut session, 2 * MS, &tensor).1, []);
     }
     assert_eq!(session.counters().without_effect(), 2);
 }
@@ -97,7 +97,7 @@ fn a_group_that_is_filtered_is_given_up() {
         says.extend(sent(&mut session, (1 + 101 * tick) * MS, &tensor).1);
         told += u32::from(session.unheard().is_some());
     }
-    assert_eq!(says, [[LISTENS; 20], [0; 20]].concat());
+    assert_eq!(says, [[Hearing::Listens; 20], [Hearing::Deaf; 20]].concat());
     assert_eq!(told, 1);
 }
 
@@ -120,8 +120,8 @@ fn a_group_that_falls_silent_is_given_up() {
             };
         }
     }
-    let first = says.iter().position(|&said| said == LISTENS).unwrap();
-    assert!(first > 0 && says[..first].iter().all(|&said| said == HEARS), "{says:?}");
+    let first = says.iter().position(|&said| said == Hearing::Listens).unwrap();
+    assert!(first > 0 && says[..first].iter().all(|&said| said == Hearing::Hears), "{says:?}");
 }
 
 /// Another appliance, or another configuration, names another group: nothing has been heard of that one.
@@ -132,19 +132,21 @@ fn another_group_has_to_be_heard_anew() {
     session.handle_by_group(MS, &probe(), false, &mut tensor);
     let mut number = 0;
     while let Some(packet) = session.poll_transmit(MS) {
-        number = Header::parse(&packet.header).unwrap().0.psn;
+        let body = Control::parse(session.payload(&packet, &tensor));
+        number = body.map_or(number, |body| body.number);
     }
     for (named, wants) in [(Some(group(1)), Some(group(1))), (Some(group(2)), Some(group(2))), (None, None)] {
         let identity = MEMBERSHIP.identity;
         let about = Header::about(Kind::Control, Element::F32_SUM, identity.job, MEMBERSHIP.epoch);
-        let header = Header { rank: identity.rank, psn: number, count: identity.ranks, ..about };
+        let header = Header { rank: identity.rank, ..about };
         let ack = Control {
             status: Status::Ok,
             answers: Some(Action::Join),
+            number,
             payload: identity.payload,
             window: 512,
             cookie: MEMBERSHIP.cookie,
-            bytes: named.map_or(0, MulticastGroup::code),
+            group: named,
             ..Control::request(Action::Ack, MEMBERSHIP.session)
         };
         session.handle_datagram(2 * MS, &[&header.to_bytes()[..], &ack.to_bytes()].concat(), &mut tensor);

@@ -12,15 +12,17 @@ use crate::datagrams::{BYTES, IDENTITY, MEMBERSHIP, PAYLOAD, RESULT};
 /// What a Join comes to whose Ack says this payload.
 fn joined(join: Join, said: u16, agreed: u16) -> Result<Membership, JoinFailure> {
     let mut join = join;
-    let (header, body) = Header::parse(join.poll_transmit(ms(0)).unwrap()).unwrap();
-    assert_eq!(Control::parse(body).unwrap().payload, said);
+    let (_, body) = Header::parse(join.poll_transmit(ms(0)).unwrap()).unwrap();
+    let request = Control::parse(body).unwrap();
+    assert_eq!(request.payload, said);
     let ok = Control {
         answers: Some(Action::Join),
+        number: request.number,
         payload: agreed,
         window: 8,
         ..Control::request(Action::Ack, 77)
     };
-    let ok = packet(&Header { kind: Kind::Control, rank: 1, psn: header.psn, ..RESULT }, &ok.to_bytes());
+    let ok = packet(&Header { kind: Kind::Control, rank: 1, ..RESULT }, &ok.to_bytes());
     join.handle_datagram(&ok).expect("it is a member, or refuses")
 }
 
@@ -61,7 +63,7 @@ fn where_the_ranks_begin_anew_they_may_agree_on_less() {
         let (_, join) = request(&mut session, ms(3) + HEARTBEAT);
         assert_eq!(join.payload, if flexible { PAYLOAD | AT_MOST } else { PAYLOAD });
         let mut ok = ack(Action::Join, Status::Ok, NEXT, 0);
-        ok[22 + 12..22 + 14].copy_from_slice(&agreed.to_be_bytes());
+        ok[22 + 24..22 + 26].copy_from_slice(&agreed.to_be_bytes());
         let event = handle(&mut session, ms(4) + HEARTBEAT, &ok);
         if agreed > PAYLOAD || agreed < PAYLOAD && !flexible {
             let Some(Event::Failed(Failure::Rejected { rejection, .. })) = event else { panic!("{event:?}") };

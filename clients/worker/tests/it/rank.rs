@@ -56,7 +56,7 @@ pub(crate) struct Outcome {
     pub(crate) failures: Vec<(Duration, Failure)>,
     pub(crate) left: Option<Left>,
     /// The latest generation.
-    pub(crate) epoch: Option<u8>,
+    pub(crate) epoch: Option<u16>,
 }
 
 /// What the world must see to.

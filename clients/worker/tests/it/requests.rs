@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pascaline_wire::{DType, Element, Flags, Header, Kind, Malformed, round};
+use pascaline_wire::{DType, Element, Flags, Header, Kind, Malformed, Own, round};
 use pascaline_worker::answers::{INTERVAL, PER_INTERVAL};
 use pascaline_worker::{Event, Hints, Ignored, Op, Request, Session, Transmit};
 
@@ -119,16 +119,22 @@ fn who_answers_with_the_original_waits_for_what_comes_of_it() {
     let (mut session, mut tensor) = running();
     let ask = |round| {
         packet(
-            &Header { kind: Kind::Reminder, psn: FIRST, flags: Flags::BYPASS, priority: round, ..RESULT },
+            &Header {
+                kind: Kind::Reminder,
+                psn: FIRST,
+                flags: Flags::BYPASS,
+                own: Own::vote(round, 0),
+                ..RESULT
+            },
             &[],
         )
     };
-    let result = |round| packet(&Header { psn: FIRST, priority: round, ..RESULT }, &[9; 16]);
+    let result = |round| packet(&Header { psn: FIRST, own: Own::vote(round, 0), ..RESULT }, &[9; 16]);
     for (now, round) in [(us(0), 7), (us(2_000), 8)] {
         session.handle_datagram(now, &ask(round), &mut tensor);
         let answers = sent(&mut session, now, &tensor);
         assert_eq!(
-            (answers[0].0.kind, answers[0].0.priority),
+            (answers[0].0.kind, answers[0].0.own.round()),
             (Kind::Gradient, round),
             "it says what it promises"
         );
@@ -148,7 +154,7 @@ fn who_answers_with_the_original_waits_for_what_comes_of_it() {
         reminders = sent(&mut session, now, &tensor);
         reminders.retain(|(header, ..)| header.kind == Kind::Reminder);
     }
-    assert_eq!((reminders[0].0.psn, reminders[0].0.priority), (FIRST, 8));
+    assert_eq!((reminders[0].0.psn, reminders[0].0.own.round()), (FIRST, 8));
     // Of another PSN it has promised nothing.
     let other = FIRST.wrapping_add(1);
     session.handle_datagram(us(2_700), &packet(&Header { psn: other, ..RESULT }, &[9; 16]), &mut tensor);
@@ -158,16 +164,17 @@ fn who_answers_with_the_original_waits_for_what_comes_of_it() {
     session.handle_datagram(us(9_000_000), &ask(11), &mut tensor);
     let answers = sent(&mut session, us(9_000_000), &tensor);
     let (header, ..) = answers.iter().find(|(header, ..)| header.kind == Kind::Result).unwrap();
-    assert_eq!((header.psn, header.priority), (FIRST, round::TAKEN));
+    assert_eq!((header.psn, header.own.round()), (FIRST, round::TAKEN));
     assert!(accounted(session.counters()));
 }
 
 #[test]
 fn what_a_rank_has_taken_may_be_taken_whatever_was_promised() {
     let (mut session, mut tensor) = running();
-    let ask = Header { kind: Kind::Reminder, psn: FIRST, flags: Flags::BYPASS, priority: 7, ..RESULT };
+    let ask =
+        Header { kind: Kind::Reminder, psn: FIRST, flags: Flags::BYPASS, own: Own::vote(7, 0), ..RESULT };
     session.handle_datagram(us(0), &packet(&ask, &[]), &mut tensor);
-    let taken = Header { psn: FIRST, priority: round::TAKEN, ..RESULT };
+    let taken = Header { psn: FIRST, own: Own::vote(round::TAKEN, 0), ..RESULT };
     session.handle_datagram(us(1), &packet(&taken, &[9; 16]), &mut tensor);
     assert_eq!(session.counters().results, 1);
 }

@@ -10,7 +10,7 @@ use crate::aggregator::Aggregator;
 use crate::driver::{Appliance, JOB, RANKS};
 
 /// The appliance of a tree of the test's job.
-fn appliance(tree: u16, epoch: u8, conditions: Conditions) -> Appliance {
+fn appliance(tree: u16, epoch: u16, conditions: Conditions) -> Appliance {
     let mut aggregator = Aggregator::new(JOB + tree, RANKS, 64);
     aggregator.restart(epoch);
     Appliance::run("127.0.0.1:0", conditions, aggregator)

@@ -38,7 +38,7 @@ pub(crate) struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Upset {
     /// The appliance is away for a while, and has then forgotten everything.
-    Restart { down: Duration, epoch: u8 },
+    Restart { down: Duration, epoch: u16 },
     /// A rank dies for good.
     Kill { rank: u16 },
     /// A rank dies and begins another life.

@@ -148,7 +148,7 @@ pub(crate) struct Common {
 }
 
 /// The epoch of a job that every rank has joined once, at an appliance that starts with 1.
-pub(crate) const EPOCH: u8 = 1;
+pub(crate) const EPOCH: u16 = 1;
 
 /// Builds one lcore and lets all ranks of all jobs join.
 pub(crate) fn lcore<I: Io<Buf = Mbuf>, const WORDS: usize>(

@@ -32,7 +32,7 @@ pub(crate) struct Tree {
     spares: Vec<(usize, usize)>,
     /// No appliance has these in its configuration.
     secret: bool,
-    first_epochs: Vec<u8>,
+    first_epochs: Vec<u16>,
     pub(super) clocks: Vec<Drift>,
     /// Between each appliance and its parent; the root's is not used.
     pub(crate) links: Vec<LinkPlan>,
@@ -60,7 +60,7 @@ impl Tree {
             places[leaf].ranks = narrow(random.between(1, most));
             leaves.extend((0..places[leaf].ranks).map(|rank| (leaf, rank)));
         }
-        let mut first_epochs: Vec<u8> = places.iter().map(|_| random.next().to_le_bytes()[0]).collect();
+        let mut first_epochs: Vec<u16> = places.iter().map(|_| narrow(random.next() & 0xffff)).collect();
         let mut spares = Vec::new();
         if random.chance(500_000) {
             // One for the root, or for one of those in the middle.
@@ -68,7 +68,7 @@ impl Tree {
             spares.push((places.len(), of));
             places.push(places[of]);
             // Far from each other, so that no number of one is ever one of the other.
-            first_epochs.push(first_epochs[of].wrapping_add(128));
+            first_epochs.push(first_epochs[of].wrapping_add(0x8000));
         }
         let clocks = vec![Drift::default(); places.len()];
         Self { places, leaves, spares, secret: false, first_epochs, clocks, links: Vec::new() }
@@ -107,12 +107,12 @@ impl Tree {
 
     /// Two appliances without a parent, each for all of this many workers.
     pub(super) fn of_two(random: &mut Random, ranks: u16) -> Self {
-        let first = random.next().to_le_bytes()[0];
+        let first = narrow(random.next() & 0xffff);
         Self {
             places: vec![Place { parent: None, ranks }; 2],
             leaves: (0..ranks).map(|rank| (0, rank)).collect(),
             // Far from each other, so that no number of one is ever one of the other.
-            first_epochs: vec![first, first.wrapping_add(128)],
+            first_epochs: vec![first, first.wrapping_add(0x8000)],
             clocks: vec![Drift::default(); 2],
             spares: Vec::new(),
             secret: false,
@@ -130,7 +130,7 @@ impl Tree {
         &self,
         (plan, node): (&Plan, usize),
         hosts: impl Iterator<Item = &'a Host>,
-        (first_epoch, secret): (u8, Secret),
+        (first_epoch, secret): (u16, Secret),
     ) -> Membership {
         let below = hosts.zip(&self.leaves).filter(|(_, (leaf, _))| *leaf == node || self.has_backup());
         let addresses: Vec<_> = below.map(|(host, _)| host.address).collect();
@@ -218,7 +218,7 @@ impl Plan {
     }
 
     /// The first generation of each appliance.
-    pub(crate) fn first_epochs(&self) -> impl Iterator<Item = u8> {
+    pub(crate) fn first_epochs(&self) -> impl Iterator<Item = u16> {
         let tree = self.tree.as_ref();
         let only = tree.is_none().then_some(self.first_epoch);
         tree.into_iter().flat_map(|tree| tree.first_epochs.iter().copied()).chain(only)

@@ -13,15 +13,15 @@ const RANK: core::ops::Range<usize> = 6..8;
 const LOW_PSN: usize = 11;
 const FAN_IN: core::ops::Range<usize> = 12..14;
 const COUNT: core::ops::Range<usize> = 14..16;
-const EPOCH: usize = 21;
+const EPOCH: core::ops::Range<usize> = 20..22;
 const GRADIENT: u8 = 1;
 const RESULT: u8 = 2;
 const UPDATE: u8 = 4;
 const CONTROL: u8 = 8;
 /// In a control body.
-const PAYLOAD: core::ops::Range<usize> = 12..14;
-const EXPECTED: core::ops::Range<usize> = 16..20;
-const LOW_GOT: usize = 23;
+const PAYLOAD: core::ops::Range<usize> = 24..26;
+const EXPECTED: core::ops::Range<usize> = 32..36;
+const LOW_GOT: usize = 39;
 
 /// How often the network misbehaves, in millionths.
 const OFTEN: u32 = 100_000;
@@ -96,7 +96,7 @@ impl Saboteur {
                 let (_, old) = self.old.iter().find(same)?;
                 let (mut stale, payload) =
                     old.split_first_chunk::<{ header::LEN }>().map(|(h, p)| (*h, p))?;
-                stale[EPOCH] = head[EPOCH];
+                stale[EPOCH].copy_from_slice(&head[EPOCH]);
                 return Some((from, sender.host.send(&stale, payload)));
             }
             _ => {}
@@ -167,7 +167,7 @@ impl Saboteur {
                 forged[JOB].copy_from_slice(&identity.job.to_be_bytes());
                 forged[FAN_IN].copy_from_slice(&identity.ranks.to_be_bytes());
                 forged[COUNT].copy_from_slice(&identity.ranks.to_be_bytes());
-                forged[EPOCH] = membership.epoch;
+                forged[EPOCH].copy_from_slice(&membership.epoch.to_be_bytes());
                 return Some((at, [&forged[..], body].concat()));
             }
             _ => {}

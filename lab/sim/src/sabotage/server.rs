@@ -1,7 +1,7 @@
 //! Defects of the parameter server.
 
 use pascaline_ps::JobParams;
-use pascaline_wire::{Flags, Header, Kind, Trailer, header, round};
+use pascaline_wire::{Flags, Header, Kind, Own, Trailer, header, round};
 
 use super::Sabotage;
 
@@ -33,7 +33,7 @@ pub(crate) fn outgoing(sabotage: Sabotage, packet: &mut [u8], jobs: &[(u16, JobP
         }
         // As though each sum were the only one.
         Sabotage::ServerNeverAsks if header.kind == Kind::Result => {
-            set(packet, &Header { priority: round::TAKEN, ..header });
+            set(packet, &Header { own: Own::vote(round::TAKEN, header.own.wnd_cap()), ..header });
         }
         Sabotage::ServerAlters if header.kind == Kind::Result => packet[header::LEN] ^= 1,
         _ => {}

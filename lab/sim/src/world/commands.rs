@@ -1,7 +1,7 @@
 //! Commands of members (iSwitch, Table 2), as a tool next to the worker sends them.
 
 use pascaline_wire::control::{Action, Control, Status};
-use pascaline_wire::{Element, Flags, Header, Kind};
+use pascaline_wire::{Element, Flags, Header, Kind, Own};
 
 use super::World;
 use crate::faults::{Fault, Reach};
@@ -21,9 +21,7 @@ impl World<'_> {
             psn,
             fan_in: membership.identity.ranks,
             count: 0,
-            priority: 0,
-            wnd_cap: 0,
-            tree: 0,
+            own: Own::NONE,
             epoch: membership.epoch,
         };
         let control = Control { expected, ..Control::request(action, membership.session) };

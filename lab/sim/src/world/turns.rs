@@ -26,7 +26,7 @@ impl World<'_> {
         node.stopped = Stopped::default();
         let epoch = node.first_epoch;
         let alike = self.saboteur.what.needs_equal_bases();
-        let secret = if alike { Secret::NONE } else { Secret::new([epoch; 16]) };
+        let secret = if alike { Secret::NONE } else { Secret::new(u128::from(epoch).to_le_bytes()) };
         let first_psn = self.plan.first_psn.filter(|_| !alike && (self.now, at) == (0, 0));
         let time = (&self.clock, machine);
         node.appliance = Appliance::new((self.plan, at), hosts, others, (epoch, secret, first_psn), time);

@@ -214,7 +214,7 @@ impl World<'_> {
         match milestone {
             Milestone::Failed(Failure::Rejected { rejection, .. }) => match &rejection.reason {
                 Reason::Generation => {
-                    let [got, expected] = [rejection.got, rejection.expected].map(u8::try_from);
+                    let [got, expected] = [rejection.got, rejection.expected].map(u16::try_from);
                     let epochs = got.ok().zip(expected.ok());
                     let early = self.is_disturbed(worker.job);
                     reset || dead || early || epochs.is_some_and(|(from, to)| self.is_new(number, from, to))
@@ -288,7 +288,7 @@ impl World<'_> {
     /// True if some rank cannot have asked to resume the generation `from` when `to` began.
     ///
     /// It has started afresh, did not have `from`, or had a later generation.
-    fn is_new(&self, number: usize, from: u8, to: u8) -> bool {
+    fn is_new(&self, number: usize, from: u16, to: u16) -> bool {
         let wanted = |other: &Worker| {
             let mut after = other.epochs.iter().skip_while(|&&epoch| epoch != from);
             let told = after.next().is_some();

@@ -13,7 +13,7 @@ use pascaline_pipelines::membership::JobSpec;
 use pascaline_pipelines::{ControlRequest, Membership};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::{Address, Mac, VlanTags};
-use pascaline_wire::{Element, Flags, Header, Kind};
+use pascaline_wire::{Element, Flags, Header, Kind, Own};
 
 fn ask(membership: &mut Membership, action: Action, rank: u16, session: u64, udp_port: u16) -> Status {
     let from = Endpoint {
@@ -35,9 +35,7 @@ fn ask(membership: &mut Membership, action: Action, rank: u16, session: u64, udp
         psn: 0,
         fan_in: 2,
         count: 0,
-        priority: 0,
-        wnd_cap: 0,
-        tree: 0,
+        own: Own::NONE,
         epoch: if action == Action::Join { 0 } else { 7 },
     };
     let control = Control { payload: 8, window: 1, cookie: 1, ..Control::request(action, session) };

@@ -3,7 +3,7 @@
 use pascaline_wire::fast_path::{self, Expected, HEADERS, Lengths, Mask, Recognised, job_and_rank};
 use pascaline_wire::frame::{Address, VlanTags};
 use pascaline_wire::template::{Path, Template};
-use pascaline_wire::{Element, Flags, Header, UdpPorts};
+use pascaline_wire::{Element, Flags, Header, Own, UdpPorts};
 use proptest::prelude::*;
 
 use crate::common::fast_path::{FIRST_PORT, HEADER, PATH, PORT, agree, expected, frame, ordinary};
@@ -21,7 +21,7 @@ fn a_gradient_is_read() {
     let bytes = frame(&[1; 1024], &HEADER);
     let plain = read(&expected(), &bytes, PORT, u16::MAX).expect("plain");
     assert_eq!((plain.psn, plain.payload_len), (HEADER.psn, 1024));
-    assert_eq!(fast_path::priority(&bytes), HEADER.priority);
+    assert_eq!(fast_path::priority(&bytes), HEADER.own.priority());
     assert_eq!(fast_path::flags(&bytes), HEADER.flags.bits());
     assert_eq!(Some(plain), ordinary(&bytes, ONE));
     assert_eq!(job_and_rank(&bytes), Some((HEADER.job, HEADER.rank)));
@@ -29,7 +29,7 @@ fn a_gradient_is_read() {
 
 #[test]
 fn what_senders_choose_is_not_compared() {
-    let other = Header { psn: 1, priority: 0, wnd_cap: 0, tree: 0, flags: Flags::OVERFLOW, ..HEADER };
+    let other = Header { psn: 1, own: Own::NONE, flags: Flags::OVERFLOW, ..HEADER };
     let mut bytes = frame(&[1; 16], &Header { element: Element::I32_SUM, ..other });
     bytes[6..12].fill(0x22);
     let plain = read(&expected(), &bytes, PORT, u16::MAX).expect("plain");

@@ -11,17 +11,17 @@ use crate::common::hex;
 const GRADIENT: &str = "0200000000fe 020000000003 0800
     4500003a 00004000 40112519 0a4d0003 0a4d00fe
     c000 4024 0026 0000
-    0201 0001 0001 0002 00000007 0004 0001 0000 0000 0001
+    0301 0001 0001 0002 00000007 0004 0001 0000 0000 0001
     0000803f 000020c0";
 const GRADIENT_IPV6: &str = "0200000000fe 020000000001 86dd
     60000000 0022 11 40 20010db8000000000000000000000001 20010db80000000000000000000000fe
     c000 4024 0022 0000
-    0201 0001 0001 0000 00000002 0004 0001 0000 0000 0001
+    0301 0001 0001 0000 00000002 0004 0001 0000 0000 0001
     0000c03f";
 const ARP: &str = "0001 0800 06 04 0001 020000000001 0a4d0001 000000000000 0a4d00fe";
-const JOIN: &str = "01 00 00 00 0000000000000001 0400 0200 00000000 00000000
-    0000000000000000 00000000 00000000 0000000000000000";
-const TRAILER: &str = "03 07 0001 0008 000003 04 08 0123456789abcdef 0015";
+const JOIN: &str = "01 00 00 00 00000001 0000000000000001 0000000000000000 0400 0200 0000 00 00
+    00000000 00000000 00000000 00000000 00000000 00000000 0000000000000000 0000000000000000";
+const TRAILER: &str = "03 07 0001 0008 000003 08 18 0123456789abcdef 00112233445566778899aabbccddeeff 0025";
 
 /// Down through all layers, as an appliance does for a packet to one of its own addresses.
 fn verdict(bytes: &[u8]) -> Result<(), Malformed> {
@@ -56,7 +56,7 @@ fn truncated() {
     let header = &hex(GRADIENT)[42..64];
     assert_eq!(Header::parse(&header[..21]), Err(Malformed::Truncated));
     assert_eq!(changed(GRADIENT_IPV6, 18, &[0, 7]), Err(Malformed::Truncated));
-    assert_eq!(Control::parse(&hex(JOIN)[..47]), Err(Malformed::Truncated));
+    assert_eq!(Control::parse(&hex(JOIN)[..71]), Err(Malformed::Truncated));
     assert_eq!(Arp::parse(&hex(ARP)[..27]), Err(Malformed::Truncated));
     // A VLAN tag without its last byte.
     assert_eq!(Frame::parse(&hex("0200000000fe 020000000003 8100 000108")), Err(Malformed::Truncated));
@@ -194,15 +194,17 @@ fn trailer() {
     refused(&format!("06 20 {} 0024", report(9, 0)), "state 9");
     refused(&format!("06 20 {} 0024", report(1, 1)), "a reserved byte");
     refused("00 00 0004", "type 0");
-    refused("04 08 0123456789abcd 000b", "an element longer than the bytes left");
-    refused("04 07 0123456789abcd 000b", "an authentication tag of 7 bytes");
+    refused("04 08 0123456789abcdef 000c", "a type of version 2");
+    refused("02 0c 3f800000 00000000000001 000f", "an element longer than the bytes left");
+    let seal = "08 18 0123456789abcdef 00112233445566778899aabbccddeeff";
+    refused(&format!("{} 0019", &seal.replace("18", "17")[..seal.len() - 2]), "a seal of 23 bytes");
     refused("03 06 0001 0008 0003 000a", "a queue state of 6 bytes");
     refused("02 0b 3f800000 00000000000001 000f", "update data of 11 bytes");
     refused("01 00 0004", "a bitmap of no words");
     refused("01 07 00000000000001 000b", "a bitmap of 7 bytes");
     refused(&format!("01 88 {} 008c", "00".repeat(136)), "a bitmap of 17 words");
-    refused("04 08 0123456789abcdef 04 08 0123456789abcdef 0016", "the same type twice");
-    refused("04 08 0123456789abcdef 03 07 0001 0008 000003 0015", "descending types");
+    refused(&format!("{seal} {seal} 0036"), "the same type twice");
+    refused(&format!("{seal} 03 07 0001 0008 000003 0025"), "descending types");
     // A flag that announces a trailer where there is none.
     assert_eq!(changed(GRADIENT, 44, &[0x20]), Err(Malformed::Trailer));
 }
@@ -219,9 +221,9 @@ fn control() {
     // Zeros make a Join as long as a full packet, and the Ack to it.
     let longer = |behind: &[u8]| Control::parse(&[good.as_slice(), behind].concat());
     assert_eq!(longer(&[0; 1000]), Control::parse(&good));
-    assert_eq!(longer(&[0, 0, 1]).map(drop), refused, "49 bytes and a one");
+    assert_eq!(longer(&[0, 0, 1]).map(drop), refused, "a one behind zeros");
     let leave = [&[2], &good[1..], &[0]].concat();
-    assert_eq!(Control::parse(&leave).map(drop), refused, "49 bytes of a Leave");
+    assert_eq!(Control::parse(&leave).map(drop), refused, "73 bytes of a Leave");
     let answer = |to: u8| Control::parse(&[&[8, 0, to], &good[3..], &[0]].concat()).map(drop);
     assert_eq!((answer(1), answer(2)), (Ok(()), refused), "of an Ack to a Join, and to a Leave");
     assert_eq!(with(&[(0, 0)]), refused, "action 0");
@@ -235,6 +237,13 @@ fn control() {
     assert_eq!(with(&[(0, 8), (1, 34)]), refused, "status 34");
     assert_eq!(with(&[(0, 8), (2, 8)]), refused, "an answer to an answer");
     assert_eq!(with(&[(0, 8), (2, 11)]), refused, "an answer to action 11");
+    assert_eq!(with(&[(30, 2)]), Ok(()), "it hears");
+    assert_eq!(with(&[(30, 3)]), refused, "hearing 3");
+    assert_eq!(with(&[(31, 4)]), Ok(()), "the last congestion control");
+    assert_eq!(with(&[(31, 5)]), refused, "congestion control 5");
+    assert_eq!(with(&[(68, 239)]), Ok(()), "the group 239.0.0.0");
+    assert_eq!(with(&[(68, 10)]), refused, "10.0.0.0 is no group");
+    assert_eq!(with(&[(65, 1), (68, 239)]), refused, "a group of more than 48 bits");
 }
 
 /// One test per reason, and the compiler's word that none is missing: the match has no wildcard.

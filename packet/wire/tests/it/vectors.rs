@@ -6,8 +6,10 @@ use std::fmt::Write as _;
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::protocol;
 use pascaline_wire::template::Path;
-use pascaline_wire::trailer::{Operation, Operations, RankReport};
-use pascaline_wire::{Call, Element, Flags, Frame, Header, Kind, Malformed, Net, Op, Trailer};
+use pascaline_wire::trailer::{Operation, Operations, RankReport, Seal};
+use pascaline_wire::{
+    Call, CongestionControl, Element, Flags, Frame, Header, Kind, Malformed, Net, Op, Trailer,
+};
 
 use crate::common::{self, hex};
 
@@ -66,13 +68,7 @@ fn decode(bytes: &[u8]) -> Result<(String, Vec<u8>), Malformed> {
     describe_header(&mut text, &header);
     let mut rebuilt = if header.kind == Kind::Control {
         let body = Control::parse(payload)?;
-        let Control { answers, session, payload, window, expected, got, .. } = body;
-        let Control { action: _, status: _, cookie, psn, first, call, bytes, .. } = body;
-        let answers = answers.map_or("none", action);
-        write!(text, "control: action={} status={} ", action(body.action), body.status.name()).unwrap();
-        write!(text, "answers={answers} element={} session={session} ", element(body.element)).unwrap();
-        write!(text, "payload={payload} window={window} expected={expected} got={got} ").unwrap();
-        writeln!(text, "cookie={cookie} psn={psn} first={first} bytes={bytes}{}", called(call)).unwrap();
+        describe_control(&mut text, &body);
         body.to_bytes().to_vec()
     } else {
         let digits: Vec<_> = payload.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -100,24 +96,37 @@ fn decode(bytes: &[u8]) -> Result<(String, Vec<u8>), Malformed> {
 }
 
 fn describe_header(text: &mut String, header: &Header) {
-    let Header {
-        kind: of,
-        flags: bits,
-        element,
-        job,
-        rank,
-        psn,
-        fan_in,
-        count,
-        priority,
-        wnd_cap,
-        tree,
-        epoch,
-    } = *header;
+    let Header { kind: of, flags: bits, element, job, rank, psn, fan_in, count, own, epoch } = *header;
     write!(text, "header: kind={} flags={} ", kind(of), flags(bits)).unwrap();
     write!(text, "element={}/{} job={job} rank={rank} ", element.dtype.name(), op(element.op)).unwrap();
-    write!(text, "psn={psn} fan_in={fan_in} count={count} ").unwrap();
-    writeln!(text, "priority={priority} wnd_cap={wnd_cap} tree={tree} epoch={epoch}").unwrap();
+    write!(text, "psn={psn} fan_in={fan_in} count={count} epoch={epoch}").unwrap();
+    let cap = own.wnd_cap();
+    let own = match of {
+        Kind::Gradient | Kind::Partial if !bits.has(Flags::BYPASS) => {
+            format!(" priority={} wnd_cap={cap}", own.priority())
+        }
+        Kind::Gradient | Kind::Partial | Kind::Result | Kind::Reminder | Kind::Fetch => {
+            format!(" round={} wnd_cap={cap}", own.round())
+        }
+        Kind::Update => format!(" origin={}", own.origin()),
+        Kind::Ack => format!(" status={} pause={}", own.status().map_or("?", Status::name), own.pause()),
+        Kind::Control => String::new(),
+    };
+    writeln!(text, "{own}").unwrap();
+}
+
+fn describe_control(text: &mut String, body: &Control) {
+    let Control { answers, number, session, cookie, payload, window, joined, hearing, .. } = *body;
+    let Control { congestion, expected, got, before, psn, first, workers, call, bytes, group, .. } = *body;
+    let answers = answers.map_or("none", action);
+    let congestion = congestion.map_or("none", CongestionControl::name);
+    let group = group.map_or("none".to_owned(), |group| group.to_string());
+    write!(text, "control: action={} status={} ", action(body.action), body.status.name()).unwrap();
+    write!(text, "answers={answers} element={} number={number} ", element(body.element)).unwrap();
+    write!(text, "session={session} cookie={cookie} payload={payload} window={window} ").unwrap();
+    write!(text, "joined={joined} hearing={} congestion={congestion} ", hearing.name()).unwrap();
+    write!(text, "expected={expected} got={got} before={before} psn={psn} first={first} ").unwrap();
+    writeln!(text, "workers={workers} bytes={bytes} group={group}{}", called(call)).unwrap();
 }
 
 fn describe_trailer(text: &mut String, trailer: &Trailer) {
@@ -131,9 +140,6 @@ fn describe_trailer(text: &mut String, trailer: &Trailer) {
     if let Some(queue) = trailer.queue {
         let (clusters, capacity, waiting) = (queue.clusters, queue.capacity, queue.waiting);
         writeln!(text, "queue: clusters={clusters} capacity={capacity} waiting={waiting}").unwrap();
-    }
-    if let Some(auth) = trailer.auth {
-        writeln!(text, "auth: tag={auth:016x}").unwrap();
     }
     if let Some(Operations { most, differing }) = trailer.operations {
         let [most, differing] = [most, differing].map(|one| {
@@ -151,6 +157,9 @@ fn describe_trailer(text: &mut String, trailer: &Trailer) {
     }
     if let Some(sentence) = trailer.sentence {
         writeln!(text, "sentence: {}", sentence.as_str()).unwrap();
+    }
+    if let Some(Seal { counter, tag }) = trailer.seal {
+        writeln!(text, "seal: counter={counter} tag={tag:032x}").unwrap();
     }
 }
 

@@ -6,7 +6,7 @@
 use pascaline_aggregator::{Aggregate, Request, Verb};
 use pascaline_buffer::SharedBuf;
 use pascaline_telemetry::{Counter, JobEvent};
-use pascaline_wire::header::{Flags, Header, Kind};
+use pascaline_wire::header::{Flags, Header, Kind, Own};
 use pascaline_wire::template::Heads;
 use pascaline_wire::{Element, round};
 
@@ -28,14 +28,14 @@ impl<I: Io> LcoreSink<'_, I> {
     /// Sends something to the parent as one of its ranks would.
     pub(super) fn send_up(&mut self, job: &Job, above: &Above, sum: &Aggregate<'_, Shared<I>>, what: Ascent) {
         let Some(element) = Element::from_byte(sum.element) else { return };
-        let (kind, count, priority) = match what {
-            Ascent::Sum { .. } => (Kind::Gradient, 1, 0),
-            Ascent::Result => (Kind::Result, above.ranks, round::TAKEN),
+        let (kind, count, own) = match what {
+            Ascent::Sum { .. } => (Kind::Gradient, 1, Own::FREE),
+            Ascent::Result => (Kind::Result, above.ranks, Own::vote(round::TAKEN, u16::MAX)),
         };
         let again = if what == (Ascent::Sum { again: true }) { Flags::RETRANSMISSION } else { Flags::NONE };
         let about = Header::about(kind, element, job.id, job.epoch);
         let flags = flags(sum.element, sum.overflow, false).with(again).with(echo(sum.marked));
-        let header = above.header(Header { flags, psn: sum.key.psn(), count, priority, ..about });
+        let header = above.header(Header { flags, psn: sum.key.psn(), count, own, ..about });
         let Ok(heads) = Heads::new(&header, sum.payload.bytes().len()) else { return };
         if self.emitter.send_shared(&above.member, above.rank, &heads, sum.payload.clone()) {
             self.count(Counter::SentUp);

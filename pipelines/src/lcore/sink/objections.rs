@@ -34,7 +34,7 @@ impl<I: Io> LcoreSink<'_, I> {
             Some((job, _)) => (job.fan_in, job.epoch, objection.expected),
             None => (header.fan_in, header.epoch, 0),
         };
-        let answer = answer_header(header, fan_in, 0, epoch);
+        let answer = answer_header(header, fan_in, epoch);
         let Objection { status, got, .. } = objection;
         let control = Control { status, expected, got, ..Control::request(Action::Ack, 0) };
         let reply = Reply::new(to, port.mac, &answer, &control);

@@ -12,7 +12,7 @@ impl<I: Io> LcoreSink<'_, I> {
     /// Reminds the ranks that are not inside (and not the one that asks).
     pub(super) fn remind<const WORDS: usize>(&mut self, request: &Request, inside: &RankSet<WORDS>) {
         let table = self.table;
-        let Some(job) = table.get(request.key.job()).filter(|job| job.epoch == request.key.epoch()) else {
+        let Some(job) = table.get(request.key.job()).filter(|job| request.key.is_of(job.epoch)) else {
             return;
         };
         let Some(element) = Element::from_byte(request.element) else { return };

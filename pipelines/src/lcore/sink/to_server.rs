@@ -5,7 +5,7 @@ use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{Counter, DropReason, JobEvent};
 use pascaline_wire::Element;
 use pascaline_wire::datagram::Payload;
-use pascaline_wire::header::{Flags, Header, Kind};
+use pascaline_wire::header::{Flags, Header, Kind, Own};
 
 use super::LcoreSink;
 use crate::emit::flags;
@@ -16,7 +16,7 @@ use crate::server;
 impl<I: Io> LcoreSink<'_, I> {
     /// The header of a packet to the parameter server.
     pub(super) fn header_to_server(
-        key: Key,
+        (job, key): (&Job, Key),
         kind: Kind,
         element: u8,
         fan_in: u16,
@@ -26,7 +26,7 @@ impl<I: Io> LcoreSink<'_, I> {
             psn: key.psn(),
             fan_in,
             count,
-            ..Header::about(kind, Element::from_byte(element)?, key.job(), key.epoch())
+            ..Header::about(kind, Element::from_byte(element)?, job.id, job.epoch)
         })
     }
 
@@ -59,16 +59,10 @@ impl<I: Io> LcoreSink<'_, I> {
     /// Sends a contribution that found no slot to the parameter server; gives it back if there is none.
     pub(super) fn spill(&mut self, request: &Request, packet: I::Buf) -> Option<I::Buf> {
         let table = self.table;
-        let header = Self::header_to_server(
-            request.key,
-            Kind::Gradient,
-            request.element,
-            request.fan_in,
-            request.count,
-        );
-        let (Some(job), Some(header)) = (Self::job_of(table, request.key), header) else {
-            return Some(packet);
-        };
+        let Some(job) = Self::job_of(table, request.key) else { return Some(packet) };
+        let &Request { key, element, fan_in, count, .. } = request;
+        let header = Self::header_to_server((job, key), Kind::Gradient, element, fan_in, count);
+        let Some(header) = header else { return Some(packet) };
         if request.verb != Verb::Add || request.inside != 0 || !job.has_server() {
             return Some(packet);
         }
@@ -80,7 +74,7 @@ impl<I: Io> LcoreSink<'_, I> {
         let header = Header {
             flags: flags(request.element, request.overflow, false).with(repeated(request.again)),
             rank: request.rank,
-            priority: request.priority,
+            own: Own::sum(request.priority, u16::MAX),
             ..header
         };
         let payload = Payload::new(request.offset.into(), request.len.into());
@@ -117,10 +111,10 @@ impl<I: Io> LcoreSink<'_, I> {
         match what {
             Evicted::Partial(evicted) => {
                 let Partial { packet, len, element, fan_in, count, overflow, again, priority } = evicted;
-                let header = Self::header_to_server(key, Kind::Partial, element, fan_in, count);
+                let header = Self::header_to_server((job, key), Kind::Partial, element, fan_in, count);
                 let Some(header) = header else { return false };
                 let flags = flags(element, overflow, true).with(repeated(again));
-                let header = Header { flags, priority, ..header };
+                let header = Header { flags, own: Own::sum(priority, u16::MAX), ..header };
                 let sent = server::send(self.emitter, self.server, job, &header, packet);
                 let bytes = u64::from(count) * u64::from(len);
                 if let Cause::NoRoom(_) = cause
@@ -137,10 +131,10 @@ impl<I: Io> LcoreSink<'_, I> {
             Evicted::Originals(originals) => {
                 let (element, fan_in, priority) = (originals.element, originals.fan_in, originals.priority);
                 let flags = flags(element, originals.overflow, false).with(repeated(originals.again));
-                let header = Self::header_to_server(key, Kind::Gradient, element, fan_in, 1);
+                let header = Self::header_to_server((job, key), Kind::Gradient, element, fan_in, 1);
                 let Some(header) = header else { return false };
                 originals.fold(false, |any, (rank, packet)| {
-                    let header = Header { flags, rank, priority, ..header };
+                    let header = Header { flags, rank, own: Own::sum(priority, u16::MAX), ..header };
                     let bytes = packet.bytes().len() as u64;
                     let sent = server::send(self.emitter, self.server, job, &header, packet);
                     self.count_eviction(job, sent, 1, bytes);
@@ -172,13 +166,15 @@ impl<I: Io> LcoreSink<'_, I> {
 
     /// A rank waits for a PSN of which nothing is known here: the parameter server collects what there is.
     pub(super) fn ask_server(&mut self, job: &Job, request: &Request, packet: I::Buf) {
-        let header = Self::header_to_server(request.key, Kind::Reminder, request.element, job.fan_in, 0);
+        let header =
+            Self::header_to_server((job, request.key), Kind::Reminder, request.element, job.fan_in, 0);
         let Some(header) = header else { return self.emitter.recycle(packet) };
         if !self.may_send(job, request.now) {
             return self.emitter.discard(packet, DropReason::ServerShare);
         }
         let nothing = Payload::new(request.offset.into(), 0);
-        let header = Header { rank: request.rank, priority: request.priority, ..header };
+        let own = Own::vote(request.priority, u16::MAX);
+        let header = Header { rank: request.rank, own, ..header };
         server::pass_on(self.emitter, self.server, job, &header, nothing, packet);
     }
 

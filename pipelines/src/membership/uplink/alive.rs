@@ -51,9 +51,10 @@ impl Uplink {
         let Granted { epoch, base, .. } = self.granted()?;
         self.said = now;
         self.number = self.number.wrapping_add(1);
-        let control = Control { psn: base, ..Control::request(Action::Query, self.session) };
+        let request = Control::request(Action::Query, self.session);
+        let control = Control { number: self.number, psn: base, ..request };
         let header = Header::about(Kind::Control, Element::F32_SUM, self.job, epoch);
-        Some(self.parent().asked(Header { psn: self.number, ..header }, control))
+        Some(self.parent().asked(header, control))
     }
 
     /// What it hears to that.

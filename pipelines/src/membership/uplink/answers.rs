@@ -7,7 +7,6 @@ use pascaline_wire::header::Header;
 use pascaline_wire::trailer::Operations;
 
 use super::{Granted, News, State, Uplink, Wish, refusal};
-use crate::membership::claim::Claim;
 use crate::membership::offer::Offer;
 
 impl Uplink {
@@ -20,11 +19,11 @@ impl Uplink {
     ) -> News {
         let Some(answers) = ack.answers else { return self.rejected(now, ack.status) };
         let asked = self.number.wrapping_sub(self.outdated);
-        let new = header.psn.wrapping_sub(self.outdated).wrapping_sub(1) < asked;
+        let new = ack.number.wrapping_sub(self.outdated).wrapping_sub(1) < asked;
         if ack.session != self.session || !new || header.rank != self.parent().rank {
             return News::Nothing;
         }
-        (self.silent, self.asking, self.joined) = (None, None, header.count);
+        (self.silent, self.asking, self.joined) = (None, None, ack.joined);
         // What tells of the job tells a window, too.
         let visible = answers == Action::Join && ack.window > 0;
         self.known = if visible { Some(header.epoch) } else { self.known };
@@ -104,7 +103,7 @@ impl Uplink {
                 self.suspended(false)
             }
             Status::Ok => {
-                let claimed = Claim::of(wish.resume);
+                let claimed = wish.resume;
                 let resumed = control::named_generation(ack.expected);
                 let resumed = resumed.filter(|epoch| claimed.is_some_and(|claim| claim.contains(*epoch)));
                 if claimed.is_some() && resumed.is_none() {
@@ -115,7 +114,7 @@ impl Uplink {
                 if window == 0 || !Offer::of(wish.payload).is_some_and(|offer| offer.takes(payload)) {
                     return News::Nothing;
                 }
-                let workers = if ack.first > 0 { ack.first } else { u32::from(header.fan_in) };
+                let workers = if ack.workers > 0 { ack.workers } else { u32::from(header.fan_in) };
                 let granted = Granted { epoch: header.epoch, base, payload, window, resumed, workers };
                 (self.state, self.due, self.outdated) = (State::Member(granted), None, self.number);
                 if self.to_halt {
@@ -130,7 +129,7 @@ impl Uplink {
             // An old Join, of an earlier life of this appliance, has taken its place since.
             Status::StaleSession => self.displaced(),
             // This session was taken for dead. What claims to go on has nothing to go on with.
-            Status::RankLost if wish.resume == 0 => self.displaced(),
+            Status::RankLost if wish.resume.is_none() => self.displaced(),
             Status::Halted if self.to_reset => {
                 self.reset_first(now, *wish);
                 News::Nothing

@@ -269,8 +269,8 @@ impl Uplink {
         let request = Control { got: ASK, payload, window, ..Control::request(Action::Join, self.session) };
         let number = self.number;
         let way = self.ways.take_next(now)?;
-        let control = Control { cookie: way.cookie, ..request };
+        let control = Control { number, cookie: way.cookie, workers: 1, ..request };
         let header = Header::about(Kind::Control, Element::F32_SUM, self.job, 0);
-        Some(way.parent.asked(Header { psn: number, count: 1, ..header }, control))
+        Some(way.parent.asked(header, control))
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Plan {
     pub(crate) crowded: Option<u64>,
     pub(crate) jobs: Vec<JobSpec>,
     pub(crate) pool: PoolConfig,
-    pub(crate) first_epoch: u8,
+    pub(crate) first_epoch: u16,
     pub(crate) addresses: Vec<Address>,
     pub(crate) udp_ports: UdpPorts,
     /// What its packets have to carry.

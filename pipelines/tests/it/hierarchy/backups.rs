@@ -29,7 +29,7 @@ fn places(tree: &Tree) -> [usize; 2] {
 }
 
 /// Workers inside an operation say so, for so many tenths of a second.
-fn wait(tree: &mut Tree, all: &mut [Below], epoch: u8, tenths: usize) {
+fn wait(tree: &mut Tree, all: &mut [Below], epoch: u16, tenths: usize) {
     for _ in 0..tenths {
         for below in all.iter_mut() {
             tree.heartbeat(below, epoch);

@@ -30,7 +30,7 @@ fn halted(tree: &Tree) -> Vec<bool> {
 }
 
 /// All say that they are inside an operation, as they do every 100 ms.
-fn heartbeats(tree: &mut Tree, all: &mut [Below], epoch: u8) -> Vec<Status> {
+fn heartbeats(tree: &mut Tree, all: &mut [Below], epoch: u16) -> Vec<Status> {
     all.iter_mut().map(|below| tree.join(below, 0, control::generation(epoch)).status).collect()
 }
 

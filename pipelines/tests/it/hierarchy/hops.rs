@@ -180,7 +180,7 @@ fn an_update_goes_to_the_server_by_the_root_and_the_answer_to_the_workers_of_all
     let served = rig.updates();
     let [(header, gradient)] = &served[..] else { panic!("{served:?}") };
     // To the server it is of the right leaf, by that one's number.
-    assert_eq!((header.rank, header.fan_in, header.count, header.priority), (1, 2, 1, 0));
+    assert_eq!((header.rank, header.fan_in, header.count, header.own.priority()), (1, 2, 1, 0));
     assert_eq!((header.psn, gradient), (base, &vec![5, 6]));
     rig.answer(header, Flags::NONE, 1);
     // Whose it was is known at its leaf; at the other one nobody's number means anything.

@@ -83,7 +83,7 @@ fn marks_go_up_and_down_with_the_sums_and_so_does_the_least_room() {
             let heard = tree.heard_by(below);
             let result = heard.iter().find(|heard| heard.header.kind == Kind::Result).unwrap().header;
             assert_eq!(result.flags.has(Flags::ECN_ECHO), whose.is_some(), "PSN {psn}");
-            assert_eq!(result.wnd_cap, if below.leaf == 1 { 32 } else { 24 }, "PSN {psn}");
+            assert_eq!(result.own.wnd_cap(), if below.leaf == 1 { 32 } else { 24 }, "PSN {psn}");
         }
     }
     tree.end();

@@ -40,7 +40,7 @@ pub(crate) struct Tree {
     heard: Vec<Vec<Heard>>,
     /// Gradients on the way to each appliance's parent, by PSN.
     pub(crate) climbed: Vec<Vec<u32>>,
-    lives: u8,
+    lives: u16,
 }
 
 /// One of the workers below a leaf.
@@ -51,7 +51,7 @@ pub(crate) struct Below {
     pub(crate) base: u32,
     pub(crate) workers: u32,
     /// The workers that it stands for, if it is an appliance, which it says it is.
-    pub(crate) count: u16,
+    pub(crate) count: u32,
 }
 
 impl Below {
@@ -118,7 +118,7 @@ impl Tree {
         Self::new(&[(2, None), (2, Some((0, 0))), (2, Some((0, 1)))], &job(JOB, 2))
     }
 
-    fn appliance(&self, node: usize, like: &JobSpec, first_epoch: u8) -> Bench {
+    fn appliance(&self, node: usize, like: &JobSpec, first_epoch: u16) -> Bench {
         let number = u8::try_from(node).unwrap();
         let above = |(parent, rank): (usize, u16)| Parent {
             endpoint: Endpoint {
@@ -157,12 +157,12 @@ impl Tree {
     }
 
     /// Likewise, its generations beginning with this number.
-    pub(crate) fn restart_at(&mut self, node: usize, like: &JobSpec, first_epoch: u8) {
+    pub(crate) fn restart_at(&mut self, node: usize, like: &JobSpec, first_epoch: u16) {
         self.nodes[node] = self.appliance(node, like, first_epoch);
     }
 
-    fn first_epoch(&self, node: usize) -> u8 {
-        40 * u8::try_from(node).unwrap() + 15 * self.lives
+    fn first_epoch(&self, node: usize) -> u16 {
+        40 * u16::try_from(node).unwrap() + 15 * self.lives
     }
 
     /// A Leave of a worker.
@@ -249,7 +249,7 @@ impl Tree {
     }
 
     /// What a worker says inside an operation of one packet, and the answer.
-    pub(crate) fn heartbeat(&mut self, below: &mut Below, epoch: u8) -> Control {
+    pub(crate) fn heartbeat(&mut self, below: &mut Below, epoch: u16) -> Control {
         let (got, first) = (control::generation(epoch), below.base);
         let control = Control { got, first, bytes: 8, ..below.request() };
         self.asked(below, control)
@@ -258,7 +258,8 @@ impl Tree {
     fn asked(&mut self, below: &mut Below, control: Control) -> Control {
         let worker = below.worker;
         let about = worker.header(Kind::Control, 0, 0);
-        let about = Header { epoch: 0, element: Element::F32_SUM, count: below.count, ..about };
+        let about = Header { epoch: 0, element: Element::F32_SUM, ..about };
+        let control = Control { workers: below.count, ..control };
         let frame = worker.frame(&about, &control.to_bytes());
         self.send(below, &frame);
         self.pass(1);
@@ -268,7 +269,7 @@ impl Tree {
         let answer = Control::parse(payload).unwrap();
         below.worker.epoch = ack.header.epoch;
         if answer.status == Status::Ok {
-            (below.base, below.workers) = (answer.psn, answer.first);
+            (below.base, below.workers) = (answer.psn, answer.workers);
         }
         answer
     }
@@ -298,7 +299,7 @@ impl Tree {
                 *told = Some(self.join(below, resume, got));
             }
             if told.iter().all(|told| told.is_some_and(|told| told.status == Status::Ok)) {
-                let resumed = control::named_generations(resume)[0];
+                let resumed = control::named_generation(resume);
                 for told in told.iter().flatten() {
                     assert_eq!(control::named_generation(told.expected), resumed);
                 }

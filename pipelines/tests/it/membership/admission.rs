@@ -100,7 +100,7 @@ fn a_question_forms_no_job() {
     let mut plane = plane();
     let a = worker(1000, 0, 2);
     let answer = plane.ask(&a, Join, 0, ASK);
-    assert_eq!((told(&answer), answer.header.fan_in, answer.header.count), ((Pending, 7, 0, 0), 2, 0));
+    assert_eq!((told(&answer), answer.header.fan_in, answer.control.joined), ((Pending, 7, 0, 0), 2, 0));
     plane.refuses_values(&a, Join, (0, generation(200)), (WrongEpoch, 7, 200));
     assert!(!exists(&plane, 1000));
     assert_eq!(told(&plane.join(&a)), (Pending, 7, 0, 0));

@@ -23,7 +23,7 @@ fn going_on(fan_in: u16) -> JobSpec {
     JobSpec { on_death: OnDeath::Continue, ..failing(fan_in) }
 }
 
-fn lost(epoch: u8, ranks: &[u16], on_death: OnDeath) -> Event {
+fn lost(epoch: u16, ranks: &[u16], on_death: OnDeath) -> Event {
     Event::Lost { job: JOB, epoch, ranks: ranks.to_vec(), on_death }
 }
 
@@ -41,7 +41,7 @@ fn a_dead_rank_fails_the_others_by_name() {
     for worker in [a, c] {
         let answer = plane.heartbeat(&worker);
         assert_eq!(told(&answer), (RankLost, 7, 2, 1));
-        assert_eq!((named(&answer), answer.header.count), (vec![1, 3], 2));
+        assert_eq!((named(&answer), answer.control.joined), (vec![1, 3], 2));
     }
     let status = plane.status();
     assert_eq!((status.needed, status.lost, status.joined, status.complete), (4, 2, 2, false));

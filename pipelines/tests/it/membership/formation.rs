@@ -102,7 +102,7 @@ fn a_leave_with_a_damaged_epoch_is_one_all_the_same() {
 fn a_leave_of_a_generation_whose_number_has_come_round_is_one_all_the_same() {
     let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));
     let [a, mut b] = workers[..] else { unreachable!() };
-    for _ in 0..256 {
+    for _ in 0..1 << 16 {
         b.session += 1;
         let _ = plane.ask(&b, Join, 0, 0);
     }
@@ -154,12 +154,12 @@ fn an_ack_is_never_answered() {
 }
 
 #[test]
-fn generations_go_round_after_256() {
+fn generations_go_round_after_65536() {
     let mut plane = Plane::new(JobSpec::new(JOB, 1));
     let mut worker = Worker::new(0, 1);
-    for start in 0..=256u64 {
+    for start in 0..=1 << 16u64 {
         worker.session = start;
-        assert_eq!(u64::from(plane.ask(&worker, Join, 0, 0).header.epoch), (7 + start) % 256);
+        assert_eq!(u64::from(plane.ask(&worker, Join, 0, 0).header.epoch), (7 + start) % (1 << 16));
     }
 }
 

@@ -78,7 +78,7 @@ fn a_repeated_join_with_an_old_number_is_told_the_new_one() {
 #[test]
 fn a_number_that_is_none_is_refused() {
     let mut plane = Plane::new(JobSpec::new(JOB, 1));
-    for got in [1, 7, 0xffff, 0x1_0100, ASK | 7, u32::MAX] {
+    for got in [1, 7, 0xffff, 0x3_0100, ASK | 7, u32::MAX] {
         plane.refuses_values(&Worker::new(0, 1), Join, (0, got), (Status::Unsupported, 0, got));
     }
 }

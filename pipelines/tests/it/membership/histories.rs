@@ -67,7 +67,7 @@ proptest! {
             let members: Vec<u16> = if all_gone { vec![] } else { model.keys().copied().collect() };
             prop_assert_eq!(plane.members(JOB), members);
             let here = model.values().filter(|known| !known.2).count();
-            prop_assert_eq!(usize::from(answer.header.count), here);
+            prop_assert_eq!(usize::from(answer.control.joined), here);
         }
     }
 
@@ -101,7 +101,7 @@ struct Step {
     action: Action,
     /// How far the packet's generation and those that it names are behind the job's; 3 for none, 4 for a
     /// question.
-    epochs: [u8; 3],
+    epochs: [u16; 3],
     threshold: u32,
 }
 
@@ -115,7 +115,7 @@ fn step() -> impl Strategy<Value = Step> {
     let wait = prop::sample::select(&[10, 10, 10, 100, 400, 1100, 60_000]).prop_map(millis);
     // Mostly one job: the others are there for the quotas.
     let job = prop_oneof![6 => Just(JOB), 1 => 999u16..=1004];
-    let epochs = [0u8..5, 0u8..4, 0u8..5];
+    let epochs = [0u16..5, 0u16..4, 0u16..5];
     ((wait, job, 0u16..4, 1u64..4, prop::bool::weighted(0.1), action), (epochs, 0u32..5)).prop_map(
         |((wait, job, rank, session, elsewhere, action), (epochs, threshold))| Step {
             wait,
@@ -143,7 +143,7 @@ struct History {
     /// Sessions whose rank has been given to others.
     over: BTreeSet<(u16, u64)>,
     /// The generations that each rank has claimed in the present one.
-    claims: BTreeMap<u16, BTreeSet<u8>>,
+    claims: BTreeMap<u16, BTreeSet<u16>>,
 }
 
 impl History {
@@ -179,7 +179,7 @@ impl History {
         let (before, table) = (self.plane.membership.status(), self.plane.members(JOB));
         let worker = self.worker(step);
         let values = self.values(step);
-        let request = request(&worker, step.action, values.0, values.1);
+        let request = request(&worker, step.action, values.0.into(), values.1);
         let answer = self.plane.membership.handle(self.plane.now, &request);
         prop_assert_eq!(answer.is_none(), step.action == Action::Ack, "nobody asks too often here");
         if !answer.is_some_and(|answer| answer.changed) {
@@ -213,7 +213,7 @@ impl History {
 
     fn values(&self, step: &Step) -> (u32, u32) {
         let epoch = self.plane.status().epoch;
-        let named = |behind: u8| match behind {
+        let named = |behind: u16| match behind {
             0..=2 => generation(epoch.wrapping_sub(behind)),
             3 => 0,
             _ => ASK,

@@ -25,11 +25,11 @@ fn a_table_knows_its_jobs_and_no_others() {
 
 #[test]
 fn packets_of_a_past_generation_are_refused_and_their_senders_told() {
-    let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 2)], first_epoch: 255, ..Plan::one_armed() });
+    let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 2)], first_epoch: u16::MAX, ..Plan::one_armed() });
     let mut workers = vec![Worker::new(0, 2), Worker::new(1, 2)];
     bench.join(&mut workers);
     let old = workers[0];
-    assert_eq!(old.epoch, 255);
+    assert_eq!(old.epoch, u16::MAX);
     workers[1].session += 1;
     bench.join(&mut workers);
     assert_eq!(workers[0].epoch, 0);
@@ -40,7 +40,7 @@ fn packets_of_a_past_generation_are_refused_and_their_senders_told() {
     assert_eq!(heard.len(), 1);
     heard[0].assert_addressed_to(&old);
     let told = heard[0].objection();
-    assert_eq!((told.status, told.expected, told.got), (Status::WrongEpoch, 0, 255));
+    assert_eq!((told.status, told.expected, told.got), (Status::WrongEpoch, 0, 0xffff));
     assert_eq!((heard[0].header.epoch, heard[0].header.fan_in), (0, 2));
     bench.end();
 }
@@ -48,7 +48,7 @@ fn packets_of_a_past_generation_are_refused_and_their_senders_told() {
 /// What a stranger guesses is answered alike, or not at all.
 #[test]
 fn the_packet_path_tells_no_stranger_the_generation() {
-    let told = |first_epoch: u8| {
+    let told = |first_epoch: u16| {
         let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 2)], first_epoch, ..Plan::one_armed() });
         bench.join(&mut [Worker::new(0, 2)]);
         let mut told = Vec::new();

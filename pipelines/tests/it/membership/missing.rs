@@ -107,7 +107,7 @@ fn whose_results_are_kept_no_longer_hears_so() {
         let called = Control { psn: una, first: base, bytes: 8 << 20, ..beat.control };
         beat.control = Control { element: Some(Element::F32_SUM), ..called };
         sent += 1;
-        beat.header.psn = sent - again;
+        beat.control.number = sent - again;
         let _ = plane.pass(millis(100));
         plane.membership.handle(plane.now, &beat).unwrap().control.status
     };

@@ -21,7 +21,7 @@ fn formed(on_death: OnDeath) -> (Plane, [Worker; 3]) {
 }
 
 /// Two other workers, on another host, have the job as soon as they have joined.
-fn two_form_it(plane: &mut Plane, epoch: u8) {
+fn two_form_it(plane: &mut Plane, epoch: u16) {
     let [a, b] = [0, 1].map(|rank| Worker { session: 99, ..worker(1000, rank, 2) }.v6());
     assert_eq!(told(&plane.ask(&a, Join, 0, 0)), (Pending, epoch, 0, 0));
     assert_eq!(told(&plane.ask(&b, Join, 0, 0)), (Ok, epoch, 0, 0));

@@ -15,7 +15,7 @@ use crate::common::appliance::kind;
 use pascaline_testkit::{JOB, Worker, port_mac};
 
 /// The first generation of each job in these tests.
-pub(crate) const FIRST: u8 = 7;
+pub(crate) const FIRST: u16 = 7;
 
 /// Time between two requests: nobody asks too often.
 const STEP: Duration = Duration::from_millis(10);
@@ -57,7 +57,14 @@ pub(crate) fn endpoint(worker: &Worker) -> Endpoint {
     }
 }
 
-pub(crate) fn request(worker: &Worker, action: Action, expected: u32, got: u32) -> ControlRequest {
+/// Two generations, either of which will do, as `expected` of [`request`].
+pub(crate) fn either(epoch: u16, before: u16) -> u64 {
+    u64::from(control::generation(before)) << 32 | u64::from(control::generation(epoch))
+}
+
+pub(crate) fn request(worker: &Worker, action: Action, expected: u64, got: u32) -> ControlRequest {
+    let [before, expected] =
+        [expected >> 32, expected & 0xffff_ffff].map(|half| u32::try_from(half).unwrap());
     // A Join belongs to no generation.
     let epoch = if action == Action::Join { 0 } else { worker.epoch };
     ControlRequest {
@@ -71,6 +78,7 @@ pub(crate) fn request(worker: &Worker, action: Action, expected: u32, got: u32) 
             cookie: 1,
             expected,
             got,
+            before,
             ..Control::request(action, worker.session)
         },
         padding: 0,
@@ -129,8 +137,14 @@ impl Plane {
 
     /// The answer to a request, checked as far as all answers are alike.
     #[track_caller]
-    pub(crate) fn ask(&mut self, worker: &Worker, action: Action, expected: u32, got: u32) -> Answer {
-        self.handle(request(worker, action, expected, got))
+    pub(crate) fn ask(
+        &mut self,
+        worker: &Worker,
+        action: Action,
+        expected: impl TryInto<u64>,
+        got: u32,
+    ) -> Answer {
+        self.handle(request(worker, action, expected.try_into().ok().expect("two generations"), got))
     }
 
     #[track_caller]
@@ -139,7 +153,7 @@ impl Plane {
         let (action, worker) = (request.control.action, (request.header.job, request.header.rank));
         // Later ones have larger numbers.
         request.at_ns = lcores(self.now);
-        request.header.psn = u32::try_from(self.now.as_millis()).expect("a test is short");
+        request.control.number = u32::try_from(self.now.as_millis()).expect("a test is short");
         let answer = self.membership.handle(self.now, &request).expect("requests are answered");
         assert_eq!((answer.control.action, answer.control.answers), (Action::Ack, Some(action)));
         assert_eq!(answer.control.session, request.control.session);
@@ -152,9 +166,9 @@ impl Plane {
 
     /// Asserts the status, the generation, the ranks that are there and whether the table changes.
     #[track_caller]
-    pub(crate) fn expect(&mut self, worker: &Worker, action: Action, expected: (Status, u8, u16, bool)) {
+    pub(crate) fn expect(&mut self, worker: &Worker, action: Action, expected: (Status, u16, u16, bool)) {
         let answer = self.ask(worker, action, 0, 0);
-        let seen = (answer.control.status, answer.header.epoch, answer.header.count, answer.changed);
+        let seen = (answer.control.status, answer.header.epoch, answer.control.joined, answer.changed);
         assert_eq!(seen, expected);
     }
 
@@ -205,7 +219,7 @@ impl Plane {
 
     /// A Join that wants to go on with the worker's generation, in the one that the appliance is in.
     #[track_caller]
-    pub(crate) fn resume(&mut self, worker: &Worker, in_epoch: u8) -> Answer {
+    pub(crate) fn resume(&mut self, worker: &Worker, in_epoch: u16) -> Answer {
         self.ask(worker, Action::Join, control::generation(worker.epoch), control::generation(in_epoch))
     }
 
@@ -254,7 +268,7 @@ pub(crate) fn named(answer: &Answer) -> Vec<u16> {
 }
 
 /// Status, generation, and the values told.
-pub(crate) fn told(answer: &Answer) -> (Status, u8, u32, u32) {
+pub(crate) fn told(answer: &Answer) -> (Status, u16, u32, u32) {
     let Control { status, expected, got, .. } = answer.control;
     (status, answer.header.epoch, expected, got)
 }

@@ -34,7 +34,7 @@ fn plane_of(first: JobSpec) -> Plane {
     plane
 }
 
-fn epoch(membership: &Membership, job: u16) -> Option<u8> {
+fn epoch(membership: &Membership, job: u16) -> Option<u16> {
     membership.status().iter().find(|status| status.id == job).map(|status| status.epoch)
 }
 

@@ -1,11 +1,11 @@
 //! Going on after the generation has ended under its workers.
 
 use pascaline_pipelines::membership::{Elapsed, JobSpec, Membership, Secret};
-use pascaline_wire::control::{Action, Status, either, generation};
+use pascaline_wire::control::{Action, Status, generation};
 
 use std::time::Duration;
 
-use super::plane::{FIRST, Plane, millis, ranks, request, secs, told};
+use super::plane::{FIRST, Plane, either, millis, ranks, request, secs, told};
 use Action::{Join, Leave, Reset};
 use Status::{NotMember, Ok, Pending, StaleSession, WrongEpoch};
 use pascaline_testkit::{JOB, Worker};
@@ -40,7 +40,7 @@ fn ranks_go_on_from_psns_on_both_sides_of_the_last_one() {
         let mut plane = Plane { membership, now: secs(1000) };
         let mut status = Pending;
         for (worker, psn) in survivors(3).1.iter().zip(lacked) {
-            let mut join = request(worker, Join, generation(worker.epoch), generation(7));
+            let mut join = request(worker, Join, generation(worker.epoch).into(), generation(7));
             join.control.psn = psn;
             status = plane.handle(join).control.status;
         }
@@ -115,7 +115,9 @@ fn those_who_come_from_different_generations_start_from_nothing() {
 #[test]
 fn whoever_names_two_generations_goes_on_with_the_one_that_all_can() {
     let both = either(220, 200);
-    for (first, others, agreed) in [(both, 200, 200), (both, 220, 220), (generation(200), 200, 200)] {
+    for (first, others, agreed) in
+        [(both, 200, 200), (both, 220, 220), (u64::from(generation(200)), 200, 200)]
+    {
         let (mut plane, workers) = survivors(3);
         let [a, b, c] = workers[..] else { unreachable!() };
         let named = generation(7);
@@ -230,7 +232,7 @@ fn the_number_of_a_reset_generation_is_good_again_once_it_means_another() {
     let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 1));
     let mut worker = workers[0];
     let _ = plane.ask(&worker, Reset, 0, 0);
-    for _ in 0..256 {
+    for _ in 0..1 << 16 {
         worker.session += 1;
         worker.epoch = plane.ask(&worker, Join, 0, 0).header.epoch;
     }

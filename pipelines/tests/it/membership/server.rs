@@ -41,11 +41,11 @@ fn a_server_registers_and_is_found() {
     let server = server();
     let told = plane.ask(&server, Serve, 0, 0);
     assert_eq!((told.control.status, told.control.payload, told.control.window), (Ok, 0, 512));
-    assert_eq!((told.header.fan_in, told.header.epoch, told.header.count, told.changed), (2, 7, 0, true));
+    assert_eq!((told.header.fan_in, told.header.epoch, told.control.joined, told.changed), (2, 7, 0, true));
 
     let _ = plane.ask(&Worker::new(1, 2), Join, 0, 0);
     let told = plane.ask(&server, Serve, 0, 0);
-    assert_eq!((told.control.payload, told.header.count, told.changed), (1024, 1, false));
+    assert_eq!((told.control.payload, told.control.joined, told.changed), (1024, 1, false));
 
     let table = plane.table();
     let known = endpoint(table.get(JOB).unwrap());

@@ -31,7 +31,7 @@ fn a_join_of_a_stranger_does_not_end_a_running_job() {
 }
 
 /// A job of two whose members have proved where they are, in a generation that begins with this number.
-fn formed(first: u8, server: ServerMode) -> (Membership, Vec<Worker>) {
+fn formed(first: u16, server: ServerMode) -> (Membership, Vec<Worker>) {
     let (spec, mut workers) = (served(server, 2), ranks(2));
     let mut membership = Membership::new(vec![spec], Secret::new([7; 16]), first);
     for worker in workers.iter_mut().chain(&mut ranks(2)) {
@@ -109,7 +109,7 @@ fn an_appliance_that_contributes_does_not_lose_its_rank() {
     let (mut plane, mut workers) = (Plane { membership, now: secs(1000) }, ranks(2));
     let appliance = |worker: &Worker| {
         let mut join = request(worker, Join, 0, 0);
-        join.header.count = 3;
+        join.control.workers = 3;
         join
     };
     let join = appliance(&workers[1]);

@@ -4,7 +4,7 @@ use pascaline_aggregator::{ConflictPolicy, Order, Policy};
 use pascaline_pipelines::membership::ServerMode;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::Action;
-use pascaline_wire::header::{Flags, Header, Kind};
+use pascaline_wire::header::{Flags, Header, Kind, Own};
 
 use super::{assert_header, embedded, first_come, gradient, part, plan};
 use crate::common::appliance::{Bench, assert_results, four, single_slot};
@@ -15,8 +15,7 @@ fn a_contribution_that_loses_a_conflict_is_passed_on_as_it_is() {
     let (mut bench, workers) = embedded(first_come());
     bench.feed(0, [&gradient(&workers[0], 1, 0)]);
     let flags = Flags::OVERFLOW.with(Flags::RETRANSMISSION);
-    let header =
-        Header { flags, priority: 77, tree: 3, wnd_cap: 5, ..workers[2].header(Kind::Gradient, 2, 1) };
+    let header = Header { flags, own: Own::sum(77, 5), ..workers[2].header(Kind::Gradient, 2, 1) };
     let mut frame = workers[2].frame(&header, &bytes(&[1, 2, 3]));
     // Bytes behind the datagram belong to nobody.
     frame.extend([0xee; 6]);
@@ -25,7 +24,7 @@ fn a_contribution_that_loses_a_conflict_is_passed_on_as_it_is() {
     assert_eq!(got.len(), 1);
     // It keeps what belongs to the contribution, and nothing of its way here.
     assert_header(&got[0], &workers[2], Kind::Gradient, flags, 2, 1);
-    assert_eq!((got[0].header.rank, got[0].header.priority), (2, 77));
+    assert_eq!((got[0].header.rank, got[0].header.own.priority()), (2, 77));
     assert_eq!((&got[0].values[..], &got[0].inside), (&[1, 2, 3][..], &None));
     assert!(bench.heard(0).is_empty());
     let seen = [Counter::Spilled, Counter::Forwarded, Counter::ServerSent].map(|c| bench.appliance.get(c));
@@ -55,12 +54,12 @@ fn a_partial_that_is_preempted_arrives_with_its_bitmap() {
     bench.feed(0, [&gradient(&workers[3], 1, 20), &gradient(&workers[1], 1, 90)]);
     // The first one fails, and downgrades; the second succeeds.
     bench.feed(0, [&gradient(&workers[0], 2, 15)]);
-    assert_eq!(bench.served()[0].header.priority, 15);
+    assert_eq!(bench.served()[0].header.own.priority(), 15);
     bench.feed(0, [&gradient(&workers[0], 3, 11)]);
     let got = bench.served();
     assert_eq!(got.len(), 1);
     assert_header(&got[0], &workers[0], Kind::Partial, Flags::TRAILER, 1, 2);
-    assert_eq!((got[0].header.rank, got[0].header.priority), (0, 10));
+    assert_eq!((got[0].header.rank, got[0].header.own.priority()), (0, 10));
     assert_eq!((&got[0].values[..], &got[0].inside), (&[1010, -2][..], &Some(vec![1, 3])));
     let counters = [Counter::Preempted, Counter::Evicted, Counter::Spilled, Counter::ServerSent];
     assert_eq!(counters.map(|counter| bench.appliance.get(counter)), [1, 1, 1, 2]);
@@ -90,7 +89,7 @@ fn what_is_kept_by_rank_arrives_one_by_one() {
     let (mut bench, workers) =
         embedded(Policy { conflict: ConflictPolicy::Always, order: Order::Rank, ..Policy::default() });
     for rank in [3, 0, 2] {
-        let header = Header { priority: 5, ..workers[rank].header(Kind::Gradient, 1, 1) };
+        let header = Header { own: Own::sum(5, 0), ..workers[rank].header(Kind::Gradient, 1, 1) };
         let mut frame = workers[rank].frame(&header, &bytes(&part(workers[rank].rank)));
         frame.extend([0xee; 3]);
         bench.feed(0, [&frame]);
@@ -101,7 +100,7 @@ fn what_is_kept_by_rank_arrives_one_by_one() {
     got.sort_by_key(|got| got.header.rank);
     for (got, rank) in got.iter().zip([0, 2, 3]) {
         assert_header(got, &workers[0], Kind::Gradient, Flags::NONE, 1, 1);
-        assert_eq!((got.header.rank, got.header.priority), (rank, 5));
+        assert_eq!((got.header.rank, got.header.own.priority()), (rank, 5));
         assert_eq!((&got.values[..], &got.inside), (&part(rank)[..], &None));
     }
     let counters = [Counter::Preempted, Counter::Evicted, Counter::ServerSent];
@@ -144,7 +143,7 @@ fn a_reminder_of_what_nobody_knows_is_passed_on() {
 fn what_a_worker_sends_round_the_pool_is_passed_on_unchanged() {
     let (mut bench, workers) = embedded(first_come());
     let original = Flags::BYPASS.with(Flags::RETRANSMISSION);
-    let gradient = Header { flags: original, priority: 9, ..workers[1].header(Kind::Gradient, 1, 1) };
+    let gradient = Header { flags: original, own: Own::sum(9, 0), ..workers[1].header(Kind::Gradient, 1, 1) };
     let result = Header { flags: Flags::BYPASS, ..workers[2].header(Kind::Result, 1, 4) };
     for (header, worker) in [(gradient, &workers[1]), (result, &workers[2])] {
         let mut frame = worker.frame(&header, &bytes(&[5, 6]));

@@ -5,7 +5,7 @@ use pascaline_pipelines::membership::{SILENCE, ServerMode};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::{self, Action, Control, SERVER_RANK, Status};
 use pascaline_wire::frame::{Address, Mac};
-use pascaline_wire::header::{Flags, Header, Kind};
+use pascaline_wire::header::{Flags, Header, Kind, Own};
 use pascaline_wire::round;
 
 use super::{first_come, gradient, part, plan};
@@ -44,7 +44,7 @@ fn registered(policy: Policy, mut server: Worker) -> (Bench, Vec<Worker>, Worker
     ack.assert_addressed_to(&server);
     let control = ack.control();
     assert_eq!((control.status, control.answers), (Status::Ok, Some(Action::Serve)));
-    assert_eq!((ack.header.fan_in, ack.header.count, control.payload), (4, 4, 1024));
+    assert_eq!((ack.header.fan_in, control.joined, control.payload), (4, 4, 1024));
     (server.fan_in, server.epoch) = (4, ack.header.epoch);
     (bench, workers, server)
 }
@@ -88,14 +88,14 @@ fn what_finds_no_slot_is_sent_there_by_the_way_it_came() {
         bench.feed(0, [&frame]);
         let heard = served(&mut bench, &server);
         let [spilled] = &heard[..] else { panic!("{heard:?}") };
-        let expected = Header { priority: 8, ..workers[1].header(Kind::Gradient, 2, 1) };
+        let expected = Header { own: Own::sum(8, u16::MAX), ..workers[1].header(Kind::Gradient, 2, 1) };
         assert_eq!((spilled.header, spilled.contents()), (expected, (part(1).to_vec(), None)));
         // A partial that is preempted.
         bench.feed(0, [&gradient(&workers[0], 3, 9)]);
         let heard = served(&mut bench, &server);
         let [evicted] = &heard[..] else { panic!("{heard:?}") };
-        let Header { kind, flags, rank, count, priority, .. } = evicted.header;
-        assert_eq!((kind, flags, rank, count, priority), (Kind::Partial, Flags::TRAILER, 0, 2, 4));
+        let Header { kind, flags, rank, count, own, .. } = evicted.header;
+        assert_eq!((kind, flags, rank, count, own.priority()), (Kind::Partial, Flags::TRAILER, 0, 2, 4));
         assert_eq!(evicted.contents(), (vec![1100, -2], Some(vec![2, 3])));
         // A reminder, and what goes round the pool.
         bench.feed(0, [&workers[2].reminder(7), &workers[2].bypass(Kind::Result, 7, &bytes(&[5]))]);
@@ -229,7 +229,7 @@ fn when_it_is_gone_nothing_goes_there_and_ranks_take_any_result() {
     bench.appliance.now += SILENCE;
     bench.appliance.control_turn();
     // Rank 1 may have promised to take no result but the server's; its original goes nowhere.
-    let original = Header { priority: 7, ..workers[1].header(Kind::Gradient, 2, 1) };
+    let original = Header { own: Own::sum(7, 0), ..workers[1].header(Kind::Gradient, 2, 1) };
     let original = Header { flags: Flags::BYPASS.with(Flags::RETRANSMISSION), ..original };
     bench.feed(0, [&workers[1].frame(&original, &bytes(&part(1)))]);
     assert_eq!(bench.appliance.dropped(DropReason::NoServer), 1);
@@ -248,12 +248,15 @@ fn when_it_is_gone_nothing_goes_there_and_ranks_take_any_result() {
     let heard = bench.heard(0);
     assert_eq!(heard.len(), 4);
     for heard in &heard {
-        assert_eq!((heard.header.kind, heard.header.priority), (Kind::Result, round::TAKEN));
+        assert_eq!((heard.header.kind, heard.header.own.priority()), (Kind::Result, round::TAKEN));
         assert_eq!(heard.contents().0, [1111, -4]);
     }
     // It is kept, and given again as any result.
     bench.feed(0, [&again(&workers[1])]);
-    assert_eq!(bench.heard(0).iter().map(|heard| heard.header.priority).collect::<Vec<_>>(), [round::TAKEN]);
+    assert_eq!(
+        bench.heard(0).iter().map(|heard| heard.header.own.priority()).collect::<Vec<_>>(),
+        [round::TAKEN]
+    );
     // What the server sends late changes nothing.
     server.rank = 0;
     bench.feed(1, [&server.frame(&server.header(Kind::Result, 2, 4), &bytes(&[7, 8]))]);

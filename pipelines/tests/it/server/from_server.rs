@@ -3,7 +3,7 @@
 use pascaline_aggregator::{Order, Policy};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::{Action, Control, Status};
-use pascaline_wire::header::{Element, Flags, Header, Kind};
+use pascaline_wire::header::{Element, Flags, Header, Kind, Own};
 use pascaline_wire::round;
 
 use super::{assert_header, embedded, first_come, gradient, part};
@@ -40,10 +40,14 @@ fn a_result_is_kept_and_sent_to_all() {
 fn a_result_has_the_round_in_which_it_was_agreed_upon() {
     let (mut bench, workers) = embedded(first_come());
     let rounds = |bench: &mut Bench| {
-        bench.heard(0).iter().map(|heard| (heard.header.kind, heard.header.priority)).collect::<Vec<_>>()
+        bench
+            .heard(0)
+            .iter()
+            .map(|heard| (heard.header.kind, heard.header.own.priority()))
+            .collect::<Vec<_>>()
     };
     for (psn, round) in [(1, 7), (2, round::TAKEN), (3, round::NONE), (4, 7)] {
-        let header = Header { priority: round, ..header(&workers[0], Kind::Result, psn, 4) };
+        let header = Header { own: Own::sum(round, 0), ..header(&workers[0], Kind::Result, psn, 4) };
         bench.serve(&header, &bytes(&[7, 8]));
         assert_eq!(rounds(&mut bench), [(Kind::Result, round); 4]);
         bench.feed(0, [&gradient(&workers[2], psn, 5)]);
@@ -51,7 +55,7 @@ fn a_result_has_the_round_in_which_it_was_agreed_upon() {
     }
     // One that is agreed upon later takes its place; one of which nobody knows does not.
     for (round, heard) in [(round::NONE, 0), (8, 4), (8, 0), (round::TAKEN, 4), (9, 0)] {
-        let header = Header { priority: round, ..header(&workers[0], Kind::Result, 4, 4) };
+        let header = Header { own: Own::sum(round, 0), ..header(&workers[0], Kind::Result, 4, 4) };
         bench.serve(&header, &bytes(&[7, 8]));
         assert_eq!(rounds(&mut bench), vec![(Kind::Result, round); heard]);
     }
@@ -66,15 +70,15 @@ fn a_result_has_the_round_in_which_it_was_agreed_upon() {
 #[test]
 fn a_reminder_of_who_has_promised_goes_to_the_server() {
     let (mut bench, workers) = embedded(first_come());
-    let kept = Header { priority: 7, ..header(&workers[0], Kind::Result, 1, 4) };
+    let kept = Header { own: Own::sum(7, 0), ..header(&workers[0], Kind::Result, 1, 4) };
     bench.serve(&kept, &bytes(&[7, 8]));
     assert_eq!(bench.heard(0).len(), 4);
     for (promised, here) in [(round::NONE, true), (7, true), (6, false)] {
-        let reminder = Header { priority: promised, ..workers[2].header(Kind::Reminder, 1, 0) };
+        let reminder = Header { own: Own::sum(promised, 0), ..workers[2].header(Kind::Reminder, 1, 0) };
         bench.feed(0, [&workers[2].frame(&reminder, &[])]);
         assert_eq!(bench.heard(0).len(), usize::from(here));
         let passed_on: Vec<_> =
-            bench.served().iter().map(|got| (got.header.rank, got.header.priority)).collect();
+            bench.served().iter().map(|got| (got.header.rank, got.header.own.priority())).collect();
         assert_eq!(passed_on, if here { vec![] } else { vec![(2, promised)] });
     }
     bench.end();
@@ -187,7 +191,7 @@ fn a_refusal_for_one_rank_goes_there_alone() {
 fn a_fetch_gets_the_partial() {
     let (mut bench, workers) = embedded(first_come());
     for rank in [3, 0] {
-        let header = Header { priority: 6, ..workers[rank].header(Kind::Gradient, 1, 1) };
+        let header = Header { own: Own::sum(6, 0), ..workers[rank].header(Kind::Gradient, 1, 1) };
         let mut frame = workers[rank].frame(&header, &bytes(&part(workers[rank].rank)));
         frame.extend([0xee; 5]);
         bench.feed(0, [&frame]);
@@ -196,7 +200,7 @@ fn a_fetch_gets_the_partial() {
     let got = bench.served();
     assert_eq!(got.len(), 1);
     assert_header(&got[0], &workers[0], Kind::Partial, Flags::TRAILER, 1, 2);
-    assert_eq!((got[0].header.rank, got[0].header.priority), (0, 6));
+    assert_eq!((got[0].header.rank, got[0].header.own.priority()), (0, 6));
     assert_eq!((&got[0].values[..], &got[0].inside), (&[1001, -2][..], &Some(vec![0, 3])));
     assert_eq!(bench.appliance.lcores[0].packets_held(), 0);
     // Asked again, there is nothing.

@@ -10,7 +10,7 @@ use pascaline_queue::{Config, UpdateRejection};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::{DType, Element, Flags, Header, Kind, Op};
-use pascaline_wire::trailer::{Trailer, Update};
+use pascaline_wire::trailer::{Seal, Trailer, Update};
 
 use super::{RANKS, Rig, emitted, update};
 use pascaline_testkit::{JOB, Worker, bytes, received};
@@ -103,7 +103,11 @@ fn said_of_updates() -> Vec<Case> {
         })
         .told(Status::NoUpdate, 0, 0),
         case(R::UpdateMissing, "a trailer that says something else", None, move |worker, _| {
-            changed(worker, |_, trailer| (trailer.update, trailer.auth) = (None, Some(7)), &good())
+            changed(
+                worker,
+                |_, trailer| (trailer.update, trailer.seal) = (None, Some(Seal { counter: 7, tag: 7 })),
+                &good(),
+            )
         })
         .told(Status::NoUpdate, 0, 0),
         case(R::Trailer, "a trailer cut off", None, move |worker, _| {

@@ -64,8 +64,7 @@ impl AsyncSession {
         let update = update.filter(|_| known).ok_or(AsyncIgnored::NoUpdate)?;
         let own = header.rank == identity.rank;
         let answer = self.classify(header).ok_or(AsyncIgnored::Unsolicited)?;
-        let why = u8::try_from(header.priority).ok().and_then(Status::from_code);
-        let why = why.filter(|why| *why != Status::Ok);
+        let why = header.own.status().filter(|why| *why != Status::Ok);
         if !payload.is_empty() {
             let fits = payload.len() == size_of_val(self.weights.as_slice());
             if header.element != Element::F32_SUM || !fits {
@@ -79,7 +78,7 @@ impl AsyncSession {
             self.counters.weights += 1;
         }
         if let Some(queue) = trailer.and_then(|trailer| trailer.queue) {
-            let pause = PAUSE_UNIT * u32::from(header.wnd_cap);
+            let pause = PAUSE_UNIT * u32::from(header.own.pause());
             self.control.on_ack(now, Heard { queue, pause });
         }
         self.judged(now, why, own || header.count > 1, header.psn == self.initial_psn());

@@ -2,25 +2,13 @@
 
 use super::*;
 
-pub(super) fn control(status: Status, answers: Option<(Action, u32)>, epoch: u8, expected: u32) -> Vec<u8> {
-    let head = Header {
-        kind: Kind::Control,
-        flags: Flags::NONE,
-        element: Element::F32_SUM,
-        job: JOB,
-        rank: RANK,
-        psn: answers.map_or(0, |(_, request)| request),
-        fan_in: 3,
-        count: 3,
-        priority: 0,
-        wnd_cap: 0,
-        tree: 0,
-        epoch,
-    };
-    let answers = answers.map(|(action, _)| action);
+pub(super) fn control(status: Status, answers: Option<(Action, u32)>, epoch: u16, expected: u32) -> Vec<u8> {
+    let head = Header { rank: RANK, fan_in: 3, ..Header::about(Kind::Control, Element::F32_SUM, JOB, epoch) };
     let body = Body {
         status,
-        answers,
+        answers: answers.map(|(action, _)| action),
+        number: answers.map_or(0, |(_, request)| request),
+        joined: 3,
         payload: 16,
         window: 8,
         expected,
@@ -36,11 +24,12 @@ fn an_appliance_that_has_started_anew_interrupts_and_ends_nothing() {
     assert_eq!(push(&mut session, ms(1)), Push::Sent(0));
     session.handle_datagram(ms(2), &control(Status::NotMember, None, 33, 0));
     let join = transmit(&mut session, ms(2)).unwrap();
-    let (asked, body) = Header::parse(&join).unwrap();
-    assert_eq!(Body::parse(body).unwrap().action, Action::Join);
+    let (_, body) = Header::parse(&join).unwrap();
+    let asked = Body::parse(body).unwrap();
+    assert_eq!(asked.action, Action::Join);
     assert_eq!(push(&mut session, ms(3)), Push::Busy);
     let resumed = pascaline_wire::control::generation(EPOCH);
-    session.handle_datagram(ms(4), &control(Status::Ok, Some((Action::Join, asked.psn)), 33, resumed));
+    session.handle_datagram(ms(4), &control(Status::Ok, Some((Action::Join, asked.number)), 33, resumed));
     assert_eq!(session.membership().epoch, 33);
     assert_eq!(push(&mut session, ms(5)), Push::Sent(1), "what was under way is not waited for");
     let counters = session.counters();
@@ -76,7 +65,7 @@ fn an_answer_that_is_not_about_its_place_ends_nothing() {
         session.handle_datagram(ms(2), &control(Status::RankLeft, answers, EPOCH, 0));
     }
     let mut foreign = control(Status::UnknownJob, Some((Action::Join, 0)), EPOCH, 0);
-    foreign[22 + 4] ^= 1;
+    foreign[22 + 8] ^= 1;
     session.handle_datagram(ms(2), &foreign);
     assert_eq!(push(&mut session, ms(3)), Push::Sent(0));
 }

@@ -8,7 +8,7 @@ use super::*;
 fn asking_for(ack: &Ack, units: u16) -> Vec<u8> {
     let datagram = ack.datagram();
     let (header, body) = Header::parse(&datagram).unwrap();
-    [&Header { wnd_cap: units, ..header }.to_bytes()[..], body].concat()
+    [&Header { own: Own::answer(Status::Ok, units), ..header }.to_bytes()[..], body].concat()
 }
 
 #[test]

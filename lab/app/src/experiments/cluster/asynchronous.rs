@@ -14,7 +14,7 @@ use pascaline_aggregator::PoolConfigError;
 use pascaline_ps::asynchronous::{AsyncJob, AsyncOutcome, AsyncServer, Audience, Rule, Settings};
 use pascaline_sim::random::Random;
 use pascaline_sim::wheel::Wheel;
-use pascaline_wire::{Element, Flags, Header, Kind, Trailer, trailer};
+use pascaline_wire::{Element, Flags, Header, Kind, Own, Trailer, trailer};
 
 use super::adder::Adder;
 
@@ -279,9 +279,8 @@ fn datagram(fan_in: u16, rank: u16, began: Option<u64>) -> Vec<u8> {
         Some(_) => (Kind::Update, Flags::TRAILER, 0),
         None => (Kind::Gradient, Flags::BYPASS, u32::MAX),
     };
-    let (element, job, priority, wnd_cap, tree) = (Element::F32_SUM, 1, 0, 0, 0);
-    let header =
-        Header { kind, flags, element, job, rank, psn, fan_in, count: 1, priority, wnd_cap, tree, epoch: 1 };
+    let (element, job, own) = (Element::F32_SUM, 1, Own::NONE);
+    let header = Header { kind, flags, element, job, rank, psn, fan_in, count: 1, own, epoch: 1 };
     let mut bytes = header.to_bytes().to_vec();
     bytes.extend([0; 8]);
     if let Some(generated_ns) = began {

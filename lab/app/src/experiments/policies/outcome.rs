@@ -8,14 +8,14 @@ use pascaline_aggregator::{
 };
 use pascaline_buffer::{HeapBuf, PacketBuf, SharedBuf};
 use pascaline_wire::trailer::Bitmap;
-use pascaline_wire::{Element, Flags, Header, Kind, Trailer};
+use pascaline_wire::{Element, Flags, Header, Kind, Own, Trailer};
 
 use super::ledger::{Role, Task};
 use super::payload::Payload;
 use super::setting::ResultsAt;
 
 /// The epoch of the only generation of every job.
-pub(super) const EPOCH: u8 = 1;
+pub(super) const EPOCH: u16 = 1;
 
 /// Room for a payload and the trailer with the ranks inside.
 pub(super) const ROOM: usize = 64;
@@ -57,7 +57,7 @@ pub(super) struct JobCounts {
 
 /// The header of a packet about a PSN; its kind is a gradient's unless changed.
 pub(super) fn header(kind: Kind, key: Key, fan_in: u16, count: u16) -> Header {
-    Header { psn: key.psn(), fan_in, count, ..Header::about(kind, Element::I32_SUM, key.job(), key.epoch()) }
+    Header { psn: key.psn(), fan_in, count, ..Header::about(kind, Element::I32_SUM, key.job(), EPOCH) }
 }
 
 /// Collects events.
@@ -252,7 +252,7 @@ impl Sink<HeapBuf> for Outcome {
                 let header = Header {
                     flags: repeated(request.again),
                     rank: request.rank,
-                    priority: request.priority,
+                    own: Own::sum(request.priority, u16::MAX),
                     ..header(Kind::Gradient, request.key, request.fan_in, 1)
                 };
                 self.hand_to_server(header, packet.bytes(), Role::Loser);
@@ -293,7 +293,11 @@ impl Sink<HeapBuf> for Outcome {
         self.vacated(key);
         if let Evicted::Partial(Partial { packet, fan_in, count, again, priority, .. }) = what {
             let flags = Flags::TRAILER.with(repeated(again));
-            let header = Header { flags, priority, ..header(Kind::Partial, key, fan_in, count) };
+            let header = Header {
+                flags,
+                own: Own::sum(priority, u16::MAX),
+                ..header(Kind::Partial, key, fan_in, count)
+            };
             let role = if cause == Cause::Fetched { Role::Fetched } else { Role::Loser };
             self.hand_to_server(header, packet.bytes(), role);
             self.recycled(packet);

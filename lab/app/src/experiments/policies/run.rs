@@ -5,7 +5,7 @@ mod report;
 use pascaline_aggregator::Key;
 use pascaline_sim::random::Random;
 use pascaline_sim::wheel::{Timer, Wheel};
-use pascaline_wire::{Flags, Header, Kind, round};
+use pascaline_wire::{Flags, Header, Kind, Own, round};
 
 use super::ledger::{Case, Ledger, Role};
 use super::line::{Line, NEVER};
@@ -200,17 +200,20 @@ impl World {
         match packet {
             Up::Gradient { psn, priority, again } => {
                 let flags = if again { Flags::RETRANSMISSION } else { Flags::NONE };
-                let header = Header { priority, flags, ..head(Kind::Gradient, psn, 1) };
+                let header =
+                    Header { own: Own::sum(priority, u16::MAX), flags, ..head(Kind::Gradient, psn, 1) };
                 self.switch.offer(now, Verb::Add, &header, &Payload::of(job, rank, psn).to_bytes());
             }
             Up::Original { psn, round } => {
                 let flags = Flags::BYPASS.with(Flags::RETRANSMISSION);
-                let header = Header { flags, priority: round, ..head(Kind::Gradient, psn, 1) };
+                let header =
+                    Header { flags, own: Own::vote(round, u16::MAX), ..head(Kind::Gradient, psn, 1) };
                 self.switch.pass_on(header, &Payload::of(job, rank, psn).to_bytes(), Role::Original);
             }
             Up::Result { psn, bypass } => {
                 let sum = Payload::sum(job, ranks, psn).to_bytes();
-                let header = Header { priority: round::TAKEN, ..head(Kind::Result, psn, ranks) };
+                let header =
+                    Header { own: Own::vote(round::TAKEN, u16::MAX), ..head(Kind::Result, psn, ranks) };
                 if bypass {
                     self.switch.pass_on(Header { flags: Flags::BYPASS, ..header }, &sum, Role::Held);
                 } else {

@@ -88,7 +88,7 @@ impl Switch {
             again: header.flags.has(Flags::RETRANSMISSION),
             marked: false,
             partial: false,
-            priority: header.priority,
+            priority: header.own.priority(),
             rules,
             offset: 0,
             len,
@@ -112,7 +112,7 @@ impl Switch {
         let bypass = header.flags.has(Flags::BYPASS);
         match header.kind {
             Kind::Reminder => {
-                self.outcome.sends.push(Send::Remind { job, rank, psn, bypass, round: header.priority });
+                self.outcome.sends.push(Send::Remind { job, rank, psn, bypass, round: header.own.round() });
             }
             Kind::Result if bypass => {
                 if let Some(sum) = Payload::from_bytes(body) {

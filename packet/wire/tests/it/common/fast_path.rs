@@ -5,7 +5,7 @@
 use pascaline_wire::fast_path::{Expected, HEADERS, Lengths, Mask, Recognised, Words};
 use pascaline_wire::frame::{Address, Frame, Mac, Net, VlanTags};
 use pascaline_wire::template::{Path, Template};
-use pascaline_wire::{Element, Flags, Header, Kind, UdpPorts};
+use pascaline_wire::{Element, Flags, Header, Kind, Own, UdpPorts};
 
 pub(crate) const PATH: Path = Path {
     dst_mac: Mac([2, 0, 0, 0, 0, 1]),
@@ -44,9 +44,7 @@ pub(crate) const HEADER: Header = Header {
     psn: 0xdead_beef,
     fan_in: 8,
     count: 1,
-    priority: 9,
-    wnd_cap: 10,
-    tree: 11,
+    own: Own::sum(9, 10),
     epoch: 12,
 };
 

@@ -6,11 +6,15 @@ pub(crate) mod reference;
 
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::VlanTags;
+use pascaline_wire::multicast::Hearing;
 use pascaline_wire::template::{Path, Template};
 use pascaline_wire::trailer::{
-    Bitmap, Operation, Operations, QueueState, RankReport, RankReports, RankState, Sentence, Update,
+    Bitmap, Operation, Operations, QueueState, RankReport, RankReports, RankState, Seal, Sentence, Update,
 };
-use pascaline_wire::{Address, Call, DType, Element, Flags, Header, Kind, Mac, Op, Trailer};
+use pascaline_wire::{
+    Address, Call, CongestionControl, DType, Element, Flags, Header, Kind, Mac, MulticastGroup, Op, Own,
+    Trailer,
+};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -76,11 +80,11 @@ pub(crate) fn sample<S: Strategy>(strategy: &S) -> S::Value {
 pub(crate) fn header() -> impl Strategy<Value = Header> {
     let elements: Vec<Element> = Element::all().collect();
     let codes = (prop::sample::select(&KINDS), 0..=0x3fu8, prop::sample::select(elements));
-    let numbers = any::<(u16, u16, u32, u16, u16, u16, u16, u8, u8)>();
+    let numbers = any::<(u16, u16, u32, u16, u16, u16, u16, u16)>();
     (codes, numbers).prop_map(|((kind, flags, element), numbers)| {
-        let (job, rank, psn, fan_in, count, priority, wnd_cap, tree, epoch) = numbers;
+        let (job, rank, psn, fan_in, count, first, second, epoch) = numbers;
         let flags = Flags::from_bits(flags).expect("all six are defined");
-        Header { kind, flags, element, job, rank, psn, fan_in, count, priority, wnd_cap, tree, epoch }
+        Header { kind, flags, element, job, rank, psn, fan_in, count, own: Own::sum(first, second), epoch }
     })
 }
 
@@ -106,19 +110,20 @@ pub(crate) fn trailer() -> impl Strategy<Value = Trailer> {
         prop::option::of(bitmap()),
         prop::option::of(update),
         prop::option::of(queue),
-        prop::option::of(any::<u64>()),
         prop::option::of((operation(), operation())),
         prop::option::of(prop::collection::vec(report(), 1..=RankReports::MAX)),
         ".{0,300}",
+        prop::option::of(any::<(u64, u128)>()),
     )
-        .prop_map(|(bitmap, update, queue, auth, operations, reports, text)| {
+        .prop_map(|(bitmap, update, queue, operations, reports, text, seal)| {
             let operations = operations.map(|(most, differing)| Operations { most, differing });
             let ranks = reports.map(|reports| {
                 let mut ranks = RankReports::EMPTY;
                 assert!(reports.into_iter().all(|report| ranks.push(report)), "there is room");
                 ranks
             });
-            Trailer { bitmap, update, queue, auth, operations, ranks, sentence: Sentence::new(&text) }
+            let seal = seal.map(|(counter, tag)| Seal { counter, tag });
+            Trailer { bitmap, update, queue, operations, ranks, sentence: Sentence::new(&text), seal }
         })
 }
 
@@ -144,25 +149,49 @@ pub(crate) fn control() -> impl Strategy<Value = Control> {
     let request = prop::sample::select(&REQUESTS).prop_map(|action| (action, Status::Ok, None));
     let ack = (prop::sample::select(&Status::ALL), prop::option::of(prop::sample::select(&REQUESTS)))
         .prop_map(|(status, answers)| (Action::Ack, status, answers));
-    (prop_oneof![request, ack], operation(), any::<(u64, u16, u16, u32, u32, u64, u32)>()).prop_map(
-        |((action, status, answers), operation, numbers)| {
-            let (session, payload, window, expected, got, cookie, psn) = numbers;
+    let group = prop_oneof![
+        (224..240u8, any::<[u8; 3]>()).prop_map(|(a, [b, c, d])| [a, b, c, d].into()),
+        any::<(u16, u32)>().prop_map(|(scope, low)| {
+            let [_, scope] = scope.to_be_bytes();
+            let low = low.to_be_bytes();
+            let [a, b] = [[low[0], low[1]], [low[2], low[3]]].map(u16::from_be_bytes);
+            std::net::Ipv6Addr::from([0xff00 | u16::from(scope), 0, 0, 0, 0, 0, a, b]).into()
+        }),
+    ]
+    .prop_map(|address| MulticastGroup::new(address).expect("a group"));
+    let about_group = (
+        prop::sample::select(&Hearing::ALL),
+        prop::option::of(prop::sample::select(&CongestionControl::ALL)),
+        prop::option::of(group),
+    );
+    let numbers = any::<((u64, u16, u16, u32, u32, u64, u32), (u32, u16, u32, u32))>();
+    (prop_oneof![request, ack], operation(), about_group, numbers).prop_map(
+        |((action, status, answers), operation, (hearing, congestion, group), numbers)| {
+            let ((session, payload, window, expected, got, cookie, psn), numbers) = numbers;
+            let (number, joined, before, workers) = numbers;
             let Operation { rank: _, element, first, call, bytes } = operation;
             Control {
                 action,
                 status,
                 answers,
                 element,
+                number,
                 session,
+                cookie,
                 payload,
                 window,
+                joined,
+                hearing,
+                congestion,
                 expected,
                 got,
-                cookie,
+                before,
                 psn,
                 first,
+                workers,
                 call,
                 bytes,
+                group,
             }
         },
     )
