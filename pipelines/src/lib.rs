@@ -61,6 +61,7 @@ pub mod jobs;
 pub mod lcore;
 mod limits;
 pub mod membership;
+mod meter;
 mod overload;
 pub mod own_time;
 mod per_job;

@@ -57,6 +57,7 @@ use pascaline_wire::frame::Mac;
 use pascaline_wire::{MulticastGroup, RankSet};
 
 use crate::jobs::JobTable;
+use crate::meter::{MEMBER, STRANGER};
 
 pub use cookie::Secret;
 pub use entry::{APPLIANCE, Entry, Role};
@@ -215,16 +216,14 @@ impl Membership {
         }
         // A job that a Join is about to form, for the answer if it does not come to that.
         let mut proposed = None;
-        let decision = match self.rate(now, request) {
-            rate::RateDecision::Ignored => {
+        let decision = match self.admits(now, request) {
+            None => {
                 self.ignored += 1;
                 return None;
             }
-            rate::RateDecision::Refused => Err(Decision::of(Status::TooMany)),
-            rate::RateDecision::Admitted if self.is_rival(request) => {
-                self.form_anew(now, request, &mut proposed)
-            }
-            rate::RateDecision::Admitted => match self.jobs.get_mut(&header.job) {
+            Some(false) => Err(Decision::of(Status::TooMany)),
+            Some(true) if self.is_rival(request) => self.form_anew(now, request, &mut proposed),
+            Some(true) => match self.jobs.get_mut(&header.job) {
                 Some(job) => {
                     let decision = decide(job, now, request, self.admission.as_ref());
                     if control.action != Action::Join
@@ -251,11 +250,12 @@ impl Membership {
         Some(answer)
     }
 
-    fn rate(&mut self, now: Duration, request: &ControlRequest) -> rate::RateDecision {
-        let known = self.jobs.get_mut(&request.header.job).and_then(|job| job.bucket(request));
+    /// Whether a request is decided on, or refused as one of too many; `None` if it is not answered.
+    fn admits(&mut self, now: Duration, request: &ControlRequest) -> Option<bool> {
+        let known = self.jobs.get_mut(&request.header.job).and_then(|job| job.asked(request));
         match known {
-            Some(bucket) => bucket.take(now, rate::MEMBER),
-            None => self.strangers.take(now, request.from.address),
+            Some(asked) => asked.may(now, MEMBER),
+            None => self.strangers.of(request.from.address).may(now, STRANGER),
         }
     }
 

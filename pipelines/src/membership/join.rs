@@ -11,7 +11,7 @@ use super::job::{Decision, JobRecord, Names, Phase, source};
 use super::offer::{Offer, agreed};
 use super::progress::Called;
 use super::rank::{Joined, Latest, Overtaken, Rank};
-use super::rate::Bucket;
+use super::rate::Asked;
 use super::reply::ControlRequest;
 use super::spec::Admission;
 use super::uplink::Uplink;
@@ -321,9 +321,9 @@ impl JobRecord {
         }
         // Whoever starts anew again and again is still one source.
         let known = rank.latest.filter(|latest| latest.source == source);
-        let bucket = known.map_or_else(Bucket::default, |latest| latest.bucket);
+        let asked = known.map_or_else(Asked::default, |latest| latest.asked);
         let former = rank.latest.filter(|latest| latest.session == session).and_then(|latest| latest.former);
-        rank.latest = Some(Latest { session, source, left: false, lost: false, former, bucket });
+        rank.latest = Some(Latest { session, source, left: false, lost: false, former, asked });
     }
 
     /// How things stand for a rank whose Join counts; with the names of the lost if it is a member.

@@ -8,7 +8,7 @@ use super::claim::Claim;
 use super::contest::Contest;
 use super::offer::Offer;
 use super::progress::Called;
-use super::rate::Bucket;
+use super::rate::Asked;
 use crate::jobs::Endpoint;
 
 /// A member of the present generation.
@@ -89,7 +89,7 @@ pub(super) struct Latest {
     pub(super) lost: bool,
     /// The last generation before the present one that it was in.
     pub(super) former: Option<Former>,
-    pub(super) bucket: Bucket,
+    pub(super) asked: Asked,
 }
 
 /// A generation that has ended.

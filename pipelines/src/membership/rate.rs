@@ -1,5 +1,5 @@
-//! How often a source may ask: token buckets, as many as there are members and a fixed number for everybody
-//! else.
+//! How often a source may ask: a bucket for each member and server, and a fixed number of them for all other
+//! addresses.
 
 use core::time::Duration;
 
@@ -8,73 +8,41 @@ use pascaline_wire::frame::Address;
 
 use super::job::{JobRecord, source};
 use super::reply::ControlRequest;
+use crate::meter::{Bucket, Rate, TOO_MANY};
 
-/// How fast a bucket fills, and how much it holds.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Rate {
-    per_second: u32,
-    burst: u32,
-}
-
-/// A member's or a server's: several times what one sends that repeats its requests every 20 ms.
-pub(super) const MEMBER: Rate = Rate { per_second: 200, burst: 64 };
-/// An address's from which nobody has joined: enough for a host on which many ranks start at once.
-pub(super) const STRANGER: Rate = Rate { per_second: 1000, burst: 512 };
-/// The least time between two refusals that tell a source that it asks too often.
-const TELL: Duration = Duration::from_millis(100);
-
-/// What becomes of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RateDecision {
-    /// It is decided on.
-    Admitted,
-    /// It is refused, and its sender told so.
-    Refused,
-    /// It is ignored: its sender has just been told.
-    Ignored,
-}
-
-/// A token bucket. New ones are full.
+/// What is counted of a source.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Bucket {
-    /// When it will be full again.
-    full: Duration,
-    /// When its source was last told that it asks too often.
-    told: Option<Duration>,
+pub(super) struct Asked {
+    requests: Bucket,
+    refusals: Bucket,
 }
 
-impl Bucket {
-    pub(super) fn take(&mut self, now: Duration, rate: Rate) -> RateDecision {
-        let token = Duration::from_secs(1) / rate.per_second;
-        let full = self.full.max(now) + token;
-        if full <= now + token * rate.burst {
-            self.full = full;
-            return RateDecision::Admitted;
-        }
-        if self.told.is_some_and(|told| now.saturating_sub(told) < TELL) {
-            return RateDecision::Ignored;
-        }
-        self.told = Some(now);
-        RateDecision::Refused
+impl Asked {
+    /// Whether a request is decided on; if not, it is refused. `None` if it is not answered, since its sender
+    /// has just had such a refusal.
+    pub(super) fn may(&mut self, now: Duration, rate: Rate) -> Option<bool> {
+        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let may = self.requests.take(now, rate);
+        (may || self.refusals.take(now, TOO_MANY)).then_some(may)
     }
 }
 
 /// The buckets of all addresses from which nobody has joined. There are as many whatever comes, so that
 /// inventing addresses costs the appliance nothing; the price is that addresses may have to share one.
 #[derive(Debug)]
-pub(super) struct Strangers(Box<[Bucket; BUCKETS]>);
+pub(super) struct Strangers(Box<[Asked; BUCKETS]>);
 
 const BUCKETS: usize = 1024;
 
 impl Default for Strangers {
     fn default() -> Self {
-        Self(Box::new([Bucket::default(); BUCKETS]))
+        Self(Box::new([Asked::default(); BUCKETS]))
     }
 }
 
 impl Strangers {
-    pub(super) fn take(&mut self, now: Duration, address: Address) -> RateDecision {
-        self.0.get_mut(place(address)).map_or(RateDecision::Ignored, |bucket| bucket.take(now, STRANGER))
+    pub(super) fn of(&mut self, address: Address) -> &mut Asked {
+        &mut self.0[place(address)]
     }
 }
 
@@ -89,17 +57,17 @@ fn place(address: Address) -> usize {
 }
 
 impl JobRecord {
-    /// The bucket of a source that is known to this job, by its session and the address and port that it has
-    /// joined or registered from: whoever only says that it is there must not use up what a member may ask.
-    pub(super) fn bucket(&mut self, request: &ControlRequest) -> Option<&mut Bucket> {
+    /// What is counted of a source that is known to this job, by its session and the address and port that it
+    /// has joined or registered from: forged requests must not use up what a member may ask.
+    pub(super) fn asked(&mut self, request: &ControlRequest) -> Option<&mut Asked> {
         let known = (request.control.session, source(&request.from));
         if request.control.action == Action::Serve {
             let server = self.server.as_mut();
             let server = server.filter(|server| (server.session, source(&server.endpoint)) == known);
-            return server.map(|server| &mut server.bucket);
+            return server.map(|server| &mut server.asked);
         }
         let latest = self.ranks.get_mut(usize::from(request.header.rank))?.latest.as_mut();
-        latest.filter(|latest| (latest.session, latest.source) == known).map(|latest| &mut latest.bucket)
+        latest.filter(|latest| (latest.session, latest.source) == known).map(|latest| &mut latest.asked)
     }
 }
 

@@ -9,7 +9,7 @@ use pascaline_wire::control::{SERVER_RANK, Status};
 
 use super::job::{Decision, JobRecord, source};
 use super::liveness::Event;
-use super::rate::Bucket;
+use super::rate::Asked;
 use super::reply::ControlRequest;
 use super::spec::ServerMode;
 use crate::jobs::Endpoint;
@@ -46,7 +46,7 @@ impl ServerState {
 pub(super) struct Serving {
     pub(super) session: u64,
     pub(super) endpoint: Endpoint,
-    pub(super) bucket: Bucket,
+    pub(super) asked: Asked,
 }
 
 /// Whether it is there.
@@ -82,8 +82,8 @@ impl JobRecord {
         }
         // Lcores know whose requests go first by their session, too.
         let changed = other || here.is_none_or(|known| known.endpoint != *from);
-        let bucket = self.server.map_or_else(Bucket::default, |known| known.bucket);
-        self.server = Some(Serving { session: control.session, endpoint: *from, bucket });
+        let asked = self.server.map_or_else(Asked::default, |known| known.asked);
+        self.server = Some(Serving { session: control.session, endpoint: *from, asked });
         self.presence = Presence { heard: now, lacking: false };
         if changed {
             // Its silence may be what is due next.

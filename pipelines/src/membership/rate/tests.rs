@@ -1,32 +1,19 @@
 use super::*;
-
-#[test]
-fn a_bucket_gives_its_burst_and_then_its_rate() {
-    let mut bucket = Bucket::default();
-    let mut now = Duration::from_secs(5);
-    let admitted = |bucket: &mut Bucket, now, asked: u32| {
-        (0..asked).filter(|_| bucket.take(now, MEMBER) == RateDecision::Admitted).count()
-    };
-    assert_eq!(admitted(&mut bucket, now, 1000), 64);
-    now += Duration::from_millis(50);
-    assert_eq!(admitted(&mut bucket, now, 1000), 10);
-    now += Duration::from_secs(100);
-    assert_eq!(admitted(&mut bucket, now, 1000), 64, "no more than it holds");
-}
+use crate::meter::MEMBER;
 
 #[test]
 fn who_asks_too_often_is_told_now_and_then() {
-    let mut bucket = Bucket::default();
+    let mut asked = Asked::default();
     let begin = Duration::from_secs(1);
     let mut told = Vec::new();
     for tick in 0..100_000 {
         let now = begin + Duration::from_micros(10) * tick;
-        if bucket.take(now, MEMBER) == RateDecision::Refused {
+        if asked.may(now, MEMBER) == Some(false) {
             told.push(now);
         }
     }
     assert!((9..=10).contains(&told.len()), "{}", told.len());
-    assert!(told.windows(2).all(|pair| pair[1] - pair[0] >= TELL));
+    assert!(told.windows(2).all(|pair| pair[1] - pair[0] >= Duration::from_millis(100)));
 }
 
 #[test]
