@@ -6,11 +6,6 @@ use crate::server::Credit;
 
 /// Least time between two refusals, and between two fan-outs for one PSN, in nanoseconds.
 const INTERVAL_NS: u64 = 1_000_000;
-/// What a member may cause beyond contributions to be answered: one reminder, kept result or command in so
-/// many nanoseconds, ...
-pub(crate) const ASK_NS: u64 = 500_000;
-/// ... and so many windows' worth at once: after a restart, all that is under way may have to be asked for.
-pub(crate) const ASK_WINDOWS: u64 = 2;
 /// Fan-outs within that time, for all PSNs.
 const FAN_OUTS: u32 = 64;
 /// Latest fan-outs that are remembered, by PSN.

@@ -3,6 +3,8 @@
 //! A tenant is whatever is charged: a member, a server, the address of a stranger. Times are nanoseconds of
 //! the caller's clock.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
 /// How fast a bucket fills, and how much it holds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rate {
@@ -15,6 +17,11 @@ impl Rate {
     const fn per_second(tokens: u64, burst: u64) -> Self {
         Self { every: 1_000_000_000 / tokens, burst }
     }
+
+    /// With a burst that is as many times as large.
+    pub(crate) const fn times(self, factor: u64) -> Self {
+        Self { burst: self.burst * factor, ..self }
+    }
 }
 
 // The table of all rates. Sections are those of docs/protocol.md.
@@ -26,6 +33,9 @@ pub(crate) const MEMBER: Rate = Rate::per_second(200, 64);
 pub(crate) const STRANGER: Rate = Rate::per_second(1000, 512);
 /// Answers `too_many` to one source (9): enough to be noticed.
 pub(crate) const TOO_MANY: Rate = Rate::per_second(10, 1);
+/// Reminders, kept results and commands about PSNs of one member, by lcore (11, What one member may cause).
+/// The burst is in windows: after a restart, everything in flight may have to be requested.
+pub(crate) const ASKS: Rate = Rate::per_second(2000, 2);
 
 /// A token bucket; full when new.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,6 +55,14 @@ impl Bucket {
         if may {
             self.full = full;
         }
+        may
+    }
+
+    /// The same for a bucket in a cell that only the caller writes.
+    pub(crate) fn take_from(cell: &AtomicU64, now: u64, rate: Rate) -> bool {
+        let mut bucket = Self { full: cell.load(Ordering::Relaxed) };
+        let may = bucket.take(now, rate);
+        cell.store(bucket.full, Ordering::Relaxed);
         may
     }
 }

@@ -209,8 +209,8 @@ pub struct JobCells {
     by_rank: RankCells,
     /// Retransmitted contributions; each count wraps.
     again: Box<[AtomicU32]>,
-    /// The time up to which each rank's requests have used its limit, in nanoseconds of the lcores' clock.
-    paid: Box<[AtomicU64]>,
+    /// What each rank's requests have used of its limit; it lasts as long as the counts.
+    asked: Box<[AtomicU64]>,
     lcores: Box<[CachePadded<LcoreCells>]>,
 }
 
@@ -236,7 +236,7 @@ impl JobCells {
         Self {
             by_rank,
             again: (0..lcores * stride).map(|_| AtomicU32::new(0)).collect(),
-            paid: (0..lcores * stride).map(|_| AtomicU64::new(0)).collect(),
+            asked: (0..lcores * stride).map(|_| AtomicU64::new(0)).collect(),
             lcores: (0..lcores).map(of_lcore).collect(),
         }
     }
@@ -267,16 +267,11 @@ impl JobCells {
         again.store(again.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Whether a rank may ask once more: `burst` times at once, and then once in `every` nanoseconds.
-    pub fn may_ask(&self, lcore: usize, rank: u16, now: u64, every: u64, burst: u64) -> bool {
-        let paid = self.paid.get(lcore * self.by_rank.stride as usize + usize::from(rank));
-        let Some(paid) = paid.filter(|_| rank < self.ranks()) else { return true };
-        let until = paid.load(Ordering::Relaxed).max(now.saturating_sub(every.saturating_mul(burst)));
-        let may = until <= now;
-        if may {
-            paid.store(until.saturating_add(every), Ordering::Relaxed);
-        }
-        may
+    /// Where an lcore notes what a rank's requests have used of its limit; 0 when new.
+    #[must_use]
+    pub fn asked(&self, lcore: usize, rank: u16) -> Option<&AtomicU64> {
+        let asked = self.asked.get(lcore * self.by_rank.stride as usize + usize::from(rank));
+        asked.filter(|_| rank < self.ranks())
     }
 
     /// When a rank's last contribution came to any lcore, in nanoseconds of their clock; 0 for never.

@@ -17,8 +17,8 @@ use super::from_above::below;
 use crate::classify::{Class, Classifier, reason};
 use crate::io::{BURST, Io};
 use crate::jobs::{Endpoint, JobTable, Mode};
-use crate::limits::{ASK_NS, ASK_WINDOWS};
 use crate::membership::{ControlRequest, Found, Reply};
+use crate::meter::{ASKS, Bucket};
 use crate::per_job::says_of_job;
 use crate::server;
 use crate::updates::Offer;
@@ -137,11 +137,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Whether a member may cause what it asks for. A contribution is answered with what is no longer than it
     /// is; anything else may go to all ranks, or bring back a payload.
     fn may_ask(&self, table: &JobTable, request: &Request) -> bool {
-        let Some(job) = table.get(request.key.job()).filter(|_| request.verb != Verb::Add) else {
-            return true;
-        };
-        let burst = ASK_WINDOWS * u64::from(job.window.spread());
-        job.cells.may_ask(self.number, request.rank, request.now, ASK_NS, burst)
+        let job = table.get(request.key.job()).filter(|_| request.verb != Verb::Add);
+        let Some(job) = job else { return true };
+        let asked = job.cells.asked(self.number, request.rank);
+        let rate = ASKS.times(job.window.spread().into());
+        asked.is_none_or(|asked| Bucket::take_from(asked, request.now, rate))
     }
 
     /// Gives a packet to the pool, in the part that its job uses.

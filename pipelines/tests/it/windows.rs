@@ -86,7 +86,7 @@ fn a_member_gets_back_and_causes_no_more_than_its_limit_lets_it() {
         bench.feed(0, vec![&workers[1].reminder(3); count]);
         bench.heard(0).len()
     };
-    let burst = 2 * usize::from(WINDOW) + 1;
+    let burst = 2 * usize::from(WINDOW);
     assert_eq!(reminders(&mut bench, 200), burst, "of one result");
     assert_eq!(bench.appliance.dropped(DropReason::TooOften), 200 - burst as u64);
     bench.clock.advance(2_000_000);
