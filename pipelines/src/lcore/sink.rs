@@ -273,7 +273,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
                 if let Some(job) = Self::job_of(table, request.key).filter(|job| job.has_server()) {
                     return self.ask_server(job, request, packet);
                 }
-                if self.limits.may_fan_out(request.key, request.now) {
+                if self.limits.fan_outs.take(request.key, request.now) {
                     self.remind(request, &RankSet::<WORDS>::EMPTY);
                 } else {
                     self.count(Counter::RemindersLimited);

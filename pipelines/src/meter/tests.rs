@@ -24,3 +24,22 @@ fn a_bucket_is_no_emptier_than_empty_when_its_rate_rises() {
     assert_eq!(tokens(&mut bucket, BEGIN, MEMBER), 0);
     assert_eq!(tokens(&mut bucket, BEGIN + 50 * MS, MEMBER), 10);
 }
+
+#[test]
+fn one_psn_has_a_token_each_millisecond_and_all_of_them_have_their_burst() {
+    let mut psns = PerPsn::default();
+    let key = |psn| Key::new(1, 5, psn);
+    assert!(psns.take(key(1), 10));
+    assert!(!psns.take(key(1), 10 + MS - 1));
+    assert!(psns.take(Key::new(2, 5, 1), 11) && psns.take(key(1), 10 + MS));
+    let later = 5 * MS;
+    assert_eq!((100..300).filter(|&psn| psns.take(key(psn), later)).count(), 64);
+    assert!(psns.take(key(299), later + MS));
+}
+
+#[test]
+fn refusals_keep_their_distance() {
+    let mut refusals = Bucket::default();
+    assert!(refusals.has(0, REFUSALS) && refusals.take(7, REFUSALS));
+    assert!(!refusals.has(7 + MS - 1, REFUSALS) && refusals.has(7 + MS, REFUSALS));
+}

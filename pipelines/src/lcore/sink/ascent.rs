@@ -55,7 +55,7 @@ impl<I: Io> LcoreSink<'_, I> {
         if whole && request.rank != ABOVE {
             return false;
         }
-        if self.limits.may_climb(result.key, request.now) {
+        if self.limits.climbs.take(result.key, request.now) {
             self.send_up(
                 job,
                 above,
@@ -65,7 +65,7 @@ impl<I: Io> LcoreSink<'_, I> {
         }
         if request.verb == Verb::Remind
             && request.rank != ABOVE
-            && self.limits.may_ask_above(result.key, request.now)
+            && self.limits.asks.take(result.key, request.now)
         {
             self.remind_parent(job, above, request);
         }

@@ -10,6 +10,7 @@ use crate::classify::Objection;
 use crate::io::Io;
 use crate::jobs::Endpoint;
 use crate::membership::{Reply, answer_header};
+use crate::meter::REFUSALS;
 use pascaline_telemetry::Counter;
 
 impl<I: Io> LcoreSink<'_, I> {
@@ -26,7 +27,8 @@ impl<I: Io> LcoreSink<'_, I> {
         let job = self.table.get(header.job);
         let member = job.and_then(|job| Some((job, job.member(header.rank)?.endpoint)));
         let member = member.filter(|(_, at)| (at.address, at.udp_port) == (to.address, to.udp_port));
-        if !self.limits.may_refuse(now, member.is_some()) {
+        let bucket = usize::from(member.is_some());
+        if !self.limits.refusals[bucket].has(now, REFUSALS) {
             return;
         }
         let Some(port) = self.setup.ports.get(to.port) else { return };
@@ -40,7 +42,7 @@ impl<I: Io> LcoreSink<'_, I> {
         let reply = Reply::new(to, port.mac, &answer, &control);
         let fits = member.is_some() || reply.frame().len() <= len;
         if fits && self.emitter.stage_bytes(reply.port, reply.frame()) {
-            self.limits.refused(now, member.is_some());
+            self.limits.refusals[bucket].take(now, REFUSALS);
             self.count(Counter::RefusalsSent);
         }
     }
