@@ -41,7 +41,7 @@ use crate::emit::Emitter;
 use crate::idle::{Idle, IdlePolicy, Rest};
 use crate::io::{BURST, Io};
 use crate::jobs::JobTable;
-use crate::limits::Limits;
+use crate::meter::Limits;
 use crate::overload::Overload;
 use crate::server::ServerEnd;
 use crate::setup::Setup;
@@ -157,6 +157,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let (version, table) = end.first_table();
         let mut session = session;
         session.set_shares(table.shares());
+        let mut limits = Limits::default();
+        limits.share_out(table.weights());
         Self {
             number,
             session,
@@ -174,7 +176,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             ahead,
             table,
             version,
-            limits: Limits::default(),
+            limits,
             overload: Box::default(),
             full: false,
             turns: 0,
@@ -208,6 +210,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     pub fn turn(&mut self) -> usize {
         if let Some(table) = self.end.newer_table(&mut self.version) {
             self.session.set_shares(table.shares());
+            self.limits.share_out(table.weights());
             self.emitter.forget();
             self.table = table;
             self.end.adopted(self.version);

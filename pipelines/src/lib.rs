@@ -59,7 +59,6 @@ pub mod idle;
 pub mod io;
 pub mod jobs;
 pub mod lcore;
-mod limits;
 pub mod membership;
 mod meter;
 mod overload;

@@ -1,16 +1,16 @@
 //! What may be used without a result to show for it: a token bucket for each tenant and resource.
 //!
-//! A tenant is whatever is charged: a member, a server, a stranger's address, a PSN. Times are nanoseconds
-//! of the caller's clock.
+//! A tenant is whatever is charged: a job, a member, a server, a stranger's address, a PSN. Times are
+//! nanoseconds of the caller's clock.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use pascaline_aggregator::Key;
+use pascaline_aggregator::{Key, TENANTS, Tenant};
 
 /// How fast a bucket fills, and how much it holds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rate {
-    /// Nanoseconds from one token to the next.
+    /// Nanoseconds from one token to the next; 0 for no limit.
     every: u64,
     burst: u64,
 }
@@ -46,6 +46,13 @@ pub(crate) const REFUSALS: Rate = Rate::per_second(1000, 1);
 const PSN: Rate = Rate::per_second(1000, 1);
 /// ... and for many PSNs.
 const PSNS: Rate = Rate::per_second(64_000, 64);
+/// Unproductive packets of all jobs, by lcore (docs/operating.md, Shares): those that the one parameter
+/// server has to handle, ...
+const SERVER: Rate = Rate::per_second(4000, AT_ONCE);
+/// ... and those that the pool has to. A job beyond its share is paused: in between, little gets through.
+const POOL: Rate = Rate::per_second(800, AT_ONCE);
+/// What a job of 8 ranks with a window of 512 may have sent without a result.
+const AT_ONCE: u64 = 8 * 512;
 
 /// A token bucket; full when new.
 #[derive(Debug, Clone, Copy, Default)]
@@ -81,6 +88,50 @@ impl Bucket {
     }
 }
 
+/// A bucket for each tenant of the pool, filled at its share of a rate. Without shares there is no limit.
+#[derive(Debug)]
+pub(crate) struct PerTenant {
+    /// Nothing has been taken yet.
+    whole: bool,
+    tenants: Box<[(Bucket, Rate); TENANTS]>,
+}
+
+impl Default for PerTenant {
+    fn default() -> Self {
+        Self { whole: true, tenants: Box::new([Default::default(); TENANTS]) }
+    }
+}
+
+impl PerTenant {
+    /// Gives each tenant its part of a rate, by weight, where all parts make up `parts`.
+    fn share_out(&mut self, rate: Rate, weights: &[u32; TENANTS], parts: u64) {
+        for ((_, own), &weight) in self.tenants.iter_mut().zip(weights) {
+            *own = Rate { every: rate.every * parts / u64::from(weight.max(1)), ..rate };
+        }
+    }
+
+    /// Takes a token of a tenant's. False if there is none.
+    pub(crate) fn take(&mut self, tenant: Tenant, now: u64) -> bool {
+        self.whole = false;
+        let (bucket, rate) = &mut self.tenants[usize::from(tenant.0)];
+        bucket.take(now, *rate)
+    }
+
+    /// Gives a tenant tokens for a result: as many as it can have taken, with what was requested once more.
+    #[inline(always)]
+    pub(crate) fn earn(&mut self, tenant: Tenant, fan_in: u16) {
+        if !self.whole {
+            self.put(tenant, 2 * u64::from(fan_in) + 2);
+        }
+    }
+
+    #[inline(never)]
+    fn put(&mut self, tenant: Tenant, tokens: u64) {
+        let (bucket, rate) = &mut self.tenants[usize::from(tenant.0)];
+        bucket.full = bucket.full.saturating_sub(rate.every.saturating_mul(tokens));
+    }
+}
+
 const PLACES: usize = 256;
 
 /// Buckets for PSNs: a fixed number, so that PSNs may have to share one; consecutive ones do not.
@@ -101,6 +152,33 @@ impl PerPsn {
     pub(crate) fn take(&mut self, key: Key, now: u64) -> bool {
         let place = &mut self.places[(key.psn() as usize ^ usize::from(key.job())) % PLACES];
         self.all.has(now, PSNS) && place.take(now, PSN) && self.all.take(now, PSNS)
+    }
+}
+
+/// What an lcore meters.
+#[derive(Debug, Default)]
+pub(crate) struct Limits {
+    /// Refusals to strangers, and to members: neither take the others' tokens.
+    pub(crate) refusals: [Bucket; 2],
+    /// Reminders to all ranks of a PSN that the pool does not know: one frame in, one for each rank out. The
+    /// pool itself limits reminders of PSNs that it knows.
+    pub(crate) fan_outs: PerPsn,
+    /// Sums and results that go to the parent once more: each rank that waits asks for it.
+    pub(crate) climbs: PerPsn,
+    /// The same for reminders. A worker sends one right behind a contribution, which must not take its token.
+    pub(crate) asks: PerPsn,
+    /// Packets to the parameter server without a result.
+    pub(crate) server: PerTenant,
+    /// Packets to the pool without a result.
+    pub(crate) pool: PerTenant,
+}
+
+impl Limits {
+    /// Divides what jobs share.
+    pub(crate) fn share_out(&mut self, weights: &[u32; TENANTS]) {
+        let parts = weights.iter().copied().map(u64::from).sum();
+        self.server.share_out(SERVER, weights, parts);
+        self.pool.share_out(POOL, weights, parts);
     }
 }
 

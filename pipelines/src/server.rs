@@ -4,8 +4,6 @@
 //! from the aggregation header on; one in its own process gets frames, as a member does. No payload is
 //! copied.
 
-mod credit;
-
 use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
@@ -17,8 +15,6 @@ use pascaline_wire::header::{self, Flags, Header};
 use crate::emit::Emitter;
 use crate::io::Io;
 use crate::jobs::{Job, Server};
-
-pub(crate) use credit::Credit;
 
 /// An lcore's ends of the queues to and from the server in the appliance itself. Packets begin with the
 /// aggregation header.

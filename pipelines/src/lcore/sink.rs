@@ -21,7 +21,7 @@ use self::ascent::Ascent;
 use crate::emit::{Emitter, result_header};
 use crate::io::Io;
 use crate::jobs::{Job, JobTable};
-use crate::limits::Limits;
+use crate::meter::Limits;
 use crate::overload::Overload;
 use crate::server::{self, ServerEnd};
 use crate::setup::Setup;
@@ -81,7 +81,7 @@ impl<I: Io> LcoreSink<'_, I> {
     /// Charges a job for an unproductive packet. Packets of a job that has sent too many of these are not
     /// added for a moment: they are dropped where packets are sorted, at no more cost than unparsable ones.
     pub(super) fn charge_unproductive(&mut self, job: &Job, now: u64) {
-        if !self.limits.pool.spend(job.tenant, now, self.table.weights()) {
+        if !self.limits.pool.take(job.tenant, now) {
             self.table.pause(job.tenant, now);
         }
     }

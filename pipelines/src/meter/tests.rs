@@ -43,3 +43,33 @@ fn refusals_keep_their_distance() {
     assert!(refusals.has(0, REFUSALS) && refusals.take(7, REFUSALS));
     assert!(!refusals.has(7 + MS - 1, REFUSALS) && refusals.has(7 + MS, REFUSALS));
 }
+
+/// A meter of two tenants' packets to the server, and how many each may send at a time.
+fn two() -> (PerTenant, impl Fn(&mut PerTenant, u8, u64) -> u64) {
+    let mut meter = PerTenant::default();
+    let mut weights = [0; TENANTS];
+    (weights[1], weights[2]) = (1, 3);
+    meter.share_out(SERVER, &weights, 4);
+    (meter, |meter, tenant, now| (0..).take_while(|_| meter.take(Tenant(tenant), now)).count() as u64)
+}
+
+#[test]
+fn what_comes_to_nothing_is_sent_at_a_rate_by_share() {
+    let (mut meter, sent) = two();
+    assert_eq!((sent(&mut meter, 1, 1), sent(&mut meter, 2, 1)), (SERVER.burst, SERVER.burst));
+    let rates = (1..=100).fold((0, 0), |(one, two), step| {
+        let now = 1 + step * 10 * MS;
+        (one + sent(&mut meter, 1, now), two + sent(&mut meter, 2, now))
+    });
+    assert_eq!(rates, (1_000, 3_000));
+}
+
+#[test]
+fn what_comes_to_results_is_not_limited() {
+    let (mut meter, sent) = two();
+    for _ in 0..10_000 {
+        assert!((0..8).all(|_| meter.take(Tenant(1), 1)));
+        meter.earn(Tenant(1), 8);
+    }
+    assert_eq!(sent(&mut meter, 1, 1), SERVER.burst, "and there is no more to be had than that");
+}

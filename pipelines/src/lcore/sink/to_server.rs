@@ -90,7 +90,7 @@ impl<I: Io> LcoreSink<'_, I> {
 
     /// True if a job may have one more packet sent to the parameter server; it is counted.
     pub(crate) fn may_send(&mut self, job: &Job, now: u64) -> bool {
-        let may = self.limits.server.spend(job.tenant, now, self.table.weights());
+        let may = self.limits.server.take(job.tenant, now);
         if !may {
             job.cells.dropped(self.number, DropReason::ServerShare);
         }
