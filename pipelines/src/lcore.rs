@@ -110,7 +110,7 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     table: Arc<JobTable>,
     version: u64,
     limits: Limits,
-    overload: Box<Overload>,
+    overload: Overload,
     /// A burst of this turn was full.
     full: bool,
     turns: u64,
@@ -177,7 +177,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             table,
             version,
             limits,
-            overload: Box::default(),
+            overload: Overload::default(),
             full: false,
             turns: 0,
             full_burst_ns: 0,

@@ -7,6 +7,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use pascaline_aggregator::{Key, TENANTS, Tenant};
 
+use crate::io::BURST;
+
 /// How fast a bucket fills, and how much it holds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rate {
@@ -53,6 +55,11 @@ const SERVER: Rate = Rate::per_second(4000, AT_ONCE);
 const POOL: Rate = Rate::per_second(800, AT_ONCE);
 /// What a job of 8 ranks with a window of 512 may have sent without a result.
 const AT_ONCE: u64 = 8 * 512;
+/// Unproductive packets of all jobs that an overloaded lcore accepts (docs/operating.md, Shares): as many as
+/// it receives. The received packets are the time, too; a burst is what comes until shares change again.
+pub(crate) const RECEIVED: Rate = Rate { every: PACKET, burst: 64 * BURST as u64 };
+/// A packet as a time, fine enough for shares of it.
+pub(crate) const PACKET: u64 = 1 << 16;
 
 /// A token bucket; full when new.
 #[derive(Debug, Clone, Copy, Default)]
@@ -103,8 +110,14 @@ impl Default for PerTenant {
 }
 
 impl PerTenant {
-    /// Gives each tenant its part of a rate, by weight, where all parts make up `parts`.
-    fn share_out(&mut self, rate: Rate, weights: &[u32; TENANTS], parts: u64) {
+    /// Forgets what was taken, and the shares.
+    pub(crate) fn reset(&mut self) {
+        self.whole = true;
+        self.tenants.fill(Default::default());
+    }
+
+    /// Gives each tenant its part of a rate, by weight, where all parts make up `parts`. No parts: no limit.
+    pub(crate) fn share_out(&mut self, rate: Rate, weights: &[u32; TENANTS], parts: u64) {
         for ((_, own), &weight) in self.tenants.iter_mut().zip(weights) {
             *own = Rate { every: rate.every * parts / u64::from(weight.max(1)), ..rate };
         }
@@ -120,8 +133,14 @@ impl PerTenant {
     /// Gives a tenant tokens for a result: as many as it can have taken, with what was requested once more.
     #[inline(always)]
     pub(crate) fn earn(&mut self, tenant: Tenant, fan_in: u16) {
+        self.give(tenant, 2 * u64::from(fan_in) + 2);
+    }
+
+    /// Gives tokens back.
+    #[inline(always)]
+    pub(crate) fn give(&mut self, tenant: Tenant, tokens: u64) {
         if !self.whole {
-            self.put(tenant, 2 * u64::from(fan_in) + 2);
+            self.put(tenant, tokens);
         }
     }
 

@@ -7,6 +7,8 @@
 
 use pascaline_aggregator::{TENANTS, Tenant};
 
+use crate::meter::{PACKET, PerTenant, RECEIVED};
+
 /// Turns in a row with a full burst after which an lcore counts as overloaded: longer than it takes to work
 /// off what the windows of some jobs let their workers send at once.
 const SUSTAINED: u32 = 256;
@@ -18,17 +20,16 @@ const INTERVAL: u32 = 64;
 pub(crate) struct Overload {
     /// Turns in a row with a full burst.
     full: u32,
-    /// Packets of each tenant in this interval.
-    seen: [u32; TENANTS],
-    /// These, less the contributions in results.
-    wasted: [u32; TENANTS],
-    /// How many may be wasted.
-    allowed: [u32; TENANTS],
+    /// The clock of the meter: it counts received packets.
+    received: u64,
+    /// Tenants that have sent packets in this interval.
+    sent: [bool; TENANTS],
+    meter: PerTenant,
 }
 
 impl Default for Overload {
     fn default() -> Self {
-        Self { full: 0, seen: [0; TENANTS], wasted: [0; TENANTS], allowed: [u32::MAX; TENANTS] }
+        Self { full: 0, received: 0, sent: [false; TENANTS], meter: PerTenant::default() }
     }
 }
 
@@ -57,40 +58,32 @@ impl Overload {
     #[cold]
     #[inline(never)]
     fn end(&mut self) {
-        *self = Self::default();
+        self.full = 0;
+        self.sent = [false; TENANTS];
+        self.meter.reset();
     }
 
-    /// Decides how much of the next interval each may waste: its share of what came in this one, among those
-    /// that sent.
+    /// Divides what may be wasted of the packets received among the tenants that have sent any.
     #[inline(never)]
     fn allow(&mut self, weights: &[u32; TENANTS]) {
-        let sent = || self.seen.iter().zip(weights).filter(|(seen, _)| **seen > 0);
-        let all: u64 = sent().map(|(&seen, _)| u64::from(seen)).sum();
-        let parts: u64 = sent().map(|(_, &weight)| u64::from(weight)).sum();
-        let alone = sent().count() <= 1;
-        for (allowed, &weight) in self.allowed.iter_mut().zip(weights) {
-            let share = (all * u64::from(weight)).checked_div(parts).unwrap_or(0);
-            *allowed = if alone { u32::MAX } else { u32::try_from(share).unwrap_or(u32::MAX) };
-        }
-        (self.seen, self.wasted) = ([0; TENANTS], [0; TENANTS]);
+        let sent = || self.sent.iter().zip(weights).filter(|(sent, _)| **sent);
+        let parts = if sent().count() > 1 { sent().map(|(_, &weight)| u64::from(weight)).sum() } else { 0 };
+        self.meter.share_out(RECEIVED, weights, parts);
+        self.sent = [false; TENANTS];
     }
 
     /// Counts a packet. False if it is to be dropped.
     #[inline]
     pub(crate) fn admits(&mut self, tenant: Tenant) -> bool {
-        let at = usize::from(tenant.0);
-        self.seen[at] = self.seen[at].saturating_add(1);
-        self.wasted[at] = self.wasted[at].saturating_add(1);
-        self.wasted[at] <= self.allowed[at]
+        self.sent[usize::from(tenant.0)] = true;
+        self.received += PACKET;
+        self.meter.take(tenant, self.received)
     }
 
     /// Notes that as many contributions of a tenant are in a result.
     #[inline(always)]
     pub(crate) fn came_to_a_result(&mut self, tenant: Tenant, contributions: u16) {
-        if self.is_on() {
-            let wasted = &mut self.wasted[usize::from(tenant.0)];
-            *wasted = wasted.saturating_sub(u32::from(contributions));
-        }
+        self.meter.give(tenant, contributions.into());
     }
 }
 
