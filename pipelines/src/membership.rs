@@ -65,7 +65,6 @@ use job::{Decision, JobRecord, Phase};
 pub use kind::JobKind;
 pub use liveness::Event;
 pub use operator::{Command, Obeyed, PsnOrder, Refused};
-use rate::Strangers;
 pub use reconfigure::Reconfigured;
 pub use refusal::{Ask, Found, Refusal};
 pub use registration::{NotRegistered, Registration, Registry};
@@ -136,7 +135,8 @@ pub struct Membership {
     next_epochs: BTreeMap<u16, u16>,
     secret: Secret,
     first_epoch: u16,
-    strangers: Strangers,
+    /// What is counted of addresses that no member has joined from.
+    strangers: Box<[rate::Asked; rate::PLACES]>,
     answered: [u64; CODES],
     ignored: u64,
     /// An answer of a parent has changed what lcores have to know.
@@ -165,7 +165,7 @@ impl Membership {
             next_epochs: BTreeMap::new(),
             secret,
             first_epoch,
-            strangers: Strangers::default(),
+            strangers: Box::new([rate::Asked::default(); rate::PLACES]),
             answered: [0; CODES],
             ignored: 0,
             changed: false,
@@ -255,7 +255,7 @@ impl Membership {
         let known = self.jobs.get_mut(&request.header.job).and_then(|job| job.asked(request));
         match known {
             Some(asked) => asked.may(now, MEMBER),
-            None => self.strangers.of(request.from.address).may(now, STRANGER),
+            None => self.strangers[rate::place(request.from.address)].may(now, STRANGER),
         }
     }
 

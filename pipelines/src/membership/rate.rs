@@ -27,33 +27,18 @@ impl Asked {
     }
 }
 
-/// The buckets of all addresses from which nobody has joined. There are as many whatever comes, so that
-/// inventing addresses costs the appliance nothing; the price is that addresses may have to share one.
-#[derive(Debug)]
-pub(super) struct Strangers(Box<[Asked; BUCKETS]>);
+/// Addresses that no member has joined from, however many there are: so inventing addresses costs the
+/// appliance nothing; the price is that addresses may have to share a place.
+pub(super) const PLACES: usize = 1024;
 
-const BUCKETS: usize = 1024;
-
-impl Default for Strangers {
-    fn default() -> Self {
-        Self(Box::new([Asked::default(); BUCKETS]))
-    }
-}
-
-impl Strangers {
-    pub(super) fn of(&mut self, address: Address) -> &mut Asked {
-        &mut self.0[place(address)]
-    }
-}
-
-/// Where the bucket of an address is: the high bits of a multiplicative hash of both halves.
+/// The place of an address: the high bits of a multiplicative hash of both halves.
 #[expect(clippy::cast_possible_truncation, reason = "ten bits are left")]
-fn place(address: Address) -> usize {
+pub(super) fn place(address: Address) -> usize {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let (high, low) =
         ((u128::from_be_bytes(address.octets()) >> 64) as u64, u128::from_be_bytes(address.octets()) as u64);
     let mixed = (high.wrapping_mul(ODD).rotate_left(32) ^ low).wrapping_mul(ODD);
-    (mixed >> (64 - BUCKETS.ilog2())) as usize
+    (mixed >> (64 - PLACES.ilog2())) as usize
 }
 
 impl JobRecord {

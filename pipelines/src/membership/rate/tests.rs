@@ -22,5 +22,5 @@ fn neighbours_do_not_share_a_bucket() {
     let v6 = |low: u8| Address::from_v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, low]);
     let places: std::collections::BTreeSet<_> =
         (0..=255).flat_map(|low| [place(v4(low)), place(v6(low))]).collect();
-    assert!(places.len() > 384, "512 addresses in {} buckets", places.len());
+    assert!(places.len() > 384, "512 addresses in {} places", places.len());
 }
