@@ -51,7 +51,8 @@ const PSNS: Rate = Rate::per_second(64_000, 64);
 /// Unproductive packets of all jobs, by lcore (docs/operating.md, Shares): those that the one parameter
 /// server has to handle, ...
 const SERVER: Rate = Rate::per_second(4000, AT_ONCE);
-/// ... and those that the pool has to. A job beyond its share is paused: in between, little gets through.
+/// ... and those that the pool has to. All lcores pause a job that exceeds its share (`jobs/pauses.rs`): such
+/// packets are dropped before the pool.
 const POOL: Rate = Rate::per_second(800, AT_ONCE);
 /// What a job of 8 ranks with a window of 512 may have sent without a result.
 const AT_ONCE: u64 = 8 * 512;
