@@ -99,7 +99,7 @@ impl Bucket {
 /// A bucket for each tenant of the pool, filled at its share of a rate. Without shares there is no limit.
 #[derive(Debug)]
 pub(crate) struct PerTenant {
-    /// Nothing has been taken yet.
+    /// Nothing has been taken yet that a limit is for.
     whole: bool,
     tenants: Box<[(Bucket, Rate); TENANTS]>,
 }
@@ -126,8 +126,8 @@ impl PerTenant {
 
     /// Takes a token of a tenant's. False if there is none.
     pub(crate) fn take(&mut self, tenant: Tenant, now: u64) -> bool {
-        self.whole = false;
         let (bucket, rate) = &mut self.tenants[usize::from(tenant.0)];
+        self.whole &= rate.every == 0;
         bucket.take(now, *rate)
     }
 
