@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pascaline_wire::control::{self, Action, Control, Status};
-use pascaline_wire::{Element, Flags, Header, Kind, Own};
+use pascaline_wire::{Element, Flags, Header, Kind};
 use pascaline_worker::membership::{FIRST_INTERVAL, LAST_INTERVAL};
 use pascaline_worker::{Identity, Join, JoinFailure, Membership, Obstacle, Reason, Rejection, Unreachable};
 
