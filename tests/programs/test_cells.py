@@ -10,11 +10,11 @@ from tests.runner.shell import ROOT
 
 _WHERE = ("one appliance", "2 levels", "3 levels", "an appliance and its backup")
 _CONFLICT = re.compile(r"^shared, [a-z-]+,")
-_CELL = re.compile(r"(?P<kind>.+?)(, deaths \w+ it)?, \d lcore\(s\), (?P<where>.+)")
+_CELL = re.compile(r"(?P<kind>.+?)(, deaths \w+ it)?(, by multicast)?, \d lcore\(s\), (?P<where>.+)")
 
 
 def test_table_of_cells(debug_programs: Path) -> None:
-    """A row counts the cells of a kind: deaths that fail or shrink it, one lcore or two."""
+    """A row counts the cells of a kind: deaths, unicast and multicast, one lcore or two."""
     command = (debug_programs / "pascaline-lab", "fuzz-protocol", "--cells", "--list")
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert len(listed) == len(set(listed))

@@ -58,6 +58,9 @@ pub(crate) struct FuzzArgs {
     /// levels; fails if one got no schedule
     #[arg(long, conflicts_with_all = ["levels", "backup"])]
     cells: bool,
+    /// Run one of these combinations, by its name in `--cells --list`
+    #[arg(long, value_name = "NAME", value_parser = cell, conflicts_with_all = ["levels", "backup", "cells"])]
+    cell: Option<usize>,
     /// Print the cells, and run nothing
     #[arg(long, requires = "cells")]
     list: bool,
@@ -74,16 +77,45 @@ pub(crate) struct FuzzArgs {
 
 impl FuzzArgs {
     fn shape(&self) -> Shape {
-        match (self.cells, self.backup) {
-            (true, _) => Shape::Cells,
-            (_, true) => Shape::Backup,
+        match (self.cell, self.cells, self.backup) {
+            (Some(number), ..) => Shape::Cell(number),
+            (_, true, _) => Shape::Cells,
+            (_, _, true) => Shape::Backup,
             _ => Shape::Levels(self.levels.into()),
         }
     }
 
-    fn runs(&self) -> u64 {
-        self.runs.unwrap_or_else(|| if self.cells { EACH * Cell::all().len() as u64 } else { 10_000 })
+    /// The words that choose a seed's shape, whatever cells are added.
+    fn shape_again(&self, seed: u64) -> String {
+        let shape = self.shape();
+        match (shape.cell_of(seed), shape) {
+            (Some(number), _) => format!("--cell '{}' ", Cell::all()[number]),
+            (None, Shape::Backup) => "--backup ".to_owned(),
+            (None, Shape::Levels(levels)) if levels > 1 => format!("--levels {levels} "),
+            (None, _) => String::new(),
+        }
     }
+
+    /// The cells of the schedules that were asked for, and how many each got.
+    fn counts<'a>(&self, report: &'a Report) -> impl Iterator<Item = (Cell, u64)> + use<'a> {
+        let only = self.cell;
+        let all = Cell::all().into_iter().zip(report.cells.iter().copied()).enumerate();
+        all.filter(move |(number, _)| only.is_none_or(|only| only == *number)).map(|(_, counted)| counted)
+    }
+
+    fn runs(&self) -> u64 {
+        self.runs.unwrap_or_else(|| match self.shape() {
+            Shape::Cells => EACH * Cell::all().len() as u64,
+            Shape::Cell(_) => EACH,
+            Shape::Levels(_) | Shape::Backup => 10_000,
+        })
+    }
+}
+
+/// The number of the cell with a name.
+fn cell(name: &str) -> Result<usize, String> {
+    let number = Cell::all().iter().position(|cell| cell.to_string() == name);
+    number.ok_or_else(|| "no such cell; `--cells --list` names all".to_owned())
 }
 
 /// Runs the command.
@@ -102,26 +134,21 @@ pub(crate) fn run(args: &FuzzArgs) -> anyhow::Result<ExitCode> {
     for finding in &report.findings {
         eprintln!("seed {}: {}", finding.seed, finding.violation);
         finding.trace.iter().for_each(|line| eprintln!("    {line}"));
-        let shape = match args.shape() {
-            Shape::Backup => "--backup ".to_owned(),
-            Shape::Cells => "--cells ".to_owned(),
-            Shape::Levels(1) => String::new(),
-            Shape::Levels(levels) => format!("--levels {levels} "),
-        };
+        let shape = args.shape_again(finding.seed);
         eprintln!("    again: pascaline-lab fuzz-protocol {shape}--seed {} --runs 1 --verbose", finding.seed);
     }
     let mut out = Stdout;
     if args.json {
-        writeln!(out, "{}", object(&report))?;
+        writeln!(out, "{}", object(args, &report))?;
     } else {
         writeln!(out, "{report}")?;
-        if let Some(least) = report.cells.iter().min() {
-            writeln!(out, "{} cells, {least} schedules or more of each", report.cells.len())?;
+        if let Some(least) = args.counts(&report).map(|(_, n)| n).min() {
+            writeln!(out, "{} cells, {least} schedules or more of each", args.counts(&report).count())?;
         }
     }
     // Fewer schedules than cells are there to look at a few.
-    let whole = !args.verbose && report.schedules >= report.cells.len() as u64;
-    let missed = Cell::all().into_iter().zip(&report.cells).find(|(_, n)| whole && **n == 0);
+    let whole = !args.verbose && report.schedules >= args.counts(&report).count() as u64;
+    let missed = args.counts(&report).find(|(_, n)| whole && *n == 0);
     if let Some((cell, _)) = missed {
         eprintln!("no schedule was of this cell: {cell}");
     }
@@ -165,7 +192,7 @@ fn run_verbosely(args: &FuzzArgs) -> Report {
     total
 }
 
-fn object(report: &Report) -> Value {
+fn object(args: &FuzzArgs, report: &Report) -> Value {
     let faults: Map<String, Value> =
         Fault::ALL.iter().map(|&fault| (fault.key().to_owned(), report.faults.get(fault).into())).collect();
     let reached: Map<String, Value> =
@@ -182,12 +209,11 @@ fn object(report: &Report) -> Value {
         "events": report.events,
         "digest": format!("{:016x}", report.digest),
     });
-    if let Some(least) = report.cells.iter().min() {
-        let names = Cell::all().into_iter().map(|cell| cell.to_string());
-        told["cells"] = report.cells.len().into();
-        told["least"] = (*least).into();
+    if let Some(least) = args.counts(report).map(|(_, n)| n).min() {
+        told["cells"] = args.counts(report).count().into();
+        told["least"] = least.into();
         told["schedules_of"] =
-            names.zip(&report.cells).map(|(name, &n)| (name, n.into())).collect::<Map<_, _>>().into();
+            args.counts(report).map(|(cell, n)| (cell.to_string(), n.into())).collect::<Map<_, _>>().into();
     }
     told
 }

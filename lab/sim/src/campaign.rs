@@ -31,6 +31,8 @@ pub enum Shape {
     Backup,
     /// Those of the cell that the seed chooses ([`Cell::all`]).
     Cells,
+    /// Those of the cell with this number.
+    Cell(usize),
 }
 
 /// The schedules to run.
@@ -84,6 +86,18 @@ pub struct Report {
     pub cells: Vec<u64>,
     /// Time it took.
     pub elapsed: Duration,
+}
+
+impl Shape {
+    /// The number of a seed's cell, if the schedules are of cells.
+    #[must_use]
+    pub fn cell_of(self, seed: u64) -> Option<usize> {
+        match self {
+            Self::Levels(_) | Self::Backup => None,
+            Self::Cells => usize::try_from(seed % Cell::all().len() as u64).ok(),
+            Self::Cell(number) => Some(number),
+        }
+    }
 }
 
 impl Report {
@@ -154,7 +168,7 @@ pub fn shaped_schedule(
         digest: mix(outcome.hash ^ seed),
         ..Report::default()
     };
-    if shape == Shape::Cells {
+    if shape.cell_of(seed).is_some() {
         let count = |number| u64::from(outcome.cell == Some(number));
         report.cells = (0..Cell::all().len()).map(count).collect();
     }

@@ -105,6 +105,8 @@ kinds! {
     BuffersExhausted => "buffers_exhausted", "turns without buffers";
     /// An lcore was held up for a while.
     LcoreHeldUp => "lcore_held_up", "lcores held up";
+    /// A switch on the way to a rank filtered a frame to its job's multicast group.
+    Filtered => "group_filtered", "filtered";
     /// The appliance, an lcore, its parameter server or a worker was stopped for a while, and resumed.
     Paused => "pauses", "pauses";
     /// A frame met the full ring or socket of a stopped part.
@@ -158,6 +160,8 @@ kinds! {
     Disagreed => "disagreements", "disagreements reported";
     /// A command was carried out.
     Obeyed => "commands_obeyed", "commands carried out";
+    /// A worker received a result by its job's multicast group.
+    ByGroup => "results_by_multicast", "results by multicast";
     /// A worker finished an allreduce whose PSNs go beyond the last one and begin again at 0.
     Wrapped => "psn_wraps", "PSNs begun again";
 }

@@ -2,10 +2,10 @@
 
 use pascaline_pipelines::jobs::Endpoint;
 use pascaline_pipelines::membership::Parent;
-use pascaline_wire::checksum;
 use pascaline_wire::frame::{Address, Frame, Mac, Net, UDP_LEN, VlanTags, protocol};
 use pascaline_wire::header::{self, Header};
 use pascaline_wire::template::{MAX_LEN, Path, Template};
+use pascaline_wire::{MulticastGroup, checksum};
 
 pub(crate) const UDP_PORT: u16 = 16420;
 
@@ -153,13 +153,22 @@ impl Host {
 
     /// The datagram in a frame, if the kernel would give it to the worker's connected socket.
     pub(crate) fn receive<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
+        self.received(frame, (self.mac, self.address, self.udp_port))
+    }
+
+    /// The same for a socket that listens to a group.
+    pub(crate) fn receive_from_group<'a>(&self, group: MulticastGroup, frame: &'a [u8]) -> Option<&'a [u8]> {
+        self.received(frame, (group.mac(), group.address(), UDP_PORT))
+    }
+
+    fn received<'a>(&self, frame: &'a [u8], (mac, address, port): (Mac, Address, u16)) -> Option<&'a [u8]> {
         let Frame { dst, net: Net::Ip(ip), .. } = Frame::parse(frame).ok()? else { return None };
         let v6 = self.address.as_v4().is_none();
-        if (dst, ip.dst, ip.src, ip.protocol) != (self.mac, self.address, self.peer, protocol::UDP) {
+        if (dst, ip.dst, ip.src, ip.protocol) != (mac, address, self.peer, protocol::UDP) {
             return None;
         }
         let udp = ip.udp(frame).ok()?;
-        if (udp.src_port, udp.dst_port) != (UDP_PORT, self.udp_port) {
+        if (udp.src_port, udp.dst_port) != (UDP_PORT, port) {
             return None;
         }
         let segment = frame.get(ip.l4..ip.l4 + ip.l4_len)?;

@@ -23,6 +23,7 @@
 //!   generation;
 //! - received = forwarded + absorbed + answered + dropped, at each end of the appliance's life;
 //! - slots hold all live packet buffers; none is left once the appliance is gone;
+//! - a worker says that its job's multicast group reaches it only if that is so;
 //! - an asynchronous worker's model is made of its own cluster's updates, and its updates are acknowledged;
 //! - nothing panics; every schedule ends.
 //!

@@ -12,6 +12,7 @@ use crate::random::Random;
 mod backup;
 mod besides;
 mod cell;
+mod group;
 mod job;
 mod runs;
 mod tree;
@@ -20,6 +21,7 @@ mod upset;
 use besides::Besides;
 pub(crate) use besides::Part;
 pub use cell::Cell;
+pub(crate) use group::GroupPlan;
 use job::narrow;
 pub(crate) use job::{Dispute, Excuse, JobPlan, WIDEST};
 pub(crate) use tree::Tree;
@@ -45,6 +47,9 @@ const BESIDES: u64 = 6129;
 
 /// The same for PSNs that begin again at 0.
 const END: u64 = 32;
+
+/// The same for groups of multicast.
+const GROUPS: u64 = 239;
 
 /// How many schedules have these, in millionths, and among how many last PSNs they begin.
 const WRAPS_SHARE: u32 = 100_000;
@@ -143,8 +148,8 @@ impl Plan {
     /// The same, with a chance of rough values, and with a first job like a cell's.
     fn draw_of(random: &mut Random, rough: u32, cell: Option<&Cell>) -> Self {
         let other = |salt| Random::new(random.clone().next() ^ salt);
-        let [mut apart, mut extra, mut away, mut late, mut end] =
-            [APART, EXTRA, OUTSIDE, BESIDES, END].map(other);
+        let [mut apart, mut extra, mut away, mut late, mut end, mut groups] =
+            [APART, EXTRA, OUTSIDE, BESIDES, END, GROUPS].map(other);
         let mut jobs = jobs(random, cell);
         let workers: usize = jobs.iter().map(|job| usize::from(job.ranks)).sum();
         let mut upsets = upset::draw(random, &mut jobs, workers);
@@ -179,7 +184,7 @@ impl Plan {
             jobs.iter_mut().filter(|_| turns.stuck > 0).for_each(|job| job.wait(longer));
         }
         let mut clocks = besides.draw_clocks(&mut late, links.len() + 1);
-        Self {
+        let plan = Self {
             server: jobs.iter().any(|job| job.policy.server).then(|| server(random)),
             jobs,
             cluster,
@@ -199,7 +204,8 @@ impl Plan {
             clock: clocks.pop().unwrap_or_default(),
             clocks,
             upsets,
-        }
+        };
+        plan.with_groups(&mut groups, cell)
     }
 }
 

@@ -62,6 +62,10 @@ pub enum Sabotage {
     SwallowPacket,
     /// The appliance receives a packet more than it accounts for.
     Miscount,
+    /// The network moves results that go to a multicast group to the next PSN.
+    MoveGroupPsn,
+    /// Workers take what comes by unicast for frames to the group.
+    MistakeForGroup,
     /// Workers' timers are lost.
     LoseTimers,
     /// Appliances of a tree do not know the replacements of those above them.
@@ -109,6 +113,8 @@ impl Sabotage {
         Self::LeakPacket,
         Self::SwallowPacket,
         Self::Miscount,
+        Self::MoveGroupPsn,
+        Self::MistakeForGroup,
         Self::LoseTimers,
         Self::CutLink,
         Self::Panic,

@@ -164,6 +164,14 @@ pub enum Violation {
         /// How each rank ended.
         ends: Vec<String>,
     },
+    /// A worker reports that its job's multicast group reaches it, and no frame has come that way.
+    #[error("job {job} rank {rank} reports that it hears its group, which has not reached it")]
+    Pretended {
+        /// The job.
+        job: u16,
+        /// The rank.
+        rank: u16,
+    },
     /// A worker was still busy after its deadline.
     #[error("job {job} rank {rank} is still {stage} after its deadline")]
     Overdue {

@@ -13,10 +13,9 @@ use crate::plan::JobPlan;
 use crate::wheel::Timer;
 
 mod ending;
+mod group;
 pub(crate) use ending::Ending;
-
-/// Datagrams that the socket of a worker keeps while it is stopped.
-const SOCKET: usize = 64;
+use group::{Datagram, Ear};
 
 /// The rank of a worker among all, and its rank at its appliance with the ranks there.
 pub(crate) type Who = (u16, (u16, u16));
@@ -97,10 +96,11 @@ pub(crate) struct Worker {
     tends: bool,
     hints: Hints,
     pub(crate) tensor: Vec<u8>,
-    inbox: Vec<Vec<u8>>,
+    inbox: Vec<Datagram>,
+    ear: Ear,
     /// The end of the time for which its process is stopped, and the datagrams that have arrived since.
     pub(crate) stopped: Option<u64>,
-    pub(crate) socket: Vec<Vec<u8>>,
+    pub(crate) socket: Vec<Datagram>,
 }
 
 impl Worker {
@@ -133,6 +133,7 @@ impl Worker {
             hints,
             tensor: Vec::new(),
             inbox: Vec::new(),
+            ear: Ear::default(),
             stopped: None,
             socket: Vec::new(),
         }
@@ -198,14 +199,6 @@ impl Worker {
         let packet = join.farewell()?;
         let (head, body) = packet.split_first_chunk::<{ header::LEN }>()?;
         Some(self.host.send(head, body))
-    }
-
-    /// Keeps a datagram that arrives while it is stopped, if there is room. `None` if it is not stopped.
-    pub(crate) fn keep(&mut self, datagram: &[u8]) -> Option<bool> {
-        self.stopped?;
-        let room = self.socket.len() < SOCKET;
-        self.socket.extend(room.then(|| datagram.to_vec()));
-        Some(room)
     }
 
     /// The next generation begins from the first PSN.
@@ -294,23 +287,15 @@ impl Worker {
         Some(self.session.as_mut()?.start_with(time, &request))
     }
 
-    /// Sets a datagram aside while the socket is not read. True if it did.
-    pub(crate) fn set_aside(&mut self, datagram: &[u8]) -> bool {
-        let unread = matches!(self.phase, Phase::Pausing) && !self.tends;
-        if unread {
-            self.inbox.push(datagram.to_vec());
-        }
-        unread
-    }
-
-    /// Datagrams that were set aside.
-    pub(crate) fn take_inbox(&mut self) -> Vec<Vec<u8>> {
-        core::mem::take(&mut self.inbox)
-    }
-
     /// A datagram has been read from the socket.
-    pub(crate) fn handle(&mut self, now: Duration, plan: &JobPlan, datagram: &[u8]) -> Option<Milestone> {
+    pub(crate) fn handle(
+        &mut self,
+        now: Duration,
+        plan: &JobPlan,
+        (datagram, by_group): (&[u8], bool),
+    ) -> Option<Milestone> {
         match &mut self.phase {
+            _ if by_group => self.hear(now, datagram),
             Phase::Joining(join) => match join.handle_datagram(datagram)? {
                 Ok(membership) => {
                     let session = Session::new(membership, plan.in_flight).among(*join.places());
@@ -359,6 +344,7 @@ impl Worker {
         if !matches!(self.phase, Phase::Running | Phase::Leaving | Phase::Pausing) {
             return None;
         }
+        self.follow();
         let session = self.session.as_mut()?;
         let transmit = session.poll_transmit(now)?;
         if let Some(psn) = transmit.psn() {

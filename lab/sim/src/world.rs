@@ -143,11 +143,11 @@ pub(crate) struct World<'a> {
 pub(crate) fn run(shape: Shape, seed: u64, sabotage: Sabotage, words: Words) -> Outcome {
     let mut random = Random::new(seed);
     let mut cell = None;
-    let mut plan = match shape {
-        Shape::Backup => Plan::of_backup(&mut random, None),
-        Shape::Levels(levels) if levels > 1 => Plan::of_tree(&mut random, levels, None),
-        Shape::Levels(_) => Plan::draw(&mut random),
-        Shape::Cells => Plan::of_cell(seed, (&mut random, &mut cell)),
+    let mut plan = match (shape, shape.cell_of(seed)) {
+        (_, Some(number)) => Plan::of_cell(number, seed, (&mut random, &mut cell)),
+        (Shape::Backup, _) => Plan::of_backup(&mut random, None),
+        (Shape::Levels(levels), _) if levels > 1 => Plan::of_tree(&mut random, levels, None),
+        _ => Plan::draw(&mut random),
     };
     if sabotage == Sabotage::ForgetSpares {
         plan.tree.iter_mut().for_each(Tree::forget_spares);
@@ -189,7 +189,7 @@ impl<'a> World<'a> {
                 let tends = random.chance(500_000);
                 let mut worker = Worker::new(host, job, (rank, plan.place_of(rank, one.ranks)), tends, hints);
                 worker.places = plan.places();
-                workers.push(worker);
+                workers.push(worker.with_group(one.multicast.as_ref()));
             }
         }
         let cluster = plan.cluster.as_ref();

@@ -83,6 +83,17 @@ impl Hearing {
         }
         lost
     }
+
+    /// A result is long overdue. True if the worker no longer believes that it hears, since nothing has come
+    /// by the group either: a result that another rank brings back goes to the group, too. It soon hears
+    /// again if only a rank is late: then its next Join has an answer by the group.
+    pub(super) fn note_overdue(&mut self, now: Duration) -> bool {
+        let doubts = self.hears && now >= self.heard.saturating_add(SILENT);
+        if doubts {
+            (self.hears, self.asked) = (false, 0);
+        }
+        doubts
+    }
 }
 
 /// A group that does not reach this host.

@@ -88,7 +88,7 @@ impl Session {
         transmit = transmit.or_else(|| self.farewell());
         // While the generation is in doubt, any other packet would be refused.
         if transmit.is_none() && self.rejoin.is_none() {
-            transmit = self.answer().or_else(|| self.remind()).or_else(|| self.probe());
+            transmit = self.answer().or_else(|| self.remind(now)).or_else(|| self.probe());
             transmit = transmit.or_else(|| self.contribute(now));
         }
         self.counters.packets_sent += u64::from(transmit.is_some());
@@ -188,8 +188,11 @@ impl Session {
         Some(contribution(&self.membership, operation, psn, flags, Own::vote(self.window.promised(psn), 0)))
     }
 
-    fn remind(&mut self) -> Option<Transmit> {
+    fn remind(&mut self, now: Duration) -> Option<Transmit> {
         let psn = self.reminder.take()?;
+        if self.hearing.note_overdue(now) {
+            self.hasten_heartbeat(now);
+        }
         let element = self.operation.as_ref()?.element(psn);
         self.counters.reminders_sent += 1;
         let header = Header {

@@ -124,6 +124,27 @@ fn a_group_that_falls_silent_is_given_up() {
     assert!(first > 0 && says[..first].iter().all(|&said| said == Hearing::Hears), "{says:?}");
 }
 
+/// Where results come neither way, those that other ranks bring back may go to the group as well.
+#[test]
+fn a_group_that_falls_silent_with_everything_else_is_doubted() {
+    let (mut session, mut tensor) = started(MS);
+    sent(&mut session, MS, &tensor);
+    session.handle_by_group(MS, &probe(), false, &mut tensor);
+    let says = |session: &mut Session, from: u32| {
+        let mut says = Vec::new();
+        for tick in from..from + 100 {
+            assert_eq!(session.handle_timeout(10 * tick * MS), None);
+            says.extend(sent(session, 10 * tick * MS, &tensor).1);
+        }
+        says
+    };
+    let first = says(&mut session, 1);
+    assert_eq!((first.first(), first.last()), (Some(&HEARS), Some(&LISTENS)), "{first:?}");
+    // A rank was late, and the group reaches this host.
+    session.handle_by_group(1010 * MS, &probe(), false, &mut []);
+    assert_eq!(sent(&mut session, 1010 * MS, &[]).1, [HEARS]);
+}
+
 /// Another appliance, or another configuration, names another group: nothing has been heard of that one.
 #[test]
 fn another_group_has_to_be_heard_anew() {

@@ -19,6 +19,7 @@ const TOGETHER: Duration = Duration::from_secs(12);
 impl Plan {
     /// A schedule of one job at an appliance that has a backup.
     pub(crate) fn of_backup(random: &mut Random, cell: Option<&Cell>) -> Self {
+        let mut groups = Random::new(random.clone().next() ^ super::GROUPS);
         let mut plan = Self::draw_of(random, 0, None);
         let mut job = JobPlan::draw(random, 0);
         (job.formed, job.on_death) = (false, OnDeath::Fail);
@@ -47,7 +48,7 @@ impl Plan {
         tree.clocks = vec![clock(), clock()];
         (plan.cluster, plan.server, plan.outside, plan.ports, plan.v6) = (None, None, false, 1, false);
         (plan.jobs, plan.upsets, plan.tree) = (jobs, upsets, Some(tree));
-        plan
+        plan.with_groups(&mut groups, cell)
     }
 
     /// The appliances that a worker may turn to.

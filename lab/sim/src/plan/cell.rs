@@ -34,11 +34,13 @@ pub(crate) enum Between {
     Backup,
 }
 
-/// A kind of job with what it does when a rank dies, at appliances of one lcore or two.
+/// A kind of job with what it does when a rank dies and how its results travel, at appliances of one lcore or
+/// two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
     pub(crate) kind: Kind,
     pub(crate) on_death: OnDeath,
+    pub(crate) by_multicast: bool,
     pub(crate) lcores: usize,
     pub(crate) between: Between,
 }
@@ -58,7 +60,10 @@ impl Cell {
                 .filter(|&on_death| alone || on_death == OnDeath::Fail)
             {
                 for kind in kinds(alone).filter(|&kind| kind != Kind::Updates || on_death == OnDeath::Fail) {
-                    all.extend([1, 2].map(|lcores| Self { kind, on_death, lcores, between }));
+                    let ways = [false, true].into_iter().filter(|by| !by || kind != Kind::Updates);
+                    all.extend(ways.flat_map(|by_multicast| {
+                        [1, 2].map(|lcores| Self { kind, on_death, by_multicast, lcores, between })
+                    }));
                 }
             }
         }
@@ -79,6 +84,7 @@ impl Cell {
             Kind::Updates => return,
         };
         job.on_death = self.on_death;
+        job.formed &= !self.by_multicast;
     }
 
     /// Whether a plan is of this cell, whatever was asked for when it was drawn.
@@ -102,7 +108,9 @@ impl Cell {
             }
             Kind::Updates => plan.cluster.is_some(),
         };
-        same && plan.lcores == self.lcores && (self.kind == Kind::Updates || job.on_death == self.on_death)
+        same && plan.lcores == self.lcores
+            && job.multicast.is_some() == self.by_multicast
+            && (self.kind == Kind::Updates || job.on_death == self.on_death)
     }
 }
 
@@ -125,10 +133,13 @@ fn kinds(alone: bool) -> impl Iterator<Item = Kind> {
 }
 
 impl Plan {
-    /// A schedule of the cell that a seed chooses. `found` becomes the number of that cell if it is of it.
-    pub(crate) fn of_cell(seed: u64, (random, found): (&mut Random, &mut Option<usize>)) -> Self {
+    /// A seed's schedule of the cell with a number. `found` becomes that number if it is of it.
+    pub(crate) fn of_cell(
+        number: usize,
+        seed: u64,
+        (random, found): (&mut Random, &mut Option<usize>),
+    ) -> Self {
         let cells = Cell::all();
-        let number = usize::try_from(seed % cells.len() as u64).unwrap_or(0);
         let cell = &cells[number];
         let mut attempt = 0;
         loop {
@@ -172,6 +183,9 @@ impl fmt::Display for Cell {
             } else {
                 ", deaths shrink it"
             })?;
+        }
+        if self.by_multicast {
+            f.write_str(", by multicast")?;
         }
         write!(f, ", {} lcore(s), ", self.lcores)?;
         match self.between {

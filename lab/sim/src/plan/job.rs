@@ -6,6 +6,7 @@ use pascaline_aggregator::{ConflictPolicy, Order, Policy, Region};
 use pascaline_pipelines::membership::{JobKind, JobSpec, OnDeath, ServerMode};
 use pascaline_wire::{DType, Element, Op};
 
+use super::GroupPlan;
 use crate::oracle::Values;
 use crate::random::Random;
 
@@ -68,6 +69,8 @@ pub(crate) struct JobPlan {
     pub(crate) threshold: Option<u16>,
     /// Workers take results that do not contain every rank.
     pub(crate) accept_partial: bool,
+    /// The group that its results go to.
+    pub(crate) multicast: Option<GroupPlan>,
     /// Formed by its workers' Joins.
     pub(crate) formed: bool,
     /// Whether the appliance knows the members' addresses beforehand.
@@ -122,6 +125,7 @@ impl JobPlan {
             whole: false,
             threshold: None,
             accept_partial: false,
+            multicast: None,
             formed: !admitted && random.chance(250_000),
             admitted,
             dead_after: random.pick(&[None, Some(Duration::from_secs(5))]),
@@ -192,6 +196,7 @@ impl JobPlan {
             kind: self.kind(server),
             dead_after: self.dead_after,
             on_death: self.on_death,
+            multicast: self.multicast.as_ref().map(|plan| plan.group),
             ..JobSpec::new(self.id, self.ranks)
         }
     }

@@ -36,7 +36,7 @@ fn a_schedule_of_every_cell_is_found() {
     let cells = Cell::all();
     for (seed, (number, cell)) in (0..).zip(cells.iter().enumerate()) {
         let (mut random, mut found) = (Random::new(0), None);
-        Plan::of_cell(seed, (&mut random, &mut found));
+        Plan::of_cell(number, seed, (&mut random, &mut found));
         assert_eq!(found, Some(number), "{cell}");
     }
 }

@@ -160,6 +160,7 @@ const TOGETHER: u64 = 12_000 * MILLI;
 impl Plan {
     /// A schedule of one job below this many levels of appliances.
     pub(crate) fn of_tree(random: &mut Random, levels: usize, cell: Option<&Cell>) -> Self {
+        let mut groups = Random::new(random.clone().next() ^ super::GROUPS);
         let mut plan = Self::draw_of(random, 0, None);
         let mut tree = Tree::draw(random, levels);
         let mut job = JobPlan::draw(random, 0);
@@ -208,7 +209,7 @@ impl Plan {
             jobs.iter_mut().filter(|_| !upsets.is_empty()).for_each(|job| settle(random, job));
         }
         (plan.jobs, plan.upsets, plan.tree) = (jobs, upsets, Some(tree));
-        plan
+        plan.with_groups(&mut groups, cell)
     }
 
     /// The clock of an appliance's machine.

@@ -137,6 +137,14 @@ impl Saboteur {
         }
     }
 
+    /// Tampers with a frame on its way to a member of a group.
+    pub(crate) fn tamper_with_group(&self, frame: &mut [u8]) {
+        let head = split(frame).map(|(head, _)| head).filter(|head| head[KIND] == RESULT);
+        if let (Sabotage::MoveGroupPsn, Some(head)) = (self.what, head) {
+            head[LOW_PSN] ^= 1;
+        }
+    }
+
     fn tamper_with_result(
         &self,
         receiver: &Worker,

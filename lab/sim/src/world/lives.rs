@@ -1,5 +1,6 @@
 //! Events of workers.
 
+use pascaline_wire::{Header, Kind};
 use pascaline_worker::{Failure, Reason};
 
 use super::World;
@@ -52,8 +53,10 @@ impl World<'_> {
         if let Some(host) = number.checked_sub(self.workers.len()) {
             return self.deliver_to_cluster(host, frame);
         }
-        let Some(worker) = self.workers.get(number) else { return Ok(()) };
-        let Some(datagram) = worker.host.receive(frame) else { return Ok(()) };
+        let confused = self.saboteur.what == Sabotage::MistakeForGroup;
+        let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
+        let Some((datagram, by_group)) = worker.receive(frame) else { return Ok(()) };
+        let datagram = (datagram, by_group || confused && worker.joined().is_some());
         if let Some(kept) = self.workers.get_mut(number).and_then(|worker| worker.keep(datagram)) {
             self.faults.add(Fault::Overrun, u64::from(!kept));
             return Ok(());
@@ -63,8 +66,8 @@ impl World<'_> {
     }
 
     /// A datagram is in a worker's socket, and the worker runs.
-    pub(super) fn look_at(&mut self, number: usize, datagram: &[u8]) -> Result<(), Violation> {
-        if self.answers_command(datagram) {
+    pub(super) fn look_at(&mut self, number: usize, datagram: (&[u8], bool)) -> Result<(), Violation> {
+        if self.answers_command(datagram.0) {
             return Ok(());
         }
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
@@ -72,10 +75,12 @@ impl World<'_> {
     }
 
     /// A worker reads a datagram from its socket.
-    fn read(&mut self, number: usize, datagram: &[u8]) -> Result<(), Violation> {
+    fn read(&mut self, number: usize, datagram: (&[u8], bool)) -> Result<(), Violation> {
         let (Some(plan), now) = (self.job(number), self.time_of(number)) else { return Ok(()) };
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
         let milestone = worker.handle(now, plan, datagram);
+        let results = matches!(Header::parse(datagram.0), Ok((header, _)) if header.kind == Kind::Result);
+        self.reached.add(Reach::ByGroup, u64::from(datagram.1 && results));
         self.follow(number)?;
         milestone.map_or(Ok(()), |milestone| self.reach(number, milestone))
     }
@@ -110,7 +115,7 @@ impl World<'_> {
         if let Some(milestone) = worker.handle_timeout(now) {
             self.reach(number, milestone)?;
         }
-        self.flush(number);
+        self.flush(number)?;
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
         let Some(due) = worker.poll_timeout().map(|due| clock.global(nanos(due))) else { return Ok(()) };
         if worker.wake.set_earlier(due)
@@ -121,11 +126,17 @@ impl World<'_> {
         Ok(())
     }
 
-    fn flush(&mut self, number: usize) {
+    fn flush(&mut self, number: usize) -> Result<(), Violation> {
         let now = self.time_of(number);
-        while let Some(frame) = self.workers.get_mut(number).and_then(|worker| worker.poll_transmit(now)) {
+        while let Some(worker) = self.workers.get_mut(number)
+            && let Some(frame) = worker.poll_transmit(now)
+        {
+            if let (true, rank, Some(plan)) = (worker.pretends(&frame), worker.rank, self.job(number)) {
+                return Err(Violation::Pretended { job: plan.id, rank });
+            }
             self.send_up(number, frame);
         }
+        Ok(())
     }
 
     /// A worker ends its pause.
@@ -158,11 +169,13 @@ impl World<'_> {
             panic!("on purpose");
         }
         self.arrange_audit(number);
-        for datagram in self.workers.get_mut(number).map(|worker| worker.take_inbox()).unwrap_or_default() {
+        let inbox = self.workers.get_mut(number).map(|worker| worker.take_inbox()).unwrap_or_default();
+        for (datagram, by_group) in inbox {
+            let datagram = (&*datagram, by_group);
             // The operation may end with one of them.
-            let pausing = self.workers.get_mut(number).is_some_and(|worker| worker.set_aside(&datagram));
+            let pausing = self.workers.get_mut(number).is_some_and(|worker| worker.set_aside(datagram));
             if !pausing {
-                self.read(number, &datagram)?;
+                self.read(number, datagram)?;
             }
         }
         self.settle(number)
@@ -186,7 +199,7 @@ impl World<'_> {
                 let wrapped = self.workers.get(number).is_some_and(|worker| worker.halves == [true; 2]);
                 self.reached.add(Reach::Wrapped, u64::from(wrapped));
                 // The operation's last packets go out before the tensor goes back to its owner.
-                self.flush(number);
+                self.flush(number)?;
                 if let Some(worker) = self.workers.get_mut(number) {
                     worker.operation += 1;
                 }
@@ -206,7 +219,7 @@ impl World<'_> {
             Milestone::Failed(failure) => {
                 self.failed += 1;
                 // It announces that it gives up.
-                self.flush(number);
+                self.flush(number)?;
                 let again = self.again(number, &failure);
                 let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
                 let can_start = worker.life < plan.lives;

@@ -7,7 +7,7 @@ use pascaline_wire::{Header, Kind};
 use super::World;
 use super::event::What;
 use crate::faults::Fault;
-use crate::host::Host;
+use crate::host::{Host, port_mac};
 use crate::violation::Violation;
 
 impl World<'_> {
@@ -35,6 +35,12 @@ impl World<'_> {
             self.send_across(node, to, bytes);
             return Ok(());
         }
+        if let Some([first, ..]) = bytes.first_chunk::<6>()
+            && first & 1 > 0
+        {
+            self.send_to_group(node, &bytes);
+            return Ok(());
+        }
         // Frames to a host that does not exist are lost.
         let Some(worker) = Host::number_in(&bytes).filter(|&number| number < self.up.len()) else {
             return Ok(());
@@ -49,15 +55,42 @@ impl World<'_> {
         if self.is_cut((worker, node)) {
             return Ok(());
         }
-        let Some(link) = self.down.get_mut(worker) else { return Ok(()) };
-        for arrival in link.send(self.now, bytes, &mut self.random, &mut self.faults) {
-            self.wheel.push(arrival.at, What::Down { worker, bytes: arrival.bytes });
-        }
+        self.carry_down(worker, bytes);
         Ok(())
     }
 }
 
 impl World<'_> {
+    /// The network, from an appliance to all that have joined a group, where nothing filters that.
+    fn send_to_group(&mut self, node: usize, bytes: &[u8]) {
+        for number in 0..self.workers.len() {
+            let Some(worker) = self.workers.get(number) else { continue };
+            let (host, group) = (&worker.host, worker.joined());
+            let below = self.plan.has_backup() || self.plan.node_of(number) == node;
+            let to = group.filter(|group| below && bytes.starts_with(&group.mac().0));
+            // Through the port that leads to it.
+            if to.is_none() || bytes.get(6..12) != Some(&port_mac(host.port).0[..]) {
+                continue;
+            }
+            let plan = self.job(number).and_then(|job| job.multicast.as_ref());
+            let way = plan.and_then(|plan| plan.ways.get(usize::from(worker.rank)));
+            if way.is_none_or(|way| way.is_filtered(self.now)) {
+                self.faults.count(Fault::Filtered);
+            } else if !self.is_cut((number, node)) {
+                let mut bytes = bytes.to_vec();
+                self.saboteur.tamper_with_group(&mut bytes);
+                self.carry_down(number, bytes);
+            }
+        }
+    }
+
+    fn carry_down(&mut self, worker: usize, bytes: Vec<u8>) {
+        let Some(link) = self.down.get_mut(worker) else { return };
+        for arrival in link.send(self.now, bytes, &mut self.random, &mut self.faults) {
+            self.wheel.push(arrival.at, What::Down { worker, bytes: arrival.bytes });
+        }
+    }
+
     /// The appliance that a host's frame goes to.
     pub(super) fn target(&self, host: usize, frame: &[u8]) -> usize {
         let named = Host::node_in(frame).filter(|_| self.plan.has_backup());

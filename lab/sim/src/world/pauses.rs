@@ -76,8 +76,8 @@ impl World<'_> {
             return Ok(());
         }
         self.trace.note(now, 25, &[], || format!("worker {number} resumes"));
-        for datagram in core::mem::take(&mut worker.socket) {
-            self.look_at(number, &datagram)?;
+        for (datagram, by_group) in core::mem::take(&mut worker.socket) {
+            self.look_at(number, (&datagram, by_group))?;
         }
         self.settle(number)
     }

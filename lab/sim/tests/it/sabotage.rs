@@ -76,6 +76,8 @@ is_found! {
     a_buffer_that_is_never_given_back: LeakPacket => Violation::Leak { what: "frame", .. },
     a_packet_lost_within_the_port: SwallowPacket => Violation::Uncounted { .. },
     a_packet_without_an_account: Miscount => Violation::Unaccounted { packets: 1, .. },
+    a_result_of_the_group_at_another_psn: MoveGroupPsn => Violation::WrongSum { .. },
+    a_rank_that_claims_to_hear_its_group: MistakeForGroup => Violation::Pretended { .. },
     a_worker_that_sleeps_on: LoseTimers => Violation::Overdue { .. },
     a_failure_without_an_excuse: CutLink => Violation::Unexcused { .. },
     a_panic: Panic => Violation::Panic { .. },
