@@ -162,6 +162,8 @@ kinds! {
     Obeyed => "commands_obeyed", "commands carried out";
     /// A worker received a result by its job's multicast group.
     ByGroup => "results_by_multicast", "results by multicast";
+    /// A worker went to a generation whose number is lower: they have come round.
+    Around => "epoch_wraps", "generation numbers begun again";
     /// A worker finished an allreduce whose PSNs go beyond the last one and begin again at 0.
     Wrapped => "psn_wraps", "PSNs begun again";
 }

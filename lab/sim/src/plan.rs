@@ -12,6 +12,7 @@ use crate::random::Random;
 mod backup;
 mod besides;
 mod cell;
+mod epochs;
 mod group;
 mod job;
 mod runs;
@@ -50,6 +51,9 @@ const END: u64 = 32;
 
 /// The same for groups of multicast.
 const GROUPS: u64 = 239;
+
+/// The same for generation numbers that come round.
+const EPOCHS: u64 = 256;
 
 /// How many schedules have these, in millionths, and among how many last PSNs they begin.
 const WRAPS_SHARE: u32 = 100_000;
@@ -148,12 +152,13 @@ impl Plan {
     /// The same, with a chance of rough values, and with a first job like a cell's.
     fn draw_of(random: &mut Random, rough: u32, cell: Option<&Cell>) -> Self {
         let other = |salt| Random::new(random.clone().next() ^ salt);
-        let [mut apart, mut extra, mut away, mut late, mut end, mut groups] =
-            [APART, EXTRA, OUTSIDE, BESIDES, END, GROUPS].map(other);
+        let [mut apart, mut extra, mut away, mut late, mut end, mut groups, mut round] =
+            [APART, EXTRA, OUTSIDE, BESIDES, END, GROUPS, EPOCHS].map(other);
         let mut jobs = jobs(random, cell);
         let workers: usize = jobs.iter().map(|job| usize::from(job.ranks)).sum();
         let mut upsets = upset::draw(random, &mut jobs, workers);
         upsets.extend(upset::draw_resets(&mut extra, &mut jobs));
+        let last = epochs::draw(&mut round, &mut jobs, &mut upsets);
         let besides = Besides::draw(&mut late, &mut jobs, workers);
         upsets.extend_from_slice(&besides.upsets);
         let cluster = cluster(&mut extra, &upsets, besides.longer);
@@ -196,7 +201,7 @@ impl Plan {
             ports: random.pick(&[1, 1, 2]),
             multi_segment: random.chance(700_000),
             v6: random.chance(150_000),
-            first_epoch: narrow(random.next() & 0xffff),
+            first_epoch: last.unwrap_or(narrow(random.next() & 0xffff)),
             first_psn: first_psn(&mut end),
             pause: random.pick(&[0, 50 * MICRO, MILLI, 5 * MILLI]),
             turns,

@@ -38,6 +38,8 @@ pub enum Sabotage {
     MisnameLost,
     /// The network hides from workers that ranks are lost.
     HideLoss,
+    /// The network hides from workers a generation whose number is lower than theirs, as if it were older.
+    HideLower,
     /// The network hides from leaving workers that another rank waits.
     HideNeed,
     /// The control plane takes the time in which its process was stopped for its ranks' silence.
@@ -101,6 +103,7 @@ impl Sabotage {
         Self::HidePartial,
         Self::MisnameLost,
         Self::HideLoss,
+        Self::HideLower,
         Self::HideNeed,
         Self::SleepThrough,
         Self::DeafToHeartbeats,

@@ -7,7 +7,7 @@ use pascaline_worker::{Places, places};
 
 use super::job::JobPlan;
 use super::upset::FOR_GOOD;
-use super::{Cell, MICRO, MILLI, Part, Plan, Tree, Upset, link, longest_dark, pool};
+use super::{Cell, MICRO, MILLI, Part, Plan, Tree, Upset, epochs, link, longest_dark, pool};
 use crate::clock::Drift;
 use crate::link::Conditions;
 use crate::random::Random;
@@ -19,14 +19,15 @@ const TOGETHER: Duration = Duration::from_secs(12);
 impl Plan {
     /// A schedule of one job at an appliance that has a backup.
     pub(crate) fn of_backup(random: &mut Random, cell: Option<&Cell>) -> Self {
-        let mut groups = Random::new(random.clone().next() ^ super::GROUPS);
+        let other = |salt| Random::new(random.clone().next() ^ salt);
+        let [mut groups, mut round] = [super::GROUPS, super::EPOCHS].map(other);
         let mut plan = Self::draw_of(random, 0, None);
         let mut job = JobPlan::draw(random, 0);
         (job.formed, job.on_death) = (false, OnDeath::Fail);
         (job.policy.server, job.policy.region, job.policy.partial_after) = (false, None, 0);
         job.whole = true;
         cell.into_iter().for_each(|cell| cell.force(&mut job));
-        let mut tree = Tree::of_two(random, job.ranks);
+        let mut tree = Tree::of_two(random, epochs::near(&mut round), job.ranks);
         let ranks = usize::from(job.ranks);
         let (upsets, longer) = upsets(random, &mut job, ranks);
         let mut jobs = vec![job];

@@ -7,11 +7,15 @@ use pascaline_pipelines::membership::{JobSpec, OnDeath, Parent, Secret, ServerMo
 
 use super::job::{JobPlan, narrow};
 use super::upset::{FOR_GOOD, draw_resets};
-use super::{Cell, LinkPlan, MICRO, MILLI, Part, Plan, Upset, link, longest_dark, pool};
+use super::{Cell, LinkPlan, MICRO, MILLI, Part, Plan, Upset, epochs, link, longest_dark, pool};
 use crate::clock::Drift;
 use crate::host::{Host, parent_of};
 use crate::link::Conditions;
 use crate::random::Random;
+
+/// Between the first numbers of an appliance and of its replacement: no number of one becomes one of the
+/// other.
+const APART: u16 = 0x8000;
 
 /// An appliance's place.
 #[derive(Debug, Clone, Copy)]
@@ -67,8 +71,7 @@ impl Tree {
             let of = if levels > 2 { random.index(3) } else { 0 };
             spares.push((places.len(), of));
             places.push(places[of]);
-            // Far from each other, so that no number of one is ever one of the other.
-            first_epochs.push(first_epochs[of].wrapping_add(0x8000));
+            first_epochs.push(first_epochs[of].wrapping_add(APART));
         }
         let clocks = vec![Drift::default(); places.len()];
         Self { places, leaves, spares, secret: false, first_epochs, clocks, links: Vec::new() }
@@ -106,17 +109,28 @@ impl Tree {
     }
 
     /// Two appliances without a parent, each for all of this many workers.
-    pub(super) fn of_two(random: &mut Random, ranks: u16) -> Self {
-        let first = narrow(random.next() & 0xffff);
+    pub(super) fn of_two(random: &mut Random, last: Option<u16>, ranks: u16) -> Self {
+        let first = last.unwrap_or(narrow(random.next() & 0xffff));
         Self {
             places: vec![Place { parent: None, ranks }; 2],
             leaves: (0..ranks).map(|rank| (0, rank)).collect(),
-            // Far from each other, so that no number of one is ever one of the other.
-            first_epochs: vec![first, first.wrapping_add(0x8000)],
+            first_epochs: vec![first, first.wrapping_add(APART)],
             clocks: vec![Drift::default(); 2],
             spares: Vec::new(),
             secret: false,
             links: Vec::new(),
+        }
+    }
+
+    /// Some appliances begin close to the last generation number.
+    fn come_round(&mut self, random: &mut Random, jobs: &mut [JobPlan], upsets: &mut Vec<(u64, Upset)>) {
+        let Some(last) = epochs::draw(random, jobs, upsets) else { return };
+        let one = random.index(self.first_epochs.len());
+        for (node, epoch) in self.first_epochs.iter_mut().enumerate() {
+            *epoch = if node == one { last } else { epochs::near(random).unwrap_or(*epoch) };
+        }
+        for &(spare, of) in &self.spares {
+            self.first_epochs[spare] = self.first_epochs[of].wrapping_add(APART);
         }
     }
 
@@ -160,7 +174,8 @@ const TOGETHER: u64 = 12_000 * MILLI;
 impl Plan {
     /// A schedule of one job below this many levels of appliances.
     pub(crate) fn of_tree(random: &mut Random, levels: usize, cell: Option<&Cell>) -> Self {
-        let mut groups = Random::new(random.clone().next() ^ super::GROUPS);
+        let other = |salt| Random::new(random.clone().next() ^ salt);
+        let [mut groups, mut round] = [super::GROUPS, super::EPOCHS].map(other);
         let mut plan = Self::draw_of(random, 0, None);
         let mut tree = Tree::draw(random, levels);
         let mut job = JobPlan::draw(random, 0);
@@ -177,6 +192,7 @@ impl Plan {
         let workers = tree.leaves.len();
         let (mut upsets, longer) = upsets(random, &mut job, &tree);
         let mut jobs = vec![job];
+        tree.come_round(&mut round, &mut jobs, &mut upsets);
         plan.pool = pool(random, &mut jobs);
         let conditions = Conditions::draw(random);
         plan.links = (0..workers).map(|_| link(conditions.vary(random), random)).collect();

@@ -197,6 +197,11 @@ impl Saboteur {
                 body[EXPECTED].fill(0);
             }
             (Sabotage::MisnameLost, Status::RankLost, _) => body[LOW_GOT] ^= 1,
+            (Sabotage::HideLower, _, Some(epoch))
+                if Header::parse(head).is_ok_and(|(header, _)| header.epoch < epoch) =>
+            {
+                head[KIND] = 0;
+            }
             // An undefined kind.
             (Sabotage::HideLoss, Status::RankLost, _) => head[KIND] = 0,
             _ => {}

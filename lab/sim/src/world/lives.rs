@@ -89,7 +89,9 @@ impl World<'_> {
     fn follow(&mut self, number: usize) -> Result<(), Violation> {
         let Some(plan) = self.job(number) else { return Ok(()) };
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
+        let before = worker.epochs.last().copied();
         let Some(moved) = worker.moved() else { return Ok(()) };
+        self.reached.add(Reach::Around, u64::from(before.is_some_and(|before| before > moved.to)));
         self.trace.note(self.now, 24, &[], || format!("worker {number}: {moved:?}"));
         self.reached.count(if moved.resumed { Reach::Resumed } else { Reach::BegunAnew });
         if let Some(job) = self.jobs.get_mut(worker.job) {

@@ -62,6 +62,7 @@ is_found! {
         Violation::WrongReport { .. } | Violation::WrongSum { .. },
     a_death_under_another_name: MisnameLost => Violation::Misnamed { .. },
     a_death_that_nobody_is_told_of: HideLoss => Violation::Unexcused { .. },
+    a_generation_taken_for_an_older_one: HideLower => Violation::Unexcused { .. },
     a_rank_that_leaves_while_others_need_it: HideNeed => Violation::Unexcused { .. },
     a_pause_of_the_appliance_taken_for_its_ranks: SleepThrough =>
         Violation::Unexcused { .. } | Violation::Misjudged { .. },
