@@ -8,7 +8,10 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use pascaline_aggregator::Pool;
 use pascaline_buffer::HeapPool;
 use pascaline_buffer::combine::Kernels;
-use pascaline_pipelines::membership::{Admission, Answer, Event, JobSpec, JobStatus, Secret, ServerMode};
+use pascaline_pipelines::membership::{
+    Admission, Answer, Event, JobSpec, JobStatus, Registration, Secret, ServerMode,
+};
+use pascaline_pipelines::switchml::Terms;
 use pascaline_pipelines::{
     ControlPlane, Decided, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, Ports, Setup, UpdateEnd,
 };
@@ -20,7 +23,7 @@ use crate::clock::Awake;
 use crate::cluster::Cluster;
 use crate::host::{Host, OWN_V4, OWN_V6, UDP_PORT, node_address, port_mac};
 use crate::io::{Clock, MemoryIo, Mood};
-use crate::plan::{JobPlan, Plan};
+use crate::plan::{ClientsPlan, JobPlan, Plan};
 use crate::sabotage::Sabotage;
 use crate::server::{Server, Turn};
 use crate::violation::Violation;
@@ -50,6 +53,8 @@ pub(crate) struct Appliance {
     heartbeats: BTreeMap<(u16, u16), Duration>,
     dead_after: BTreeMap<u16, Option<Duration>>,
     delivered: u64,
+    /// The oldest table that an lcore uses.
+    pub(crate) in_use: u64,
     /// The control plane's clock.
     pub(crate) awake: Awake,
 }
@@ -105,6 +110,7 @@ impl Appliance {
             heartbeats: BTreeMap::new(),
             dead_after: plan.jobs.iter().map(|job| (job.id, job.dead_after)).collect(),
             delivered: 0,
+            in_use: 0,
             awake: Awake::new(began),
         };
         for (number, (end, session)) in ends.into_iter().zip(sessions).enumerate() {
@@ -157,6 +163,14 @@ impl Appliance {
         (lcore.io().take_sent(), more)
     }
 
+    /// A client of `SwitchML`'s registers; also returns the table from which on it is known. `None` if it
+    /// cannot.
+    pub(crate) fn register(&mut self, machine: u64, job: u16, who: &Registration) -> Option<(Terms, u64)> {
+        let now = self.awake.turn(machine);
+        let terms = self.plane.register(now, job, who).ok()?;
+        Some((terms, self.plane.next_table()))
+    }
+
     /// True if the control plane has work.
     pub(crate) fn control_is_due(&self) -> bool {
         self.plane.is_due()
@@ -180,6 +194,7 @@ impl Appliance {
         let now = self.awake.turn(machine);
         let before = self.plane.membership().status();
         let turn = self.plane.turn(self.awake.reported());
+        self.in_use = turn.in_use;
         for event in &turn.events {
             match event {
                 Event::Lost { job, ranks, .. }
@@ -339,7 +354,9 @@ fn membership<'a>(
     let formed = specs.iter().find(|(formed, _)| *formed).map(|(_, spec)| spec.clone());
     let admitted = plan.jobs.iter().all(|job| job.admitted);
     let cluster = plan.cluster.as_ref().zip(cluster).map(|(plan, it)| plan.spec(&it.hosts, admitted));
-    let listed = specs.into_iter().filter(|(formed, _)| !formed).map(|(_, spec)| spec).chain(cluster);
+    let clients = plan.clients.as_ref().map(ClientsPlan::spec);
+    let besides = cluster.into_iter().chain(clients);
+    let listed = specs.into_iter().filter(|(formed, _)| !formed).map(|(_, spec)| spec).chain(besides);
     let membership = Membership::new(listed.collect(), secret, first_epoch).counted_by(plan.lcores);
     match formed {
         None => membership,

@@ -125,6 +125,8 @@ kinds! {
     WorkerKilled => "workers_killed", "workers killed";
     /// A worker was killed and came back with a new session.
     WorkerRestarted => "workers_restarted", "workers restarted";
+    /// All of `SwitchML`'s clients were started again.
+    ClientsAgain => "switchml_restarts", "SwitchML restarts";
     /// A member sent a command: SetH, FBcast, Halt or Reset.
     Commanded => "commands", "commands";
 }
@@ -156,6 +158,8 @@ kinds! {
     StayedOn => "stayed_on", "stayed for others";
     /// An update was acknowledged to the worker that had sent it.
     Acknowledged => "updates_acknowledged", "updates acknowledged";
+    /// One of `SwitchML`'s clients had the sum of an operation.
+    ClientSum => "switchml_sums", "sums of SwitchML's clients";
     /// A rank learned that the ranks call different operations, or that one has left before its operation.
     Disagreed => "disagreements", "disagreements reported";
     /// A command was carried out.

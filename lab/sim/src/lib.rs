@@ -1,7 +1,7 @@
 //! The fault harness: real workers and the real appliance against a seeded adversary, under a virtual clock.
 //!
-//! A *schedule* is one run of one to three jobs; every fifth has an asynchronous job, too. Its seed
-//! decides everything:
+//! A *schedule* is one run of one to three jobs; every fifth has an asynchronous job, too, and some have one
+//! of SwitchML's clients. Its seed decides everything:
 //! - the jobs: listed or formed by Joins, their policies, quotas and thresholds, and whether they survive a
 //!   death;
 //! - the pool: tiny, so that conflicts and evictions are frequent;
@@ -23,6 +23,7 @@
 //!   generation;
 //! - received = forwarded + absorbed + answered + dropped, at each end of the appliance's life;
 //! - slots hold all live packet buffers; none is left once the appliance is gone;
+//! - a sum of SwitchML's clients is that of one contribution of each in its present life, and comes in time;
 //! - a worker says that its job's multicast group reaches it only if that is so;
 //! - an asynchronous worker's model is made of its own cluster's updates, and its updates are acknowledged;
 //! - nothing panics; every schedule ends.
@@ -31,9 +32,9 @@
 //! and thread tests cover that.
 //!
 //! **Modules.** `plan` draws a schedule and `world` runs it. `link` and `corruption` are the adversary on the
-//! wire; `clock` has the clocks. `io`, `appliance`, `host`, `worker`, `server`, `outside` and `cluster`
-//! surround the real code. `oracle` finds violations, and [`Sabotage`] shows that it does. `wheel` is the
-//! calendar of events in virtual time. `campaign` runs many schedules. Without an adversary run
+//! wire; `clock` has the clocks. `io`, `appliance`, `host`, `worker`, `server`, `outside`, `cluster` and
+//! `clients` surround the real code. `oracle` finds violations, and [`Sabotage`] shows that it does. `wheel`
+//! is the calendar of events in virtual time. `campaign` runs many schedules. Without an adversary run
 //! [`bottleneck`], links with rates and queues that jobs share, and [`hierarchy`], tens of thousands of
 //! workers below levels of appliances, with `centre` and `rank`.
 //!
@@ -51,6 +52,7 @@ mod appliance;
 pub mod bottleneck;
 mod campaign;
 mod centre;
+mod clients;
 mod clock;
 mod cluster;
 mod corruption;

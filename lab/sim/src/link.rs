@@ -56,6 +56,12 @@ impl Conditions {
         }
     }
 
+    /// A network in which frames hardly overtake each other.
+    pub(crate) fn in_step(random: &mut Random) -> Self {
+        let (latency, delay) = (random.between(20 * MICRO, 50 * MICRO), 20 * MICRO);
+        Self { latency, delay, stray: 0, corrupt: 0, truncate: 0, ..Self::draw(random) }
+    }
+
     /// How long a worker may wait for news in the appliance's answers to heartbeats.
     ///
     /// The time that its link is down, plus enough heartbeats that hardly ever all of them, or all answers,

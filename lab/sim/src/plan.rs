@@ -12,6 +12,7 @@ use crate::random::Random;
 mod backup;
 mod besides;
 mod cell;
+mod clients;
 mod epochs;
 mod group;
 mod job;
@@ -22,6 +23,7 @@ mod upset;
 use besides::Besides;
 pub(crate) use besides::Part;
 pub use cell::Cell;
+pub(crate) use clients::ClientsPlan;
 pub(crate) use group::GroupPlan;
 use job::narrow;
 pub(crate) use job::{Dispute, Excuse, JobPlan, WIDEST};
@@ -51,6 +53,9 @@ const END: u64 = 32;
 
 /// The same for groups of multicast.
 const GROUPS: u64 = 239;
+
+/// The same for `SwitchML`'s clients.
+const CLIENTS: u64 = 48_865;
 
 /// The same for generation numbers that come round.
 const EPOCHS: u64 = 256;
@@ -114,6 +119,8 @@ pub(crate) struct Plan {
     pub(crate) jobs: Vec<JobPlan>,
     /// An asynchronous job in addition.
     pub(crate) cluster: Option<ClusterPlan>,
+    /// One of `SwitchML`'s clients in addition.
+    pub(crate) clients: Option<ClientsPlan>,
     pub(crate) pool: PoolConfig,
     /// The appliances, if there are several.
     pub(crate) tree: Option<Tree>,
@@ -135,7 +142,7 @@ pub(crate) struct Plan {
     /// Longest pause between two operations.
     pub(crate) pause: u64,
     pub(crate) turns: Turns,
-    /// One for each worker, and then one for each host of the cluster.
+    /// One for each worker, then one for each host of the cluster, each client and the separate server.
     pub(crate) links: Vec<LinkPlan>,
     /// The appliance's clock, and that of each host that has a link.
     pub(crate) clock: Drift,
@@ -146,7 +153,8 @@ pub(crate) struct Plan {
 impl Plan {
     /// The schedule of a seed.
     pub(crate) fn draw(random: &mut Random) -> Self {
-        Self::draw_of(random, ROUGH, None)
+        let mut clients = Random::new(random.clone().next() ^ CLIENTS);
+        Self::draw_of(random, ROUGH, None).with_clients(&mut clients, false)
     }
 
     /// The same, with a chance of rough values, and with a first job like a cell's.
@@ -193,6 +201,7 @@ impl Plan {
             server: jobs.iter().any(|job| job.policy.server).then(|| server(random)),
             jobs,
             cluster,
+            clients: None,
             tree: None,
             pool,
             outside,

@@ -68,6 +68,10 @@ pub enum Sabotage {
     MoveGroupPsn,
     /// Workers take what comes by unicast for frames to the group.
     MistakeForGroup,
+    /// The network moves packets of `SwitchML`'s clients to the other set of their slot.
+    SwapSets,
+    /// The network changes a bit of the sums for `SwitchML`'s clients.
+    AlterClientSum,
     /// Workers' timers are lost.
     LoseTimers,
     /// Appliances of a tree do not know the replacements of those above them.
@@ -118,6 +122,8 @@ impl Sabotage {
         Self::Miscount,
         Self::MoveGroupPsn,
         Self::MistakeForGroup,
+        Self::SwapSets,
+        Self::AlterClientSum,
         Self::LoseTimers,
         Self::CutLink,
         Self::Panic,

@@ -7,6 +7,7 @@ use pascaline_telemetry::{Counter, DropReason, Reading};
 use pascaline_worker::Hints;
 
 use crate::campaign::Shape;
+use crate::clients::Clients;
 use crate::clock::Drift;
 use crate::cluster::{Cluster, ClusterPlan};
 use crate::corruption::Direction;
@@ -22,8 +23,9 @@ use crate::sabotage::{Sabotage, Saboteur};
 use crate::trace::{Trace, Words};
 use crate::violation::Violation;
 use crate::wheel::{Timer, Wheel};
-use crate::worker::{Ending, Phase, Worker};
+use crate::worker::{Phase, Worker};
 
+mod clients;
 mod clusters;
 mod commands;
 mod event;
@@ -33,6 +35,7 @@ mod outside;
 mod pauses;
 pub(crate) mod runs;
 mod turns;
+mod upsets;
 mod verdict;
 
 use event::What;
@@ -117,6 +120,8 @@ pub(crate) struct World<'a> {
     jobs: Vec<JobStory>,
     /// The asynchronous job. Its hosts come after the workers' in number.
     cluster: Option<Cluster>,
+    /// The job of `SwitchML`'s clients, whose hosts come next.
+    clients: Option<Clients>,
     /// The separate parameter server. Its host comes last.
     outside: Option<Outside>,
     up: Vec<Link>,
@@ -194,6 +199,8 @@ impl<'a> World<'a> {
         }
         let cluster = plan.cluster.as_ref();
         let cluster = cluster.map(|cluster| Cluster::new(cluster, workers.len(), plan.ports, plan.v6));
+        let hosts = workers.len() + plan.cluster.as_ref().map_or(0, ClusterPlan::hosts);
+        let clients = plan.clients.as_ref().map(|clients| Clients::new(clients, hosts));
         let outside = plan.server.filter(|_| plan.outside);
         let outside = outside.map(|server| Outside::new(plan, server, plan.links.len() - 1));
         let listed = plan.jobs.iter().all(|job| job.admitted);
@@ -220,6 +227,7 @@ impl<'a> World<'a> {
             workers,
             jobs: plan.jobs.iter().map(|_| JobStory::default()).collect(),
             cluster,
+            clients,
             outside,
             up,
             down,
@@ -276,7 +284,8 @@ impl<'a> World<'a> {
         // The schedule is over once all workers have ended.
         while !(acts == 0
             && self.workers.iter().all(over)
-            && self.cluster.as_ref().is_none_or(Cluster::is_over))
+            && self.cluster.as_ref().is_none_or(Cluster::is_over)
+            && self.clients.as_ref().is_none_or(Clients::is_over))
             && let Some((at, what)) = self.wheel.pop()
         {
             self.now = at;
@@ -303,63 +312,13 @@ impl<'a> World<'a> {
             What::Begin { worker, stage } => return self.begin(worker, stage),
             What::Audit { worker, stage } => return self.audit(worker, stage),
             What::Cluster { host } => return self.cluster_turn(host),
+            What::Client { host } => return self.client_turn(host),
             What::Outside => return self.outside_turn(),
             What::OutsideBack => return self.outside_back(),
             What::Upset { number } => return self.upset(number),
             What::ApplianceBack { node } => self.start_appliance(node),
             What::ServerBack => self.start_server(),
             What::WorkerBack { worker } => return self.start_worker(worker),
-        }
-        Ok(())
-    }
-
-    /// One of the plan's upsets happens, if its subject still exists.
-    fn upset(&mut self, number: usize) -> Result<(), Violation> {
-        let Some(&(_, upset)) = self.plan.upsets.get(number) else { return Ok(()) };
-        self.trace.note(self.now, 8, &[], || format!("{upset:?}"));
-        match upset {
-            Upset::RestartAppliance { node: at, down } => {
-                let Some(node) = self.nodes.get_mut(at) else { return Ok(()) };
-                let Some(appliance) = node.appliance.take() else { return Ok(()) };
-                self.faults.count(Fault::ApplianceRestart);
-                // Generations must not repeat: beyond all that this life can have reached.
-                node.first_epoch =
-                    node.first_epoch.wrapping_add(u16::try_from(32 + self.random.below(32)).unwrap_or(32));
-                self.wheel.push(self.now + down, What::ApplianceBack { node: at });
-                node.controlling.cancel();
-                node.turning.fill(Timer::default());
-                if at == 0 {
-                    self.serving.cancel();
-                }
-                let total = appliance.end(false)?;
-                self.note_end(&total);
-            }
-            Upset::RestartServer { down, queue_too } => {
-                let root = self.nodes.first_mut().and_then(|root| root.appliance.as_mut());
-                let server = root.and_then(|appliance| appliance.server.as_mut());
-                if let Some(server) = server {
-                    self.faults.count(Fault::ServerRestart);
-                    server.go_away(queue_too);
-                    self.wheel.push(self.now + down, What::ServerBack);
-                }
-            }
-            Upset::ServerAway { how, down } => self.outside_away(how, down),
-            Upset::Pause { part, down } => self.pause(part, down),
-            Upset::CutOff { worker, node, down } => self.cut.push(((worker, node), self.now + down)),
-            Upset::Start { worker, patience } => return self.launch(worker, patience),
-            Upset::Curtain => return self.curtain(),
-            Upset::Kill { worker } => {
-                if self.kill(worker, Phase::Over(Ending::Killed)) {
-                    self.faults.count(Fault::WorkerKilled);
-                }
-            }
-            Upset::Restart { worker, down } => {
-                if self.kill(worker, Phase::Away) {
-                    self.faults.count(Fault::WorkerRestarted);
-                    self.wheel.push(self.now + down, What::WorkerBack { worker });
-                }
-            }
-            Upset::Command { worker, action, value } => self.command(worker, action, value),
         }
         Ok(())
     }
@@ -371,6 +330,7 @@ impl<'a> World<'a> {
         }
         self.reached
             .add(Reach::Acknowledged, self.cluster.as_ref().map_or(0, |cluster| cluster.acknowledged));
+        self.reached.add(Reach::ClientSum, self.clients.as_ref().map_or(0, |clients| clients.finished));
         for at in 0..self.nodes.len() {
             let node = self.nodes.get_mut(at).and_then(|node| node.appliance.take());
             let Some(appliance) = node else { continue };

@@ -16,6 +16,14 @@ pub(crate) enum Kind {
     Shared { conflict: ConflictPolicy, order: Order, server: Server },
     Early { threshold: bool, timed: bool },
     Updates,
+    Switchml,
+}
+
+impl Kind {
+    /// Whether its ranks join, and have results: not those of updates and of `SwitchML`'s clients.
+    fn has_ranks(self) -> bool {
+        !matches!(self, Self::Updates | Self::Switchml)
+    }
 }
 
 /// Where a job's sums that found no slot are completed.
@@ -59,8 +67,8 @@ impl Cell {
                 .into_iter()
                 .filter(|&on_death| alone || on_death == OnDeath::Fail)
             {
-                for kind in kinds(alone).filter(|&kind| kind != Kind::Updates || on_death == OnDeath::Fail) {
-                    let ways = [false, true].into_iter().filter(|by| !by || kind != Kind::Updates);
+                for kind in kinds(alone).filter(|kind| kind.has_ranks() || on_death == OnDeath::Fail) {
+                    let ways = [false, true].into_iter().filter(|by| !by || kind.has_ranks());
                     all.extend(ways.flat_map(|by_multicast| {
                         [1, 2].map(|lcores| Self { kind, on_death, by_multicast, lcores, between })
                     }));
@@ -81,7 +89,7 @@ impl Cell {
                 let quota = rank(order).min(job.policy.quota.max(1));
                 Policy { conflict, order, quota, server: server != Server::Nowhere, ..Policy::default() }
             }
-            Kind::Updates => return,
+            Kind::Updates | Kind::Switchml => return,
         };
         job.on_death = self.on_death;
         job.formed &= !self.by_multicast;
@@ -107,10 +115,11 @@ impl Cell {
                 own && job.threshold.is_some() && (fewer, partial_after > 0) == (threshold, timed)
             }
             Kind::Updates => plan.cluster.is_some(),
+            Kind::Switchml => plan.clients.is_some(),
         };
         same && plan.lcores == self.lcores
             && job.multicast.is_some() == self.by_multicast
-            && (self.kind == Kind::Updates || job.on_death == self.on_death)
+            && (!self.kind.has_ranks() || job.on_death == self.on_death)
     }
 }
 
@@ -128,7 +137,7 @@ fn kinds(alone: bool) -> impl Iterator<Item = Kind> {
     let early = [(true, false), (false, true), (true, true)]
         .map(|(threshold, timed)| Kind::Early { threshold, timed })
         .into_iter();
-    let rest = early.chain([Kind::Updates]).filter(move |_| alone);
+    let rest = early.chain([Kind::Updates, Kind::Switchml]).filter(move |_| alone);
     regions.into_iter().chain(shared).chain(rest)
 }
 
@@ -145,7 +154,11 @@ impl Plan {
         loop {
             *random = Random::new(mix(seed ^ mix(attempt)));
             let plan = match cell.between {
-                Between::One => Self::draw_of(random, super::ROUGH, Some(cell)),
+                Between::One => {
+                    let mut clients = Random::new(random.clone().next() ^ super::CLIENTS);
+                    let plan = Self::draw_of(random, super::ROUGH, Some(cell));
+                    if cell.kind == Kind::Switchml { plan.with_clients(&mut clients, true) } else { plan }
+                }
                 Between::Levels(levels) => Self::of_tree(random, levels, Some(cell)),
                 Between::Backup => Self::of_backup(random, Some(cell)),
             };
@@ -176,8 +189,9 @@ impl fmt::Display for Cell {
                 (false, _) => "early, partial_after",
             })?,
             Kind::Updates => f.write_str("updates")?,
+            Kind::Switchml => f.write_str("switchml")?,
         }
-        if self.kind != Kind::Updates {
+        if self.kind.has_ranks() {
             f.write_str(if self.on_death == OnDeath::Fail {
                 ", deaths fail it"
             } else {

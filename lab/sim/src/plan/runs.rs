@@ -27,7 +27,8 @@ impl Plan {
         let conditions = Conditions::slightly_bad();
         let link = LinkPlan { up: conditions, down: conditions, dark: Vec::new() };
         (plan.links, plan.clocks) = (vec![link; workers], vec![Drift::default(); workers]);
-        (plan.cluster, plan.server, plan.outside, plan.turns) = (None, None, false, Turns::default());
+        (plan.cluster, plan.clients) = (None, None);
+        (plan.server, plan.outside, plan.turns) = (None, false, Turns::default());
         plan.jobs = vec![job];
         plan.upsets = (0..runs).flat_map(|run| acts(random, run * EACH, workers)).collect();
         plan

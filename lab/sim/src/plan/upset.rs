@@ -45,6 +45,8 @@ pub(crate) enum Upset {
     },
     /// One of many runs ends.
     Curtain,
+    /// All of `SwitchML`'s clients are started again.
+    ClientsAgain,
     Kill {
         worker: usize,
     },
@@ -95,6 +97,7 @@ pub(super) fn draw(random: &mut Random, jobs: &mut [JobPlan], workers: usize) ->
                 | Upset::CutOff { .. }
                 | Upset::Start { .. }
                 | Upset::Curtain
+                | Upset::ClientsAgain
                 | Upset::Command { .. } => {}
                 Upset::Kill { .. } => job.excuse.kill |= mine,
                 Upset::Restart { .. } => job.excuse.restart |= mine,

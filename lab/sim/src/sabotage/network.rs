@@ -23,6 +23,10 @@ const PAYLOAD: core::ops::Range<usize> = 24..26;
 const EXPECTED: core::ops::Range<usize> = 32..36;
 const LOW_GOT: usize = 39;
 
+/// In a frame of SwitchML's: the slot with its set, and the first integer.
+const PLACE: usize = 48;
+const INTEGERS: usize = 52;
+
 /// How often the network misbehaves, in millionths.
 const OFTEN: u32 = 100_000;
 
@@ -135,6 +139,18 @@ impl Saboteur {
             }
             _ => None,
         }
+    }
+
+    /// Tampers with a frame of one of `SwitchML`'s clients.
+    pub(crate) fn tamper_with_client(&self, frame: &mut [u8], random: &mut Random) {
+        let place = frame.get_mut(PLACE).filter(|_| self.what == Sabotage::SwapSets && random.chance(OFTEN));
+        place.into_iter().for_each(|place| *place ^= 0x80);
+    }
+
+    /// Tampers with a sum for one of them.
+    pub(crate) fn tamper_with_sum(&self, frame: &mut [u8], random: &mut Random) {
+        let alters = self.what == Sabotage::AlterClientSum && random.chance(OFTEN);
+        frame.get_mut(INTEGERS).filter(|_| alters).into_iter().for_each(|byte| *byte ^= 1);
     }
 
     /// Tampers with a frame on its way to a member of a group.

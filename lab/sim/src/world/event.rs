@@ -25,6 +25,8 @@ pub(super) enum What {
     Audit { worker: usize, stage: u64 },
     /// A timer of a host of the asynchronous job is due.
     Cluster { host: usize },
+    /// A timer of one of `SwitchML`'s clients is due.
+    Client { host: usize },
     /// A timer of the separate parameter server is due.
     Outside,
     /// One of the plan's upsets.

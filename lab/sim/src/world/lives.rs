@@ -50,6 +50,9 @@ impl World<'_> {
         if self.outside(number).is_some() {
             return self.deliver_outside(frame);
         }
+        if let Some(host) = self.client(number) {
+            return self.deliver_to_client(host, frame);
+        }
         if let Some(host) = number.checked_sub(self.workers.len()) {
             return self.deliver_to_cluster(host, frame);
         }

@@ -14,7 +14,12 @@ impl World<'_> {
     /// The network, upwards: the fate of a frame that a worker sends.
     pub(super) fn send_up(&mut self, worker: usize, mut bytes: Vec<u8>) {
         self.trace.note(self.now, 2, &bytes, || format!("worker {worker} sends {}", words(&bytes)));
-        let extra = self.saboteur.tamper_up(worker, &mut bytes, &self.workers, &mut self.random);
+        let mut extra = None;
+        if self.client(worker).is_some() {
+            self.saboteur.tamper_with_client(&mut bytes, &mut self.random);
+        } else {
+            extra = self.saboteur.tamper_up(worker, &mut bytes, &self.workers, &mut self.random);
+        }
         if let Some((worker, bytes)) = extra {
             self.wheel.push(self.now, What::Up { worker, bytes, bad_checksum: false });
         }
@@ -45,7 +50,9 @@ impl World<'_> {
         let Some(worker) = Host::number_in(&bytes).filter(|&number| number < self.up.len()) else {
             return Ok(());
         };
-        if let Some(host) = worker.checked_sub(self.workers.len()) {
+        if self.client(worker).is_some() {
+            self.saboteur.tamper_with_sum(&mut bytes, &mut self.random);
+        } else if let Some(host) = worker.checked_sub(self.workers.len()) {
             self.departs_for_cluster(host, &bytes)?;
         }
         if let Some((other, forged)) = self.saboteur.tamper_down(worker, &mut bytes, &self.workers) {

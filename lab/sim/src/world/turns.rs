@@ -34,6 +34,7 @@ impl World<'_> {
             appliance.awake.sleepless = self.saboteur.what == Sabotage::SleepThrough;
         }
         self.trace.note(self.now, 7, &[], || format!("appliance {at} starts with generation {epoch}"));
+        self.start_clients();
     }
 
     pub(super) fn start_server(&mut self) {
@@ -90,6 +91,9 @@ impl World<'_> {
         let cluster = || self.cluster.as_ref()?.hosts.get(number - self.workers.len());
         if let Some(outside) = self.outside(number) {
             return Some(outside.host.port);
+        }
+        if self.client(number).is_some() {
+            return Some(0);
         }
         self.workers.get(number).map(|worker| &worker.host).or_else(cluster).map(|host| host.port)
     }

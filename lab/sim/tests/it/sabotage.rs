@@ -79,6 +79,9 @@ is_found! {
     a_packet_without_an_account: Miscount => Violation::Unaccounted { packets: 1, .. },
     a_result_of_the_group_at_another_psn: MoveGroupPsn => Violation::WrongSum { .. },
     a_rank_that_claims_to_hear_its_group: MistakeForGroup => Violation::Pretended { .. },
+    a_packet_of_a_client_in_the_other_set: SwapSets =>
+        Violation::WrongSum { .. } | Violation::Unexcused { .. },
+    a_sum_for_a_client_that_changes: AlterClientSum => Violation::WrongSum { .. },
     a_worker_that_sleeps_on: LoseTimers => Violation::Overdue { .. },
     a_failure_without_an_excuse: CutLink => Violation::Unexcused { .. },
     a_panic: Panic => Violation::Panic { .. },

@@ -1,0 +1,66 @@
+//! The incidents of a schedule.
+
+use super::World;
+use super::event::What;
+use crate::faults::Fault;
+use crate::plan::Upset;
+use crate::violation::Violation;
+use crate::wheel::Timer;
+use crate::worker::{Ending, Phase};
+
+impl World<'_> {
+    /// One of the plan's upsets happens, if its subject still exists.
+    pub(super) fn upset(&mut self, number: usize) -> Result<(), Violation> {
+        let Some(&(_, upset)) = self.plan.upsets.get(number) else { return Ok(()) };
+        self.trace.note(self.now, 8, &[], || format!("{upset:?}"));
+        match upset {
+            Upset::RestartAppliance { node: at, down } => {
+                let Some(node) = self.nodes.get_mut(at) else { return Ok(()) };
+                let Some(appliance) = node.appliance.take() else { return Ok(()) };
+                self.faults.count(Fault::ApplianceRestart);
+                // Generations must not repeat: beyond all that this life can have reached.
+                node.first_epoch =
+                    node.first_epoch.wrapping_add(u16::try_from(32 + self.random.below(32)).unwrap_or(32));
+                self.wheel.push(self.now + down, What::ApplianceBack { node: at });
+                node.controlling.cancel();
+                node.turning.fill(Timer::default());
+                if at == 0 {
+                    self.serving.cancel();
+                }
+                let total = appliance.end(false)?;
+                self.note_end(&total);
+            }
+            Upset::RestartServer { down, queue_too } => {
+                let root = self.nodes.first_mut().and_then(|root| root.appliance.as_mut());
+                let server = root.and_then(|appliance| appliance.server.as_mut());
+                if let Some(server) = server {
+                    self.faults.count(Fault::ServerRestart);
+                    server.go_away(queue_too);
+                    self.wheel.push(self.now + down, What::ServerBack);
+                }
+            }
+            Upset::ServerAway { how, down } => self.outside_away(how, down),
+            Upset::Pause { part, down } => self.pause(part, down),
+            Upset::CutOff { worker, node, down } => self.cut.push(((worker, node), self.now + down)),
+            Upset::Start { worker, patience } => return self.launch(worker, patience),
+            Upset::ClientsAgain => {
+                self.faults.count(Fault::ClientsAgain);
+                self.start_clients();
+            }
+            Upset::Curtain => return self.curtain(),
+            Upset::Kill { worker } => {
+                if self.kill(worker, Phase::Over(Ending::Killed)) {
+                    self.faults.count(Fault::WorkerKilled);
+                }
+            }
+            Upset::Restart { worker, down } => {
+                if self.kill(worker, Phase::Away) {
+                    self.faults.count(Fault::WorkerRestarted);
+                    self.wheel.push(self.now + down, What::WorkerBack { worker });
+                }
+            }
+            Upset::Command { worker, action, value } => self.command(worker, action, value),
+        }
+        Ok(())
+    }
+}
