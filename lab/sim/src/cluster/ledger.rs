@@ -3,7 +3,8 @@
 //! An update is a power of eight in one of its floats. Power and float identify the worker and the update's
 //! number, modulo the number that there is room for. So the digits of a sum say which updates are inside, and
 //! how often. No float gets so large that adding rounds. A queue that waits for long may hold several updates
-//! whose numbers have the same digit: up to seven are counted.
+//! whose numbers have the same digit: up to seven are counted. If there are more, the digits are not looked at:
+//! they run into each other.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +13,9 @@ use pascaline_wire::{Header, Kind};
 /// Digits in a float, whose 24 bits they fill, and bits of each.
 const DIGITS: usize = 8;
 const BITS: usize = 3;
+/// The most updates with one digit that can be counted, and a float that takes more: all bits and one.
+const MOST: u32 = (1 << BITS) - 1;
+const LARGEST: f32 = 16_777_216.0;
 
 /// The updates of a cluster, and the models that they have made.
 pub(super) struct Ledger {
@@ -60,30 +64,37 @@ impl Ledger {
             return Ok(());
         }
         let (payload, _) = header.payload(body).map_err(|why| format!("an update is malformed: {why:?}"))?;
-        let mut inside = 0;
-        for (at, value) in
-            payload.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).enumerate()
-        {
+        let values = || payload.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).enumerate();
+        let count = u32::from(header.count);
+        if count > MOST && values().any(|(_, value)| value >= LARGEST) {
+            return Ok(());
+        }
+        let mut all = Vec::new();
+        for (at, value) in values() {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as compared below")]
             let digits = value as u32;
             #[expect(clippy::cast_precision_loss, reason = "as compared here")]
-            if digits as f32 != value || digits >= 1 << (BITS * DIGITS) {
+            if digits as f32 != value || value >= LARGEST {
                 return Err(format!("float {at} of an update is {value}, which no sum of updates is"));
             }
-            for (place, (sent, left)) in self.updates.iter_mut().skip(at * DIGITS).take(DIGITS).enumerate() {
-                let times = digits >> (BITS * place) & ((1 << BITS) - 1);
-                inside += times;
-                *left += times;
-                if times > 0 && left > sent {
-                    return Err(format!(
-                        "of {sent} updates with digit {place} of float {at}, {left} have left"
-                    ));
-                }
+            all.extend((0..DIGITS).map(|place| digits >> (BITS * place) & MOST));
+        }
+        let inside: u32 = all.iter().sum();
+        // Each time that a digit is full it counts one in the next, instead of eight.
+        if count > inside && count > MOST && (count - inside).is_multiple_of(MOST) {
+            return Ok(());
+        }
+        if inside != count {
+            return Err(format!("an update says {count}, and {inside} are inside"));
+        }
+        for (digit, ((sent, left), times)) in self.updates.iter_mut().zip(all).enumerate() {
+            *left += times;
+            if times > 0 && left > sent {
+                let (at, place) = (digit / DIGITS, digit % DIGITS);
+                return Err(format!("of {sent} updates with digit {place} of float {at}, {left} have left"));
             }
         }
-        let count = header.count;
-        let stands = inside == u32::from(count);
-        stands.then_some(()).ok_or_else(|| format!("an update says {count}, and {inside} are inside"))
+        Ok(())
     }
 
     /// The server has these weights now.

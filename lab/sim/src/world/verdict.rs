@@ -223,9 +223,11 @@ impl World<'_> {
                 Reason::Overtaken => threshold,
                 // A rank that gave up had its own excuse.
                 Reason::RanksLeft(named) => {
+                    let node = self.plan.node_of(number);
                     named.as_slice().iter().any(|report| {
+                        let ranks = self.plan.ranks_of(node, &[report.rank]);
                         let gone = |other: &Worker| other.is_dead() || other.life > 1;
-                        self.others(number).any(|other| other.rank == report.rank && gone(other))
+                        self.others(number).any(|other| ranks.contains(&other.rank) && gone(other))
                     }) || {
                         // An appliance has left, since one of its ranks is lost.
                         self.plan.tree.is_some() && self.losses(worker.job).next().is_some()

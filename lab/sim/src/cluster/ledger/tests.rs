@@ -25,8 +25,9 @@ fn each_update_leaves_once_and_is_counted() {
     ledger.sent(3, 12);
     assert_eq!(leave(&mut ledger, 1, &[(3, 12)]), Ok(()), "its digit comes round");
     (0..6).for_each(|_| ledger.sent(1, 5));
-    assert!(
-        leave(&mut ledger, 8, &[(1, 5); 8]).is_err(),
-        "more than a digit counts are not taken for others"
-    );
+    assert_eq!(leave(&mut ledger, 8, &[(1, 5); 8]), Ok(()), "more than a digit counts");
+    assert_eq!(leave(&mut ledger, 1, &[(1, 6)]), Ok(()), "they were not taken for another");
+    assert!(leave(&mut ledger, 7, &[(1, 5); 8]).is_err_and(|why| why.contains("1 are inside")));
+    let full = vec![(1, 6); 64];
+    assert!(leave(&mut ledger, 7, &full).is_err_and(|why| why.contains("says 7")));
 }
