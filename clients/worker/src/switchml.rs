@@ -174,7 +174,13 @@ impl Client {
             operation.begun += 1;
             operation.begun - 1
         } else {
-            let Some(due) = operation.due.pop_front() else { return false };
+            // A packet to the other set of a slot says that its worker has the slot's last result.
+            let window = u32::from(self.terms.window);
+            let free = |packet: &u32| {
+                packet.checked_sub(window).is_none_or(|before| !operation.waiting.contains_key(&before))
+            };
+            let due = operation.due.iter().position(free).and_then(|at| operation.due.remove(at));
+            let Some(due) = due else { return false };
             due
         };
         operation.waiting.insert(packet, now.saturating_add(self.terms.timeout));

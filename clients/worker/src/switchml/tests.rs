@@ -56,6 +56,28 @@ fn the_ring_goes_on_from_one_operation_to_the_next() {
     assert_eq!(places, ring.into_iter().cycle().take(9).collect::<Vec<_>>());
 }
 
+/// A short operation of floats has fewer packets in flight than slots.
+#[test]
+fn no_slot_is_used_again_before_its_result_has_come() {
+    let mut client = client(1, 5);
+    client.start_floats(vec![1.0; 64 * 4]);
+    let (mut out, mut lost, mut after) = (Vec::new(), Vec::new(), Vec::new());
+    while client.poll_transmit(Duration::ZERO, &mut out) {
+        let datagram = out.clone();
+        match Body::parse(&datagram).unwrap().place {
+            Place { slot: 2, .. } if lost.is_empty() => lost = datagram,
+            place => {
+                after.push(place.slot);
+                client.handle(Duration::ZERO, &datagram);
+            }
+        }
+    }
+    assert_eq!(after, [0, 1, 3, 4, 0], "packet 7 is for slot 2");
+    client.handle(Duration::ZERO, &lost);
+    assert_eq!(alone(&mut client), 2);
+    assert_eq!(client.take_floats(), Some(vec![1.0; 64 * 4]));
+}
+
 #[test]
 fn only_what_is_under_way_is_taken_and_only_once() {
     let mut client = client(2, 2);

@@ -2,6 +2,7 @@
 
 use pascaline_wire::control::Control;
 use pascaline_wire::frame::{Frame, Net};
+use pascaline_wire::switchml::{Packet, UDP_PORT};
 use pascaline_wire::{Header, Kind};
 
 use super::World;
@@ -137,6 +138,11 @@ pub(super) fn words(bytes: &[u8]) -> String {
     let Some(datagram) = datagram(bytes) else {
         return format!("{} bytes that are no datagram", bytes.len());
     };
+    if let Some(Packet { src_port, dst_port, body: Some(body), .. }) = Packet::parse(bytes)
+        && [src_port, dst_port].contains(&UDP_PORT)
+    {
+        return format!("{body:?}");
+    }
     match Header::parse(datagram) {
         Err(why) => format!("a datagram of {} bytes, {why:?}", datagram.len()),
         Ok((header, body)) if header.kind == Kind::Control => {

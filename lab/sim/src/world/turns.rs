@@ -52,6 +52,10 @@ impl World<'_> {
         let node = self.target(worker, bytes);
         let Some(port) = self.port(worker) else { return };
         self.arrive_at((node, lcore, port), bytes, bad_checksum);
+        if self.client(worker).is_some() {
+            // The lcore that has the slot may have no frames of its own. A real one turns all the time.
+            (0..self.plan.lcores).for_each(|lcore| self.arrange_turn(node, lcore));
+        }
     }
 
     /// A frame of another appliance reaches this one.
