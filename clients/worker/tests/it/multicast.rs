@@ -139,10 +139,10 @@ fn a_group_that_falls_silent_with_everything_else_is_doubted() {
         says
     };
     let first = says(&mut session, 1);
-    assert_eq!((first.first(), first.last()), (Some(&HEARS), Some(&LISTENS)), "{first:?}");
+    assert_eq!((first.first(), first.last()), (Some(&Hearing::Hears), Some(&Hearing::Listens)), "{first:?}");
     // A rank was late, and the group reaches this host.
     session.handle_by_group(1010 * MS, &probe(), false, &mut []);
-    assert_eq!(sent(&mut session, 1010 * MS, &[]).1, [HEARS]);
+    assert_eq!(sent(&mut session, 1010 * MS, &[]).1, [Hearing::Hears]);
 }
 
 /// Another appliance, or another configuration, names another group: nothing has been heard of that one.

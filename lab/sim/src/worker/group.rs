@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use pascaline_wire::control::{Action, Control};
-use pascaline_wire::multicast::HEARS;
+use pascaline_wire::multicast::Hearing;
 use pascaline_wire::{Header, Kind, MulticastGroup};
 
 use super::{Milestone, Phase, Worker, milestone};
@@ -92,7 +92,8 @@ impl Worker {
     /// True if a packet that it sends says that it hears the group, and no frame to that has reached it.
     pub(crate) fn pretends(&self, frame: &[u8]) -> bool {
         let parsed = datagram(frame).and_then(|datagram| Header::parse(datagram).ok());
-        let Some((Header { kind: Kind::Control, priority: HEARS, .. }, body)) = parsed else { return false };
-        !self.ear.heard && Control::parse(body).is_ok_and(|control| control.action == Action::Join)
+        let Some((Header { kind: Kind::Control, .. }, body)) = parsed else { return false };
+        let hears = |control: Control| control.action == Action::Join && control.hearing == Hearing::Hears;
+        !self.ear.heard && Control::parse(body).is_ok_and(hears)
     }
 }
