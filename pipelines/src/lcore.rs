@@ -110,7 +110,7 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     table: Arc<JobTable>,
     version: u64,
     limits: Limits,
-    overload: Overload,
+    overload: Box<Overload>,
     /// A burst of this turn was full.
     full: bool,
     turns: u64,
@@ -177,7 +177,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             table,
             version,
             limits,
-            overload: Overload::default(),
+            overload: Box::default(),
             full: false,
             turns: 0,
             full_burst_ns: 0,

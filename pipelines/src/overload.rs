@@ -66,10 +66,13 @@ impl Overload {
     /// Divides what may be wasted of the packets received among the tenants that have sent any.
     #[inline(never)]
     fn allow(&mut self, weights: &[u32; TENANTS]) {
-        let sent = || self.sent.iter().zip(weights).filter(|(sent, _)| **sent);
-        let parts = if sent().count() > 1 { sent().map(|(_, &weight)| u64::from(weight)).sum() } else { 0 };
-        self.meter.share_out(RECEIVED, weights, parts);
-        self.sent = [false; TENANTS];
+        let senders = self.sent.iter().filter(|sent| **sent).count();
+        if senders > 0 {
+            let sent = self.sent.iter().zip(weights);
+            let parts = sent.map(|(&sent, &weight)| u64::from(sent) * u64::from(weight)).sum();
+            self.meter.share_out(RECEIVED, weights, if senders > 1 { parts } else { 0 });
+            self.sent = [false; TENANTS];
+        }
     }
 
     /// Counts a packet. False if it is to be dropped.
