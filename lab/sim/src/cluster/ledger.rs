@@ -3,7 +3,7 @@
 //! An update is a power of eight in one of its floats. Power and float identify the worker and the update's
 //! number, modulo the number that there is room for. So the digits of a sum say which updates are inside, and
 //! how often. No float gets so large that adding rounds. A queue that waits for long may hold several updates
-//! whose numbers have the same digit: up to seven are counted. If there are more, the digits are not looked at:
+//! whose numbers have the same digit: up to seven are counted. If there are more, the digits are not read:
 //! they run into each other.
 
 use std::collections::BTreeSet;
