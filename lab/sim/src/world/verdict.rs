@@ -229,8 +229,9 @@ impl World<'_> {
                         let gone = |other: &Worker| other.is_dead() || other.life > 1;
                         self.others(number).any(|other| ranks.contains(&other.rank) && gone(other))
                     }) || {
-                        // An appliance has left, since one of its ranks is lost.
-                        self.plan.tree.is_some() && self.losses(worker.job).next().is_some()
+                        // An appliance has left, since one of its ranks is lost, or gave up for a dead one.
+                        let lost = self.losses(worker.job).next().is_some();
+                        self.plan.tree.is_some() && (lost || self.others(number).any(Worker::is_dead))
                     }
                 }
                 Reason::RanksLost(_) | Reason::TakenForDead => kill || stranded || threshold,
