@@ -19,15 +19,20 @@
 //! ```
 //! use core::time::Duration;
 //! use pascaline_ps::{Config, Destination, JobParams, Outcome, Server};
-//! use pascaline_wire::{Element, Flags, Header, Kind};
+//! use pascaline_wire::{Element, Header, Kind};
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> { let mut server = Server::new(Config::default());
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut server = Server::new(Config::default());
 //! server.witness(1); // It has been there since generation 7 began; otherwise it would ask the ranks first.
-//! server.set_job(1, JobParams::new(2, 7))?; for rank in 0..2 { let header = Header { kind: Kind::Gradient,
-//! flags: Flags::NONE, element: Element::F32_SUM, job: 1, rank, psn: 0, fan_in: 2, count: 1, priority: 0,
-//! wnd_cap: 0, tree: 0, epoch: 7, }; assert_eq!(server.handle(Duration::ZERO, &header,
-//! &1.5_f32.to_le_bytes()), Outcome::Added); } let result = server.poll_action().ok_or("complete")?;
-//! assert_eq!(result.to, Destination::Appliance); assert_eq!(result.payload, 3.0_f32.to_le_bytes());
+//! server.set_job(1, JobParams::new(2, 7))?;
+//! for rank in 0..2 {
+//!     let about = Header::about(Kind::Gradient, Element::F32_SUM, 1, 7);
+//!     let header = Header { rank, fan_in: 2, count: 1, ..about };
+//!     assert_eq!(server.handle(Duration::ZERO, &header, &1.5_f32.to_le_bytes()), Outcome::Added);
+//! }
+//! let result = server.poll_action().ok_or("complete")?;
+//! assert_eq!(result.to, Destination::Appliance);
+//! assert_eq!(result.payload, 3.0_f32.to_le_bytes());
 //! # Ok(())
 //! # }
 //! ```

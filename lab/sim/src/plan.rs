@@ -178,10 +178,8 @@ impl Plan {
         let longest = longest_dark(&links);
         let mut turns = Turns::draw(random);
         let news = conditions.news(turns.starved, longest);
-        for job in &mut jobs {
-            job.settle(random, news);
-            job.endure(besides.longer);
-        }
+        jobs.iter_mut().for_each(|job| job.settle(random, news));
+        jobs.iter_mut().for_each(|job| job.endure(besides.longer));
         besides.draw_disputes(&mut late, &mut jobs);
         upsets.extend(upset::draw_partials(&mut extra, &jobs));
         let outside = jobs.iter().any(|job| job.policy.server) && away.chance(OUTSIDE_SHARE);
@@ -197,7 +195,7 @@ impl Plan {
             jobs.iter_mut().filter(|_| turns.stuck > 0).for_each(|job| job.wait(longer));
         }
         let mut clocks = besides.draw_clocks(&mut late, links.len() + 1);
-        let plan = Self {
+        Self {
             server: jobs.iter().any(|job| job.policy.server).then(|| server(random)),
             jobs,
             cluster,
@@ -218,8 +216,8 @@ impl Plan {
             clock: clocks.pop().unwrap_or_default(),
             clocks,
             upsets,
-        };
-        plan.with_groups(&mut groups, cell)
+        }
+        .with_groups(&mut groups, cell)
     }
 }
 

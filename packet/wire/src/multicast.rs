@@ -12,19 +12,15 @@ pub const GROUP_RANK: u16 = APPLIANCE_RANK - 1;
 
 codes! {
     /// What a worker receives of its job's group, as its Joins say it.
+    #[derive(Default)]
     pub enum Hearing {
         /// Nothing: it does not listen.
+        #[default]
         Deaf = 0 "deaf",
         /// It listens to the group that an Ack has named, but has received nothing from it yet.
         Listens = 1 "listens",
         /// It has heard packets to the group, so that results may come that way.
         Hears = 2 "hears",
-    }
-}
-
-impl Default for Hearing {
-    fn default() -> Self {
-        Self::Deaf
     }
 }
 

@@ -67,7 +67,7 @@ impl World<'_> {
         for number in 0..self.workers.len() {
             self.kill(number, Phase::Over(Ending::Killed));
         }
-        // Epochs begin anew after 256 of them, with other workers.
+        // Numbers of generations come again, with other workers.
         self.generations = Generations::default();
         self.results.clear();
         self.jobs.iter_mut().for_each(|job| *job = super::JobStory::default());
