@@ -9,7 +9,6 @@ use pascaline_wire::datagram::{Datagram, Payload};
 use pascaline_wire::frame::{Address, Frame, Ip, Mac, Net, protocol};
 use pascaline_wire::header::{Flags, Kind};
 use pascaline_wire::malformed::Malformed;
-use pascaline_wire::trailer::Operations;
 
 use crate::jobs::{Job, JobTable, Mode};
 use crate::membership::Found;
@@ -41,8 +40,8 @@ pub enum Class {
     FromServer(Datagram),
     /// A packet of the job's parent.
     FromAbove(Datagram),
-    /// A control packet; of a parent's answer, two operations that do not go together.
-    Control(Datagram, Control, Option<Operations>),
+    /// A control packet.
+    Control(Datagram, Control),
     /// An answer to a question of the control plane's.
     Found(Found),
     /// An ARP request for an own address, and where it begins.
@@ -175,7 +174,7 @@ impl Classifier<'_> {
                     self.rarer(bytes, datagram)
                 }
             },
-            Err(malformed) => self.unread(bytes, malformed, (frame, ip, &udp)),
+            Err(malformed) => self.unread(bytes, malformed),
         }
     }
 
@@ -206,7 +205,7 @@ impl Classifier<'_> {
             | Action::SetH
             | Action::Halt
             | Action::Serve
-            | Action::Query => Ok(Class::Control(*datagram, control, None)),
+            | Action::Query => Ok(Class::Control(*datagram, control)),
             // From a parameter server to a rank.
             Action::Ack
                 if datagram.header.flags.has(Flags::BYPASS)

@@ -2,7 +2,7 @@
 
 use crate::congestion::ecn;
 use crate::former;
-use crate::frame::{Address, Frame, Ip, Mac, Udp, VlanTags};
+use crate::frame::{Address, Frame, Ip, Mac, Net, Udp, VlanTags};
 use crate::header::{self, Flags, Header};
 use crate::malformed::Malformed;
 use crate::trailer::Trailer;
@@ -36,19 +36,7 @@ impl Datagram {
     #[inline(always)]
     pub fn parse(frame: &Frame, ip: &Ip, udp: &Udp<'_>) -> Result<Self, Malformed> {
         let (header, rest) = Header::parse(udp.body)?;
-        Ok(Self::with(header, rest.len(), (frame, ip, udp)))
-    }
-
-    /// The same of a Join of the [version before](former).
-    #[must_use]
-    pub fn former(frame: &Frame, ip: &Ip, udp: &Udp<'_>) -> Option<Self> {
-        let header = former::join(udp.body)?;
-        Some(Self::with(header, udp.body.len() - header::LEN, (frame, ip, udp)))
-    }
-
-    #[inline(always)]
-    const fn with(header: Header, len: usize, (frame, ip, udp): (&Frame, &Ip, &Udp<'_>)) -> Self {
-        Self {
+        Ok(Self {
             src_mac: frame.src,
             vlan: frame.vlan,
             sender: (ip.src, udp.src_port),
@@ -56,8 +44,8 @@ impl Datagram {
             dscp: ip.dscp,
             marked: ecn::is_marked(ip.ecn) || header.flags.has(Flags::ECN_ECHO),
             header,
-            payload: Payload::new(udp.offset + header::LEN, len),
-        }
+            payload: Payload::new(udp.offset + header::LEN, rest.len()),
+        })
     }
 
     /// Reads a packet that begins with its aggregation header, as the embedded parameter server sends it,
@@ -76,6 +64,25 @@ impl Datagram {
             marked: header.flags.has(Flags::ECN_ECHO),
             header,
             payload: Payload::new(header::LEN, rest.len()),
+        })
+    }
+
+    /// A frame with a Join of the [version before](former); `None` if it is anything else.
+    #[must_use]
+    #[cold]
+    pub fn former(bytes: &[u8]) -> Option<Self> {
+        let frame = Frame::parse(bytes).ok()?;
+        let Net::Ip(ip) = frame.net else { return None };
+        let udp = ip.udp(bytes).ok()?;
+        Some(Self {
+            src_mac: frame.src,
+            vlan: frame.vlan,
+            sender: (ip.src, udp.src_port),
+            local: (ip.dst, udp.dst_port),
+            dscp: ip.dscp,
+            marked: false,
+            header: former::join(udp.body)?,
+            payload: Payload::new(udp.offset + header::LEN, udp.body.len() - header::LEN),
         })
     }
 

@@ -26,9 +26,8 @@ impl Classifier<'_> {
             return Ok(None);
         }
         let whole = datagram.payload.whole(bytes);
-        let (control, trailer) = Control::parse_with_trailer(&datagram.header, whole).map_err(untaken)?;
-        let operations = trailer.and_then(|trailer| trailer.operations);
-        let answer = || Class::Control(*datagram, control, operations);
+        let (control, _) = Control::parse_with_trailer(&datagram.header, whole).map_err(untaken)?;
+        let answer = || Class::Control(*datagram, control);
         Ok((control.action == Action::Ack).then(answer))
     }
 }

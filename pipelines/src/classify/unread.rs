@@ -2,7 +2,7 @@
 
 use pascaline_wire::Malformed;
 use pascaline_wire::datagram::Datagram;
-use pascaline_wire::frame::{self, ETH_LEN, Frame, Ip, Udp};
+use pascaline_wire::frame::{self, ETH_LEN};
 
 use super::{Class, Classifier, reason};
 use pascaline_telemetry::DropReason;
@@ -36,13 +36,8 @@ impl Classifier<'_> {
     /// A datagram for the appliance that is none of this version of the protocol.
     #[cold]
     #[inline(never)]
-    pub(super) fn unread(
-        &self,
-        bytes: &[u8],
-        malformed: Malformed,
-        (frame, ip, udp): (&Frame, &Ip, &Udp<'_>),
-    ) -> Class {
-        let former = Datagram::former(frame, ip, udp).filter(|_| malformed == Malformed::Version);
+    pub(super) fn unread(&self, bytes: &[u8], malformed: Malformed) -> Class {
+        let former = Datagram::former(bytes).filter(|_| malformed == Malformed::Version);
         former.map_or_else(|| Class::Drop(self.blamed(bytes, reason(malformed))), Class::Former)
     }
 }

@@ -9,7 +9,6 @@ use pascaline_telemetry::{Counter, DropReason, JobEvent, Moment};
 use pascaline_wire::control::{Action, Control, LEN, Status};
 use pascaline_wire::frame::Mac;
 use pascaline_wire::header::{Flags, Header, Kind};
-use pascaline_wire::trailer::Operations;
 use pascaline_wire::{Datagram, arp, icmp};
 
 use super::Lcore;
@@ -60,8 +59,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 Class::ToServer(datagram) => self.pass_to_server(&classifier, &datagram, packet),
                 Class::FromServer(datagram) => self.served(&classifier, &datagram, packet),
                 Class::FromAbove(datagram) => self.take_from_above(&classifier, &datagram, packet),
-                Class::Control(datagram, control, operations) => {
-                    self.pass_to_control_plane(&table, (port, &datagram), (control, operations), packet);
+                Class::Control(datagram, control) => {
+                    self.pass_to_control_plane(&table, (port, datagram), control, packet);
                 }
                 Class::Found(found) => self.pass_found(found, packet),
                 Class::Drop(reason) => self.emitter.discard(packet, reason),
@@ -260,16 +259,20 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     fn pass_to_control_plane(
         &mut self,
         table: &JobTable,
-        (port, datagram): (usize, &Datagram),
-        (control, operations): (Control, Option<Operations>),
+        (port, mut datagram): (usize, Datagram),
+        control: Control,
         packet: I::Buf,
     ) {
-        let (lcore, from, header) = (self.number, Endpoint::of(port, datagram), datagram.header);
+        // The only answers that come here are a parent's, with a trailer that has been looked at.
+        let is_answer = control.action == Action::Ack;
+        let trailer = is_answer.then(|| datagram.split(packet.bytes()).ok().flatten()).flatten();
+        let operations = trailer.and_then(|trailer| trailer.operations);
+        let (lcore, from, header) = (self.number, Endpoint::of(port, &datagram), datagram.header);
         let behind = || usize::from(datagram.payload.total).saturating_sub(LEN);
         let padding = if control.action == Action::Join { behind() } else { 0 };
         let padding = u16::try_from(padding).unwrap_or(0);
         let at_ns = self.emitter.io.now();
-        let known = table.get(header.job).is_some_and(|job| job.knows(datagram, &control));
+        let known = table.get(header.job).is_some_and(|job| job.knows(&datagram, &control));
         let request = ControlRequest { lcore, at_ns, from, header, control, padding, operations };
         if self.end.request(request, known) {
             self.emitter.tally.add(Counter::Answered, 1);
