@@ -36,7 +36,12 @@ impl Datagram {
     #[inline(always)]
     pub fn parse(frame: &Frame, ip: &Ip, udp: &Udp<'_>) -> Result<Self, Malformed> {
         let (header, rest) = Header::parse(udp.body)?;
-        Ok(Self {
+        Ok(Self::of(frame, ip, udp, header, rest.len()))
+    }
+
+    #[inline(always)]
+    fn of(frame: &Frame, ip: &Ip, udp: &Udp<'_>, header: Header, rest: usize) -> Self {
+        Self {
             src_mac: frame.src,
             vlan: frame.vlan,
             sender: (ip.src, udp.src_port),
@@ -44,8 +49,8 @@ impl Datagram {
             dscp: ip.dscp,
             marked: ecn::is_marked(ip.ecn) || header.flags.has(Flags::ECN_ECHO),
             header,
-            payload: Payload::new(udp.offset + header::LEN, rest.len()),
-        })
+            payload: Payload::new(udp.offset + header::LEN, rest),
+        }
     }
 
     /// Reads a packet that begins with its aggregation header, as the embedded parameter server sends it,
@@ -74,16 +79,8 @@ impl Datagram {
         let frame = Frame::parse(bytes).ok()?;
         let Net::Ip(ip) = frame.net else { return None };
         let udp = ip.udp(bytes).ok()?;
-        Some(Self {
-            src_mac: frame.src,
-            vlan: frame.vlan,
-            sender: (ip.src, udp.src_port),
-            local: (ip.dst, udp.dst_port),
-            dscp: ip.dscp,
-            marked: false,
-            header: former::join(udp.body)?,
-            payload: Payload::new(udp.offset + header::LEN, udp.body.len() - header::LEN),
-        })
+        let header = former::join(udp.body)?;
+        Some(Self::of(&frame, &ip, &udp, header, udp.body.len() - header::LEN))
     }
 
     /// Separates the payload from the trailer that the header announces, and checks both.
