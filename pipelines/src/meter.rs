@@ -43,6 +43,8 @@ pub(crate) const ASKS: Rate = Rate::per_second(2000, 2);
 /// Refusals of packets, by lcore, to members and to all others (9, Rejections outside of membership; 14; 15):
 /// an lcore must not become an amplifier of mistakes.
 pub(crate) const REFUSALS: Rate = Rate::per_second(1000, 1);
+/// Answers to the protocol version before this one, by appliance (12).
+pub(crate) const FORMER: Rate = Rate::per_second(1, 1);
 /// What requests for one PSN make an lcore send to the other ranks, or to the parent (10): all ranks that
 /// wait may ask, ...
 const PSN: Rate = Rate::per_second(1000, 1);
@@ -93,6 +95,13 @@ impl Bucket {
         let may = bucket.take(now, rate);
         cell.store(bucket.full, Ordering::Relaxed);
         may
+    }
+
+    /// Takes a token from a bucket in a cell that others write, too. False also if another was faster.
+    pub(crate) fn take_shared(cell: &AtomicU64, now: u64, rate: Rate) -> bool {
+        let (before, relaxed) = (cell.load(Ordering::Relaxed), Ordering::Relaxed);
+        let mut bucket = Self { full: before };
+        bucket.take(now, rate) && cell.compare_exchange(before, bucket.full, relaxed, relaxed).is_ok()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What does not change while the appliance runs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use pascaline_wire::UdpPorts;
 use pascaline_wire::fast_path::Mask;
@@ -9,9 +9,7 @@ use pascaline_wire::frame::{Address, Ip, Mac};
 
 use crate::bridge::{Bridge, Ports};
 use crate::emit::Marks;
-
-/// Least time between two answers to workers of the version before.
-const TELL_FORMER_NS: u64 = 1_000_000_000;
+use crate::meter::{Bucket, FORMER};
 
 /// A port as the packet path sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +46,7 @@ pub struct Setup {
     pub marks: Marks,
     /// What its bridges have learned: all lcores' own.
     pub bridge: Arc<Bridge>,
-    /// When a worker of the version before this one was last told so: nanoseconds, 0 for never.
+    /// The bucket of answers to workers of the version before this one: all lcores' own.
     told_former: Arc<AtomicU64>,
     udp_ports: UdpPorts,
     dscp: Option<u8>,
@@ -101,10 +99,7 @@ impl Setup {
 
     /// True once a second, whichever lcore asks: a worker of the version before may be told so now.
     pub(crate) fn may_tell_former(&self, now: u64) -> bool {
-        let last = self.told_former.load(Ordering::Relaxed);
-        let due = last == 0 || now.saturating_sub(last) >= TELL_FORMER_NS;
-        let relaxed = Ordering::Relaxed;
-        due && self.told_former.compare_exchange(last, now.max(1), relaxed, relaxed).is_ok()
+        Bucket::take_shared(&self.told_former, now, FORMER)
     }
 
     /// Its UDP ports.

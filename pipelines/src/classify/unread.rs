@@ -1,11 +1,11 @@
 //! What cannot be read: whose business it is, and what is wrong with it.
 
+use pascaline_telemetry::DropReason;
 use pascaline_wire::Malformed;
 use pascaline_wire::datagram::Datagram;
 use pascaline_wire::frame::{self, ETH_LEN};
 
 use super::{Class, Classifier, reason};
-use pascaline_telemetry::DropReason;
 
 impl Classifier<'_> {
     /// A malformed frame is dropped only where it is meant for this port; on its way to another host, that
@@ -13,7 +13,8 @@ impl Classifier<'_> {
     #[cold]
     pub(super) fn malformed(&self, bytes: &[u8], malformed: Malformed) -> Class {
         let others = bytes.first_chunk::<ETH_LEN>().is_some_and(|head| !head.starts_with(&self.mac.0));
-        // Whoever is behind too many tags asks everybody first: where nothing goes on, that is the hint.
+        // A host behind too many VLAN tags begins with a broadcast, for ARP. A port that forwards nothing counts
+        // it, so that its operator can see why the host gets no answer.
         let asks_in_vain = malformed == Malformed::VlanDepth
             && bytes.first().is_some_and(|first| first & 1 == 1)
             && self.setup.beyond(self.port).is_empty();
@@ -37,7 +38,7 @@ impl Classifier<'_> {
     #[cold]
     #[inline(never)]
     pub(super) fn unread(&self, bytes: &[u8], malformed: Malformed) -> Class {
-        let former = Datagram::former(bytes).filter(|_| malformed == Malformed::Version);
+        let former = (malformed == Malformed::Version).then(|| Datagram::former(bytes)).flatten();
         former.map_or_else(|| Class::Drop(self.blamed(bytes, reason(malformed))), Class::Former)
     }
 }

@@ -86,14 +86,14 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
-    /// A worker of the version before this one is told so, at most once a second.
+    /// Answers a Join of the protocol version before this one, at most once a second over all lcores.
     #[cold]
     fn tell_former(&mut self, now: u64, port: usize, datagram: &Datagram, packet: I::Buf) {
         let body = datagram.payload.from_header(packet.bytes());
-        let mac = self.setup.ports.get(port).map(|port| port.mac);
-        let reply = mac.and_then(|mac| Reply::to_former(&Endpoint::of(port, datagram), mac, body));
-        if let Some(reply) = reply
+        // The limit comes first: a flood of such Joins must not make a reply each.
+        if let Some(mac) = self.setup.ports.get(port).map(|port| port.mac)
             && self.setup.may_tell_former(now)
+            && let Some(reply) = Reply::to_former(&Endpoint::of(port, datagram), mac, body)
             && self.emitter.stage_bytes(reply.port, reply.frame())
         {
             self.emitter.tally.add(Counter::RefusalsSent, 1);
