@@ -13,8 +13,8 @@ impl Classifier<'_> {
     #[cold]
     pub(super) fn malformed(&self, bytes: &[u8], malformed: Malformed) -> Class {
         let others = bytes.first_chunk::<ETH_LEN>().is_some_and(|head| !head.starts_with(&self.mac.0));
-        // A host behind too many VLAN tags begins with a broadcast, for ARP. A port that forwards nothing counts
-        // it, so that its operator can see why the host gets no answer.
+        // A host behind too many VLAN tags begins with a broadcast, for ARP. A port that forwards nothing
+        // counts it, so that its operator can see why the host gets no answer.
         let asks_in_vain = malformed == Malformed::VlanDepth
             && bytes.first().is_some_and(|first| first & 1 == 1)
             && self.setup.beyond(self.port).is_empty();
