@@ -1,6 +1,7 @@
 //! Two lcores on two threads share one pool: ranks arrive on either, sums are exact, and everything is
 //! accounted for.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -102,14 +103,20 @@ fn run(two: &mut Two, policy: IdlePolicy, test: impl FnOnce(&Two)) {
                 })
             })
             .collect();
-        test(two);
-        two.appliance.plane.stop();
+        stopping(two, |two| test(two));
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
     two.appliance.lcores = lcores;
 }
 
-fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+/// Does it, and stops the lcores, also if it fails: the scope waits for them, and would hang instead of failing.
+fn stopping(two: &mut Two, test: impl FnOnce(&mut Two)) {
+    let ended = panic::catch_unwind(AssertUnwindSafe(|| test(two)));
+    two.appliance.plane.stop();
+    ended.unwrap_or_else(|failure| panic::resume_unwind(failure));
+}
+
+pub(crate) fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let limit = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(found) = look() {
@@ -208,26 +215,27 @@ fn a_generation_that_changes_while_lcores_run_reaches_both_before_its_first_pack
         for mut lcore in lcores {
             scope.spawn(move || lcore.run(IdlePolicy::Spin));
         }
-        for session in 2000..2040 {
-            two.workers.iter_mut().for_each(|worker| worker.session = session);
-            for rank in (0..4).chain([0]) {
-                two.send(rank % 2, &two.workers[rank].control(Action::Join));
-                wait("the request", || two.appliance.plane.is_due().then_some(()));
-                // However often it turns, no time passes.
-                two.appliance.now += Duration::from_millis(10);
-                let now = two.appliance.now;
-                wait("both lcores", || (two.appliance.plane.turn(now).answers > 0).then_some(()));
-                let (_, ack) = wait("the answer", || two.heard().pop());
-                two.workers.iter_mut().for_each(|worker| worker.epoch = ack.header.epoch);
+        stopping(&mut two, |two| {
+            for session in 2000..2040 {
+                two.workers.iter_mut().for_each(|worker| worker.session = session);
+                for rank in (0..4).chain([0]) {
+                    two.send(rank % 2, &two.workers[rank].control(Action::Join));
+                    wait("the request", || two.appliance.plane.is_due().then_some(()));
+                    // However often it turns, no time passes.
+                    two.appliance.now += Duration::from_millis(10);
+                    let now = two.appliance.now;
+                    wait("both lcores", || (two.appliance.plane.turn(now).answers > 0).then_some(()));
+                    let (_, ack) = wait("the answer", || two.heard().pop());
+                    two.workers.iter_mut().for_each(|worker| worker.epoch = ack.header.epoch);
+                }
+                two.contribute(0..2, 1);
+                let mut results = 0;
+                wait("results", || {
+                    results += two.heard().len();
+                    (results == 2 * usize::from(RANKS)).then_some(())
+                });
             }
-            two.contribute(0..2, 1);
-            let mut results = 0;
-            wait("results", || {
-                results += two.heard().len();
-                (results == 2 * usize::from(RANKS)).then_some(())
-            });
-        }
-        two.appliance.plane.stop();
+        });
     });
     assert_eq!(two.appliance.dropped(DropReason::WrongEpoch), 0);
     assert_eq!(two.appliance.get(Counter::Completed), 80);

@@ -11,7 +11,7 @@ use pascaline_dpdk::{Mbuf, Mempool, PortConfig, RxQueue, StartedPort, TxQueue};
 
 use crate::common::netns::{RawSocket, in_namespace, ip, veth};
 use crate::common::{
-    Single, assert_full, burst, eal, frame, open, packet, pool, send, start, unique, wait_for,
+    Single, Tells, assert_full, burst, eal, frame, open, packet, pool, send, start, unique, wait_for,
 };
 
 const DRIVERS: [&str; 2] = ["net_kernel", "net_af_packet"];
@@ -109,6 +109,7 @@ fn queues_stay_with_their_lcores() {
                         }
                     }
                 });
+                let told = Tells(&over);
                 for _ in 0..20 {
                     ip("link del left");
                     veth("left", "right");
@@ -117,7 +118,7 @@ fn queues_stay_with_their_lcores() {
                     let sent = stats.read().unwrap().tx_packets;
                     wait_for("packets on the new interface", || stats.read().unwrap().tx_packets > sent);
                 }
-                over.store(true, Relaxed);
+                drop(told);
                 polls.join().unwrap();
             });
             assert_carries(&mut tx[0], &mut rx, 7, &pool);

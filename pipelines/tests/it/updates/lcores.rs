@@ -12,6 +12,7 @@ use pascaline_wire::control::Action;
 
 use super::{FromQueue, RANKS, SERVER_PORT, host, plan, queue, update, worker};
 use crate::common::appliance::Appliance;
+use crate::lcores::wait;
 use pascaline_testkit::{Clock, Heard, MemoryIo, Worker, received};
 
 /// The queue of the server's port belongs to this one.
@@ -147,6 +148,16 @@ fn serve(wires: &[MemoryIo], done: &AtomicBool) -> u64 {
     }
 }
 
+/// Ends the lcores and the server of a test that fails, too: its scope waits for them.
+struct Ends<'a, I: Io<Buf = HeapBuf>>(&'a Appliance<I>, &'a AtomicBool);
+
+impl<I: Io<Buf = HeapBuf>> Drop for Ends<'_, I> {
+    fn drop(&mut self) {
+        self.0.plane.stop();
+        self.1.store(true, Ordering::Release);
+    }
+}
+
 /// On threads, and stopped while updates are under way between lcores, whichever ends first: whatever was
 /// received is accounted for, and what was sent stands for all that was taken in and not given up.
 #[test]
@@ -171,9 +182,10 @@ fn nothing_is_lost_between_lcores_that_are_stopped_at_any_time() {
                 scope.spawn(move || lcore.run(IdlePolicy::Spin));
             }
             let server = scope.spawn(|| serve(&wires, &done));
+            let _ends = Ends(&appliance, &done);
             for psn in 0..4000u32 {
-                while psn == 2000 && appliance.get(Counter::Received) == before {
-                    thread::yield_now();
+                if psn == 2000 {
+                    wait("a packet taken in", || (appliance.get(Counter::Received) > before).then_some(()));
                 }
                 let worker = &workers[psn as usize % workers.len()];
                 let frame = update(worker, psn, &[1; 4], 0.0, clock.now());
@@ -182,9 +194,8 @@ fn nothing_is_lost_between_lcores_that_are_stopped_at_any_time() {
             }
             appliance.plane.stop();
             // The scope joins the lcores, too late: the server must see the last of what they have sent.
-            while appliance.counters.iter().any(|counters| Arc::strong_count(counters) > 1) {
-                thread::yield_now();
-            }
+            let alone = |counters| Arc::strong_count(counters) == 1;
+            wait("the lcores' end", || appliance.counters.iter().all(alone).then_some(()));
             done.store(true, Ordering::Release);
             contributions = server.join().unwrap();
         });

@@ -4,7 +4,7 @@ pub(crate) mod netns;
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -122,9 +122,19 @@ pub(crate) fn burst(packets: impl IntoIterator<Item = Mbuf>) -> ArrayVec<Mbuf, 6
     packets.into_iter().collect()
 }
 
-/// Polls until `done`; fails after five seconds.
+/// Says so at the end of its scope, also of one that ends by a failure: a scope waits for its threads, and one
+/// that is never told would hang instead of failing.
+pub(crate) struct Tells<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Tells<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Polls until `done`; fails after a time that no busy machine needs.
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !done() {
         assert!(Instant::now() < deadline, "no sign in time of {what}");
         thread::yield_now();
