@@ -264,6 +264,7 @@ impl Appliance {
     pub(crate) fn end(mut self, miscount: bool) -> Result<(Reading, u64), Violation> {
         self.plane.stop();
         let backlog: usize = self.lcores.iter_mut().map(|lcore| lcore.io().backlog()).sum();
+        self.lcores.iter_mut().for_each(Lcore::close);
         // An lcore that was stopped before only does its last work.
         self.lcores.iter_mut().for_each(|lcore| lcore.run(IdlePolicy::Spin));
         let mut total = Reading::default();

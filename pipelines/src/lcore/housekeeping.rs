@@ -67,11 +67,18 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
+    /// Takes what has arrived, and hands nothing to other lcores from now on; [`run`](Self::run) begins its end
+    /// with it. Whoever runs the ends of several lcores one after the other closes all of them first: each
+    /// waits for the others' last packets.
+    pub fn close(&mut self) {
+        self.take_rest();
+        self.session.close();
+    }
+
     /// The last turn: sends what waits, gives up what cannot be sent, publishes what was counted.
     pub(super) fn finish(&mut self) {
-        self.take_rest();
+        self.close();
         // What others have left, and still may. They end at the same time, but for one that is stuck.
-        self.session.close();
         for _ in 0..LAST_TURNS {
             if self.with_pool(|session, sink| session.resume(sink)) {
                 self.emitter.flush();
