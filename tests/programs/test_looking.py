@@ -26,9 +26,9 @@ def interval(values: list[float]) -> tuple[float, float]:
     """The interval that holds the true median with 95 % confidence, by order statistics."""
     ordered = sorted(values)
     reach = _CONFIDENCE * math.sqrt(len(ordered)) / 2
-    low = math.floor(len(ordered) / 2 - reach)
-    high = math.ceil(len(ordered) / 2 + reach)
-    return ordered[max(0, low)], ordered[min(len(ordered) - 1, high)]
+    # The same from both ends: what a change is called must not decide.
+    low = max(0, math.floor(len(ordered) / 2 - reach) - 1)
+    return ordered[low], ordered[-1 - low]
 
 
 def holds(changes: list[float], worst: float) -> bool | None:
@@ -49,6 +49,13 @@ def holds(changes: list[float], worst: float) -> bool | None:
 def test_judgement(changes: list[float], worst: float, verdict: bool | None) -> None:
     """Of made-up changes."""
     assert holds(changes, worst) is verdict
+
+
+def test_intervals_have_no_direction() -> None:
+    """What is said of a change is what is judged."""
+    values = [float(n * n) for n in range(48)]
+    least, most = interval(values)
+    assert interval([-value for value in values]) == (-most, -least)
 
 
 def test_scrape(shell: Shell, lab: Path) -> None:
