@@ -177,7 +177,7 @@ impl Session {
             (None, Some(_)) if !self.is_of_own(header, &ack) => Err(Ignored::Unsolicited.into()),
             (None, Some(rejection)) => self.on_rejection(now, &ack, rejection),
             (Some(Action::Join), rejection) if mine => self.on_joined(now, header, &ack, rejection),
-            (Some(Action::Query), _) if ack.session == self.membership.session => {
+            (Some(Action::Query), _) if mine => {
                 self.inquiry.answered(&ack, trailer.as_ref());
                 self.counters.acks += 1;
                 Ok(None)

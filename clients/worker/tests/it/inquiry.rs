@@ -20,6 +20,7 @@ fn answer(sent: &[u8], status: Status, ahead: u32, reports: &[RankReport]) -> Ve
     let ack = Control {
         status,
         answers: Some(query.action),
+        number: query.number,
         psn: query.psn,
         got: ahead,
         ..Control::request(Action::Ack, query.session)

@@ -7,6 +7,7 @@
 //! - [`collectives`]: every collective operation against the adversary
 //! - [`commanding`]: commands of a member: which answers count, and what follows
 //! - [`datagrams`]: any datagram: no panic, no wrong change, one count
+//! - [`doubts`]: what a session ignores and does not send while its generation is in doubt
 //! - [`driver`]: the driver over sockets: a deadline, never a hang
 //! - [`gather`]: when datagrams may gather before the driver reads them
 //! - [`generation`], [`inherited`], [`leaving`], [`resume`]: the end of a generation, and what follows it
@@ -35,6 +36,7 @@ mod backup;
 mod collectives;
 mod commanding;
 mod datagrams;
+mod doubts;
 mod driver;
 mod gather;
 mod generation;
