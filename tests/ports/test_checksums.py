@@ -22,7 +22,10 @@ _EVERY = 20
 
 @pytest.mark.parametrize("verify", ["card", "software"])
 def test_flipped_bits(bed: Bed, verify: str) -> None:
-    """The card of a veth pair verifies nothing: there, each bit that has flipped is in the sum."""
+    """The card of a veth pair verifies nothing: there, each bit that has flipped is in the sum.
+
+    Holds R3.3 of protocol.md.
+    """
     star = bed.middle(_RANKS)
     for worker in star.at_workers:
         # Otherwise the kernel leaves sums to a card.

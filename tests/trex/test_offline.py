@@ -50,7 +50,7 @@ _PROFILES: list[tuple[Profile, list[str]]] = [
 
 
 def test_vectors_agree(told: Told) -> None:
-    """Every vector, both ways."""
+    """Every vector, both ways. Holds R16.1 and R16.2 of protocol.md."""
     found = vectors.read(_DOCUMENT)
     # One regular expression finds them: a document whose grammar has changed must not pass as one without
     # vectors.

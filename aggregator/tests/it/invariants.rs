@@ -215,6 +215,7 @@ macro_rules! invariants {
                     cases: $cases, failure_persistence: None, ..ProptestConfig::default()
                 })]
 
+                /// Holds R11.1 of protocol.md.
                 #[test]
                 fn invariant_1_a_contribution_enters_a_result_at_most_once(
                     layout in layout(), steps in trace($fan_ins, false, $steps)

@@ -55,6 +55,7 @@ fn conflict_when_every_way_is_open_with_another_psn() {
     leaves_the_partial_alone(&welcome(OTHER, 1), Rejection::Conflict);
 }
 
+/// Holds R11.1 of protocol.md.
 #[test]
 fn duplicate_when_the_rank_is_inside() {
     leaves_the_partial_alone(&welcome(KEY, 0), Rejection::Duplicate);

@@ -40,7 +40,7 @@ impl Generations {
     /// Notes that a rank was admitted to a generation whose PSNs began in `root`: itself, if it starts from
     /// nothing.
     ///
-    /// All ranks of a generation resume or none does, and each has one take in it.
+    /// All ranks of a generation resume or none does, and each has one take in it. Holds R9.8 of protocol.md.
     pub(crate) fn admit(
         &mut self,
         who: Contributor,

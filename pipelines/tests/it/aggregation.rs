@@ -336,6 +336,7 @@ fn results_for_which_there_was_no_buffer_are_counted_and_recovered() {
     }
 }
 
+/// Holds R9.6 of protocol.md.
 #[test]
 fn what_one_generation_began_the_next_does_not_finish() {
     let (mut bench, mut workers) = four(&Plan::one_armed());
@@ -365,6 +366,7 @@ fn to_port(mut frame: Vec<u8>, port: u16) -> Vec<u8> {
     frame
 }
 
+/// Holds R2.2 of protocol.md.
 #[test]
 fn every_udp_port_of_the_appliance_takes_every_psn_and_the_next_ones_are_not_its_own() {
     let plan = Plan { udp_ports: UdpPorts::new(UDP_PORT, 4).unwrap(), ..two_ports() };

@@ -76,6 +76,7 @@ fn three_tags(worker: &Worker) -> Vec<u8> {
 }
 
 /// Ethernet, IP and UDP, and where a packet goes.
+/// Holds R3.3 and R3.4 of protocol.md.
 fn below_the_header() -> Vec<Case> {
     use DropReason as R;
     vec![
@@ -181,6 +182,7 @@ fn of_nobody() -> Vec<Case> {
 }
 
 /// What does not fit what the others of the job have sent.
+/// Holds R7.4 and R10.3 of protocol.md.
 fn beside_the_others() -> Vec<Case> {
     use DropReason as R;
     vec![
@@ -286,6 +288,7 @@ fn no_reason_is_without_a_case() {
     }
 }
 
+/// Holds R12.1 of protocol.md.
 #[test]
 fn each_case_is_counted_under_its_reason_and_disturbs_nothing_else() {
     for case in cases() {

@@ -30,6 +30,7 @@ fn bench() -> (Bench, Worker) {
     (Bench::new(&Plan { jobs: vec![job(JOB, 2)], ..Plan::one_armed() }), Worker::new(1, 2))
 }
 
+/// Holds R12.3 of protocol.md.
 #[test]
 fn a_join_of_version_2_is_answered_in_version_2_with_a_sentence_once_a_second() {
     let (mut bench, worker) = bench();
@@ -72,6 +73,7 @@ fn an_answer_to_version_2_is_no_longer_than_what_it_answers() {
     bench.end();
 }
 
+/// Holds R12.3 of protocol.md.
 #[test]
 fn nothing_else_of_another_version_is_answered() {
     let (mut bench, worker) = bench();

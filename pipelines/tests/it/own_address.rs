@@ -198,6 +198,12 @@ fn passing() -> Vec<(&'static str, Vec<u8>)> {
             let packet = icmp(asker_v6(), group, 134, &[0; 12]);
             ethernet(Mac([0x33, 0x33, 0, 0, 0, 1]), &[], 0x86dd, &packet)
         }),
+        ("IPv6 from an IPv4-mapped address", {
+            let mapped = [&[0; 10][..], &[0xff; 2], &[10, 77, 0, 9]].concat();
+            let mut packet = ip(asker_v6(), v6(0x77), protocol::UDP, 64, &udp);
+            packet[8..24].copy_from_slice(&mapped);
+            ethernet(OTHER_MAC, &[], 0x86dd, &packet)
+        }),
         ("IPv6 with a hop-by-hop header", {
             let packet = ip(asker_v6(), v6(0x77), 0, 64, &[58, 0, 5, 2, 0, 0, 1, 0]);
             ethernet(OTHER_MAC, &[], 0x86dd, &packet)
@@ -205,6 +211,7 @@ fn passing() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
+/// Holds R2.1 and R12.2 of protocol.md.
 #[test]
 fn in_line_everything_else_goes_on_unchanged() {
     for (what, frame) in passing() {
@@ -234,6 +241,7 @@ fn one_armed_everything_else_is_dropped_as_not_for_us() {
     }
 }
 
+/// Holds R2.1 of protocol.md.
 #[test]
 fn for_the_own_address_but_nothing_that_it_answers() {
     let other =

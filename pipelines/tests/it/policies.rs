@@ -197,6 +197,7 @@ fn fbcast_sends_out_what_there_is() {
     bench.end();
 }
 
+/// Holds R10.3 of protocol.md.
 #[test]
 fn fbcast_of_an_unknown_psn_is_answered_so() {
     let (mut bench, workers) = four(&threshold(4, 0));
@@ -205,10 +206,14 @@ fn fbcast_of_an_unknown_psn_is_answered_so() {
     bench.feed(0, [&workers[3].about(Action::FBcast, 77)]);
     assert_eq!(bench.appliance.dropped(DropReason::UnknownPsn), 1);
     assert_told(&mut bench, &workers[3], 77, Status::UnknownPsn, 0, 77);
+    bench.feed(0, [&workers[3].about(Action::FBcast, 100_000)]);
+    assert_eq!(bench.appliance.dropped(DropReason::OutsideWindow), 1);
+    assert!(bench.heard(0).is_empty(), "of one that no rank is near");
     assert_eq!(bench.appliance.get(Counter::Released), 0);
     bench.end();
 }
 
+/// Holds R9.15 of protocol.md.
 #[test]
 fn fbcast_is_for_members_of_jobs_that_take_partial_results() {
     for plan in [Plan::one_armed(), region()] {

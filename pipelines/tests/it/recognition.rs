@@ -1,7 +1,9 @@
 //! Which packets are the appliance's: by UDP port, and by DSCP where that is configured.
 
 use pascaline_telemetry::{Counter, DropReason};
-use pascaline_testkit::{JOB, Worker};
+use pascaline_testkit::{JOB, UDP_PORT, Worker};
+use pascaline_wire::UdpPorts;
+use pascaline_wire::control::Action;
 use pascaline_wire::frame::{Frame, Net};
 use pascaline_wire::header::Kind;
 
@@ -98,4 +100,22 @@ fn answers_carry_the_dscp_of_the_join() {
     told.sort_unstable();
     assert_eq!(told, [0, 10]);
     bench.end();
+}
+
+/// With several UDP ports a Join is the same at each.
+/// Holds R2.2 of protocol.md.
+#[test]
+fn a_join_may_come_to_any_udp_port() {
+    let told = (0..4).map(|port| {
+        let udp_ports = UdpPorts::new(UDP_PORT, 4).unwrap();
+        let mut bench = Bench::new(&Plan { udp_ports, dscp: None, ..in_line() });
+        let mut join = Worker::new(0, 2).control(Action::Join);
+        join[36..38].copy_from_slice(&(UDP_PORT + port).to_be_bytes());
+        bench.feed(0, [&join]);
+        let heard = bench.heard(0);
+        assert_eq!(heard.len(), 1, "port {port}");
+        (heard[0].header, heard[0].control())
+    });
+    let told: Vec<_> = told.collect();
+    assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
 }

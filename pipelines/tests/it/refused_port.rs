@@ -90,6 +90,7 @@ fn a_job_of_dead_workers_is_formed_anew_as_soon_as_their_hosts_say_so() {
     bench.end();
 }
 
+/// Holds R14.4 of protocol.md.
 #[test]
 fn what_others_say_in_a_members_name_is_dropped() {
     let (mut bench, workers) = formed();

@@ -3,7 +3,9 @@
 use pascaline_aggregator::{Order, PoolConfig, Region};
 use pascaline_pipelines::membership::{JobKind, JobSpec};
 use pascaline_telemetry::{Counter, DropReason};
-use pascaline_testkit::{JOB, Worker};
+use pascaline_testkit::{JOB, OWN_V4, Worker};
+use pascaline_wire::control::Action;
+use pascaline_wire::header::Kind;
 
 use crate::common::appliance::{Bench, Plan, assert_results, four, job};
 
@@ -37,6 +39,7 @@ fn forged_psns_ahead_do_not_stop_a_job_in_its_region() {
     bench.end();
 }
 
+/// Holds R10.3 of protocol.md.
 #[test]
 fn what_is_not_under_way_opens_no_slot_under_any_policy() {
     for plan in [Plan::one_armed(), region()] {
@@ -47,9 +50,9 @@ fn what_is_not_under_way_opens_no_slot_under_any_policy() {
         for psn in [window + 1, 100_000, 1 << 31, u32::MAX] {
             let worker = &workers[1];
             bench.feed(0, [&worker.gradient(psn, &[666]), &worker.reminder(psn)]);
-            bench.feed(0, [&worker.cached_result(psn, &[666])]);
+            bench.feed(0, [&worker.cached_result(psn, &[666]), &worker.about(Action::Help, psn)]);
         }
-        assert_eq!(bench.appliance.dropped(DropReason::OutsideWindow), 12);
+        assert_eq!(bench.appliance.dropped(DropReason::OutsideWindow), 16);
         assert_eq!(bench.appliance.get(Counter::Opened), opened);
         assert!(bench.heard(0).is_empty(), "nobody is asked, told or sent anything");
         bench.feed(0, [&workers[1].gradient(window, &[1])]);
@@ -103,6 +106,7 @@ fn a_member_gets_back_and_causes_no_more_than_its_limit_lets_it() {
     bench.end();
 }
 
+/// Holds R14.1 of protocol.md.
 #[test]
 fn a_stranger_gets_back_no_more_than_it_has_sent_and_learns_nothing() {
     let (mut bench, workers) = four(&Plan::one_armed());
@@ -123,5 +127,28 @@ fn a_stranger_gets_back_no_more_than_it_has_sent_and_learns_nothing() {
             }
         }
     }
+    bench.end();
+}
+
+/// Holds R14.3 of protocol.md.
+#[test]
+fn a_stranger_gets_no_result_and_has_no_rank_reminded() {
+    let (mut bench, workers) = four(&Plan::one_armed());
+    complete(&mut bench, &workers, 0);
+    bench.feed(0, [&workers[0].gradient(1, &[1])]);
+    assert!(bench.heard(0).is_empty());
+    for rank in [1, 3, 4] {
+        for stranger in [Worker { udp_port: 9, ..workers[1] }, Worker { address: OWN_V4, ..workers[1] }] {
+            let stranger = Worker { rank, ..stranger };
+            for psn in [0, 1, 2] {
+                bench.clock.advance(2_000_000);
+                bench.feed(0, [&stranger.reminder(psn), &stranger.about(Action::Help, psn)]);
+                bench.feed(0, [&stranger.gradient(psn, &[1])]);
+                assert!(bench.heard(0).iter().all(|heard| heard.header.kind == Kind::Control));
+            }
+        }
+    }
+    bench.feed(0, [&workers[1].reminder(0)]);
+    assert_eq!(bench.heard(0).len(), 1, "a member gets it");
     bench.end();
 }

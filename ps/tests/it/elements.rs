@@ -50,6 +50,7 @@ fn sixteen_bit_sums_are_rounded_once() {
 }
 
 /// 127 + 2 + 1 sixty-fourths are 65 with a scale of two; rounded after each addition they would be 64.
+/// Holds R7.2 of protocol.md.
 #[test]
 fn sums_of_blocks_are_rounded_once_and_have_a_scale_of_their_own() {
     let block = |scale: u8, first: u8| [[scale, first].as_slice(), &[0; 31]].concat();

@@ -86,6 +86,24 @@ fn every_type_and_operation_in_either_order() {
     }
 }
 
+/// 127 + 2 + 1 sixty-fourths are 65 with a scale of two; rounded after each addition they would be 64.
+/// Holds R7.2 of protocol.md.
+#[test]
+fn sums_of_blocks_are_rounded_once_whoever_comes_first() {
+    let block = |scale: u8, first: u8| values(&[[scale, first].as_slice(), &[0; 31]].concat().repeat(4));
+    let element = Element { dtype: DType::MxInt8, op: Op::Sum };
+    for arrival in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        let mut rig = Rig::<1>::with(&config(1, 1), Kernels::detect());
+        let mut done = None;
+        for rank in arrival {
+            let payload = block(127, [127, 2, 1][usize::from(rank)]);
+            done = Some(rig.one(&Parcel::add(psn(0), rank, 3, &payload).of(element)));
+        }
+        assert_eq!(sum_of(&done.unwrap()).values, block(128, 65), "{arrival:?}");
+        rig.close();
+    }
+}
+
 #[test]
 fn every_type_and_operation_with_a_threshold() {
     for Element { dtype, op } in Element::all() {

@@ -35,6 +35,7 @@ fn ports_have_queues_only_if_a_job_sends_updates() {
     assert_eq!(olaf.kept_packets(), sync.kept_packets(), "it keeps nothing in the pool");
 }
 
+/// Holds R15.2 of protocol.md.
 #[test]
 fn a_jumbo_packet_holds_more_than_2048_floats() {
     let text = job("[jobs.updates]\nparameters = 2225").replace("iface=veth0\"", "iface=veth0\"\nmtu = 9000");
@@ -110,6 +111,7 @@ fn wrong(text: &str) -> (String, String) {
     (error.to_string(), line.chars().skip(place.column - 1).collect())
 }
 
+/// Holds R15.1 of protocol.md.
 #[test]
 fn every_mistake_names_its_place_and_a_remedy() {
     let cases = [

@@ -133,6 +133,7 @@ fn an_ack_says_what_to_serve() {
     assert_eq!(told(|control| control.status = Status::Halted), Answer::Nothing(2));
 }
 
+/// Holds R9.17 of protocol.md.
 #[test]
 fn an_answer_counts_if_it_is_to_the_latest_serve_and_the_first_to_that() {
     let mut registrar = registrar();

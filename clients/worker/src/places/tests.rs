@@ -79,6 +79,7 @@ fn who_has_come_back_looks_where_it_was_only_if_it_does_not_get_on() {
     assert!(places.has_looked(at(5002), 9, true) && places.is_home(), "no rank was sent elsewhere");
 }
 
+/// Holds R10.7 of protocol.md.
 #[test]
 fn a_look_ends_where_a_generation_is_that_was_left() {
     let mut places = Places::new(2, SILENCE);

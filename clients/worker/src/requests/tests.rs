@@ -1,5 +1,6 @@
 use super::Requests;
 
+/// Holds R9.4 of protocol.md.
 #[test]
 fn answers_to_what_was_asked_before_are_late() {
     let mut requests = Requests::after(u32::MAX - 1);
@@ -12,6 +13,7 @@ fn answers_to_what_was_asked_before_are_late() {
     assert!(requests.awaits(1));
 }
 
+/// Holds R9.5 of protocol.md.
 #[test]
 fn what_was_never_asked_has_no_answer() {
     let mut requests = Requests::default();

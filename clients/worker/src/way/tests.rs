@@ -39,6 +39,7 @@ fn what_was_under_way_does_not_make_a_refusal_forgotten() {
     assert_eq!((way.report(), way.closes()), (None, None));
 }
 
+/// Holds R14.5 of protocol.md.
 #[test]
 fn refusals_beside_answers_are_not_believed() {
     let mut way = Way::default();

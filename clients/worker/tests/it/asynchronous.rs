@@ -205,6 +205,7 @@ fn an_update_that_was_combined_is_acknowledged_in_the_name_of_another_worker() {
     assert_eq!(session.round_trip(), None, "how long another's took says nothing of this one's");
 }
 
+/// Holds R15.3 of protocol.md.
 #[test]
 fn an_update_without_answer_is_given_up_and_the_next_one_is_sent() {
     let mut session = at_will();
@@ -344,6 +345,7 @@ fn answers_that_do_not_fit_change_nothing_and_are_counted() {
     assert_eq!(counters.sent, counters.acknowledged + counters.given_up + u64::from(session.outstanding()));
 }
 
+/// Holds R15.2 of protocol.md.
 #[test]
 fn a_model_larger_than_one_packet_is_refused_with_the_limit_and_the_way_out() {
     assert_eq!((most_floats(1500, false), most_floats(JUMBO_MTU, false)), (356, 2230));

@@ -205,6 +205,7 @@ fn any_number_of_bytes_is_broadcast() {
 }
 
 /// Whatever rank 1 calls that is not what rank 0 calls, both fail, though every packet is there.
+/// Holds R10.11 of protocol.md.
 #[test]
 fn ranks_that_call_different_operations_are_named() {
     let sum = |parts| Collective::ReduceScatter { op: Op::Sum, parts };
@@ -282,23 +283,27 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
 }
 
 /// Below several appliances a mean is that of all workers, and there is no root that all would agree on.
+/// Holds R10.12 of protocol.md.
 #[test]
 fn workers_below_several_appliances_divide_by_all_and_refuse_what_needs_ranks() {
     let membership = Membership { workers: 10, ..MEMBERSHIP };
     let (mut session, mut tensor) = (Session::new(membership, 16), [0; 4]);
-    let refused = session.start_collective(
-        Duration::ZERO,
-        &Request {
-            bytes: 4,
-            dtype: DType::F32,
-            op: Op::Sum,
-            deadline: Duration::from_secs(1),
-            hints: Hints::default(),
-        },
-        &Collective::Broadcast { root: 0 },
-        &mut tensor,
-    );
-    assert_eq!(refused, Err(StartError::Subtree { collective: "broadcast", workers: 10 }));
+    let request = Request {
+        bytes: 4,
+        dtype: DType::F32,
+        op: Op::Sum,
+        deadline: Duration::from_secs(1),
+        hints: Hints::default(),
+    };
+    for (collective, name) in [
+        (Collective::Broadcast { root: 0 }, "broadcast"),
+        (Collective::Reduce { op: Op::Sum, root: 0 }, "reduce"),
+        (Collective::ReduceScatter { op: Op::Sum, parts: Parts::Even }, "reduce_scatter"),
+        (Collective::Allgather { parts: Parts::Even }, "allgather"),
+    ] {
+        let refused = session.start_collective(Duration::ZERO, &request, &collective, &mut tensor);
+        assert_eq!(refused, Err(StartError::Subtree { collective: name, workers: 10 }));
+    }
     let mean = Element { dtype: DType::F32, op: Op::Mean };
     assert_eq!(session.start(Duration::ZERO, 4, mean, Duration::from_secs(1)), Ok(true));
     while session.poll_transmit(Duration::ZERO).is_some() {}

@@ -88,6 +88,7 @@ fn results_land_in_their_places() {
     assert_eq!(report.counters.retransmissions, 0);
 }
 
+/// Holds R10.10 of protocol.md.
 #[test]
 fn each_defect_is_counted_by_its_reason_and_changes_nothing() {
     let body = [5; 16];
@@ -145,6 +146,7 @@ fn a_reminder_for_an_outstanding_psn_resends_it_and_a_flood_does_not() {
     assert!(accounted(session.counters()));
 }
 
+/// Holds R10.2 of protocol.md.
 #[test]
 fn results_are_answered_from_the_tensor_and_then_from_what_is_kept() {
     let (mut session, mut tensor) = running();
@@ -225,6 +227,7 @@ fn refusals_that_time_heals_do_not_fail_the_allreduce() {
     assert_eq!(session.progress(), Some((0, 6)));
 }
 
+/// Holds R9.12 of protocol.md.
 #[test]
 fn a_refusal_of_an_earlier_sessions_packet_is_ignored() {
     let (mut session, mut tensor) = running();
@@ -238,6 +241,7 @@ const PORTS: f64 = 28_232.0;
 
 /// An off-path sender guesses epoch and PSN of a worker at work, for each refusal and for a result. What it
 /// has to guess beside them, the worker's port, the kernel checks.
+/// Holds R9.12 of protocol.md.
 #[test]
 fn who_sees_no_packets_has_to_guess_forty_bits() {
     let refusals = [
@@ -349,6 +353,7 @@ fn any_body() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
+    /// Holds R14.7 of protocol.md.
     #[test]
     fn noise_changes_nothing(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
         let (mut session, mut tensor) = running();

@@ -17,6 +17,7 @@ fn actions(packets: &[(Header, Vec<u8>)]) -> Vec<Action> {
     requests.map(|(_, body)| Control::parse(body).unwrap().action).collect()
 }
 
+/// Holds R9.13 of protocol.md.
 #[test]
 fn an_ack_to_another_rank_or_of_another_job_is_ignored() {
     let refused = unsolicited(Status::WrongEpoch, NEXT.into(), EPOCH.into());
@@ -34,6 +35,7 @@ fn an_ack_to_another_rank_or_of_another_job_is_ignored() {
     }
 }
 
+/// Holds R9.5 of protocol.md.
 #[test]
 fn an_answer_to_a_query_that_was_not_asked_is_ignored() {
     let (mut session, _) = running();
@@ -52,6 +54,7 @@ fn an_answer_to_a_query_that_was_not_asked_is_ignored() {
     assert_eq!(session.counters().acks, acks + 1);
 }
 
+/// Holds R10.5 of protocol.md.
 #[test]
 fn while_its_generation_is_in_doubt_it_sends_nothing_about_a_psn() {
     let mut session = rejoining();
@@ -94,6 +97,7 @@ fn at_the_backup() -> (Asking, Duration) {
     (session, now)
 }
 
+/// Holds R10.8 of protocol.md.
 #[test]
 fn who_cannot_resume_at_a_backup_does_not_begin_anew_there() {
     let (mut session, now) = at_the_backup();
@@ -106,6 +110,7 @@ fn who_cannot_resume_at_a_backup_does_not_begin_anew_there() {
     assert_eq!(packets.len(), 2);
 }
 
+/// Holds R10.7 of protocol.md.
 #[test]
 fn who_has_resumed_at_a_backup_does_not_go_back_to_the_generation_before() {
     for status in [Status::Ok, Status::Pending, Status::WrongEpoch] {

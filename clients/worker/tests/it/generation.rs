@@ -90,6 +90,7 @@ fn it_shows_that_it_is_alive_before_the_first_allreduce_and_after_a_generation_l
     assert_eq!(sent(&mut session, Duration::from_secs(20)), []);
 }
 
+/// Holds R10.4 and R10.6 of protocol.md.
 #[test]
 fn in_the_next_generation_it_sends_again_what_has_no_result() {
     let (mut session, _) = running();
@@ -166,6 +167,7 @@ fn acks_from_before_the_change_raise_no_doubts() {
 /// Found with seed 63639: an Ack from an earlier life of the appliance arrived when the worker had heard from
 /// the next one and asked it to go on. It was taken for the answer to that, and the worker went on in a
 /// generation that had ended.
+/// Holds R9.4, R9.5 and R9.7 of protocol.md.
 #[test]
 fn an_answer_to_what_was_asked_before_the_news_is_none() {
     const THIRD: u16 = 77;
@@ -205,6 +207,7 @@ fn doubts_end_when_the_appliance_says_that_the_generation_lives() {
     }
 }
 
+/// Holds R9.8 of protocol.md.
 #[test]
 fn where_a_rank_starts_anew_the_allreduce_fails_and_the_next_one_is_the_first() {
     for (expected, window) in [(0, 8), (control::generation(EPOCH), 7)] {

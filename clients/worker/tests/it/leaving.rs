@@ -120,6 +120,7 @@ fn who_leaves_stays_as_long_as_a_rank_waits() {
     assert_eq!(leave(&mut done(), until(u64::MAX)), (30_510, Left::Lingered));
 }
 
+/// Holds R9.14 of protocol.md.
 #[test]
 fn a_reminder_is_a_reason_to_stay() {
     let mut session = done();

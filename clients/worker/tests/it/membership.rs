@@ -176,6 +176,7 @@ fn pending_keeps_asking_and_ok_admits() {
     assert_eq!(admitted, Some(Ok(Membership { requests: 2, spread: 256, ..MEMBERSHIP })));
 }
 
+/// Holds R9.7 and R9.13 of protocol.md.
 #[test]
 fn what_is_no_answer_to_this_request_is_ignored() {
     let foreign: [fn(&mut Header, &mut Control); 8] = [

@@ -46,6 +46,27 @@ fn after_three_retransmissions_a_reminder_goes_beside_each_further_one() {
     assert_eq!(session.counters().retransmissions, 6);
 }
 
+/// Holds R10.2 of protocol.md.
+#[test]
+fn results_of_as_many_psns_as_the_window_has_are_kept_across_operations() {
+    let (mut session, mut tensor) = running();
+    let psn = |offset: u32| FIRST.wrapping_add(offset);
+    for offset in 0..12 {
+        if offset == 6 {
+            assert_eq!(session.start(us(1), BYTES, Element::I32_SUM, us(9_000_000)), Ok(true));
+        }
+        sent(&mut session, us(1), &tensor);
+        let body = [9; 16];
+        let body = &body[..if offset % 6 == 5 { 8 } else { 16 }];
+        session.handle_datagram(us(1), &packet(&Header { psn: psn(offset), ..RESULT }, body), &mut tensor);
+    }
+    for offset in 12 - u32::from(MEMBERSHIP.spread)..12 {
+        session.handle_datagram(us(5_000), &reminder(psn(offset), Flags::NONE), &mut []);
+        let answers = sent(&mut session, us(5_000), &[]);
+        assert_eq!((answers[0].0.kind, answers[0].0.psn), (Kind::Result, psn(offset)));
+    }
+}
+
 /// Were it otherwise, every rank's answer would make all others answer in their turn.
 #[test]
 fn what_a_reminder_asks_for_is_sent_without_a_reminder() {
@@ -114,6 +135,7 @@ fn the_parameter_server_gets_the_original_past_the_aggregation() {
 }
 
 /// A result that was made before all ranks were asked could differ from that of the answers.
+/// Holds R11.2 of protocol.md.
 #[test]
 fn who_answers_with_the_original_waits_for_what_comes_of_it() {
     let (mut session, mut tensor) = running();
@@ -168,6 +190,7 @@ fn who_answers_with_the_original_waits_for_what_comes_of_it() {
     assert!(accounted(session.counters()));
 }
 
+/// Holds R11.2 of protocol.md.
 #[test]
 fn what_a_rank_has_taken_may_be_taken_whatever_was_promised() {
     let (mut session, mut tensor) = running();

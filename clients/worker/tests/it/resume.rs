@@ -174,6 +174,7 @@ fn the_others_go_on_without_a_rank_that_is_lost() {
     }
 }
 
+/// Holds R10.10 of protocol.md.
 #[test]
 fn partial_results_are_not_taken_unasked() {
     let plan = Plan {

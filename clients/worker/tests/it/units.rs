@@ -82,6 +82,7 @@ fn karn_ambiguous_results_teach_nothing_and_leave_the_backoff() {
     assert!(rtt.timeout() <= before);
 }
 
+/// Holds R10.1 of protocol.md.
 #[test]
 fn window_limits_packets_in_flight_and_the_spread_across_the_wrap() {
     for first in [0, u32::MAX - 7, u32::MAX, 1 << 31] {
@@ -296,6 +297,7 @@ fn recovery_resends_early_on_evidence_and_probes_without() {
     assert_eq!(resent.collect::<Vec<_>>(), (10..20).collect::<Vec<_>>());
 }
 
+/// Holds R10.2 of protocol.md.
 #[test]
 fn cached_results_are_the_last_ones() {
     let mut cache = ResultCache::new(5, 8);

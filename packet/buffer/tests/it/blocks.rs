@@ -52,6 +52,7 @@ fn blocks_are_combined_at_once_and_never_compared() {
 }
 
 proptest! {
+    /// Holds R7.2 of protocol.md.
     #[test]
     fn sums_are_the_standard_s_on_every_instruction_set(
         inputs in 2usize..10, blocks in 1usize..5, ragged in 0usize..BYTES, near: bool, seed: u64,

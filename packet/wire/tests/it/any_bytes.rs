@@ -74,6 +74,7 @@ proptest! {
         invariants::frame(&bytes);
     }
 
+    /// Holds R14.7 of protocol.md.
     #[test]
     fn frame_mutated(
         path in common::path(),

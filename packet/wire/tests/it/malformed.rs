@@ -70,6 +70,7 @@ fn vlan_depth() {
     }
 }
 
+/// Holds R3.1 of protocol.md.
 fn ip_header() {
     assert_eq!(changed(GRADIENT, 14, &[0x65]), Err(Malformed::IpHeader), "version 6 in IPv4");
     assert_eq!(changed(GRADIENT, 14, &[0x44]), Err(Malformed::IpHeader), "a header of 16 bytes");
@@ -86,6 +87,7 @@ fn ip_header() {
     }
 }
 
+/// Holds R3.4 of protocol.md.
 fn ip_options() {
     assert_eq!(changed(GRADIENT, 14, &[0x46]), Err(Malformed::IpOptions), "a header of 24 bytes");
     for extension in [0, 43, 51, 60, 135, 140] {
@@ -93,6 +95,7 @@ fn ip_options() {
     }
 }
 
+/// Holds R3.4 of protocol.md.
 fn ip_fragment() {
     assert_eq!(changed(GRADIENT, 20, &[0x20, 0]), Err(Malformed::IpFragment), "more fragments");
     assert_eq!(changed(GRADIENT, 20, &[0, 1]), Err(Malformed::IpFragment), "the last fragment");
@@ -107,6 +110,7 @@ fn ip_checksum() {
     }
 }
 
+/// Holds R3.2 of protocol.md.
 fn length() {
     assert_eq!(changed(GRADIENT, 16, &[0, 0x3b]), Err(Malformed::Length), "IPv4 beyond the frame");
     assert_eq!(changed(GRADIENT, 16, &[0, 19]), Err(Malformed::Length), "IPv4 shorter than its header");
@@ -141,6 +145,7 @@ fn dtype() {
     }
 }
 
+/// Holds R7.3 of protocol.md.
 fn payload_length() {
     let packet = [&hex(GRADIENT)[42..], &[0; 8]].concat();
     let with = |kind: u8, element: u8, len: usize| {
@@ -167,6 +172,7 @@ fn payload_length() {
     assert_eq!(with(8, 1, 3), Ok(3), "a control body is no tensor");
 }
 
+/// Holds R8.1 and R8.2 of protocol.md.
 fn trailer() {
     let good = hex(TRAILER);
     assert_eq!(Trailer::split(&good).map(|(payload, _)| payload.len()), Ok(0));
@@ -209,6 +215,7 @@ fn trailer() {
     assert_eq!(changed(GRADIENT, 44, &[0x20]), Err(Malformed::Trailer));
 }
 
+/// Holds R7.3 of protocol.md.
 fn control() {
     let good = hex(JOIN);
     assert_eq!(Control::parse(&good).map(|control| control.to_bytes().to_vec()), Ok(good.clone()));

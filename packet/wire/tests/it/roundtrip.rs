@@ -231,6 +231,7 @@ fn a_control_body_may_have_a_trailer_behind_it() {
     assert_eq!(Control::parse_with_trailer(&header, &rest[..control::LEN]), Err(Malformed::Trailer));
 }
 
+/// Holds R6.1 and R7.1 of protocol.md.
 #[test]
 fn each_code_is_legal_or_refused() {
     let good = common::sample(&common::header()).to_bytes();

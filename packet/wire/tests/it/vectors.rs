@@ -237,6 +237,7 @@ fn every_vector_is_found() {
     assert_eq!(names.len(), VECTORS, "names are unique");
 }
 
+/// Holds R16.1 and R16.2 of protocol.md.
 #[test]
 fn vectors_decode_to_their_fields_and_encode_to_their_bytes() {
     for Vector { name, frame, meaning } in vectors() {

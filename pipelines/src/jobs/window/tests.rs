@@ -10,6 +10,7 @@ fn admitted(window: &PsnWindow, near: u32) -> (u32, u32) {
     (first, last.wrapping_add(1))
 }
 
+/// Holds R10.3 of protocol.md.
 #[test]
 fn a_generation_begins_with_its_base_and_moves_with_its_results() {
     for base in [0, 7, u32::MAX - 100, 1 << 31] {

@@ -31,6 +31,26 @@ fn workers_go_when_the_whole_tree_is_there_and_hear_how_many_they_are() {
     tree.end();
 }
 
+/// A rank that is silent may have turned elsewhere, and be counted there. Holds R9.11 of protocol.md.
+#[test]
+fn a_rank_that_waits_at_a_leaf_and_falls_silent_is_not_counted_above() {
+    let mut tree = Tree::two_by_two();
+    let [first, second] = &mut tree.below(1)[..] else { unreachable!() };
+    tree.pass(10);
+    tree.join(first, 0, ASK);
+    tree.join(first, 0, control::generation(first.worker.epoch));
+    let joined = |tree: &Tree| tree.nodes[1].appliance.plane.membership().status()[0].joined;
+    tree.pass(40);
+    assert_eq!(joined(&tree), 1);
+    tree.pass(20);
+    assert_eq!(joined(&tree), 0);
+    tree.join(second, 0, ASK);
+    tree.join(second, 0, control::generation(second.worker.epoch));
+    tree.pass(20);
+    assert_eq!((joined(&tree), tree.uplinks()[1]), (1, Some(UplinkState::Idle)), "it does not join above");
+    tree.end();
+}
+
 /// An appliance that starts anew, at either level, has forgotten everything, and the workers go on.
 #[test]
 fn whichever_appliance_starts_anew_the_generation_is_resumed() {

@@ -18,6 +18,7 @@ fn needed(plane: &Plane) -> u16 {
     plane.table().get(JOB).unwrap().needed
 }
 
+/// Holds R9.15 of protocol.md.
 #[test]
 fn a_command_of_somebody_who_is_no_member_is_refused() {
     let (mut plane, workers) = Plane::complete(partials(3));
@@ -53,6 +54,7 @@ fn what_names_a_psn_is_not_for_the_control_plane() {
     }
 }
 
+/// Holds R9.16 of protocol.md.
 #[test]
 fn reset_ends_the_generation_once() {
     let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));

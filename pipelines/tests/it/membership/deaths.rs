@@ -58,6 +58,7 @@ fn a_dead_rank_fails_the_others_by_name() {
     assert_eq!(plane.status().lost, 0);
 }
 
+/// Holds R14.3 of protocol.md.
 #[test]
 fn only_a_member_is_told_all_the_names() {
     let (mut plane, workers) = Plane::complete(failing(3));

@@ -145,6 +145,7 @@ fn what_disagrees_is_refused_by_name() {
     assert_eq!([Ok, Pending, Status::PayloadMismatch, Status::Quota].map(count), [1, 1, 4, 0]);
 }
 
+/// Holds R9.1 of protocol.md.
 #[test]
 fn an_ack_is_never_answered() {
     let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));

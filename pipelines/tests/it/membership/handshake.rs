@@ -54,6 +54,7 @@ fn a_join_of_another_generation_does_not_count() {
 }
 
 /// The appliance has started anew; a Join to its former life, whose sender is no more, arrives.
+/// Holds R9.3 of protocol.md.
 #[test]
 fn a_join_from_before_a_restart_does_not_complete_a_generation() {
     let mut plane = Plane::new(JobSpec::new(JOB, 2));

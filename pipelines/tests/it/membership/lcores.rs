@@ -23,6 +23,7 @@ fn a_table_knows_its_jobs_and_no_others() {
     assert!(JobTable::default().get(0).is_none());
 }
 
+/// Holds R9.6 of protocol.md.
 #[test]
 fn packets_of_a_past_generation_are_refused_and_their_senders_told() {
     let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 2)], first_epoch: u16::MAX, ..Plan::one_armed() });
@@ -46,6 +47,7 @@ fn packets_of_a_past_generation_are_refused_and_their_senders_told() {
 }
 
 /// What a stranger guesses is answered alike, or not at all.
+/// Holds R14.2 of protocol.md.
 #[test]
 fn the_packet_path_tells_no_stranger_the_generation() {
     let told = |first_epoch: u16| {

@@ -97,6 +97,7 @@ fn who_gives_up_does_not_hide_whom_it_has_waited_for() {
 }
 
 /// The job goes on without it, by a threshold or a time.
+/// Holds R9.10 of protocol.md.
 #[test]
 fn whose_results_are_kept_no_longer_hears_so() {
     let (mut plane, workers) = complete();

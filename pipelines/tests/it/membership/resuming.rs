@@ -60,6 +60,7 @@ fn a_resuming_join_without_the_handshake_counts_too() {
     assert_eq!(told(&plane.ask(&b, Join, generation(200), 0)), (Ok, 7, generation(200), 0));
 }
 
+/// Holds R9.8 of protocol.md.
 #[test]
 fn one_who_starts_from_nothing_makes_all_start_from_nothing() {
     let (mut plane, workers) = survivors(3);
@@ -103,6 +104,7 @@ fn whoever_cannot_go_on_hears_so_at_once() {
     assert!(plane.status().complete);
 }
 
+/// Holds R9.8 of protocol.md.
 #[test]
 fn those_who_come_from_different_generations_start_from_nothing() {
     let (mut plane, workers) = survivors(2);
@@ -205,6 +207,7 @@ fn who_had_left_is_needed_again_when_somebody_comes_back_from_a_backup() {
     assert_eq!(told(&plane.ask(&b, Join, generation(7), generation(8))), (Ok, 8, generation(7), 0));
 }
 
+/// Holds R10.9 of protocol.md.
 #[test]
 fn a_generation_never_bears_the_number_of_one_that_it_goes_on_with() {
     let mut plane = Plane::new(JobSpec::new(JOB, 2));
@@ -213,6 +216,7 @@ fn a_generation_never_bears_the_number_of_one_that_it_goes_on_with() {
     assert_eq!(told(&plane.ask(&b, Join, generation(7), generation(8))), (Ok, 8, generation(7), 0));
 }
 
+/// Holds R9.9 of protocol.md.
 #[test]
 fn nobody_goes_on_with_what_was_reset() {
     let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));

@@ -12,6 +12,7 @@ use pascaline_wire::{Call, Collective, Element};
 
 use super::plane::{FIRST, Plane, lcores, millis, ranks, request, secs, served};
 
+/// Holds R9.2 of protocol.md.
 #[test]
 fn a_join_of_a_stranger_does_not_end_a_running_job() {
     let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));
@@ -45,6 +46,7 @@ fn formed(first: u16, server: ServerMode) -> (Membership, Vec<Worker>) {
 
 /// Whatever somebody asks who has not joined, and guesses: what is said in one generation is said in every
 /// other.
+/// Holds R14.2 of protocol.md.
 #[test]
 fn no_answer_to_a_stranger_tells_the_generation() {
     let host = Address::from_v4([10, 77, 0, 200]);
@@ -189,6 +191,7 @@ fn a_rank_that_has_left_comes_back_while_the_others_are_idle() {
     plane.expect(&anew, Join, (Pending, FIRST + 1, 1, true));
 }
 
+/// Holds R9.2 of protocol.md.
 #[test]
 fn without_the_cookie_of_its_address_a_join_changes_nothing() {
     let secret = Secret::new([7; 16]);

@@ -108,6 +108,7 @@ fn clusters_that_fall_silent_are_not_active_any_more() {
     rig.end();
 }
 
+/// Holds R15.5 of protocol.md.
 #[test]
 fn nobody_but_the_clusters_server_is_heeded() {
     let mut rig = Rig::new(queue(8));

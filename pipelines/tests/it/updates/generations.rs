@@ -15,6 +15,7 @@ fn next_generation(rig: &mut Rig) {
     assert_eq!(rig.workers[0][0].epoch, before.wrapping_add(1));
 }
 
+/// Holds R15.1 of protocol.md.
 #[test]
 fn before_the_server_has_registered_there_is_no_way() {
     let mut rig = Rig::unregistered(&plan(queue(8)));

@@ -1,3 +1,5 @@
+use rustix::net::sockopt as sockopt_of;
+
 use super::*;
 
 const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 2));
@@ -53,6 +55,7 @@ fn over_ipv6_likewise() {
     assert_eq!(obstacle(libc::EHOSTUNREACH, 3, router), Some(Obstacle::NoHost));
 }
 
+/// Holds R14.6 of protocol.md.
 #[test]
 fn what_this_host_refuses_is_in_no_queue() {
     let socket = Socket::open(None, SocketAddr::from(([127, 0, 0, 1], 9))).unwrap();
@@ -85,4 +88,14 @@ fn more_room_than_the_kernel_can_count_is_as_much_as_it_can() {
     for bytes in [1 << 31, 1 << 32, usize::MAX] {
         assert!(granted(bytes) >= usual, "{bytes}");
     }
+}
+
+/// Holds R14.5 of protocol.md.
+#[test]
+fn what_others_say_of_the_paths_mtu_is_not_believed() {
+    let open = |peer: &str| Socket::open(None, peer.parse().unwrap());
+    let v4 = open("127.0.0.1:9").unwrap();
+    assert_eq!(sockopt_of::ip_mtu_discover(&v4.udp), Ok(Ipv4PathMtuDiscovery::PROBE));
+    let Ok(v6) = open("[::1]:9") else { return };
+    assert_eq!(sockopt_of::ipv6_mtu_discover(&v6.udp), Ok(Ipv6PathMtuDiscovery::PROBE));
 }

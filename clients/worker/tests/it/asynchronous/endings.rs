@@ -154,6 +154,7 @@ fn a_worker_goes_on_where_others_have_higher_rewards_or_it_rarely_sends() {
     assert_eq!(push(&mut session, ms(40_000)), Push::Sent(2));
 }
 
+/// Holds R15.4 of protocol.md.
 #[test]
 fn one_refused_update_ends_nothing_but_its_own_wait() {
     let mut session = at_will();

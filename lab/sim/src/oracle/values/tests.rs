@@ -67,6 +67,7 @@ fn any_order_of_additions_is_taken() {
     }
 }
 
+/// Holds R11.1 of protocol.md.
 #[test]
 fn what_is_missing_doubled_or_stale_is_found() {
     let whole = |dtype, op| Values { element: Element { dtype, op }, rough: false };

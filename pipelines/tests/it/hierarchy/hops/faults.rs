@@ -118,6 +118,7 @@ fn parent(rig: &Rig) -> Worker {
 /// Why it is dropped, who says it, and what.
 type Case = (DropReason, fn(Worker) -> Worker, Kind, Flags);
 
+/// Holds R15.6 of protocol.md.
 #[test]
 fn what_a_parent_cannot_say_is_dropped_by_reason() {
     use DropReason as R;
