@@ -153,7 +153,7 @@ impl Membership {
     #[must_use]
     pub fn new(specs: Vec<JobSpec>, secret: Secret, first_epoch: u16) -> Self {
         let state =
-            |spec: JobSpec| (spec.id, JobRecord::new(spec, secret, first_epoch, false, Duration::ZERO));
+            |spec: JobSpec| (spec.id, JobRecord::new(spec, secret, first_epoch, None, Duration::ZERO));
         let mut jobs: BTreeMap<u16, JobRecord> = specs.into_iter().map(state).collect();
         for (tenant, job) in (0..u8::MAX).chain(core::iter::repeat(u8::MAX)).zip(jobs.values_mut()) {
             job.tenant = Tenant(tenant);
@@ -200,7 +200,7 @@ impl Membership {
     /// tests of what happens where PSNs begin again at 0.
     #[must_use]
     pub fn beginning_with(mut self, psn: u32) -> Self {
-        self.jobs.values_mut().filter(|job| job.uplink.is_none()).for_each(|job| job.base = Some(psn));
+        self.jobs.values_mut().filter(|job| job.uplink.is_none()).for_each(|job| job.base = psn);
         self
     }
 
@@ -245,7 +245,7 @@ impl Membership {
         self.answered[decision.status as usize] += 1;
         let answer = self.answer(now, request, &decision, proposed.as_ref());
         if (control.action, decision.status) == (Action::Leave, Status::Ok) {
-            self.forget_if(header.job, |job, _| job.formed);
+            self.forget_if(header.job, |job, _| job.founder.is_some());
         }
         Some(answer)
     }
@@ -304,7 +304,7 @@ impl Membership {
     /// Forgets a job under a condition. True if it did. What is forgotten is never a configured job.
     fn forget_if(&mut self, id: u16, condition: impl Fn(&JobRecord, &Admission) -> bool) -> bool {
         let Some(admission) = &self.admission else { return false };
-        let over = self.jobs.get(&id).filter(|job| job.formed && condition(job, admission));
+        let over = self.jobs.get(&id).filter(|job| job.founder.is_some() && condition(job, admission));
         let epoch = over.map(|job| job.epoch.wrapping_add(1));
         if let Some(epoch) = epoch {
             self.jobs.remove(&id);
@@ -327,14 +327,14 @@ impl Membership {
             fan_in: job.spec.fan_in,
             joined: job.joined(),
             epoch: job.epoch,
-            payload: job.payload.unwrap_or(0),
+            payload: job.payload,
             multicast: job.audience(),
             needed: job.needed(),
             lost: job.lost(),
             complete: matches!(job.phase, Phase::Complete { .. }),
             halted: job.is_halted(),
             broken: job.phase == Phase::Broken,
-            formed: job.formed,
+            formed: job.founder.is_some(),
             server: job.server_state(),
             uplink: job.uplink.as_ref().map(|uplink| uplink.status(self.now)),
         };

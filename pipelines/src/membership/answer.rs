@@ -57,11 +57,11 @@ impl Membership {
                 // A rank that only asks may begin another generation, with a payload of its own: it learns
                 // how much that may be.
                 let most = if request.control.got == ASK { job.spec.limit() } else { 0 };
-                control.payload = if joins && !member { most } else { job.payload.unwrap_or(0) };
+                control.payload = if joins && !member { most } else { job.payload };
                 let asked = if joins { request.control.window } else { u16::MAX };
                 control.window = granted.min(asked);
                 if member && matches!(request.control.action, Action::Join | Action::Leave) {
-                    control.psn = job.base();
+                    control.psn = job.base;
                 }
                 if joins && member {
                     (control.congestion, control.workers) = (job.spec.congestion, job.workers);

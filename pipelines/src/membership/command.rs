@@ -60,7 +60,7 @@ impl JobRecord {
     pub(super) fn end_for_good(&mut self, now: Duration) {
         self.unresumable.set(self.epoch, true);
         self.halted = false;
-        self.threshold = self.spec.kind.needed();
+        self.threshold = self.spec.kind.threshold();
         self.uplink.iter_mut().for_each(|uplink| uplink.reset(now));
         self.next_generation();
     }
@@ -98,7 +98,7 @@ impl JobRecord {
         let Some(wanted) = legal else {
             return Err(Decision::new(Status::FanInMismatch, u32::from(fan_in), threshold));
         };
-        let changed = self.threshold.replace(wanted) != Some(wanted);
+        let changed = core::mem::replace(&mut self.threshold, wanted) != wanted;
         Ok(Decision { changed, ..Decision::of(Status::Ok) })
     }
 }

@@ -70,7 +70,7 @@ impl JobRecord {
         }
         let deserted = present.all(|(at, joined)| {
             let proof = match joined.endpoint.address == newcomer {
-                _ if joined.is_appliance => APPLIANCE_GONE + UNDER_WAY,
+                _ if joined.is_appliance() => APPLIANCE_GONE + UNDER_WAY,
                 _ if self.expects_signs(now, at) => LIVELY,
                 true => SAME_HOST,
                 false => silence,
@@ -93,7 +93,7 @@ impl JobRecord {
         let expects_signs = self.expects_signs(now, at);
         let silence = self.spec.dead_after.unwrap_or(NEVER_LOST);
         let rank = &mut self.ranks[at];
-        let (Some(joined), true) = (rank.joined, rank.present()) else { return Ok(()) };
+        let (true, Some(joined)) = (rank.present(), &mut rank.joined) else { return Ok(()) };
         let from = source(&request.from);
         let same = rank.latest.is_some_and(|latest| latest.session == request.control.session);
         if source(&joined.endpoint) == from || same {
@@ -101,19 +101,19 @@ impl JobRecord {
             return Ok(());
         }
         let fresh = Contest { since: now, latest: now, asked: None };
-        let contest = rank.contest.filter(|contest| now.saturating_sub(contest.latest) < LIVELY);
+        let contest = joined.contest.filter(|contest| now.saturating_sub(contest.latest) < LIVELY);
         let contest = Contest { latest: now, ..contest.unwrap_or(fresh) };
-        rank.contest = Some(contest);
+        joined.contest = Some(contest);
         let asked = now.saturating_sub(contest.since);
         let refusal = if asked >= PATIENCE { Status::RankTaken } else { Status::Pending };
         // An appliance says that it is alive, whether anybody waits or not; what it contributes says so, too.
-        if joined.is_appliance {
+        if joined.is_appliance() {
             let silent = now.saturating_sub(joined.seen().max(joined.alive));
             let gone = silent >= APPLIANCE_GONE;
             return if gone { Ok(()) } else { Err(Decision::of(refusal).hidden()) };
         }
         if joined.seen() > contest.since + UNDER_WAY {
-            rank.contest = None;
+            joined.contest = None;
             return Err(Decision::of(Status::RankTaken).hidden());
         }
         let enough = match joined.endpoint.address == from.0 {

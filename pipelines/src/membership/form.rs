@@ -44,7 +44,7 @@ impl Membership {
         let spec = JobSpec { id, fan_in, admitted: None, ..admission.like.clone() };
         let proven = joins && control.cookie == self.secret.cookie(request, epoch, 0);
         let make = if proven { JobRecord::new } else { JobRecord::bare };
-        let mut job = make(spec, self.secret, epoch, true, now);
+        let mut job = make(spec, self.secret, epoch, Some(from.address), now);
         let known = self.next_epochs.contains_key(&id);
         if known {
             // Whoever was a member here has left or was lost, and the others have gone on without it. One
@@ -62,7 +62,6 @@ impl Membership {
         };
         if decision.is_ok_and(|decision| decision.changed) {
             job.tenant = self.free_tenant();
-            job.former = Some(from.address);
             job.count_by(self.lcores);
             self.jobs.insert(id, job);
         } else {
@@ -73,7 +72,7 @@ impl Membership {
 
     /// True for a Join that wants another number of ranks than a job has that Joins have formed.
     pub(super) fn is_rival(&self, request: &ControlRequest) -> bool {
-        let formed = |job: &JobRecord| job.formed && job.spec.fan_in != request.header.fan_in;
+        let formed = |job: &JobRecord| job.founder.is_some() && job.spec.fan_in != request.header.fan_in;
         request.control.action == Action::Join && self.jobs.get(&request.header.job).is_some_and(formed)
     }
 
@@ -104,7 +103,7 @@ impl Membership {
             Occupancy::Unknown => {
                 // The cookie that it gets is that of the job which it may form.
                 let spec = JobSpec { fan_in: header.fan_in, ..job.spec.clone() };
-                *proposed = Some(JobRecord::bare(spec, self.secret, epoch, true, now));
+                *proposed = Some(JobRecord::bare(spec, self.secret, epoch, Some(from.address), now));
                 Ok(Decision { shown: Shown::Always, ..Decision::of(Status::Pending) })
             }
         }
@@ -112,14 +111,14 @@ impl Membership {
 
     /// Whether a host may form one more job. Without a limit for each, one could keep out all others.
     fn has_room(&self, admission: &Admission, host: Address) -> Result<(), Decision> {
-        let formed = || self.jobs.values().filter(|job| job.formed);
-        let own = formed().filter(|job| job.former == Some(host)).count();
+        let founders = || self.jobs.values().filter_map(|job| job.founder);
+        let own = founders().filter(|founder| *founder == host).count();
         let most = admission.max_jobs_per_host;
         let told = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
         if own >= most {
             return Err(Decision::new(Status::JobsOfHost, told(most), told(own)));
         }
-        let room = formed().count() < admission.max_jobs;
+        let room = founders().count() < admission.max_jobs;
         room.then_some(()).ok_or(Decision::new(Status::Quota, 0, 1))
     }
 }

@@ -89,22 +89,22 @@ pub(super) struct JobRecord {
     pub(super) spec: JobSpec,
     /// As whom it shares the appliance: for all its life.
     pub(super) tenant: Tenant,
-    /// It exists by its workers' Joins.
-    pub(super) formed: bool,
-    /// Whose Join that was.
-    pub(super) former: Option<Address>,
+    /// Whose Join has formed it; `None` if it is configured.
+    pub(super) founder: Option<Address>,
     pub(super) epoch: u16,
     /// How many generations there have been; unlike epochs they do not come back.
     pub(super) generations: u64,
     pub(super) secret: Secret,
-    pub(super) payload: Option<u16>,
+    /// Payload bytes on which its members have agreed; 0 before that.
+    pub(super) payload: u16,
     /// Workers whose contributions are in a result, where that is not one of each rank; else 0.
     pub(super) workers: u32,
     pub(super) phase: Phase,
-    /// The first PSN of a generation that has been complete.
-    pub(super) base: Option<u32>,
+    /// The first PSN of the generation, if it is not resumed: the same from its beginning to its end.
+    pub(super) base: u32,
     pub(super) ranks: Vec<Rank>,
-    pub(super) threshold: Option<u16>,
+    /// Contributions that complete a PSN, of however many ranks there are.
+    pub(super) threshold: u16,
     pub(super) halted: bool,
     /// Generations that were ended by a Reset: nobody resumes them.
     pub(super) unresumable: Epochs,
@@ -148,29 +148,40 @@ pub(super) struct JobRecord {
 }
 
 impl JobRecord {
-    pub(super) fn new(spec: JobSpec, secret: Secret, epoch: u16, formed: bool, now: Duration) -> Self {
+    pub(super) fn new(
+        spec: JobSpec,
+        secret: Secret,
+        epoch: u16,
+        founder: Option<Address>,
+        now: Duration,
+    ) -> Self {
         let ranks = vec![Rank::default(); usize::from(spec.fan_in)];
-        Self { ranks, ..Self::bare(spec, secret, epoch, formed, now) }
+        Self { ranks, ..Self::bare(spec, secret, epoch, founder, now) }
     }
 
     /// Without ranks, which may take much memory: enough to answer somebody who will not be a member.
-    pub(super) fn bare(spec: JobSpec, secret: Secret, epoch: u16, formed: bool, now: Duration) -> Self {
+    pub(super) fn bare(
+        spec: JobSpec,
+        secret: Secret,
+        epoch: u16,
+        founder: Option<Address>,
+        now: Duration,
+    ) -> Self {
         // Jobs that are made again begin with another number each time, by the epoch and the time.
         let generations = u64::from(epoch) ^ u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) << 8;
         let session = secret.session(spec.id, generations, 0);
         Self {
             tenant: Tenant::default(),
-            formed,
-            former: None,
+            founder,
             epoch,
             generations,
             secret,
-            payload: None,
+            payload: 0,
             workers: 0,
             phase: Phase::Forming,
-            base: None,
+            base: secret.base(spec.id, generations),
             ranks: Vec::new(),
-            threshold: spec.kind.needed(),
+            threshold: spec.kind.threshold(),
             halted: false,
             unresumable: Epochs::default(),
             reset: None,
@@ -217,7 +228,7 @@ impl JobRecord {
         let fan_in = self.spec.fan_in;
         // What a broken generation has lost must not make results complete: nobody asked for them.
         let there = if self.phase == Phase::Broken { fan_in } else { fan_in - self.lost() };
-        self.threshold.unwrap_or(fan_in).min(there).max(1)
+        self.threshold.min(there).max(1)
     }
 
     /// Completes the generation if it has all that it waits for. Who has not been told yet that it cannot go
@@ -239,12 +250,12 @@ impl JobRecord {
     /// Begins what all have joined.
     pub(super) fn begin(&mut self, now: Duration, resumed: Option<u16>) {
         self.phase = Phase::Complete { resumed };
-        self.base = Some(self.base());
-        let below = self.below();
-        let workers = self.uplink.as_ref().and_then(Uplink::granted).map_or(below, |granted| granted.workers);
+        let above = self.uplink.as_ref().and_then(Uplink::granted);
+        self.base = above.map_or(self.base, |granted| granted.base);
+        let workers = above.map_or_else(|| self.below(), |granted| granted.workers);
         self.workers = if workers == u32::from(self.joined()) { 0 } else { workers };
         let (oldest, next) = match resumed {
-            None => (self.base(), self.base()),
+            None => (self.base, self.base),
             // Ranks below other appliances may lack what all here have.
             Some(_) if self.uplink.is_some() => {
                 let (oldest, next) = self.lacked();
@@ -260,25 +271,15 @@ impl JobRecord {
         let updating = if self.spec.kind.mode() == Mode::Olaf { self.spec.fan_in } else { 0 };
         self.window = Arc::new(window.with_updates(updating));
         if self.spec.kind.mode() == Mode::Olaf && self.uplink.is_some() {
-            self.aliases = Arc::new(Aliases::new(self.base()));
+            self.aliases = Arc::new(Aliases::new(self.base));
         }
         for rank in &mut self.ranks {
             // The clocks of silence begin anew, which is no sign of life: whoever has been asked after is
             // asked after again.
-            rank.contest = None;
             if let Some(joined) = &mut rank.joined {
-                (joined.heard, joined.moved) = (now, now);
+                (joined.heard, joined.moved, joined.contest) = (now, now, None);
             }
         }
-    }
-
-    /// The first PSN of the generation, if it is not resumed: the same from its beginning to its end.
-    pub(super) fn base(&self) -> u32 {
-        if let Some(base) = self.base {
-            return base;
-        }
-        let above = self.uplink.as_ref().and_then(Uplink::granted);
-        above.map_or_else(|| self.secret.base(self.spec.id, self.generations), |granted| granted.base)
     }
 
     /// What members have offered; only those `anew` that do not want to go on with an earlier generation.
@@ -337,11 +338,11 @@ impl JobRecord {
     pub(super) fn remove(&mut self, at: usize) {
         self.ranks[at].joined = None;
         if self.ranks.iter().all(|rank| rank.joined.is_none()) {
-            self.payload = None;
+            self.payload = 0;
         }
         if self.phase == Phase::Forming {
             let anew = self.offers(true).next().is_some();
-            self.payload = agreed(self.offers(anew), self.spec.limit());
+            self.payload = agreed(self.offers(anew), self.spec.limit()).unwrap_or(0);
             self.forget_parent();
         }
     }
@@ -353,7 +354,8 @@ impl JobRecord {
         self.epoch = apart.unwrap_or(self.epoch.wrapping_add(1));
         self.generations = self.generations.wrapping_add(1);
         (self.disputed, self.mismatch) = (None, None);
-        (self.payload, self.workers, self.base) = (None, 0, None);
+        (self.payload, self.workers) = (0, 0);
+        self.base = self.secret.base(self.spec.id, self.generations);
         self.phase = Phase::Forming;
         self.forget_parent();
         self.window = Arc::new(PsnWindow::closed());
@@ -366,7 +368,6 @@ impl JobRecord {
                 latest.former = Some(former);
             }
             (rank.joined, rank.left, rank.lost, rank.anew) = (None, false, false, false);
-            rank.contest = None;
         }
         self.due = Some(Duration::ZERO);
     }

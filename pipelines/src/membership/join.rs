@@ -10,7 +10,7 @@ use super::claim::Claim;
 use super::job::{Decision, JobRecord, Names, Phase, source};
 use super::offer::{Offer, agreed};
 use super::progress::Called;
-use super::rank::{Joined, Latest, Overtaken, Rank};
+use super::rank::{Joined, Latest, Rank};
 use super::rate::Asked;
 use super::reply::ControlRequest;
 use super::spec::Admission;
@@ -160,26 +160,15 @@ impl JobRecord {
             let changed = sent_off.changed || renewed || before != self.joined();
             return Ok(Decision { changed, ..sent_off });
         }
-        self.payload = Some(self.agree_with(offer, claim)?);
+        self.payload = self.agree_with(offer, claim)?;
         let from = *from;
         let member = Joined {
-            endpoint: from,
             claim,
-            heard: now,
-            alive: now,
-            beat: None,
             number: control.number,
-            workers: control.workers.max(1),
-            is_appliance: control.workers > 0,
+            workers: control.workers,
             hears: self.spec.is_heard_by(request),
-            window: control.window,
-            offer,
             lacked: control.psn,
-            called: None,
-            moved: now,
-            overtaken: Overtaken::No,
-            refused: None,
-            sent: (0, now),
+            ..Joined::new(now, from, offer, control.window)
         };
         self.enter(now, at, control.session, member);
         Ok(Decision { changed: true, ..self.standing(true) })
@@ -305,7 +294,7 @@ impl JobRecord {
     fn enter(&mut self, now: Duration, at: usize, session: u64, member: Joined) {
         self.note_session(at, session, source(&member.endpoint));
         // The rank has been decided about. What is heard of this member says nothing of the one before.
-        (self.ranks[at].joined, self.ranks[at].contest) = (Some(member), None);
+        self.ranks[at].joined = Some(member);
         if self.joined() == 1 {
             self.since = now;
         }
@@ -340,9 +329,7 @@ impl JobRecord {
                 Decision::new(Status::Ok, resumed.map_or(0, control::generation), 0)
             }
             Phase::Forming => match self.uplink.as_ref().and_then(Uplink::other_payload) {
-                Some(payload) => {
-                    payload_refused(u16::try_from(payload).unwrap_or(0), self.payload.unwrap_or(0))
-                }
+                Some(payload) => payload_refused(u16::try_from(payload).unwrap_or(0), self.payload),
                 None => Decision::of(Status::Pending),
             },
         }

@@ -124,6 +124,11 @@ impl JobKind {
         }
     }
 
+    /// The same; more than there may be ranks, if that is all.
+    pub(super) fn threshold(&self) -> u16 {
+        self.needed().unwrap_or(u16::MAX)
+    }
+
     /// Whether results may lack ranks, so that SetH is admitted (iSwitch, Table 2).
     #[must_use]
     pub const fn is_early(&self) -> bool {

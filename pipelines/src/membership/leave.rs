@@ -66,7 +66,7 @@ impl JobRecord {
         }
         let changed = forming || self.ranks.iter().any(|rank| rank.joined.is_some());
         (0..self.ranks.len()).for_each(|at| self.remove(at));
-        self.threshold = self.spec.kind.needed();
+        self.threshold = self.spec.kind.threshold();
         Ok(Decision { changed, ..Decision::of(Status::Ok) })
     }
 

@@ -85,7 +85,7 @@ impl JobRecord {
         let now = clocks.0;
         (self.heard, self.clocks) = (self.heard.max(now), clocks);
         let joined = self.ranks.get_mut(usize::from(rank)).and_then(|rank| rank.joined.as_mut());
-        if let Some(joined) = joined.filter(|joined| !joined.is_appliance || action != Action::Query) {
+        if let Some(joined) = joined.filter(|joined| !joined.is_appliance() || action != Action::Query) {
             joined.heard = joined.heard.max(now);
         }
         if self.looked.saturating_add(LOOKS) <= now {
@@ -124,7 +124,7 @@ impl JobRecord {
         let silent = now.saturating_sub(self.heard);
         let given_up = self.spec.dead_after.unwrap_or(GIVEN_UP).min(admission.idle);
         let deserted = self.ranks.iter().all(|rank| rank.joined.is_none());
-        self.formed && (silent >= admission.idle || deserted && silent >= given_up)
+        self.founder.is_some() && (silent >= admission.idle || deserted && silent >= given_up)
     }
 
     /// Lets time pass. True if lcores need a new table.
@@ -243,7 +243,7 @@ impl JobRecord {
     /// anything, unless something is heard. And `overdue`: a rank has been silent for longer than the limit
     /// while nobody waited for it, so the next heartbeat decides.
     pub(super) fn schedule(&mut self, now: Duration, admission: Option<&Admission>) {
-        let forgotten = admission.filter(|_| self.formed).map(|admission| {
+        let forgotten = admission.filter(|_| self.founder.is_some()).map(|admission| {
             let given_up =
                 self.heard.saturating_add(self.spec.dead_after.unwrap_or(GIVEN_UP).min(admission.idle));
             if given_up > now { given_up } else { self.heard.saturating_add(admission.idle) }

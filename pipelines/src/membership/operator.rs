@@ -137,7 +137,7 @@ impl JobRecord {
                     () if self.uplink.is_some() => Err(Refused::Levels),
                     () if !self.spec.kind.is_early() => Err(Refused::Whole),
                     () if !(1..=ranks).contains(&asked) => Err(Refused::Threshold { asked, ranks }),
-                    () => changed(self.threshold.replace(asked) != Some(asked)),
+                    () => changed(core::mem::replace(&mut self.threshold, asked) != asked),
                 }
             }
             Command::Leave(rank) => self.dismiss(now, rank),

@@ -134,7 +134,7 @@ impl JobRecord {
         joined.called = Some(called);
         let stands = now.saturating_sub(joined.moved) >= STANDS;
         // What an appliance says of its ranks is old where they have got on without waiting since.
-        let past = called.is_under_way() && !joined.is_appliance && self.window.is_past(called.una);
+        let past = called.is_under_way() && !joined.is_appliance() && self.window.is_past(called.una);
         joined.overtaken = if past { joined.overtaken.said(now, number) } else { Overtaken::No };
         let overtaken = joined.overtaken;
         if !matches!(self.phase, Phase::Complete { .. }) || !called.is_under_way() {
@@ -159,7 +159,7 @@ impl JobRecord {
         if self.mismatch.is_some() {
             return true;
         }
-        let payload = self.payload.unwrap_or(0);
+        let payload = self.payload;
         let Some(own) = self.ranks[at].joined.and_then(|joined| joined.called) else { return false };
         let Some((_, other)) = self.called_lately(now).find(|(_, other)| other.contradicts(&own, payload))
         else {
@@ -210,7 +210,7 @@ impl JobRecord {
     /// What the rank has said that is furthest behind of all, also those that have left.
     pub(super) fn furthest_behind(&self) -> Called {
         let resumed = matches!(self.phase, Phase::Complete { resumed: Some(_) });
-        let begin = if resumed { self.lacked().0 } else { self.base() };
+        let begin = if resumed { self.lacked().0 } else { self.base };
         furthest(self.ranks.iter().filter_map(|rank| rank.joined?.called), begin)
     }
 
@@ -289,7 +289,7 @@ impl JobRecord {
         let overtaken = rank.joined.is_some_and(|joined| matches!(joined.overtaken, Overtaken::Yes(_)));
         let behind = called.map_or(0, |called| {
             // Whoever has not called the operation has not contributed to its first PSN either.
-            let begun = called.is_under_way() && after(called.end(self.payload.unwrap_or(0)), psn);
+            let begun = called.is_under_way() && after(called.end(self.payload), psn);
             let lacks = psn.wrapping_sub(called.una);
             // Who has only joined so far has named no PSN, and nobody who can go on lags behind by more than
             // a window.

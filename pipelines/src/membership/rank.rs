@@ -25,10 +25,8 @@ pub(super) struct Joined {
     pub(super) alive: Duration,
     /// The last heartbeat since the generation is complete; `called` is what it said.
     pub(super) beat: Option<Duration>,
-    /// The workers that it stands for.
+    /// The workers that it stands for, if it is an appliance; else 0.
     pub(super) workers: u32,
-    /// It is an appliance, which has said how many these are.
-    pub(super) is_appliance: bool,
     /// It hears the job's multicast group.
     pub(super) hears: bool,
     /// The window that it asked for.
@@ -47,6 +45,8 @@ pub(super) struct Joined {
     pub(super) refused: Option<Duration>,
     /// Contributions of it that had come when they were last looked at, and since when none have.
     pub(super) sent: (u64, Duration),
+    /// Another sender wants the rank.
+    pub(super) contest: Option<Contest>,
 }
 
 /// Whether a member waits for results that are kept no longer, as its heartbeats say. One that was sent just
@@ -74,6 +74,33 @@ impl Overtaken {
 }
 
 impl Joined {
+    /// A worker that starts from nothing, of which nothing has been heard since.
+    pub(super) const fn new(now: Duration, endpoint: Endpoint, offer: Offer, window: u16) -> Self {
+        Self {
+            endpoint,
+            claim: None,
+            number: 0,
+            heard: now,
+            alive: now,
+            beat: None,
+            workers: 0,
+            hears: false,
+            window,
+            offer,
+            lacked: 0,
+            called: None,
+            moved: now,
+            overtaken: Overtaken::No,
+            refused: None,
+            sent: (0, now),
+            contest: None,
+        }
+    }
+
+    pub(super) const fn is_appliance(&self) -> bool {
+        self.workers > 0
+    }
+
     /// When something was last heard of it, as far as is known.
     pub(super) fn seen(&self) -> Duration {
         self.heard.max(self.sent.1)
@@ -112,8 +139,6 @@ pub(super) struct Rank {
     pub(super) lost: bool,
     /// Sessions that are over, so that a Join of theirs that is still under way is known.
     pub(super) retired: Retired,
-    /// Somebody else wants the rank.
-    pub(super) contest: Option<Contest>,
     /// It wanted to go on with an earlier generation, and has been told that it cannot: in the present one it
     /// can only start from nothing.
     pub(super) anew: bool,

@@ -45,7 +45,7 @@ impl Membership {
         let mut done = BTreeMap::new();
         let stays = |job: &JobRecord| {
             let admitted = self.admission.as_ref().is_some_and(|a| a.jobs.contains(&job.spec.id));
-            specs.contains_key(&job.spec.id) || job.formed && admitted
+            specs.contains_key(&job.spec.id) || job.founder.is_some() && admitted
         };
         let gone: Vec<u16> = self.jobs.values().filter(|job| !stays(job)).map(|job| job.spec.id).collect();
         for id in gone {
@@ -69,7 +69,7 @@ impl Membership {
                 }
                 None => {
                     let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
-                    let mut job = JobRecord::new(spec, self.secret, epoch, false, now);
+                    let mut job = JobRecord::new(spec, self.secret, epoch, None, now);
                     job.tenant = tenant;
                     job.count_by(self.lcores);
                     self.jobs.insert(id, job);
@@ -87,15 +87,15 @@ impl Membership {
 impl JobRecord {
     /// Gives the job other terms.
     fn reconfigure(&mut self, now: Duration, spec: JobSpec) -> Option<Reconfigured> {
-        if !self.formed && self.spec == spec {
+        let configured = self.founder.take().is_none();
+        if configured && self.spec == spec {
             return None;
         }
-        let goes_on = !self.formed && self.goes_on_under(&spec);
-        self.formed = false;
+        let goes_on = configured && self.goes_on_under(&spec);
         // What SetH has said holds, unless the configuration says something else than before.
-        let needed = spec.kind.needed();
-        if !goes_on || self.spec.kind.needed() != needed || needed.is_none() {
-            self.threshold = needed;
+        let threshold = spec.kind.threshold();
+        if !goes_on || self.spec.kind.threshold() != threshold {
+            self.threshold = threshold;
         }
         if self.spec.multicast != spec.multicast {
             self.ranks.iter_mut().filter_map(|rank| rank.joined.as_mut()).for_each(|it| it.hears = false);
@@ -138,7 +138,7 @@ impl JobRecord {
         old.fan_in == spec.fan_in
             && old.kind.goes_on_as(&spec.kind)
             && self.stays_below(spec)
-            && self.payload.is_none_or(|payload| payload <= spec.limit())
+            && self.payload <= spec.limit()
             && members.all(|(at, joined)| admits(at, joined.endpoint.address))
     }
 }

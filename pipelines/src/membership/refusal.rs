@@ -89,7 +89,7 @@ impl JobRecord {
         contest.asked = Some(now);
         let present = (0..).zip(&self.ranks).filter(|(_, rank)| rank.present());
         let present = present.filter_map(|(number, rank)| Some((number, rank.joined?)));
-        let silent = present.filter(|(_, joined)| !joined.is_appliance && !joined.is_gone(contest));
+        let silent = present.filter(|(_, joined)| !joined.is_appliance() && !joined.is_gone(contest));
         for (rank, joined) in silent.take(MOST) {
             let about = Header::about(Kind::Control, Element::F32_SUM, self.spec.id, self.epoch ^ 0x8000);
             let header = Header { rank, fan_in: self.spec.fan_in, ..about };

@@ -12,7 +12,7 @@ use pascaline_wire::switchml::{MOST_WORKERS, Size};
 use super::Membership;
 use super::job::{JobRecord, Phase};
 use super::offer::Offer;
-use super::rank::{Joined, Overtaken};
+use super::rank::Joined;
 use crate::jobs::{Endpoint, PsnWindow};
 use crate::switchml::{SwitchMl, Terms};
 
@@ -137,26 +137,10 @@ impl JobRecord {
             local_udp_port: told.udp_port,
             dscp: 0,
         };
-        self.ranks[usize::from(rank)].joined = Some(Joined {
-            endpoint,
-            claim: None,
-            number: 0,
-            heard: now,
-            alive: now,
-            beat: None,
-            workers: 1,
-            is_appliance: false,
-            hears: false,
-            window: self.spec.window,
-            offer: Offer::exactly(told.size.summed()),
-            lacked: 0,
-            called: None,
-            moved: now,
-            overtaken: Overtaken::No,
-            refused: None,
-            sent: (0, now),
-        });
-        self.payload = Some(told.size.summed());
+        let payload = told.size.summed();
+        let member = Joined::new(now, endpoint, Offer::exactly(payload), self.spec.window);
+        self.ranks[usize::from(rank)].joined = Some(member);
+        self.payload = payload;
         self.heard = now;
         if self.joined() == self.spec.fan_in {
             self.phase = Phase::Complete { resumed: None };

@@ -71,7 +71,7 @@ impl JobRecord {
         let una = self.lacked().0;
         let workers = self.below();
         let takes_less = resume.is_none() && self.offers(false).all(Offer::takes_less);
-        let payload = Offer::said(self.payload.unwrap_or(0), takes_less);
+        let payload = Offer::said(self.payload, takes_less);
         let wish = Wish { resume, payload, window: self.granted(), una, workers };
         let (secret, id, generations) = (self.secret, self.spec.id, self.generations);
         if let Some(uplink) = &mut self.uplink {
@@ -90,7 +90,7 @@ impl JobRecord {
     /// Workers that its ranks stand for.
     pub(super) fn below(&self) -> u32 {
         let joined = self.ranks.iter().filter_map(|rank| rank.joined);
-        joined.fold(0, |all: u32, joined| all.saturating_add(joined.workers))
+        joined.fold(0, |all: u32, joined| all.saturating_add(joined.workers.max(1)))
     }
 
     /// An answer of the parent. True if lcores need a new table.
@@ -144,7 +144,7 @@ impl JobRecord {
         if let Some(uplink) = &mut self.uplink {
             uplink.completed(granted.epoch);
         }
-        self.payload = Some(granted.payload);
+        self.payload = granted.payload;
         self.begin(now, granted.resumed);
     }
 

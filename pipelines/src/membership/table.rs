@@ -17,13 +17,13 @@ impl JobRecord {
         let member = |number, joined: Joined| {
             let (endpoint, mac) = (joined.endpoint, mac(joined.endpoint.port));
             let member = Member::new(endpoint, mac, id, number, fan_in, self.epoch).heeding(congestion, mac);
-            if joined.is_appliance { member.standing_for_others() } else { member }
+            if joined.is_appliance() { member.standing_for_others() } else { member }
         };
         let members = (0..)
             .zip(&self.ranks)
             .map(|(number, rank)| rank.joined.map(|joined| member(number, joined)))
             .collect();
-        let mut job = Job::new(id, fan_in, self.epoch, self.payload.unwrap_or(0), members);
+        let mut job = Job::new(id, fan_in, self.epoch, self.payload, members);
         if let Some(group) = self.spec.multicast {
             for (number, rank) in (0..).zip(&self.ranks) {
                 if let Some(Joined { endpoint, .. }) = rank.joined.filter(|joined| joined.hears) {

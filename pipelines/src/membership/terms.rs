@@ -42,7 +42,7 @@ impl JobRecord {
         let from = &request.from;
         let listed = self.spec.admitted.as_ref().is_none_or(|listed| listed.get(at) == Some(&from.address));
         // What an operator changes holds for those who come from then on.
-        let near = !self.formed
+        let near = self.founder.is_none()
             || self.is_member(request)
             || admission.is_some_and(|admission| admission.admits(from.address));
         #[expect(clippy::cast_possible_truncation, reason = "a rank's number")]
