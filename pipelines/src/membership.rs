@@ -23,6 +23,7 @@ mod contest;
 mod cookie;
 mod entry;
 mod form;
+mod generation;
 mod job;
 mod join;
 mod kind;
@@ -61,7 +62,7 @@ use crate::meter::{MEMBER, STRANGER};
 
 pub use cookie::Secret;
 pub use entry::{APPLIANCE, Entry, Role};
-use job::{Decision, JobRecord, Phase};
+use job::{Decision, JobRecord};
 pub use kind::JobKind;
 pub use liveness::Event;
 pub use operator::{Command, Obeyed, PsnOrder, Refused};
@@ -331,9 +332,9 @@ impl Membership {
             multicast: job.audience(),
             needed: job.needed(),
             lost: job.lost(),
-            complete: matches!(job.phase, Phase::Complete { .. }),
+            complete: job.state.running().is_some(),
             halted: job.is_halted(),
-            broken: job.phase == Phase::Broken,
+            broken: job.state.is_broken(),
             formed: job.founder.is_some(),
             server: job.server_state(),
             uplink: job.uplink.as_ref().map(|uplink| uplink.status(self.now)),

@@ -64,7 +64,8 @@ impl Membership {
                     control.psn = job.base;
                 }
                 if joins && member {
-                    (control.congestion, control.workers) = (job.spec.congestion, job.workers);
+                    control.congestion = job.spec.congestion;
+                    control.workers = job.state.begun().map_or(0, |running| running.workers);
                     control.group = job.spec.multicast.filter(|group| group.admits(from.address));
                 }
             }
@@ -76,7 +77,7 @@ impl Membership {
             header,
             control,
             lost: job.and_then(|job| job.named(names, header.rank)),
-            operations: job.filter(|_| names == Names::Operations).and_then(|job| job.mismatch),
+            operations: if let Names::Operations(operations) = names { Some(operations) } else { None },
             ranks: job.and_then(|job| job.ranks_named(now, names)),
             sentence: job.filter(|_| status == Status::Objective).and_then(|job| job.spec.refused),
             changed,
@@ -89,7 +90,7 @@ impl JobRecord {
     /// configuration admits.
     pub(super) fn named(&self, names: Names, sender: u16) -> Option<Bitmap> {
         let mut bitmap = match names {
-            Names::Nobody | Names::Operations | Names::Left { .. } | Names::Missing { .. } => None,
+            Names::Nobody | Names::Operations(_) | Names::Left { .. } | Names::Missing { .. } => None,
             Names::Sender | Names::Lost => Bitmap::new(self.spec.fan_in),
         }?;
         for (number, rank) in (0..).zip(&self.ranks) {
@@ -133,7 +134,7 @@ impl JobRecord {
     /// What a trailer tells of ranks.
     pub(super) fn ranks_named(&self, now: Duration, names: Names) -> Option<RankReports> {
         let reports = match names {
-            Names::Nobody | Names::Sender | Names::Lost | Names::Operations => None,
+            Names::Nobody | Names::Sender | Names::Lost | Names::Operations(_) => None,
             Names::Left { psn } => Some(self.reports(now, psn, |state| state == RankState::Left)),
             Names::Missing { psn } => Some(self.reports(now, psn, |state| state != RankState::Here)),
         };

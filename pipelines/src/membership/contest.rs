@@ -9,7 +9,8 @@ use core::time::Duration;
 use pascaline_wire::control::Status;
 use pascaline_wire::frame::Address;
 
-use super::job::{Decision, JobRecord, Phase, source};
+use super::generation::State;
+use super::job::{Decision, JobRecord, source};
 use super::leave::waits;
 use super::progress::Called;
 use super::rank::Rank;
@@ -133,10 +134,10 @@ impl JobRecord {
         let first = |rank: &Rank| {
             rank.joined.and_then(|joined| joined.called).filter(Called::is_under_way).map(|c| c.first)
         };
-        match self.phase {
-            Phase::Forming => true,
-            Phase::Broken => false,
-            Phase::Complete { .. } => {
+        match self.state {
+            State::Forming { .. } => true,
+            State::Broken(_) => false,
+            State::Complete(_) => {
                 let own = first(&self.ranks[at]);
                 let mut others = self.ranks.iter().enumerate().filter(|(other, _)| *other != at);
                 own.is_some() && others.any(|(_, other)| waits(other, now) && first(other) == own)

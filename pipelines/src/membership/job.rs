@@ -15,12 +15,13 @@ use super::answer::Shown;
 use super::claim::{self, Claim};
 use super::contest::Contest;
 use super::cookie::Secret;
+use super::generation::State;
 use super::offer::{Offer, agreed};
-use super::rank::{Epochs, Former, Rank};
+use super::rank::{Epochs, Rank};
 use super::server::{Presence, Serving};
 use super::spec::JobSpec;
 use super::uplink::Uplink;
-use crate::jobs::{Aliases, Endpoint, Mode, PsnWindow};
+use crate::jobs::{Aliases, Endpoint};
 use crate::switchml::SwitchMl;
 
 /// Whom the trailer of an answer names.
@@ -33,7 +34,7 @@ pub(super) enum Names {
     /// All lost ranks.
     Lost,
     /// Two ranks that call different operations, and what they call.
-    Operations,
+    Operations(Operations),
     /// What is known of those who have left before a PSN.
     Left { psn: u32 },
     /// What is known of those who are missing at a PSN.
@@ -65,17 +66,6 @@ impl Decision {
     }
 }
 
-/// Where a generation is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// Ranks are missing.
-    Forming,
-    /// All that it waits for have joined, and go on with an earlier one or start from nothing.
-    Complete { resumed: Option<u16> },
-    /// It has lost ranks, and nothing is left but to say so.
-    Broken,
-}
-
 /// A Reset that has been carried out: repeated, it does nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reset {
@@ -97,9 +87,7 @@ pub(super) struct JobRecord {
     pub(super) secret: Secret,
     /// Payload bytes on which its members have agreed; 0 before that.
     pub(super) payload: u16,
-    /// Workers whose contributions are in a result, where that is not one of each rank; else 0.
-    pub(super) workers: u32,
-    pub(super) phase: Phase,
+    pub(super) state: State,
     /// The first PSN of the generation, if it is not resumed: the same from its beginning to its end.
     pub(super) base: u32,
     pub(super) ranks: Vec<Rank>,
@@ -122,19 +110,11 @@ pub(super) struct JobRecord {
     /// What lcores count of it, over all generations.
     pub(super) cells: Arc<JobCells>,
     /// Lcores, which all give out results.
-    lcores: usize,
-    /// The PSNs that the generation may have under way.
-    pub(super) window: Arc<PsnWindow>,
+    pub(super) lcores: usize,
     /// Whose updates of the generation went to the parent under which number.
     pub(super) aliases: Arc<Aliases>,
     /// What lcores share, where its workers are SwitchML's clients and rank 0 has registered.
     pub(super) switchml: Option<Arc<SwitchMl>>,
-    /// Since when two ranks have said that they call different operations.
-    pub(super) disputed: Option<Duration>,
-    /// What they call, once that is known.
-    pub(super) mismatch: Option<Operations>,
-    /// When the first of those that are forming the generation joined.
-    pub(super) since: Duration,
     /// The last sign of life of anybody.
     pub(super) heard: Duration,
     /// When it was last looked at who has contributed.
@@ -177,8 +157,7 @@ impl JobRecord {
             generations,
             secret,
             payload: 0,
-            workers: 0,
-            phase: Phase::Forming,
+            state: State::EMPTY,
             base: secret.base(spec.id, generations),
             ranks: Vec::new(),
             threshold: spec.kind.threshold(),
@@ -192,12 +171,8 @@ impl JobRecord {
             told: Cell::new(None),
             cells: Arc::default(),
             lcores: 0,
-            window: Arc::new(PsnWindow::closed()),
             aliases: Arc::default(),
             switchml: None,
-            disputed: None,
-            mismatch: None,
-            since: now,
             heard: now,
             looked: now,
             clocks: (now, 0),
@@ -227,59 +202,8 @@ impl JobRecord {
     pub(super) fn needed(&self) -> u16 {
         let fan_in = self.spec.fan_in;
         // What a broken generation has lost must not make results complete: nobody asked for them.
-        let there = if self.phase == Phase::Broken { fan_in } else { fan_in - self.lost() };
+        let there = if self.state.is_broken() { fan_in } else { fan_in - self.lost() };
         self.threshold.min(there).max(1)
-    }
-
-    /// Completes the generation if it has all that it waits for. Who has not been told yet that it cannot go
-    /// on is not there in that sense.
-    pub(super) fn complete(&mut self, now: Duration) {
-        match (self.phase, &self.uplink) {
-            (Phase::Forming, None) if self.is_gathered() => self.begin(now, self.common_claim()),
-            (Phase::Forming, Some(_)) if self.is_gathered() => self.ascend(now),
-            _ => {}
-        }
-    }
-
-    /// True if all that the generation waits for have joined, and can go on with the same or start from
-    /// nothing.
-    pub(super) fn is_gathered(&self) -> bool {
-        self.joined() == self.spec.fan_in - self.lost() && self.agree()
-    }
-
-    /// Begins what all have joined.
-    pub(super) fn begin(&mut self, now: Duration, resumed: Option<u16>) {
-        self.phase = Phase::Complete { resumed };
-        let above = self.uplink.as_ref().and_then(Uplink::granted);
-        self.base = above.map_or(self.base, |granted| granted.base);
-        let workers = above.map_or_else(|| self.below(), |granted| granted.workers);
-        self.workers = if workers == u32::from(self.joined()) { 0 } else { workers };
-        let (oldest, next) = match resumed {
-            None => (self.base, self.base),
-            // Ranks below other appliances may lack what all here have.
-            Some(_) if self.uplink.is_some() => {
-                let (oldest, next) = self.lacked();
-                (oldest.wrapping_sub(self.granted().into()), next)
-            }
-            Some(_) => self.lacked(),
-        };
-        let window = match self.lcores {
-            // Nobody says which PSNs have results.
-            0 => PsnWindow::unlimited(),
-            lcores => PsnWindow::new(oldest, next, self.granted(), lcores),
-        };
-        let updating = if self.spec.kind.mode() == Mode::Olaf { self.spec.fan_in } else { 0 };
-        self.window = Arc::new(window.with_updates(updating));
-        if self.spec.kind.mode() == Mode::Olaf && self.uplink.is_some() {
-            self.aliases = Arc::new(Aliases::new(self.base));
-        }
-        for rank in &mut self.ranks {
-            // The clocks of silence begin anew, which is no sign of life: whoever has been asked after is
-            // asked after again.
-            if let Some(joined) = &mut rank.joined {
-                (joined.heard, joined.moved, joined.contest) = (now, now, None);
-            }
-        }
     }
 
     /// What members have offered; only those `anew` that do not want to go on with an earlier generation.
@@ -323,7 +247,7 @@ impl JobRecord {
     }
 
     /// True if all who have joined can go on with the same generation, or want to start from nothing.
-    fn agree(&self) -> bool {
+    pub(super) fn agree(&self) -> bool {
         self.common_claim().is_some() || self.claims().all(|claim| claim.is_none())
     }
 
@@ -340,36 +264,11 @@ impl JobRecord {
         if self.ranks.iter().all(|rank| rank.joined.is_none()) {
             self.payload = 0;
         }
-        if self.phase == Phase::Forming {
+        if self.state.is_forming() {
             let anew = self.offers(true).next().is_some();
             self.payload = agreed(self.offers(anew), self.spec.limit()).unwrap_or(0);
             self.forget_parent();
         }
-    }
-
-    /// Begins the next generation: nobody is a member of it yet.
-    pub(super) fn next_generation(&mut self) {
-        let former = Former { epoch: self.epoch, resumable: false };
-        let apart = self.uplink.as_mut().and_then(|uplink| uplink.next_number(self.epoch));
-        self.epoch = apart.unwrap_or(self.epoch.wrapping_add(1));
-        self.generations = self.generations.wrapping_add(1);
-        (self.disputed, self.mismatch) = (None, None);
-        (self.payload, self.workers) = (0, 0);
-        self.base = self.secret.base(self.spec.id, self.generations);
-        self.phase = Phase::Forming;
-        self.forget_parent();
-        self.window = Arc::new(PsnWindow::closed());
-        self.switchml = None;
-        // The number means another generation from now on.
-        self.unresumable.set(self.epoch, false);
-        self.reset = self.reset.filter(|reset| reset.epoch != self.epoch);
-        for rank in &mut self.ranks {
-            if let (Some(_), Some(latest)) = (rank.joined, &mut rank.latest) {
-                latest.former = Some(former);
-            }
-            (rank.joined, rank.left, rank.lost, rank.anew) = (None, false, false, false);
-        }
-        self.due = Some(Duration::ZERO);
     }
 
     /// The rank as an index, if rank and rank count are those of the job.

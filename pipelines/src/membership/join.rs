@@ -7,7 +7,8 @@ use pascaline_wire::frame::Address;
 
 use super::answer::Shown;
 use super::claim::Claim;
-use super::job::{Decision, JobRecord, Names, Phase, source};
+use super::generation::State;
+use super::job::{Decision, JobRecord, Names, source};
 use super::offer::{Offer, agreed};
 use super::progress::Called;
 use super::rank::{Joined, Latest, Rank};
@@ -76,7 +77,7 @@ impl JobRecord {
         if own && !back && self.ranks[at].joined.is_some() {
             return Ok(self.said_again(now, at, request, wanted));
         }
-        if self.phase == Phase::Broken && wanted.is_some() {
+        if self.state.is_broken() && wanted.is_some() {
             return Err(self.standing(false));
         }
         // A Join without any number of a worker that has been a member for long: it does not know yet.
@@ -119,8 +120,8 @@ impl JobRecord {
         // Only a claim while a generation forms can cost others their place, or complete it: lcores have not
         // got its window yet. To count all ranks for each heartbeat would take a job of many ranks most of
         // its turn.
-        let forming = self.phase == Phase::Forming && wanted.is_some();
-        let state = |job: &Self| (job.phase, job.joined(), job.session_above());
+        let forming = self.state.is_forming() && wanted.is_some();
+        let state = |job: &Self| (job.state.is_forming(), job.joined(), job.session_above());
         let before = forming.then(|| state(self));
         let decision = self.repeated(now, at, wanted, request);
         let otherwise = before.is_some_and(|before| before != state(self));
@@ -145,7 +146,7 @@ impl JobRecord {
         // Whoever comes from another appliance may come from a generation with this one's number.
         let alike = resumes && self.uplink.is_none();
         let before = self.joined();
-        let renewed = rank.joined.is_some() || rank.lost || self.phase != Phase::Forming || alike;
+        let renewed = rank.joined.is_some() || rank.lost || !self.state.is_forming() || alike;
         if back {
             self.go_on();
         } else if renewed {
@@ -177,7 +178,7 @@ impl JobRecord {
     /// True if a member has been in another generation since it was told to go in this one: elsewhere, at an
     /// appliance that stood in for this one.
     fn comes_back(&self, at: usize, number: u32, wanted: Claim) -> bool {
-        let (Phase::Complete { .. }, Some(joined)) = (self.phase, self.ranks[at].joined) else {
+        let (Some(_), Some(joined)) = (self.state.running(), self.ranks[at].joined) else {
             return false;
         };
         // What nobody can go on with any more is not in the claim of the member either.
@@ -194,7 +195,7 @@ impl JobRecord {
     /// who waits here asks again every 20 to 100 ms.
     fn claim_now(&mut self, now: Duration, at: usize, wanted: Option<Claim>) -> Option<Claim> {
         let claim = self.claim(at, wanted);
-        if claim.is_some() || wanted.is_none() || self.phase != Phase::Forming {
+        if claim.is_some() || wanted.is_none() || !self.state.is_forming() {
             return claim;
         }
         let away = |joined: Joined| joined.heard.saturating_add(AWAY) <= now;
@@ -257,7 +258,7 @@ impl JobRecord {
         request: &ControlRequest,
     ) -> Decision {
         let called = Called::of(&request.control);
-        let (forming, anew) = (self.phase == Phase::Forming, self.ranks[at].anew);
+        let (forming, anew) = (self.state.is_forming(), self.ranks[at].anew);
         let claim = if forming { self.claim_now(now, at, wanted) } else { None };
         if let Some(joined) = &mut self.ranks[at].joined {
             joined.heard = now;
@@ -287,7 +288,7 @@ impl JobRecord {
     /// some say that they are alive.
     fn someone_is_inside(&self, now: Duration) -> bool {
         let inside = || self.called_lately(now).any(|(_, called)| called.is_under_way());
-        matches!(self.phase, Phase::Complete { .. }) && inside()
+        self.state.running().is_some() && inside()
     }
 
     /// A rank becomes a member of the present generation.
@@ -296,7 +297,7 @@ impl JobRecord {
         // The rank has been decided about. What is heard of this member says nothing of the one before.
         self.ranks[at].joined = Some(member);
         if self.joined() == 1 {
-            self.since = now;
+            self.state = State::Forming { since: now };
         }
         self.complete(now);
         self.due = Some(now);
@@ -317,18 +318,18 @@ impl JobRecord {
 
     /// How things stand for a rank whose Join counts; with the names of the lost if it is a member.
     fn standing(&self, member: bool) -> Decision {
-        match self.phase {
-            Phase::Broken => {
+        match self.state {
+            State::Broken(_) => {
                 let mut lost = (0..).zip(&self.ranks).filter(|(_, rank)| rank.lost);
                 let lowest = lost.next().map_or(0, |(number, _)| number);
                 let names = if member { Names::Lost } else { Names::Nobody };
                 Decision { names, ..Decision::new(Status::RankLost, u32::from(self.lost()), lowest) }
             }
             _ if self.is_halted() => Decision::of(Status::Halted),
-            Phase::Complete { resumed } => {
-                Decision::new(Status::Ok, resumed.map_or(0, control::generation), 0)
+            State::Complete(ref running) => {
+                Decision::new(Status::Ok, running.resumed.map_or(0, control::generation), 0)
             }
-            Phase::Forming => match self.uplink.as_ref().and_then(Uplink::other_payload) {
+            State::Forming { .. } => match self.uplink.as_ref().and_then(Uplink::other_payload) {
                 Some(payload) => payload_refused(u16::try_from(payload).unwrap_or(0), self.payload),
                 None => Decision::of(Status::Pending),
             },

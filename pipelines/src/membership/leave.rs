@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use pascaline_wire::control::Status;
 
-use super::job::{Decision, JobRecord, Phase, count, source};
+use super::job::{Decision, JobRecord, count, source};
 use super::progress::Called;
 use super::rank::{Joined, Rank};
 use super::reply::ControlRequest;
@@ -50,7 +50,7 @@ impl JobRecord {
         if rank.joined.is_none() && !rank.left {
             return Err(not_member);
         }
-        let forming = self.phase == Phase::Forming;
+        let forming = self.state.is_forming();
         if forming {
             // Nobody can need anything of a generation that was never complete.
             self.remove(at);
@@ -72,24 +72,22 @@ impl JobRecord {
 
     /// Ranks that wait inside an operation, as far as can be told, and may need what others have kept.
     pub(super) fn waiting(&self, now: Duration) -> u16 {
-        match self.phase {
-            Phase::Complete { .. } => count(self.ranks.iter().filter(|rank| waits(rank, now))),
-            // Whatever they wait for fails.
-            Phase::Forming | Phase::Broken => 0,
-        }
+        // Whatever they wait for in another generation fails.
+        let waiting = self.ranks.iter().filter(|rank| waits(rank, now));
+        if self.state.running().is_some() { count(waiting) } else { 0 }
     }
 
     /// What a rank is told that asks from elsewhere: 0 while the generation forms, else 1 and the other ranks
     /// that wait inside an operation.
     pub(super) fn under_way(&self, now: Duration, at: usize) -> u32 {
         let own = waits(&self.ranks[at], now);
-        let complete = matches!(self.phase, Phase::Complete { .. });
+        let complete = self.state.running().is_some();
         if complete { 1 + u32::from(self.waiting(now)) - u32::from(own) } else { 0 }
     }
 
     /// Takes a rank out of the present generation that should never have been in it.
     fn take_out(&mut self, rank: u16) {
-        if self.phase == Phase::Forming {
+        if self.state.is_forming() {
             self.remove(usize::from(rank));
         } else {
             // The others have been told to go, and would wait for it.

@@ -5,7 +5,8 @@ use core::time::Duration;
 use pascaline_wire::control::Action;
 use pascaline_wire::frame::{Address, Mac};
 
-use super::job::{JobRecord, Phase};
+use super::generation::State;
+use super::job::JobRecord;
 use super::join::AWAY;
 use super::rank::{Joined, Rank};
 use super::spec::{Admission, OnDeath};
@@ -131,13 +132,13 @@ impl JobRecord {
     pub(super) fn elapse(&mut self, now: Duration, events: &mut Vec<Event>) -> bool {
         self.note_all_sent(now);
         let deserted = self.miss_server(now, events);
-        let asks = self.phase == Phase::Forming && self.spec.kind.registry().is_none();
+        let asks = self.state.is_forming() && self.spec.kind.registry().is_none();
         let gave_up = asks && self.give_up(now, events);
         let Some(limit) = self.spec.dead_after else { return deserted || gave_up };
-        let lost = match self.phase {
-            Phase::Forming => self.absent(now, limit),
-            Phase::Complete { .. } => self.dead(now, limit),
-            Phase::Broken => Vec::new(),
+        let lost = match self.state {
+            State::Forming { since } => self.absent(now, since.saturating_add(limit)),
+            State::Complete(_) => self.dead(now, limit),
+            State::Broken(_) => Vec::new(),
         };
         self.lose(now, &lost, events) || gave_up || deserted
     }
@@ -160,8 +161,8 @@ impl JobRecord {
     }
 
     /// The ranks that do not come although all others wait to go on with them.
-    fn absent(&self, now: Duration, limit: Duration) -> Vec<u16> {
-        if self.since.saturating_add(limit) > now || self.common_claim().is_none() {
+    fn absent(&self, now: Duration, due: Duration) -> Vec<u16> {
+        if due > now || self.common_claim().is_none() {
             return Vec::new();
         }
         self.numbers(|rank| rank.joined.is_none() && !rank.lost)
@@ -182,7 +183,7 @@ impl JobRecord {
         self.numbers(|rank| wanted(rank) && rank.joined.is_some_and(silent))
     }
 
-    fn numbers(&self, which: impl Fn(&Rank) -> bool) -> Vec<u16> {
+    pub(super) fn numbers(&self, which: impl Fn(&Rank) -> bool) -> Vec<u16> {
         (0..).zip(&self.ranks).filter(|(_, rank)| which(rank)).map(|(number, _)| number).collect()
     }
 
@@ -206,37 +207,20 @@ impl JobRecord {
         match on_death {
             OnDeath::Fail => {
                 let called = self.furthest_behind();
-                self.phase = Phase::Broken;
+                self.state.break_up();
                 if let Some(uplink) = &mut self.uplink {
                     let _ = uplink.leave(now, called);
                 }
                 false
             }
             OnDeath::Continue => {
-                if self.phase != Phase::Forming {
+                if !self.state.is_forming() {
                     self.go_on();
                 }
                 self.complete(now);
                 true
             }
         }
-    }
-
-    /// Begins the next generation without the ranks that this one has lost. Those who have left are needed in
-    /// it again.
-    pub(super) fn go_on(&mut self) {
-        let without = self.numbers(|rank| rank.lost);
-        let others = self.numbers(|rank| rank.joined.is_some() && !rank.lost);
-        self.next_generation();
-        for &number in &others {
-            let Some(latest) = &mut self.ranks[usize::from(number)].latest else { continue };
-            if let Some(former) = &mut latest.former {
-                former.resumable = true;
-            }
-            // What it has kept is needed again: it has to come, and to leave once more.
-            latest.left = false;
-        }
-        without.iter().for_each(|&number| self.ranks[usize::from(number)].lost = true);
     }
 
     /// Sets `due`: not before then can [`elapse`](Self::elapse) or [`is_over`](Self::is_over) come to
@@ -252,18 +236,16 @@ impl JobRecord {
             let heard = self.ranks.iter().filter(|rank| !rank.lost).filter_map(|rank| rank.joined);
             heard.map(|joined| joined.seen().saturating_add(limit)).min()
         };
-        let died = match (self.phase, self.spec.dead_after) {
-            (Phase::Forming, _) if self.spec.kind.registry().is_some() => None,
-            (Phase::Forming, limit) => {
-                let absent =
-                    limit.and_then(|limit| self.common_claim().map(|_| self.since.saturating_add(limit)));
+        let died = match (&self.state, self.spec.dead_after) {
+            (State::Forming { .. }, _) if self.spec.kind.registry().is_some() => None,
+            (State::Forming { since }, limit) => {
+                let absent = limit.and_then(|limit| self.common_claim().map(|_| since.saturating_add(limit)));
                 silent(self.patience()).into_iter().chain(absent).min()
             }
-            (Phase::Complete { .. }, Some(limit)) => silent(limit),
-            (Phase::Complete { .. }, None) | (Phase::Broken, _) => None,
+            (State::Complete(_), Some(limit)) => silent(limit),
+            (State::Complete(_), None) | (State::Broken(_), _) => None,
         };
-        let complete = matches!(self.phase, Phase::Complete { .. });
-        let overdue = complete && died.is_some_and(|at| at <= now);
+        let overdue = self.state.running().is_some() && died.is_some_and(|at| at <= now);
         let died = died.filter(|_| !overdue);
         let uplink = self.uplink.as_ref().and_then(Uplink::due);
         self.due = forgotten.into_iter().chain(died).chain(self.server_due()).chain(uplink).min();

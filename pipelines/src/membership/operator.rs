@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::job::{JobRecord, Phase};
+use super::job::JobRecord;
 use super::liveness::Event;
 use super::rank::Rank;
 use super::{Membership, Rights};
@@ -101,7 +101,7 @@ impl Membership {
     pub fn command(&mut self, now: Duration, job: u16, command: Command) -> Result<Obeyed, Refused> {
         let found = self.jobs.get_mut(&job).ok_or(Refused::UnknownJob)?;
         found.told.set(None);
-        let last = found.joined() == 1 && found.phase != Phase::Forming;
+        let last = found.joined() == 1 && !found.state.is_forming();
         let mut obeyed = found.ordered(now, command)?;
         if last && matches!(command, Command::Leave(_)) && self.forget_if(job, |_, _| true) {
             obeyed.events.push(Event::Forgotten { job });
@@ -154,7 +154,7 @@ impl JobRecord {
             return Err(Refused::NotMember { rank });
         }
         let mut events = Vec::new();
-        if self.phase == Phase::Forming {
+        if self.state.is_forming() {
             self.remove(at);
             self.ranks[at].latest = None;
             events.push(Event::GaveUp { job: self.spec.id, rank });
@@ -172,7 +172,7 @@ impl JobRecord {
             () if release && self.uplink.is_some() => Err(Refused::Levels),
             () if release && !self.spec.kind.is_early() => Err(Refused::Whole),
             () if self.is_halted() => Err(Refused::Halted),
-            () if !self.window.has(psn) => Err(Refused::OutsideWindow { psn }),
+            () if !self.window().has(psn) => Err(Refused::OutsideWindow { psn }),
             () => {
                 let order = PsnOrder { job: self.spec.id, epoch: self.epoch, rank, psn, release };
                 Ok(Obeyed { psn: Some(order), ..Obeyed::default() })

@@ -9,7 +9,8 @@ use pascaline_wire::trailer::{Operation, Operations, RankReport, RankReports, Ra
 use pascaline_wire::{Call, DType, Element};
 
 use super::Membership;
-use super::job::{Decision, JobRecord, Names, Phase, source};
+use super::generation::{Dispute, State};
+use super::job::{Decision, JobRecord, Names, source};
 use super::leave::waits;
 use super::rank::{Joined, Overtaken, Rank};
 use super::reply::ControlRequest;
@@ -134,15 +135,16 @@ impl JobRecord {
         joined.called = Some(called);
         let stands = now.saturating_sub(joined.moved) >= STANDS;
         // What an appliance says of its ranks is old where they have got on without waiting since.
-        let past = called.is_under_way() && !joined.is_appliance() && self.window.is_past(called.una);
+        let says = called.is_under_way() && !joined.is_appliance();
+        let past = says && self.state.begun().is_some_and(|running| running.window.is_past(called.una));
         joined.overtaken = if past { joined.overtaken.said(now, number) } else { Overtaken::No };
         let overtaken = joined.overtaken;
-        if !matches!(self.phase, Phase::Complete { .. }) || !called.is_under_way() {
+        if self.state.running().is_none() || !called.is_under_way() {
             return None;
         }
         let names = |status, names| Some(Decision { names, ..Decision::of(status) });
-        if self.disagree(now, at) {
-            return names(Status::OperationMismatch, Names::Operations);
+        if let Some(operations) = self.disagreement(now, at) {
+            return names(Status::OperationMismatch, Names::Operations(operations));
         }
         if stands && self.has_left_before(called.una) {
             // With those that are still there: who gives up first may have waited for one of them.
@@ -154,18 +156,17 @@ impl JobRecord {
         None
     }
 
-    /// True once it is known that two ranks call different operations, and which of them.
-    fn disagree(&mut self, now: Duration, at: usize) -> bool {
-        if self.mismatch.is_some() {
-            return true;
-        }
-        let payload = self.payload;
-        let Some(own) = self.ranks[at].joined.and_then(|joined| joined.called) else { return false };
-        let Some((_, other)) = self.called_lately(now).find(|(_, other)| other.contradicts(&own, payload))
-        else {
-            return false;
+    /// The operations of two ranks that call different ones, once these are known.
+    fn disagreement(&mut self, now: Duration, at: usize) -> Option<Operations> {
+        let since = match self.state.running()?.dispute {
+            Dispute::Known(operations) => return Some(operations),
+            Dispute::Since(since) => since,
+            Dispute::None => now,
         };
-        let since = *self.disputed.get_or_insert(now);
+        let payload = self.payload;
+        let own = self.ranks[at].joined?.called?;
+        let (_, other) = self.called_lately(now).find(|(_, other)| other.contradicts(&own, payload))?;
+        self.state.open_dispute(since);
         let first = if after(own.first, other.first) { other.first } else { own.first };
         let silent = |rank: &Rank| {
             rank.joined.is_some_and(|joined| {
@@ -174,19 +175,15 @@ impl JobRecord {
         };
         if now.saturating_sub(since) < DISPUTE && self.ranks.iter().any(|rank| rank.present() && silent(rank))
         {
-            return false;
+            return None;
         }
         let called: Vec<(u16, Called)> = self.called_lately(now).collect();
         // Those that most ranks agree with; of several, those of the lowest rank.
         let votes = |one: &Called| called.iter().filter(|(_, c)| !c.contradicts(one, payload)).count();
-        let most = called.iter().rev().max_by_key(|(_, one)| votes(one));
-        let Some(&(rank, most)) = most else { return false };
-        let differing = called.iter().find(|(_, c)| c.contradicts(&most, payload));
-        self.mismatch = differing.map(|&(other, differing)| Operations {
-            most: most.as_operation(rank),
-            differing: differing.as_operation(other),
-        });
-        self.mismatch.is_some()
+        let &(rank, most) = called.iter().rev().max_by_key(|(_, one)| votes(one))?;
+        let (other, differing) = called.iter().find(|(_, c)| c.contradicts(&most, payload))?;
+        let (most, differing) = (most.as_operation(rank), differing.as_operation(*other));
+        Some(self.state.settle_dispute(Operations { most, differing }))
     }
 
     /// What members have said of operations under way.
@@ -209,7 +206,7 @@ impl JobRecord {
 
     /// What the rank has said that is furthest behind of all, also those that have left.
     pub(super) fn furthest_behind(&self) -> Called {
-        let resumed = matches!(self.phase, Phase::Complete { resumed: Some(_) });
+        let resumed = self.state.running().is_some_and(|running| running.resumed.is_some());
         let begin = if resumed { self.lacked().0 } else { self.base };
         furthest(self.ranks.iter().filter_map(|rank| rank.joined?.called), begin)
     }
@@ -234,7 +231,7 @@ impl JobRecord {
             joined.alive = now;
         }
         let psn = control.psn;
-        let left = matches!(self.phase, Phase::Complete { .. }) && self.has_left_before(psn);
+        let left = self.state.running().is_some() && self.has_left_before(psn);
         let status = if left { Status::RankLeft } else { Status::Ok };
         // Ranks that are past the PSN have its result.
         let ahead = self.called().filter(|(_, called)| after(called.una, psn)).count();
@@ -248,11 +245,13 @@ impl JobRecord {
         let waiting =
             self.ranks.iter().filter(|rank| waits(rank, now)).filter_map(called).map(|called| called.una);
         let front = waiting.reduce(|front, una| if after(una, front) { una } else { front });
-        match (self.phase, front) {
-            (Phase::Forming, _) if self.joined() == 0 => RankReports::EMPTY,
-            (Phase::Forming, _) => self.reports(now, 0, |state| (state as u8) < RankState::Silent as u8),
-            (Phase::Complete { .. }, Some(psn)) => self.reports(now, psn, |state| state != RankState::Here),
-            (Phase::Complete { .. } | Phase::Broken, _) => {
+        match (&self.state, front) {
+            (State::Forming { .. }, _) if self.joined() == 0 => RankReports::EMPTY,
+            (State::Forming { .. }, _) => {
+                self.reports(now, 0, |state| (state as u8) < RankState::Silent as u8)
+            }
+            (State::Complete(_), Some(psn)) => self.reports(now, psn, |state| state != RankState::Here),
+            (State::Complete(_) | State::Broken(_), _) => {
                 self.reports(now, front.unwrap_or(0), |state| state == RankState::Lost)
             }
         }

@@ -10,7 +10,8 @@ use pascaline_wire::frame::{Address, Mac, VlanTags};
 use pascaline_wire::switchml::{MOST_WORKERS, Size};
 
 use super::Membership;
-use super::job::{JobRecord, Phase};
+use super::generation::{Running, State};
+use super::job::JobRecord;
 use super::offer::Offer;
 use super::rank::Joined;
 use crate::jobs::{Endpoint, PsnWindow};
@@ -108,7 +109,6 @@ impl JobRecord {
         if rank == 0 {
             self.unresumable.set(self.epoch, true);
             self.next_generation();
-            self.window = Arc::new(PsnWindow::unlimited());
             self.switchml = Some(Arc::new(SwitchMl::new(terms, fan_in)));
         }
         let told = *self.switchml.as_ref().ok_or(NotRegistered::NotBegun)?.terms();
@@ -143,7 +143,7 @@ impl JobRecord {
         self.payload = payload;
         self.heard = now;
         if self.joined() == self.spec.fan_in {
-            self.phase = Phase::Complete { resumed: None };
+            self.state = State::Complete(Running::anew(PsnWindow::unlimited()));
         }
     }
 }

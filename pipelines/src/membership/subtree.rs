@@ -12,7 +12,7 @@ use pascaline_wire::trailer::{RankReport, RankState};
 
 use super::claim::Claim;
 use super::entry::APPLIANCE;
-use super::job::{Decision, JobRecord, Names, Phase, source};
+use super::job::{Decision, JobRecord, Names, source};
 use super::offer::Offer;
 use super::reply::ControlRequest;
 use super::uplink::{Granted, Neighbour, News, Uplink, UplinkState, UplinkStatus, Wish};
@@ -126,8 +126,7 @@ impl JobRecord {
             News::Over => self.end_with_parent(),
             News::Numbered => self.number_apart(),
             News::Suspended | News::Turned => {}
-            News::Displaced if self.phase == Phase::Forming && self.is_gathered() => self.ascend(now),
-            News::Displaced => {}
+            News::Displaced => self.complete(now),
             // A Reset, at any appliance, ends it for all.
             News::HandedUp => self.halted = false,
         }
@@ -137,7 +136,7 @@ impl JobRecord {
 
     /// The parent's job is complete, and so is this one, in the generation of that number.
     fn formed_above(&mut self, now: Duration, granted: Granted) {
-        if self.phase != Phase::Forming || !self.is_gathered() {
+        if !self.is_gathered() {
             return self.forget_parent();
         }
         self.renumber(granted.epoch);
@@ -148,15 +147,9 @@ impl JobRecord {
         self.begin(now, granted.resumed);
     }
 
-    fn renumber(&mut self, epoch: u16) {
-        self.epoch = epoch;
-        self.unresumable.set(epoch, false);
-        self.reset = self.reset.filter(|reset| reset.epoch != epoch);
-    }
-
     /// The parent has told its number for the first time: nobody has joined here yet.
     fn number_apart(&mut self) {
-        if self.phase == Phase::Forming
+        if self.state.is_forming()
             && let Some(epoch) = self.uplink.as_mut().and_then(|uplink| uplink.next_number(self.epoch))
         {
             self.renumber(epoch);
@@ -185,17 +178,8 @@ impl JobRecord {
 
     /// The parent's generation has ended: those who were in it go on in the next one, also who had left.
     fn end_with_parent(&mut self) {
-        if !matches!(self.phase, Phase::Complete { .. }) {
-            return;
-        }
-        self.forget_parent();
-        let members: Vec<usize> =
-            (0..self.ranks.len()).filter(|&at| self.ranks[at].joined.is_some()).collect();
-        self.next_generation();
-        for at in members {
-            let Some(latest) = &mut self.ranks[at].latest else { continue };
-            latest.former.iter_mut().for_each(|former| former.resumable = true);
-            latest.left = false;
+        if self.state.running().is_some() {
+            self.resume_in_next();
         }
     }
 
@@ -216,8 +200,8 @@ impl JobRecord {
         let (due, objection) = (uplink.due(), uplink.objection());
         self.due = self.due.into_iter().chain(due).min();
         let (status, operations) = objection?;
-        self.mismatch = self.mismatch.or(operations);
-        let names = if operations.is_some() { Names::Operations } else { Names::Nobody };
+        let operations = operations.map(|operations| self.state.settle_dispute(operations));
+        let names = operations.map_or(Names::Nobody, Names::Operations);
         Some(Decision { names, ..Decision::of(status) })
     }
 

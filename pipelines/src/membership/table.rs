@@ -39,7 +39,7 @@ impl JobRecord {
         job.policy = kind.policy(window);
         (job.tenant, job.share, job.slots) = (self.tenant, share, slots);
         job.cells = Arc::clone(&self.cells);
-        job.window = Arc::clone(&self.window);
+        job.window = self.window();
         job.registry = kind.registry();
         let session = |rank: &Rank| rank.latest.map(|latest| (latest.session, latest.source));
         job.sessions = Sessions {
