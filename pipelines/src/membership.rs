@@ -153,8 +153,7 @@ impl Membership {
     /// appliance to the next; `secret` must. Of jobs with the same number, the last counts.
     #[must_use]
     pub fn new(specs: Vec<JobSpec>, secret: Secret, first_epoch: u16) -> Self {
-        let state =
-            |spec: JobSpec| (spec.id, JobRecord::new(spec, secret, first_epoch, None, Duration::ZERO));
+        let state = |spec: JobSpec| (spec.id, JobRecord::new(spec, secret, first_epoch, Duration::ZERO));
         let mut jobs: BTreeMap<u16, JobRecord> = specs.into_iter().map(state).collect();
         for (tenant, job) in (0..u8::MAX).chain(core::iter::repeat(u8::MAX)).zip(jobs.values_mut()) {
             job.tenant = Tenant(tenant);

@@ -103,12 +103,8 @@ impl JobRecord {
 
     /// True if the sender of a request is a member of the present generation, by its session and address.
     pub(super) fn is_member(&self, request: &ControlRequest) -> bool {
-        let ControlRequest { header, control, from, .. } = request;
-        self.ranks.get(usize::from(header.rank)).is_some_and(|rank| {
-            let known = (control.session, source(from));
-            rank.joined.is_some()
-                && rank.latest.is_some_and(|latest| (latest.session, latest.source) == known)
-        })
+        let rank = self.ranks.get(usize::from(request.header.rank)).filter(|rank| rank.joined.is_some());
+        rank.and_then(|rank| rank.latest).is_some_and(|latest| latest.sent(request))
     }
 
     fn shows(&self, to: Shown, request: &ControlRequest, cookie: u64) -> bool {
@@ -128,7 +124,7 @@ impl JobRecord {
             return source(from) == (address, udp_port);
         }
         let latest = self.ranks.get(usize::from(header.rank)).and_then(|rank| rank.latest);
-        latest.is_some_and(|latest| (latest.session, latest.source) == (control.session, source(from)))
+        latest.is_some_and(|latest| latest.sent(request))
     }
 
     /// What a trailer tells of ranks.

@@ -62,7 +62,7 @@ impl JobRecord {
         self.halted = false;
         self.threshold = self.spec.kind.threshold();
         self.uplink.iter_mut().for_each(|uplink| uplink.reset(now));
-        self.next_generation();
+        self.next_generation(false);
     }
 
     /// Suspends the job, also above, where there is a parent. True if it was not suspended.

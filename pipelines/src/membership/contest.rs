@@ -11,9 +11,7 @@ use pascaline_wire::frame::Address;
 
 use super::generation::State;
 use super::job::{Decision, JobRecord, source};
-use super::leave::waits;
 use super::progress::Called;
-use super::rank::Rank;
 use super::refusal::Ask;
 use super::reply::ControlRequest;
 
@@ -38,6 +36,14 @@ pub(super) struct Contest {
     pub(super) asked: Option<Duration>,
 }
 
+impl Contest {
+    /// A Join of a newcomer: asks again, or anew where none has come for long.
+    fn at(now: Duration, before: Option<Self>) -> Self {
+        let before = before.filter(|contest| now.saturating_sub(contest.latest) < LIVELY);
+        Self { latest: now, ..before.unwrap_or(Self { since: now, latest: now, asked: None }) }
+    }
+}
+
 /// Whether a job that Joins have formed still has members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Occupancy {
@@ -58,25 +64,17 @@ impl JobRecord {
         for at in 0..self.ranks.len() {
             self.note_sent(now, at);
         }
-        let fresh = Contest { since: now, latest: now, asked: None };
-        let contest = self.rival.filter(|contest| now.saturating_sub(contest.latest) < LIVELY);
-        let mut contest = Contest { latest: now, ..contest.unwrap_or(fresh) };
+        let mut contest = Contest::at(now, self.rival);
         let asked = now.saturating_sub(contest.since);
-        let silence = self.spec.dead_after.unwrap_or(NEVER_LOST);
-        let members = || (0..).zip(&self.ranks).filter(|(_, rank)| rank.present());
-        let mut present = members().filter_map(|(at, rank)| rank.joined.map(|joined| (at, joined)));
-        if present.clone().any(|(_, joined)| joined.seen().max(joined.alive) > contest.since + UNDER_WAY) {
+        if self.present().any(|(_, joined)| joined.seen().max(joined.alive) > contest.since + UNDER_WAY) {
             self.rival = None;
             return Occupancy::Alive;
         }
-        let deserted = present.all(|(at, joined)| {
-            let proof = match joined.endpoint.address == newcomer {
-                _ if joined.is_appliance() => APPLIANCE_GONE + UNDER_WAY,
-                _ if self.expects_signs(now, at) => LIVELY,
-                true => SAME_HOST,
-                false => silence,
-            };
-            asked >= proof || joined.is_gone(&contest)
+        let deserted = self.present().all(|(at, joined)| {
+            let appliance = joined.is_appliance();
+            let enough =
+                if appliance { APPLIANCE_GONE + UNDER_WAY } else { self.enough(now, at.into(), newcomer) };
+            asked >= enough || joined.is_gone(&contest)
         });
         self.ask_members(now, &mut contest, asks);
         self.rival = Some(contest);
@@ -91,8 +89,7 @@ impl JobRecord {
         request: &ControlRequest,
     ) -> Result<(), Decision> {
         self.note_sent(now, at);
-        let expects_signs = self.expects_signs(now, at);
-        let silence = self.spec.dead_after.unwrap_or(NEVER_LOST);
+        let enough = self.enough(now, at, request.from.address);
         let rank = &mut self.ranks[at];
         let (true, Some(joined)) = (rank.present(), &mut rank.joined) else { return Ok(()) };
         let from = source(&request.from);
@@ -101,9 +98,7 @@ impl JobRecord {
             // Its socket is the newcomer's now; or it has moved, since nobody else knows its session.
             return Ok(());
         }
-        let fresh = Contest { since: now, latest: now, asked: None };
-        let contest = joined.contest.filter(|contest| now.saturating_sub(contest.latest) < LIVELY);
-        let contest = Contest { latest: now, ..contest.unwrap_or(fresh) };
+        let contest = Contest::at(now, joined.contest);
         joined.contest = Some(contest);
         let asked = now.saturating_sub(contest.since);
         let refusal = if asked >= PATIENCE { Status::RankTaken } else { Status::Pending };
@@ -117,30 +112,29 @@ impl JobRecord {
             joined.contest = None;
             return Err(Decision::of(Status::RankTaken).hidden());
         }
-        let enough = match joined.endpoint.address == from.0 {
-            _ if expects_signs => LIVELY,
+        if asked >= enough { Ok(()) } else { Err(Decision::of(refusal).hidden()) }
+    }
+
+    /// Silence that proves a worker gone, where a newcomer from this address asks.
+    fn enough(&self, now: Duration, at: usize, newcomer: Address) -> Duration {
+        match self.ranks[at].joined.is_some_and(|joined| joined.endpoint.address == newcomer) {
+            _ if self.expects_signs(now, at) => LIVELY,
             true => SAME_HOST,
-            false => silence,
-        };
-        if asked >= enough {
-            return Ok(());
+            false => self.spec.dead_after.unwrap_or(NEVER_LOST),
         }
-        Err(Decision::of(refusal).hidden())
     }
 
     /// True if a live member would have been heard of within [`LIVELY`]: it asks to join, or is inside an
     /// operation that others wait in as well.
     fn expects_signs(&self, now: Duration, at: usize) -> bool {
-        let first = |rank: &Rank| {
-            rank.joined.and_then(|joined| joined.called).filter(Called::is_under_way).map(|c| c.first)
-        };
         match self.state {
             State::Forming { .. } => true,
             State::Broken(_) => false,
             State::Complete(_) => {
-                let own = first(&self.ranks[at]);
-                let mut others = self.ranks.iter().enumerate().filter(|(other, _)| *other != at);
-                own.is_some() && others.any(|(_, other)| waits(other, now) && first(other) == own)
+                let own = self.ranks[at].joined.and_then(|joined| joined.called);
+                let first = own.filter(Called::is_under_way).map(|own| own.first);
+                let mut others = self.called_lately(now).filter(|(other, _)| usize::from(*other) != at);
+                others.any(|(_, other)| Some(other.first) == first)
             }
         }
     }

@@ -37,8 +37,7 @@ pub struct Entry {
 impl JobRecord {
     /// Who is there, in the order of the identifiers: no line for the appliance where there is nobody else.
     pub(super) fn entries(&self) -> Vec<Entry> {
-        let workers = (0..).zip(&self.ranks).filter(|(_, rank)| rank.present());
-        let workers = workers.filter_map(|(id, rank)| Some((id, rank.joined?.endpoint, Role::Worker)));
+        let workers = self.present().map(|(id, joined)| (id, joined.endpoint, Role::Worker));
         let server = self.server.iter().map(|server| (SERVER_RANK, server.endpoint, Role::Server));
         let mut entries: Vec<Entry> = Vec::new();
         let mut own = None;

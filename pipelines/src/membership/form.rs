@@ -44,7 +44,8 @@ impl Membership {
         let spec = JobSpec { id, fan_in, admitted: None, ..admission.like.clone() };
         let proven = joins && control.cookie == self.secret.cookie(request, epoch, 0);
         let make = if proven { JobRecord::new } else { JobRecord::bare };
-        let mut job = make(spec, self.secret, epoch, Some(from.address), now);
+        let mut job = make(spec, self.secret, epoch, now);
+        job.founder = Some(from.address);
         let known = self.next_epochs.contains_key(&id);
         if known {
             // Whoever was a member here has left or was lost, and the others have gone on without it. One
@@ -103,7 +104,7 @@ impl Membership {
             Occupancy::Unknown => {
                 // The cookie that it gets is that of the job which it may form.
                 let spec = JobSpec { fan_in: header.fan_in, ..job.spec.clone() };
-                *proposed = Some(JobRecord::bare(spec, self.secret, epoch, Some(from.address), now));
+                *proposed = Some(JobRecord::bare(spec, self.secret, epoch, now));
                 Ok(Decision { shown: Shown::Always, ..Decision::of(Status::Pending) })
             }
         }

@@ -20,8 +20,8 @@ pub(super) enum State {
     },
     /// All that it waits for have joined.
     Complete(Running),
-    /// It has lost ranks, and nothing is left but to say so; with what it had if it has been complete.
-    Broken(Option<Running>),
+    /// It has lost ranks, and nothing is left but to say so; with what it had while it was complete.
+    Broken(Running),
 }
 
 /// What a generation has once it is complete.
@@ -68,8 +68,7 @@ impl State {
     pub(super) const fn begun(&self) -> Option<&Running> {
         match self {
             Self::Forming { .. } => None,
-            Self::Complete(running) => Some(running),
-            Self::Broken(running) => running.as_ref(),
+            Self::Complete(running) | Self::Broken(running) => Some(running),
         }
     }
 
@@ -82,7 +81,7 @@ impl State {
 
     /// Takes note of what they call; gives what was known of that first.
     pub(super) const fn settle_dispute(&mut self, operations: Operations) -> Operations {
-        if let Self::Complete(running) | Self::Broken(Some(running)) = self {
+        if let Self::Complete(running) | Self::Broken(running) = self {
             if let Dispute::Known(known) = running.dispute {
                 return known;
             }
@@ -93,11 +92,10 @@ impl State {
 
     /// The generation has lost ranks.
     pub(super) fn break_up(&mut self) {
-        *self = match core::mem::replace(self, Self::EMPTY) {
-            Self::Forming { .. } => Self::Broken(None),
-            Self::Complete(running) => Self::Broken(Some(running)),
-            broken @ Self::Broken(_) => broken,
-        };
+        *self = Self::Broken(match core::mem::replace(self, Self::EMPTY) {
+            Self::Forming { .. } => Running::anew(PsnWindow::closed()),
+            Self::Complete(running) | Self::Broken(running) => running,
+        });
     }
 }
 
@@ -167,25 +165,16 @@ impl JobRecord {
         }
     }
 
-    /// Begins the next generation: nobody is a member of it yet, and those of this one start from nothing.
-    pub(super) fn next_generation(&mut self) {
-        self.succeed(false);
-    }
-
-    /// Begins the next generation for the members of this one that are not lost, also for those that have
-    /// left: they resume this one.
-    pub(super) fn resume_in_next(&mut self) {
-        self.succeed(true);
-    }
-
-    /// The same, and goes on without the ranks that are lost.
+    /// Begins the next generation without the ranks that this one has lost.
     pub(super) fn go_on(&mut self) {
         let without = self.numbers(|rank| rank.lost);
-        self.resume_in_next();
+        self.next_generation(true);
         without.iter().for_each(|&number| self.ranks[usize::from(number)].lost = true);
     }
 
-    fn succeed(&mut self, resumable: bool) {
+    /// Begins the next generation: nobody is a member of it yet. If this one is `resumable`, those who are in
+    /// it and not lost resume it, also those who have left.
+    pub(super) fn next_generation(&mut self, resumable: bool) {
         let epoch = self.epoch;
         let apart = self.uplink.as_mut().and_then(|uplink| uplink.next_number(epoch));
         self.renumber(apart.unwrap_or(epoch.wrapping_add(1)));

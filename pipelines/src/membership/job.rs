@@ -17,7 +17,7 @@ use super::contest::Contest;
 use super::cookie::Secret;
 use super::generation::State;
 use super::offer::{Offer, agreed};
-use super::rank::{Epochs, Rank};
+use super::rank::{Epochs, Joined, Rank};
 use super::server::{Presence, Serving};
 use super::spec::JobSpec;
 use super::uplink::Uplink;
@@ -128,31 +128,19 @@ pub(super) struct JobRecord {
 }
 
 impl JobRecord {
-    pub(super) fn new(
-        spec: JobSpec,
-        secret: Secret,
-        epoch: u16,
-        founder: Option<Address>,
-        now: Duration,
-    ) -> Self {
+    pub(super) fn new(spec: JobSpec, secret: Secret, epoch: u16, now: Duration) -> Self {
         let ranks = vec![Rank::default(); usize::from(spec.fan_in)];
-        Self { ranks, ..Self::bare(spec, secret, epoch, founder, now) }
+        Self { ranks, ..Self::bare(spec, secret, epoch, now) }
     }
 
     /// Without ranks, which may take much memory: enough to answer somebody who will not be a member.
-    pub(super) fn bare(
-        spec: JobSpec,
-        secret: Secret,
-        epoch: u16,
-        founder: Option<Address>,
-        now: Duration,
-    ) -> Self {
+    pub(super) fn bare(spec: JobSpec, secret: Secret, epoch: u16, now: Duration) -> Self {
         // Jobs that are made again begin with another number each time, by the epoch and the time.
         let generations = u64::from(epoch) ^ u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) << 8;
         let session = secret.session(spec.id, generations, 0);
         Self {
             tenant: Tenant::default(),
-            founder,
+            founder: None,
             epoch,
             generations,
             secret,
@@ -188,9 +176,19 @@ impl JobRecord {
         self.lcores = lcores;
     }
 
+    /// All who have joined the present generation, with their ranks.
+    pub(super) fn members(&self) -> impl Iterator<Item = (u16, &Joined)> + Clone {
+        (0..).zip(&self.ranks).filter_map(|(number, rank)| Some((number, rank.joined.as_ref()?)))
+    }
+
+    /// Those of them that are here.
+    pub(super) fn present(&self) -> impl Iterator<Item = (u16, &Joined)> + Clone {
+        (0..).zip(&self.ranks).filter_map(|(number, rank)| Some((number, rank.here()?)))
+    }
+
     /// Ranks that are here: they have joined the present generation and neither left nor died.
     pub(super) fn joined(&self) -> u16 {
-        count(self.ranks.iter().filter(|rank| rank.present()))
+        count(self.present())
     }
 
     /// Ranks that the present generation has lost or goes on without.
@@ -208,13 +206,13 @@ impl JobRecord {
 
     /// What members have offered; only those `anew` that do not want to go on with an earlier generation.
     pub(super) fn offers(&self, anew: bool) -> impl Iterator<Item = Offer> + Clone {
-        let members = self.ranks.iter().filter_map(|rank| rank.joined.as_ref());
+        let members = self.members().map(|(_, joined)| joined);
         members.filter(move |joined| !anew || joined.claim.is_none()).map(|joined| joined.offer)
     }
 
     /// The window of all ranks: what each keeps is enough for the others only if it is the same for all.
     pub(super) fn granted(&self) -> u16 {
-        let asked = self.ranks.iter().filter_map(|rank| rank.joined).map(|joined| joined.window);
+        let asked = self.members().map(|(_, joined)| joined.window);
         let above = self.uplink.as_ref().and_then(Uplink::granted).map(|granted| granted.window);
         asked.chain(above).min().unwrap_or(u16::MAX).min(self.spec.window)
     }
@@ -230,7 +228,7 @@ impl JobRecord {
     /// The oldest PSN that any rank lacks that goes on, and the oldest of the one that is furthest ahead:
     /// there are no results from there on.
     pub(super) fn lacked(&self) -> (u32, u32) {
-        let lacked = self.ranks.iter().filter_map(|rank| rank.joined).map(|joined| joined.lacked);
+        let lacked = self.members().map(|(_, joined)| joined.lacked);
         let before = |one: u32, other: u32| other.wrapping_sub(one) < 1 << 31;
         let oldest = lacked.clone().reduce(|one, other| if before(one, other) { one } else { other });
         let next = lacked.reduce(|one, other| if before(one, other) { other } else { one });
@@ -242,8 +240,8 @@ impl JobRecord {
         claim::common(self.claims())
     }
 
-    fn claims(&self) -> impl Iterator<Item = Option<Claim>> + Clone {
-        self.ranks.iter().filter_map(|rank| rank.joined.as_ref()).map(|joined| joined.claim)
+    pub(super) fn claims(&self) -> impl Iterator<Item = Option<Claim>> + Clone {
+        self.members().map(|(_, joined)| joined.claim)
     }
 
     /// True if all who have joined can go on with the same generation, or want to start from nothing.
@@ -253,15 +251,15 @@ impl JobRecord {
 
     /// True if a rank can go on with this, as far as the others who have joined are concerned.
     pub(super) fn can_claim(&self, at: usize, claim: Claim) -> bool {
-        let others = self.ranks.iter().enumerate().filter(|(other, _)| *other != at);
-        let others = others.filter_map(|(_, rank)| rank.joined.as_ref()).map(|joined| joined.claim);
-        claim::common(core::iter::once(Some(claim)).chain(others)).is_some()
+        let others = self.members().filter(|(other, _)| usize::from(*other) != at);
+        let claims = others.map(|(_, joined)| joined.claim);
+        claim::common(core::iter::once(Some(claim)).chain(claims)).is_some()
     }
 
     /// Ends a membership, and with the last one what the members had agreed on.
     pub(super) fn remove(&mut self, at: usize) {
         self.ranks[at].joined = None;
-        if self.ranks.iter().all(|rank| rank.joined.is_none()) {
+        if self.members().next().is_none() {
             self.payload = 0;
         }
         if self.state.is_forming() {

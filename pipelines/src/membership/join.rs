@@ -11,7 +11,7 @@ use super::generation::State;
 use super::job::{Decision, JobRecord, Names, source};
 use super::offer::{Offer, agreed};
 use super::progress::Called;
-use super::rank::{Joined, Latest, Rank};
+use super::rank::{Joined, Latest};
 use super::rate::Asked;
 use super::reply::ControlRequest;
 use super::spec::Admission;
@@ -92,12 +92,9 @@ impl JobRecord {
     /// Whether an address may have one more rank. Without a limit one host could take a job's every rank.
     fn has_room_for(&self, at: usize, host: Address) -> Result<(), Decision> {
         let most = self.spec.max_ranks_per_host;
-        let held = |&(other, rank): &(usize, &Rank)| {
-            let there = rank.joined.is_some_and(|joined| joined.endpoint.address == host);
-            other != at && there && rank.present()
-        };
-        let own =
-            if most < self.spec.fan_in { self.ranks.iter().enumerate().filter(held).count() } else { 0 };
+        let held =
+            |&(other, joined): &(u16, &Joined)| usize::from(other) != at && joined.endpoint.address == host;
+        let own = if most < self.spec.fan_in { self.present().filter(held).count() } else { 0 };
         if own < usize::from(most) {
             return Ok(());
         }
@@ -150,7 +147,7 @@ impl JobRecord {
         if back {
             self.go_on();
         } else if renewed {
-            self.next_generation();
+            self.next_generation(false);
         }
         // Nor can it go on with packets that this appliance takes from nobody any more.
         let claim = self.claim_now(now, at, wanted).filter(|_| offer.bytes() <= self.spec.limit());
@@ -287,8 +284,7 @@ impl JobRecord {
     /// True if a member has said within a second that it is inside an operation, and which: between them
     /// some say that they are alive.
     fn someone_is_inside(&self, now: Duration) -> bool {
-        let inside = || self.called_lately(now).any(|(_, called)| called.is_under_way());
-        self.state.running().is_some() && inside()
+        self.state.running().is_some() && self.called_lately(now).next().is_some()
     }
 
     /// A rank becomes a member of the present generation.

@@ -64,7 +64,7 @@ impl JobRecord {
         if let Some(others) = self.held_back(now) {
             return Ok(others);
         }
-        let changed = forming || self.ranks.iter().any(|rank| rank.joined.is_some());
+        let changed = forming || self.members().next().is_some();
         (0..self.ranks.len()).for_each(|at| self.remove(at));
         self.threshold = self.spec.kind.threshold();
         Ok(Decision { changed, ..Decision::of(Status::Ok) })
@@ -73,8 +73,7 @@ impl JobRecord {
     /// Ranks that wait inside an operation, as far as can be told, and may need what others have kept.
     pub(super) fn waiting(&self, now: Duration) -> u16 {
         // Whatever they wait for in another generation fails.
-        let waiting = self.ranks.iter().filter(|rank| waits(rank, now));
-        if self.state.running().is_some() { count(waiting) } else { 0 }
+        if self.state.running().is_some() { count(self.called_lately(now)) } else { 0 }
     }
 
     /// What a rank is told that asks from elsewhere: 0 while the generation forms, else 1 and the other ranks
@@ -91,7 +90,7 @@ impl JobRecord {
             self.remove(usize::from(rank));
         } else {
             // The others have been told to go, and would wait for it.
-            self.next_generation();
+            self.next_generation(false);
         }
     }
 }
@@ -100,6 +99,6 @@ impl JobRecord {
 /// are alive.
 pub(super) fn waits(rank: &Rank, now: Duration) -> bool {
     let recently = |at: Duration| at.saturating_add(WAITS) > now;
-    let inside = |joined: &Joined| joined.called.is_some_and(|called| called.is_under_way());
-    rank.present() && rank.joined.filter(inside).and_then(|joined| joined.beat).is_some_and(recently)
+    let inside = |joined: &&Joined| joined.called.is_some_and(|called| called.is_under_way());
+    rank.here().filter(inside).and_then(|joined| joined.beat).is_some_and(recently)
 }

@@ -123,8 +123,8 @@ impl JobRecord {
     /// True if the job is to be forgotten: it exists by Joins, and nobody is there or nothing has been heard.
     pub(super) fn is_over(&self, now: Duration, admission: &Admission) -> bool {
         let silent = now.saturating_sub(self.heard);
-        let given_up = self.spec.dead_after.unwrap_or(GIVEN_UP).min(admission.idle);
-        let deserted = self.ranks.iter().all(|rank| rank.joined.is_none());
+        let given_up = self.given_up_after(admission);
+        let deserted = self.members().next().is_none();
         self.founder.is_some() && (silent >= admission.idle || deserted && silent >= given_up)
     }
 
@@ -132,40 +132,39 @@ impl JobRecord {
     pub(super) fn elapse(&mut self, now: Duration, events: &mut Vec<Event>) -> bool {
         self.note_all_sent(now);
         let deserted = self.miss_server(now, events);
-        let asks = self.state.is_forming() && self.spec.kind.registry().is_none();
-        let gave_up = asks && self.give_up(now, events);
-        let Some(limit) = self.spec.dead_after else { return deserted || gave_up };
-        let lost = match self.state {
-            State::Forming { since } => self.absent(now, since.saturating_add(limit)),
-            State::Complete(_) => self.dead(now, limit),
-            State::Broken(_) => Vec::new(),
+        let limit = self.patience();
+        let gave_up = self.state.is_forming() && limit.is_some_and(|limit| self.give_up(now, limit, events));
+        let lost = match (&self.state, limit) {
+            (State::Forming { .. }, _) if self.absent_due().is_some_and(|due| due <= now) => {
+                self.numbers(|rank| rank.joined.is_none() && !rank.lost)
+            }
+            (State::Complete(_), Some(limit)) => self.dead(now, limit),
+            _ => Vec::new(),
         };
         self.lose(now, &lost, events) || gave_up || deserted
     }
 
+    /// For how long a member may be silent; `None` for ever.
+    const fn patience(&self) -> Option<Duration> {
+        match (&self.state, &self.uplink) {
+            (State::Forming { .. }, _) if self.spec.kind.registry().is_some() => None,
+            // The parent would count it here while it may be elsewhere.
+            (State::Forming { .. }, Some(_)) => Some(AWAY),
+            (State::Forming { .. }, None) => Some(JOINING),
+            (State::Complete(_), _) => self.spec.dead_after,
+            (State::Broken(_), _) => None,
+        }
+    }
+
     /// Takes out whoever has joined a generation that is not complete and does not ask again.
-    fn give_up(&mut self, now: Duration, events: &mut Vec<Event>) -> bool {
-        let before = events.len();
-        let silent = |joined: Joined| joined.heard.saturating_add(self.patience()) <= now;
-        for number in self.numbers(|rank| rank.joined.is_some_and(silent)) {
+    fn give_up(&mut self, now: Duration, limit: Duration, events: &mut Vec<Event>) -> bool {
+        let silent = |joined: Joined| joined.heard.saturating_add(limit) <= now;
+        let gone = self.numbers(|rank| rank.joined.is_some_and(silent));
+        for &number in &gone {
             self.remove(usize::from(number));
             events.push(Event::GaveUp { job: self.spec.id, rank: number });
         }
-        events.len() > before
-    }
-
-    /// For how long a rank may be silent that has joined a generation which is not complete. Where its sums
-    /// go to a parent that is less: the parent would count it here while it may be elsewhere.
-    const fn patience(&self) -> Duration {
-        if self.uplink.is_some() { AWAY } else { JOINING }
-    }
-
-    /// The ranks that do not come although all others wait to go on with them.
-    fn absent(&self, now: Duration, due: Duration) -> Vec<u16> {
-        if due > now || self.common_claim().is_none() {
-            return Vec::new();
-        }
-        self.numbers(|rank| rank.joined.is_none() && !rank.lost)
+        !gone.is_empty()
     }
 
     /// The ranks that nothing is heard of although others wait for them. Those that have left are among them
@@ -173,9 +172,7 @@ impl JobRecord {
     fn dead(&self, now: Duration, limit: Duration) -> Vec<u16> {
         let recently = |at: Duration| at.saturating_add(limit / 2) > now;
         // Asynchronous ones never say that they wait.
-        let waits =
-            |rank: &Rank| rank.present() && rank.joined.and_then(|joined| joined.beat).is_some_and(recently);
-        if !self.ranks.iter().any(waits) {
+        if !self.present().any(|(_, joined)| joined.beat.is_some_and(recently)) {
             return Vec::new();
         }
         let wanted = |rank: &Rank| rank.present() || rank.left && self.needed() > self.joined();
@@ -227,28 +224,36 @@ impl JobRecord {
     /// anything, unless something is heard. And `overdue`: a rank has been silent for longer than the limit
     /// while nobody waited for it, so the next heartbeat decides.
     pub(super) fn schedule(&mut self, now: Duration, admission: Option<&Admission>) {
-        let forgotten = admission.filter(|_| self.founder.is_some()).map(|admission| {
-            let given_up =
-                self.heard.saturating_add(self.spec.dead_after.unwrap_or(GIVEN_UP).min(admission.idle));
-            if given_up > now { given_up } else { self.heard.saturating_add(admission.idle) }
-        });
-        let silent = |limit| {
-            let heard = self.ranks.iter().filter(|rank| !rank.lost).filter_map(|rank| rank.joined);
-            heard.map(|joined| joined.seen().saturating_add(limit)).min()
-        };
-        let died = match (&self.state, self.spec.dead_after) {
-            (State::Forming { .. }, _) if self.spec.kind.registry().is_some() => None,
-            (State::Forming { since }, limit) => {
-                let absent = limit.and_then(|limit| self.common_claim().map(|_| since.saturating_add(limit)));
-                silent(self.patience()).into_iter().chain(absent).min()
-            }
-            (State::Complete(_), Some(limit)) => silent(limit),
-            (State::Complete(_), None) | (State::Broken(_), _) => None,
-        };
-        let overdue = self.state.running().is_some() && died.is_some_and(|at| at <= now);
-        let died = died.filter(|_| !overdue);
-        let uplink = self.uplink.as_ref().and_then(Uplink::due);
-        self.due = forgotten.into_iter().chain(died).chain(self.server_due()).chain(uplink).min();
-        self.overdue = overdue;
+        let first_silent =
+            |limit| self.members().map(|(_, joined)| joined.seen().saturating_add(limit)).min();
+        let silent = self.patience().and_then(first_silent);
+        self.overdue = self.state.running().is_some() && silent.is_some_and(|due| due <= now);
+        let timers = [
+            // The job is forgotten.
+            admission.filter(|_| self.founder.is_some()).map(|admission| {
+                let deserted = self.heard.saturating_add(self.given_up_after(admission));
+                if deserted > now { deserted } else { self.heard.saturating_add(admission.idle) }
+            }),
+            // A member has given up waiting for others, or is dead.
+            silent.filter(|_| !self.overdue),
+            // Others do not come.
+            self.absent_due(),
+            // The parameter server is gone.
+            self.server_due(),
+            // There is something to ask a parent, or who leads there.
+            self.uplink.as_ref().and_then(Uplink::due),
+        ];
+        self.due = timers.into_iter().flatten().min();
+    }
+
+    /// After how long without a sign of life the job is forgotten if it has no members.
+    fn given_up_after(&self, admission: &Admission) -> Duration {
+        self.spec.dead_after.unwrap_or(GIVEN_UP).min(admission.idle)
+    }
+
+    /// When the ranks that do not come are lost, if all others wait to resume with them.
+    fn absent_due(&self) -> Option<Duration> {
+        let State::Forming { since } = self.state else { return None };
+        self.common_claim().and(self.spec.dead_after).map(|limit| since.saturating_add(limit))
     }
 }

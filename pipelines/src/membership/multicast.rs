@@ -36,10 +36,8 @@ impl JobRecord {
     /// The job's group, and the ranks that hear it.
     pub(super) fn audience(&self) -> Option<(MulticastGroup, RankSet)> {
         let mut ranks = RankSet::EMPTY;
-        for (number, rank) in (0..).zip(&self.ranks) {
-            if rank.joined.is_some_and(|joined| joined.hears) {
-                let _ = ranks.insert(number);
-            }
+        for (number, _) in self.members().filter(|(_, joined)| joined.hears) {
+            let _ = ranks.insert(number);
         }
         self.spec.multicast.map(|group| (group, ranks))
     }

@@ -165,8 +165,7 @@ impl JobRecord {
     }
 
     fn about_psn(&self, psn: u32, release: bool) -> Result<Obeyed, Refused> {
-        let rank = (0..).zip(&self.ranks).find(|(_, rank)| rank.present()).map(|(number, _)| number);
-        let rank = rank.ok_or(Refused::Deserted)?;
+        let (rank, _) = self.present().next().ok_or(Refused::Deserted)?;
         match () {
             () if self.spec.kind.mode() == Mode::Olaf => Err(Refused::Asynchronous),
             () if release && self.uplink.is_some() => Err(Refused::Levels),

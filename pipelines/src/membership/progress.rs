@@ -168,13 +168,10 @@ impl JobRecord {
         let (_, other) = self.called_lately(now).find(|(_, other)| other.contradicts(&own, payload))?;
         self.state.open_dispute(since);
         let first = if after(own.first, other.first) { other.first } else { own.first };
-        let silent = |rank: &Rank| {
-            rank.joined.is_some_and(|joined| {
-                joined.called.is_none_or(|c| !c.is_under_way() || !after(c.end(payload), first))
-            })
+        let silent = |joined: &Joined| {
+            joined.called.is_none_or(|c| !c.is_under_way() || !after(c.end(payload), first))
         };
-        if now.saturating_sub(since) < DISPUTE && self.ranks.iter().any(|rank| rank.present() && silent(rank))
-        {
+        if now.saturating_sub(since) < DISPUTE && self.present().any(|(_, joined)| silent(joined)) {
             return None;
         }
         let called: Vec<(u16, Called)> = self.called_lately(now).collect();
@@ -188,8 +185,7 @@ impl JobRecord {
 
     /// What members have said of operations under way.
     fn called(&self) -> impl Iterator<Item = (u16, Called)> {
-        let called = |rank: &Rank| rank.joined.filter(|_| rank.present())?.called;
-        (0..).zip(&self.ranks).filter_map(move |(number, rank)| Some((number, called(rank)?)))
+        self.present().filter_map(|(number, joined)| Some((number, joined.called?)))
     }
 
     /// Likewise of those who still say so: whoever gets on without waiting says nothing, and what it said is
@@ -201,14 +197,14 @@ impl JobRecord {
 
     /// What the rank says that is furthest behind of those inside an operation.
     pub(super) fn oldest_called(&self, now: Duration) -> Option<Called> {
-        oldest(self.called_lately(now).map(|(_, called)| called).filter(Called::is_under_way))
+        oldest(self.called_lately(now).map(|(_, called)| called))
     }
 
     /// What the rank has said that is furthest behind of all, also those that have left.
     pub(super) fn furthest_behind(&self) -> Called {
         let resumed = self.state.running().is_some_and(|running| running.resumed.is_some());
         let begin = if resumed { self.lacked().0 } else { self.base };
-        furthest(self.ranks.iter().filter_map(|rank| rank.joined?.called), begin)
+        furthest(self.members().filter_map(|(_, joined)| joined.called), begin)
     }
 
     /// True if a PSN cannot be complete because a rank has left before it.
@@ -218,19 +214,13 @@ impl JobRecord {
 
     /// A member asks who is missing at a PSN.
     pub(super) fn query(&mut self, now: Duration, request: &ControlRequest) -> Result<Decision, Decision> {
-        let ControlRequest { header, control, from, .. } = request;
-        let at = self.rank(header)?;
-        let rank = &mut self.ranks[at];
-        let known = rank.latest.is_some_and(|latest| {
-            latest.session == control.session && latest.source == source(from) && rank.joined.is_some()
-        });
-        if !known {
-            return Err(Decision::new(Status::NotMember, 0, u32::from(header.rank)).hidden());
-        }
-        if let Some(joined) = &mut rank.joined {
-            joined.alive = now;
-        }
-        let psn = control.psn;
+        let at = self.rank(&request.header)?;
+        let member = self.is_member(request);
+        let Some(joined) = self.ranks[at].joined.as_mut().filter(|_| member) else {
+            return Err(Decision::new(Status::NotMember, 0, u32::from(request.header.rank)).hidden());
+        };
+        joined.alive = now;
+        let psn = request.control.psn;
         let left = self.state.running().is_some() && self.has_left_before(psn);
         let status = if left { Status::RankLeft } else { Status::Ok };
         // Ranks that are past the PSN have its result.
@@ -241,9 +231,8 @@ impl JobRecord {
 
     /// What is known of the ranks that keep others from getting on now; nothing while nobody waits.
     pub(super) fn holding_up(&self, now: Duration) -> RankReports {
-        let called = |rank: &Rank| rank.joined?.called.filter(|called| called.bytes > 0);
-        let waiting =
-            self.ranks.iter().filter(|rank| waits(rank, now)).filter_map(called).map(|called| called.una);
+        let waiting = self.called_lately(now).filter(|(_, called)| called.bytes > 0);
+        let waiting = waiting.map(|(_, called)| called.una);
         let front = waiting.reduce(|front, una| if after(una, front) { una } else { front });
         match (&self.state, front) {
             (State::Forming { .. }, _) if self.joined() == 0 => RankReports::EMPTY,

@@ -6,9 +6,11 @@ use pascaline_wire::frame::Address;
 
 use super::claim::Claim;
 use super::contest::Contest;
+use super::job::source;
 use super::offer::Offer;
 use super::progress::Called;
 use super::rate::Asked;
+use super::reply::ControlRequest;
 use crate::jobs::Endpoint;
 
 /// A member of the present generation.
@@ -119,6 +121,13 @@ pub(super) struct Latest {
     pub(super) asked: Asked,
 }
 
+impl Latest {
+    /// True if a request is this session's, from where it has joined.
+    pub(super) fn sent(&self, request: &ControlRequest) -> bool {
+        (self.session, self.source) == (request.control.session, source(&request.from))
+    }
+}
+
 /// A generation that has ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Former {
@@ -146,7 +155,12 @@ pub(super) struct Rank {
 
 impl Rank {
     pub(super) const fn present(&self) -> bool {
-        self.joined.is_some() && !self.left && !self.lost
+        self.here().is_some()
+    }
+
+    /// Its membership, if it is here: it has neither left nor died.
+    pub(super) const fn here(&self) -> Option<&Joined> {
+        if self.left || self.lost { None } else { self.joined.as_ref() }
     }
 }
 

@@ -45,14 +45,14 @@ impl JobRecord {
     /// What is counted of a source that is known to this job, by its session and the address and port that it
     /// has joined or registered from: forged requests must not use up what a member may ask.
     pub(super) fn asked(&mut self, request: &ControlRequest) -> Option<&mut Asked> {
-        let known = (request.control.session, source(&request.from));
         if request.control.action == Action::Serve {
+            let known = (request.control.session, source(&request.from));
             let server = self.server.as_mut();
             let server = server.filter(|server| (server.session, source(&server.endpoint)) == known);
             return server.map(|server| &mut server.asked);
         }
         let latest = self.ranks.get_mut(usize::from(request.header.rank))?.latest.as_mut();
-        latest.filter(|latest| (latest.session, latest.source) == known).map(|latest| &mut latest.asked)
+        latest.filter(|latest| latest.sent(request)).map(|latest| &mut latest.asked)
     }
 }
 

@@ -69,7 +69,7 @@ impl Membership {
                 }
                 None => {
                     let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
-                    let mut job = JobRecord::new(spec, self.secret, epoch, None, now);
+                    let mut job = JobRecord::new(spec, self.secret, epoch, now);
                     job.tenant = tenant;
                     job.count_by(self.lcores);
                     self.jobs.insert(id, job);
@@ -110,7 +110,7 @@ impl JobRecord {
         }
         self.unresumable.set(self.epoch, true);
         self.halted = false;
-        self.next_generation();
+        self.next_generation(false);
         let session = self.secret.session(self.spec.id, self.generations, 0);
         let JobSpec { id, parent, ref backups, .. } = self.spec;
         self.uplink = parent.map(|parent| Uplink::new(id, parent, backups, session));
@@ -134,11 +134,10 @@ impl JobRecord {
         let admits = |at: usize, address: Address| {
             spec.admitted.as_ref().is_none_or(|listed| listed.get(at) == Some(&address))
         };
-        let mut members = self.ranks.iter().enumerate().filter_map(|(at, rank)| Some((at, rank.joined?)));
         old.fan_in == spec.fan_in
             && old.kind.goes_on_as(&spec.kind)
             && self.stays_below(spec)
             && self.payload <= spec.limit()
-            && members.all(|(at, joined)| admits(at, joined.endpoint.address))
+            && self.members().all(|(at, joined)| admits(at.into(), joined.endpoint.address))
     }
 }

@@ -16,7 +16,7 @@ use super::Membership;
 use super::contest::Contest;
 use super::job::JobRecord;
 use super::liveness::Event;
-use super::rank::Joined;
+use super::rank::{Joined, Rank};
 use super::uplink::Neighbour;
 use crate::jobs::Endpoint;
 
@@ -87,13 +87,11 @@ impl JobRecord {
             return;
         }
         contest.asked = Some(now);
-        let present = (0..).zip(&self.ranks).filter(|(_, rank)| rank.present());
-        let present = present.filter_map(|(number, rank)| Some((number, rank.joined?)));
-        let silent = present.filter(|(_, joined)| !joined.is_appliance() && !joined.is_gone(contest));
+        let silent = self.present().filter(|(_, joined)| !joined.is_appliance() && !joined.is_gone(contest));
         for (rank, joined) in silent.take(MOST) {
             let about = Header::about(Kind::Control, Element::F32_SUM, self.spec.id, self.epoch ^ 0x8000);
             let header = Header { rank, fan_in: self.spec.fan_in, ..about };
-            let session = self.session_of(rank, &joined, contest);
+            let session = self.session_of(rank, joined, contest);
             let control = Control { answers: Some(Action::Query), ..Control::request(Action::Ack, session) };
             asks.push(Ask { to: joined.endpoint, header, control });
         }
@@ -109,7 +107,7 @@ impl JobRecord {
     fn refuse(&mut self, now: Duration, refusal: &Refusal) -> bool {
         let &Refusal { rank, address, udp_port, session, .. } = refusal;
         let at = usize::from(rank);
-        let joined = self.ranks.get(at).filter(|rank| rank.present()).and_then(|rank| rank.joined);
+        let joined = self.ranks.get(at).and_then(Rank::here).copied();
         let (Some(joined), Some(contest)) = (joined, self.rival) else { return false };
         let here = (joined.endpoint.address, joined.endpoint.udp_port) == (address, udp_port);
         if !here || session != self.session_of(rank, &joined, &contest) {

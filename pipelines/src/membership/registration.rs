@@ -108,7 +108,7 @@ impl JobRecord {
         let terms = Terms { udp_port, mac, address, slots, size };
         if rank == 0 {
             self.unresumable.set(self.epoch, true);
-            self.next_generation();
+            self.next_generation(false);
             self.switchml = Some(Arc::new(SwitchMl::new(terms, fan_in)));
         }
         let told = *self.switchml.as_ref().ok_or(NotRegistered::NotBegun)?.terms();
@@ -116,9 +116,7 @@ impl JobRecord {
             return Err(NotRegistered::SizeDiffers);
         }
         let same = |joined: &Joined| (joined.endpoint.mac, joined.endpoint.address) == (who.mac, from);
-        let others = (0..).zip(&self.ranks).filter(|(number, _)| *number != rank);
-        let twice = others.filter(|(_, rank)| rank.joined.as_ref().is_some_and(same)).map(|(other, _)| other);
-        if let Some(other) = twice.min() {
+        if let Some((other, _)) = self.members().find(|&(other, joined)| other != rank && same(joined)) {
             return Err(NotRegistered::Twice { other });
         }
         self.take_in(now, rank, who, &told);

@@ -82,15 +82,14 @@ impl JobRecord {
 
     /// The generations that all can go on with.
     fn shared_claim(&self) -> Option<Claim> {
-        let mut claims = self.ranks.iter().filter_map(|rank| rank.joined).map(|joined| joined.claim);
+        let mut claims = self.claims();
         let first = claims.next()??;
         claims.try_fold(first, |shared, claim| shared.shared(claim?))
     }
 
     /// Workers that its ranks stand for.
     pub(super) fn below(&self) -> u32 {
-        let joined = self.ranks.iter().filter_map(|rank| rank.joined);
-        joined.fold(0, |all: u32, joined| all.saturating_add(joined.workers.max(1)))
+        self.members().fold(0, |all: u32, (_, joined)| all.saturating_add(joined.workers.max(1)))
     }
 
     /// An answer of the parent. True if lcores need a new table.
@@ -179,7 +178,7 @@ impl JobRecord {
     /// The parent's generation has ended: those who were in it go on in the next one, also who had left.
     fn end_with_parent(&mut self) {
         if self.state.running().is_some() {
-            self.resume_in_next();
+            self.next_generation(true);
         }
     }
 

@@ -25,10 +25,8 @@ impl JobRecord {
             .collect();
         let mut job = Job::new(id, fan_in, self.epoch, self.payload, members);
         if let Some(group) = self.spec.multicast {
-            for (number, rank) in (0..).zip(&self.ranks) {
-                if let Some(Joined { endpoint, .. }) = rank.joined.filter(|joined| joined.hears) {
-                    job.hear(group, number, &endpoint, (congestion, mac(endpoint.port)));
-                }
+            for (number, Joined { endpoint, .. }) in self.members().filter(|(_, joined)| joined.hears) {
+                job.hear(group, number, endpoint, (congestion, mac(endpoint.port)));
             }
         }
         job.needed = self.needed();
