@@ -18,7 +18,7 @@ _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _ID = re.compile(r'<a id="(R\d+\.\d+)">\[(R\d+\.\d+)\]</a>')
 _NAMED = re.compile(r"\bR\d+\.\d+\b")
 # Between two sentences, items, cells or paragraphs; `*Must*` speaks of the word.
-_END = re.compile(r"""(?<=[.:;?!])[)*"`]*\s+(?=[A-Z*"`<(])|\n\s*\n|\n\s*- |\|""")
+_END = re.compile(r"""(?<=[.:;?!])[)*"`]*\s+(?=[A-Z0-9*"`<(])|\n\s*\n|\n\s*- |\|""")
 _MUST = re.compile(r"(?<!\*)\bmust\b", re.IGNORECASE)
 
 
