@@ -11,7 +11,7 @@ use crate::Op;
 use crate::collective::{Plan, TAG, TAGS};
 use crate::counters::{Counters, Ignored};
 use crate::element::divide;
-use crate::inquiry::Missing;
+use crate::inquiry::{Inquiry, Missing};
 use crate::priority::Hints;
 use crate::probe::Passage;
 use crate::rejection::Rejection;
@@ -48,6 +48,13 @@ pub(crate) struct Operation {
     pub(crate) deadline: Duration,
     pub(crate) before: Counters,
     pub(crate) partial: Option<Partial>,
+    pub(crate) inquiry: Inquiry,
+    /// The PSN that a reminder is to be sent for.
+    pub(crate) reminder: Option<u32>,
+    /// When the appliance first reported that others have called another operation.
+    pub(crate) disputed: Option<Duration>,
+    /// A packet was too long for the path; with the path's MTU if it is known.
+    pub(crate) too_long: Option<Option<usize>>,
 }
 
 impl Operation {

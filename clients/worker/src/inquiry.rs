@@ -66,8 +66,8 @@ impl fmt::Display for Missing {
 pub(crate) struct Inquiry {
     /// The position of its last progress.
     reached: u32,
-    /// When to ask; never, where nothing runs.
-    next: Option<Duration>,
+    /// When to ask.
+    next: Duration,
     patience: Duration,
     answer: Option<Box<Missing>>,
     /// Answers since its last progress.
@@ -80,22 +80,14 @@ pub(crate) struct Inquiry {
 }
 
 impl Inquiry {
-    /// An operation begins that may take until `deadline` from now.
-    pub(crate) fn begin(&mut self, now: Duration, deadline: Duration) {
-        self.patience = STALLED.min(deadline / 3);
-        self.reached = 0;
-        self.note_progress(now);
+    /// Of something that begins and may take until `deadline` from now.
+    pub(crate) fn new(now: Duration, deadline: Duration) -> Self {
+        Self::since(now, 0, STALLED.min(deadline / 3))
     }
 
-    /// It is over.
-    pub(crate) fn end(&mut self) {
-        self.next = None;
-    }
-
-    fn note_progress(&mut self, now: Duration) {
-        self.next = Some(now.saturating_add(self.patience));
-        (self.answer, self.answers, self.notified, self.due) = (None, 0, false, 0);
-        self.probes = Probes::default();
+    /// Since progress that has `reached` this position.
+    fn since(now: Duration, reached: u32, patience: Duration) -> Self {
+        Self { reached, patience, next: now.saturating_add(patience), ..Self::default() }
     }
 
     /// A probe to send beside the question, of at most this payload length.
@@ -121,35 +113,34 @@ impl Inquiry {
     pub(crate) fn take_stall_notice(&mut self, silent: bool) -> bool {
         let names = |missing: &Missing| missing.ahead > 0 || !missing.ranks.as_slice().is_empty();
         let known = self.answer.as_deref().is_some_and(names) || self.answers >= WITHOUT_RANKS;
-        let news = !self.notified && self.next.is_some() && (known || silent);
+        let news = !self.notified && (known || silent);
         self.notified |= news;
         news
     }
 
     /// Whether this rank is to ask now, having come so far.
     pub(crate) fn is_due(&mut self, now: Duration, reached: u32, rank: u16) -> bool {
-        if self.next.is_none_or(|next| now < next) {
+        if now < self.next {
             return false;
         }
         if reached != self.reached {
-            self.reached = reached;
-            self.note_progress(now);
+            *self = Self::since(now, reached, self.patience);
             return false;
         }
         let apart = Duration::from_millis((rank % APART).into());
-        self.next = Some(now.saturating_add(EVERY + apart));
+        self.next = now.saturating_add(EVERY + apart);
         self.due = if self.answer.as_ref().is_some_and(|missing| missing.blocks(rank)) { LENGTHS } else { 0 };
         true
     }
 
     /// When to ask next.
-    pub(crate) const fn poll_timeout(&self) -> Option<Duration> {
+    pub(crate) const fn poll_timeout(&self) -> Duration {
         self.next
     }
 
     /// The answer to a Query.
     pub(crate) fn answered(&mut self, ack: &Control, trailer: Option<&Trailer>) {
-        if self.next.is_some() && matches!(ack.status, Status::Ok | Status::RankLeft) {
+        if matches!(ack.status, Status::Ok | Status::RankLeft) {
             let ranks = trailer.and_then(|trailer| trailer.ranks).unwrap_or(RankReports::EMPTY);
             self.answer = Some(Box::new(Missing { psn: ack.psn, ahead: ack.got, ranks }));
             self.answers = self.answers.saturating_add(1);

@@ -144,13 +144,11 @@ impl Join {
     /// worker asks for.
     #[must_use]
     pub fn new(identity: Identity, session: u64, spread: u16, now: Duration, deadline: Duration) -> Self {
-        let mut inquiry = Inquiry::default();
-        inquiry.begin(now, deadline);
         Self {
             identity,
             session,
             spread,
-            inquiry,
+            inquiry: Inquiry::new(now, deadline),
             told: Named::NOTHING,
             cookie: 0,
             requests: Requests::default(),
@@ -361,7 +359,7 @@ impl Join {
     /// When to call [`poll_transmit`](Self::poll_transmit) and [`handle_timeout`](Self::handle_timeout) next.
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
-        let inquiry = self.joined.and_then(|_| self.inquiry.poll_timeout());
+        let inquiry = self.joined.map(|_| self.inquiry.poll_timeout());
         let due = [self.way.closes(), inquiry, self.places.poll_timeout(false, self.way.closes())]
             .into_iter()
             .flatten();

@@ -6,20 +6,14 @@ use core::time::Duration;
 use pascaline_wire::CongestionControl;
 
 use crate::allreduce::{Failure, Operation, Report};
-use crate::answers::Answers;
-use crate::cache::ResultCache;
-use crate::congestion::Congestion;
 use crate::counters::Counters;
 use crate::identity::Membership;
-use crate::inquiry::Inquiry;
 use crate::membership::Left;
 use crate::partials::Partials;
 use crate::places::Places;
 use crate::priority::Meter;
-use crate::recovery::Recovery;
 use crate::requests::Requests;
 use crate::way::Way;
-use crate::window::Window;
 
 mod anew;
 mod called;
@@ -28,6 +22,7 @@ mod failing;
 mod generation;
 mod hearing;
 mod leaving;
+mod psns;
 mod receive;
 mod refusals;
 mod start;
@@ -42,13 +37,11 @@ use hearing::Hearing;
 pub use hearing::Unheard;
 use leaving::Leaving;
 pub use leaving::SILENCE;
+use psns::Psns;
 pub use start::StartError;
 pub use transmit::Transmit;
 
 pub use crate::window::REMIND_AFTER;
-
-/// What goes before the payload of a packet, over IPv4.
-const HEADERS: u32 = 64;
 
 /// Datagrams gather for this part of a round trip at most: for that part of the packets in flight; ...
 const GATHER_SHARE: u32 = 16;
@@ -103,14 +96,7 @@ pub struct Session {
     membership: Membership,
     in_flight: u16,
     control: CongestionControl,
-    first_psn: u32,
-    window: Window,
-    recovery: Recovery,
-    cache: ResultCache,
-    /// The ranks inside partial results, if the worker accepts them.
-    partials: Option<Partials>,
-    answers: Answers,
-    reminder: Option<u32>,
+    psns: Psns,
     operation: Option<Operation>,
     condition: Condition,
     meter: Meter,
@@ -120,15 +106,10 @@ pub struct Session {
     commanding: Option<Commanding>,
     /// The deadline of the latest allreduce: others may take as long.
     patience: Duration,
-    /// When the appliance first reported that others have called another operation.
-    disputed: Option<Duration>,
     /// When the next heartbeat is due. None when the session is leaving or broken.
     heartbeat: Option<Duration>,
-    /// The earlier generation that this one still resumes, because it has no result yet.
-    base: Option<u16>,
     /// The generation before this one, and until when rejections of its packets may still arrive.
     previous: Option<(u16, Duration)>,
-    inquiry: Inquiry,
     places: Places,
     hearing: Hearing,
     /// How often it still reports that it gives up.
@@ -136,12 +117,8 @@ pub struct Session {
     /// For error texts only.
     appliance: Option<SocketAddr>,
     way: Way,
-    /// The datagram that is being handled was marked on its way.
-    marked: bool,
     /// Whether results are sums over all ranks; otherwise their number of ranks is not checked.
     sums: bool,
-    /// A packet was too long for the path; with the path's MTU if it is known.
-    too_long: Option<Option<usize>>,
     report: Report,
     counters: Counters,
 }
@@ -152,21 +129,13 @@ impl Session {
     /// that is `fixed` with an `in_flight`, otherwise `delay`.
     #[must_use]
     pub fn new(membership: Membership, in_flight: u16) -> Self {
-        let first_psn = membership.base;
         let otherwise = if in_flight > 0 { CongestionControl::Fixed } else { CongestionControl::Delay };
         let control = membership.congestion.unwrap_or(otherwise);
-        let (window, recovery) = path(first_psn, in_flight, control, &membership);
         Self {
             control,
             membership,
             in_flight,
-            first_psn,
-            window,
-            recovery,
-            cache: ResultCache::new(membership.spread, membership.identity.payload),
-            partials: None,
-            answers: Answers::new(),
-            reminder: None,
+            psns: Psns::new(membership.base, in_flight, control, &membership),
             operation: None,
             condition: Condition::Good,
             meter: Meter::default(),
@@ -175,19 +144,14 @@ impl Session {
             leaving: None,
             commanding: None,
             patience: Duration::ZERO,
-            disputed: None,
             heartbeat: Some(Duration::ZERO),
-            base: None,
             previous: None,
-            inquiry: Inquiry::default(),
             places: Places::default(),
             hearing: Hearing::default(),
             farewells: 0,
             appliance: None,
             way: Way::default(),
-            marked: false,
             sums: true,
-            too_long: None,
             report: Report::default(),
             counters: Counters::default(),
         }
@@ -196,7 +160,7 @@ impl Session {
     /// Also accepts results that do not contain every rank, and [reports](Report::partial) the missing ranks.
     #[must_use]
     pub fn accept_partial(mut self) -> Self {
-        self.partials = Some(Partials::new(self.membership.identity.ranks, self.membership.spread));
+        self.psns.partials = Some(Partials::new(self.membership.identity.ranks, self.membership.spread));
         self
     }
 
@@ -209,7 +173,7 @@ impl Session {
     #[must_use]
     pub fn controlled(mut self, control: CongestionControl) -> Self {
         self.control = control;
-        (self.window, self.recovery) = path(self.first_psn, self.in_flight, control, &self.membership);
+        self.forget(self.psns.first);
         self
     }
 
@@ -227,10 +191,8 @@ impl Session {
     pub fn leave(&mut self, now: Duration, linger: Duration) {
         self.operation = None;
         self.commanding = None;
-        self.reminder = None;
         self.condition = Condition::Broken;
         self.heartbeat = None;
-        self.inquiry.end();
         self.places.begin(now);
         // A rank outside the present generation has nothing that others could need.
         let outsider = self.rejoin.take_if(|rejoin| rejoin.is_anew()).is_some();
@@ -242,17 +204,18 @@ impl Session {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let running = self.operation.as_ref().map(|operation| operation.deadline);
+        let inquiry = self.operation.as_ref().map(|operation| operation.inquiry.poll_timeout());
         let requests = self.next_request();
         // While the generation is in doubt, no contribution is sent: there is nothing to wake for.
         let recovery = match (&self.operation, &self.rejoin) {
-            (Some(_), None) => self.recovery.poll_timeout(&self.window),
+            (Some(_), None) => self.psns.recovery.poll_timeout(&self.psns.window),
             _ => None,
         };
         let waits = self.operation.is_some() || self.commanding.is_some();
         let closed = self.way.closes().filter(|_| waits);
         let in_doubt = self.rejoin.is_some();
         let commanding = self.commanding.as_ref().map(|commanding| commanding.poll_timeout(in_doubt));
-        [running, requests, recovery, closed, commanding, self.inquiry.poll_timeout(), self.next_turn()]
+        [running, requests, recovery, closed, commanding, inquiry, self.next_turn()]
             .into_iter()
             .flatten()
             .min()
@@ -268,12 +231,10 @@ impl Session {
         if let Some(end) = self.command_timeout(now) {
             return Some(end);
         }
-        let deadline = self.operation.as_ref()?.deadline;
-        if let Some(mtu) = self.too_long.take() {
+        let operation = self.operation.as_ref()?;
+        let deadline = operation.deadline;
+        if let Some(mtu) = operation.too_long.or(operation.inquiry.passage().map(|_| None)) {
             return self.fail(|progress| Failure::TooLong { mtu, progress }, now);
-        }
-        if self.inquiry.passage().is_some() {
-            return self.fail(|progress| Failure::TooLong { mtu: None, progress }, now);
         }
         if self.way.is_closed(now) {
             return self.fail(Failure::Unreachable, now);
@@ -281,7 +242,7 @@ impl Session {
         if now >= deadline {
             return self.fail(Failure::Deadline, now);
         }
-        self.recovery.on_timeout(now, &mut self.window);
+        self.psns.recovery.on_timeout(now, &mut self.psns.window);
         None
     }
 
@@ -296,7 +257,7 @@ impl Session {
     #[must_use]
     pub fn progress(&self) -> Option<(u32, u32)> {
         let operation = self.operation.as_ref()?;
-        Some((self.window.completed(), self.window.end().wrapping_sub(operation.start)))
+        Some((self.psns.window.completed(), self.psns.window.end().wrapping_sub(operation.start)))
     }
 
     /// How long a driver may let datagrams gather, if at all. While many packets are in flight and more are
@@ -304,12 +265,13 @@ impl Session {
     /// that the packets in flight last longer.
     #[must_use]
     pub fn may_gather(&self) -> Option<Duration> {
-        let unsent = self.window.unsent();
+        let unsent = self.psns.window.unsent();
         let enough = self.operation.is_some()
             && self.rejoin.is_none()
-            && unsent > self.window.in_flight()
-            && self.window.in_flight() >= self.window.allowed() / 4 * 3;
-        let gather = (self.recovery.rtt().smoothed().filter(|_| enough)? / GATHER_SHARE).min(GATHER_MOST);
+            && unsent > self.psns.window.in_flight()
+            && self.psns.window.in_flight() >= self.psns.window.allowed() / 4 * 3;
+        let gather =
+            (self.psns.recovery.rtt().smoothed().filter(|_| enough)? / GATHER_SHARE).min(GATHER_MOST);
         (gather >= GATHER_LEAST).then_some(gather)
     }
 
@@ -333,7 +295,7 @@ impl Session {
     /// Packets that may be in flight now.
     #[must_use]
     pub const fn allowed(&self) -> u32 {
-        self.window.allowed()
+        self.psns.window.allowed()
     }
 
     /// The congestion control that it uses.
@@ -345,7 +307,7 @@ impl Session {
     /// Packets in flight.
     #[must_use]
     pub const fn in_flight(&self) -> u32 {
-        self.window.in_flight()
+        self.psns.window.in_flight()
     }
 
     /// The terms that the appliance agreed to. The epoch changes when the job continues in a new generation.
@@ -353,19 +315,4 @@ impl Session {
     pub const fn membership(&self) -> &Membership {
         &self.membership
     }
-}
-
-/// The window and its control, for a path without measurements yet.
-fn path(
-    first: u32,
-    in_flight: u16,
-    control: CongestionControl,
-    membership: &Membership,
-) -> (Window, Recovery) {
-    let most = if in_flight == 0 { membership.spread } else { in_flight };
-    let mut window = Window::new(first, most, membership.spread);
-    let packet = u32::from(membership.identity.payload) + HEADERS;
-    let congestion = Congestion::new(control, window.limit(), packet);
-    let recovery = Recovery::controlled(congestion, &mut window);
-    (window, recovery)
 }

@@ -3,10 +3,9 @@
 use core::time::Duration;
 
 use super::generation::{HEARTBEAT, Rejoin};
+use super::psns::Psns;
 use super::{Condition, Event, Session};
 use crate::allreduce::Failure;
-use crate::answers::Answers;
-use crate::cache::ResultCache;
 use crate::identity::Membership;
 use crate::partials::Partials;
 use crate::rejection::{Reason, Rejection};
@@ -33,7 +32,7 @@ impl Session {
             _ if event.is_some() => Condition::Good,
             _ => Condition::Ended { expected: epoch, got: former },
         };
-        self.forget();
+        self.forget(self.psns.first);
         self.rejoin = Some(Rejoin::anew(now, epoch));
         event
     }
@@ -42,14 +41,13 @@ impl Session {
     /// the payload that the ranks have agreed on.
     pub(super) fn start_anew(&mut self, now: Duration, membership: Membership) -> Result<(), Rejection> {
         let asked = core::mem::replace(&mut self.membership, membership).identity;
-        self.first_psn = membership.base;
-        self.forget();
+        self.forget(membership.base);
         if let Some(operation) = &mut self.operation {
             let payload = membership.identity.payload;
             let packets = operation.cut(payload);
             let (expected, got) = (payload.into(), asked.payload.into());
             let packets = packets.ok_or(asked.rejection(Reason::Payload, expected, got))?;
-            operation.start = self.window.begin(packets);
+            operation.start = self.psns.window.begin(packets);
         }
         self.heartbeat = Some(now.saturating_add(HEARTBEAT));
         self.places.settle(now, membership.epoch);
@@ -58,14 +56,10 @@ impl Session {
     }
 
     /// Forgets the state of all PSNs: they begin anew.
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self, first: u32) {
         let Membership { identity, spread, .. } = self.membership;
-        (self.window, self.recovery) =
-            super::path(self.first_psn, self.in_flight, self.control, &self.membership);
-        self.cache = ResultCache::new(spread, identity.payload);
-        self.partials = self.partials.take().map(|_| Partials::new(identity.ranks, spread));
-        self.answers = Answers::new();
-        self.reminder = None;
-        self.base = None;
+        let partials = self.psns.partials.take().map(|_| Partials::new(identity.ranks, spread));
+        let psns = Psns::new(first, self.in_flight, self.control, &self.membership);
+        self.psns = Psns { partials, ..psns };
     }
 }

@@ -24,7 +24,7 @@ impl Called {
 
 impl Session {
     pub(super) fn called(&self) -> Called {
-        let (cookie, una) = (self.membership.cookie, self.window.una());
+        let (cookie, una) = (self.membership.cookie, self.psns.window.una());
         match &self.operation {
             None => Called { cookie, element: None, una, first: una, call: Call::ALLREDUCE, bytes: 0 },
             Some(operation) => {

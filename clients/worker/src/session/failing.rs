@@ -30,7 +30,9 @@ impl Session {
     /// For drivers: a packet was too long for the path, whose MTU this is if it is known. The operation
     /// fails with the next [`handle_timeout`](Self::handle_timeout).
     pub const fn note_too_long(&mut self, mtu: Option<usize>) {
-        self.too_long = Some(mtu);
+        if let Some(operation) = &mut self.operation {
+            operation.too_long = Some(mtu);
+        }
     }
 
     /// For drivers: the worker gives up, even with an operation in flight. The next packets sent report it to
@@ -41,7 +43,7 @@ impl Session {
         }
         self.fail(Failure::Deadline, now);
         self.condition = Condition::Broken;
-        (self.reminder, self.heartbeat, self.rejoin) = (None, None, None);
+        (self.heartbeat, self.rejoin) = (None, None);
         self.farewells = FAREWELLS;
     }
 
@@ -49,24 +51,21 @@ impl Session {
     pub(super) fn fail(&mut self, failure: impl FnOnce(Progress) -> Failure, now: Duration) -> Option<Event> {
         let operation = self.operation.take()?;
         self.condition = Condition::Broken;
-        self.reminder = None;
         self.heartbeat = None;
         self.meter.abandon();
         let rejoined = self.rejoin.take().map(|rejoin| rejoin.joined());
         self.farewells = FAREWELLS;
         // The ranks that are still there learn of it.
         self.places.return_home(now);
-        let progress = self.progress_of(&operation, rejoined, now);
-        self.inquiry.end();
-        Some(Event::Failed(failure(progress)))
+        Some(Event::Failed(failure(self.progress_of(&operation, rejoined, now))))
     }
 
     fn progress_of(&self, operation: &Operation, rejoined: Option<u16>, now: Duration) -> Progress {
         let counters = self.counters - operation.before;
         Progress {
-            completed: self.window.completed(),
-            packets: self.window.end().wrapping_sub(operation.start),
-            oldest_missing: self.window.una(),
+            completed: self.psns.window.completed(),
+            packets: self.psns.window.end().wrapping_sub(operation.start),
+            oldest_missing: self.psns.window.una(),
             elapsed: now.saturating_sub(operation.started),
             retransmissions: counters.retransmissions,
             reminders_sent: counters.reminders_sent,
@@ -77,20 +76,20 @@ impl Session {
             appliance: self.appliance,
             silent: self.way.silence(now, operation.started),
             unreachable: self.way.report(),
-            missing: self.inquiry.latest(),
-            passage: self.inquiry.passage(),
+            missing: operation.inquiry.latest(),
+            passage: operation.inquiry.passage(),
             rank: self.membership.identity.rank,
         }
     }
 
     /// The report about a stalled allreduce, once for each stall. May be called at any time.
     pub fn stalled(&mut self, now: Duration) -> Option<Progress> {
-        let operation = self.operation.as_ref()?;
+        let operation = self.operation.as_mut()?;
         let silent = self.way.silence(now, operation.started) >= STALLED;
-        if !self.inquiry.take_stall_notice(silent) {
+        if !operation.inquiry.take_stall_notice(silent) {
             return None;
         }
         let rejoined = self.rejoin.as_ref().map(Rejoin::joined);
-        Some(self.progress_of(operation, rejoined, now))
+        Some(self.progress_of(self.operation.as_ref()?, rejoined, now))
     }
 }

@@ -130,7 +130,7 @@ impl Session {
                 let mut body = offering(body, self.membership.flexible && rejoin.anew);
                 if !rejoin.anew {
                     body.expected = control::generation(epoch);
-                    body.before = self.base.map_or(0, control::generation);
+                    body.before = self.psns.base.map_or(0, control::generation);
                 }
                 Transmit::control(&head, &Control { hearing: self.hearing.say(), ..called.describe(body) })
             });
@@ -166,7 +166,7 @@ impl Session {
         });
         match (ack.answers, rejection) {
             (None, None) => Err(Ignored::Unexpected.into()),
-            (None, Some(_)) if self.inquiry.probed(header.psn) => {
+            (None, Some(_)) if self.is_probe(header.psn) => {
                 self.counters.acks += 1;
                 Ok(None)
             }
@@ -178,7 +178,9 @@ impl Session {
             (None, Some(rejection)) => self.on_rejection(now, &ack, rejection),
             (Some(Action::Join), rejection) if mine => self.on_joined(now, header, &ack, rejection),
             (Some(Action::Query), _) if mine => {
-                self.inquiry.answered(&ack, trailer.as_ref());
+                if let Some(operation) = &mut self.operation {
+                    operation.inquiry.answered(&ack, trailer.as_ref());
+                }
                 self.counters.acks += 1;
                 Ok(None)
             }
@@ -186,6 +188,11 @@ impl Session {
             (Some(_), rejection) if mine => self.on_commanded(now, (header, &ack), rejection),
             (Some(_), _) => Err(Ignored::LateAnswer.into()),
         }
+    }
+
+    /// Whether a refusal of this PSN is the answer to a probe.
+    fn is_probe(&mut self, psn: u32) -> bool {
+        self.operation.as_mut().is_some_and(|operation| operation.inquiry.probed(psn))
     }
 
     /// An Ack to a heartbeat, or to a Join that asks to resume.
@@ -276,7 +283,9 @@ impl Session {
 
     pub(super) fn lose_generation(&mut self, now: Duration, told: Named) {
         if self.rejoin.is_none() {
-            self.reminder = None;
+            if let Some(operation) = &mut self.operation {
+                operation.reminder = None;
+            }
             if let Some(leaving) = &mut self.leaving {
                 leaving.note_answer(now);
             }
@@ -300,7 +309,7 @@ impl Session {
         let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
         // The generation that this worker and all others can resume.
         let agreed = control::named_generation(ack.expected);
-        let resumed = agreed.is_some_and(|agreed| agreed == epoch || Some(agreed) == self.base);
+        let resumed = agreed.is_some_and(|agreed| agreed == epoch || Some(agreed) == self.psns.base);
         if (resumed || anew) && ack.payload == 0 {
             return Err(Ignored::LateAnswer.into()); // 0 means that it cannot resume: never sent to a member
         }
@@ -328,7 +337,7 @@ impl Session {
             }
         } else if resumed && ack.window >= spread {
             self.previous = Some((epoch, now.saturating_add(LATE)));
-            self.base = agreed;
+            self.psns.base = agreed;
             self.resume(now, header.epoch, ack.psn);
         } else if self.leaving.is_some() {
             // No rank can need its results, and it is not a member that others wait for.
@@ -348,8 +357,8 @@ impl Session {
         (self.membership.epoch, self.membership.base) = (epoch, base);
         self.places.settle(now, epoch);
         self.rejoin = None;
-        self.window.begin_generation();
-        self.recovery.begin_generation();
+        self.psns.window.begin_generation();
+        self.psns.recovery.begin_generation();
         if let Some(leaving) = &mut self.leaving {
             leaving.begin_again(now);
         }

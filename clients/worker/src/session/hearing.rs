@@ -11,6 +11,7 @@ use pascaline_wire::control::Control;
 use pascaline_wire::multicast::Hearing as Said;
 use pascaline_wire::{Header, Kind, MulticastGroup};
 
+use super::receive::Arrival;
 use super::{Event, Session};
 
 /// How often a worker reports that it listens before it concludes that the group does not reach it.
@@ -40,8 +41,6 @@ pub(super) struct Hearing {
     /// Times that the worker has ceased to hear.
     ceased: u32,
     told: bool,
-    /// The datagram being handled has come by the group.
-    pub(super) by_group: bool,
 }
 
 impl Hearing {
@@ -74,8 +73,8 @@ impl Hearing {
     }
 
     /// A result has been taken. True if the worker no longer believes that it hears.
-    pub(super) fn note_result(&mut self, now: Duration) -> bool {
-        self.missed += u32::from(!self.by_group);
+    pub(super) fn note_result(&mut self, now: Duration, by_group: bool) -> bool {
+        self.missed += u32::from(!by_group);
         let lost = self.hears && self.missed >= MISSED && now >= self.heard.saturating_add(SILENT);
         if lost {
             (self.hears, self.asked) = (false, 0);
@@ -145,10 +144,7 @@ impl Session {
             self.counters.acks += 1;
             return None;
         }
-        self.hearing.by_group = true;
-        let event = self.handle_marked(now, datagram, marked, tensor);
-        self.hearing.by_group = false;
-        event
+        self.handle(now, datagram, Arrival { marked, by_group: true }, tensor)
     }
 
     /// The notice to the user about a group that does not reach this host, once.

@@ -13,6 +13,15 @@ use crate::identity::Membership;
 use crate::rejection::Reason;
 use crate::window::{Completion, Standing};
 
+/// How a datagram has come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    /// It was marked on its way.
+    pub(super) marked: bool,
+    /// It has come by the job's multicast group.
+    pub(super) by_group: bool,
+}
+
 /// A datagram's effect, or why it has none.
 pub(super) type Handled<T = Option<Event>> = Result<T, Unusable<Ignored>>;
 
@@ -31,11 +40,20 @@ impl Session {
         marked: bool,
         tensor: &mut [u8],
     ) -> Option<Event> {
+        self.handle(now, datagram, Arrival { marked, by_group: false }, tensor)
+    }
+
+    pub(super) fn handle(
+        &mut self,
+        now: Duration,
+        datagram: &[u8],
+        arrival: Arrival,
+        tensor: &mut [u8],
+    ) -> Option<Event> {
         self.counters.received += 1;
-        self.marked = marked;
         self.way.note_received(now);
         self.places.note_answer();
-        let event = match self.dispatch(now, datagram, tensor) {
+        let event = match self.dispatch(now, datagram, arrival, tensor) {
             Ok(event) => event,
             Err(why) => {
                 self.counters.reject(&why);
@@ -54,7 +72,7 @@ impl Session {
         if mine { self.commanded_about(header.psn) } else { None }
     }
 
-    fn dispatch(&mut self, now: Duration, datagram: &[u8], tensor: &mut [u8]) -> Handled {
+    fn dispatch(&mut self, now: Duration, datagram: &[u8], arrival: Arrival, tensor: &mut [u8]) -> Handled {
         let (header, body) = Header::parse(datagram)?;
         if header.job != self.membership.identity.job {
             return Err(Ignored::ForeignJob.into());
@@ -65,7 +83,7 @@ impl Session {
             Kind::Result | Kind::Reminder if header.epoch != self.membership.epoch => {
                 Err(Ignored::WrongEpoch.into())
             }
-            Kind::Result => return self.on_result(now, &header, body, tensor),
+            Kind::Result => return self.on_result(now, (&header, body), arrival, tensor),
             Kind::Reminder => self.on_reminder(now, &header),
             Kind::Gradient | Kind::Partial | Kind::Update | Kind::Ack | Kind::Fetch => {
                 Err(Ignored::Unexpected.into())
@@ -74,9 +92,15 @@ impl Session {
         .map(|()| None)
     }
 
-    fn on_result(&mut self, now: Duration, header: &Header, body: &[u8], tensor: &mut [u8]) -> Handled {
+    fn on_result(
+        &mut self,
+        now: Duration,
+        (header, body): (&Header, &[u8]),
+        arrival: Arrival,
+        tensor: &mut [u8],
+    ) -> Handled {
         let psn = header.psn;
-        let standing = self.operation.as_ref().map(|_| self.window.standing(psn));
+        let standing = self.operation.as_ref().map(|_| self.psns.window.standing(psn));
         let operation = match standing {
             Some(Standing::Outstanding) => self.operation.as_mut(),
             Some(Standing::Unsent) => return Err(Ignored::Unsent.into()),
@@ -87,14 +111,14 @@ impl Session {
             _ => None,
         };
         let operation = operation.ok_or(Ignored::UnknownPsn)?;
-        if !round::admits(self.window.promised(psn), header.own.round()) {
+        if !round::admits(self.psns.window.promised(psn), header.own.round()) {
             return Err(Ignored::OutVoted.into());
         }
         if header.element != operation.element(psn) {
             return Err(Ignored::WrongElement.into());
         }
         let ranks = self.membership.identity.ranks;
-        if header.count != ranks && self.partials.is_none() {
+        if header.count != ranks && self.psns.partials.is_none() {
             return Err(Ignored::Incomplete.into());
         }
         let (payload, inside) = contents(header, body, ranks)?;
@@ -111,7 +135,7 @@ impl Session {
             Err(why) => return Err(why.into()),
         }
         let overflowed = header.flags.has(Flags::OVERFLOW);
-        if let Some(partials) = &mut self.partials {
+        if let Some(partials) = &mut self.psns.partials {
             partials.note(psn, inside.as_ref());
         }
         if let Some(inside) = &inside {
@@ -120,10 +144,10 @@ impl Session {
         }
         if !operation.holds(psn) {
             let flags = operation.result_flags(psn, overflowed);
-            self.cache.insert(psn, operation.element(psn), flags, payload);
+            self.psns.cache.insert(psn, operation.element(psn), flags, payload);
         }
-        self.note_result(now, header, overflowed);
-        if !self.window.is_complete() {
+        self.note_result(now, header, arrival, overflowed);
+        if !self.psns.window.is_complete() {
             return Ok(None);
         }
         self.finish(now, tensor);
@@ -131,19 +155,19 @@ impl Session {
     }
 
     /// Notes a taken result's information about the path, once.
-    fn note_result(&mut self, now: Duration, header: &Header, overflowed: bool) {
-        let Some(completion) = self.window.complete(header.psn, overflowed) else { return };
-        let marked = self.marked || header.flags.has(Flags::ECN_ECHO);
+    fn note_result(&mut self, now: Duration, header: &Header, arrival: Arrival, overflowed: bool) {
+        let Some(completion) = self.psns.window.complete(header.psn, overflowed) else { return };
+        let marked = arrival.marked || header.flags.has(Flags::ECN_ECHO);
         let signal = Signal { marked, cap: header.own.wnd_cap() };
-        self.base = None;
+        self.psns.base = None;
         self.counters.results += 1;
         self.places.note_progress(now);
         self.counters.overflows += u64::from(overflowed);
         self.counters.marked += u64::from(marked);
-        if self.hearing.note_result(now) {
+        if self.hearing.note_result(now, arrival.by_group) {
             self.hasten_heartbeat(now);
         }
-        self.recovery.on_result(now, &Completion { signal, ..completion }, &mut self.window);
+        self.psns.recovery.on_result(now, &Completion { signal, ..completion }, &mut self.psns.window);
     }
 
     /// The ranks call different operations, as the result of the PSN that compares has shown.
@@ -156,29 +180,27 @@ impl Session {
     }
 
     fn has_result(&self, psn: u32) -> bool {
-        self.cache.entry(psn).is_some() || self.operation.is_some() && self.window.is_done(psn)
+        self.psns.cache.entry(psn).is_some() || self.operation.is_some() && self.psns.window.is_done(psn)
     }
 
     /// Ends a complete operation: the tensor returns to its owner, so the last results are copied.
     fn finish(&mut self, now: Duration, tensor: &[u8]) {
         let Some(operation) = self.operation.take() else { return };
-        let end = self.window.end();
+        let end = self.psns.window.end();
         let packets = end.wrapping_sub(operation.start);
-        let latest = (1..=packets.min(self.window.spread())).rev().map(|back| end.wrapping_sub(back));
+        let latest = (1..=packets.min(self.psns.window.spread())).rev().map(|back| end.wrapping_sub(back));
         for psn in latest.filter(|&psn| operation.holds(psn)) {
             let bytes = tensor.get(operation.range(psn)).unwrap_or_default();
-            let flags = operation.result_flags(psn, self.window.overflowed(psn));
-            self.cache.insert(psn, operation.element(psn), flags, bytes);
+            let flags = operation.result_flags(psn, self.psns.window.overflowed(psn));
+            self.psns.cache.insert(psn, operation.element(psn), flags, bytes);
         }
-        self.reminder = None;
-        self.inquiry.end();
         self.meter.end(now);
         self.report = Report {
             packets,
             bytes: operation.tensor_len,
             elapsed: now.saturating_sub(operation.started),
             counters: self.counters - operation.before,
-            round_trip: self.recovery.rtt().smoothed(),
+            round_trip: self.psns.recovery.rtt().smoothed(),
             priority: operation.priority,
             partial: operation.partial,
         };
@@ -187,11 +209,11 @@ impl Session {
     /// Another rank lacks a result, or (with BYPASS) the parameter server collects contributions to make it.
     fn on_reminder(&mut self, now: Duration, header: &Header) -> Handled<()> {
         let (psn, bypass) = (header.psn, header.flags.has(Flags::BYPASS));
-        let standing = self.operation.as_ref().map(|_| self.window.standing(psn));
+        let standing = self.operation.as_ref().map(|_| self.psns.window.standing(psn));
         let last = match standing {
-            Some(Standing::Outstanding) if !bypass => self.window.last_sending(psn),
-            Some(Standing::Outstanding | Standing::Done) => self.window.last_answer(psn),
-            _ => match self.cache.entry(psn) {
+            Some(Standing::Outstanding) if !bypass => self.psns.window.last_sending(psn),
+            Some(Standing::Outstanding | Standing::Done) => self.psns.window.last_answer(psn),
+            _ => match self.psns.cache.entry(psn) {
                 Some(entry) => entry.reminded_at,
                 None => return Err(Ignored::ReminderUnanswerable.into()),
             },
@@ -199,24 +221,24 @@ impl Session {
         if let Some(leaving) = &mut self.leaving {
             leaving.note_need(now);
         }
-        if !self.answers.admit(now, last) {
+        if !self.psns.answers.admit(now, last) {
             return Err(Ignored::ReminderLimited.into());
         }
         self.counters.reminders_received += 1;
         match standing {
             Some(Standing::Outstanding) if !bypass => {
-                self.window.prompt(psn);
+                self.psns.window.prompt(psn);
                 return Ok(());
             }
             Some(standing @ (Standing::Outstanding | Standing::Done)) => {
                 if standing == Standing::Outstanding && header.own.round() != round::NONE {
-                    self.window.promise(psn, header.own.round());
+                    self.psns.window.promise(psn, header.own.round());
                 }
-                self.window.note_answer(psn, now);
+                self.psns.window.note_answer(psn, now);
             }
-            _ => self.cache.note_answer(psn, now),
+            _ => self.psns.cache.note_answer(psn, now),
         }
-        self.answers.push(Asked { psn, bypass });
+        self.psns.answers.push(Asked { psn, bypass });
         Ok(())
     }
 }

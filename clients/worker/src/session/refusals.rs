@@ -23,7 +23,7 @@ impl Session {
     /// worker's name, or that was damaged on its way, is not its own.
     pub(super) fn is_of_own(&self, header: &Header, ack: &Control) -> bool {
         let Some(operation) = &self.operation else { return false };
-        if self.window.standing(header.psn) != Standing::Outstanding {
+        if self.psns.window.standing(header.psn) != Standing::Outstanding {
             return false;
         }
         let identity = &self.membership.identity;
@@ -74,13 +74,11 @@ impl Session {
     /// The other ranks have called something else. The next heartbeat, which is due at once, names this
     /// worker's call, and its answer that of the others. True if none has come for too long.
     pub(super) fn has_expired_dispute(&mut self, now: Duration) -> bool {
-        let since = match self.disputed {
-            Some(since) => since,
-            None => {
-                self.heartbeat = Some(now);
-                *self.disputed.insert(now)
-            }
-        };
+        let Some(operation) = &mut self.operation else { return false };
+        let since = *operation.disputed.get_or_insert_with(|| {
+            self.heartbeat = Some(now);
+            now
+        });
         now.saturating_sub(since) >= UNEXPLAINED
     }
 }

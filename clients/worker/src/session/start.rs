@@ -10,6 +10,7 @@ use super::{Condition, Session};
 use crate::Op;
 use crate::allreduce::{Operation, Report, Request};
 use crate::collective::{Collective, Plan, TAG};
+use crate::inquiry::Inquiry;
 use crate::priority::Hints;
 
 /// Why an operation could not begin.
@@ -218,17 +219,15 @@ impl Session {
             return Ok(false);
         }
         plan.prepare(tensor.unwrap_or_default());
-        let start = self.window.begin(packets);
-        self.recovery.begin();
+        let start = self.psns.window.begin(packets);
+        self.psns.recovery.begin();
         if let Some(rejoin) = &mut self.rejoin {
             rejoin.hurry();
         }
         // A report about multicast does not wait.
         let wait = if self.hearing.is_urgent() { Duration::ZERO } else { HEARTBEAT };
         self.heartbeat = Some(now.saturating_add(wait));
-        self.disputed = None;
         self.patience = deadline;
-        self.inquiry.begin(now, deadline);
         // Earlier reports do not concern the new operation.
         self.way.answered();
         self.places.begin(now);
@@ -244,6 +243,10 @@ impl Session {
             deadline: now.saturating_add(deadline),
             before: self.counters,
             partial: None,
+            inquiry: Inquiry::new(now, deadline),
+            reminder: None,
+            disputed: None,
+            too_long: None,
         });
         Ok(true)
     }

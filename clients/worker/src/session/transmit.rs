@@ -98,19 +98,20 @@ impl Session {
     /// Asks for missing ranks, if the operation is stalled.
     fn inquire(&mut self, now: Duration) -> Option<Transmit> {
         let Membership { identity, session, epoch, .. } = self.membership;
-        if !self.inquiry.is_due(now, self.window.completed(), identity.rank) {
+        let operation = self.operation.as_mut()?;
+        if !operation.inquiry.is_due(now, self.psns.window.completed(), identity.rank) {
             return None;
         }
-        let (head, body) = query(&identity, epoch, self.requests.next(), session, self.window.una());
+        let (head, body) = query(&identity, epoch, self.requests.next(), session, self.psns.window.una());
         Some(Transmit::control(&head, &body))
     }
 
     /// A packet to find out whether its length gets through.
     fn probe(&mut self) -> Option<Transmit> {
-        let operation = self.operation.as_ref()?;
+        let operation = self.operation.as_mut()?;
         let full =
             self.membership.identity.payload.min(u16::try_from(operation.tensor_len).unwrap_or(u16::MAX));
-        let Probe { psn, length } = self.inquiry.probe(full, self.window.una())?;
+        let Probe { psn, length } = operation.inquiry.probe(full, self.psns.window.una())?;
         let element = operation.plan.on_the_wire();
         let epoch = self.membership.epoch.wrapping_add(EPOCH_AWAY);
         let header = self.membership.identity.header(Kind::Gradient, element, psn, epoch);
@@ -122,14 +123,14 @@ impl Session {
     fn farewell(&mut self) -> Option<Transmit> {
         self.farewells = self.farewells.checked_sub(1)?;
         let Membership { identity, session, epoch, .. } = self.membership;
-        let (number, psn, first) = (self.requests.next(), self.window.una(), self.window.una());
+        let (number, psn, first) = (self.requests.next(), self.psns.window.una(), self.psns.window.una());
         let leave = Control { number, psn, first, ..Control::request(Action::Leave, session) };
         Some(Transmit::control(&identity.about(epoch), &leave))
     }
 
     /// An answer to a reminder: the requested packet may have changed since, or be gone.
     fn answer(&mut self) -> Option<Transmit> {
-        while let Some(asked) = self.answers.pop() {
+        while let Some(asked) = self.psns.answers.pop() {
             if let Some(transmit) = self.result(asked) {
                 self.counters.reminders_answered += 1;
                 return Some(transmit);
@@ -146,24 +147,25 @@ impl Session {
 
     fn result(&self, asked: Asked) -> Option<Transmit> {
         let Asked { psn, bypass } = asked;
-        let running = self.operation.as_ref().filter(|_| self.window.standing(psn) == Standing::Done).map(
-            |operation| {
-                let range = operation.range(psn);
-                let source = Source::Tensor { begin: range.start, end: range.end };
-                (operation, operation.result_flags(psn, self.window.overflowed(psn)), source)
-            },
-        );
+        let running =
+            self.operation.as_ref().filter(|_| self.psns.window.standing(psn) == Standing::Done).map(
+                |operation| {
+                    let range = operation.range(psn);
+                    let source = Source::Tensor { begin: range.start, end: range.end };
+                    (operation, operation.result_flags(psn, self.psns.window.overflowed(psn)), source)
+                },
+            );
         let (element, mut flags, source) = match running {
             Some((operation, flags, source)) if operation.holds(psn) => {
                 (operation.element(psn), flags, source)
             }
             _ => {
-                let entry = self.cache.entry(psn)?;
+                let entry = self.psns.cache.entry(psn)?;
                 (entry.element, entry.flags, Source::Cached { psn })
             }
         };
         let identity = &self.membership.identity;
-        let count = match &self.partials {
+        let count = match &self.psns.partials {
             Some(partials) => partials.count(psn)?,
             None => identity.ranks,
         };
@@ -182,34 +184,41 @@ impl Session {
 
     /// This worker's contribution, on its way past the aggregation.
     fn original(&self, psn: u32) -> Option<Transmit> {
-        let outstanding = self.window.standing(psn) == Standing::Outstanding;
+        let outstanding = self.psns.window.standing(psn) == Standing::Outstanding;
         let operation = self.operation.as_ref().filter(|_| outstanding)?;
         let flags = Flags::BYPASS.with(Flags::RETRANSMISSION);
-        Some(contribution(&self.membership, operation, psn, flags, Own::vote(self.window.promised(psn), 0)))
+        Some(contribution(
+            &self.membership,
+            operation,
+            psn,
+            flags,
+            Own::vote(self.psns.window.promised(psn), 0),
+        ))
     }
 
     fn remind(&mut self, now: Duration) -> Option<Transmit> {
-        let psn = self.reminder.take()?;
+        let operation = self.operation.as_mut()?;
+        let psn = operation.reminder.take()?;
+        let element = operation.element(psn);
         if self.hearing.note_overdue(now) {
             self.hasten_heartbeat(now);
         }
-        let element = self.operation.as_ref()?.element(psn);
         self.counters.reminders_sent += 1;
         let header = Header {
-            own: Own::vote(self.window.promised(psn), 0),
+            own: Own::vote(self.psns.window.promised(psn), 0),
             ..self.membership.identity.header(Kind::Reminder, element, psn, self.membership.epoch)
         };
         Some(Transmit::new(&header, Source::Nothing))
     }
 
     fn contribute(&mut self, now: Duration) -> Option<Transmit> {
-        let operation = self.operation.as_ref()?;
-        let sending = self.window.send(now)?;
-        self.recovery.on_sent(now);
+        let operation = self.operation.as_mut()?;
+        let sending = self.psns.window.send(now)?;
+        self.psns.recovery.on_sent(now);
         self.counters.retransmissions += u64::from(sending.again);
         // An answer to a reminder must not remind in turn: reminders would circulate among the ranks forever.
         if sending.retransmissions > REMIND_AFTER && !sending.prompted {
-            self.reminder = Some(sending.psn);
+            operation.reminder = Some(sending.psn);
         }
         let flags = if sending.again { Flags::RETRANSMISSION } else { Flags::NONE };
         let fresh = !sending.again && !operation.compares(sending.psn);
@@ -227,14 +236,14 @@ impl Session {
             Source::Control(body) => body,
             Source::Tag(tag) => tag,
             Source::Tensor { begin, end } => tensor.get(*begin..*end).unwrap_or_default(),
-            Source::Cached { psn } => self.cache.bytes(*psn),
+            Source::Cached { psn } => self.psns.cache.bytes(*psn),
         }
     }
 
     /// The trailer of a packet, which follows the payload; mostly empty.
     #[must_use]
     pub fn trailer(&self, transmit: &Transmit) -> &[u8] {
-        let partials = transmit.trailer.zip(self.partials.as_ref());
+        let partials = transmit.trailer.zip(self.psns.partials.as_ref());
         partials.map_or(&[], |(psn, partials)| partials.trailer(psn))
     }
 }
