@@ -54,6 +54,11 @@ impl Identity {
         (self.about(0), body)
     }
 
+    /// A Leave.
+    pub(crate) fn leave(&self, epoch: u16, number: u32, session: u64) -> (Header, Control) {
+        (self.about(epoch), Control { number, ..Control::request(Action::Leave, session) })
+    }
+
     /// The header of a request in a generation.
     pub(crate) const fn about(&self, epoch: u16) -> Header {
         self.header(Kind::Control, Element::F32_SUM, 0, epoch)

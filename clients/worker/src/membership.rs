@@ -24,7 +24,7 @@ use crate::way::{Check, Unreachable, Way};
 pub const FIRST_INTERVAL: Duration = Duration::from_millis(20);
 /// The longest.
 pub const LAST_INTERVAL: Duration = Duration::from_millis(100);
-/// How often a worker that has not joined says that it gives up: no answer comes.
+/// How often a worker that has not joined, or has failed, says that it gives up: no answer comes.
 pub const FAREWELLS: usize = 2;
 
 /// The generation that a Join names, so that it counts in no other: an outdated one must not complete a
@@ -256,9 +256,7 @@ impl Join {
     /// [twice](FAREWELLS) after a failure, so that it is not in the way of the next run's workers.
     pub fn farewell(&mut self) -> Option<[u8; CONTROL_LEN]> {
         let epoch = self.joined.and(self.told.epoch())?;
-        let header = self.identity.about(epoch);
-        let number = self.requests.next();
-        let leave = Control { number, ..Control::request(Action::Leave, self.session) };
+        let (header, leave) = self.identity.leave(epoch, self.requests.next(), self.session);
         let mut packet = [0; CONTROL_LEN];
         packet[..header::LEN].copy_from_slice(&header.to_bytes());
         packet[header::LEN..].copy_from_slice(&leave.to_bytes());

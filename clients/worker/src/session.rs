@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use pascaline_wire::CongestionControl;
 
-use crate::allreduce::{Failure, Operation, Report};
+use crate::allreduce::{Failure, Report};
 use crate::counters::Counters;
 use crate::identity::Membership;
 use crate::membership::Left;
@@ -16,7 +16,6 @@ use crate::requests::Requests;
 use crate::way::Way;
 
 mod anew;
-mod called;
 mod commanding;
 mod failing;
 mod generation;
@@ -26,19 +25,20 @@ mod psns;
 mod receive;
 mod refusals;
 mod start;
+mod state;
+mod timers;
 mod transmit;
 mod turning;
 
-use commanding::Commanding;
 pub use commanding::{Command, CommandFailure};
 pub use generation::HEARTBEAT;
-use generation::Rejoin;
 use hearing::Hearing;
 pub use hearing::Unheard;
 use leaving::Leaving;
 pub use leaving::SILENCE;
 use psns::Psns;
 pub use start::StartError;
+use state::{Member, State};
 pub use transmit::Transmit;
 
 pub use crate::window::REMIND_AFTER;
@@ -64,18 +64,6 @@ pub enum Event {
     Commanded(Result<(), CommandFailure>),
 }
 
-/// Whether an allreduce may begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Condition {
-    Good,
-    Broken,
-    /// The generation `got` has ended and could not be resumed in `expected`: not yet reported to the caller.
-    Ended {
-        expected: u16,
-        got: u16,
-    },
-}
-
 /// A member's state.
 ///
 /// Calling contract. Times are monotonic, from any origin. After [`start`](Self::start),
@@ -97,27 +85,20 @@ pub struct Session {
     in_flight: u16,
     control: CongestionControl,
     psns: Psns,
-    operation: Option<Operation>,
-    condition: Condition,
+    state: State,
     meter: Meter,
     requests: Requests,
-    rejoin: Option<Rejoin>,
-    leaving: Option<Leaving>,
-    commanding: Option<Commanding>,
     /// The deadline of the latest allreduce: others may take as long.
     patience: Duration,
-    /// When the next heartbeat is due. None when the session is leaving or broken.
-    heartbeat: Option<Duration>,
     /// The generation before this one, and until when rejections of its packets may still arrive.
     previous: Option<(u16, Duration)>,
     places: Places,
     hearing: Hearing,
-    /// How often it still reports that it gives up.
-    farewells: u8,
     /// For error texts only.
     appliance: Option<SocketAddr>,
     way: Way,
-    /// Whether results are sums over all ranks; otherwise their number of ranks is not checked.
+    /// Whether results are sums over all ranks; otherwise their number of ranks is not checked, and there are
+    /// no operations: the session is tended all the time.
     sums: bool,
     report: Report,
     counters: Counters,
@@ -136,19 +117,13 @@ impl Session {
             membership,
             in_flight,
             psns: Psns::new(membership.base, in_flight, control, &membership),
-            operation: None,
-            condition: Condition::Good,
+            state: State::Member(Member::default()),
             meter: Meter::default(),
             requests: Requests::after(membership.requests),
-            rejoin: None,
-            leaving: None,
-            commanding: None,
             patience: Duration::ZERO,
-            heartbeat: Some(Duration::ZERO),
             previous: None,
             places: Places::default(),
             hearing: Hearing::default(),
-            farewells: 0,
             appliance: None,
             way: Way::default(),
             sums: true,
@@ -189,74 +164,24 @@ impl Session {
     /// as long as the latest allreduce might have taken, and `linger`. Without an answer from the appliance
     /// it leaves after [`SILENCE`], or `linger` if that is more. A running allreduce is abandoned.
     pub fn leave(&mut self, now: Duration, linger: Duration) {
-        self.operation = None;
-        self.commanding = None;
-        self.condition = Condition::Broken;
-        self.heartbeat = None;
         self.places.begin(now);
-        // A rank outside the present generation has nothing that others could need.
-        let outsider = self.rejoin.take_if(|rejoin| rejoin.is_anew()).is_some();
-        self.leaving = Some(Leaving::new(now, linger, self.patience, outsider));
-    }
-
-    /// When to call [`handle_timeout`](Self::handle_timeout), and `poll_transmit` after it; `None` if nothing
-    /// is due.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Duration> {
-        let running = self.operation.as_ref().map(|operation| operation.deadline);
-        let inquiry = self.operation.as_ref().map(|operation| operation.inquiry.poll_timeout());
-        let requests = self.next_request();
-        // While the generation is in doubt, no contribution is sent: there is nothing to wake for.
-        let recovery = match (&self.operation, &self.rejoin) {
-            (Some(_), None) => self.psns.recovery.poll_timeout(&self.psns.window),
-            _ => None,
+        self.state = match self.state.take_rejoin() {
+            Some(rejoin) if rejoin.anew => State::Outside { since: now },
+            rejoin => State::Leaving(Leaving::new(now, linger, self.patience, rejoin)),
         };
-        let waits = self.operation.is_some() || self.commanding.is_some();
-        let closed = self.way.closes().filter(|_| waits);
-        let in_doubt = self.rejoin.is_some();
-        let commanding = self.commanding.as_ref().map(|commanding| commanding.poll_timeout(in_doubt));
-        [running, requests, recovery, closed, commanding, inquiry, self.next_turn()]
-            .into_iter()
-            .flatten()
-            .min()
-    }
-
-    /// Handles the passing of time; harmless when nothing is due. Call it whenever
-    /// [`poll_timeout`](Self::poll_timeout) has passed, even while datagrams keep coming.
-    pub fn handle_timeout(&mut self, now: Duration) -> Option<Event> {
-        self.turn(now);
-        if let Some(left) = self.leaving.as_ref().and_then(|leaving| leaving.is_over(now)) {
-            return Some(self.left(left));
-        }
-        if let Some(end) = self.command_timeout(now) {
-            return Some(end);
-        }
-        let operation = self.operation.as_ref()?;
-        let deadline = operation.deadline;
-        if let Some(mtu) = operation.too_long.or(operation.inquiry.passage().map(|_| None)) {
-            return self.fail(|progress| Failure::TooLong { mtu, progress }, now);
-        }
-        if self.way.is_closed(now) {
-            return self.fail(Failure::Unreachable, now);
-        }
-        if now >= deadline {
-            return self.fail(Failure::Deadline, now);
-        }
-        self.psns.recovery.on_timeout(now, &mut self.psns.window);
-        None
     }
 
     /// Whether the session has ended: no operation can begin any more, and the worker must join again, as
     /// another session.
     #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.condition == Condition::Broken
+    pub const fn is_over(&self) -> bool {
+        !matches!(self.state, State::Member(_))
     }
 
     /// How far the running operation has come: PSNs with a result, and all of them.
     #[must_use]
     pub fn progress(&self) -> Option<(u32, u32)> {
-        let operation = self.operation.as_ref()?;
+        let operation = self.state.operation()?;
         Some((self.psns.window.completed(), self.psns.window.end().wrapping_sub(operation.start)))
     }
 
@@ -266,8 +191,8 @@ impl Session {
     #[must_use]
     pub fn may_gather(&self) -> Option<Duration> {
         let unsent = self.psns.window.unsent();
-        let enough = self.operation.is_some()
-            && self.rejoin.is_none()
+        let enough = self.state.operation().is_some()
+            && !self.is_in_doubt()
             && unsent > self.psns.window.in_flight()
             && self.psns.window.in_flight() >= self.psns.window.allowed() / 4 * 3;
         let gather =

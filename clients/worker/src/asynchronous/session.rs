@@ -211,8 +211,7 @@ impl AsyncSession {
         self.counters.pushed += 1;
         let full =
             self.outstanding.open() >= u32::from(self.settings.outstanding.get().min(MOST_OUTSTANDING));
-        if full || self.ready || self.offer.is_some() || self.member.is_in_doubt() || self.member.is_leaving()
-        {
+        if full || self.ready || self.offer.is_some() || self.member.is_in_doubt() || self.member.is_over() {
             self.counters.busy += 1;
             self.futile.wait();
             return Ok(Push::Busy);
@@ -291,7 +290,7 @@ impl AsyncSession {
     pub fn poll_timeout(&self) -> Option<Duration> {
         // While the membership is in doubt nothing is offered, so a due offer is no reason to wake.
         let offer = self.offer.as_ref().filter(|_| !self.member.is_in_doubt()).map(|(_, due)| *due);
-        [self.member.next_tending(), offer, self.outstanding.poll_timeout()].into_iter().flatten().min()
+        [self.member.poll_timeout(), offer, self.outstanding.poll_timeout()].into_iter().flatten().min()
     }
 
     /// Handles the passing of time; harmless when nothing is due. Returns the outcome once the wait that
@@ -313,7 +312,7 @@ impl AsyncSession {
     /// Whether the worker has begun to leave, or has left.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
-        self.member.is_leaving()
+        self.member.is_over()
     }
 
     /// Begins to leave, for `linger` at the most: others may still be at work, but do not need this worker.

@@ -4,9 +4,11 @@ use core::time::Duration;
 
 use super::generation::{HEARTBEAT, Rejoin};
 use super::psns::Psns;
-use super::{Condition, Event, Session};
+use super::state::State;
+use super::{Event, Session};
 use crate::allreduce::Failure;
 use crate::identity::Membership;
+use crate::membership::FAREWELLS;
 use crate::partials::Partials;
 use crate::rejection::{Reason, Rejection};
 
@@ -17,24 +19,25 @@ impl Session {
     pub(super) fn end_generation(&mut self, now: Duration, epoch: u16) -> Option<Event> {
         let Membership { identity, epoch: former, .. } = self.membership;
         let rejection = identity.rejection(Reason::Generation, u32::from(epoch), u32::from(former));
-        // Its own generation elsewhere may still live, with others in it: it must not return there as a
-        // newcomer.
-        let before = if self.places.is_home() { self.condition } else { Condition::Broken };
-        let event = self.fail(|progress| Failure::Rejected { rejection, progress }, now);
-        if before == Condition::Broken {
-            (self.condition, self.rejoin) = (before, None);
-            return event;
+        let home = self.places.is_home();
+        let progress = self.end_operation(now);
+        let failed = progress.map(|progress| Event::Failed(Failure::Rejected { rejection, progress }));
+        match &mut self.state {
+            State::Member(member) if home => {
+                // Each user sees it once: by the failure of the running operation, or at the next allreduce.
+                member.ended = if failed.is_some() { None } else { Some((epoch, former)) };
+                member.rejoin = Some(Rejoin::anew(now, epoch));
+                self.forget(self.psns.first);
+                failed
+            }
+            // Its own generation elsewhere may still live, with others in it: it must not return there as a
+            // newcomer.
+            _ => {
+                let given_up = self.give_up_command(now);
+                self.state = State::Over { farewells: if failed.is_some() { FAREWELLS } else { 0 } };
+                failed.or(given_up)
+            }
         }
-        // Each user sees it once: by the failure of the running operation, or at the next allreduce.
-        self.farewells = 0;
-        self.condition = match before {
-            Condition::Broken => before,
-            _ if event.is_some() => Condition::Good,
-            _ => Condition::Ended { expected: epoch, got: former },
-        };
-        self.forget(self.psns.first);
-        self.rejoin = Some(Rejoin::anew(now, epoch));
-        event
     }
 
     /// A member of a generation that starts from nothing. An allreduce that has waited for it begins, with
@@ -42,16 +45,16 @@ impl Session {
     pub(super) fn start_anew(&mut self, now: Duration, membership: Membership) -> Result<(), Rejection> {
         let asked = core::mem::replace(&mut self.membership, membership).identity;
         self.forget(membership.base);
-        if let Some(operation) = &mut self.operation {
+        if let Some(operation) = self.state.operation_mut() {
             let payload = membership.identity.payload;
             let packets = operation.cut(payload);
             let (expected, got) = (payload.into(), asked.payload.into());
             let packets = packets.ok_or(asked.rejection(Reason::Payload, expected, got))?;
             operation.start = self.psns.window.begin(packets);
         }
-        self.heartbeat = Some(now.saturating_add(HEARTBEAT));
+        self.set_heartbeat(now.saturating_add(HEARTBEAT));
         self.places.settle(now, membership.epoch);
-        self.rejoin = None;
+        self.state.take_rejoin();
         Ok(())
     }
 

@@ -9,7 +9,8 @@ use pascaline_wire::Header;
 use pascaline_wire::control::{Action, Control, Status};
 
 use super::receive::Handled;
-use super::{Condition, Event, Session, StartError, Transmit};
+use super::state::{Member, State, Task};
+use super::{Event, Session, StartError, Transmit};
 use crate::asking::Asking;
 use crate::counters::Ignored;
 use crate::identity::Membership;
@@ -141,16 +142,11 @@ impl fmt::Display for Silence {
 #[derive(Debug)]
 pub(super) struct Commanding {
     command: Command,
-    asking: Asking,
+    pub(super) asking: Asking,
     began: Duration,
 }
 
 impl Commanding {
-    /// When to send it again, or the end. It is not sent while the generation is `in_doubt`.
-    pub(super) fn poll_timeout(&self, in_doubt: bool) -> Duration {
-        if in_doubt { self.asking.end() } else { self.asking.poll_timeout() }
-    }
-
     /// True if a packet about this PSN shows that it was carried out.
     fn names(&self, psn: u32) -> bool {
         self.command.psn() == Some(psn)
@@ -168,17 +164,18 @@ impl Session {
         let patience = if matches!(command, Command::Help(_)) { patience.min(HELP) } else { patience };
         // An answer to an earlier command is none to this one.
         self.requests.outdate();
-        if let Some(rejoin) = &mut self.rejoin {
-            rejoin.hurry();
-        }
-        self.places.begin(now);
-        self.commanding = Some(Commanding { command, asking: Asking::new(now, patience), began: now });
+        let commanding = Commanding { command, asking: Asking::new(now, patience), began: now };
+        self.begin_task(now, Task::Command(commanding));
         Ok(())
     }
 
     /// The command, if it is due. A doubt about the generation is settled first.
     pub(super) fn order(&mut self, now: Duration) -> Option<Transmit> {
-        let commanding = self.commanding.as_mut().filter(|_| self.rejoin.is_none())?;
+        let State::Member(Member { task: Some(Task::Command(commanding)), rejoin: None, .. }) =
+            &mut self.state
+        else {
+            return None;
+        };
         if !commanding.asking.is_due(now) {
             return None;
         }
@@ -191,29 +188,38 @@ impl Session {
         Some(Transmit::control(&header, &body))
     }
 
+    /// When patience with a command ends, or the way to the appliance closes.
+    pub(super) fn end_of_command(&self) -> Option<Duration> {
+        let end = self.state.command()?.asking.end();
+        Some(self.way.closes().map_or(end, |closes| closes.min(end)))
+    }
+
     /// The end of a command that got no answer.
-    pub(super) fn command_timeout(&mut self, now: Duration) -> Option<Event> {
-        let over = self.way.is_closed(now);
-        let Commanding { command, began, .. } =
-            self.commanding.take_if(|commanding| over || commanding.asking.is_over(now))?;
+    pub(super) fn give_up_command(&mut self, now: Duration) -> Option<Event> {
+        let &Commanding { command, began, .. } = self.state.command()?;
         let failure = CommandFailure::NoAnswer {
             command,
             waited: now.saturating_sub(began),
             appliance: self.appliance,
             report: self.way.report(),
         };
-        let asked = matches!(command, Command::Help(_)) && !over;
-        Some(Event::Commanded(if asked { Ok(()) } else { Err(failure) }))
+        let asked = matches!(command, Command::Help(_)) && !self.way.is_closed(now);
+        Some(self.commanded(if asked { Ok(()) } else { Err(failure) }))
+    }
+
+    fn commanded(&mut self, outcome: Result<(), CommandFailure>) -> Event {
+        self.state.take_task();
+        Event::Commanded(outcome)
     }
 
     /// A result or a reminder has come: perhaps because of a command.
     pub(super) fn commanded_about(&mut self, psn: u32) -> Option<Event> {
-        self.commanding.take_if(|commanding| commanding.names(psn)).map(|_| Event::Commanded(Ok(())))
+        self.commands_about(psn).then(|| self.commanded(Ok(())))
     }
 
     /// True for a rejection of what a command names, which is no answer to a request.
     pub(super) fn commands_about(&self, psn: u32) -> bool {
-        self.commanding.as_ref().is_some_and(|commanding| commanding.names(psn))
+        self.state.command().is_some_and(|commanding| commanding.names(psn))
     }
 
     /// An Ack to a command, or a rejection of the PSN that it names.
@@ -225,25 +231,27 @@ impl Session {
     ) -> Handled {
         let answers =
             |commanding: &Commanding| ack.answers.is_none_or(|action| action == commanding.command.action());
-        let command = match &self.commanding {
+        let command = match self.state.command() {
             Some(commanding) if answers(commanding) => commanding.command,
             _ => return Err(Ignored::LateAnswer.into()),
         };
         if ack.status == Status::TooMany {
             return Err(Ignored::NotFatal.into());
         }
-        self.commanding = None;
         if let Some(rejection) = rejection {
             self.counters.rejections += 1;
-            return Ok(Some(Event::Commanded(Err(CommandFailure::Refused { command, rejection }))));
+            return Ok(Some(self.commanded(Err(CommandFailure::Refused { command, rejection }))));
         }
+        let event = self.commanded(Ok(()));
         self.counters.acks += 1;
         if command == Command::Reset && header.epoch != self.membership.epoch {
             // The rank that asked for it needs no notice that its generation is over.
             self.requests.outdate();
             let _ = self.end_generation(now, header.epoch);
-            self.condition = Condition::Good;
+            if let State::Member(member) = &mut self.state {
+                member.ended = None;
+            }
         }
-        Ok(Some(Event::Commanded(Ok(()))))
+        Ok(Some(event))
     }
 }

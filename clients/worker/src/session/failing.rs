@@ -3,14 +3,13 @@
 use core::time::Duration;
 
 use super::generation::Rejoin;
-use super::{Condition, Event, Session};
+use super::state::{State, Task};
+use super::{Event, Session};
 use crate::allreduce::{Failure, Operation, Progress};
 use crate::counters::Ignored;
 use crate::inquiry::STALLED;
+use crate::membership::FAREWELLS;
 use crate::way::Unreachable;
-
-/// How often a failed session says so: it gets no answer.
-const FAREWELLS: u8 = 2;
 
 impl Session {
     /// For drivers: a host on the way or this one's kernel reports that packets do not reach the appliance.
@@ -30,7 +29,7 @@ impl Session {
     /// For drivers: a packet was too long for the path, whose MTU this is if it is known. The operation
     /// fails with the next [`handle_timeout`](Self::handle_timeout).
     pub const fn note_too_long(&mut self, mtu: Option<usize>) {
-        if let Some(operation) = &mut self.operation {
+        if let Some(operation) = self.state.operation_mut() {
             operation.too_long = Some(mtu);
         }
     }
@@ -38,29 +37,30 @@ impl Session {
     /// For drivers: the worker gives up, even with an operation in flight. The next packets sent report it to
     /// the appliance. A session that has left or failed has done so.
     pub fn abandon(&mut self, now: Duration) {
-        if self.is_leaving() {
-            return;
+        if !self.is_over() {
+            self.end_operation(now);
+            self.state = State::Over { farewells: FAREWELLS };
         }
-        self.fail(Failure::Deadline, now);
-        self.condition = Condition::Broken;
-        (self.heartbeat, self.rejoin) = (None, None);
-        self.farewells = FAREWELLS;
     }
 
     /// Ends the operation, and with it the session.
     pub(super) fn fail(&mut self, failure: impl FnOnce(Progress) -> Failure, now: Duration) -> Option<Event> {
-        let operation = self.operation.take()?;
-        self.condition = Condition::Broken;
-        self.heartbeat = None;
-        self.meter.abandon();
-        let rejoined = self.rejoin.take().map(|rejoin| rejoin.joined());
-        self.farewells = FAREWELLS;
-        // The ranks that are still there learn of it.
-        self.places.return_home(now);
-        Some(Event::Failed(failure(self.progress_of(&operation, rejoined, now))))
+        let progress = self.end_operation(now)?;
+        self.state = State::Over { farewells: FAREWELLS };
+        Some(Event::Failed(failure(progress)))
     }
 
-    fn progress_of(&self, operation: &Operation, rejoined: Option<u16>, now: Duration) -> Progress {
+    /// Ends the operation without a result.
+    pub(super) fn end_operation(&mut self, now: Duration) -> Option<Progress> {
+        self.state.operation()?;
+        let Some(Task::Operation(operation)) = self.state.take_task() else { return None };
+        self.meter.abandon();
+        // The ranks that are still there learn of it.
+        self.places.return_home(now);
+        Some(self.progress_of(&operation, now))
+    }
+
+    fn progress_of(&self, operation: &Operation, now: Duration) -> Progress {
         let counters = self.counters - operation.before;
         Progress {
             completed: self.psns.window.completed(),
@@ -71,7 +71,7 @@ impl Session {
             reminders_sent: counters.reminders_sent,
             received: counters.received,
             incomplete: counters.ignored(Ignored::Incomplete),
-            rejoined,
+            rejoined: self.state.rejoin().map(Rejoin::joined),
             payload: self.membership.identity.payload,
             appliance: self.appliance,
             silent: self.way.silence(now, operation.started),
@@ -84,12 +84,11 @@ impl Session {
 
     /// The report about a stalled allreduce, once for each stall. May be called at any time.
     pub fn stalled(&mut self, now: Duration) -> Option<Progress> {
-        let operation = self.operation.as_mut()?;
+        let operation = self.state.operation_mut()?;
         let silent = self.way.silence(now, operation.started) >= STALLED;
         if !operation.inquiry.take_stall_notice(silent) {
             return None;
         }
-        let rejoined = self.rejoin.as_ref().map(Rejoin::joined);
-        Some(self.progress_of(self.operation.as_ref()?, rejoined, now))
+        Some(self.progress_of(self.state.operation()?, now))
     }
 }

@@ -11,7 +11,8 @@ use pascaline_wire::Header;
 use pascaline_wire::control::{self, Action, Control, Status};
 
 use super::receive::Handled;
-use super::{Condition, Event, Session, Transmit};
+use super::state::State;
+use super::{Event, Session, Transmit};
 use crate::allreduce::Failure;
 use crate::asking::Asking;
 use crate::counters::Ignored;
@@ -37,11 +38,11 @@ const LATE: Duration = Duration::from_secs(1);
 /// A request to continue in the job's next generation.
 #[derive(Debug)]
 pub(super) struct Rejoin {
-    asking: Asking,
+    pub(super) asking: Asking,
     told: Named,
     joined: Option<u16>,
     /// The worker's generation cannot be resumed, and it has discarded it: it asks to start from nothing.
-    anew: bool,
+    pub(super) anew: bool,
 }
 
 impl Rejoin {
@@ -71,85 +72,64 @@ impl Rejoin {
         (self.told, self.joined, self.asking) = (Named::NOTHING, None, Asking::new(now, Duration::MAX));
     }
 
-    /// True if it asks to start from nothing.
-    pub(super) const fn is_anew(&self) -> bool {
-        self.anew
-    }
-
-    /// Asks at once, for the sake of an allreduce that begins.
-    pub(super) const fn hurry(&mut self) {
-        self.asking.begin_again();
+    /// Asks to continue.
+    fn resuming(now: Duration, told: Named) -> Self {
+        Self { asking: Asking::new(now, Duration::MAX), told, joined: None, anew: false }
     }
 }
 
 impl Session {
-    /// When the next request is due, or the linger limit.
-    pub(super) fn next_request(&self) -> Option<Duration> {
-        let waits = self.operation.is_some() || self.commanding.is_some();
-        match (&self.rejoin, &self.leaving) {
-            (Some(rejoin), Some(leaving)) => Some(rejoin.asking.poll_timeout().min(leaving.end())),
-            (Some(rejoin), None) if waits => Some(rejoin.asking.poll_timeout()),
-            (None, Some(leaving)) => Some(leaving.poll_timeout()),
-            (None, None) if waits => self.heartbeat,
-            (_, None) => None,
-        }
-    }
-
-    /// When the next request is due, for a session without operations that is tended all the time.
-    pub(crate) fn next_tending(&self) -> Option<Duration> {
-        match &self.rejoin {
-            Some(rejoin) if self.leaving.is_none() => Some(rejoin.asking.poll_timeout()),
-            _ => self.next_request().or(self.heartbeat),
-        }
-    }
-
     /// Whether the job's generation is unknown: until it is known, every packet would be refused.
     pub(crate) const fn is_in_doubt(&self) -> bool {
-        self.rejoin.is_some()
+        self.state.rejoin().is_some()
     }
 
-    /// Whether the worker has begun to leave, or has left.
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.leaving.is_some() || self.condition == Condition::Broken
+    /// Whether the worker has discarded its generation and asks to start from nothing.
+    fn is_anew(&self) -> bool {
+        self.state.rejoin().is_some_and(|rejoin| rejoin.anew)
     }
 
-    /// The request that is due, if one is.
+    /// The request that is due, if one is: a Leave, or a Join that asks to continue or is a heartbeat.
     pub(super) fn request(&mut self, now: Duration) -> Option<Transmit> {
-        let Membership { identity, session, epoch, spread, .. } = self.membership;
-        let called = self.called();
-        if let Some(rejoin) = &mut self.rejoin {
-            let due = rejoin.asking.is_due(now);
-            if due {
-                self.places.asked(now);
-                if rejoin.told != Named::NOTHING {
-                    self.places.note_join();
-                }
-            }
-            return due.then(|| {
-                let (head, body) = identity.join(self.requests.next(), session, spread, rejoin.told);
-                let mut body = offering(body, self.membership.flexible && rejoin.anew);
-                if !rejoin.anew {
-                    body.expected = control::generation(epoch);
-                    body.before = self.psns.base.map_or(0, control::generation);
-                }
-                Transmit::control(&head, &Control { hearing: self.hearing.say(), ..called.describe(body) })
-            });
+        if !self.state.requests(now) {
+            return None;
         }
-        if let Some(leaving) = &mut self.leaving {
-            return leaving.is_due(now).then(|| {
-                self.places.asked(now);
-                let number = self.requests.next();
-                let leave = Control::request(Action::Leave, session);
-                let leave = Control { number, psn: called.una, first: called.first, ..leave };
-                Transmit::control(&identity.about(epoch), &leave)
-            });
-        }
-        self.heartbeat.take_if(|at| *at <= now)?;
-        self.heartbeat = Some(now.saturating_add(HEARTBEAT));
-        self.counters.heartbeats_sent += 1;
         self.places.asked(now);
-        let (head, body) = identity.join(self.requests.next(), session, spread, Named::generation(epoch));
-        Some(Transmit::control(&head, &Control { hearing: self.hearing.say(), ..called.describe(body) }))
+        let Membership { identity, session, epoch, spread, flexible, cookie, .. } = self.membership;
+        let number = self.requests.next();
+        let rejoin = self.state.rejoin();
+        if rejoin.is_none() && self.is_over() {
+            let (head, leave) = identity.leave(epoch, number, session);
+            return Some(Transmit::control(&head, &self.describe(leave)));
+        }
+        let own = (Named::generation(epoch), false);
+        let (told, anew) = rejoin.map_or(own, |rejoin| (rejoin.told, rejoin.anew));
+        let (head, join) = identity.join(number, session, spread, told);
+        let mut join = self.describe(offering(Control { cookie, ..join }, flexible && anew));
+        if rejoin.is_none() {
+            self.counters.heartbeats_sent += 1;
+        } else if told != Named::NOTHING {
+            self.places.note_join();
+        }
+        if rejoin.is_some() && !anew {
+            join.expected = control::generation(epoch);
+            join.before = self.psns.base.map_or(0, control::generation);
+        }
+        join.hearing = self.hearing.say();
+        Some(Transmit::control(&head, &join))
+    }
+
+    /// A request with a description of the sender's operation.
+    fn describe(&self, request: Control) -> Control {
+        let una = self.psns.window.una();
+        let request = Control { psn: una, first: una, ..request };
+        self.state.operation().map_or(request, |operation| Control {
+            element: Some(operation.plan.element),
+            first: operation.start,
+            call: operation.plan.call,
+            bytes: operation.tensor_len as u64,
+            ..request
+        })
     }
 
     /// Handles a control packet.
@@ -178,13 +158,13 @@ impl Session {
             (None, Some(rejection)) => self.on_rejection(now, &ack, rejection),
             (Some(Action::Join), rejection) if mine => self.on_joined(now, header, &ack, rejection),
             (Some(Action::Query), _) if mine => {
-                if let Some(operation) = &mut self.operation {
+                if let Some(operation) = self.state.operation_mut() {
                     operation.inquiry.answered(&ack, trailer.as_ref());
                 }
                 self.counters.acks += 1;
                 Ok(None)
             }
-            (Some(Action::Leave), _) if mine && self.leaving.is_some() => self.on_left(now, header, &ack),
+            (Some(Action::Leave), _) if mine => self.on_left(now, header, &ack),
             (Some(_), rejection) if mine => self.on_commanded(now, (header, &ack), rejection),
             (Some(_), _) => Err(Ignored::LateAnswer.into()),
         }
@@ -192,7 +172,7 @@ impl Session {
 
     /// Whether a refusal of this PSN is the answer to a probe.
     fn is_probe(&mut self, psn: u32) -> bool {
-        self.operation.as_mut().is_some_and(|operation| operation.inquiry.probed(psn))
+        self.state.operation_mut().is_some_and(|operation| operation.inquiry.probed(psn))
     }
 
     /// An Ack to a heartbeat, or to a Join that asks to resume.
@@ -203,7 +183,7 @@ impl Session {
         ack: &Control,
         rejection: Option<Rejection>,
     ) -> Handled {
-        if self.rejoin.is_none() && self.condition == Condition::Broken {
+        if self.is_over() && !self.is_in_doubt() {
             return Err(Ignored::LateAnswer.into());
         }
         if ack.status == Status::Ok {
@@ -211,14 +191,16 @@ impl Session {
         }
         let told = Named::generation(header.epoch);
         let news = core::mem::replace(&mut self.membership.cookie, ack.cookie) != ack.cookie;
-        if news && let Some(rejoin) = &mut self.rejoin {
+        if news && let Some(rejoin) = self.state.rejoin_mut() {
             rejoin.asking.begin_again();
         }
-        let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
-        let lives = self.is_member_of(header, ack) && !anew && self.places.is_home();
-        match (ack.status, &mut self.rejoin) {
+        let lives = self.is_member_of(header, ack) && !self.is_anew() && self.places.is_home();
+        let leaving = self.is_over();
+        match (ack.status, self.state.rejoin_mut()) {
             // Any doubt came from an old rejection.
-            (Status::Ok | Status::Pending | Status::WrongEpoch, rejoin) if lives => *rejoin = None,
+            (Status::Ok | Status::Pending | Status::WrongEpoch, _) if lives => {
+                self.state.take_rejoin();
+            }
             (Status::Ok, Some(_)) => return self.admitted(now, header, ack),
             (Status::Pending, Some(rejoin)) => {
                 rejoin.joined = Some(ack.joined);
@@ -231,9 +213,9 @@ impl Session {
             (Status::Ok | Status::Pending | Status::WrongEpoch, None) => self.lose_generation(now, told),
             (Status::NotMember, _) | (Status::UnknownJob, None) => self.lose_generation(now, Named::NOTHING),
             // It has been a member: a restarted appliance may not have the job yet.
-            (Status::UnknownJob, Some(_)) if self.leaving.is_none() => return Err(Ignored::NotFatal.into()),
+            (Status::UnknownJob, Some(_)) if !leaving => return Err(Ignored::NotFatal.into()),
             // Sent by an appliance that it has left before: it may be needed elsewhere.
-            (Status::StaleSession, Some(_)) if self.leaving.is_some() && !self.places.is_home() => {
+            (Status::StaleSession, Some(_)) if leaving && !self.places.is_home() => {
                 return Err(Ignored::NotFatal.into());
             }
             (Status::TooMany | Status::UnknownPsn, _) => return Err(Ignored::NotFatal.into()),
@@ -255,14 +237,13 @@ impl Session {
     /// An Ack to a Leave.
     fn on_left(&mut self, now: Duration, header: &Header, ack: &Control) -> Handled {
         let lives = self.is_member_of(header, ack);
-        if let Some(leaving) = &mut self.leaving {
-            leaving.note_answer(now);
-        }
+        let State::Leaving(leaving) = &mut self.state else { return Err(Ignored::LateAnswer.into()) };
+        leaving.heard = now;
         match ack.status {
             Status::TooMany => return Err(Ignored::NotFatal.into()),
             Status::Pending if lives => {
                 let needed = ack.expected > 0;
-                if self.leaving.as_mut().is_some_and(|leaving| !leaving.must_stay(now, needed)) {
+                if !leaving.must_stay(now, needed) {
                     self.counters.acks += 1;
                     return Ok(Some(self.left(Left::Lingered)));
                 }
@@ -282,23 +263,22 @@ impl Session {
     }
 
     pub(super) fn lose_generation(&mut self, now: Duration, told: Named) {
-        if self.rejoin.is_none() {
-            if let Some(operation) = &mut self.operation {
-                operation.reminder = None;
-            }
-            if let Some(leaving) = &mut self.leaving {
-                leaving.note_answer(now);
-            }
-            self.rejoin =
-                Some(Rejoin { asking: Asking::new(now, Duration::MAX), told, joined: None, anew: false });
-            self.requests.outdate();
+        if !self.state.rejoin_with(Rejoin::resuming(now, told)) {
+            return;
         }
+        if let Some(operation) = self.state.operation_mut() {
+            operation.reminder = None;
+        }
+        if let State::Leaving(leaving) = &mut self.state {
+            leaving.heard = now;
+        }
+        self.requests.outdate();
     }
 
     /// Notes the job's generation while asking to resume. Answers to requests that named another one are out
     /// of date: that generation has ended.
     fn adopt(&mut self, told: Named) {
-        if self.rejoin.as_mut().is_some_and(|rejoin| rejoin.adopt(told)) {
+        if self.state.rejoin_mut().is_some_and(|rejoin| rejoin.adopt(told)) {
             self.requests.outdate();
         }
     }
@@ -306,7 +286,7 @@ impl Session {
     /// The appliance has answered `ok` to a Join that asks to resume, or to start from nothing.
     fn admitted(&mut self, now: Duration, header: &Header, ack: &Control) -> Handled {
         let Membership { identity, epoch, spread, .. } = self.membership;
-        let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
+        let anew = self.is_anew();
         // The generation that this worker and all others can resume.
         let agreed = control::named_generation(ack.expected);
         let resumed = agreed.is_some_and(|agreed| agreed == epoch || Some(agreed) == self.psns.base);
@@ -339,7 +319,7 @@ impl Session {
             self.previous = Some((epoch, now.saturating_add(LATE)));
             self.psns.base = agreed;
             self.resume(now, header.epoch, ack.psn);
-        } else if self.leaving.is_some() {
+        } else if self.is_over() {
             // No rank can need its results, and it is not a member that others wait for.
             event = Some(self.left(Left::Everyone));
         } else {
@@ -356,10 +336,10 @@ impl Session {
     fn resume(&mut self, now: Duration, epoch: u16, base: u32) {
         (self.membership.epoch, self.membership.base) = (epoch, base);
         self.places.settle(now, epoch);
-        self.rejoin = None;
+        self.state.take_rejoin();
         self.psns.window.begin_generation();
         self.psns.recovery.begin_generation();
-        if let Some(leaving) = &mut self.leaving {
+        if let State::Leaving(leaving) = &mut self.state {
             leaving.begin_again(now);
         }
         self.counters.resumed += 1;
@@ -367,20 +347,13 @@ impl Session {
 
     /// The appliance has refused for good.
     pub(super) fn rejected(&mut self, now: Duration, rejection: Rejection) -> Handled {
-        if self.leaving.is_some() {
+        if self.is_over() {
             self.counters.acks += 1;
             return Ok(Some(self.left(Left::Everyone)));
         }
         let event = self.fail(|progress| Failure::Rejected { rejection, progress }, now);
-        self.rejoin = None;
+        self.state.take_rejoin();
         self.counters.rejections += u64::from(event.is_some());
         event.map_or(Err(Ignored::LateRejection.into()), |event| Ok(Some(event)))
-    }
-
-    /// Ends the wait for the others.
-    pub(super) fn left(&mut self, left: Left) -> Event {
-        self.leaving = None;
-        self.rejoin = None;
-        Event::Left(left)
     }
 }

@@ -12,6 +12,7 @@ use pascaline_wire::multicast::Hearing as Said;
 use pascaline_wire::{Header, Kind, MulticastGroup};
 
 use super::receive::Arrival;
+use super::state::State;
 use super::{Event, Session};
 
 /// How often a worker reports that it listens before it concludes that the group does not reach it.
@@ -121,7 +122,7 @@ impl Session {
     /// For drivers: whether they listen to the group. Without this nothing comes by it.
     pub fn listen(&mut self, listens: bool) {
         self.hearing = Hearing { listens, said: self.hearing.said, ..Hearing::default() };
-        self.hasten_heartbeat(Duration::ZERO);
+        self.set_heartbeat(Duration::ZERO);
     }
 
     /// Handles a datagram of the appliance's that has come by the group, as
@@ -136,7 +137,7 @@ impl Session {
         let header = Header::parse(datagram).ok().map(|(header, _)| header);
         let mine = header.filter(|header| header.job == self.membership.identity.job);
         if mine.is_some() && self.hearing.note(now) {
-            self.hasten_heartbeat(now);
+            self.set_heartbeat(now);
         }
         if mine.is_some_and(|header| header.kind == Kind::Control) {
             // Mostly another rank's Ack: only its arrival matters.
@@ -155,9 +156,11 @@ impl Session {
         self.membership.group.filter(|_| news).map(Unheard)
     }
 
-    /// Sends the next heartbeat at once.
-    pub(super) fn hasten_heartbeat(&mut self, now: Duration) {
-        self.heartbeat = self.heartbeat.map(|_| now);
+    /// Sends the next heartbeat at this time.
+    pub(super) const fn set_heartbeat(&mut self, at: Duration) {
+        if let State::Member(member) = &mut self.state {
+            member.heartbeat = at;
+        }
     }
 
     /// Notes the group that an Ack names, or that it names none.

@@ -7,6 +7,9 @@
 
 use core::time::Duration;
 
+use super::generation::Rejoin;
+use super::state::State;
+use super::{Event, Session};
 use crate::asking::Asking;
 use crate::membership::Left;
 
@@ -17,14 +20,14 @@ pub const SILENCE: Duration = Duration::from_secs(5);
 /// Asking whether all others have left.
 #[derive(Debug)]
 pub(super) struct Leaving {
-    asking: Asking,
-    /// It is not in the present generation: there is nothing to ask.
-    outsider: bool,
+    pub(super) asking: Asking,
+    /// The appliance has lost its generation: it asks to continue in another, in which it can leave.
+    pub(super) rejoin: Option<Rejoin>,
     linger: Duration,
     /// The last sign that a rank may need this worker's results.
     needed: Duration,
     /// The last answer, or the last generation that has ended.
-    heard: Duration,
+    pub(super) heard: Duration,
     /// By then every allreduce that this worker has finished has ended for others too.
     last: Duration,
 }
@@ -32,35 +35,14 @@ pub(super) struct Leaving {
 impl Leaving {
     /// Leaves when no rank has needed it for `linger`. Others may be inside an allreduce for up to `deadline`
     /// from now.
-    pub(super) fn new(now: Duration, linger: Duration, deadline: Duration, outsider: bool) -> Self {
+    pub(super) fn new(now: Duration, linger: Duration, deadline: Duration, rejoin: Option<Rejoin>) -> Self {
         let last = now.saturating_add(deadline).saturating_add(linger);
-        Self { asking: Asking::after(now, Duration::ZERO), outsider, linger, needed: now, heard: now, last }
+        Self { asking: Asking::after(now, Duration::ZERO), rejoin, linger, needed: now, heard: now, last }
     }
 
     /// When it is over at the latest.
     pub(super) fn end(&self) -> Duration {
         self.heard.saturating_add(self.linger.max(SILENCE)).min(self.last)
-    }
-
-    /// Whether it is over without a word from the appliance.
-    pub(super) fn is_over(&self, now: Duration) -> Option<Left> {
-        let lingered = (now >= self.end()).then_some(Left::Lingered);
-        if self.outsider { Some(Left::Everyone) } else { lingered }
-    }
-
-    /// Whether to ask now.
-    pub(super) fn is_due(&mut self, now: Duration) -> bool {
-        !self.outsider && self.asking.is_due(now)
-    }
-
-    /// When to ask again, or the end.
-    pub(super) fn poll_timeout(&self) -> Duration {
-        self.asking.poll_timeout().min(self.end())
-    }
-
-    /// The appliance has answered.
-    pub(super) const fn note_answer(&mut self, now: Duration) {
-        self.heard = now;
     }
 
     /// A rank asks for something that this worker holds.
@@ -81,5 +63,27 @@ impl Leaving {
     pub(super) const fn begin_again(&mut self, now: Duration) {
         self.asking.begin_again();
         (self.needed, self.heard) = (now, now);
+    }
+}
+
+impl Session {
+    /// When the wait for the others is over, without a word from the appliance.
+    pub(super) fn end_of_leaving(&self) -> Option<Duration> {
+        match &self.state {
+            State::Leaving(leaving) => Some(leaving.end()),
+            State::Outside { since } => Some(*since),
+            State::Member(_) | State::Over { .. } => None,
+        }
+    }
+
+    pub(super) fn give_up_leaving(&mut self, _: Duration) -> Option<Event> {
+        let outside = matches!(self.state, State::Outside { .. });
+        Some(self.left(if outside { Left::Everyone } else { Left::Lingered }))
+    }
+
+    /// Ends the wait for the others.
+    pub(super) fn left(&mut self, left: Left) -> Event {
+        self.state = State::Over { farewells: 0 };
+        Event::Left(left)
     }
 }

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use pascaline_wire::{Flags, Header, Kind, RankSet, Trailer, round};
 
+use super::state::{State, Task};
 use super::{Event, Session};
 use crate::allreduce::Report;
 use crate::answers::Asked;
@@ -60,7 +61,7 @@ impl Session {
                 None
             }
         };
-        if self.commanding.is_none() { event } else { event.or_else(|| self.command_answer(datagram)) }
+        if self.state.command().is_none() { event } else { event.or_else(|| self.command_answer(datagram)) }
     }
 
     /// Whether this is the answer to a command, even if it has no other use here.
@@ -100,9 +101,9 @@ impl Session {
         tensor: &mut [u8],
     ) -> Handled {
         let psn = header.psn;
-        let standing = self.operation.as_ref().map(|_| self.psns.window.standing(psn));
+        let standing = self.state.operation().map(|_| self.psns.window.standing(psn));
         let operation = match standing {
-            Some(Standing::Outstanding) => self.operation.as_mut(),
+            Some(Standing::Outstanding) => self.state.operation_mut(),
             Some(Standing::Unsent) => return Err(Ignored::Unsent.into()),
             _ if self.has_result(psn) => {
                 self.counters.duplicate_results += 1;
@@ -165,7 +166,7 @@ impl Session {
         self.counters.overflows += u64::from(overflowed);
         self.counters.marked += u64::from(marked);
         if self.hearing.note_result(now, arrival.by_group) {
-            self.hasten_heartbeat(now);
+            self.set_heartbeat(now);
         }
         self.psns.recovery.on_result(now, &Completion { signal, ..completion }, &mut self.psns.window);
     }
@@ -180,12 +181,13 @@ impl Session {
     }
 
     fn has_result(&self, psn: u32) -> bool {
-        self.psns.cache.entry(psn).is_some() || self.operation.is_some() && self.psns.window.is_done(psn)
+        self.psns.cache.entry(psn).is_some()
+            || self.state.operation().is_some() && self.psns.window.is_done(psn)
     }
 
     /// Ends a complete operation: the tensor returns to its owner, so the last results are copied.
     fn finish(&mut self, now: Duration, tensor: &[u8]) {
-        let Some(operation) = self.operation.take() else { return };
+        let Some(Task::Operation(operation)) = self.state.take_task() else { return };
         let end = self.psns.window.end();
         let packets = end.wrapping_sub(operation.start);
         let latest = (1..=packets.min(self.psns.window.spread())).rev().map(|back| end.wrapping_sub(back));
@@ -209,7 +211,7 @@ impl Session {
     /// Another rank lacks a result, or (with BYPASS) the parameter server collects contributions to make it.
     fn on_reminder(&mut self, now: Duration, header: &Header) -> Handled<()> {
         let (psn, bypass) = (header.psn, header.flags.has(Flags::BYPASS));
-        let standing = self.operation.as_ref().map(|_| self.psns.window.standing(psn));
+        let standing = self.state.operation().map(|_| self.psns.window.standing(psn));
         let last = match standing {
             Some(Standing::Outstanding) if !bypass => self.psns.window.last_sending(psn),
             Some(Standing::Outstanding | Standing::Done) => self.psns.window.last_answer(psn),
@@ -218,7 +220,7 @@ impl Session {
                 None => return Err(Ignored::ReminderUnanswerable.into()),
             },
         };
-        if let Some(leaving) = &mut self.leaving {
+        if let State::Leaving(leaving) = &mut self.state {
             leaving.note_need(now);
         }
         if !self.psns.answers.admit(now, last) {

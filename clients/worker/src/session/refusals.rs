@@ -6,8 +6,8 @@ use core::time::Duration;
 use pascaline_wire::Header;
 use pascaline_wire::control::{Control, Status};
 
+use super::Session;
 use super::receive::Handled;
-use super::{Condition, Session};
 use crate::counters::Ignored;
 use crate::membership::Named;
 use crate::rejection::Rejection;
@@ -22,7 +22,7 @@ impl Session {
     /// host that cannot see its packets would have to guess them. A packet that another host has sent in this
     /// worker's name, or that was damaged on its way, is not its own.
     pub(super) fn is_of_own(&self, header: &Header, ack: &Control) -> bool {
-        let Some(operation) = &self.operation else { return false };
+        let Some(operation) = self.state.operation() else { return false };
         if self.psns.window.standing(header.psn) != Standing::Outstanding {
             return false;
         }
@@ -48,7 +48,7 @@ impl Session {
         // since an earlier session.
         let stale = ack.got != ack.expected && ack.expected == u32::from(self.membership.epoch);
         let over = matches!(ack.status, Status::WrongEpoch | Status::NotMember | Status::UnknownJob);
-        if self.condition == Condition::Broken || stale && ack.status == Status::WrongEpoch {
+        if self.is_over() || stale && ack.status == Status::WrongEpoch {
             // A leaving worker learns the state of the generation from the Ack to its next Leave.
             return Err(Ignored::LateRejection.into());
         }
@@ -66,7 +66,7 @@ impl Session {
     /// A packet of this worker other than a contribution was refused, as if its generation were over: it
     /// asks.
     pub(crate) fn doubt(&mut self, now: Duration) {
-        if self.condition != Condition::Broken {
+        if !self.is_over() {
             self.lose_generation(now, Named::NOTHING);
         }
     }
@@ -74,11 +74,12 @@ impl Session {
     /// The other ranks have called something else. The next heartbeat, which is due at once, names this
     /// worker's call, and its answer that of the others. True if none has come for too long.
     pub(super) fn has_expired_dispute(&mut self, now: Duration) -> bool {
-        let Some(operation) = &mut self.operation else { return false };
-        let since = *operation.disputed.get_or_insert_with(|| {
-            self.heartbeat = Some(now);
-            now
-        });
-        now.saturating_sub(since) >= UNEXPLAINED
+        let Some(operation) = self.state.operation_mut() else { return false };
+        if let Some(since) = operation.disputed {
+            return now.saturating_sub(since) >= UNEXPLAINED;
+        }
+        operation.disputed = Some(now);
+        self.set_heartbeat(now);
+        false
     }
 }

@@ -5,8 +5,9 @@ use core::time::Duration;
 use pascaline_wire::call::Collective as Called;
 use pascaline_wire::{DType, Element};
 
+use super::Session;
 use super::generation::HEARTBEAT;
-use super::{Condition, Session};
+use super::state::{State, Task};
 use crate::Op;
 use crate::allreduce::{Operation, Report, Request};
 use crate::collective::{Collective, Plan, TAG};
@@ -164,14 +165,21 @@ impl Session {
     }
 
     pub(super) fn may_begin(&mut self) -> Result<(), StartError> {
-        match self.condition {
-            Condition::Good if self.operation.is_some() || self.commanding.is_some() => Err(StartError::Busy),
-            Condition::Good => Ok(()),
-            Condition::Broken => Err(StartError::Broken),
-            Condition::Ended { expected, got } => {
-                self.condition = Condition::Good;
-                Err(StartError::Ended { expected, got })
-            }
+        let State::Member(member) = &mut self.state else { return Err(StartError::Broken) };
+        if let Some((expected, got)) = member.ended.take() {
+            return Err(StartError::Ended { expected, got });
+        }
+        if member.task.is_some() { Err(StartError::Busy) } else { Ok(()) }
+    }
+
+    /// Begins what the caller waits for. If that needs another generation first, it is asked for at once.
+    pub(super) fn begin_task(&mut self, now: Duration, task: Task) {
+        self.places.begin(now);
+        if let State::Member(member) = &mut self.state {
+            member.task = Some(task);
+        }
+        if let Some(rejoin) = self.state.rejoin_mut() {
+            rejoin.asking.begin_again();
         }
     }
 
@@ -221,17 +229,13 @@ impl Session {
         plan.prepare(tensor.unwrap_or_default());
         let start = self.psns.window.begin(packets);
         self.psns.recovery.begin();
-        if let Some(rejoin) = &mut self.rejoin {
-            rejoin.hurry();
-        }
         // A report about multicast does not wait.
         let wait = if self.hearing.is_urgent() { Duration::ZERO } else { HEARTBEAT };
-        self.heartbeat = Some(now.saturating_add(wait));
+        self.set_heartbeat(now.saturating_add(wait));
         self.patience = deadline;
         // Earlier reports do not concern the new operation.
         self.way.answered();
-        self.places.begin(now);
-        self.operation = Some(Operation {
+        let operation = Operation {
             mean: plan.element.op == Op::Mean,
             plan,
             priority: self.meter.begin(now, hints),
@@ -247,7 +251,8 @@ impl Session {
             reminder: None,
             disputed: None,
             too_long: None,
-        });
+        };
+        self.begin_task(now, Task::Operation(operation));
         Ok(true)
     }
 }

@@ -3,7 +3,6 @@
 use core::ops::Range;
 use core::time::Duration;
 
-use pascaline_wire::control::{Action, Control};
 use pascaline_wire::{Flags, Header, Kind, Own, control, header, round};
 
 use super::{REMIND_AFTER, Session};
@@ -85,9 +84,8 @@ impl Session {
     /// The next packet to send, if there is one.
     pub fn poll_transmit(&mut self, now: Duration) -> Option<Transmit> {
         let mut transmit = self.request(now).or_else(|| self.order(now)).or_else(|| self.inquire(now));
-        transmit = transmit.or_else(|| self.farewell());
         // While the generation is in doubt, any other packet would be refused.
-        if transmit.is_none() && self.rejoin.is_none() {
+        if transmit.is_none() && !self.is_in_doubt() {
             transmit = self.answer().or_else(|| self.remind(now)).or_else(|| self.probe());
             transmit = transmit.or_else(|| self.contribute(now));
         }
@@ -98,7 +96,7 @@ impl Session {
     /// Asks for missing ranks, if the operation is stalled.
     fn inquire(&mut self, now: Duration) -> Option<Transmit> {
         let Membership { identity, session, epoch, .. } = self.membership;
-        let operation = self.operation.as_mut()?;
+        let operation = self.state.operation_mut()?;
         if !operation.inquiry.is_due(now, self.psns.window.completed(), identity.rank) {
             return None;
         }
@@ -108,7 +106,7 @@ impl Session {
 
     /// A packet to find out whether its length gets through.
     fn probe(&mut self) -> Option<Transmit> {
-        let operation = self.operation.as_mut()?;
+        let operation = self.state.operation_mut()?;
         let full =
             self.membership.identity.payload.min(u16::try_from(operation.tensor_len).unwrap_or(u16::MAX));
         let Probe { psn, length } = operation.inquiry.probe(full, self.psns.window.una())?;
@@ -117,15 +115,6 @@ impl Session {
         let header = self.membership.identity.header(Kind::Gradient, element, psn, epoch);
         let source = Source::Tensor { begin: 0, end: element.dtype.whole(length.into()) };
         Some(Transmit::new(&Header { count: 1, ..header }, source))
-    }
-
-    /// Reports that this session has given up, so that its rank is free and the others need not wait for it.
-    fn farewell(&mut self) -> Option<Transmit> {
-        self.farewells = self.farewells.checked_sub(1)?;
-        let Membership { identity, session, epoch, .. } = self.membership;
-        let (number, psn, first) = (self.requests.next(), self.psns.window.una(), self.psns.window.una());
-        let leave = Control { number, psn, first, ..Control::request(Action::Leave, session) };
-        Some(Transmit::control(&identity.about(epoch), &leave))
     }
 
     /// An answer to a reminder: the requested packet may have changed since, or be gone.
@@ -148,7 +137,7 @@ impl Session {
     fn result(&self, asked: Asked) -> Option<Transmit> {
         let Asked { psn, bypass } = asked;
         let running =
-            self.operation.as_ref().filter(|_| self.psns.window.standing(psn) == Standing::Done).map(
+            self.state.operation().filter(|_| self.psns.window.standing(psn) == Standing::Done).map(
                 |operation| {
                     let range = operation.range(psn);
                     let source = Source::Tensor { begin: range.start, end: range.end };
@@ -185,7 +174,7 @@ impl Session {
     /// This worker's contribution, on its way past the aggregation.
     fn original(&self, psn: u32) -> Option<Transmit> {
         let outstanding = self.psns.window.standing(psn) == Standing::Outstanding;
-        let operation = self.operation.as_ref().filter(|_| outstanding)?;
+        let operation = self.state.operation().filter(|_| outstanding)?;
         let flags = Flags::BYPASS.with(Flags::RETRANSMISSION);
         Some(contribution(
             &self.membership,
@@ -197,11 +186,11 @@ impl Session {
     }
 
     fn remind(&mut self, now: Duration) -> Option<Transmit> {
-        let operation = self.operation.as_mut()?;
+        let operation = self.state.operation_mut()?;
         let psn = operation.reminder.take()?;
         let element = operation.element(psn);
         if self.hearing.note_overdue(now) {
-            self.hasten_heartbeat(now);
+            self.set_heartbeat(now);
         }
         self.counters.reminders_sent += 1;
         let header = Header {
@@ -212,7 +201,7 @@ impl Session {
     }
 
     fn contribute(&mut self, now: Duration) -> Option<Transmit> {
-        let operation = self.operation.as_mut()?;
+        let operation = self.state.operation_mut()?;
         let sending = self.psns.window.send(now)?;
         self.psns.recovery.on_sent(now);
         self.counters.retransmissions += u64::from(sending.again);

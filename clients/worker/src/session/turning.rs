@@ -4,7 +4,7 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use super::Session;
+use super::{Event, Session};
 use crate::membership::Named;
 use crate::places::Places;
 use crate::way::Way;
@@ -32,16 +32,16 @@ impl Session {
 
     /// When to turn, if nothing changes.
     pub(super) fn next_turn(&self) -> Option<Duration> {
-        let waits = self.operation.is_some() || self.commanding.is_some() || self.leaving.is_some();
-        if waits { self.places.poll_timeout(self.rejoin.is_none(), self.way.closes()) } else { None }
+        let turn = self.places.poll_timeout(!self.is_in_doubt(), self.way.closes());
+        turn.filter(|_| self.state.waits())
     }
 
     /// Turns to another appliance, if it is time to.
-    pub(super) fn turn(&mut self, now: Duration) {
-        let closes = self.way.closes();
-        if self.next_turn().is_some() && self.places.turn(now, self.rejoin.is_none(), closes) {
+    pub(super) fn turn(&mut self, now: Duration) -> Option<Event> {
+        if self.places.turn(now, !self.is_in_doubt(), self.way.closes()) {
             self.arrive(now);
         }
+        None
     }
 
     /// Notes this appliance's answer about the generation that it forms, `counted` if the Join counts. A
@@ -61,12 +61,12 @@ impl Session {
         self.forget_group();
         self.way = Way::default();
         self.lose_generation(now, Named::NOTHING);
-        if let Some(rejoin) = &mut self.rejoin {
+        if let Some(rejoin) = self.state.rejoin_mut() {
             rejoin.ask_anew(now);
         }
-        if self.leaving.is_some() && self.places.is_home() {
+        if self.is_over() && self.places.is_home() {
             // It has sent a Leave there: a Join would be refused.
-            self.rejoin = None;
+            self.state.take_rejoin();
         }
         self.requests.outdate();
     }

@@ -1,4 +1,4 @@
-//! Backup appliances where hosts on the way refuse the packets: no socket, and no time that passes.
+//! Packets that hosts on the way refuse, also with backup appliances: no socket, and no time that passes.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use pascaline_wire::Element;
 use pascaline_worker::way::CLOSED;
 use pascaline_worker::{Event, Failure, Join, JoinFailure, Obstacle, Places, Session, Unreachable};
 
-use crate::datagrams::{IDENTITY, MEMBERSHIP};
+use crate::datagrams::{IDENTITY, MEMBERSHIP, running};
 use crate::units::ms;
 
 const REFUSED: Unreachable = Unreachable { obstacle: Obstacle::NothingListens, by: None };
@@ -64,4 +64,18 @@ fn an_operation_turns_where_it_is_refused_and_does_not_end() {
     assert_eq!(seen[..4], TURNS);
     assert!(matches!(failure, Failure::Deadline(_)), "{failure:?}");
     assert_eq!(failure.progress().unreachable, Some(REFUSED));
+}
+
+#[test]
+fn what_is_too_long_for_the_path_is_due_at_once_and_concerns_the_operation_only() {
+    let (mut session, _) = running();
+    session.note_too_long(Some(1500));
+    assert_eq!(session.poll_timeout(), Some(ms(0)));
+    let failed = session.handle_timeout(ms(1));
+    assert!(matches!(failed, Some(Event::Failed(Failure::TooLong { mtu: Some(1500), .. }))), "{failed:?}");
+    let mut session = Session::new(MEMBERSHIP, 4);
+    session.note_too_long(None);
+    assert_eq!((session.poll_timeout(), session.handle_timeout(ms(1))), (None, None));
+    assert_eq!(session.start(ms(1), 16, Element::I32_SUM, DEADLINE), Ok(true));
+    assert_eq!(session.handle_timeout(ms(2)), None);
 }

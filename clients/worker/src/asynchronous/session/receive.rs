@@ -120,7 +120,7 @@ impl AsyncSession {
         if header.rank == identity.rank
             && let Ok((ack, trailer)) = Request::parse_with_trailer(header, body)
             && let Some(rejection) = Rejection::of(&ack, trailer.as_ref(), &identity)
-            && !self.member.is_leaving()
+            && !self.member.is_over()
         {
             if ack.answers.is_none() {
                 self.refused(header, ack.status);
