@@ -123,17 +123,13 @@ pub enum Why {
 pub struct AsyncSession {
     /// Membership, heartbeats, resuming in a new generation, leaving.
     member: Session,
-    epoch: u16,
     settings: Settings,
     control: Control,
     outstanding: Outstanding,
-    /// The first number of the generation.
-    base: u32,
     next_psn: u32,
     numbers: Numbers,
-    /// A datagram to be sent, and whether there is one.
+    /// An update to be sent, if it is not empty.
     update: Vec<u8>,
-    ready: bool,
     /// Initial weights, until the server has answered, and when to offer them next.
     offer: Option<(Vec<u8>, Duration)>,
     weights: Vec<f32>,
@@ -162,15 +158,12 @@ impl AsyncSession {
         };
         Self {
             member: Session::new(membership, 1).without_sums(),
-            epoch: membership.epoch,
             settings,
             control: Control::new(settings.policy, settings.seed),
             outstanding: Outstanding::new(),
-            base: membership.base,
             next_psn: membership.base,
             numbers: Numbers::new(membership.base, membership.identity.ranks),
             update: Vec::with_capacity(longest),
-            ready: false,
             own: offer.is_some(),
             offer,
             weights,
@@ -209,9 +202,9 @@ impl AsyncSession {
             self.futile.try_once(now);
         }
         self.counters.pushed += 1;
-        let full =
-            self.outstanding.open() >= u32::from(self.settings.outstanding.get().min(MOST_OUTSTANDING));
-        if full || self.ready || self.offer.is_some() || self.member.is_in_doubt() || self.member.is_over() {
+        let full = !self.update.is_empty()
+            || self.outstanding.open() >= u32::from(self.settings.outstanding.get().min(MOST_OUTSTANDING));
+        if full || self.offer.is_some() || self.member.is_in_doubt() || self.member.is_over() {
             self.counters.busy += 1;
             self.futile.wait();
             return Ok(Push::Busy);
@@ -234,7 +227,7 @@ impl AsyncSession {
         let head = Header {
             flags: Flags::TRAILER,
             count: 1,
-            ..self.membership().identity.header(Kind::Update, Element::F32_SUM, psn, self.epoch)
+            ..self.membership().identity.header(Kind::Update, Element::F32_SUM, psn, self.membership().epoch)
         };
         let mut end = [0; trailer::MAX_LEN];
         let length = trailer.emit(&mut end).unwrap_or(0);
@@ -242,7 +235,6 @@ impl AsyncSession {
         self.update.extend_from_slice(&head.to_bytes());
         self.update.extend_from_slice(gradient.as_bytes());
         self.update.extend_from_slice(&end[..length]);
-        self.ready = true;
     }
 
     /// Writes the next datagram to send to the start of `out`, if there is one, and returns its length.
@@ -261,7 +253,7 @@ impl AsyncSession {
             Kind::Gradient,
             Element::F32_SUM,
             self.initial_psn(),
-            self.epoch,
+            self.membership().epoch,
         );
         if let Some((weights, due)) = &mut self.offer
             && *due <= now
@@ -273,10 +265,12 @@ impl AsyncSession {
             self.futile.try_once(now);
             return put(out, &[&head.to_bytes(), weights]).map(Some);
         }
-        if core::mem::take(&mut self.ready) {
-            return put(out, &[&self.update]).map(Some);
+        if self.update.is_empty() {
+            return Ok(None);
         }
-        Ok(None)
+        let sent = put(out, &[&self.update]);
+        self.update.clear();
+        sent.map(Some)
     }
 
     /// The longest datagram that is sent or expected.
@@ -317,7 +311,7 @@ impl AsyncSession {
 
     /// Begins to leave, for `linger` at the most: others may still be at work, but do not need this worker.
     pub fn leave(&mut self, now: Duration, linger: Duration) {
-        self.ready = false;
+        self.update.clear();
         self.offer = None;
         self.counters.given_up += u64::from(self.outstanding.forget());
         self.member.leave(now, linger);

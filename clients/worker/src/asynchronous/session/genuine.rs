@@ -81,13 +81,13 @@ impl AsyncSession {
             return ack.session == self.membership().session;
         }
         let over = match ack.status {
-            Status::WrongEpoch => Some(u32::from(self.epoch)),
+            Status::WrongEpoch => Some(u32::from(self.membership().epoch)),
             Status::NotMember => Some(u32::from(identity.rank)),
             Status::UnknownJob => Some(u32::from(identity.job)),
             _ => None,
         };
         let own = header.rank == identity.rank && self.outstanding.has(header.psn);
-        let genuine = own && over.map_or(header.epoch == self.epoch, |said| said == ack.got);
+        let genuine = own && over.map_or(header.epoch == self.membership().epoch, |said| said == ack.got);
         if genuine && over.is_some() {
             self.member.doubt(now);
         }

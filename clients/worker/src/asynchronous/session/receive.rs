@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use pascaline_wire::control::{APPLIANCE_RANK, Action, Control as Request, Status};
 use pascaline_wire::header::PAUSE_UNIT;
-use pascaline_wire::{Element, Header, Kind};
+use pascaline_wire::{Element, Header, Kind, Trailer};
 use zerocopy::IntoBytes as _;
 
 use super::super::control::Heard;
@@ -42,11 +42,11 @@ impl AsyncSession {
         }
         match header.kind {
             Kind::Control => {
-                let (ack, _) = Request::parse_with_trailer(&header, body)?;
+                let (ack, trailer) = Request::parse_with_trailer(&header, body)?;
                 if !self.is_answer(now, &header, &ack) {
                     return Err(AsyncIgnored::Unsolicited.into());
                 }
-                Ok(self.on_control(now, &header, body, datagram))
+                Ok(self.on_control(now, (&header, &ack, trailer.as_ref()), datagram))
             }
             Kind::Ack => self.on_ack(now, &header, body).map(|()| None),
             _ => Err(AsyncIgnored::Unexpected.into()),
@@ -54,7 +54,7 @@ impl AsyncSession {
     }
 
     fn on_ack(&mut self, now: Duration, header: &Header, body: &[u8]) -> Result<(), Unusable<AsyncIgnored>> {
-        if header.epoch != self.epoch {
+        if header.epoch != self.membership().epoch {
             return Err(AsyncIgnored::WrongEpoch.into());
         }
         let (payload, trailer) = header.payload(body)?;
@@ -113,36 +113,39 @@ impl AsyncSession {
         }
     }
 
-    fn on_control(&mut self, now: Duration, header: &Header, body: &[u8], datagram: &[u8]) -> Option<Left> {
+    fn on_control(
+        &mut self,
+        now: Duration,
+        (header, ack, trailer): (&Header, &Request, Option<&Trailer>),
+        datagram: &[u8],
+    ) -> Option<Left> {
         self.counters.controls += 1;
         self.futile.note_answer(now);
-        let Membership { identity, session, .. } = *self.membership();
-        if header.rank == identity.rank
-            && let Ok((ack, trailer)) = Request::parse_with_trailer(header, body)
-            && let Some(rejection) = Rejection::of(&ack, trailer.as_ref(), &identity)
+        let before = *self.membership();
+        if header.rank == before.identity.rank
+            && let Some(rejection) = Rejection::of(ack, trailer, &before.identity)
             && !self.member.is_over()
         {
             if ack.answers.is_none() {
                 self.refused(header, ack.status);
-            } else if ack.answers == Some(Action::Join) && ack.session == session && for_good(ack.status) {
+            } else if ack.answers == Some(Action::Join)
+                && ack.session == before.session
+                && for_good(ack.status)
+            {
                 // An answer to anything else, such as a Query of its handshake, is not about its membership.
                 self.rejection = Some(rejection);
             }
         }
         let event = self.member.handle_datagram(now, datagram, &mut []);
-        let epoch = self.member.membership().epoch;
-        if epoch != self.epoch {
-            self.epoch = epoch;
-            let Membership { identity, base, .. } = *self.member.membership();
-            if base != self.base {
-                (self.base, self.next_psn) = (base, base);
+        let Membership { identity, epoch, base, .. } = *self.membership();
+        if (epoch, base) != (before.epoch, before.base) {
+            if base != before.base {
+                self.next_psn = base;
                 self.numbers = Numbers::new(base, identity.ranks);
             }
             // Updates in flight belong to the generation before.
             self.counters.given_up += u64::from(self.outstanding.forget());
-            if core::mem::take(&mut self.ready) {
-                self.update.clear();
-            }
+            self.update.clear();
         }
         match event {
             Some(Event::Left(left)) => Some(left),
@@ -155,7 +158,7 @@ impl AsyncSession {
     /// The appliance has refused an update. A single one, which may have been damaged on its way, has no
     /// consequence.
     fn refused(&mut self, header: &Header, why: Status) {
-        if header.epoch != self.epoch {
+        if header.epoch != self.membership().epoch {
             return;
         }
         self.counters.refuse(why);
