@@ -49,20 +49,20 @@ impl Clusters {
         }
     }
 
-    /// Notes that a cluster has sent.
+    /// Notes that a cluster has sent. Returns what [`appended`](Self::appended) does.
     #[inline]
-    pub(crate) fn note_activity(&mut self, cluster: u32, now_ns: u64) {
+    pub(crate) fn note_activity(&mut self, cluster: u32, now_ns: u64) -> u32 {
         if now_ns >= self.ends_ns {
             self.turn(now_ns);
         }
         let period = self.period;
-        if let Some(cluster) = self.table.get_mut(cluster as usize)
-            && cluster.heard != period
-        {
+        let Some(cluster) = self.table.get_mut(cluster as usize) else { return 0 };
+        if cluster.heard != period {
             self.heard_before -= u32::from(cluster.heard == period - 1);
             self.heard_now += 1;
             cluster.heard = period;
         }
+        cluster.appended
     }
 
     /// Clusters heard in this period or the one before.

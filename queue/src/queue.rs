@@ -121,10 +121,10 @@ impl<B: PacketBuf> UpdateQueue<B> {
         if let Err(reason) = self.examine(now_ns, &update, packet.bytes().len()) {
             return self.reject(reason, packet);
         }
-        self.clusters.note_activity(update.cluster, now_ns);
-        match self.place(update.cluster) {
-            Some(place) => self.merge(place, update, packet),
-            None => self.append(update, packet),
+        let appended = self.clusters.note_activity(update.cluster, now_ns);
+        match self.place(update.cluster, appended) {
+            Some(place) => self.merge(place, &update, packet),
+            None => self.append(&update, packet),
         }
     }
 
@@ -146,20 +146,24 @@ impl<B: PacketBuf> UpdateQueue<B> {
     /// Removes the head, locked or not.
     #[inline]
     pub fn dequeue(&mut self) -> Option<Departure<B>> {
-        let head = self.waiting.pop_front()?;
-        self.head = self.head.wrapping_add(1);
-        self.locked = 0;
-        self.counters.departed.add(head.update().count);
-        Some(head.depart(&self.combiner))
+        let departure = self.depart()?;
+        self.counters.departed.add(departure.update.count);
+        Some(departure)
     }
 
     /// Drops the head, locked or not, because its receiver is gone. Returns its packet.
     pub fn discard(&mut self) -> Option<B> {
-        let head = self.waiting.pop_front()?;
+        let Departure { update, packet, .. } = self.depart()?;
+        self.counters.lapsed.add(update.count);
+        Some(packet)
+    }
+
+    #[inline]
+    fn depart(&mut self) -> Option<Departure<B>> {
+        self.waiting.front_mut()?.end(&self.combiner);
         self.head = self.head.wrapping_add(1);
         self.locked = 0;
-        self.counters.lapsed.add(head.update().count);
-        Some(head.depart(&self.combiner).packet)
+        self.waiting.pop_front().map(Waiting::depart)
     }
 
     /// The waiting updates, the head first. Takes time in proportion.
@@ -207,20 +211,20 @@ impl<B: PacketBuf> UpdateQueue<B> {
         }
     }
 
-    /// Where the cluster's waiting update is, unless it is locked.
+    /// Where the cluster's waiting update is, unless it is locked; `appended` is the number of its last one.
     #[inline]
-    fn place(&self, cluster: u32) -> Option<usize> {
+    fn place(&self, cluster: u32, appended: u32) -> Option<usize> {
         if self.config.discipline == Discipline::Fifo {
             return None;
         }
         // A departed number gives a place beyond the tail or, once in 2³² updates, another cluster's update.
-        let place = self.clusters.appended(cluster).wrapping_sub(self.head) as usize;
+        let place = appended.wrapping_sub(self.head) as usize;
         let waiting = self.waiting.get(place)?;
         (place >= self.locked && waiting.update().cluster == cluster).then_some(place)
     }
 
     #[inline]
-    fn append(&mut self, update: Update, packet: B) -> Enqueued<B> {
+    fn append(&mut self, update: &Update, packet: B) -> Enqueued<B> {
         self.counters.accepted.add(update.count);
         if self.is_full() {
             self.counters.full.add(update.count);
@@ -235,9 +239,9 @@ impl<B: PacketBuf> UpdateQueue<B> {
 
     /// Handles an update whose cluster has one waiting.
     #[inline]
-    fn merge(&mut self, place: usize, update: Update, mut packet: B) -> Enqueued<B> {
+    fn merge(&mut self, place: usize, update: &Update, mut packet: B) -> Enqueued<B> {
         let waiting = &mut self.waiting[place];
-        let there = *waiting.update();
+        let there = waiting.update();
         // First, since another generation may have other elements and another length.
         if there.epoch != update.epoch {
             self.counters.accepted.add(update.count);
@@ -251,7 +255,7 @@ impl<B: PacketBuf> UpdateQueue<B> {
         if there.len != update.len {
             return self.reject(UpdateRejection::LengthChanged, packet);
         }
-        if there.is_single() && update.is_single() && there.is_of_the_same(&update) {
+        if there.is_single() && update.is_single() && there.is_of_the_same(update) {
             self.counters.accepted.add(1);
             self.counters.superseded.add(1);
             return if update.generated_ns < there.generated_ns {
@@ -277,7 +281,7 @@ impl<B: PacketBuf> UpdateQueue<B> {
                     return self.reject(UpdateRejection::CountOverflow, packet);
                 };
                 let kernel = self.combiner.kernel(update.element);
-                if !kernel.is_some_and(|kernel| waiting.aggregate(kernel, count, &update, &mut packet)) {
+                if !kernel.is_some_and(|kernel| waiting.aggregate(kernel, count, update, &mut packet)) {
                     return self.reject(UpdateRejection::NoRoom, packet);
                 }
                 self.counters.aggregated.add(update.count);

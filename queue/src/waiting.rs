@@ -30,12 +30,13 @@ pub(crate) enum Standing {
 }
 
 impl<B: PacketBuf> Waiting<B> {
-    /// Cuts the packet off behind the payload now, while it is in the cache.
+    /// Cuts the packet off behind the payload now, while it is in the cache. The update is copied from where
+    /// it lies: a value, whose fields are read before, would be copied field by field.
     #[inline]
-    pub(crate) fn new(update: Update, mut packet: B) -> Self {
+    pub(crate) fn new(update: &Update, mut packet: B) -> Self {
         packet.truncate(update.payload().end);
         let rewards = f64::from(update.reward) * f64::from(update.count);
-        Self { update, packet, rewards, aggregations: 0, accumulating: false }
+        Self { update: *update, packet, rewards, aggregations: 0, accumulating: false }
     }
 
     /// The update, with the reward of the first one inside.
@@ -52,7 +53,7 @@ impl<B: PacketBuf> Waiting<B> {
 
     /// Replaces this update and returns its packet.
     #[inline]
-    pub(crate) fn replace(&mut self, update: Update, packet: B) -> B {
+    pub(crate) fn replace(&mut self, update: &Update, packet: B) -> B {
         core::mem::replace(self, Self::new(update, packet)).packet
     }
 
@@ -104,14 +105,20 @@ impl<B: PacketBuf> Waiting<B> {
         (self.rewards / f64::from(self.update.count)) as f32
     }
 
-    /// Takes the update and its packet out, as a payload again.
+    /// Turns the accumulator into a payload again.
     #[inline]
-    pub(crate) fn depart(mut self, combiner: &Combiner) -> Departure<B> {
+    pub(crate) fn end(&mut self, combiner: &Combiner) {
         if self.accumulating
             && let Some(kernel) = combiner.kernel(self.update.element)
         {
             kernel.end(&mut self.packet, &self.update);
         }
-        Departure { update: self.seen(), packet: self.packet, aggregations: self.aggregations }
+        self.update.reward = self.reward();
+    }
+
+    /// Takes the update and its packet out, once they are [as they depart](Self::end).
+    #[inline]
+    pub(crate) fn depart(self) -> Departure<B> {
+        Departure { update: self.update, packet: self.packet, aggregations: self.aggregations }
     }
 }
