@@ -112,13 +112,25 @@ impl Request {
         if special || !matches!(self.verb, Verb::Add) || self.fan_in != self.job_fan_in {
             return None;
         }
-        let shape = Shape::new(self.fan_in, self.len);
-        Some(Gradient::new(name(self.key, self.element), shape, self.rank, self.needed))
+        Some(Gradient::new(self.name(), self.shape(), self.rank, self.needed))
     }
-}
 
-/// The key and the element in one word.
-#[inline(always)]
-pub(crate) const fn name(key: Key, element: u8) -> u64 {
-    key.to_bits() | (element as u64) << 56
+    /// The same of any contribution: a slot expects it until all ranks are inside, and if it is not of one
+    /// rank, never. How many are needed by now is for the pool to know.
+    pub(crate) const fn single(&self) -> Gradient {
+        let needed = if self.count == 1 { u16::MAX } else { 0 };
+        Gradient::new(self.name(), self.shape(), self.rank, needed)
+    }
+
+    /// The key and the element in one word.
+    #[inline(always)]
+    pub(crate) const fn name(&self) -> u64 {
+        self.key.to_bits() | (self.element as u64) << 56
+    }
+
+    /// Fan-in and length of the payload.
+    #[inline(always)]
+    pub(crate) const fn shape(&self) -> Shape {
+        Shape::new(self.fan_in, self.len)
+    }
 }

@@ -109,7 +109,7 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
             return Outcome::Absent;
         }
         let Some(combine) = self.pool.combine(gradient.element()) else { return Outcome::Unsuited };
-        match slot.add_fast(gradient, offset, now, bytes, combine) {
+        match slot.add(gradient, offset, now, bytes, combine) {
             Admission::Declined => Outcome::Unsuited,
             Admission::Inside => Outcome::Added,
             Admission::Last => {
@@ -131,7 +131,7 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
         let Some(slot) = self.memory.slot_mut(place.slot) else { return Err(packet) };
         let &Opening { gradient, offset, now, .. } = opening;
         let mut packet = Some(packet);
-        match slot.keep_fast(gradient, offset, now, &mut packet) {
+        match slot.keep(gradient, offset, now, &mut packet) {
             Admission::Last => {
                 self.finish_kept(place, gradient, now, sink);
                 return Ok(Outcome::Settled);
@@ -200,7 +200,8 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
         self.finish_kept(place, gradient, now, sink);
     }
 
-    /// The same if contributions were kept. Apart, since it uses much more of the stack.
+    /// The same if contributions were kept, or the slot has noted something. Apart, since it uses much more
+    /// of the stack.
     #[inline(never)]
     pub(crate) fn finish_kept<S: Sink<B, WORDS>>(
         &mut self,
@@ -209,22 +210,9 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
         now: u64,
         sink: &mut S,
     ) {
-        let Some(At { directory, slot, way }) = self.memory.at(place.slot) else { return };
-        if let Some(kernel) = self.pool.kernel(gradient.element())
-            && let Some(result) = slot.complete_kept(kernel, &mut |packet| sink.recycled(packet))
-        {
-            directory.use_result(way);
-            return sink.completed(&gradient.contribution(now), false, result);
-        }
-        self.finish_noted(place, gradient, now, sink);
-    }
-
-    /// The same if the slot has noted something.
-    #[inline(never)]
-    fn finish_noted<S: Sink<B, WORDS>>(&mut self, place: Place, gradient: &Gradient, now: u64, sink: &mut S) {
-        let (slot, ways) = (place.slot as usize, self.pool.config.ways);
-        if let Some(mut set) = self.memory.set(slot / ways) {
-            self.pool.finish(&mut set, slot % ways, &gradient.contribution(now), sink);
+        let (set, way) = (self.memory.set_of(place.slot), self.memory.way_of(place.slot));
+        if let Some(mut set) = self.memory.set(set) {
+            self.pool.finish(&mut set, way, &gradient.contribution(now), sink);
         }
     }
 

@@ -9,7 +9,6 @@
 //! ones too would save passes over the accumulator but costs more: each would come into the cache twice.)
 
 mod add;
-mod fast_path;
 mod prefetch;
 mod result;
 mod time;
@@ -22,12 +21,12 @@ use pascaline_wire::{Element, RankSet};
 
 use crate::contributions::{Contributions, Originals};
 use crate::key::Key;
-use crate::request::{Request, Shape, name};
+use crate::request::{Opening, Request, Shape};
 use crate::sabotage::Sabotage;
 use crate::sink::{Partial, Rejection};
 use time::micros;
 
-pub(crate) use fast_path::Admission;
+pub(crate) use add::Admission;
 
 /// The content of a slot.
 pub(crate) enum Hold<B: PacketBuf> {
@@ -47,36 +46,36 @@ pub(crate) enum Hold<B: PacketBuf> {
 /// `tests/static/test_house.py` compares them with the code.
 #[repr(C, align(64))]
 pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
-    /// Key, and in the byte above it the element. Written by `begin` and `install`; every lookup compares it.
+    /// Key, and in the byte above it the element. Written by `open` and `install`; every lookup compares it.
     name: u64,
     /// Where the accumulator's payload lies while the slot is open: going through the packet would cost the
     /// cache line of its descriptor. With a result: its descriptor. With kept contributions: the line that
-    /// says where they are. Written by `begin`, `open_fast`, `keep_first`, `collect`, `keep_fast` and
-    /// `cache`. `accumulator` writes through it; otherwise it is only prefetched.
+    /// says where they are. Written by `open`, `keep` and `cache`. `accumulator` writes through it; otherwise
+    /// it is only prefetched.
     payload: *mut u8,
-    /// The slot's content. Written by `begin`, `open`, `open_fast`, `keep_first`, `collect`, `keep_fast`,
-    /// `cache`, `complete_fast`, `complete_kept`, `sum`, `take` and `give_up_result`; read by all.
+    /// The slot's content. Written by `open`, `keep`, `cache`, `complete_fast`, `sum`, `take` and
+    /// `give_up_result`; read by all.
     hold: Hold<B>,
-    /// Microseconds, wrapping: when the slot was last used. Written by `touch`, `remind`, `begin` and
+    /// Microseconds, wrapping: when the slot was last used. Written by `touch`, `remind`, `open` and
     /// `install`; read by `idle`, for the choice of a victim.
     touched: u32,
-    /// Microseconds, wrapping: when the missing ranks were last reminded. Written by `remind` and `begin`;
+    /// Microseconds, wrapping: when the missing ranks were last reminded. Written by `remind` and `open`;
     /// read by `remind`.
     reminded: Option<NonZeroU32>,
-    /// Fan-in and payload length. Written by `begin` and `install`; every contribution is compared with it.
+    /// Fan-in and payload length. Written by `open` and `install`; every contribution is compared with it.
     shape: Shape,
-    /// Contributions inside. Written by `admit`, `admit_missing`, `admit_combined`, `begin` and `install`;
+    /// Contributions inside. Written by `admit`, `admit_missing`, `admit_combined`, `open` and `install`;
     /// read for completion.
     count: u16,
-    /// Of a partial, its priority; of a result, its [round](Self::round). Written by `begin`, `cache`,
+    /// Of a partial, its priority; of a result, its [round](Self::round). Written by `open`, `cache`,
     /// `install` and `halve_priority`; read by preemption and `yields_to`.
     priority: u16,
     /// When the first contribution arrived, and in the byte above it, flags. A clock of 56 bits goes for two
-    /// years. Written by `begin`, `install`, `note_flags`, `uncount` and `sum_kept`; read by sweeps, results
-    /// and evictions.
+    /// years. Written by `open`, `install`, `note`, `note_overflow`, `uncount` and `sum_kept`; read by
+    /// sweeps, results and evictions.
     first: u64,
-    /// The ranks inside. Written by `admit`, `admit_missing`, `admit_combined` and `begin`; read by `agrees`,
-    /// `remind`, `keep_fast`, sweeps and `append_bitmap`. Says something while the slot is open or keeps
+    /// The ranks inside. Written by `admit`, `admit_missing`, `admit_combined` and `open`; read by `remind`,
+    /// `keep`, sweeps and `append_bitmap`. Says something while the slot is open or keeps
     /// contributions; with a result it is what was left.
     ranks: RankSet<WORDS>,
 }
@@ -105,6 +104,16 @@ const _: () = {
     assert!(offset_of!(Of<1>, name) == 0 && offset_of!(Of<16>, name) == 0);
     assert!(offset_of!(Of<1>, ranks) == 56 && offset_of!(Of<16>, ranks) == 56);
 };
+
+#[inline(always)]
+const fn flag(flag: u64, set: bool) -> u64 {
+    if set { flag } else { 0 }
+}
+
+/// A contribution's flags, to be noted.
+fn flags(request: &Request) -> u64 {
+    flag(OVERFLOW, request.overflow) | flag(AGAIN, request.again) | flag(MARKED, request.marked)
+}
 
 /// The former content of a slot.
 pub(crate) enum Contents<B: PacketBuf> {
@@ -181,7 +190,9 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// True if the slot was counted against its job's quota; from now on it is not.
     pub(crate) const fn uncount(&mut self) -> bool {
         let counted = self.first & COUNTED != 0;
-        self.first &= !COUNTED;
+        if counted {
+            self.first &= !COUNTED;
+        }
         counted
     }
 
@@ -200,7 +211,8 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         true
     }
 
-    /// The same for a rank that is not inside, and fits.
+    /// The same for a rank that is not inside, and fits. With [`admit`](Self::admit) in its place,
+    /// `pool-rank-order` takes 544 instructions instead of 530.
     #[inline(always)]
     fn admit_missing(&mut self, rank: u16) {
         let new = Sabotage::LostBit.is_on() || self.ranks.insert(rank);
@@ -219,93 +231,71 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         new
     }
 
-    /// Makes an empty slot a partial, without any rank inside so far. The packet is reduced to its payload.
+    /// Opens the slot, which must be empty, with a first contribution or with the sum of those `inside`. Its
+    /// packet, reduced to its payload, becomes the accumulator, or the first of those that are kept (`keep`).
     #[inline(always)]
-    fn begin(&mut self, name: u64, shape: Shape, priority: u16, first: u64, touched: u32, mut packet: B) {
+    pub(crate) fn open(&mut self, opening: &Opening<'_>, inside: u64, flags: u64, mut packet: B, keep: bool) {
         debug_assert!(matches!(self.hold, Hold::Empty));
+        let &Opening { gradient, rules, priority, now, .. } = opening;
         self.ranks = RankSet::EMPTY;
-        self.name = name;
-        self.touched = touched;
+        self.name = gradient.name;
+        self.touched = micros(now);
         self.reminded = None;
-        self.shape = shape;
+        self.shape = gradient.shape;
         self.count = 0;
         self.priority = priority;
-        self.first = first;
-        self.payload = packet.bytes_mut().as_mut_ptr();
-        // There is nothing to drop.
-        core::mem::forget(core::mem::replace(&mut self.hold, Hold::Open(packet)));
-    }
-
-    /// Opens the slot with a first contribution, or with several that are combined. Its packet, reduced to
-    /// its payload, becomes the accumulator, or the first of those that are kept (`keep`). The slot must be
-    /// empty.
-    ///
-    /// A packet that is shorter than the request says makes a shorter payload: the pool has checked that it
-    /// is not.
-    pub(crate) fn open(&mut self, request: &Request, mut packet: B, keep: bool, counted: bool) {
-        let entire = packet.trim(usize::from(request.offset), usize::from(request.len));
-        debug_assert!(entire, "the pool has checked the length");
-        let len = u16::try_from(packet.bytes().len()).map_or(0, |len| len.min(request.len));
-        let flag = |flag: u64, set: bool| if set { flag } else { 0 };
-        let first = request.now & FIRST
-            | flag(OVERFLOW, request.overflow)
-            | flag(AGAIN | REOPENED, request.again)
-            | flag(MARKED, request.marked)
-            | flag(SERVER, request.rules.server())
-            | flag(COUNTED, counted);
-        let (name, shape) = (name(request.key, request.element), Shape::new(request.fan_in, len));
-        self.begin(name, shape, request.priority, first, micros(request.now), packet);
-        let admitted = match request.inside {
-            0 => self.admit(request.rank),
+        self.first = now & FIRST | flag(SERVER, rules.server()) | flags;
+        let admitted = match inside {
+            0 => self.admit(gradient.rank()),
             ranks => self.admit_combined(ranks),
         };
         debug_assert!(admitted, "the pool has checked the ranks");
-        if keep && let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) {
-            self.keep_first(request.rank, packet);
-        }
+        let hold = if keep {
+            let contributions = Contributions::new(gradient.rank(), packet);
+            self.payload = contributions.line();
+            Hold::Kept(contributions)
+        } else {
+            self.payload = packet.bytes_mut().as_mut_ptr();
+            Hold::Open(packet)
+        };
+        // There is nothing to drop.
+        core::mem::forget(core::mem::replace(&mut self.hold, hold));
     }
 
-    /// Keeps the first contribution as it arrived.
-    fn keep_first(&mut self, rank: u16, packet: B) {
-        let contributions = Contributions::new(rank, packet);
-        self.payload = contributions.line();
-        self.hold = Hold::Kept(contributions);
+    /// As [`open`](Self::open), by the whole request.
+    ///
+    /// A packet that is shorter than the request says makes a shorter payload: the pool has checked that it
+    /// is not.
+    pub(crate) fn open_noted(&mut self, request: &Request, mut packet: B, keep: bool, counted: bool) {
+        let entire = packet.trim(usize::from(request.offset), usize::from(request.len));
+        debug_assert!(entire, "the pool has checked the length");
+        let len = u16::try_from(packet.bytes().len()).map_or(0, |len| len.min(request.len));
+        let gradient = Request { len, ..*request }.single();
+        let opening = Opening::of(request, &gradient);
+        let flags = flags(request) | flag(REOPENED, request.again) | flag(COUNTED, counted);
+        self.open(&opening, request.inside, flags, packet, keep);
+    }
+
+    /// True if a contribution of this name and shape agrees with those inside: what every way into a slot
+    /// asks.
+    #[inline(always)]
+    fn agrees(&self, name: u64, shape: Shape) -> bool {
+        name == self.name && shape == self.shape
     }
 
     /// The objection to a packet that does not agree with the contributions inside.
     pub(crate) fn disagrees(&self, request: &Request) -> Option<Rejection> {
-        if request.fan_in != self.fan_in() {
+        if self.agrees(request.name(), request.shape()) {
+            None
+        } else if request.fan_in != self.fan_in() {
             Some(Rejection::FanInChanged)
         } else if (request.element ^ self.element()) & !Element::LAST != 0 {
             Some(Rejection::ElementChanged)
         } else if request.len != self.len() {
             Some(Rejection::LengthChanged)
-        } else if request.element != self.element() {
-            Some(Rejection::OperationChanged)
         } else {
-            None
+            Some(Rejection::OperationChanged)
         }
-    }
-
-    /// True if this is one rank's contribution that agrees with those inside and is not among them.
-    #[inline(always)]
-    fn agrees(&self, request: &Request) -> bool {
-        name(request.key, request.element) == self.name
-            && Shape::new(request.fan_in, request.len) == self.shape
-            && request.count == 1
-            && request.rank < self.fan_in()
-            && !self.ranks.contains(request.rank)
-    }
-
-    /// True if the slot adds contributions as they arrive, and this one is missing.
-    #[inline(always)]
-    pub(crate) fn expects(&self, request: &Request) -> bool {
-        self.agrees(request) && matches!(self.hold, Hold::Open(_))
-    }
-
-    /// True if the slot keeps contributions as they arrive, and this one is missing.
-    pub(crate) fn collects(&self, request: &Request) -> bool {
-        self.agrees(request) && matches!(self.hold, Hold::Kept(_))
     }
 
     /// True if the sum might differ, in its last bits, from one made of the same contributions before. A

@@ -9,8 +9,8 @@ use super::Pool;
 use crate::request::{Contribution, Request};
 use crate::sabotage::Sabotage;
 use crate::set::{Choice, Set};
-use crate::sink::{Cause, Evicted, Rejection, Sink};
-use crate::slot::{Contents, Slot};
+use crate::sink::{Aggregate, Cause, Evicted, Rejection, Sink};
+use crate::slot::{Admission, Contents, Slot};
 
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     /// Adds the contribution of one rank.
@@ -23,21 +23,24 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     ) {
         let Some(way) = set.find(request.key) else { return self.open(set, request, packet, sink) };
         let slot = &mut set.slots[way];
-        if let Some(combine) = self.combine(request.element)
-            && slot.expects(request)
-            && slot.add(request, &packet, combine)
+        let &Request { element, offset, now, .. } = request;
+        let gradient = request.single();
+        if let Some(combine) = self.combine(element)
+            && slot.add(&gradient, offset, now, packet.bytes(), combine) != Admission::Declined
         {
             sink.recycled(packet);
             if !slot.reaches(request.needed) {
+                slot.note(request);
                 return sink.added(&request.contribution());
             }
-        } else if slot.collects(request) {
-            if let Err(packet) = slot.collect(request, packet) {
+        } else {
+            let mut packet = Some(packet);
+            slot.keep(&gradient, offset, now, &mut packet);
+            if let Some(packet) = packet {
                 return self.reject_or_replay(set, way, request, packet, sink);
             }
-        } else {
-            return self.reject_or_replay(set, way, request, packet, sink);
         }
+        slot.note(request);
         self.settle(set, way, request, sink);
     }
 
@@ -92,10 +95,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         last: &Contribution,
         sink: &mut S,
     ) {
-        if !self.refer(set, way, sink)
-            && self.complete(set, way, sink)
-            && let Some(result) = set.slots[way].aggregate()
-        {
+        if let Some(result) = self.conclude(set, way, sink) {
             if Sabotage::ResultTwice.is_on() {
                 sink.completed(last, false, result.clone());
             }
@@ -104,43 +104,41 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         sink.added(last);
     }
 
-    /// Leaves a complete partial to the parameter server if there may be another result already. Returns
-    /// whether it did.
+    /// Makes a partial the result, unless there may be another one already: then it is left to the parameter
+    /// server.
     #[inline(always)]
-    pub(super) fn refer<S: Sink<B, WORDS>>(
+    pub(super) fn conclude<'s, S: Sink<B, WORDS>>(
         &self,
-        set: &mut Set<'_, B, WORDS>,
+        set: &'s mut Set<'_, B, WORDS>,
         way: usize,
         sink: &mut S,
-    ) -> bool {
-        let doubtful = set.slots[way].is_doubtful();
-        if doubtful {
+    ) -> Option<Aggregate<'s, B::Shared>> {
+        if set.slots[way].is_doubtful() {
             self.vacate(set, way, Cause::Referred, sink);
+            return None;
         }
-        doubtful
+        self.complete(set, way, sink)
     }
 
-    /// Makes a partial the result. Returns false, with the slot empty, if there is no room for the bitmap of
-    /// ranks.
-    #[inline]
-    pub(super) fn complete<S: Sink<B, WORDS>>(
+    /// Makes a partial the result. Leaves the slot empty if there is no room for the bitmap of ranks.
+    #[inline(always)]
+    fn complete<'s, S: Sink<B, WORDS>>(
         &self,
-        set: &mut Set<'_, B, WORDS>,
+        set: &'s mut Set<'_, B, WORDS>,
         way: usize,
         sink: &mut S,
-    ) -> bool {
+    ) -> Option<Aggregate<'s, B::Shared>> {
         let slot = &mut set.slots[way];
-        let Some(kernel) = self.kernel(slot.element()) else { return false };
-        let done = slot.complete(kernel, &mut |packet| sink.recycled(packet));
+        let (key, kernel) = (slot.key(), self.kernel(slot.element())?);
         self.uncount(slot);
-        if done {
+        let result = slot.complete(kernel, &mut |packet| sink.recycled(packet));
+        if result.is_some() {
             set.directory.use_result(way);
         } else {
-            let key = slot.key();
-            set.vacated(way);
+            set.directory.vacated(way);
             sink.evicted(key, Evicted::GivenUp, Cause::Superseded);
         }
-        done
+        result
     }
 
     /// The slot's partial is gone: it no longer counts against its job's quota.
@@ -188,21 +186,22 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             held.fetch_add(1, Ordering::Relaxed);
         }
         let keep = !combined && self.keeps(request.element, request.rules.order());
-        set.slots[way].open(request, packet, keep, quota > 0);
-        if set.slots[way].suffices(request)
-            && !(combined && self.refer(set, way, sink))
-            && self.complete(set, way, sink)
-            && let Some(result) = set.slots[way].aggregate()
-        {
-            return sink.completed(&request.contribution(), true, result);
+        set.slots[way].open_noted(request, packet, keep, quota > 0);
+        let result = match set.slots[way].suffices(request) {
+            true if combined => self.conclude(set, way, sink),
+            true => self.complete(set, way, sink),
+            false => None,
+        };
+        match result {
+            Some(result) => sink.completed(&request.contribution(), true, result),
+            None => sink.opened(&request.contribution()),
         }
-        sink.opened(&request.contribution());
     }
 
     /// Combined contributions that find no slot leave for the parameter server at once, as a partial.
     fn spill_combined<S: Sink<B, WORDS>>(request: &Request, packet: B, why: Rejection, sink: &mut S) {
         let mut slot = Slot::<B, WORDS>::new();
-        slot.open(request, packet, false, false);
+        slot.open_noted(request, packet, false, false);
         sink.opened(&request.contribution());
         let what = match slot.take(true, &mut |packet| sink.recycled(packet)) {
             Contents::Partial(partial) => Evicted::Partial(partial),

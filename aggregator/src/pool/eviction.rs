@@ -59,10 +59,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         if !set.slots.get(way).is_some_and(Slot::is_partial) {
             return false;
         }
-        if !self.refer(set, way, sink)
-            && self.complete(set, way, sink)
-            && let Some(result) = set.slots[way].aggregate()
-        {
+        if let Some(result) = self.conclude(set, way, sink) {
             sink.released(result);
         }
         true

@@ -82,7 +82,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             }
             sink.evicted(before, Evicted::Result, Cause::Age);
         }
-        slot.open_fast(opening, packet, keep);
+        slot.open(opening, 0, 0, packet, keep);
         directory.occupy(gradient.key().tag(), way, opening.rules.sender(), now);
         sink.opened(&gradient.contribution(now));
         true

@@ -34,7 +34,7 @@ impl Terms {
             None => Region { first: 0, sets: 0 },
         };
         let (name, spread_job) = (key.to_bits(), key.spread_job());
-        Self { name, spread_job, ranks: Ranks::new(rank, needed), fan_in, region }
+        Self { name, spread_job, ranks: Ranks::new(rank, fan_in, needed), fan_in, region }
     }
 
     /// A contribution to this PSN, with this byte for its element and of `len` bytes.
@@ -63,12 +63,14 @@ impl Terms {
     }
 }
 
-/// A contribution's rank, and the number that must be there.
+/// A contribution's rank, and the number that must be there; none if there can be no such rank, which the
+/// pool says of the whole request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ranks(u32);
 
 impl Ranks {
-    const fn new(rank: u16, needed: u16) -> Self {
+    const fn new(rank: u16, fan_in: u16, needed: u16) -> Self {
+        let needed = if rank < fan_in { needed } else { 0 };
         Self(rank as u32 | (needed as u32) << 16)
     }
 }
@@ -87,14 +89,14 @@ pub struct Gradient {
 impl Gradient {
     #[inline(always)]
     pub(crate) const fn new(name: u64, shape: Shape, rank: u16, needed: u16) -> Self {
-        Self { name, shape, ranks: Ranks::new(rank, needed) }
+        Self { name, shape, ranks: Ranks::new(rank, shape.fan_in(), needed) }
     }
 
     /// The same for a contribution with something to note: it needs the whole request.
     #[must_use]
     #[inline(always)]
     pub const fn noteworthy(self) -> Self {
-        Self { ranks: Ranks::new(self.rank(), 0), ..self }
+        Self { ranks: Ranks::new(self.rank(), 0, 0), ..self }
     }
 
     /// Which PSN.
@@ -158,7 +160,14 @@ pub(crate) struct Opening<'a> {
     pub(crate) now: u64,
 }
 
-impl Opening<'_> {
+impl<'a> Opening<'a> {
+    /// What a request says besides its contribution.
+    #[inline(always)]
+    pub(crate) const fn of(request: &Request, gradient: &'a Gradient) -> Self {
+        let &Request { rules, priority, offset, now, .. } = request;
+        Self { gradient, rules, priority, offset, now }
+    }
+
     /// The whole request, if the contribution is ordinary.
     #[inline]
     pub(crate) fn request(&self) -> Option<Request> {

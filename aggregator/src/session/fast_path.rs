@@ -207,7 +207,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         let few = shard.memory.slots().len() <= FEW;
         while let Some(Arrival { gradient, place, packet }) = arrivals.get_mut(taken.count) {
             let Some(here) = shard.memory.slot_mut(place.slot) else { break };
-            match here.keep_fast(gradient, S::PAYLOAD_OFFSET, now, packet) {
+            match here.keep(gradient, S::PAYLOAD_OFFSET, now, packet) {
                 Admission::Declined => break,
                 Admission::Inside => {}
                 Admission::Last => {

@@ -148,9 +148,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                 }
                 Outcome::Settled => return sink.recycled(packet),
             }
-            let &Request { rules, priority, offset, now, .. } = request;
-            let opening = Opening { gradient: &gradient, rules, priority, offset, now };
-            packet = match shard.keep_or_open(place, &opening, packet, sink) {
+            packet = match shard.keep_or_open(place, &Opening::of(request, &gradient), packet, sink) {
                 Ok(Outcome::Added) => return sink.added(&request.contribution()),
                 Ok(_) => return,
                 Err(packet) => packet,

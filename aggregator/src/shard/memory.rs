@@ -88,19 +88,25 @@ impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
         number as usize >> self.way_bits
     }
 
+    /// The way of a slot in its set, by its number among all of them.
+    #[inline(always)]
+    pub(crate) const fn way_of(&self, number: u32) -> usize {
+        number as usize & self.way_mask
+    }
+
     /// A slot, by its number, with the directory of its set and its way there.
     #[inline(always)]
     pub(crate) fn at(&mut self, number: u32) -> Option<At<'_, B, WORDS>> {
-        let (set, number) = (self.set_of(number), number as usize);
+        let (set, way) = (self.set_of(number), self.way_of(number));
         let directory = &mut self.heads.get_mut(set)?.0;
-        Some(At { directory, slot: self.slots.get_mut(number)?, way: number & self.way_mask })
+        Some(At { directory, slot: self.slots.get_mut(number as usize)?, way })
     }
 
     /// The slot that a newcomer with these rules may open if this one is predicted for it, by number: that,
     /// or otherwise the one of its own longest idle result.
     #[inline(always)]
     pub(crate) fn fair(&mut self, number: u32, rules: Rules) -> Option<At<'_, B, WORDS>> {
-        let way = number as usize & self.way_mask;
+        let way = self.way_of(number);
         if self.heads.get(self.set_of(number))?.0.is_its_own(way, rules.sender()) {
             return self.at(number);
         }
@@ -110,7 +116,7 @@ impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
     #[inline(never)]
     fn fair_among(&mut self, number: u32, rules: Rules) -> Option<At<'_, B, WORDS>> {
         let Some(tenant) = rules.tenant() else { return self.at(number) };
-        let (set, way) = (self.set_of(number), number as usize & self.way_mask);
+        let (set, way) = (self.set_of(number), self.way_of(number));
         let directory = &self.heads.get(set)?.0;
         let way = if set::may_replace(directory, &self.shares, tenant, way, (set, self.ways)) {
             way

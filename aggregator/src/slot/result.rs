@@ -5,10 +5,10 @@ use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_wire::round;
 use pascaline_wire::trailer::Trailer;
 
-use super::{FIRST, Hold, MARKED, OVERFLOW, SERVER, Slot, micros};
+use super::{FIRST, Hold, MARKED, OVERFLOW, SERVER, Slot, flags, micros};
 use crate::contributions::Contributions;
 use crate::key::Key;
-use crate::request::{Request, Shape, name};
+use crate::request::Request;
 use crate::sink::Aggregate;
 
 impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
@@ -30,28 +30,31 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         if !packet.trim(usize::from(request.offset), usize::from(all)) {
             return Err(packet);
         }
-        self.name = name(request.key, request.element);
-        let flag = |flag: u64, set: bool| if set { flag } else { 0 };
-        self.first = request.now & FIRST | flag(OVERFLOW, request.overflow) | flag(MARKED, request.marked);
+        self.name = request.name();
+        self.first = request.now & FIRST | flags(request);
         self.touched = micros(request.now);
-        self.shape = Shape::new(request.fan_in, request.len);
+        self.shape = request.shape();
         self.count = request.count;
         self.cache(packet.freeze());
         self.priority = request.priority;
         Ok(())
     }
 
-    /// Sums the contributions inside and caches the result; false if there were none.
-    #[inline]
-    pub(crate) fn complete(&mut self, kernel: InOrder, recycle: &mut impl FnMut(B)) -> bool {
-        let Some(mut packet) = self.sum(kernel, recycle) else { return false };
+    /// Sums the contributions inside and caches the result; none if there were none.
+    #[inline(always)]
+    pub(crate) fn complete(
+        &mut self,
+        kernel: InOrder,
+        recycle: &mut impl FnMut(B),
+    ) -> Option<Aggregate<'_, B::Shared>> {
+        let mut packet = self.sum(kernel, recycle)?;
         if self.count < self.fan_in() && !self.append_bitmap(&mut packet) {
             // Without room for the bitmap, no receiver could tell which ranks are inside.
             recycle(packet);
-            return false;
+            return None;
         }
         self.cache(packet.freeze());
-        true
+        self.aggregate()
     }
 
     /// Makes the result the content of the slot.
@@ -85,7 +88,9 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     }
 
     /// Makes the accumulator the result if nothing has to be checked: contributions were added as they
-    /// arrived, all ranks are inside, and no flag is set. Otherwise nothing changes.
+    /// arrived, all ranks are inside, and no flag is set. Otherwise nothing changes. Without this shorter way
+    /// to [`complete`](Self::complete), `pool-complete` takes 425 instructions instead of 352, and `turn` 612
+    /// instead of 600.
     #[inline(always)]
     pub(crate) fn complete_fast(&mut self) -> Option<Aggregate<'_, B::Shared>> {
         if !self.is_ordinary() || !matches!(self.hold, Hold::Open(_)) {
@@ -100,22 +105,6 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         let round = round::NONE;
         let count = aggregate.fan_in;
         Some(Aggregate { overflow: false, marked: false, partial: false, count, round, ..aggregate })
-    }
-
-    /// As [`complete_fast`](Self::complete_fast) for kept contributions: sums them.
-    #[inline(always)]
-    pub(crate) fn complete_kept(
-        &mut self,
-        kernel: InOrder,
-        recycle: &mut impl FnMut(B),
-    ) -> Option<Aggregate<'_, B::Shared>> {
-        if !self.is_ordinary() || !matches!(self.hold, Hold::Kept(_)) {
-            return None;
-        }
-        let Hold::Kept(contributions) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
-        let packet = self.sum_kept(contributions, kernel, recycle)?;
-        self.cache(packet.freeze());
-        self.aggregate()
     }
 
     /// True if all ranks are inside, and no flag is set.

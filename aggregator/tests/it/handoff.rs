@@ -97,6 +97,26 @@ fn a_packet_for_a_set_of_another_gets_there_when_both_have_had_their_turn() {
     lcores.close();
 }
 
+/// Whether it would open a slot, be kept in one or be added.
+#[test]
+fn a_rank_that_there_cannot_be_is_rejected_by_the_owner() {
+    for order in [Order::Arrival, Order::Rank] {
+        let policy = Policy { order, ..Policy::default() };
+        let mut lcores = Lcores::of(2, 8, 1);
+        let key = key_of(1, 2);
+        for rank in [5, 0, 5] {
+            assert_eq!(lcores.offer(0, &Parcel::add(key, rank, 3, &[1]).under(&policy)), [Event::HandedOff]);
+            lcores.resume(0);
+            let told = match rank {
+                0 => Event::Opened(who(key, 0)),
+                rank => Event::Rejected(who(key, rank), Rejection::RankOutOfRange),
+            };
+            assert_eq!(lcores.resume(1), [told], "{order:?}");
+        }
+        lcores.close();
+    }
+}
+
 #[test]
 fn what_is_left_is_worked_off_oldest_first() {
     let mut lcores = Lcores::of(2, 8, 1);
