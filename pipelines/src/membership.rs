@@ -226,10 +226,8 @@ impl Membership {
             Some(true) => match self.jobs.get_mut(&header.job) {
                 Some(job) => {
                     let decision = decide(job, now, request, self.admission.as_ref());
-                    if control.action != Action::Join
-                        || decision.is_err()
-                        || decision.is_ok_and(|d| d.changed)
-                    {
+                    let unchanged = decision.is_ok_and(|decision| !decision.changed);
+                    if control.action != Action::Join || !unchanged {
                         job.told.set(None);
                     }
                     // A stranger is no sign of life of the rank that he names.
@@ -245,7 +243,7 @@ impl Membership {
         self.answered[decision.status as usize] += 1;
         let answer = self.answer(now, request, &decision, proposed.as_ref());
         if (control.action, decision.status) == (Action::Leave, Status::Ok) {
-            self.forget_if(header.job, |job, _| job.founder.is_some());
+            self.forget_if(header.job, |_, _| true);
         }
         Some(answer)
     }
@@ -305,12 +303,10 @@ impl Membership {
     fn forget_if(&mut self, id: u16, condition: impl Fn(&JobRecord, &Admission) -> bool) -> bool {
         let Some(admission) = &self.admission else { return false };
         let over = self.jobs.get(&id).filter(|job| job.founder.is_some() && condition(job, admission));
-        let epoch = over.map(|job| job.epoch.wrapping_add(1));
-        if let Some(epoch) = epoch {
-            self.jobs.remove(&id);
-            self.next_epochs.insert(id, epoch);
-        }
-        epoch.is_some()
+        let Some(epoch) = over.map(|job| job.epoch.wrapping_add(1)) else { return false };
+        self.jobs.remove(&id);
+        self.next_epochs.insert(id, epoch);
+        true
     }
 
     /// The table for the lcores. `mac` gives the MAC of a port.

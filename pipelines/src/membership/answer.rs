@@ -89,14 +89,14 @@ impl JobRecord {
     /// The ranks that a trailer names; `None` of a job for which no bitmap is wide enough, which no
     /// configuration admits.
     pub(super) fn named(&self, names: Names, sender: u16) -> Option<Bitmap> {
-        let mut bitmap = match names {
-            Names::Nobody | Names::Operations(_) | Names::Left { .. } | Names::Missing { .. } => None,
-            Names::Sender | Names::Lost => Bitmap::new(self.spec.fan_in),
-        }?;
-        for (number, rank) in (0..).zip(&self.ranks) {
-            if if names == Names::Sender { number == sender } else { rank.lost } {
-                let _ = bitmap.insert(number);
-            }
+        let mut bitmap = Bitmap::new(self.spec.fan_in)?;
+        let named = match names {
+            Names::Nobody | Names::Operations(_) | Names::Left { .. } | Names::Missing { .. } => return None,
+            Names::Sender => vec![sender],
+            Names::Lost => self.numbers(|rank| rank.lost),
+        };
+        for number in named {
+            let _ = bitmap.insert(number);
         }
         Some(bitmap)
     }

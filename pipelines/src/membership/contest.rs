@@ -61,9 +61,7 @@ const NEVER_LOST: Duration = Duration::from_secs(60);
 impl JobRecord {
     /// Whether the job still has members, asked on behalf of a newcomer that it has no rank for.
     pub(super) fn occupancy(&mut self, now: Duration, newcomer: Address, asks: &mut Vec<Ask>) -> Occupancy {
-        for at in 0..self.ranks.len() {
-            self.note_sent(now, at);
-        }
+        (0..self.spec.fan_in).for_each(|rank| self.note_sent(now, rank));
         let mut contest = Contest::at(now, self.rival);
         let asked = now.saturating_sub(contest.since);
         if self.present().any(|(_, joined)| joined.seen().max(joined.alive) > contest.since + UNDER_WAY) {
@@ -82,13 +80,9 @@ impl JobRecord {
     }
 
     /// Whether a newcomer gets a rank that has a member: `Ok` if it does, else what it is answered.
-    pub(super) fn contest(
-        &mut self,
-        now: Duration,
-        at: usize,
-        request: &ControlRequest,
-    ) -> Result<(), Decision> {
-        self.note_sent(now, at);
+    pub(super) fn contest(&mut self, now: Duration, request: &ControlRequest) -> Result<(), Decision> {
+        self.note_sent(now, request.header.rank);
+        let at = usize::from(request.header.rank);
         let enough = self.enough(now, at, request.from.address);
         let rank = &mut self.ranks[at];
         let (true, Some(joined)) = (rank.present(), &mut rank.joined) else { return Ok(()) };

@@ -72,14 +72,7 @@ impl State {
         }
     }
 
-    /// Takes note that two ranks of a generation that is complete have called different operations since then.
-    pub(super) const fn open_dispute(&mut self, since: Duration) {
-        if let Self::Complete(running) = self {
-            running.dispute = Dispute::Since(since);
-        }
-    }
-
-    /// Takes note of what they call; gives what was known of that first.
+    /// Takes note of operations that differ; gives those that were known first.
     pub(super) const fn settle_dispute(&mut self, operations: Operations) -> Operations {
         if let Self::Complete(running) | Self::Broken(running) = self {
             if let Dispute::Known(known) = running.dispute {
@@ -120,7 +113,8 @@ impl JobRecord {
     /// True if the generation is forming, and all that it waits for have joined and can resume the same or
     /// start from nothing.
     pub(super) fn is_gathered(&self) -> bool {
-        self.state.is_forming() && self.joined() == self.spec.fan_in - self.lost() && self.agree()
+        let agree = || self.common_claim().is_some() || self.claims().all(|claim| claim.is_none());
+        self.state.is_forming() && self.joined() == self.spec.fan_in - self.lost() && agree()
     }
 
     /// Begins what all have joined.

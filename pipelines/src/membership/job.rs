@@ -18,7 +18,7 @@ use super::cookie::Secret;
 use super::generation::State;
 use super::offer::{Offer, agreed};
 use super::rank::{Epochs, Joined, Rank};
-use super::server::{Presence, Serving};
+use super::server::Serving;
 use super::spec::JobSpec;
 use super::uplink::Uplink;
 use crate::jobs::{Aliases, Endpoint};
@@ -76,21 +76,33 @@ pub(super) struct Reset {
 
 #[derive(Debug)]
 pub(super) struct JobRecord {
+    // What it is, for all its life or until an operator changes it.
     pub(super) spec: JobSpec,
-    /// As whom it shares the appliance: for all its life.
+    /// As whom it shares the appliance.
     pub(super) tenant: Tenant,
     /// Whose Join has formed it; `None` if it is configured.
     pub(super) founder: Option<Address>,
+    pub(super) secret: Secret,
+    /// What lcores count of it, over all generations.
+    pub(super) cells: Arc<JobCells>,
+    /// Lcores, which all give out results.
+    pub(super) lcores: usize,
+
+    pub(super) ranks: Vec<Rank>,
+
+    // The present generation.
     pub(super) epoch: u16,
     /// How many generations there have been; unlike epochs they do not come back.
     pub(super) generations: u64,
-    pub(super) secret: Secret,
+    /// The first PSN, if it is not resumed: the same from its beginning to its end.
+    pub(super) base: u32,
     /// Payload bytes on which its members have agreed; 0 before that.
     pub(super) payload: u16,
     pub(super) state: State,
-    /// The first PSN of the generation, if it is not resumed: the same from its beginning to its end.
-    pub(super) base: u32,
-    pub(super) ranks: Vec<Rank>,
+    /// What lcores share, where its workers are SwitchML's clients and rank 0 has registered.
+    pub(super) switchml: Option<Arc<SwitchMl>>,
+
+    // What outlives a generation.
     /// Contributions that complete a PSN, of however many ranks there are.
     pub(super) threshold: u16,
     pub(super) halted: bool,
@@ -102,19 +114,17 @@ pub(super) struct JobRecord {
     pub(super) rival: Option<Contest>,
     /// What it is to its parent.
     pub(super) uplink: Option<Uplink>,
+    /// Whose updates went to the parent under which number.
+    pub(super) aliases: Arc<Aliases>,
     pub(super) server: Option<Serving>,
-    pub(super) presence: Presence,
+    /// The server's last Serve; before the first, since when it is expected. `None` once that is too long ago
+    /// and has been told.
+    pub(super) served: Option<Duration>,
     /// How many are here and what window they have, for answers, as long as nothing changes: a heartbeat must
     /// not cost a look at all ranks.
     pub(super) told: Cell<Option<(u16, u16)>>,
-    /// What lcores count of it, over all generations.
-    pub(super) cells: Arc<JobCells>,
-    /// Lcores, which all give out results.
-    pub(super) lcores: usize,
-    /// Whose updates of the generation went to the parent under which number.
-    pub(super) aliases: Arc<Aliases>,
-    /// What lcores share, where its workers are SwitchML's clients and rank 0 has registered.
-    pub(super) switchml: Option<Arc<SwitchMl>>,
+
+    // What time alone changes.
     /// The last sign of life of anybody.
     pub(super) heard: Duration,
     /// When it was last looked at who has contributed.
@@ -141,26 +151,26 @@ impl JobRecord {
         Self {
             tenant: Tenant::default(),
             founder: None,
+            secret,
+            cells: Arc::default(),
+            lcores: 0,
+            ranks: Vec::new(),
             epoch,
             generations,
-            secret,
+            base: secret.base(spec.id, generations),
             payload: 0,
             state: State::EMPTY,
-            base: secret.base(spec.id, generations),
-            ranks: Vec::new(),
+            switchml: None,
             threshold: spec.kind.threshold(),
             halted: false,
             unresumable: Epochs::default(),
             reset: None,
             rival: None,
             uplink: spec.parent.map(|parent| Uplink::new(spec.id, parent, &spec.backups, session)),
-            server: None,
-            presence: Presence { heard: now, lacking: false },
-            told: Cell::new(None),
-            cells: Arc::default(),
-            lcores: 0,
             aliases: Arc::default(),
-            switchml: None,
+            server: None,
+            served: Some(now),
+            told: Cell::new(None),
             heard: now,
             looked: now,
             clocks: (now, 0),
@@ -242,11 +252,6 @@ impl JobRecord {
 
     pub(super) fn claims(&self) -> impl Iterator<Item = Option<Claim>> + Clone {
         self.members().map(|(_, joined)| joined.claim)
-    }
-
-    /// True if all who have joined can go on with the same generation, or want to start from nothing.
-    pub(super) fn agree(&self) -> bool {
-        self.common_claim().is_some() || self.claims().all(|claim| claim.is_none())
     }
 
     /// True if a rank can go on with this, as far as the others who have joined are concerned.

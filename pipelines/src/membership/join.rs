@@ -10,7 +10,6 @@ use super::claim::Claim;
 use super::generation::State;
 use super::job::{Decision, JobRecord, Names, source};
 use super::offer::{Offer, agreed};
-use super::progress::Called;
 use super::rank::{Joined, Latest};
 use super::rate::Asked;
 use super::reply::ControlRequest;
@@ -28,17 +27,7 @@ impl JobRecord {
         request: &ControlRequest,
         admission: Option<&Admission>,
     ) -> Result<Decision, Decision> {
-        let wanted = self.admits(request, admission)?;
-        self.join_as(now, wanted, request)
-    }
-
-    /// A Join that the job's terms allow.
-    fn join_as(
-        &mut self,
-        now: Duration,
-        (at, offer): (usize, Offer),
-        request: &ControlRequest,
-    ) -> Result<Decision, Decision> {
+        let (at, offer) = self.admits(request, admission)?;
         let (rank, ControlRequest { header, control, from, .. }) = (self.ranks[at], request);
         let (source, same) = (source(from), rank.latest.filter(|latest| latest.session == control.session));
         let wanted = Claim::of(control);
@@ -66,16 +55,19 @@ impl JobRecord {
             && !rank.joined.is_some_and(|joined| joined.endpoint == *from)
             || rank.lost && rank.joined.is_none() && wanted.is_some()
         {
-            return Err(Self::lost_itself(header.rank));
+            let lost = Decision::new(Status::RankLost, 1, u32::from(header.rank));
+            return Err(Decision { names: Names::Sender, ..lost });
         }
         if !own {
-            self.contest(now, at, request)?;
+            self.contest(now, request)?;
         }
-        if self.lacks_number() || self.is_question(control)? {
+        // Before the parent has told its number of the generation no Join counts: one of this appliance's own
+        // may be one that workers have been in.
+        if self.uplink.as_ref().is_some_and(Uplink::lacks_number) || self.is_question(control)? {
             return Ok(Decision::new(Status::Pending, self.under_way(now, at), 0));
         }
         if own && !back && self.ranks[at].joined.is_some() {
-            return Ok(self.said_again(now, at, request, wanted));
+            return Ok(self.said_again(now, request));
         }
         if self.state.is_broken() && wanted.is_some() {
             return Err(self.standing(false));
@@ -103,24 +95,18 @@ impl JobRecord {
     }
 
     /// A Join of a member, from wherever it comes now.
-    fn said_again(
-        &mut self,
-        now: Duration,
-        at: usize,
-        request: &ControlRequest,
-        wanted: Option<Claim>,
-    ) -> Decision {
+    fn said_again(&mut self, now: Duration, request: &ControlRequest) -> Decision {
         let hears = self.spec.is_heard_by(request);
         // The way to a member may change, and whether multicast gets there.
-        let moved =
-            self.ranks[at].joined.as_mut().is_some_and(|joined| joined.comes_from(request.from, hears));
+        let joined = self.ranks[usize::from(request.header.rank)].joined.as_mut();
+        let moved = joined.is_some_and(|joined| joined.comes_from(request.from, hears));
         // Only a claim while a generation forms can cost others their place, or complete it: lcores have not
         // got its window yet. To count all ranks for each heartbeat would take a job of many ranks most of
         // its turn.
-        let forming = self.state.is_forming() && wanted.is_some();
+        let forming = self.state.is_forming() && Claim::of(&request.control).is_some();
         let state = |job: &Self| (job.state.is_forming(), job.joined(), job.session_above());
         let before = forming.then(|| state(self));
-        let decision = self.repeated(now, at, wanted, request);
+        let decision = self.repeated(now, request);
         let otherwise = before.is_some_and(|before| before != state(self));
         Decision { changed: decision.changed || moved || otherwise, ..decision }
     }
@@ -136,7 +122,7 @@ impl JobRecord {
         let ControlRequest { control, from, .. } = request;
         let rank = self.ranks[at];
         let resumes = wanted.is_some_and(|claim| claim.contains(self.epoch));
-        if rank.left && !resumes && !back && self.someone_is_inside(now) {
+        if rank.left && !resumes && !back && self.waiting(now) > 0 {
             // Those who are still inside an operation end it first, unless it is to go on with them.
             return Err(Decision::of(Status::Pending).hidden());
         }
@@ -159,16 +145,22 @@ impl JobRecord {
             return Ok(Decision { changed, ..sent_off });
         }
         self.payload = self.agree_with(offer, claim)?;
-        let from = *from;
         let member = Joined {
             claim,
             number: control.number,
             workers: control.workers,
             hears: self.spec.is_heard_by(request),
             lacked: control.psn,
-            ..Joined::new(now, from, offer, control.window)
+            ..Joined::new(now, *from, offer, control.window)
         };
-        self.enter(now, at, control.session, member);
+        self.note_session(at, control.session, source(from));
+        // The rank has been decided about. What is heard of this member says nothing of the one before.
+        self.ranks[at].joined = Some(member);
+        if self.joined() == 1 {
+            self.state = State::Forming { since: now };
+        }
+        self.complete(now);
+        self.due = Some(now);
         Ok(Decision { changed: true, ..self.standing(true) })
     }
 
@@ -226,7 +218,7 @@ impl JobRecord {
     /// Tells a rank that it cannot go on. It need not wait until all are here: what it waits for fails all
     /// the same. And it does not count until it joins from nothing: its worker may rather begin a new
     /// session, or end, and then the others should not have been told to go.
-    fn send_off(&mut self, at: usize) -> Decision {
+    pub(super) fn send_off(&mut self, at: usize) -> Decision {
         let changed = self.ranks[at].joined.is_some();
         self.ranks[at].anew = true;
         self.remove(at);
@@ -247,14 +239,8 @@ impl JobRecord {
     }
 
     /// A Join of a member: its answer got lost, or others are missing, or it is a heartbeat.
-    fn repeated(
-        &mut self,
-        now: Duration,
-        at: usize,
-        wanted: Option<Claim>,
-        request: &ControlRequest,
-    ) -> Decision {
-        let called = Called::of(&request.control);
+    fn repeated(&mut self, now: Duration, request: &ControlRequest) -> Decision {
+        let (at, wanted) = (usize::from(request.header.rank), Claim::of(&request.control));
         let (forming, anew) = (self.state.is_forming(), self.ranks[at].anew);
         let claim = if forming { self.claim_now(now, at, wanted) } else { None };
         if let Some(joined) = &mut self.ranks[at].joined {
@@ -268,35 +254,16 @@ impl JobRecord {
                 if claim.is_none() {
                     return self.send_off(at);
                 }
-                (joined.claim, joined.lacked) = (claim, called.una);
+                (joined.claim, joined.lacked) = (claim, request.control.psn);
                 self.complete(now);
                 if let Some(given_up) = self.given_up(claim) {
                     return given_up;
                 }
             }
         }
-        let objection =
-            if self.is_halted() { None } else { self.note_progress(now, at, request.control.number, called) };
+        let objection = if self.is_halted() { None } else { self.note_progress(now, request) };
         let objection = if forming { objection } else { self.relay(now).or(objection) };
         objection.unwrap_or_else(|| self.standing(true))
-    }
-
-    /// True if a member has said within a second that it is inside an operation, and which: between them
-    /// some say that they are alive.
-    fn someone_is_inside(&self, now: Duration) -> bool {
-        self.state.running().is_some() && self.called_lately(now).next().is_some()
-    }
-
-    /// A rank becomes a member of the present generation.
-    fn enter(&mut self, now: Duration, at: usize, session: u64, member: Joined) {
-        self.note_session(at, session, source(&member.endpoint));
-        // The rank has been decided about. What is heard of this member says nothing of the one before.
-        self.ranks[at].joined = Some(member);
-        if self.joined() == 1 {
-            self.state = State::Forming { since: now };
-        }
-        self.complete(now);
-        self.due = Some(now);
     }
 
     /// A rank's latest session, from now on: none before it comes back.
@@ -316,8 +283,7 @@ impl JobRecord {
     fn standing(&self, member: bool) -> Decision {
         match self.state {
             State::Broken(_) => {
-                let mut lost = (0..).zip(&self.ranks).filter(|(_, rank)| rank.lost);
-                let lowest = lost.next().map_or(0, |(number, _)| number);
+                let lowest = self.numbers(|rank| rank.lost).first().map_or(0, |&number| number.into());
                 let names = if member { Names::Lost } else { Names::Nobody };
                 Decision { names, ..Decision::new(Status::RankLost, u32::from(self.lost()), lowest) }
             }
@@ -330,11 +296,6 @@ impl JobRecord {
                 None => Decision::of(Status::Pending),
             },
         }
-    }
-
-    /// For a session that is over because it was taken for dead.
-    fn lost_itself(rank: u16) -> Decision {
-        Decision { names: Names::Sender, ..Decision::new(Status::RankLost, 1, u32::from(rank)) }
     }
 }
 

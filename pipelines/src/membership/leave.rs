@@ -6,12 +6,12 @@ use pascaline_wire::control::Status;
 
 use super::job::{Decision, JobRecord, count, source};
 use super::progress::Called;
-use super::rank::{Joined, Rank};
+use super::rank::Joined;
 use super::reply::ControlRequest;
 
 /// For so long after its last heartbeat a rank counts as waiting inside an operation: ten heartbeats, of
 /// which some may get lost, and late when its machine is busy.
-pub(super) const WAITS: Duration = Duration::from_secs(1);
+const WAITS: Duration = Duration::from_secs(1);
 
 impl JobRecord {
     /// A rank wants to leave the generation that the request's header names.
@@ -44,7 +44,12 @@ impl JobRecord {
         }
         if former.is_some() && rank.present() {
             // One has already, into a generation that its worker knows nothing of.
-            self.take_out(header.rank);
+            if self.state.is_forming() {
+                self.remove(at);
+            } else {
+                // The others have been told to go, and would wait for it.
+                self.next_generation(false);
+            }
             return Err(Decision { changed: true, ..not_member });
         }
         if rank.joined.is_none() && !rank.left {
@@ -79,26 +84,17 @@ impl JobRecord {
     /// What a rank is told that asks from elsewhere: 0 while the generation forms, else 1 and the other ranks
     /// that wait inside an operation.
     pub(super) fn under_way(&self, now: Duration, at: usize) -> u32 {
-        let own = waits(&self.ranks[at], now);
+        let own = self.ranks[at].here().is_some_and(|joined| joined.waits(now));
         let complete = self.state.running().is_some();
         if complete { 1 + u32::from(self.waiting(now)) - u32::from(own) } else { 0 }
     }
-
-    /// Takes a rank out of the present generation that should never have been in it.
-    fn take_out(&mut self, rank: u16) {
-        if self.state.is_forming() {
-            self.remove(usize::from(rank));
-        } else {
-            // The others have been told to go, and would wait for it.
-            self.next_generation(false);
-        }
-    }
 }
 
-/// True if a rank has said lately that it waits inside an operation. Between operations some say that they
-/// are alive.
-pub(super) fn waits(rank: &Rank, now: Duration) -> bool {
-    let recently = |at: Duration| at.saturating_add(WAITS) > now;
-    let inside = |joined: &&Joined| joined.called.is_some_and(|called| called.is_under_way());
-    rank.here().filter(inside).and_then(|joined| joined.beat).is_some_and(recently)
+impl Joined {
+    /// True if it has said lately that it waits inside an operation: between two it may say that it is
+    /// alive.
+    pub(super) fn waits(&self, now: Duration) -> bool {
+        let recently = |at: Duration| at.saturating_add(WAITS) > now;
+        self.called.is_some_and(|called| called.is_under_way()) && self.beat.is_some_and(recently)
+    }
 }

@@ -97,14 +97,16 @@ impl JobRecord {
     /// Takes note of who has contributed: a rank for which the others wait each time need never wait itself,
     /// and then says nothing.
     fn note_all_sent(&mut self, now: Duration) {
-        (0..self.ranks.len()).for_each(|at| self.note_sent(now, at));
+        (0..self.spec.fan_in).for_each(|rank| self.note_sent(now, rank));
         self.looked = now;
     }
 
     /// The same of one rank.
-    pub(super) fn note_sent(&mut self, now: Duration, at: usize) {
-        let (Some(sent), Ok(rank)) = (self.contributions_of(at), u16::try_from(at)) else { return };
-        if let Some(joined) = self.ranks[at].joined.as_mut().filter(|joined| joined.sent.0 != sent) {
+    pub(super) fn note_sent(&mut self, now: Duration, rank: u16) {
+        let Some(sent) = self.cells.contributions_of(rank) else { return };
+        if let Some(joined) =
+            self.ranks[usize::from(rank)].joined.as_mut().filter(|joined| joined.sent.0 != sent)
+        {
             let (then, lcores) = self.clocks;
             let since_then = then + Duration::from_nanos(self.cells.heard_ns(rank));
             let last = since_then.saturating_sub(Duration::from_nanos(lcores));
@@ -115,17 +117,12 @@ impl JobRecord {
         }
     }
 
-    /// Contributions that have come of a rank; `None` where none are counted.
-    pub(super) fn contributions_of(&self, at: usize) -> Option<u64> {
-        u16::try_from(at).ok().and_then(|rank| self.cells.contributions_of(rank))
-    }
-
-    /// True if the job is to be forgotten: it exists by Joins, and nobody is there or nothing has been heard.
+    /// True if the job is to be forgotten, if it exists by Joins: nobody is there or nothing has been heard.
     pub(super) fn is_over(&self, now: Duration, admission: &Admission) -> bool {
         let silent = now.saturating_sub(self.heard);
         let given_up = self.given_up_after(admission);
         let deserted = self.members().next().is_none();
-        self.founder.is_some() && (silent >= admission.idle || deserted && silent >= given_up)
+        silent >= admission.idle || deserted && silent >= given_up
     }
 
     /// Lets time pass. True if lcores need a new table.

@@ -11,7 +11,6 @@ use pascaline_wire::{Call, DType, Element};
 use super::Membership;
 use super::generation::{Dispute, State};
 use super::job::{Decision, JobRecord, Names, source};
-use super::leave::waits;
 use super::rank::{Joined, Overtaken, Rank};
 use super::reply::ControlRequest;
 
@@ -116,14 +115,10 @@ impl Membership {
 
 impl JobRecord {
     /// Takes note of what a heartbeat says, and answers it if the operation cannot end well.
-    pub(super) fn note_progress(
-        &mut self,
-        now: Duration,
-        at: usize,
-        number: u32,
-        called: Called,
-    ) -> Option<Decision> {
-        let sent = self.contributions_of(at);
+    pub(super) fn note_progress(&mut self, now: Duration, heartbeat: &ControlRequest) -> Option<Decision> {
+        let ControlRequest { header, control, .. } = heartbeat;
+        let (at, called) = (usize::from(header.rank), Called::of(control));
+        let sent = self.cells.contributions_of(header.rank);
         let joined = self.ranks[at].joined.as_mut()?;
         let begun = |before: Called| (before.first, before.bytes > 0) != (called.first, called.bytes > 0);
         if sent.is_none_or(|sent| sent != joined.sent.0) || joined.called.is_none_or(begun) {
@@ -137,7 +132,7 @@ impl JobRecord {
         // What an appliance says of its ranks is old where they have got on without waiting since.
         let says = called.is_under_way() && !joined.is_appliance();
         let past = says && self.state.begun().is_some_and(|running| running.window.is_past(called.una));
-        joined.overtaken = if past { joined.overtaken.said(now, number) } else { Overtaken::No };
+        joined.overtaken = if past { joined.overtaken.said(now, control.number) } else { Overtaken::No };
         let overtaken = joined.overtaken;
         if self.state.running().is_none() || !called.is_under_way() {
             return None;
@@ -166,7 +161,9 @@ impl JobRecord {
         let payload = self.payload;
         let own = self.ranks[at].joined?.called?;
         let (_, other) = self.called_lately(now).find(|(_, other)| other.contradicts(&own, payload))?;
-        self.state.open_dispute(since);
+        if let State::Complete(running) = &mut self.state {
+            running.dispute = Dispute::Since(since);
+        }
         let first = if after(own.first, other.first) { other.first } else { own.first };
         let silent = |joined: &Joined| {
             joined.called.is_none_or(|c| !c.is_under_way() || !after(c.end(payload), first))
@@ -183,16 +180,11 @@ impl JobRecord {
         Some(self.state.settle_dispute(Operations { most, differing }))
     }
 
-    /// What members have said of operations under way.
-    fn called(&self) -> impl Iterator<Item = (u16, Called)> {
-        self.present().filter_map(|(number, joined)| Some((number, joined.called?)))
-    }
-
-    /// Likewise of those who still say so: whoever gets on without waiting says nothing, and what it said is
-    /// over.
+    /// What those who are here say of operations under way: whoever gets on without waiting says nothing, and
+    /// what it said is over.
     pub(super) fn called_lately(&self, now: Duration) -> impl Iterator<Item = (u16, Called)> {
-        let lately = move |&(rank, _): &(u16, Called)| waits(&self.ranks[usize::from(rank)], now);
-        self.called().filter(lately)
+        let waiting = self.present().filter(move |(_, joined)| joined.waits(now));
+        waiting.filter_map(|(number, joined)| Some((number, joined.called?)))
     }
 
     /// What the rank says that is furthest behind of those inside an operation.
@@ -209,7 +201,9 @@ impl JobRecord {
 
     /// True if a PSN cannot be complete because a rank has left before it.
     fn has_left_before(&self, psn: u32) -> bool {
-        self.needed() > self.joined() && self.ranks.iter().any(|rank| has_left(rank, psn))
+        let called = |rank: &Rank| rank.joined.filter(|_| rank.left)?.called;
+        let lacks = |rank: &Rank| called(rank).is_some_and(|called| !after(called.una, psn));
+        self.needed() > self.joined() && self.ranks.iter().any(lacks)
     }
 
     /// A member asks who is missing at a PSN.
@@ -224,7 +218,8 @@ impl JobRecord {
         let left = self.state.running().is_some() && self.has_left_before(psn);
         let status = if left { Status::RankLeft } else { Status::Ok };
         // Ranks that are past the PSN have its result.
-        let ahead = self.called().filter(|(_, called)| after(called.una, psn)).count();
+        let called = self.present().filter_map(|(_, joined)| joined.called);
+        let ahead = called.filter(|called| after(called.una, psn)).count();
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
         Ok(Decision { names: Names::Missing { psn }, ..Decision::new(status, 0, ahead) })
     }
@@ -267,7 +262,7 @@ impl JobRecord {
             (Some(joined), _) => source(&joined.endpoint),
             (None, Some(latest)) => latest.source,
         };
-        let sent = self.contributions_of(number.into());
+        let sent = self.cells.contributions_of(number);
         // What has come since it was last looked at may be quite recent.
         let silent = rank.joined.filter(|joined| sent.is_none_or(|sent| sent == joined.sent.0));
         // An appliance that says that it is alive is not silent, whatever its ranks do.
@@ -307,12 +302,6 @@ impl Joined {
         let waits = self.called.is_some_and(|called| called.bytes > 0);
         waits && now.saturating_sub(self.moved.max(self.sent.1)) >= SILENT
     }
-}
-
-/// True if a rank has left without the result of a PSN.
-pub(super) fn has_left(rank: &Rank, psn: u32) -> bool {
-    let una = rank.joined.filter(|_| rank.left).and_then(|joined| joined.called).map(|called| called.una);
-    una.is_some_and(|una| !after(una, psn))
 }
 
 #[cfg(test)]

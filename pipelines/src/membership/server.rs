@@ -49,15 +49,6 @@ pub(super) struct Serving {
     pub(super) asked: Asked,
 }
 
-/// Whether it is there.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Presence {
-    /// Its last Serve; before the first, since when it is expected.
-    pub(super) heard: Duration,
-    /// That was too long ago, and has been told.
-    pub(super) lacking: bool,
-}
-
 impl JobRecord {
     /// A server registers, or says that it is still there.
     pub(super) fn serve(&mut self, now: Duration, request: &ControlRequest) -> Result<Decision, Decision> {
@@ -75,7 +66,7 @@ impl JobRecord {
         // A server that is gone has no say in who comes after it. Of one that is here nobody else knows the
         // session; whoever takes its place has to receive what is sent there. What an earlier life sent and
         // is late has no such proof.
-        let here = self.server.filter(|_| !self.presence.lacking);
+        let here = self.server.filter(|_| self.served.is_some());
         let other = here.is_some_and(|known| known.session != control.session);
         if other && control.cookie != self.cookie(request) {
             return Err(Decision::of(Status::Pending).hidden());
@@ -84,7 +75,7 @@ impl JobRecord {
         let changed = other || here.is_none_or(|known| known.endpoint != *from);
         let asked = self.server.map_or_else(Asked::default, |known| known.asked);
         self.server = Some(Serving { session: control.session, endpoint: *from, asked });
-        self.presence = Presence { heard: now, lacking: false };
+        self.served = Some(now);
         if changed {
             // Its silence may be what is due next.
             self.due = Some(now);
@@ -96,12 +87,12 @@ impl JobRecord {
 
     /// Where the server is, as far as is known.
     pub(super) const fn server_state(&self) -> ServerState {
-        match (self.expects_server(), self.presence.lacking, self.server) {
+        match (self.expects_server(), self.served, self.server) {
             (false, ..) => ServerState::None,
-            (true, false, None) => ServerState::Awaited,
-            (true, false, Some(_)) => ServerState::Here,
-            (true, true, None) => ServerState::Missing,
-            (true, true, Some(_)) => ServerState::Gone,
+            (true, Some(_), None) => ServerState::Awaited,
+            (true, Some(_), Some(_)) => ServerState::Here,
+            (true, None, None) => ServerState::Missing,
+            (true, None, Some(_)) => ServerState::Gone,
         }
     }
 
@@ -114,7 +105,7 @@ impl JobRecord {
         if self.server_due().is_none_or(|due| due > now) {
             return false;
         }
-        self.presence.lacking = true;
+        self.served = None;
         let came = self.server.is_some();
         events.push(Event::ServerGone { job: self.spec.id, came });
         came
@@ -122,7 +113,6 @@ impl JobRecord {
 
     /// When the server's silence will have been too long.
     pub(super) fn server_due(&self) -> Option<Duration> {
-        let watched = self.expects_server() && !self.presence.lacking;
-        watched.then(|| self.presence.heard.saturating_add(SILENCE))
+        self.served.filter(|_| self.expects_server()).map(|heard| heard.saturating_add(SILENCE))
     }
 }

@@ -122,7 +122,9 @@ impl JobRecord {
             News::Nothing => return false,
             News::Formed(granted) => self.formed_above(now, granted),
             News::Anew => self.send_off_all(),
-            News::Over => self.end_with_parent(),
+            // Those who were in it resume it in the next one, also who had left.
+            News::Over if self.state.running().is_some() => self.next_generation(true),
+            News::Over => {}
             News::Numbered => self.number_apart(),
             News::Suspended | News::Turned => {}
             News::Displaced => self.complete(now),
@@ -155,12 +157,6 @@ impl JobRecord {
         }
     }
 
-    /// True if the parent's number of its generation is not known yet: then no Join counts, since a number
-    /// of this appliance's own may be one that workers have been in.
-    pub(super) fn lacks_number(&self) -> bool {
-        self.uplink.as_ref().is_some_and(Uplink::lacks_number)
-    }
-
     pub(super) fn forget_parent(&mut self) {
         self.uplink.as_mut().map(Uplink::forget).unwrap_or_default();
     }
@@ -169,16 +165,8 @@ impl JobRecord {
     fn send_off_all(&mut self) {
         for at in 0..self.ranks.len() {
             if self.ranks[at].joined.is_some_and(|joined| joined.claim.is_some()) {
-                self.ranks[at].anew = true;
-                self.remove(at);
+                self.send_off(at);
             }
-        }
-    }
-
-    /// The parent's generation has ended: those who were in it go on in the next one, also who had left.
-    fn end_with_parent(&mut self) {
-        if self.state.running().is_some() {
-            self.next_generation(true);
         }
     }
 

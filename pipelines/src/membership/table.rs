@@ -51,7 +51,7 @@ impl JobRecord {
             ServerMode::Embedded => Server::Embedded,
             // What would be sent to it before it is known where it is, or when it is gone, would be lost.
             ServerMode::External { .. } => {
-                self.server.as_ref().filter(|_| !self.presence.lacking).map_or(Server::None, |server| {
+                self.server.as_ref().filter(|_| self.served.is_some()).map_or(Server::None, |server| {
                     Server::external(server.endpoint, mac(server.endpoint.port))
                 })
             }
