@@ -5,7 +5,6 @@ use core::fmt;
 use pascaline_wire::control::{self, Action, Control};
 use pascaline_wire::{CongestionControl, Element, Flags, Header, Kind, MulticastGroup, Own, header};
 
-use crate::membership::Named;
 use crate::rejection::{Reason, Rejection};
 
 /// A worker's place in a job, as configured.
@@ -43,12 +42,18 @@ impl Identity {
     }
 
     /// A Join of a session that starts from nothing; `number` is the one that the Ack repeats.
-    pub(crate) fn join(&self, number: u32, session: u64, spread: u16, told: Named) -> (Header, Control) {
+    pub(crate) fn join(
+        &self,
+        number: u32,
+        session: u64,
+        spread: u16,
+        told: Option<u16>,
+    ) -> (Header, Control) {
         let body = Control {
             number,
             payload: self.payload,
             window: spread,
-            got: told.code(),
+            got: control::naming(told),
             ..Control::request(Action::Join, session)
         };
         (self.about(0), body)

@@ -52,7 +52,6 @@ compile_error!("payloads are little endian, and tensors are sent as they lie in 
 
 pub mod allreduce;
 pub mod answers;
-mod asking;
 pub mod asynchronous;
 pub mod cache;
 pub mod collective;
@@ -74,7 +73,6 @@ pub mod priority;
 pub mod probe;
 pub mod recovery;
 pub mod rejection;
-mod requests;
 pub mod rtt;
 pub mod session;
 pub mod switchml;

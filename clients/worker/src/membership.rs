@@ -8,48 +8,19 @@ use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
 
+use pascaline_wire::asking::{Asking, Requests};
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Header, Kind, Trailer, header};
 
-use crate::asking::Asking;
 use crate::identity::{CONTROL_LEN, Identity, Membership};
 use crate::inquiry::{Inquiry, Missing, STALLED, query};
 use crate::path::{Path, Shortened};
 use crate::places::Places;
 use crate::rejection::{Reason, Rejection};
-use crate::requests::Requests;
 use crate::way::{Check, Unreachable, Way};
 
-/// The first interval between two requests.
-pub const FIRST_INTERVAL: Duration = Duration::from_millis(20);
-/// The longest.
-pub const LAST_INTERVAL: Duration = Duration::from_millis(100);
 /// How often a worker that has not joined, or has failed, says that it gives up: no answer comes.
 pub const FAREWELLS: usize = 2;
-
-/// The generation that a Join names, so that it counts in no other: an outdated one must not complete a
-/// generation for a worker that has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Named(u32);
-
-impl Named {
-    /// No Ack has named one yet: the Join asks for it.
-    pub(crate) const NOTHING: Self = Self(control::ASK);
-
-    pub(crate) const fn generation(epoch: u16) -> Self {
-        Self(control::generation(epoch))
-    }
-
-    /// The epoch, if an Ack has named it.
-    const fn epoch(self) -> Option<u16> {
-        control::named_generation(self.0)
-    }
-
-    /// The value of a Join's `got`.
-    pub(crate) const fn code(self) -> u32 {
-        self.0
-    }
-}
 
 /// The Ack for this worker in a datagram, with its header. One for another rank is none, even with this
 /// worker's session in it: the request may have been damaged on its way, and the answer is then about the
@@ -122,13 +93,16 @@ pub struct Join {
     identity: Identity,
     session: u64,
     spread: u16,
-    told: Named,
+    /// The generation that an Ack has named.
+    told: Option<u16>,
     /// From the latest Ack: it proves this worker's source address.
     cookie: u64,
     requests: Requests,
     request: Vec<u8>,
     asking: Asking,
     started: Duration,
+    /// When it gives up.
+    end: Duration,
     joined: Option<u16>,
     inquiry: Inquiry,
     places: Places,
@@ -149,12 +123,13 @@ impl Join {
             session,
             spread,
             inquiry: Inquiry::new(now, deadline),
-            told: Named::NOTHING,
+            told: None,
             cookie: 0,
             requests: Requests::default(),
             request: Vec::new(),
-            asking: Asking::new(now, deadline),
+            asking: Asking::new(now),
             started: now,
+            end: now.saturating_add(deadline),
             joined: None,
             places: Places::default(),
             path: None,
@@ -211,7 +186,7 @@ impl Join {
     /// A request to send, if one is due.
     pub fn poll_transmit(&mut self, now: Duration) -> Option<&[u8]> {
         if self.places.turn(now, false, self.way.closes()) {
-            (self.told, self.cookie, self.way) = (Named::NOTHING, 0, Way::default());
+            (self.told, self.cookie, self.way) = (None, 0, Way::default());
             self.path = self.path.map(|_| Path::of(self.identity.payload));
             self.requests.outdate();
             self.asking.begin_again();
@@ -220,7 +195,7 @@ impl Join {
         let (head, body) = if self.asking.is_due(now) {
             self.places.asked(now);
             let told = self.next_name(&mut padding);
-            if told.epoch().is_some() {
+            if told.is_some() {
                 self.places.note_join();
             }
             let (head, body) = self.identity.join(self.requests.next(), self.session, self.spread, told);
@@ -228,7 +203,7 @@ impl Join {
         } else if let Some(joined) = self.joined
             && self.inquiry.is_due(now, joined.into(), self.identity.rank)
         {
-            query(&self.identity, self.told.epoch()?, self.requests.next(), self.session, 0)
+            query(&self.identity, self.told?, self.requests.next(), self.session, 0)
         } else {
             return None;
         };
@@ -242,20 +217,20 @@ impl Join {
 
     /// Which generation the next Join names, and how many zeros make it longer. As long as it is not known
     /// whether long packets get through it only asks, so that it does not count.
-    fn next_name(&mut self, padding: &mut usize) -> Named {
+    fn next_name(&mut self, padding: &mut usize) -> Option<u16> {
         let Some(path) = self.path.as_mut().filter(|path| !path.is_open()) else { return self.told };
         if path.shorten() {
             self.asking.begin_again();
         }
         self.identity.payload = path.payload();
         *padding = path.padding();
-        if path.is_open() { self.told } else { Named::NOTHING }
+        if path.is_open() { self.told } else { None }
     }
 
     /// Says that this worker has given up, if the appliance may count it as joined: to be sent
     /// [twice](FAREWELLS) after a failure, so that it is not in the way of the next run's workers.
     pub fn farewell(&mut self) -> Option<[u8; CONTROL_LEN]> {
-        let epoch = self.joined.and(self.told.epoch())?;
+        let epoch = self.joined.and(self.told)?;
         let (header, leave) = self.identity.leave(epoch, self.requests.next(), self.session);
         let mut packet = [0; CONTROL_LEN];
         packet[..header::LEN].copy_from_slice(&header.to_bytes());
@@ -345,7 +320,7 @@ impl Join {
 
     /// Notes the job's generation and the cookie; a Join that named another, or none, has not counted.
     fn adopt(&mut self, epoch: u16, cookie: u64) {
-        let news = (Named::generation(epoch), cookie);
+        let news = (Some(epoch), cookie);
         if (self.told, self.cookie) != news {
             (self.told, self.cookie) = news;
             // Requests that named another generation may be answered as if they named this one.
@@ -361,7 +336,7 @@ impl Join {
         let due = [self.way.closes(), inquiry, self.places.poll_timeout(false, self.way.closes())]
             .into_iter()
             .flatten();
-        due.fold(self.asking.poll_timeout(), Duration::min)
+        due.fold(self.asking.due().min(self.end), Duration::min)
     }
 
     /// The failure, if the deadline has passed.
@@ -371,7 +346,7 @@ impl Join {
         if self.way.is_closed(now) && !self.places.has_others() {
             return Some(self.no_answer(now));
         }
-        self.asking.is_over(now).then(|| self.failure(now))
+        (now >= self.end).then(|| self.failure(now))
     }
 
     /// Ranks that had joined by the appliance's last answer.

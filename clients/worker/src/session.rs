@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use pascaline_wire::CongestionControl;
+use pascaline_wire::asking::Requests;
 
 use crate::allreduce::{Failure, Report};
 use crate::counters::Counters;
@@ -12,7 +13,6 @@ use crate::membership::Left;
 use crate::partials::Partials;
 use crate::places::Places;
 use crate::priority::Meter;
-use crate::requests::Requests;
 use crate::way::Way;
 
 mod anew;

@@ -86,6 +86,13 @@ pub const fn generation(epoch: u16) -> u32 {
     GENERATION | epoch as u32
 }
 
+/// `got` of a Join that names the generation in which it counts, and in no other: an outdated one must not
+/// complete a generation for a worker that has ended. Without one it only asks.
+#[must_use]
+pub const fn naming(told: Option<u16>) -> u32 {
+    if let Some(epoch) = told { generation(epoch) } else { ASK }
+}
+
 /// The generation that `expected`, `got` or `before` names; `None` if it names none.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]

@@ -22,8 +22,8 @@
 //! masked compare instead. [`template`] writes whole frames. [`arp`] and [`icmp`] answer for the appliance's
 //! own addresses, [`neighbour`] asks for others. [`payload`] says how long a payload may be, [`ports`] which
 //! UDP port a PSN goes to, [`round`] how a result was agreed upon, [`congestion`] how workers share the
-//! network, [`former`] what workers of the version before hear. [`RankSet`] is the one bitmap of ranks,
-//! [`Element`] the one list of element types.
+//! network, [`former`] what workers of the version before hear, [`asking`] when requests are sent again and
+//! which answers count. [`RankSet`] is the one bitmap of ranks, [`Element`] the one list of element types.
 //!
 //! ```
 //! use pascaline_wire::{Element, Flags, Header, Kind, Malformed, Own};
@@ -53,6 +53,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod arp;
+pub mod asking;
 pub mod call;
 pub mod checksum;
 mod codes;

@@ -6,12 +6,12 @@ use core::str::FromStr;
 use core::time::Duration;
 
 use pascaline_wire::Header;
+use pascaline_wire::asking::Asking;
 use pascaline_wire::control::{Action, Control, Status};
 
 use super::receive::Handled;
 use super::state::{Member, State, Task};
 use super::{Event, Session, StartError, Transmit};
-use crate::asking::Asking;
 use crate::counters::Ignored;
 use crate::identity::Membership;
 use crate::rejection::Rejection;
@@ -144,6 +144,8 @@ pub(super) struct Commanding {
     command: Command,
     pub(super) asking: Asking,
     began: Duration,
+    /// When it gives up.
+    end: Duration,
 }
 
 impl Commanding {
@@ -164,7 +166,8 @@ impl Session {
         let patience = if matches!(command, Command::Help(_)) { patience.min(HELP) } else { patience };
         // An answer to an earlier command is none to this one.
         self.requests.outdate();
-        let commanding = Commanding { command, asking: Asking::new(now, patience), began: now };
+        let end = now.saturating_add(patience);
+        let commanding = Commanding { command, asking: Asking::new(now), began: now, end };
         self.begin_task(now, Task::Command(commanding));
         Ok(())
     }
@@ -190,7 +193,7 @@ impl Session {
 
     /// When patience with a command ends, or the way to the appliance closes.
     pub(super) fn end_of_command(&self) -> Option<Duration> {
-        let end = self.state.command()?.asking.end();
+        let end = self.state.command()?.end;
         Some(self.way.closes().map_or(end, |closes| closes.min(end)))
     }
 

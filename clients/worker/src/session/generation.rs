@@ -8,16 +8,16 @@
 use core::time::Duration;
 
 use pascaline_wire::Header;
+use pascaline_wire::asking::Asking;
 use pascaline_wire::control::{self, Action, Control, Status};
 
 use super::receive::Handled;
 use super::state::State;
 use super::{Event, Session, Transmit};
 use crate::allreduce::Failure;
-use crate::asking::Asking;
 use crate::counters::Ignored;
 use crate::identity::{Identity, Membership};
-use crate::membership::{Left, Named, agrees, offering};
+use crate::membership::{Left, agrees, offering};
 use crate::rejection::{Reason, Rejection};
 
 /// How often a worker that waits shows that it is alive. Within this time it also learns the state of its
@@ -39,7 +39,7 @@ const LATE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Rejoin {
     pub(super) asking: Asking,
-    told: Named,
+    told: Option<u16>,
     joined: Option<u16>,
     /// The worker's generation cannot be resumed, and it has discarded it: it asks to start from nothing.
     pub(super) anew: bool,
@@ -52,7 +52,7 @@ impl Rejoin {
     }
 
     /// Notes the generation. True if it was unknown: then it asks at once, naming it.
-    fn adopt(&mut self, told: Named) -> bool {
+    fn adopt(&mut self, told: Option<u16>) -> bool {
         let news = self.told != told;
         if news {
             self.told = told;
@@ -63,18 +63,18 @@ impl Rejoin {
 
     /// Asks to start from nothing, in a while.
     pub(super) const fn anew(now: Duration, epoch: u16) -> Self {
-        let asking = Asking::after(now, HEARTBEAT);
-        Self { asking, told: Named::generation(epoch), joined: None, anew: true }
+        let asking = Asking::new(now.saturating_add(HEARTBEAT));
+        Self { asking, told: Some(epoch), joined: None, anew: true }
     }
 
     /// Asks as if no answer had come.
     pub(super) fn ask_anew(&mut self, now: Duration) {
-        (self.told, self.joined, self.asking) = (Named::NOTHING, None, Asking::new(now, Duration::MAX));
+        (self.told, self.joined, self.asking) = (None, None, Asking::new(now));
     }
 
     /// Asks to continue.
-    fn resuming(now: Duration, told: Named) -> Self {
-        Self { asking: Asking::new(now, Duration::MAX), told, joined: None, anew: false }
+    fn resuming(now: Duration, told: Option<u16>) -> Self {
+        Self { asking: Asking::new(now), told, joined: None, anew: false }
     }
 }
 
@@ -102,13 +102,13 @@ impl Session {
             let (head, leave) = identity.leave(epoch, number, session);
             return Some(Transmit::control(&head, &self.describe(leave)));
         }
-        let own = (Named::generation(epoch), false);
+        let own = (Some(epoch), false);
         let (told, anew) = rejoin.map_or(own, |rejoin| (rejoin.told, rejoin.anew));
         let (head, join) = identity.join(number, session, spread, told);
         let mut join = self.describe(offering(Control { cookie, ..join }, flexible && anew));
         if rejoin.is_none() {
             self.counters.heartbeats_sent += 1;
-        } else if told != Named::NOTHING {
+        } else if told.is_some() {
             self.places.note_join();
         }
         if rejoin.is_some() && !anew {
@@ -189,7 +189,7 @@ impl Session {
         if ack.status == Status::Ok {
             self.note_group(ack);
         }
-        let told = Named::generation(header.epoch);
+        let told = Some(header.epoch);
         let news = core::mem::replace(&mut self.membership.cookie, ack.cookie) != ack.cookie;
         if news && let Some(rejoin) = self.state.rejoin_mut() {
             rejoin.asking.begin_again();
@@ -211,7 +211,7 @@ impl Session {
             }
             (Status::WrongEpoch, Some(_)) => self.adopt(told),
             (Status::Ok | Status::Pending | Status::WrongEpoch, None) => self.lose_generation(now, told),
-            (Status::NotMember, _) | (Status::UnknownJob, None) => self.lose_generation(now, Named::NOTHING),
+            (Status::NotMember, _) | (Status::UnknownJob, None) => self.lose_generation(now, None),
             // It has been a member: a restarted appliance may not have the job yet.
             (Status::UnknownJob, Some(_)) if !leaving => return Err(Ignored::NotFatal.into()),
             // Sent by an appliance that it has left before: it may be needed elsewhere.
@@ -251,7 +251,7 @@ impl Session {
             Status::WrongEpoch if lives => {}
             Status::Pending | Status::WrongEpoch | Status::NotMember => {
                 // A restarted appliance: others may still need this worker's results.
-                self.lose_generation(now, Named::generation(header.epoch));
+                self.lose_generation(now, Some(header.epoch));
             }
             _ => {
                 self.counters.acks += 1;
@@ -262,7 +262,7 @@ impl Session {
         Ok(None)
     }
 
-    pub(super) fn lose_generation(&mut self, now: Duration, told: Named) {
+    pub(super) fn lose_generation(&mut self, now: Duration, told: Option<u16>) {
         if !self.state.rejoin_with(Rejoin::resuming(now, told)) {
             return;
         }
@@ -277,7 +277,7 @@ impl Session {
 
     /// Notes the job's generation while asking to resume. Answers to requests that named another one are out
     /// of date: that generation has ended.
-    fn adopt(&mut self, told: Named) {
+    fn adopt(&mut self, told: Option<u16>) {
         if self.state.rejoin_mut().is_some_and(|rejoin| rejoin.adopt(told)) {
             self.requests.outdate();
         }

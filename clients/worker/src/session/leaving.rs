@@ -7,10 +7,11 @@
 
 use core::time::Duration;
 
+use pascaline_wire::asking::Asking;
+
 use super::generation::Rejoin;
 use super::state::State;
 use super::{Event, Session};
-use crate::asking::Asking;
 use crate::membership::Left;
 
 /// How long to wait for an appliance that does not answer: about as long as one takes to restart. It has lost
@@ -37,7 +38,7 @@ impl Leaving {
     /// from now.
     pub(super) fn new(now: Duration, linger: Duration, deadline: Duration, rejoin: Option<Rejoin>) -> Self {
         let last = now.saturating_add(deadline).saturating_add(linger);
-        Self { asking: Asking::after(now, Duration::ZERO), rejoin, linger, needed: now, heard: now, last }
+        Self { asking: Asking::new(now), rejoin, linger, needed: now, heard: now, last }
     }
 
     /// When it is over at the latest.

@@ -9,7 +9,6 @@ use pascaline_wire::control::{Control, Status};
 use super::Session;
 use super::receive::Handled;
 use crate::counters::Ignored;
-use crate::membership::Named;
 use crate::rejection::Rejection;
 use crate::window::Standing;
 
@@ -53,7 +52,7 @@ impl Session {
             return Err(Ignored::LateRejection.into());
         }
         match ack.status {
-            _ if over => self.lose_generation(now, Named::NOTHING),
+            _ if over => self.lose_generation(now, None),
             Status::TooMany | Status::UnknownPsn => return Err(Ignored::NotFatal.into()),
             Status::PayloadMismatch | Status::ElementMismatch | Status::OperationMismatch
                 if !self.has_expired_dispute(now) => {}
@@ -67,7 +66,7 @@ impl Session {
     /// asks.
     pub(crate) fn doubt(&mut self, now: Duration) {
         if !self.is_over() {
-            self.lose_generation(now, Named::NOTHING);
+            self.lose_generation(now, None);
         }
     }
 

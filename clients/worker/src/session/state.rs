@@ -110,9 +110,9 @@ impl State {
     pub(super) fn next_request(&self) -> Option<Duration> {
         match self {
             Self::Member(Member { rejoin: Some(rejoin), .. })
-            | Self::Leaving(Leaving { rejoin: Some(rejoin), .. }) => Some(rejoin.asking.poll_timeout()),
+            | Self::Leaving(Leaving { rejoin: Some(rejoin), .. }) => Some(rejoin.asking.due()),
             Self::Member(member) => Some(member.heartbeat),
-            Self::Leaving(leaving) => Some(leaving.asking.poll_timeout()),
+            Self::Leaving(leaving) => Some(leaving.asking.due()),
             Self::Outside { .. } | Self::Over { .. } => None,
         }
     }

@@ -88,9 +88,6 @@ impl Session {
 
     /// Sent only to a generation that is not in doubt.
     fn next_command(&self) -> Option<Duration> {
-        self.state
-            .command()
-            .filter(|_| !self.is_in_doubt())
-            .map(|commanding| commanding.asking.poll_timeout())
+        self.state.command().filter(|_| !self.is_in_doubt()).map(|commanding| commanding.asking.due())
     }
 }

@@ -5,7 +5,6 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use super::{Event, Session};
-use crate::membership::Named;
 use crate::places::Places;
 use crate::way::Way;
 
@@ -60,7 +59,7 @@ impl Session {
         self.membership.cookie = 0;
         self.forget_group();
         self.way = Way::default();
-        self.lose_generation(now, Named::NOTHING);
+        self.lose_generation(now, None);
         if let Some(rejoin) = self.state.rejoin_mut() {
             rejoin.ask_anew(now);
         }

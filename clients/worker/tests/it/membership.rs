@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use pascaline_wire::asking::{FIRST_INTERVAL, LAST_INTERVAL};
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Element, Flags, Header, Kind};
-use pascaline_worker::membership::{FIRST_INTERVAL, LAST_INTERVAL};
 use pascaline_worker::{Identity, Join, JoinFailure, Membership, Obstacle, Reason, Rejection, Unreachable};
 
 use crate::aggregator::{bitmap_trailer, packet};
