@@ -21,7 +21,7 @@ impl JobRecord {
             return Err(Decision::new(Status::NotPermitted, 0, u32::from(request.header.rank)));
         }
         match action {
-            Action::Reset => Ok(self.reset(now, request)),
+            Action::Reset => Ok(self.reset(request)),
             Action::SetH => self.set_h(request.control.expected),
             Action::Halt => Ok(Decision { changed: self.halt(now), ..Decision::of(Status::Ok) }),
             other => Err(Decision::new(Status::Unsupported, 0, other as u32)),
@@ -48,20 +48,20 @@ impl JobRecord {
         }
     }
 
-    fn reset(&mut self, now: Duration, request: &ControlRequest) -> Decision {
+    fn reset(&mut self, request: &ControlRequest) -> Decision {
         let ControlRequest { header, control, .. } = request;
         self.reset = Some(Reset { rank: header.rank, session: control.session, epoch: self.epoch });
-        self.end_for_good(now);
+        self.end_for_good();
         Decision { changed: true, ..Decision::of(Status::Ok) }
     }
 
     /// Ends the generation so that nobody resumes it, and a Halt with it; also above, where there is a
     /// parent.
-    pub(super) fn end_for_good(&mut self, now: Duration) {
+    pub(super) fn end_for_good(&mut self) {
         self.unresumable.set(self.epoch, true);
         self.halted = false;
         self.threshold = self.spec.kind.threshold();
-        self.uplink.iter_mut().for_each(|uplink| uplink.reset(now));
+        self.uplink.iter_mut().for_each(|uplink| uplink.reset());
         self.next_generation(false);
     }
 
@@ -70,7 +70,7 @@ impl JobRecord {
         let changed = !self.is_halted();
         if changed {
             self.halted = true;
-            self.uplink.iter_mut().for_each(|uplink| uplink.halt(now));
+            self.uplink.iter_mut().for_each(|uplink| uplink.halt());
             self.due = Some(now);
         }
         changed

@@ -170,7 +170,7 @@ impl JobRecord {
     /// it and not lost resume it, also those who have left.
     pub(super) fn next_generation(&mut self, resumable: bool) {
         let epoch = self.epoch;
-        let apart = self.uplink.as_mut().and_then(|uplink| uplink.next_number(epoch));
+        let apart = self.uplink.as_mut().and_then(|uplink| uplink.numbers.next(epoch));
         self.renumber(apart.unwrap_or(epoch.wrapping_add(1)));
         self.generations = self.generations.wrapping_add(1);
         self.base = self.secret.base(self.spec.id, self.generations);

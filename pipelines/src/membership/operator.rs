@@ -125,7 +125,7 @@ impl JobRecord {
             }
             Command::Reset => {
                 self.reset = None;
-                self.end_for_good(now);
+                self.end_for_good();
                 // Whoever held a rank, however it came by it.
                 self.ranks.iter_mut().for_each(|rank| *rank = Rank::default());
                 changed(true)

@@ -107,7 +107,7 @@ impl JobRecord {
 
     /// Its session at its parent, by which lcores know that one's answers.
     pub(super) fn session_above(&self) -> Option<u64> {
-        self.uplink.as_ref().map(Uplink::session)
+        self.uplink.as_ref().map(|uplink| uplink.session)
     }
 
     /// Looks round for another parent, where there are several. True if lcores need a new table.
@@ -126,7 +126,7 @@ impl JobRecord {
             News::Over if self.state.running().is_some() => self.next_generation(true),
             News::Over => {}
             News::Numbered => self.number_apart(),
-            News::Suspended | News::Turned => {}
+            News::Changed => {}
             News::Displaced => self.complete(now),
             // A Reset, at any appliance, ends it for all.
             News::HandedUp => self.halted = false,
@@ -142,7 +142,7 @@ impl JobRecord {
         }
         self.renumber(granted.epoch);
         if let Some(uplink) = &mut self.uplink {
-            uplink.completed(granted.epoch);
+            uplink.numbers.complete = Some(granted.epoch);
         }
         self.payload = granted.payload;
         self.begin(now, granted.resumed);
@@ -151,7 +151,7 @@ impl JobRecord {
     /// The parent has told its number for the first time: nobody has joined here yet.
     fn number_apart(&mut self) {
         if self.state.is_forming()
-            && let Some(epoch) = self.uplink.as_mut().and_then(|uplink| uplink.next_number(self.epoch))
+            && let Some(epoch) = self.uplink.as_mut().and_then(|uplink| uplink.numbers.next(self.epoch))
         {
             self.renumber(epoch);
         }
@@ -202,16 +202,17 @@ impl JobRecord {
     /// The parent, if it keeps the ranks here from getting on.
     pub(super) fn report_of_parent(&self, now: Duration) -> Option<RankReport> {
         let uplink = self.uplink.as_ref()?;
-        let state = match uplink.status(now).state {
+        let UplinkStatus { parent, state, joined, silent, .. } = uplink.status(now);
+        let state = match state {
             UplinkState::Joined | UplinkState::Idle | UplinkState::Leaving => return None,
             UplinkState::NoAnswer => RankState::Silent,
             UplinkState::Pending => RankState::Behind,
             UplinkState::Refused(_) if uplink.is_given_up() => RankState::Lost,
             UplinkState::Refused(_) => RankState::Blocked,
         };
-        let (address, port) = source(&uplink.parent().endpoint);
-        let silent_ms = u32::try_from(uplink.silence(now).as_millis()).unwrap_or(u32::MAX);
-        let missing = uplink.parent().ranks.saturating_sub(uplink.status(now).joined);
+        let (address, port) = source(&parent.endpoint);
+        let silent_ms = u32::try_from(silent.as_millis()).unwrap_or(u32::MAX);
+        let missing = parent.ranks.saturating_sub(joined);
         Some(RankReport { rank: APPLIANCE, state, silent_ms, behind: u32::from(missing), port, address })
     }
 }

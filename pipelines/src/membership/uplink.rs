@@ -5,85 +5,42 @@
 //! there. The number of a generation and its first PSN are the parent's: so the claims of workers to go on
 //! (protocol, section 9) hold at every level, and an appliance that starts anew has nothing to remember.
 
-mod alive;
 mod answers;
 mod commands;
 mod next_hop;
+mod numbers;
+mod silence;
+mod state;
 mod told;
 mod ways;
 
 use core::time::Duration;
 
+use pascaline_wire::asking::{Asking, LAST_INTERVAL, Requests};
 use pascaline_wire::control::{self, ASK, Action, Control, Status};
-use pascaline_wire::header::{Element, Header, Kind};
+use pascaline_wire::frame::Mac;
 use pascaline_wire::trailer::Operations;
 
-use super::claim::Claim;
 use super::progress::Called;
-use alive::Waited;
+use commands::Halted;
 pub use next_hop::{HopStatus, Neighbour, Question};
+use numbers::Numbers;
+use silence::Silence;
+pub(super) use state::{Granted, Wish};
+use state::{Member, State};
 pub use told::{Parent, UplinkState, UplinkStatus, Upward};
-use ways::Ways;
+use ways::{HOLD, Ways};
 
-/// The first interval between two requests, and the longest.
-const FIRST_INTERVAL: Duration = Duration::from_millis(20);
-const LAST_INTERVAL: Duration = Duration::from_millis(100);
-/// The longest while it joins: a whole subtree waits for the answer, level by level.
+/// The longest interval between two requests while it joins: a whole subtree waits for the answer, level by
+/// level.
 const JOINING_INTERVAL: Duration = Duration::from_millis(40);
 /// For so long after the last Leave of a worker the parent is asked whether all have left.
 const LINGER: Duration = Duration::from_secs(5);
-/// How far numbers of generations that are forming are from the parent's, at least: enough for five levels.
-const APART: u16 = 0x3000;
-/// How many there are, from there on.
-const NUMBERS: u16 = APART / 2;
+/// A member that nobody waits in says this often that it is alive: another one that wants its place learns
+/// by that whether it has it.
+const ALIVE: Duration = Duration::from_millis(150);
 /// The payload of a Join that only asks.
 const QUESTION: u16 = 8;
-
-/// Why a parent refuses, if it does.
-fn refusal(ack: &Control) -> Option<(Status, u32)> {
-    let none = matches!(ack.status, Status::Ok | Status::Pending | Status::WrongEpoch | Status::TooMany);
-    (!none).then_some((ack.status, ack.expected))
-}
-
-/// What a subtree wants to be taken in with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wish {
-    /// What it wants to go on with.
-    pub(super) resume: Option<Claim>,
-    pub(super) payload: u16,
-    pub(super) window: u16,
-    /// The oldest PSN that a rank lacks.
-    pub(super) una: u32,
-    pub(super) workers: u32,
-}
-
-/// What the parent has granted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Granted {
-    pub(super) epoch: u16,
-    pub(super) base: u32,
-    pub(super) payload: u16,
-    pub(super) window: u16,
-    pub(super) resumed: Option<u16>,
-    pub(super) workers: u32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Idle,
-    Joining(Wish),
-    Member(Granted),
-    Leaving {
-        epoch: u16,
-        until: Duration,
-    },
-    /// The generation that it was in is to end for all; then it joins as wished, if it has been wished, in a
-    /// session of this number.
-    Resetting {
-        epoch: u16,
-        next: Option<(Wish, u64)>,
-    },
-}
 
 /// What an answer of the parent has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,63 +54,39 @@ pub(super) enum News {
     Over,
     /// The parent's number of its generation has become known.
     Numbered,
-    /// The job is suspended above, or is so no more.
-    Suspended,
+    /// The job is suspended above, or is so no more; or another parent is in force.
+    Changed,
     /// A Halt that was given here holds for all now.
     HandedUp,
-    /// Another parent is in force.
-    Turned,
     /// Its session is over at the parent before it was told to go: another one has to ask.
     Displaced,
 }
 
+/// Makes what is due.
+type Sender = fn(&mut Uplink, Duration) -> Option<Upward>;
+
+/// What every [state](State) needs. What only one of them needs is in its variant.
 #[derive(Debug)]
 pub(super) struct Uplink {
     job: u16,
     ways: Ways,
     state: State,
     sessions: u64,
-    session: u64,
-    /// The number of the latest request, and of the latest one whose answer is out of date.
-    number: u32,
-    outdated: u32,
-    told: Option<u16>,
-    /// The parent's number of its generation, whatever session has been told of it.
-    known: Option<u16>,
-    /// The number of the latest generation that was to form here, and which of them was the first.
-    formed: Option<u16>,
-    begins: u16,
-    /// That of the latest generation that was complete here.
-    complete: Option<u16>,
+    /// The number of its present session at the parent.
+    pub(super) session: u64,
+    requests: Requests,
+    /// When the next request of its state is due.
+    asking: Asking,
+    silence: Silence,
+    pub(super) numbers: Numbers,
     cookie: u64,
-    due: Option<Duration>,
-    interval: Duration,
-    /// When the latest request was sent, and since when there has been no answer.
-    sent: Option<Duration>,
-    /// When it last said anything as a member.
-    said: Duration,
-    silent: Option<Duration>,
-    /// Since when it has been asked again and again without an answer.
-    asking: Option<Duration>,
-    called: Option<Called>,
-    waited: Option<Waited>,
-    /// They do not get on.
-    stuck: bool,
+    /// Ranks of the parent's job that have joined, by its latest answer.
     joined: u16,
-    waiting: u16,
+    /// Why the parent refuses, by its latest answer to a Join.
     refused: Option<(Status, u32)>,
-    /// Why an operation cannot end well, as the parent says.
-    objection: Option<(Status, Option<Operations>)>,
     /// A Halt has been given here that the parent does not know of yet.
     to_halt: bool,
-    /// The parent says that the job is suspended; and it said so when it was last heard of that.
-    halted: bool,
-    was_halted: bool,
-    /// A Reset has been given here while nobody was a member, and the parent may still be suspended.
-    to_reset: bool,
-    /// What it joined with.
-    payload: u16,
-    window: u16,
+    halted: Halted,
 }
 
 impl Uplink {
@@ -165,45 +98,27 @@ impl Uplink {
             state: State::Idle,
             sessions: 0,
             session,
-            number: 0,
-            outdated: 0,
-            told: None,
-            known: None,
-            formed: None,
-            complete: None,
-            begins: u16::try_from(session % u64::from(NUMBERS)).unwrap_or(0),
-            cookie: 0,
+            requests: Requests::default(),
             // It asks for the parent's number at once.
-            due: Some(Duration::ZERO),
-            interval: FIRST_INTERVAL,
-            sent: None,
-            said: Duration::ZERO,
-            silent: None,
-            asking: None,
-            called: None,
-            waited: None,
-            stuck: false,
+            asking: Asking::new(Duration::ZERO),
+            silence: Silence::default(),
+            numbers: Numbers::new(session),
+            cookie: 0,
             joined: 0,
-            waiting: 0,
             refused: None,
-            objection: None,
             to_halt: false,
-            halted: false,
-            was_halted: false,
-            to_reset: false,
-            payload: 0,
-            window: 0,
+            halted: Halted::No,
         }
     }
 
     /// The parent in force.
     pub(super) fn parent(&self) -> &Parent {
-        self.ways.in_force()
+        &self.ways.all[self.ways.at].parent
     }
 
     /// What the parent has granted, while this appliance is a member.
-    pub(super) const fn granted(&self) -> Option<Granted> {
-        if let State::Member(granted) = self.state { Some(granted) } else { None }
+    pub(super) fn granted(&self) -> Option<Granted> {
+        self.state.member().map(|member| member.granted)
     }
 
     /// The payload that the parent's other ranks use, if that is not the one that was asked for.
@@ -216,44 +131,46 @@ impl Uplink {
         self.refused.is_some_and(|(status, _)| matches!(status, Status::RankLost | Status::RankLeft))
     }
 
-    pub(super) const fn objection(&self) -> Option<(Status, Option<Operations>)> {
-        self.objection
+    /// Why an operation cannot end well, as the parent says.
+    pub(super) fn objection(&self) -> Option<(Status, Option<Operations>)> {
+        self.state.member()?.objection
     }
 
     /// True until the parent has said its number.
     pub(super) const fn lacks_number(&self) -> bool {
-        self.known.is_none()
+        self.numbers.known.is_none()
     }
 
-    /// The number for the next generation that forms here, after the one numbered `before`: far from the
-    /// parent's, and so from those that workers have been in; each level is as far from the one above it. It
-    /// is another one than those of the generations before, as far as may be, also where this appliance was
-    /// started anew: a Join that is still under way names one of those, and so do heartbeats of whoever is in
-    /// one, which would make their senders members that start from nothing. `None` until the parent has said
-    /// its own.
-    pub(super) fn next_number(&mut self, before: u16) -> Option<u16> {
-        let first = self.known?.wrapping_add(APART);
-        let since = self.formed.map(|formed| formed.wrapping_sub(first)).filter(|since| *since < NUMBERS);
-        let next = since.map_or(self.begins, |since| since + 1);
-        let mut numbers = (next..=next + 2).map(|next| first.wrapping_add(next % NUMBERS));
-        self.formed = numbers.find(|&number| number != before && Some(number) != self.complete);
-        self.formed
-    }
-
-    /// A generation is complete here.
-    pub(super) const fn completed(&mut self, epoch: u16) {
-        self.complete = Some(epoch);
+    /// What is sent when, the most urgent first; [`Duration::MAX`] for never. Everything else that depends on
+    /// the time is checked when one of these is due, since there is always one while it matters: a silent
+    /// parent or a better one ([`look_round`](Self::look_round)), a MAC in doubt, the end of [`LINGER`].
+    fn timers(&self) -> [(Duration, Sender); 4] {
+        [
+            (self.asking.due(), Self::request),
+            (self.question_due(), Self::question),
+            (
+                self.state.member().map_or(Duration::MAX, |member| member.said.saturating_add(ALIVE)),
+                Self::alive,
+            ),
+            // Packets of another kind, which `ask_hops` makes.
+            (self.ways.hops_due(), |_, _| None),
+        ]
     }
 
     pub(super) fn due(&self) -> Option<Duration> {
-        let hops = self.ways.hops_due();
-        self.due.into_iter().chain(self.question_due()).chain(self.alive_due()).chain(hops).min()
+        self.timers().into_iter().map(|(due, _)| due).min().filter(|due| *due < Duration::MAX)
+    }
+
+    /// The request that is due, if one is and the MAC that it would go to is known.
+    pub(super) fn poll(&mut self, now: Duration) -> Option<Upward> {
+        let mut due = self.timers().into_iter().filter(|(due, _)| *due <= now);
+        due.find_map(|(_, send)| send(self, now)).filter(|upward| upward.to.mac != Mac::default())
     }
 
     /// All are here: asks to be taken in. Nothing is done if it asks for the same already. `session` makes a
     /// session of a number.
     pub(super) fn join(&mut self, now: Duration, wish: Wish, session: impl Fn(u64) -> u64) {
-        if let State::Joining(asked) = &mut self.state
+        if let State::Joining { wish: asked, .. } = &mut self.state
             && (Wish { una: wish.una, ..*asked }) == wish
         {
             asked.una = wish.una;
@@ -268,125 +185,122 @@ impl Uplink {
     }
 
     fn ask_for(&mut self, now: Duration, wish: Wish, session: u64) {
-        self.session = session;
-        (self.told, self.cookie, self.outdated) = (None, 0, self.number);
-        (self.refused, self.objection, self.called) = (None, None, None);
-        (self.waited, self.stuck) = (None, false);
-        (self.payload, self.window) = (wish.payload, wish.window);
-        (self.state, self.silent, self.asking) = (State::Joining(wish), Some(now), None);
-        self.ways.begin(now);
-        self.at_once(now);
+        (self.session, self.cookie, self.refused) = (session, 0, None);
+        self.silence.begin(Some(now));
+        self.ways.held = self.ways.held.min(now.saturating_add(HOLD));
+        self.enter(State::Joining { wish, told: None });
+    }
+
+    /// What it asked in the state before is answered no more.
+    fn enter(&mut self, state: State) {
+        self.state = state;
+        self.requests.outdate();
+        self.asking.begin_again();
     }
 
     /// Forgets the membership without a word: the parent has ended it, or the next session will.
-    pub(super) const fn forget(&mut self) {
-        self.halted = false;
+    pub(super) fn forget(&mut self) {
+        self.halted = self.halted.past();
         if let State::Resetting { next, .. } = &mut self.state {
             *next = None;
             return;
         }
-        (self.state, self.due) = (State::Idle, None);
-        if self.known.is_none() {
-            self.due = Some(Duration::ZERO);
-        }
+        self.state = State::Idle;
+        if self.lacks_number() { self.asking.hasten(Duration::ZERO) } else { self.asking.stop() }
     }
 
     /// All have left here, having come as far as `called`. Gives how many wait at the parent, as long as that
     /// has not said that all have left there.
     pub(super) fn leave(&mut self, now: Duration, called: Called) -> Option<u16> {
-        let until = now.saturating_add(LINGER);
+        let end = now.saturating_add(LINGER);
         match &mut self.state {
-            State::Member(granted) => {
-                let epoch = granted.epoch;
-                (self.state, self.outdated, self.waiting) = (State::Leaving { epoch, until }, self.number, 0);
-                (self.refused, self.objection, self.called) = (None, None, Some(called));
-                self.ways.hold(false);
-                self.at_once(now);
+            State::Member(member) => {
+                let epoch = member.granted.epoch;
+                self.ways.held = Duration::ZERO;
+                self.refused = None;
+                self.enter(State::Leaving { epoch, until: end, called, waiting: 0 });
+                Some(0)
             }
-            State::Leaving { until: end, .. } => *end = until,
-            State::Idle | State::Joining(_) | State::Resetting { .. } => return None,
+            State::Leaving { until, waiting, .. } => {
+                *until = end;
+                Some(*waiting)
+            }
+            State::Idle | State::Joining { .. } | State::Resetting { .. } => None,
         }
-        Some(self.waiting)
     }
 
     /// A rank has sent a heartbeat; `called` is what those inside an operation say.
     pub(super) fn waits(&mut self, now: Duration, called: Option<Called>) {
-        if self.granted().is_some() {
-            if let Some(called) = called {
-                self.note_waiting(now, called);
-            }
-            self.called = called.or_else(|| self.called.map(Called::ended));
-            self.ask_soon(now);
+        if let State::Member(member) = &mut self.state {
+            member.waits(now, called);
+            self.ask_soon();
         }
     }
 
-    fn ask_soon(&mut self, now: Duration) {
-        let next = self.sent.map_or(now, |sent| sent.saturating_add(LAST_INTERVAL));
-        self.due = Some(self.due.map_or(next, |due| due.min(next)));
+    fn ask_soon(&mut self) {
+        self.asking.hasten(self.silence.sent.saturating_add(LAST_INTERVAL));
     }
 
-    fn at_once(&mut self, now: Duration) {
-        (self.due, self.interval) = (Some(now), FIRST_INTERVAL);
+    /// A request of its session, with the latest number.
+    const fn asks(&self, action: Action) -> Control {
+        Control { number: self.requests.latest(), ..Control::request(action, self.session) }
     }
 
-    /// The request that is due, if one is.
-    pub(super) fn poll(&mut self, now: Duration) -> Option<Upward> {
-        let due = self.request(now).or_else(|| self.question(now)).or_else(|| self.alive(now));
-        due.and_then(next_hop::with_mac)
+    /// A Join that says what it can take.
+    fn join_request(&self) -> Control {
+        let (payload, window) = self.state.wish().map_or((0, 0), |wish| (wish.payload, wish.window));
+        Control { payload: payload.max(QUESTION), window: window.max(1), ..self.asks(Action::Join) }
     }
 
+    /// What its state has to ask.
     fn request(&mut self, now: Duration) -> Option<Upward> {
-        self.due.filter(|due| *due <= now)?;
-        let mut control = Control::request(Action::Join, self.session);
-        let mut epoch = 0;
-        match self.state {
-            State::Idle if self.known.is_some() => {
-                self.due = None;
-                return None;
-            }
-            State::Idle => (control.got, control.cookie, control.workers) = (ASK, self.cookie, 1),
-            State::Joining(wish) => {
-                control = wish.resume.map_or(control, |claim| claim.describe(control));
-                (control.cookie, control.workers) = (self.cookie, wish.workers);
-                control.got = self.told.map_or(ASK, control::generation);
-                (control.psn, control.first) = (wish.una, wish.una);
-            }
-            State::Resetting { epoch: ended, .. } => (epoch, control.action) = (ended, Action::Reset),
-            State::Member(granted) if self.to_halt => {
-                (epoch, control.action) = (granted.epoch, Action::Halt);
-            }
-            State::Member(granted) => {
-                control.got = control::generation(granted.epoch);
-                control = self.called.map_or(control, |called| called.describe(control));
-            }
-            State::Leaving { until, .. } if until <= now => {
-                self.forget();
-                return None;
-            }
-            // Else a Halt would be lost with those who have failed for it.
-            State::Leaving { epoch: left, .. } if self.to_halt => {
-                (epoch, control.action) = (left, Action::Halt);
-            }
-            State::Leaving { epoch: left, .. } => {
-                (epoch, control.action) = (left, Action::Leave);
-                control = self.called.map_or(control, |called| called.describe(control));
-            }
+        if let State::Leaving { until, .. } = self.state
+            && until <= now
+        {
+            self.forget();
+            return None;
         }
-        if control.action == Action::Join {
-            (control.payload, control.window) = (self.payload.max(QUESTION), self.window.max(1));
+        self.requests.next();
+        let (epoch, control) = match self.state {
+            State::Idle => (0, Control { got: ASK, cookie: self.cookie, workers: 1, ..self.join_request() }),
+            State::Joining { wish, told } => {
+                let (got, cookie) = (control::naming(told), self.cookie);
+                (0, Control { got, cookie, ..wish.describe(self.join_request()) })
+            }
+            // Also while it leaves: else a Halt would be lost with those who have failed for it.
+            State::Member(Member { granted: Granted { epoch, .. }, .. }) | State::Leaving { epoch, .. }
+                if self.to_halt =>
+            {
+                (epoch, self.asks(Action::Halt))
+            }
+            State::Member(member) => (0, member.describe(self.join_request())),
+            State::Leaving { epoch, called, .. } => (epoch, called.describe(self.asks(Action::Leave))),
+            State::Resetting { epoch, .. } => (epoch, self.asks(Action::Reset)),
+        };
+        self.asking.is_due(now);
+        match &mut self.state {
+            State::Joining { .. } => self.asking.shorten(JOINING_INTERVAL),
+            State::Member(member) => {
+                member.said = now;
+                // If nobody waits in it, it asks nothing; while the job is suspended nobody waits for long.
+                if !self.is_halted() && !self.to_halt {
+                    self.asking.stop();
+                }
+            }
+            State::Idle | State::Leaving { .. } | State::Resetting { .. } => {}
         }
-        self.number = self.number.wrapping_add(1);
-        // A member that nobody waits in asks nothing; while the job is suspended nobody waits for long.
-        let silent = matches!(self.state, State::Member(_)) && !self.halted && !self.to_halt;
-        self.due = (!silent).then(|| now.saturating_add(self.interval));
-        let joins = matches!(self.state, State::Joining(_));
-        let last = if joins { JOINING_INTERVAL } else { LAST_INTERVAL };
-        self.interval = (self.interval * 3 / 2).min(last);
-        let lately = |sent| now.saturating_sub(sent) < ways::PATIENCE;
-        self.asking = self.asking.filter(|_| self.sent.is_some_and(lately)).or(Some(now));
-        (self.sent, self.said, self.silent) = (Some(now), now, self.silent.or(Some(now)));
-        control.number = self.number;
-        Some(self.parent().asked(Header::about(Kind::Control, Element::F32_SUM, self.job, epoch), control))
+        self.silence.asked(now);
+        Some(self.parent().asked(self.job, epoch, control))
+    }
+
+    /// A Query, by which a member that has nothing to ask says that it is alive.
+    fn alive(&mut self, now: Duration) -> Option<Upward> {
+        let State::Member(member) = &mut self.state else { return None };
+        member.said = now;
+        let Granted { epoch, base, .. } = member.granted;
+        self.requests.next();
+        let query = Control { psn: base, ..self.asks(Action::Query) };
+        Some(self.parent().asked(self.job, epoch, query))
     }
 }
 

@@ -5,65 +5,78 @@ use core::time::Duration;
 
 use pascaline_wire::control::Status;
 
-use super::{News, State, Uplink, Wish};
+use super::{Member, News, State, Uplink};
+
+/// What the parent has said of a Halt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Halted {
+    No,
+    /// The job is suspended there.
+    Now,
+    /// It was before, and may still be.
+    Before,
+    /// The same, and a Reset has been given here since that the parent has not heard of.
+    Lifted,
+}
+
+impl Halted {
+    pub(super) fn past(self) -> Self {
+        if self == Self::Now { Self::Before } else { self }
+    }
+
+    fn lifted(self) -> Self {
+        if self == Self::No { self } else { Self::Lifted }
+    }
+}
 
 impl Uplink {
     /// True if the parent says that the job is suspended.
-    pub(in crate::membership) const fn is_halted(&self) -> bool {
-        self.halted
+    pub(in crate::membership) fn is_halted(&self) -> bool {
+        self.halted == Halted::Now
     }
 
     /// The job has been suspended here: the parent is told as soon as this appliance is a member.
-    pub(in crate::membership) fn halt(&mut self, now: Duration) {
+    pub(in crate::membership) fn halt(&mut self) {
         self.to_halt = true;
         if self.granted().is_some() {
-            self.at_once(now);
+            self.asking.begin_again();
         }
     }
 
     /// The generation has been ended here: it is to end for all, also if the parent's is only forming.
-    pub(in crate::membership) fn reset(&mut self, now: Duration) {
+    pub(in crate::membership) fn reset(&mut self) {
         self.to_halt = false;
         let epoch = match self.state {
-            State::Member(granted) => Some(granted.epoch),
-            State::Joining(_) => self.told,
+            State::Member(Member { granted, .. }) => Some(granted.epoch),
+            State::Joining { told, .. } => told,
             State::Leaving { epoch, .. } => Some(epoch),
             State::Idle | State::Resetting { .. } => None,
         };
         if let Some(epoch) = epoch {
-            (self.state, self.outdated) = (State::Resetting { epoch, next: None }, self.number);
-            (self.refused, self.objection) = (None, None);
-            self.at_once(now);
+            self.refused = None;
+            self.enter(State::Resetting { epoch, next: None });
         } else {
-            self.to_reset = self.was_halted;
-        }
-    }
-
-    /// The parent is still suspended after a Reset that it has not heard of.
-    pub(super) fn reset_first(&mut self, now: Duration, wish: Wish) {
-        if let Some(epoch) = self.told {
-            (self.to_reset, self.outdated) = (false, self.number);
-            self.state = State::Resetting { epoch, next: Some((wish, self.session)) };
-            self.at_once(now);
+            self.halted = self.halted.lifted();
         }
     }
 
     /// Takes note of whether the job is suspended above.
-    pub(super) const fn suspended(&mut self, halted: bool) -> News {
-        self.was_halted |= halted;
-        if core::mem::replace(&mut self.halted, halted) == halted { News::Nothing } else { News::Suspended }
+    pub(super) fn note_halted(&mut self, halted: bool) -> News {
+        let before = self.is_halted();
+        self.halted = if halted { Halted::Now } else { self.halted.past() };
+        if before == halted { News::Nothing } else { News::Changed }
     }
 
-    pub(super) fn halt_answered(&mut self, now: Duration, status: Status) -> News {
+    pub(super) fn halt_answered(&mut self, status: Status) -> News {
         match status {
             Status::Ok => {
-                (self.to_halt, self.halted, self.was_halted) = (false, true, true);
-                self.at_once(now);
+                (self.to_halt, self.halted) = (false, Halted::Now);
+                self.asking.begin_again();
                 News::HandedUp
             }
             Status::TooMany => News::Nothing,
             // Another generation has begun there: it is the next that is to be suspended.
-            Status::WrongEpoch | Status::NotMember | Status::StaleSession => self.over(),
+            Status::WrongEpoch | Status::NotMember | Status::StaleSession => self.end(News::Over),
             // It holds here only.
             _ => {
                 self.to_halt = false;
@@ -72,27 +85,25 @@ impl Uplink {
         }
     }
 
-    pub(super) fn reset_answered(
-        &mut self,
-        now: Duration,
-        status: Status,
-        next: Option<(Wish, u64)>,
-    ) -> News {
-        if status != Status::TooMany {
-            // All have left: it will be heard when somebody has joined.
-            self.to_reset = self.was_halted && status != Status::Ok;
-            self.was_halted &= self.to_reset;
-            self.go_on(now, next);
+    pub(super) fn reset_answered(&mut self, now: Duration, status: Status) -> News {
+        if status == Status::TooMany {
+            return News::Nothing;
         }
+        // Where all have left, it will be heard when somebody has joined.
+        self.halted = if status == Status::Ok { Halted::No } else { self.halted.lifted() };
+        self.go_on(now);
         News::Nothing
     }
 
     /// The Reset is over.
-    pub(super) fn go_on(&mut self, now: Duration, next: Option<(Wish, u64)>) {
-        self.state = State::Idle;
+    pub(super) fn go_on(&mut self, now: Duration) -> News {
+        let State::Resetting { next, .. } = core::mem::replace(&mut self.state, State::Idle) else {
+            return News::Nothing;
+        };
         match next {
             Some((wish, session)) => self.ask_for(now, wish, session),
             None => self.forget(),
         }
+        News::Changed
     }
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use pascaline_wire::frame::{Address, Mac};
 
-use super::{Uplink, Upward, told::SILENT, ways::PATIENCE};
+use super::{Uplink, silence::PATIENCE, told::SILENT};
 use crate::jobs::Endpoint;
 use crate::membership::{Elapsed, Event};
 
@@ -61,7 +61,7 @@ impl HopStatus {
 pub(super) struct NextHop {
     address: Address,
     /// When to ask next; `None` while its answer is not in doubt.
-    due: Option<Duration>,
+    pub(super) due: Option<Duration>,
     interval: Duration,
     /// Since when it has been asked without an answer.
     since: Option<Duration>,
@@ -81,14 +81,6 @@ impl NextHop {
         HopStatus { address: self.address, silent }
     }
 
-    pub(super) const fn due(&self) -> Option<Duration> {
-        self.due
-    }
-
-    pub(super) const fn address(&self) -> Address {
-        self.address
-    }
-
     /// It is to be asked again, unless it has answered lately.
     pub(super) fn doubt(&mut self, now: Duration) {
         let lately = self.heard.is_some_and(|heard| now.saturating_sub(heard) < LAST);
@@ -96,38 +88,30 @@ impl NextHop {
             self.due = self.due.or(Some(now));
         }
     }
-
-    /// True if it is to be asked now, and counts as asked then.
-    fn ask(&mut self, now: Duration) -> bool {
-        if self.due.is_none_or(|due| due > now) {
-            return false;
-        }
-        self.since = self.since.or(Some(now));
-        self.due = Some(now.saturating_add(self.interval));
-        self.interval = (self.interval * 2).min(LAST);
-        true
-    }
 }
 
 impl Uplink {
     /// The addresses whose MACs are asked for.
     pub(in crate::membership) fn next_hops(&self) -> impl Iterator<Item = Address> {
-        self.ways.all.iter().filter_map(|way| way.hop.as_ref().map(NextHop::address))
+        self.ways.all.iter().filter_map(|way| Some(way.hop?.address))
     }
 
     /// Asks for the MACs that are due.
     pub(in crate::membership) fn ask_hops(&mut self, now: Duration, elapsed: &mut Elapsed) {
-        let doubts = self.unanswered(now) >= DOUBT;
-        let (job, in_force) = (self.job, self.ways.place());
+        let doubts = self.silence.unanswered(now) >= DOUBT;
+        let (job, in_force) = (self.job, self.ways.at);
         for (at, way) in self.ways.all.iter_mut().enumerate() {
             let Endpoint { port, local: from, address: parent, .. } = way.parent.endpoint;
             let Some(hop) = &mut way.hop else { continue };
             if doubts && at == in_force {
                 hop.doubt(now);
             }
-            if !hop.ask(now) {
+            if hop.due.is_none_or(|due| due > now) {
                 continue;
             }
+            hop.since = hop.since.or(Some(now));
+            hop.due = Some(now.saturating_add(hop.interval));
+            hop.interval = (hop.interval * 2).min(LAST);
             self.ways.questions += 1;
             let address = hop.address;
             elapsed.questions.push(Question { port, from, target: address });
@@ -145,32 +129,26 @@ impl Uplink {
         said: &Neighbour,
         events: &mut Vec<Event>,
     ) -> Option<bool> {
+        let &Neighbour { port, address, mac } = said;
         let (mut asked, mut changed) = (false, false);
         for way in &mut self.ways.all {
             let endpoint = &mut way.parent.endpoint;
-            let asks = |hop: &&mut NextHop| hop.address == said.address && hop.since.is_some();
-            let Some(hop) = way.hop.as_mut().filter(asks).filter(|_| endpoint.port == said.port) else {
-                continue;
-            };
-            let new = endpoint.mac != said.mac;
+            let asks =
+                |hop: &&mut NextHop| (hop.address, endpoint.port) == (address, port) && hop.since.is_some();
+            let Some(hop) = way.hop.as_mut().filter(asks) else { continue };
+            let new = endpoint.mac != mac;
             if new || hop.told {
                 let (job, parent) = (self.job, endpoint.address);
-                let (address, mac) = (said.address, said.mac);
                 events.push(Event::HopFound { job, parent, address, mac });
             }
-            endpoint.mac = said.mac;
+            endpoint.mac = mac;
             *hop = NextHop { due: None, heard: Some(now), ..NextHop::new(hop.address) };
             (asked, changed) = (true, changed || new);
         }
         // What could not be sent before.
-        if changed && self.due.is_some() {
-            self.at_once(now);
+        if changed && self.asking.due() < Duration::MAX {
+            self.asking.begin_again();
         }
         asked.then_some(changed)
     }
-}
-
-/// A request, unless the MAC that it would go to is not known yet.
-pub(super) fn with_mac(upward: Upward) -> Option<Upward> {
-    (upward.to.mac != Mac::default()).then_some(upward)
 }

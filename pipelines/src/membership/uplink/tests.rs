@@ -1,5 +1,8 @@
 use pascaline_wire::frame::{Address, Mac, VlanTags};
 
+use super::numbers::{APART, NUMBERS};
+use pascaline_wire::header::{Element, Header, Kind};
+
 use super::*;
 use crate::jobs::Endpoint;
 
@@ -32,10 +35,10 @@ fn what_forms_has_another_number_than_what_was_complete() {
         let all = [0, 7, 0x1234, u16::MAX].into_iter();
         for (known, complete) in all.flat_map(|known| near(known).map(move |one| (known, one))) {
             let mut uplink = uplink(session);
-            uplink.completed(complete);
-            uplink.known = Some(known);
+            uplink.numbers.complete = Some(complete);
+            uplink.numbers.known = Some(known);
             let before = complete.wrapping_add(1);
-            let number = uplink.next_number(before).expect("the parent has said its own");
+            let number = uplink.numbers.next(before).expect("the parent has said its own");
             assert!(number != complete && number != before, "{known}: {number} after {complete}");
             let apart = number.wrapping_sub(known);
             assert!((APART..APART + NUMBERS).contains(&apart), "{known}: {number}");
@@ -48,7 +51,7 @@ fn what_forms_has_another_number_than_what_was_complete() {
 fn what_is_under_way_is_said_after_a_rejection_and_no_more_when_nobody_waits() {
     let mut uplink = uplink(1);
     let granted = Granted { epoch: 7, base: 100, payload: 1024, window: 64, resumed: None, workers: 2 };
-    uplink.state = State::Member(granted);
+    uplink.state = State::Member(Member::new(WISH, granted, Duration::ZERO));
     let inside = Control { psn: 105, first: 100, bytes: 4096, ..Control::request(Action::Join, 1) };
     let mut now = Duration::ZERO;
     let mut said = |uplink: &mut Uplink| {
@@ -60,7 +63,7 @@ fn what_is_under_way_is_said_after_a_rejection_and_no_more_when_nobody_waits() {
     uplink.waits(Duration::ZERO, Some(Called::of(&inside)));
     assert_eq!(said(&mut uplink), (105, 4096));
     for status in [Status::OperationMismatch, Status::ElementMismatch, Status::WrongEpoch] {
-        assert_eq!(uplink.rejected(Duration::ZERO, status), News::Nothing);
+        assert_eq!(uplink.rejected(status), News::Nothing);
         assert_eq!(said(&mut uplink), (105, 4096), "{status:?}");
     }
     uplink.waits(Duration::ZERO, None);
@@ -72,7 +75,7 @@ const WISH: Wish = Wish { resume: None, payload: 1024, window: 64, una: 0, worke
 /// An answer to the latest Join.
 fn answer(uplink: &Uplink, status: Status, expected: u32) -> (Header, Control) {
     let header = Header::about(Kind::Control, Element::F32_SUM, 1, 0);
-    let ack = Control { number: uplink.number, ..Control::request(Action::Ack, uplink.session) };
+    let ack = Control { number: uplink.requests.latest(), ..Control::request(Action::Ack, uplink.session) };
     (header, Control { status, answers: Some(Action::Join), window: 64, expected, ..ack })
 }
 
@@ -103,7 +106,7 @@ fn other_backups_change_nothing_about_how_long_one_is_held() {
         let mut uplink = Uplink::new(1, parent(254), &[parent(253)], 1);
         uplink.join(Duration::ZERO, WISH, |number| number);
         let mut now = Duration::ZERO;
-        while uplink.ways.place() == 0 {
+        while uplink.ways.at == 0 {
             let (_, whole) = answer(&uplink, Status::Pending, 1);
             uplink.overheard(now, (parent(253).endpoint.address, 16420), &whole);
             uplink.poll(now);
@@ -114,11 +117,11 @@ fn other_backups_change_nothing_about_how_long_one_is_held() {
             uplink.replace(parent(254), &[parent(253), parent(252)]);
         }
         let begun = now;
-        while uplink.ways.place() == 1 {
+        while uplink.ways.at == 1 {
             let (header, pending) = answer(&uplink, Status::Pending, 0);
             uplink.overheard(now, (parent(254).endpoint.address, 16420), &pending);
             uplink.poll(now);
-            uplink.answered(now, (&Header { psn: uplink.number, ..header }, &pending), None);
+            uplink.answered(now, (&Header { psn: uplink.requests.latest(), ..header }, &pending), None);
             uplink.look_round(now);
             now += LAST_INTERVAL;
         }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use pascaline_wire::control::{Control, Status};
 use pascaline_wire::frame::{Address, Mac};
-use pascaline_wire::header::Header;
+use pascaline_wire::header::{Element, Header, Kind};
 
 use super::{HopStatus, State, Uplink};
 use crate::jobs::Endpoint;
@@ -36,9 +36,10 @@ impl Parent {
     }
 
     /// A request to it, as one of its ranks makes it.
-    pub(super) const fn asked(&self, header: Header, control: Control) -> Upward {
-        let &Self { endpoint: to, rank, ranks, .. } = self;
-        Upward { to, header: Header { rank, fan_in: ranks, ..header }, control }
+    pub(super) const fn asked(&self, job: u16, epoch: u16, control: Control) -> Upward {
+        let &Self { endpoint: to, rank, ranks: fan_in, .. } = self;
+        let header = Header::about(Kind::Control, Element::F32_SUM, job, epoch);
+        Upward { to, header: Header { rank, fan_in, ..header }, control }
     }
 }
 
@@ -93,26 +94,21 @@ pub struct UplinkStatus {
 
 impl Uplink {
     pub(in crate::membership) fn status(&self, now: Duration) -> UplinkStatus {
-        let silent = self.silence(now);
+        let silent = self.silence.lasts(now);
         let state = match (self.state, self.refused) {
-            (State::Idle | State::Resetting { next: None, .. }, _) if self.known.is_some() => {
+            (State::Idle | State::Resetting { next: None, .. }, _) if !self.lacks_number() => {
                 UplinkState::Idle
             }
             // Also one that has refused, and has died since.
             _ if silent >= SILENT => UplinkState::NoAnswer,
             (_, Some((status, _))) => UplinkState::Refused(status),
-            (State::Idle | State::Joining(_) | State::Resetting { .. }, None) => UplinkState::Pending,
+            (State::Idle | State::Joining { .. } | State::Resetting { .. }, None) => UplinkState::Pending,
             (State::Member(_), None) => UplinkState::Joined,
             (State::Leaving { .. }, None) => UplinkState::Leaving,
         };
         let workers = self.granted().map_or(0, |granted| granted.workers);
-        let (parent, place) = (*self.parent(), self.ways.place());
-        let (hop, questions) = (self.ways.hop(now), self.ways.questions);
+        let (parent, place) = (*self.parent(), self.ways.at);
+        let (hop, questions) = (self.ways.all[place].hop.map(|hop| hop.status(now)), self.ways.questions);
         UplinkStatus { parent, place, state, joined: self.joined, workers, silent, hop, questions }
-    }
-
-    /// For how long the parent has not answered.
-    pub(in crate::membership) fn silence(&self, now: Duration) -> Duration {
-        self.silent.map_or(Duration::ZERO, |since| now.saturating_sub(since))
     }
 }

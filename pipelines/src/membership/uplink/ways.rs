@@ -9,17 +9,15 @@ use core::time::Duration;
 
 use pascaline_wire::control::{ASK, Action, Control, Status};
 use pascaline_wire::frame::Address;
-use pascaline_wire::header::{Element, Header, Kind};
 
-use super::next_hop::{HopStatus, NextHop};
-use super::{News, Parent, QUESTION, State, Uplink, Upward};
+use super::next_hop::NextHop;
+use super::silence::PATIENCE;
+use super::{News, Parent, State, Uplink, Upward};
 use crate::membership::job::source;
 
-/// A parent that is silent for so long while there is something to ask is left for another one.
-pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 /// For so long one that had the job, or has it, is not left for an earlier one that answers: the others may
 /// come to it.
-const HOLD: Duration = Duration::from_secs(2);
+pub(super) const HOLD: Duration = Duration::from_secs(2);
 /// Between two questions to those that are not in force, each in its turn.
 const BETWEEN: Duration = Duration::from_millis(100);
 /// What was heard longer ago says nothing of now.
@@ -30,18 +28,15 @@ pub(super) struct Way {
     pub(super) parent: Parent,
     pub(super) hop: Option<NextHop>,
     cookie: u64,
-    /// Its latest answer, while it is not in force.
-    heard: Option<Duration>,
-    /// By that, all ranks of its job have joined: it knows an earlier life of this appliance.
-    whole: bool,
-    /// By that, other ranks wait there.
-    waits: bool,
+    /// When it last answered while it was not in force, and how many ranks wait there by that answer. If any
+    /// does, all have joined, among them an earlier life of this appliance.
+    heard: Option<(Duration, u32)>,
 }
 
 impl Way {
-    /// What was heard of it says something of now.
-    fn is_fresh(&self, now: Duration) -> bool {
-        self.heard.is_some_and(|heard| now.saturating_sub(heard) < FRESH)
+    /// True if so many ranks wait there, by what was heard of it lately.
+    fn has(&self, now: Duration, waiting: u32) -> bool {
+        self.heard.is_some_and(|(heard, ranks)| now.saturating_sub(heard) < FRESH && ranks >= waiting)
     }
 }
 
@@ -49,9 +44,10 @@ impl Way {
 #[derive(Debug)]
 pub(super) struct Ways {
     pub(super) all: Vec<Way>,
-    at: usize,
-    /// Until then an earlier one that answers is no reason to go there.
-    held: Duration,
+    pub(super) at: usize,
+    /// Until then an earlier one that answers is no reason to go there. That is never while this appliance is
+    /// a member, until it has left in good order.
+    pub(super) held: Duration,
     /// How often a MAC has been asked for.
     pub(super) questions: u64,
     /// Which is to be asked next, and when.
@@ -64,41 +60,28 @@ impl Ways {
     pub(super) fn new(first: Parent, others: &[Parent]) -> Self {
         let way = |&parent: &Parent| {
             let hop = parent.next_hop.map(NextHop::new);
-            Way { parent, hop, cookie: 0, heard: None, whole: false, waits: false }
+            Way { parent, hop, cookie: 0, heard: None }
         };
         let all = core::iter::once(&first).chain(others).map(way).collect();
         Self { all, at: 0, held: Duration::ZERO, questions: 0, asked: 0, due: Duration::ZERO }
     }
 
-    pub(super) fn in_force(&self) -> &Parent {
-        &self.all[self.at].parent
-    }
-
-    pub(super) const fn place(&self) -> usize {
-        self.at
-    }
-
-    pub(super) fn hops_due(&self) -> Option<Duration> {
-        self.all.iter().filter_map(|way| way.hop.as_ref()?.due()).min()
-    }
-
-    /// How it stands with whoever packets to the one in force go to.
-    pub(super) fn hop(&self, now: Duration) -> Option<HopStatus> {
-        Some(self.all[self.at].hop.as_ref()?.status(now))
-    }
-
-    fn find(&self, sender: (Address, u16)) -> Option<usize> {
-        self.all.iter().position(|way| source(&way.parent.endpoint) == sender)
+    pub(super) fn hops_due(&self) -> Duration {
+        self.all.iter().filter_map(|way| way.hop?.due).min().unwrap_or(Duration::MAX)
     }
 
     pub(super) const fn are_several(&self) -> bool {
         self.all.len() > 1
     }
 
+    /// The first of which something was heard lately, where so many ranks wait.
+    fn first(&self, now: Duration, waiting: u32) -> Option<usize> {
+        self.all.iter().position(|way| way.has(now, waiting))
+    }
+
     /// Where to go rather than to the one in force, if that is `silent` or not.
     fn better(&self, now: Duration, silent: bool) -> Option<usize> {
-        let whole = self.all.iter().position(|way| way.is_fresh(now) && way.whole);
-        let first = self.all.iter().position(|way| way.is_fresh(now));
+        let (whole, first) = (self.first(now, 1), self.first(now, 0));
         match () {
             () if silent => Some(whole.or(first).unwrap_or_else(|| self.next())),
             () if now < self.held => None,
@@ -106,45 +89,12 @@ impl Ways {
         }
     }
 
-    /// An earlier one, where others wait for this appliance: they have come to different ones.
-    fn divided(&self, now: Duration) -> Option<usize> {
-        self.all[..self.at].iter().position(|way| way.is_fresh(now) && way.whole && way.waits)
-    }
-
-    /// This appliance has been taken in, or has left in good order, and may go elsewhere.
-    pub(super) const fn hold(&mut self, taken: bool) {
-        self.held = if taken { Duration::MAX } else { Duration::ZERO };
-    }
-
-    /// It is to be taken in anew.
-    pub(super) fn begin(&mut self, now: Duration) {
-        self.held = self.held.min(now.saturating_add(HOLD));
-    }
-
     const fn next(&self) -> usize {
         (self.at + 1) % self.all.len()
-    }
-
-    /// The one that is to be asked after now, if there is one.
-    fn take_next(&mut self, now: Duration) -> Option<&Way> {
-        if self.due > now {
-            return None;
-        }
-        self.due = now.saturating_add(BETWEEN);
-        self.asked = (self.asked + 1) % self.all.len();
-        if self.asked == self.at {
-            self.asked = self.next();
-        }
-        self.all.get(self.asked)
     }
 }
 
 impl Uplink {
-    /// By what the parent knows this appliance.
-    pub(in crate::membership) const fn session(&self) -> u64 {
-        self.session
-    }
-
     /// The parents that may be in force, as senders of answers.
     pub(in crate::membership) fn senders(&self) -> impl Iterator<Item = (Address, u16)> {
         self.ways.all.iter().map(|way| source(&way.parent.endpoint))
@@ -158,10 +108,9 @@ impl Uplink {
     /// Other parents than before, the one in force among them.
     pub(in crate::membership) fn replace(&mut self, first: Parent, others: &[Parent]) {
         let in_force = self.parent().written();
-        let at = core::iter::once(&first).chain(others).position(|parent| *parent == in_force);
         let Ways { all, .. } = Ways::new(first, others);
+        self.ways.at = all.iter().position(|way| way.parent == in_force).unwrap_or(0);
         let mut old = core::mem::replace(&mut self.ways.all, all);
-        self.ways.at = at.unwrap_or(0);
         for way in &mut self.ways.all {
             // What is known of those that stay, and their MACs.
             if let Some(at) = old.iter().position(|old| old.parent.written() == way.parent) {
@@ -177,12 +126,12 @@ impl Uplink {
         sender: (Address, u16),
         ack: &Control,
     ) -> bool {
-        let other = self.ways.find(sender).filter(|&other| other != self.ways.at);
-        let Some(way) = other.and_then(|other| self.ways.all.get_mut(other)) else { return false };
+        let other = self.senders().position(|parent| parent == sender);
+        let Some(other) = other.filter(|&other| other != self.ways.at) else { return false };
+        let way = &mut self.ways.all[other];
         if ack.session == self.session && ack.answers == Some(Action::Join) {
-            (way.heard, way.cookie) = (Some(now), ack.cookie);
             let tells = ack.status == Status::Pending && ack.window > 0;
-            (way.whole, way.waits) = (tells && ack.expected > 0, tells && ack.expected > 1);
+            (way.heard, way.cookie) = (Some((now, if tells { ack.expected } else { 0 })), ack.cookie);
         }
         true
     }
@@ -190,19 +139,13 @@ impl Uplink {
     /// True while a parent is sought: none has taken it in, and there is something to ask; or nothing gets on
     /// at one that is not the first.
     fn is_seeking(&self) -> bool {
-        let asks = match self.state {
-            State::Joining(_) => true,
-            State::Idle => self.known.is_none(),
-            State::Member(_) => self.stuck && self.ways.at > 0,
+        let asks = match &self.state {
+            State::Joining { .. } => true,
+            State::Idle => self.lacks_number(),
+            State::Member(member) => member.is_stuck() && self.ways.at > 0,
             State::Leaving { .. } | State::Resetting { .. } => false,
         };
         asks && self.ways.are_several()
-    }
-
-    /// For how long the parent in force has been asked without an answer, if it still is.
-    pub(super) fn unanswered(&self, now: Duration) -> Duration {
-        let asks = self.sent.is_some_and(|sent| now.saturating_sub(sent) < PATIENCE);
-        self.asking.filter(|_| asks).map_or(Duration::ZERO, |since| now.saturating_sub(since))
     }
 
     /// Goes to another parent where that is better, or the present one is silent.
@@ -210,67 +153,64 @@ impl Uplink {
         if !self.ways.are_several() {
             return News::Nothing;
         }
-        let silent = self.unanswered(now) >= PATIENCE;
-        match self.state {
+        let (silent, seeking) = (self.silence.unanswered(now) >= PATIENCE, self.is_seeking());
+        let to = match &mut self.state {
             // Those who have left are needed again: only they may have what the other ranks lack.
-            State::Member(_) | State::Leaving { .. } if silent => {
-                self.turn(now, self.ways.next());
-                self.over()
+            State::Member(_) | State::Leaving { .. } | State::Resetting { .. } if silent => {
+                Some(self.ways.next())
             }
-            State::Resetting { next, .. } if silent => {
-                self.turn(now, self.ways.next());
-                self.go_on(now, next);
-                News::Turned
+            State::Member(member) => {
+                member.forget_waits(now);
+                // Others wait for this appliance at an earlier one: they have come to different ones.
+                self.ways.first(now, 2).filter(|&to| to < self.ways.at && member.is_stuck())
             }
-            State::Member(_) => {
-                self.stuck &= self.waited.is_some_and(|waited| waited.is_fresh(now));
-                let Some(to) = self.ways.divided(now).filter(|_| self.stuck) else { return News::Nothing };
-                self.turn(now, to);
-                self.over()
-            }
-            _ if self.is_seeking() => match self.ways.better(now, silent) {
-                Some(to) => {
-                    self.turn(now, to);
-                    News::Turned
-                }
-                None => News::Nothing,
-            },
-            _ => News::Nothing,
+            _ if seeking => self.ways.better(now, silent),
+            _ => None,
+        };
+        let Some(to) = to else { return News::Nothing };
+        self.turn(now, to);
+        match self.state {
+            State::Member(_) | State::Leaving { .. } => self.end(News::Over),
+            State::Resetting { .. } => self.go_on(now),
+            State::Idle | State::Joining { .. } => News::Changed,
         }
     }
 
     /// Has another parent in force, and asks it what it would have asked this one.
     fn turn(&mut self, now: Duration, to: usize) {
         self.ways.at = to;
-        let Some(way) = self.ways.all.get_mut(to) else { return };
+        let way = &mut self.ways.all[to];
         if let Some(hop) = &mut way.hop {
             hop.doubt(now);
         }
         self.cookie = way.cookie;
-        self.ways.held = if way.whole { now.saturating_add(HOLD) } else { Duration::ZERO };
         // What it says from now on is no longer overheard.
-        (way.heard, way.whole, way.waits) = (None, false, false);
-        (self.told, self.outdated, self.refused, self.halted) = (None, self.number, None, false);
-        (self.silent, self.asking, self.joined) = (Some(now), None, 0);
-        self.at_once(now);
-    }
-
-    /// When the next of the others is to be asked; `None` for never.
-    pub(super) fn question_due(&self) -> Option<Duration> {
-        self.is_seeking().then_some(self.ways.due)
-    }
-
-    /// A question to one that is not in force, if it is time: it changes nothing there.
-    pub(super) fn question(&mut self, now: Duration) -> Option<Upward> {
-        if !self.is_seeking() {
-            return None;
+        let whole = way.heard.take().is_some_and(|(_, waiting)| waiting > 0);
+        self.ways.held = if whole { now.saturating_add(HOLD) } else { Duration::ZERO };
+        if let State::Joining { told, .. } = &mut self.state {
+            *told = None;
         }
-        let (payload, window) = (self.payload.max(QUESTION), self.window.max(1));
-        let request = Control { got: ASK, payload, window, ..Control::request(Action::Join, self.session) };
-        let number = self.number;
-        let way = self.ways.take_next(now)?;
-        let control = Control { number, cookie: way.cookie, workers: 1, ..request };
-        let header = Header::about(Kind::Control, Element::F32_SUM, self.job, 0);
-        Some(way.parent.asked(header, control))
+        (self.refused, self.joined) = (None, 0);
+        self.halted = self.halted.past();
+        self.requests.outdate();
+        self.silence.begin(Some(now));
+        self.asking.begin_again();
+    }
+
+    /// When the next of the others is to be asked.
+    pub(super) fn question_due(&self) -> Duration {
+        if self.is_seeking() { self.ways.due } else { Duration::MAX }
+    }
+
+    /// A question to one that is not in force: it changes nothing there.
+    pub(super) fn question(&mut self, now: Duration) -> Option<Upward> {
+        let (join, ways) = (self.join_request(), &mut self.ways);
+        ways.due = now.saturating_add(BETWEEN);
+        ways.asked = (ways.asked + 1) % ways.all.len();
+        if ways.asked == ways.at {
+            ways.asked = ways.next();
+        }
+        let way = &ways.all[ways.asked];
+        Some(way.parent.asked(self.job, 0, Control { got: ASK, cookie: way.cookie, workers: 1, ..join }))
     }
 }
