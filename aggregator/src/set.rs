@@ -161,14 +161,20 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
     /// A partial that a rank waits for is not evicted either. An abandoned one does: a late duplicate leaves
     /// it behind when it meets a way from which a partial has just been fetched.
     pub(crate) fn choose_in_region(&self, key: Key, now: u64, age_limit: u64) -> Choice {
-        let outdated = |other: Key| (other.job(), other.generation()) != (key.job(), key.generation());
+        let later = |other: Key| {
+            let generations = other.generation().wrapping_sub(key.generation());
+            if other.job() == key.job() { generations } else { u8::MAX }
+        };
         if let Some(way) = self.directory.empty(self.slots.len()) {
             return Choice::Way(way, Cause::Age);
         }
         let mut first: Option<(usize, &Slot<B, WORDS>)> = None;
         for (way, slot) in self.slots.iter().enumerate() {
-            if outdated(slot.key()) {
-                return Choice::Way(way, Cause::Age);
+            match later(slot.key()) {
+                0 => {}
+                // Handed off by an lcore with the former generation. Numbers far apart tell nothing.
+                1..8 => return Choice::Rejected(Rejection::Stale),
+                _ => return Choice::Way(way, Cause::Age),
             }
             if first.is_none_or(|(_, least)| slot.key().is_before(least.key())) {
                 first = Some((way, slot));

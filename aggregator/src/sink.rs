@@ -42,7 +42,7 @@ pub enum Rejection {
     Quota,
     /// All slots of the set hold other PSNs, and the job has its share of them.
     Share,
-    /// The PSN is older than all PSNs at its place in the region: it has had its result.
+    /// The PSN, or its generation, is older than those at its place in the region: it has had its result.
     Stale,
     /// There is no partial of the PSN to send out.
     UnknownPsn,

@@ -50,6 +50,31 @@ fn neither_part_of_the_pool_reaches_into_the_other() {
     rig.close();
 }
 
+/// Another lcore with the former generation has handed it off, and it arrives when the new one has had a
+/// result already, without the last rank. If it took that one's place, that rank could begin another result.
+#[test]
+fn what_comes_late_of_a_past_generation_does_not_take_the_place_of_a_new_result() {
+    // Generations are serial numbers.
+    for (past, new) in [(1, 2), (254, 255), (255, 256), (253, 260)] {
+        let mut rig = rig(1);
+        let part = |epoch, rank| {
+            let key = Key::new(1, epoch, 5);
+            Parcel::add(key, rank, 3, &[1 << rank]).needing(2).under(&of_region(OWN))
+        };
+        rig.one_in(OWN, &part(new, 0));
+        assert_eq!(sum_of(&rig.one_in(OWN, &part(new, 1))).values, [3]);
+        assert_eq!(rig.one_in(OWN, &part(past, 0)), rejected(part(past, 0).request.key, Rejection::Stale));
+        let Event::Replayed(_, sum) = rig.one_in(OWN, &part(new, 2)) else { panic!("another result") };
+        assert_eq!(sum.values, [3]);
+        // A later one takes the place.
+        assert!(matches!(
+            rig.offer_in(OWN, &part(new + 1, 0))[..],
+            [Event::EvictedResult(_), Event::Opened(_)]
+        ));
+        rig.close();
+    }
+}
+
 #[test]
 fn a_place_holds_as_many_versions_as_it_has_ways() {
     for ways in WAYS {
