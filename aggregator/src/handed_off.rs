@@ -25,7 +25,6 @@ pub(crate) struct HandedOff<B> {
     pub(crate) packet: B,
 }
 
-#[cfg(not(loom))]
 const _: () = assert!(size_of::<HandedOff<usize>>() == 64, "a cache line where a packet is a pointer");
 
 impl<B: PacketBuf> HandedOff<B> {

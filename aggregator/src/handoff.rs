@@ -11,6 +11,7 @@
 use core::fmt;
 use core::mem::MaybeUninit;
 
+use crate::sabotage::Sabotage;
 use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering, UnsafeCell};
 
 /// A counter with a cache line for itself, or two: processors fetch lines in pairs.
@@ -130,7 +131,8 @@ impl<T> Sender<T> {
     /// it already.
     #[inline]
     pub fn unpublished(&mut self, before_last: usize) -> Option<&mut T> {
-        if before_last >= self.tail.wrapping_sub(self.published) as usize {
+        let known = if Sabotage::CombinedLate.is_on() { self.head } else { self.published };
+        if before_last >= self.tail.wrapping_sub(known) as usize {
             return None;
         }
         #[expect(
@@ -157,13 +159,17 @@ impl<T> Sender<T> {
     pub fn publish(&mut self) {
         if self.is_ahead() {
             // Release: a thread that sees the counter sees the items.
-            self.ring.tail.0.store(self.tail, Ordering::Release);
+            let order = if Sabotage::Unordered.is_on() { Ordering::Relaxed } else { Ordering::Release };
+            self.ring.tail.0.store(self.tail, order);
             self.published = self.tail;
         }
     }
 
     /// Publishes for the last time, and says so.
     pub fn close(&mut self) {
+        if Sabotage::ClosedEarly.is_on() {
+            self.ring.closed.store(true, Ordering::Release);
+        }
         self.publish();
         // Release: a thread that sees this sees the counter.
         self.ring.closed.store(true, Ordering::Release);

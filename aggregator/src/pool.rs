@@ -8,7 +8,6 @@ mod kernels;
 mod requests;
 
 use core::marker::PhantomData;
-use core::sync::atomic::AtomicU32;
 use std::sync::Arc;
 
 use pascaline_buffer::PacketBuf;
@@ -25,6 +24,7 @@ use crate::shard::{Memory, SetHead, Shard};
 use crate::share::Shares;
 use crate::sink::Sink;
 use crate::slot::Slot;
+use crate::sync::{AtomicU32, JOBS};
 use kernels::Kernel;
 
 pub use config::{PoolConfig, PoolConfigError};
@@ -57,12 +57,6 @@ struct Ends<B: PacketBuf> {
     from: Vec<Receiver<HandedOff<B>>>,
 }
 
-impl<B: PacketBuf> Default for Ends<B> {
-    fn default() -> Self {
-        Self { to: Vec::new(), from: Vec::new() }
-    }
-}
-
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     /// Lays out a pool for `lcores` users and gives each its session.
     ///
@@ -86,11 +80,11 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             owners,
             groups: Groups::new((slots - reserved) / ways, owners),
             kernels: kernels::table(&kernels),
-            held: (0..=u16::MAX).map(|_| AtomicU32::new(0)).collect(),
+            held: (0..JOBS).map(|_| AtomicU32::new(0)).collect(),
             of: PhantomData,
         });
         // The senders and receivers, by number.
-        let mut ends: Vec<Ends<B>> = (0..lcores).map(|_| Ends::default()).collect();
+        let mut ends: Vec<_> = (0..lcores).map(|_| Ends { to: Vec::new(), from: Vec::new() }).collect();
         for from in 0..lcores {
             for to in (0..lcores).filter(|&to| to != from) {
                 let (sender, receiver) = handoff::ring(Self::ring_places(lcores));
@@ -105,9 +99,10 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         Ok((0..).zip(ends).map(session).collect())
     }
 
-    /// Packets that may be in flight from one of `lcores` to another.
+    /// Packets that may be in flight from one of `lcores` to another: few in models, so that they fill it.
     const fn ring_places(lcores: usize) -> usize {
         match lcores {
+            _ if cfg!(any(loom, shuttle)) => 4,
             0..=4 => 1024,
             5..=16 => 256,
             _ => 64,
@@ -123,7 +118,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let Some(sets @ 1..) = slots.checked_div(config.ways) else { return 0 };
         sets.saturating_mul(size_of::<SetHead>())
             .saturating_add(slots.saturating_mul(size_of::<Slot<B, WORDS>>()))
-            .saturating_add((1 << 16) * size_of::<AtomicU32>() + size_of::<[Kernel; 256]>())
+            .saturating_add(JOBS * size_of::<AtomicU32>() + size_of::<[Kernel; 256]>())
             .saturating_add(lcores * size_of::<Shares>())
             .saturating_add(rings.saturating_mul(Lane::<HandedOff<B>>::bytes(Self::ring_places(lcores))))
     }

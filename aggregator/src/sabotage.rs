@@ -16,6 +16,14 @@ pub enum Sabotage {
     SlotNeverFreed,
     /// A job keeps a borrowed way, though the owner needs it.
     ShareKept,
+    /// A contribution is combined with a hand-off, and handed off itself, too.
+    CombinedTwice,
+    /// A hand-off is changed although its receiver may have it already.
+    CombinedLate,
+    /// A receiver may see that there is an item before it sees the item.
+    Unordered,
+    /// A ring is closed before what is in it is published.
+    ClosedEarly,
 }
 
 #[cfg(feature = "sabotage")]
@@ -29,8 +37,8 @@ mod switch {
     }
 
     impl Sabotage {
-        /// All of them.
-        pub const ALL: [Self; 5] =
+        /// Those that show with a single lcore.
+        pub const WITHIN_AN_LCORE: [Self; 5] =
             [Self::WrongVictim, Self::LostBit, Self::ResultTwice, Self::SlotNeverFreed, Self::ShareKept];
 
         /// Runs a function while this thread's pools have the fault.

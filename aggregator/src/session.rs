@@ -6,7 +6,7 @@ mod handoff;
 mod lane;
 mod long;
 mod sweep;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
 use core::fmt;

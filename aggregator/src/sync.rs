@@ -1,16 +1,19 @@
-//! The one place that chooses between the real primitives and loom's.
+//! The one place that chooses between the real primitives and those of loom and shuttle.
+
+#[cfg(loom)]
+use loom::sync;
+#[cfg(shuttle)]
+use shuttle::sync;
+#[cfg(not(any(loom, shuttle)))]
+use std::sync;
 
 #[cfg(loom)]
 pub(crate) use loom::cell::UnsafeCell;
-#[cfg(loom)]
-pub(crate) use loom::sync::Arc;
-#[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+pub(crate) use sync::Arc;
+pub(crate) use sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-#[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-#[cfg(not(loom))]
-pub(crate) use std::sync::Arc;
+/// Jobs that can be counted: few where a scheduler watches each counter.
+pub(crate) const JOBS: usize = if cfg!(any(loom, shuttle)) { 1 << 3 } else { 1 << 16 };
 
 /// `core`'s cell with loom's interface, which distinguishes reading from writing.
 #[cfg(not(loom))]

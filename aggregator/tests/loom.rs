@@ -1,16 +1,24 @@
 //! Hand-off between lcores, in every interleaving and every order that the memory orderings allow.
 //!
-//! Ring places and sets are loom cells. Loom thus finds every access without a happens-before, not only one
-//! that gives a wrong value. A set has one owner, so lcores share nothing but the rings: packets must arrive
-//! once, in order and whole, and no lcore waits.
+//! Ring places and packets are loom cells. Loom thus finds every access without a happens-before, not only
+//! one that gives a wrong value. A set has one owner, so lcores share nothing but the rings: packets must
+//! arrive once, in order and whole, and no lcore waits. Much more of whole sessions: `tests/shuttle`.
 #![cfg(loom)]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 #![allow(unsafe_code, reason = "loom's cells hand out raw pointers")]
 
+#[allow(dead_code, unused_imports, reason = "other programs use the rest")]
+#[path = "it/common/mod.rs"]
+mod common;
+
+use common::{Event, Parcel, Recorder, full_signature, signature, sum_of};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use pascaline_aggregator::handoff::{Receiver, Sender, ring};
+use pascaline_aggregator::{Key, Pool, Session};
+use pascaline_buffer::combine::Kernels;
+use pascaline_buffer::{HeapBuf, HeapPool};
 
 /// A packet whose contents loom watches.
 struct Packet(Arc<UnsafeCell<u32>>);
@@ -224,4 +232,151 @@ fn two_lcores_leave_packets_with_each_other() {
         there.extend(rest(&mut from_one));
         assert_eq!((got, there), (vec![1, 2], vec![11, 12]));
     });
+}
+
+#[test]
+fn a_packet_is_changed_only_until_it_is_published() {
+    loom::model(|| {
+        let (mut sender, mut receiver) = ring(2);
+        let other = thread::spawn(move || {
+            _ = sender.push(Packet::new(1));
+            for _ in 0..2 {
+                // The second time it may be out already.
+                if let Some(packet) = sender.unpublished(0) {
+                    packet.take_in();
+                }
+                sender.publish();
+            }
+        });
+        let mut got = receive(&mut receiver, 1);
+        other.join().unwrap();
+        got.extend(rest(&mut receiver));
+        assert_eq!(got, [101]);
+    });
+}
+
+/// A session of one of two lcores, with what its sink hears.
+struct Lcore {
+    session: Session<HeapBuf>,
+    told: Recorder,
+    memory: HeapPool,
+}
+
+impl Lcore {
+    /// The contribution of one of three ranks to a PSN: there is one of each lcore's sets.
+    fn offer(&mut self, psn: u32, rank: u16) {
+        let parcel = Parcel::add(Key::new(1, 1, psn), rank, 3, &signature(rank, 3));
+        let packet = parcel.packet(&self.memory);
+        self.session.offer(&parcel.request, None, packet, &mut self.told);
+    }
+
+    /// A turn as the last ones are: what comes from one that has gone has come before.
+    fn last_turn(&mut self) {
+        let (alone, heard) = (self.session.is_alone(), self.told.events.len());
+        self.session.resume(&mut self.told);
+        assert!(!alone || self.told.events.len() == heard, "nothing comes from one that has gone");
+    }
+
+    /// Two contributions come for the other one's PSN, which may be combined, and one for its own.
+    fn run(mut self, own: u32, other: u32) -> Self {
+        self.offer(other, 0);
+        self.offer(own, 2);
+        self.session.resume(&mut self.told);
+        self.offer(other, 1);
+        self.session.close();
+        self.last_turn();
+        self.last_turn();
+        self
+    }
+
+    /// Handles the rest, and checks that its PSN has one result.
+    fn check(mut self) {
+        while !self.session.is_alone() {
+            self.last_turn();
+        }
+        let completed = |event: &&Event| matches!(event, Event::Completed { .. });
+        let results: Vec<_> = self.told.events.iter().filter(completed).map(sum_of).collect();
+        assert_eq!(results.len(), 1, "{:?}", self.told.events);
+        assert_eq!(results[0].values, full_signature(3));
+    }
+}
+
+#[test]
+fn whole_sessions_make_one_result_of_what_comes_to_both() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let memory = HeapPool::new();
+        let sessions = Pool::sessions(&common::config(2, 1), Kernels::scalar(), 2).unwrap();
+        let mut lcores = sessions.into_iter().map(|session| Lcore {
+            session,
+            told: Recorder::default(),
+            memory: memory.clone(),
+        });
+        let (one, other) = (lcores.next().unwrap(), lcores.next().unwrap());
+        let other = thread::spawn(move || other.run(1, 2));
+        let one = one.run(2, 1);
+        let other = other.join().unwrap();
+        one.check();
+        other.check();
+        assert_eq!(memory.live(), 0, "packets leaked");
+    });
+}
+
+/// The models can fail. Each runs in a process of its own, since what unwinds meets the fault again.
+#[cfg(feature = "sabotage")]
+mod sabotages {
+    use std::env;
+    use std::process::Command;
+
+    use pascaline_aggregator::Sabotage;
+
+    use super::{
+        a_packet_is_changed_only_until_it_is_published, whole_sessions_make_one_result_of_what_comes_to_both,
+    };
+
+    /// Set in that process.
+    const MARK: &str = "PASCALINE_SABOTAGED";
+    /// Loom's words for an access without a happens-before.
+    const RACE: &str = "Causality violation";
+
+    fn is_found(test: &str, fault: Sabotage, model: fn(), words: &str) {
+        if env::var_os(MARK).is_some() {
+            return fault.during(model);
+        }
+        let mut again = Command::new(env::current_exe().unwrap());
+        let test = format!("sabotages::{test}");
+        let done = again.args(["--exact", &test, "--nocapture"]).env(MARK, "").output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(!done.status.success() && said.contains(words), "{said}");
+    }
+
+    #[test]
+    fn an_item_that_is_seen_too_early_is_found() {
+        let test = "an_item_that_is_seen_too_early_is_found";
+        is_found(test, Sabotage::Unordered, a_packet_is_changed_only_until_it_is_published, RACE);
+    }
+
+    #[test]
+    fn a_hand_off_that_is_seen_too_early_is_found() {
+        let test = "a_hand_off_that_is_seen_too_early_is_found";
+        is_found(test, Sabotage::Unordered, whole_sessions_make_one_result_of_what_comes_to_both, RACE);
+    }
+
+    #[test]
+    fn a_hand_off_that_is_combined_too_late_is_found() {
+        let test = "a_hand_off_that_is_combined_too_late_is_found";
+        is_found(test, Sabotage::CombinedLate, whole_sessions_make_one_result_of_what_comes_to_both, RACE);
+    }
+
+    #[test]
+    fn a_ring_that_is_closed_too_early_is_found() {
+        let test = "a_ring_that_is_closed_too_early_is_found";
+        is_found(
+            test,
+            Sabotage::ClosedEarly,
+            whole_sessions_make_one_result_of_what_comes_to_both,
+            "nothing comes from one that has gone",
+        );
+    }
 }

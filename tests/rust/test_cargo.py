@@ -48,13 +48,13 @@ def test_documentation(shell: Shell) -> None:
 @pytest.mark.all
 def test_loom(shell: Shell, cases: Cases, target: Path) -> None:
     """Hand-off between lcores, in every order that can be."""
-    # Loom replaces the atomics at compile time: its build must not overwrite the ordinary one.
-    environment = {
-        "RUSTFLAGS": "--cfg loom",
-        "CARGO_TARGET_DIR": str(target / "loom"),
-        "CARGO_PROFILE_RELEASE_LTO": "off",
-    }
-    _libtest(shell, cases, "-p pascaline-aggregator --release --test loom", environment)
+    _models(shell, cases, target, "loom")
+
+
+@pytest.mark.all
+def test_shuttle(shell: Shell, cases: Cases, target: Path) -> None:
+    """Whole sessions of two lcores, in many orders."""
+    _models(shell, cases, target, "shuttle")
 
 
 @pytest.mark.all
@@ -94,6 +94,17 @@ def _libtest(shell: Shell, cases: Cases, words: str, environment: dict[str, str]
     done = shell(*f"cargo test --locked {words}".split(), seconds=1200, code=None, environment=environment)
     cases.add_libtest(done.text)
     assert done.code == 0
+
+
+def _models(shell: Shell, cases: Cases, target: Path, scheduler: str) -> None:
+    # It replaces the atomics at compile time: its build must not overwrite the ordinary one.
+    environment = {
+        "RUSTFLAGS": f"--cfg {scheduler} -C debug-assertions",
+        "CARGO_TARGET_DIR": str(target / "loom"),
+        "CARGO_PROFILE_RELEASE_LTO": "off",
+    }
+    words = f"-p pascaline-aggregator --release --features sabotage --test {scheduler}"
+    _libtest(shell, cases, words, environment)
 
 
 def _nextest(shell: Shell, cases: Cases, target: Path, environment: dict[str, str], *more: str) -> None:

@@ -1,7 +1,5 @@
 //! Contributions that need the whole request: of one rank each, or combined ones of several.
 
-use core::sync::atomic::Ordering;
-
 use pascaline_buffer::PacketBuf;
 use pascaline_wire::RankSet;
 
@@ -11,6 +9,7 @@ use crate::sabotage::Sabotage;
 use crate::set::{Choice, Set};
 use crate::sink::{Aggregate, Cause, Evicted, Rejection, Sink};
 use crate::slot::{Admission, Contents, Slot};
+use crate::sync::Ordering;
 
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     /// Adds the contribution of one rank.

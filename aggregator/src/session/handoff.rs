@@ -12,6 +12,7 @@ use crate::handed_off::{Combinable, HandedOff};
 use crate::handoff::Receiver;
 use crate::policy::Order;
 use crate::request::{Opening, Request};
+use crate::sabotage::Sabotage;
 use crate::shard::{Outcome, Shard};
 use crate::sink::{Rejection, Sink};
 
@@ -50,7 +51,9 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                 let Some(before) = lane.ring().unpublished(back) else { break };
                 if before.absorb(&combinable, packet.bytes(), combine) {
                     sink.combined(&request.contribution());
-                    return sink.recycled(packet);
+                    if !Sabotage::CombinedTwice.is_on() {
+                        return sink.recycled(packet);
+                    }
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The ring to another lcore, and the tenants of its packets.
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
 use crate::handoff::Sender;

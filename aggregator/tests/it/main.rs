@@ -1,4 +1,4 @@
-//! The pool from outside. Models of the hand-off for loom are a program apart, `tests/loom.rs`.
+//! The pool from outside. Models for loom and shuttle are programs apart: `tests/loom.rs`, `tests/shuttle`.
 //!
 //! - [`burst`]: a burst on the fast path gives the same result as whole requests, one by one
 //! - [`combined`]: contributions combined on the way to the lcore that owns their set
@@ -13,7 +13,7 @@
 //! - [`refusals`]: the smallest change to a good packet for each refusal
 //! - [`slot`]: the life of a slot: accumulator, result, replay
 //! - [`threads`]: one pool under real threads
-#![cfg(not(loom))]
+#![cfg(not(any(loom, shuttle)))]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod burst;
