@@ -22,6 +22,12 @@ macro_rules! reasons {
                 match self { $(Self::$reason => $name),+ }
             }
         }
+
+        impl From<$list> for $crate::counters::Unusable<$list> {
+            fn from(reason: $list) -> Self {
+                Self::Ignored(reason)
+            }
+        }
     };
 }
 pub(crate) use reasons;
@@ -188,11 +194,5 @@ impl Counters {
             Unusable::Malformed(reason) => self.malformed[reason as usize] += 1,
             Unusable::Ignored(reason) => self.ignored[reason as usize] += 1,
         }
-    }
-}
-
-impl From<Ignored> for Unusable<Ignored> {
-    fn from(reason: Ignored) -> Self {
-        Self::Ignored(reason)
     }
 }

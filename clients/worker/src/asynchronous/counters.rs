@@ -23,12 +23,6 @@ reasons! {
     }
 }
 
-impl From<AsyncIgnored> for Unusable<AsyncIgnored> {
-    fn from(reason: AsyncIgnored) -> Self {
-        Self::Ignored(reason)
-    }
-}
-
 /// Where a status is among all of them: their codes have gaps.
 fn place(status: Status) -> Option<usize> {
     Status::ALL.iter().position(|one| *one == status)

@@ -130,8 +130,8 @@ pub struct AsyncSession {
     numbers: Numbers,
     /// An update to be sent, if it is not empty.
     update: Vec<u8>,
-    /// Initial weights, until the server has answered, and when to offer them next.
-    offer: Option<(Vec<u8>, Duration)>,
+    /// When to offer the weights next, until the server has answered.
+    offer: Option<Duration>,
     weights: Vec<f32>,
     /// The weights are this worker's initial ones.
     own: bool,
@@ -149,13 +149,10 @@ impl AsyncSession {
     pub fn new(membership: Membership, settings: Settings, initial: Initial<'_>) -> Self {
         let longest = header::LEN + settings.floats * size_of::<f32>() + trailer::MAX_LEN;
         let mut weights = vec![0.0; settings.floats];
-        let offer = match initial {
-            Initial::Nothing => None,
-            Initial::Weights(values) => {
-                weights.iter_mut().zip(values).for_each(|(weight, value)| *weight = *value);
-                Some((weights.as_bytes().to_vec(), Duration::ZERO))
-            }
-        };
+        let own = matches!(initial, Initial::Weights(_));
+        if let Initial::Weights(values) = initial {
+            weights.iter_mut().zip(values).for_each(|(weight, value)| *weight = *value);
+        }
         Self {
             member: Session::new(membership, 1).without_sums(),
             settings,
@@ -164,8 +161,8 @@ impl AsyncSession {
             next_psn: membership.base,
             numbers: Numbers::new(membership.base, membership.identity.ranks),
             update: Vec::with_capacity(longest),
-            own: offer.is_some(),
-            offer,
+            own,
+            offer: own.then_some(Duration::ZERO),
             weights,
             version: 0,
             rejection: None,
@@ -222,13 +219,14 @@ impl AsyncSession {
         Ok(Push::Sent(psn))
     }
 
+    const fn header(&self, kind: Kind, flags: Flags, psn: u32) -> Header {
+        let Membership { identity, epoch, .. } = self.membership();
+        Header { flags, count: 1, ..identity.header(kind, Element::F32_SUM, psn, *epoch) }
+    }
+
     fn write(&mut self, psn: u32, gradient: &[f32], update: trailer::Update) {
         let trailer = Trailer { update: Some(update), ..Trailer::default() };
-        let head = Header {
-            flags: Flags::TRAILER,
-            count: 1,
-            ..self.membership().identity.header(Kind::Update, Element::F32_SUM, psn, self.membership().epoch)
-        };
+        let head = self.header(Kind::Update, Flags::TRAILER, psn);
         let mut end = [0; trailer::MAX_LEN];
         let length = trailer.emit(&mut end).unwrap_or(0);
         self.update.clear();
@@ -249,21 +247,13 @@ impl AsyncSession {
         if self.member.is_in_doubt() {
             return Ok(None);
         }
-        let head = self.membership().identity.header(
-            Kind::Gradient,
-            Element::F32_SUM,
-            self.initial_psn(),
-            self.membership().epoch,
-        );
-        if let Some((weights, due)) = &mut self.offer
-            && *due <= now
-        {
-            *due = now.saturating_add(OFFER);
+        if self.offer.is_some_and(|due| due <= now) {
+            self.offer = Some(now.saturating_add(OFFER));
             // Past the queue: weights must not be combined with anything.
-            let head = Header { flags: Flags::BYPASS, count: 1, ..head };
+            let head = self.header(Kind::Gradient, Flags::BYPASS, self.initial_psn());
             self.counters.initial_sent += 1;
             self.futile.try_once(now);
-            return put(out, &[&head.to_bytes(), weights]).map(Some);
+            return put(out, &[&head.to_bytes(), self.weights.as_bytes()]).map(Some);
         }
         if self.update.is_empty() {
             return Ok(None);
@@ -283,7 +273,7 @@ impl AsyncSession {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         // While the membership is in doubt nothing is offered, so a due offer is no reason to wake.
-        let offer = self.offer.as_ref().filter(|_| !self.member.is_in_doubt()).map(|(_, due)| *due);
+        let offer = self.offer.filter(|_| !self.member.is_in_doubt());
         [self.member.poll_timeout(), offer, self.outstanding.poll_timeout()].into_iter().flatten().min()
     }
 

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use pascaline_wire::control::{APPLIANCE_RANK, Action, Control as Request, Status};
 use pascaline_wire::header::PAUSE_UNIT;
-use pascaline_wire::{Element, Header, Kind, Trailer};
+use pascaline_wire::{Element, Header, Kind};
 use zerocopy::IntoBytes as _;
 
 use super::super::control::Heard;
@@ -42,11 +42,11 @@ impl AsyncSession {
         }
         match header.kind {
             Kind::Control => {
-                let (ack, trailer) = Request::parse_with_trailer(&header, body)?;
+                let (ack, _) = Request::parse_with_trailer(&header, body)?;
                 if !self.is_answer(now, &header, &ack) {
                     return Err(AsyncIgnored::Unsolicited.into());
                 }
-                Ok(self.on_control(now, (&header, &ack, trailer.as_ref()), datagram))
+                Ok(self.on_control(now, &header, body, datagram))
             }
             Kind::Ack => self.on_ack(now, &header, body).map(|()| None),
             _ => Err(AsyncIgnored::Unexpected.into()),
@@ -108,22 +108,16 @@ impl AsyncSession {
     /// had any lets others go first.
     fn offer_weights(&mut self, now: Duration) {
         let due = if self.version > 0 || self.own { now } else { now.saturating_add(LAST) };
-        if self.offer.is_none() {
-            self.offer = Some((self.weights.as_bytes().to_vec(), due));
-        }
+        self.offer.get_or_insert(due);
     }
 
-    fn on_control(
-        &mut self,
-        now: Duration,
-        (header, ack, trailer): (&Header, &Request, Option<&Trailer>),
-        datagram: &[u8],
-    ) -> Option<Left> {
+    fn on_control(&mut self, now: Duration, header: &Header, body: &[u8], datagram: &[u8]) -> Option<Left> {
         self.counters.controls += 1;
         self.futile.note_answer(now);
         let before = *self.membership();
         if header.rank == before.identity.rank
-            && let Some(rejection) = Rejection::of(ack, trailer, &before.identity)
+            && let Ok((ack, trailer)) = Request::parse_with_trailer(header, body)
+            && let Some(rejection) = Rejection::of(&ack, trailer.as_ref(), &before.identity)
             && !self.member.is_over()
         {
             if ack.answers.is_none() {
