@@ -148,13 +148,6 @@ pub(super) struct Commanding {
     end: Duration,
 }
 
-impl Commanding {
-    /// True if a packet about this PSN shows that it was carried out.
-    fn names(&self, psn: u32) -> bool {
-        self.command.psn() == Some(psn)
-    }
-}
-
 impl Session {
     /// Sends a command to the job: [`Event::Commanded`] follows within `patience`. Not while an operation
     /// runs. After a Reset of its own the session goes on, from nothing, in the generation that follows.
@@ -210,19 +203,16 @@ impl Session {
         Some(self.commanded(if asked { Ok(()) } else { Err(failure) }))
     }
 
-    fn commanded(&mut self, outcome: Result<(), CommandFailure>) -> Event {
+    /// Ends the command.
+    pub(super) fn commanded(&mut self, outcome: Result<(), CommandFailure>) -> Event {
         self.state.take_task();
         Event::Commanded(outcome)
     }
 
-    /// A result or a reminder has come: perhaps because of a command.
-    pub(super) fn commanded_about(&mut self, psn: u32) -> Option<Event> {
-        self.commands_about(psn).then(|| self.commanded(Ok(())))
-    }
-
-    /// True for a rejection of what a command names, which is no answer to a request.
+    /// True for a rejection of what a command names, which is no answer to a request, and for a packet that
+    /// shows that the command was carried out.
     pub(super) fn commands_about(&self, psn: u32) -> bool {
-        self.state.command().is_some_and(|commanding| commanding.names(psn))
+        self.state.command().is_some_and(|commanding| commanding.command.psn() == Some(psn))
     }
 
     /// An Ack to a command, or a rejection of the PSN that it names.
@@ -246,7 +236,6 @@ impl Session {
             return Ok(Some(self.commanded(Err(CommandFailure::Refused { command, rejection }))));
         }
         let event = self.commanded(Ok(()));
-        self.counters.acks += 1;
         if command == Command::Reset && header.epoch != self.membership.epoch {
             // The rank that asked for it needs no notice that its generation is over.
             self.requests.outdate();

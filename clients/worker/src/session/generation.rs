@@ -84,11 +84,6 @@ impl Session {
         self.state.rejoin().is_some()
     }
 
-    /// Whether the worker has discarded its generation and asks to start from nothing.
-    fn is_anew(&self) -> bool {
-        self.state.rejoin().is_some_and(|rejoin| rejoin.anew)
-    }
-
     /// The request that is due, if one is: a Leave, or a Join that asks to continue or is a heartbeat.
     pub(super) fn request(&mut self, now: Duration) -> Option<Transmit> {
         if !self.state.requests(now) {
@@ -146,10 +141,7 @@ impl Session {
         });
         match (ack.answers, rejection) {
             (None, None) => Err(Ignored::Unexpected.into()),
-            (None, Some(_)) if self.is_probe(header.psn) => {
-                self.counters.acks += 1;
-                Ok(None)
-            }
+            (None, Some(_)) if self.is_probe(header.psn) => Ok(None),
             (None, Some(rejection)) if self.commands_about(header.psn) => {
                 self.on_commanded(now, (header, &ack), Some(rejection))
             }
@@ -161,7 +153,6 @@ impl Session {
                 if let Some(operation) = self.state.operation_mut() {
                     operation.inquiry.answered(&ack, trailer.as_ref());
                 }
-                self.counters.acks += 1;
                 Ok(None)
             }
             (Some(Action::Leave), _) if mine => self.on_left(now, header, &ack),
@@ -194,7 +185,8 @@ impl Session {
         if news && let Some(rejoin) = self.state.rejoin_mut() {
             rejoin.asking.begin_again();
         }
-        let lives = self.is_member_of(header, ack) && !self.is_anew() && self.places.is_home();
+        let anew = self.state.rejoin().is_some_and(|rejoin| rejoin.anew);
+        let lives = self.is_member_of(header, ack) && !anew && self.places.is_home();
         let leaving = self.is_over();
         match (ack.status, self.state.rejoin_mut()) {
             // Any doubt came from an old rejection.
@@ -224,7 +216,6 @@ impl Session {
                     .map_or(Err(Ignored::LateAnswer.into()), |rejection| self.rejected(now, rejection));
             }
         }
-        self.counters.acks += 1;
         Ok(None)
     }
 
@@ -239,33 +230,23 @@ impl Session {
         let lives = self.is_member_of(header, ack);
         let State::Leaving(leaving) = &mut self.state else { return Err(Ignored::LateAnswer.into()) };
         leaving.heard = now;
-        match ack.status {
+        let left = match ack.status {
             Status::TooMany => return Err(Ignored::NotFatal.into()),
-            Status::Pending if lives => {
-                let needed = ack.expected > 0;
-                if !leaving.must_stay(now, needed) {
-                    self.counters.acks += 1;
-                    return Ok(Some(self.left(Left::Lingered)));
-                }
-            }
-            Status::WrongEpoch if lives => {}
+            Status::Pending if lives => (!leaving.must_stay(now, ack.expected > 0)).then_some(Left::Lingered),
+            Status::WrongEpoch if lives => None,
             Status::Pending | Status::WrongEpoch | Status::NotMember => {
                 // A restarted appliance: others may still need this worker's results.
                 self.lose_generation(now, Some(header.epoch));
+                None
             }
-            _ => {
-                self.counters.acks += 1;
-                return Ok(Some(self.left(Left::Everyone)));
-            }
-        }
-        self.counters.acks += 1;
-        Ok(None)
+            _ => Some(Left::Everyone),
+        };
+        Ok(left.map(|left| self.left(left)))
     }
 
     pub(super) fn lose_generation(&mut self, now: Duration, told: Option<u16>) {
-        if !self.state.rejoin_with(Rejoin::resuming(now, told)) {
-            return;
-        }
+        let Some(place @ None) = self.state.rejoin_place() else { return };
+        *place = Some(Rejoin::resuming(now, told));
         if let Some(operation) = self.state.operation_mut() {
             operation.reminder = None;
         }
@@ -286,7 +267,7 @@ impl Session {
     /// The appliance has answered `ok` to a Join that asks to resume, or to start from nothing.
     fn admitted(&mut self, now: Duration, header: &Header, ack: &Control) -> Handled {
         let Membership { identity, epoch, spread, .. } = self.membership;
-        let anew = self.is_anew();
+        let anew = self.state.rejoin().is_some_and(|rejoin| rejoin.anew);
         // The generation that this worker and all others can resume.
         let agreed = control::named_generation(ack.expected);
         let resumed = agreed.is_some_and(|agreed| agreed == epoch || Some(agreed) == self.psns.base);
@@ -326,9 +307,7 @@ impl Session {
             event = self.end_generation(now, header.epoch);
         }
         self.requests.outdate();
-        let rejected = matches!(event, Some(Event::Failed(_)));
-        self.counters.rejections += u64::from(rejected);
-        self.counters.acks += u64::from(!rejected);
+        self.counters.rejections += u64::from(matches!(event, Some(Event::Failed(_))));
         Ok(event)
     }
 
@@ -340,7 +319,9 @@ impl Session {
         self.psns.window.begin_generation();
         self.psns.recovery.begin_generation();
         if let State::Leaving(leaving) = &mut self.state {
-            leaving.begin_again(now);
+            // No rank is known to wait in this one yet.
+            leaving.asking.begin_again();
+            (leaving.needed, leaving.heard) = (now, now);
         }
         self.counters.resumed += 1;
     }
@@ -348,7 +329,6 @@ impl Session {
     /// The appliance has refused for good.
     pub(super) fn rejected(&mut self, now: Duration, rejection: Rejection) -> Handled {
         if self.is_over() {
-            self.counters.acks += 1;
             return Ok(Some(self.left(Left::Everyone)));
         }
         let event = self.fail(|progress| Failure::Rejected { rejection, progress }, now);

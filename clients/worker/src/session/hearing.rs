@@ -11,7 +11,6 @@ use pascaline_wire::control::Control;
 use pascaline_wire::multicast::Hearing as Said;
 use pascaline_wire::{Header, Kind, MulticastGroup};
 
-use super::receive::Arrival;
 use super::state::State;
 use super::{Event, Session};
 
@@ -73,9 +72,10 @@ impl Hearing {
         believes && !core::mem::replace(&mut self.hears, true)
     }
 
-    /// A result has been taken. True if the worker no longer believes that it hears.
-    pub(super) fn note_result(&mut self, now: Duration, by_group: bool) -> bool {
-        self.missed += u32::from(!by_group);
+    /// A result has been taken, by unicast unless `missed` is reset. True if the worker does not believe any
+    /// longer that it hears.
+    pub(super) fn note_result(&mut self, now: Duration) -> bool {
+        self.missed += 1;
         let lost = self.hears && self.missed >= MISSED && now >= self.heard.saturating_add(SILENT);
         if lost {
             (self.hears, self.asked) = (false, 0);
@@ -145,7 +145,11 @@ impl Session {
             self.counters.acks += 1;
             return None;
         }
-        self.handle(now, datagram, Arrival { marked, by_group: true }, tensor)
+        let event = self.handle_marked(now, datagram, marked, tensor);
+        if mine.is_some() {
+            self.hearing.missed = 0;
+        }
+        event
     }
 
     /// The notice to the user about a group that does not reach this host, once.

@@ -26,7 +26,7 @@ pub(super) struct Leaving {
     pub(super) rejoin: Option<Rejoin>,
     linger: Duration,
     /// The last sign that a rank may need this worker's results.
-    needed: Duration,
+    pub(super) needed: Duration,
     /// The last answer, or the last generation that has ended.
     pub(super) heard: Duration,
     /// By then every allreduce that this worker has finished has ended for others too.
@@ -46,11 +46,6 @@ impl Leaving {
         self.heard.saturating_add(self.linger.max(SILENCE)).min(self.last)
     }
 
-    /// A rank asks for something that this worker holds.
-    pub(super) const fn note_need(&mut self, now: Duration) {
-        self.needed = now;
-    }
-
     /// The appliance has said that others are still there, and whether any of them waits. Returns whether
     /// that is a reason to stay.
     pub(super) fn must_stay(&mut self, now: Duration, needed: bool) -> bool {
@@ -58,12 +53,6 @@ impl Leaving {
             self.needed = now;
         }
         now < self.needed.saturating_add(self.linger)
-    }
-
-    /// The generation is resumed in another, in which no rank is known to wait yet.
-    pub(super) const fn begin_again(&mut self, now: Duration) {
-        self.asking.begin_again();
-        (self.needed, self.heard) = (now, now);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is known of PSNs, as long as they continue: over several generations, where those are resumed.
+//! The state of PSNs, as long as they continue: over several generations, where those are resumed.
 
 use pascaline_wire::CongestionControl;
 
@@ -28,13 +28,8 @@ pub(super) struct Psns {
 
 impl Psns {
     /// Of a path without measurements yet.
-    pub(super) fn new(
-        first: u32,
-        in_flight: u16,
-        control: CongestionControl,
-        membership: &Membership,
-    ) -> Self {
-        let Membership { identity, spread, .. } = *membership;
+    pub(super) fn new(first: u32, in_flight: u16, control: CongestionControl, terms: &Membership) -> Self {
+        let Membership { identity, spread, .. } = *terms;
         let most = if in_flight == 0 { spread } else { in_flight };
         let mut window = Window::new(first, most, spread);
         let packet = u32::from(identity.payload) + HEADERS;

@@ -14,15 +14,6 @@ use crate::identity::Membership;
 use crate::rejection::Reason;
 use crate::window::{Completion, Standing};
 
-/// How a datagram has come.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Arrival {
-    /// It was marked on its way.
-    pub(super) marked: bool,
-    /// It has come by the job's multicast group.
-    pub(super) by_group: bool,
-}
-
 /// A datagram's effect, or why it has none.
 pub(super) type Handled<T = Option<Event>> = Result<T, Unusable<Ignored>>;
 
@@ -41,20 +32,10 @@ impl Session {
         marked: bool,
         tensor: &mut [u8],
     ) -> Option<Event> {
-        self.handle(now, datagram, Arrival { marked, by_group: false }, tensor)
-    }
-
-    pub(super) fn handle(
-        &mut self,
-        now: Duration,
-        datagram: &[u8],
-        arrival: Arrival,
-        tensor: &mut [u8],
-    ) -> Option<Event> {
         self.counters.received += 1;
         self.way.note_received(now);
         self.places.note_answer();
-        let event = match self.dispatch(now, datagram, arrival, tensor) {
+        let event = match self.dispatch(now, datagram, marked, tensor) {
             Ok(event) => event,
             Err(why) => {
                 self.counters.reject(&why);
@@ -70,21 +51,29 @@ impl Session {
         let Membership { identity, epoch, .. } = self.membership;
         let about = matches!(header.kind, Kind::Result | Kind::Reminder);
         let mine = about && (header.job, header.epoch) == (identity.job, epoch);
-        if mine { self.commanded_about(header.psn) } else { None }
+        (mine && self.commands_about(header.psn)).then(|| self.commanded(Ok(())))
     }
 
-    fn dispatch(&mut self, now: Duration, datagram: &[u8], arrival: Arrival, tensor: &mut [u8]) -> Handled {
-        let (header, body) = Header::parse(datagram)?;
+    fn dispatch(&mut self, now: Duration, datagram: &[u8], marked: bool, tensor: &mut [u8]) -> Handled {
+        let (mut header, body) = Header::parse(datagram)?;
         if header.job != self.membership.identity.job {
             return Err(Ignored::ForeignJob.into());
         }
+        if marked && header.kind == Kind::Result {
+            header.flags = header.flags.with(Flags::ECN_ECHO);
+        }
         match header.kind {
             Kind::Control if header.rank != self.membership.identity.rank => Err(Ignored::ForeignRank.into()),
-            Kind::Control => return self.on_control(now, &header, body),
+            Kind::Control => {
+                let rejections = self.counters.rejections;
+                let event = self.on_control(now, &header, body)?;
+                self.counters.acks += u64::from(self.counters.rejections == rejections);
+                return Ok(event);
+            }
             Kind::Result | Kind::Reminder if header.epoch != self.membership.epoch => {
                 Err(Ignored::WrongEpoch.into())
             }
-            Kind::Result => return self.on_result(now, (&header, body), arrival, tensor),
+            Kind::Result => return self.on_result(now, &header, body, tensor),
             Kind::Reminder => self.on_reminder(now, &header),
             Kind::Gradient | Kind::Partial | Kind::Update | Kind::Ack | Kind::Fetch => {
                 Err(Ignored::Unexpected.into())
@@ -93,13 +82,7 @@ impl Session {
         .map(|()| None)
     }
 
-    fn on_result(
-        &mut self,
-        now: Duration,
-        (header, body): (&Header, &[u8]),
-        arrival: Arrival,
-        tensor: &mut [u8],
-    ) -> Handled {
+    fn on_result(&mut self, now: Duration, header: &Header, body: &[u8], tensor: &mut [u8]) -> Handled {
         let psn = header.psn;
         let standing = self.state.operation().map(|_| self.psns.window.standing(psn));
         let operation = match standing {
@@ -147,7 +130,7 @@ impl Session {
             let flags = operation.result_flags(psn, overflowed);
             self.psns.cache.insert(psn, operation.element(psn), flags, payload);
         }
-        self.note_result(now, header, arrival, overflowed);
+        self.note_result(now, header, overflowed);
         if !self.psns.window.is_complete() {
             return Ok(None);
         }
@@ -156,16 +139,16 @@ impl Session {
     }
 
     /// Notes a taken result's information about the path, once.
-    fn note_result(&mut self, now: Duration, header: &Header, arrival: Arrival, overflowed: bool) {
+    fn note_result(&mut self, now: Duration, header: &Header, overflowed: bool) {
         let Some(completion) = self.psns.window.complete(header.psn, overflowed) else { return };
-        let marked = arrival.marked || header.flags.has(Flags::ECN_ECHO);
+        let marked = header.flags.has(Flags::ECN_ECHO);
         let signal = Signal { marked, cap: header.own.wnd_cap() };
         self.psns.base = None;
         self.counters.results += 1;
         self.places.note_progress(now);
         self.counters.overflows += u64::from(overflowed);
         self.counters.marked += u64::from(marked);
-        if self.hearing.note_result(now, arrival.by_group) {
+        if self.hearing.note_result(now) {
             self.set_heartbeat(now);
         }
         self.psns.recovery.on_result(now, &Completion { signal, ..completion }, &mut self.psns.window);
@@ -221,7 +204,7 @@ impl Session {
             },
         };
         if let State::Leaving(leaving) = &mut self.state {
-            leaving.note_need(now);
+            leaving.needed = now;
         }
         if !self.psns.answers.admit(now, last) {
             return Err(Ignored::ReminderLimited.into());

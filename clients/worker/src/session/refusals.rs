@@ -58,7 +58,6 @@ impl Session {
                 if !self.has_expired_dispute(now) => {}
             _ => return self.rejected(now, rejection),
         }
-        self.counters.acks += 1;
         Ok(None)
     }
 

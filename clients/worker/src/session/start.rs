@@ -177,9 +177,7 @@ impl Session {
         self.places.begin(now);
         if let State::Member(member) = &mut self.state {
             member.task = Some(task);
-        }
-        if let Some(rejoin) = self.state.rejoin_mut() {
-            rejoin.asking.begin_again();
+            member.rejoin.iter_mut().for_each(|rejoin| rejoin.asking.begin_again());
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a session is at the moment, and what it has only then.
+//! The states of a session, each with its own data.
 
 use core::time::Duration;
 
@@ -43,24 +43,18 @@ pub(super) enum Task {
 
 impl State {
     pub(super) const fn operation(&self) -> Option<&Operation> {
-        match self {
-            Self::Member(Member { task: Some(Task::Operation(operation)), .. }) => Some(operation),
-            _ => None,
-        }
+        let Self::Member(Member { task: Some(Task::Operation(operation)), .. }) = self else { return None };
+        Some(operation)
     }
 
     pub(super) const fn operation_mut(&mut self) -> Option<&mut Operation> {
-        match self {
-            Self::Member(Member { task: Some(Task::Operation(operation)), .. }) => Some(operation),
-            _ => None,
-        }
+        let Self::Member(Member { task: Some(Task::Operation(operation)), .. }) = self else { return None };
+        Some(operation)
     }
 
     pub(super) const fn command(&self) -> Option<&Commanding> {
-        match self {
-            Self::Member(Member { task: Some(Task::Command(commanding)), .. }) => Some(commanding),
-            _ => None,
-        }
+        let Self::Member(Member { task: Some(Task::Command(commanding)), .. }) = self else { return None };
+        Some(commanding)
     }
 
     /// Ends what the caller waits for.
@@ -69,7 +63,7 @@ impl State {
     }
 
     /// The place of a request to continue in the job's next generation, where there can be one.
-    const fn place(&mut self) -> Option<&mut Option<Rejoin>> {
+    pub(super) const fn rejoin_place(&mut self) -> Option<&mut Option<Rejoin>> {
         match self {
             Self::Member(Member { rejoin, .. }) | Self::Leaving(Leaving { rejoin, .. }) => Some(rejoin),
             Self::Outside { .. } | Self::Over { .. } => None,
@@ -84,26 +78,16 @@ impl State {
     }
 
     pub(super) fn rejoin_mut(&mut self) -> Option<&mut Rejoin> {
-        self.place()?.as_mut()
+        self.rejoin_place()?.as_mut()
     }
 
     pub(super) fn take_rejoin(&mut self) -> Option<Rejoin> {
-        self.place()?.take()
-    }
-
-    /// Asks to continue in the job's next generation, from now on. False if it does already, or has left.
-    pub(super) fn rejoin_with(&mut self, rejoin: Rejoin) -> bool {
-        let place = self.place().filter(|place| place.is_none());
-        place.map(|place| *place = Some(rejoin)).is_some()
+        self.rejoin_place()?.take()
     }
 
     /// Whether the caller waits for something.
     pub(super) const fn waits(&self) -> bool {
-        match self {
-            Self::Member(member) => member.task.is_some(),
-            Self::Leaving(_) => true,
-            Self::Outside { .. } | Self::Over { .. } => false,
-        }
+        matches!(self, Self::Member(Member { task: Some(_), .. }) | Self::Leaving(_))
     }
 
     /// When the next request to the appliance is due: to continue, to leave, or a heartbeat.
@@ -122,20 +106,16 @@ impl State {
         match self {
             Self::Member(Member { rejoin: Some(rejoin), .. })
             | Self::Leaving(Leaving { rejoin: Some(rejoin), .. }) => rejoin.asking.is_due(now),
-            Self::Member(member) => {
-                let due = member.heartbeat <= now;
-                if due {
-                    member.heartbeat = now.saturating_add(HEARTBEAT);
-                }
-                due
+            Self::Member(member) if member.heartbeat <= now => {
+                member.heartbeat = now.saturating_add(HEARTBEAT);
+                true
             }
             Self::Leaving(leaving) => leaving.asking.is_due(now),
-            Self::Over { farewells } => {
-                let due = *farewells > 0;
-                *farewells = farewells.saturating_sub(1);
-                due
+            Self::Over { farewells: left @ 1.. } => {
+                *left -= 1;
+                true
             }
-            Self::Outside { .. } => false,
+            Self::Member(_) | Self::Outside { .. } | Self::Over { .. } => false,
         }
     }
 }

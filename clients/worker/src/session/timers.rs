@@ -1,4 +1,4 @@
-//! What is due when, and what happens then.
+//! The timers: when each is due, and what it does.
 
 use core::time::Duration;
 
@@ -16,21 +16,29 @@ const TIMERS: [Timer; 10] = [
     (Session::end_of_leaving, Session::give_up_leaving),
     // Patience with a command or an operation ends, or nothing gets through to the appliance.
     (Session::end_of_command, Session::give_up_command),
-    (|session| session.too_long().map(|_| Duration::ZERO), Session::fail_too_long),
-    (Session::end_of_way, |session, now| session.fail(Failure::Unreachable, now)),
-    (Session::deadline, |session, now| session.fail(Failure::Deadline, now)),
+    (
+        |session| session.too_long().map(|_| Duration::ZERO),
+        |session, now| {
+            let mtu = session.too_long()?;
+            session.fail(|progress| Failure::TooLong { mtu, progress }, now)
+        },
+    ),
+    (
+        |session| session.state.operation().and(session.way.closes()),
+        |session, now| session.fail(Failure::Unreachable, now),
+    ),
+    (
+        |session| Some(session.state.operation()?.deadline),
+        |session, now| session.fail(Failure::Deadline, now),
+    ),
     // Packets count as lost.
     (Session::next_loss, Session::lose),
-    // Requests.
-    (Session::next_request, sent),
-    (Session::next_command, sent),
-    (Session::next_inquiry, sent),
+    // Requests, which `poll_transmit` sends: no hurry while no caller waits, unless the session is tended all
+    // the time; and no command while the generation is in doubt.
+    (|session| session.state.next_request().filter(|_| session.state.waits() || !session.sums), |_, _| None),
+    (|session| Some(session.state.command()?.asking.due()).filter(|_| !session.is_in_doubt()), |_, _| None),
+    (|session| Some(session.state.operation()?.inquiry.poll_timeout()), |_, _| None),
 ];
-
-/// `poll_transmit` sends the requests that are due.
-const fn sent(_: &mut Session, _: Duration) -> Option<Event> {
-    None
-}
 
 impl Session {
     /// When to call [`handle_timeout`](Self::handle_timeout), and `poll_transmit` after it; `None` if nothing
@@ -46,11 +54,6 @@ impl Session {
         TIMERS.iter().find_map(|(due, act)| if due(self)? <= now { act(self, now) } else { None })
     }
 
-    /// Nothing is urgent without a caller that waits, but a member without operations is tended all the time.
-    fn next_request(&self) -> Option<Duration> {
-        self.state.next_request().filter(|_| self.state.waits() || !self.sums)
-    }
-
     /// While the generation is in doubt, no contribution is sent: there is nothing to wake for.
     fn next_loss(&self) -> Option<Duration> {
         let runs = self.state.operation().is_some() && !self.is_in_doubt();
@@ -62,32 +65,9 @@ impl Session {
         None
     }
 
-    fn deadline(&self) -> Option<Duration> {
-        Some(self.state.operation()?.deadline)
-    }
-
-    /// Packets have been refused for too long.
-    fn end_of_way(&self) -> Option<Duration> {
-        self.state.operation().and(self.way.closes())
-    }
-
-    fn next_inquiry(&self) -> Option<Duration> {
-        Some(self.state.operation()?.inquiry.poll_timeout())
-    }
-
     /// A packet was too long for the path; with the path's MTU if it is known.
     fn too_long(&self) -> Option<Option<usize>> {
         let operation = self.state.operation()?;
         operation.too_long.or(operation.inquiry.passage().map(|_| None))
-    }
-
-    fn fail_too_long(&mut self, now: Duration) -> Option<Event> {
-        let mtu = self.too_long()?;
-        self.fail(|progress| Failure::TooLong { mtu, progress }, now)
-    }
-
-    /// Sent only to a generation that is not in doubt.
-    fn next_command(&self) -> Option<Duration> {
-        self.state.command().filter(|_| !self.is_in_doubt()).map(|commanding| commanding.asking.due())
     }
 }

@@ -136,17 +136,12 @@ impl Session {
 
     fn result(&self, asked: Asked) -> Option<Transmit> {
         let Asked { psn, bypass } = asked;
-        let running =
-            self.state.operation().filter(|_| self.psns.window.standing(psn) == Standing::Done).map(
-                |operation| {
-                    let range = operation.range(psn);
-                    let source = Source::Tensor { begin: range.start, end: range.end };
-                    (operation, operation.result_flags(psn, self.psns.window.overflowed(psn)), source)
-                },
-            );
-        let (element, mut flags, source) = match running {
-            Some((operation, flags, source)) if operation.holds(psn) => {
-                (operation.element(psn), flags, source)
+        let done = self.psns.window.standing(psn) == Standing::Done;
+        let (element, mut flags, source) = match self.state.operation() {
+            Some(operation) if done && operation.holds(psn) => {
+                let Range { start: begin, end } = operation.range(psn);
+                let flags = operation.result_flags(psn, self.psns.window.overflowed(psn));
+                (operation.element(psn), flags, Source::Tensor { begin, end })
             }
             _ => {
                 let entry = self.psns.cache.entry(psn)?;
@@ -176,13 +171,8 @@ impl Session {
         let outstanding = self.psns.window.standing(psn) == Standing::Outstanding;
         let operation = self.state.operation().filter(|_| outstanding)?;
         let flags = Flags::BYPASS.with(Flags::RETRANSMISSION);
-        Some(contribution(
-            &self.membership,
-            operation,
-            psn,
-            flags,
-            Own::vote(self.psns.window.promised(psn), 0),
-        ))
+        let own = Own::vote(self.psns.window.promised(psn), 0);
+        Some(contribution(&self.membership, operation, psn, flags, own))
     }
 
     fn remind(&mut self, now: Duration) -> Option<Transmit> {
