@@ -52,7 +52,7 @@ def test_judgement(changes: list[float], worst: float, verdict: bool | None) -> 
 
 
 def test_intervals_have_no_direction() -> None:
-    """What is said of a change is what is judged."""
+    """The interval in the message is the one that is judged."""
     values = [float(n * n) for n in range(48)]
     least, most = interval(values)
     assert interval([-value for value in values]) == (-most, -least)

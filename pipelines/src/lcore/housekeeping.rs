@@ -67,9 +67,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
-    /// Takes what has arrived, and hands nothing to other lcores from now on; [`run`](Self::run) begins its end
-    /// with it. Whoever runs the ends of several lcores one after the other closes all of them first: each
-    /// waits for the others' last packets.
+    /// Takes the packets that have arrived, and hands none to other lcores from now on;
+    /// [`run`](Self::run) begins its end with it. Before the ends of several lcores run one after the
+    /// other, all of them are closed: each waits for the others' last packets.
     pub fn close(&mut self) {
         self.take_rest();
         self.session.close();

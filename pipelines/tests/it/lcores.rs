@@ -109,7 +109,8 @@ fn run(two: &mut Two, policy: IdlePolicy, test: impl FnOnce(&Two)) {
     two.appliance.lcores = lcores;
 }
 
-/// Does it, and stops the lcores, also if it fails: the scope waits for them, and would hang instead of failing.
+/// Does it, and stops the lcores, also if it fails: the scope waits for them, and would hang instead of
+/// failing.
 fn stopping(two: &mut Two, test: impl FnOnce(&mut Two)) {
     let ended = panic::catch_unwind(AssertUnwindSafe(|| test(two)));
     two.appliance.plane.stop();

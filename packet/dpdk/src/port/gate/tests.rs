@@ -18,7 +18,7 @@ fn no_lcore_is_inside_while_it_is_shut() {
                 }
             });
         }
-        // Judged only after the others have been told to end, for whom the scope waits.
+        // Judged only once `over` is set: the scope waits for the other threads.
         let all_shut = (0..ROUNDS).all(|_| {
             let shut = close(&gates) && gates[0].pass(|| ()).is_none();
             device.fetch_add(1, Relaxed);

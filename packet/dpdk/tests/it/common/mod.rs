@@ -122,8 +122,8 @@ pub(crate) fn burst(packets: impl IntoIterator<Item = Mbuf>) -> ArrayVec<Mbuf, 6
     packets.into_iter().collect()
 }
 
-/// Says so at the end of its scope, also of one that ends by a failure: a scope waits for its threads, and one
-/// that is never told would hang instead of failing.
+/// Sets it at the end of its scope, also of one that ends by a failure: a scope waits for its threads, and
+/// with one that polls on it would hang instead of failing.
 pub(crate) struct Tells<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Tells<'_> {
