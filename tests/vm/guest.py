@@ -213,7 +213,8 @@ class Guest:
         return Metrics(body)
 
     def journal(self, lines: int = 30, since: str = "today") -> str:
-        words = f"journalctl -u pascaline -o cat --no-pager -n {lines} --since {since}"
+        # With a time to begin at, Debian 12's journalctl takes `-n` for the first lines from there.
+        words = f"journalctl -u pascaline -o cat --no-pager --since {since} | tail -n {lines}"
         return self.run(words, code=None).text
 
     def _ask(self, asked: dict[str, Any]) -> Future[dict[str, Any]]:
