@@ -9,9 +9,9 @@
 //! 1 receive  io.receive → rx_burst (in the appliance: `DpdkIo` in `app/src/appliance/ports.rs`)
 //! 2 sort     Lcore::sort → Session::gather ─ one masked compare (Classifier::recognise), prefetch the set
 //!            Lcore::hold_back ─ cut: jobs that exceed their share of an overloaded lcore
-//! 3 add      Lcore::add → Session::add_burst ─ predict the slot → Shard::add → Slot::add_fast
+//! 3 add      Lcore::add → Session::add_burst ─ predict the slot → Shard::add → Slot::add
 //!              ├ no slot expects it: LcoreSink::admits; outside its job's window the slow path drops it
-//!              ├ the first one: Session::open → Slot::open_fast, its packet is the accumulator
+//!              ├ the first one: Session::open → Slot::open, its packet is the accumulator
 //!              ├ of 2 KiB and more: several at once, add_together → Slot::add_long
 //!              ├ of another lcore's set: handed off; that one's turn takes it up after its bursts (resume)
 //!              └ the last one: LcoreSink::completed → deliver → Emitter::fan_out; below a parent
@@ -24,7 +24,7 @@
 //!
 //! In this crate: `lcore/fast_path.rs` sorts, `classify/fast_path.rs` recognises, `lcore/sink.rs` hears what
 //! the pool says, `emit/results.rs` fans out. In the aggregator: `session/burst.rs` gathers,
-//! `session/fast_path.rs` adds, by `shard.rs`, in `slot/fast_path.rs`.
+//! `session/fast_path.rs` adds, by `shard.rs`, in `slot/add.rs`.
 //!
 //! Packets of any other kind take the slow path, `lcore/slow_path.rs`: Classifier::classify, then
 //! Session::offer with a whole request.

@@ -98,9 +98,11 @@ impl Worker {
     /// Any collective operation, on a tensor of `dtype` elements as they lie in memory. A broadcast takes any
     /// number of bytes.
     ///
-    /// # Errors See [`AllreduceError`]. Ranks that call different operations, roots or parts get an error
-    /// that says so. It never waits beyond [`Config::deadline`](crate::Config::deadline). If the operation
-    /// has begun, and was not finished, the tensor's content is unspecified.
+    /// # Errors
+    ///
+    /// See [`AllreduceError`]. Ranks that call different operations, roots or parts get an error that says
+    /// so. It never waits beyond [`Config::deadline`](crate::Config::deadline). If the operation has begun,
+    /// and was not finished, the tensor's content is unspecified.
     pub fn collective(
         &mut self,
         collective: &Collective<'_>,
