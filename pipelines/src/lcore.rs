@@ -256,6 +256,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let updated = self.update_queues();
         let resumed = self.session.waits().then(|| {
             let began = if self.is_timed() { self.emitter.io.now() } else { 0 };
+            self.spread.stand_for(self.stands_for());
             self.with_pool(|session, sink| session.resume(sink));
             began
         });
@@ -266,8 +267,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Counts the time that it has taken, since then.
     #[inline(never)]
     fn count_left(&mut self, began: u64) {
-        if self.is_timed() {
-            let stands_for = if self.full { TIMED } else { 1 };
+        let stands_for = self.stands_for();
+        if stands_for > 0 {
             self.emitter.tally.busy(self.emitter.io.now().saturating_sub(began) * stands_for);
         }
     }
@@ -276,6 +277,16 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     #[inline]
     fn is_timed(&self) -> bool {
         !self.full || self.turns.is_multiple_of(TIMED)
+    }
+
+    /// How many turns this one stands for where it is timed; 0 where it is not.
+    #[inline]
+    fn stands_for(&self) -> u64 {
+        match (self.is_timed(), self.full) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => TIMED,
+        }
     }
 
     /// One burst of a port, from reception to transmission.
@@ -305,6 +316,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     fn handle(&mut self, port: usize, mut packets: ArrayVec<I::Buf, BURST>) {
         let received = packets.len();
         self.full |= received == BURST;
+        self.spread.stand_for(self.stands_for());
         let mut bytes = 0;
         for packet in &packets {
             packet.prefetch();

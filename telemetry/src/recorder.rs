@@ -61,6 +61,8 @@ struct Exchange {
 #[derive(Debug)]
 pub struct Recorder {
     current: Box<Counts>,
+    /// How many values a [sampled](Recorder::sample) one stands for.
+    stands_for: u64,
     exchange: Arc<Exchange>,
 }
 
@@ -85,7 +87,7 @@ pub fn recorder() -> Result<(Recorder, RecorderReader), CreationError> {
     let exchange = Arc::new(Exchange { empty: ArrayQueue::new(1), full: ArrayQueue::new(1) });
     // The box was empty, so the push cannot fail.
     let _ = exchange.empty.push(Counts::new());
-    let recorder = Recorder { current: Counts::new(), exchange: Arc::clone(&exchange) };
+    let recorder = Recorder { current: Counts::new(), stands_for: 1, exchange: Arc::clone(&exchange) };
     Ok((recorder, RecorderReader { sum: histogram()?, total_ns: 0, exchange }))
 }
 
@@ -98,6 +100,20 @@ impl Recorder {
         let at = place(nanos.max(1)).min(PLACES - 1);
         counts.places[at] += count;
         counts.empty = false;
+    }
+
+    /// From now on each [sampled](Self::sample) value stands for so many; at 0 none is recorded.
+    #[inline]
+    pub const fn stand_for(&mut self, values: u64) {
+        self.stands_for = values;
+    }
+
+    /// Records a value where values are sampled, as often as it [stands for](Self::stand_for).
+    #[inline]
+    pub fn sample(&mut self, nanos: u64) {
+        if self.stands_for > 0 {
+            self.record(nanos, self.stands_for);
+        }
     }
 
     /// Hands over the recorded counts, if the reader is ready. Call it regularly; it never waits.

@@ -209,7 +209,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
         self.count(Counter::Absorbed);
         self.count(if alone { Counter::Opened } else { Counter::Hits });
         let waited = of.now.saturating_sub(result.first);
-        self.spread.record(waited, 1);
+        self.spread.sample(waited);
         self.made(&result, Some((of.rank, waited)));
     }
 
