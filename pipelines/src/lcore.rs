@@ -255,8 +255,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let served = self.take_served();
         let updated = self.update_queues();
         let resumed = self.session.waits().then(|| {
-            let began = if self.is_timed() { self.emitter.io.now() } else { 0 };
-            self.spread.stand_for(self.stands_for());
+            let stands_for = self.stands_for();
+            self.spread.stand_for(stands_for);
+            let began = if stands_for > 0 { self.emitter.io.now() } else { 0 };
             self.with_pool(|session, sink| session.resume(sink));
             began
         });
@@ -273,20 +274,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
-    /// False if this turn's work is not timed: of those with a full burst, one in a few stands for all.
-    #[inline]
-    fn is_timed(&self) -> bool {
-        !self.full || self.turns.is_multiple_of(TIMED)
-    }
-
-    /// How many turns this one stands for where it is timed; 0 where it is not.
+    /// For how many turns this one is timed; 0 if it is not: of those with a full burst, one in a few.
     #[inline]
     fn stands_for(&self) -> u64 {
-        match (self.is_timed(), self.full) {
-            (false, _) => 0,
-            (true, false) => 1,
-            (true, true) => TIMED,
-        }
+        let of_a_few = if self.turns.is_multiple_of(TIMED) { TIMED } else { 0 };
+        if self.full { of_a_few } else { 1 }
     }
 
     /// One burst of a port, from reception to transmission.

@@ -102,7 +102,7 @@ impl Recorder {
         counts.empty = false;
     }
 
-    /// From now on each [sampled](Self::sample) value stands for so many; at 0 none is recorded.
+    /// From now on each [sampled](Self::sample) value stands for this many; at 0 none is recorded.
     #[inline]
     pub const fn stand_for(&mut self, values: u64) {
         self.stands_for = values;
