@@ -163,7 +163,7 @@ def test_overtaken(bed: Bed) -> None:
     bed.appliance(f"early = {{ threshold = {_ODD} }}", policy="panama")
     long = {"iterations": 100_000, "no_verify": True}
     # It hangs before the job is complete: if it shared in the work, it could on a busy machine be one of the
-    # two that overtake another, and with it stopped nobody would be left to get on.
+    # two that overtake another, and with it stopped a single rank would be left, below the threshold.
     hung = bed.worker(_ODD, **long)
     bed.until(lambda: bed.members() == 1, f"rank {_ODD} has not joined")
     bed.kill(hung.pid, signal.SIGSTOP)

@@ -31,7 +31,6 @@ def test_counters_are_documented(source: str, prefix: str) -> None:
     assert names, f"{source} has no counters as this test knows them"
     known = _documented()
     ends = [name[1:] for name in known if name.startswith("…")]
-    missing = [
-        name for name in names if _stem(name) not in known and not any(_stem(name).endswith(end) for end in ends)
-    ]
+    stems = {name: _stem(name) for name in names}
+    missing = [n for n, stem in stems.items() if stem not in known and not any(map(stem.endswith, ends))]
     assert not missing, f"in no table of {' or '.join(_TABLES)}: {', '.join(missing)}"

@@ -47,5 +47,7 @@ pub(crate) struct AdminConfig {
     pub(crate) listen: Located<AdminListen>,
     /// The file with the bearer token, if one is asked for.
     pub(crate) token_file: Option<Located<PathBuf>>,
+    /// That of the token of those who only read.
+    pub(crate) read_token_file: Option<Located<PathBuf>>,
     pub(crate) tls: Option<TlsFiles>,
 }

@@ -252,6 +252,7 @@ pub(super) struct Telemetry {
 pub(super) struct Admin {
     pub(super) listen: Spanned<String>,
     pub(super) token_file: Option<Spanned<String>>,
+    pub(super) read_token_file: Option<Spanned<String>>,
     pub(super) tls_cert: Option<Spanned<String>>,
     pub(super) tls_key: Option<Spanned<String>>,
 }

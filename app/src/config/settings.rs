@@ -137,6 +137,9 @@ impl Config {
             if let Some(file) = &admin.token_file {
                 all.set("admin.token_file", file.value.display());
             }
+            if let Some(file) = &admin.read_token_file {
+                all.set("admin.read_token_file", file.value.display());
+            }
             if let Some(tls) = &admin.tls {
                 all.set("admin.tls_cert", tls.cert.value.display());
                 all.set("admin.tls_key", tls.key.value.display());

@@ -182,8 +182,12 @@ impl Config {
 
     fn told_admin(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(admin) = &self.admin else { return Ok(()) };
-        let token = if admin.token_file.is_some() { "with" } else { "without" };
+        let token = match (&admin.token_file, &admin.read_token_file) {
+            (None, _) => "without token",
+            (Some(_), None) => "with token",
+            (Some(_), Some(_)) => "with a token for all and one for reading",
+        };
         let tls = if admin.tls.is_some() { "with" } else { "without" };
-        writeln!(f, "  admin API: {}, {token} token, {tls} TLS", admin.listen.value)
+        writeln!(f, "  admin API: {}, {token}, {tls} TLS", admin.listen.value)
     }
 }

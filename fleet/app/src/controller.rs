@@ -148,11 +148,19 @@ fn client(appliance: &Appliance) -> anyhow::Result<Client> {
 
 /// The API and the page, until they are dropped.
 fn serve(config: &Config, shared: &Arc<Shared>) -> anyhow::Result<Vec<Server>> {
-    let token = config.token_file.as_ref().map(|file| {
-        Token::read(file).map_err(|error| anyhow::anyhow!("token file {}: {error}", file.display()))
-    });
-    let in_force =
-        Arc::new(InForce::new(Credentials { token: token.transpose()?, ..Credentials::default() }));
+    let read = |file: &Option<PathBuf>| {
+        let read = |file: &PathBuf| {
+            Token::read(file).map_err(|error| anyhow::anyhow!("token file {}: {error}", file.display()))
+        };
+        file.as_ref().map(read).transpose()
+    };
+    let (token, read_token) = (read(&config.token_file)?, read(&config.read_token_file)?);
+    anyhow::ensure!(
+        token.is_none() || token != read_token,
+        "token_file and read_token_file have the same token, so that who has it may change all\n  \
+         remedy: make another: `openssl rand -hex 32`"
+    );
+    let in_force = Arc::new(InForce::new(Credentials { token, read_token, ..Credentials::default() }));
     let listener = match config.listen.strip_prefix("unix:") {
         Some(path) => unix(path.as_ref(), &|what: &dyn core::fmt::Display, remedy: &str| {
             anyhow::anyhow!("cannot listen on {}: {what}\n  remedy: {remedy}", config.listen)

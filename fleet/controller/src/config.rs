@@ -57,6 +57,8 @@ pub struct Config {
     pub listen: String,
     /// The file with the token that the API asks for.
     pub token_file: Option<PathBuf>,
+    /// The file with the token of those who only read.
+    pub read_token_file: Option<PathBuf>,
     /// The page's address; it needs no token.
     pub page: Option<SocketAddr>,
     /// The kind of store, and its place.
@@ -228,6 +230,7 @@ struct RawController {
     name: String,
     listen: Spanned<String>,
     token_file: Option<PathBuf>,
+    read_token_file: Option<Spanned<PathBuf>>,
     page: Option<Spanned<String>>,
     store: Option<Spanned<PathBuf>>,
     interval: Option<Spanned<String>>,

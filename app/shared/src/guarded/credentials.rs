@@ -14,6 +14,8 @@ use super::token::Token;
 pub struct Credentials {
     /// What requests must carry.
     pub token: Option<Token>,
+    /// What requests that only read may carry instead.
+    pub read_token: Option<Token>,
     /// For TLS.
     pub key: Option<Arc<CertifiedKey>>,
     /// What clients will object to.
@@ -23,8 +25,15 @@ pub struct Credentials {
 /// What is in force, until files are read again.
 #[derive(Debug)]
 pub struct InForce {
-    token: ArcSwap<Option<Token>>,
+    tokens: ArcSwap<Tokens>,
     key: Option<Arc<Presented>>,
+}
+
+/// The secrets that are asked for, if any.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Tokens {
+    pub(super) all: Option<Token>,
+    pub(super) read: Option<Token>,
 }
 
 /// The certificate that clients are shown.
@@ -41,14 +50,14 @@ impl InForce {
     /// These.
     #[must_use]
     pub fn new(credentials: Credentials) -> Self {
-        let Credentials { token, key, warnings: _ } = credentials;
+        let Credentials { token: all, read_token: read, key, warnings: _ } = credentials;
         let key = key.map(|key| Arc::new(Presented(ArcSwap::new(key))));
-        Self { token: ArcSwap::from_pointee(token), key }
+        Self { tokens: ArcSwap::from_pointee(Tokens { all, read }), key }
     }
 
-    /// The token that is asked for, if any.
-    pub(super) fn token(&self) -> Guard<Arc<Option<Token>>> {
-        self.token.load()
+    /// The tokens that are asked for.
+    pub(super) fn tokens(&self) -> Guard<Arc<Tokens>> {
+        self.tokens.load()
     }
 
     /// How TLS is spoken, if it is.
@@ -60,9 +69,16 @@ impl InForce {
     /// Puts others in force, for connections and requests to come. Gives the keys whose files have changed.
     pub fn replace(&self, fresh: Credentials) -> Vec<&'static str> {
         let mut changed = Vec::new();
-        if **self.token.load() != fresh.token {
-            self.token.store(Arc::new(fresh.token));
+        let tokens = Tokens { all: fresh.token, read: fresh.read_token };
+        let before = self.tokens.load();
+        if before.all != tokens.all {
             changed.push("admin.token_file");
+        }
+        if before.read != tokens.read {
+            changed.push("admin.read_token_file");
+        }
+        if !changed.is_empty() {
+            self.tokens.store(Arc::new(tokens));
         }
         if let (Some(shown), Some(key)) = (&self.key, fresh.key)
             && shown.0.load().cert != key.cert

@@ -1,18 +1,25 @@
-//! What is checked of each request before anything else.
+//! What is checked of each request before anything else, and what is written down of those that change
+//! something.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 
 use super::credentials::InForce;
 use super::problem::Problem;
 use super::serve::Rejected;
+use super::token::Token;
 use crate::http::names::is_local;
+use crate::http::server::Origin;
+
+/// Characters of a request's body that the audit log has: more than any command, and most jobs.
+const NOTED: usize = 400;
 
 /// What is asked of a request.
 #[derive(Debug)]
@@ -32,12 +39,35 @@ pub(super) fn guarded(router: Router, guard: Guard) -> Router {
     router.layer(middleware::from_fn_with_state(Arc::new(guard), check))
 }
 
-async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    if let Err(problem) = guard.check(request.headers()) {
-        return problem.into_response();
+/// Who asks, by what the request carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    /// No token is asked for.
+    Unnamed,
+    Operator,
+    Reader,
+}
+
+impl Who {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Unnamed => "without a token",
+            Self::Operator => "token_file",
+            Self::Reader => "read_token_file",
+        }
     }
+}
+
+async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let who = match guard.check(request.headers(), reads) {
+        Ok(who) => who,
+        Err(problem) => return problem.into_response(),
+    };
     let time = guard.time + (guard.longer)(request.uri().path());
-    match tokio::time::timeout(time, next.run(request)).await {
+    let answered =
+        async { if reads { next.run(request).await } else { guard.written_down(who, request, next).await } };
+    match tokio::time::timeout(time, answered).await {
         Ok(response) => response,
         Err(_) => {
             let remedy = "send the body at once, and ask again";
@@ -47,7 +77,26 @@ async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
 }
 
 impl Guard {
-    fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
+    /// Answers a request that may change something, and notes in the log who asked for what, from where, and
+    /// with which answer.
+    async fn written_down(&self, who: Who, request: Request, next: Next) -> Response {
+        let (head, body) = request.into_parts();
+        let from = head.extensions.get::<Origin>().map_or_else(String::new, Origin::to_string);
+        let (method, path) = (head.method.clone(), head.uri.path().to_owned());
+        let (body, response) = match to_bytes(body, self.body_bytes).await {
+            Ok(body) => {
+                let request = Request::from_parts(head, Body::from(body.clone()));
+                (body, next.run(request).await)
+            }
+            Err(_) => (Bytes::new(), too_long().into_response()),
+        };
+        let body: String = String::from_utf8_lossy(&body).chars().take(NOTED).collect();
+        let (who, status) = (who.name(), response.status().as_u16());
+        tracing::info!(target: "audit", who, from, status, body, "audit: {method} {path}");
+        response
+    }
+
+    fn check(&self, headers: &HeaderMap, reads: bool) -> Result<Who, Problem> {
         // Browsers send it with whatever a page of somebody else's makes them do.
         if headers.contains_key(header::ORIGIN) {
             let remedy = "use a program, e.g. curl or `pascaline explain`";
@@ -56,21 +105,27 @@ impl Guard {
         let length =
             headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         if length.is_some_and(|length: u64| length > self.body_bytes as u64) {
-            let remedy = "send less: a job, or nothing, is all that is asked for";
-            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long", remedy));
+            return Err(too_long());
         }
-        match &**self.in_force.token() {
-            Some(token) => {
-                let given = headers.get(header::AUTHORIZATION);
-                if !given.is_some_and(|given| token.admits(given.as_bytes())) {
-                    let rejected = self.rejected.count_token();
-                    if rejected.is_power_of_two() {
-                        tracing::warn!(rejected, "requests to the admin API without the right token");
-                    }
-                    let remedy = "send `Authorization: Bearer TOKEN` with the token of token_file";
-                    return Err(Problem::new(StatusCode::UNAUTHORIZED, "no token, or a wrong one", remedy));
+        let tokens = self.in_force.tokens();
+        let given = headers.get(header::AUTHORIZATION).map(|given| given.as_bytes());
+        let admitted = |token: &Token| given.is_some_and(|given| token.admits(given));
+        match &tokens.all {
+            Some(token) if admitted(token) => Ok(Who::Operator),
+            Some(_) if tokens.read.as_ref().is_some_and(admitted) => {
+                if reads {
+                    return Ok(Who::Reader);
                 }
-                Ok(())
+                let remedy = "use the token of token_file, which may change something";
+                Err(Problem::new(StatusCode::FORBIDDEN, "this token may only read", remedy))
+            }
+            Some(_) => {
+                let rejected = self.rejected.count_token();
+                if rejected.is_power_of_two() {
+                    tracing::warn!(rejected, "requests to the admin API without the right token");
+                }
+                let remedy = "send `Authorization: Bearer TOKEN` with the token of token_file";
+                Err(Problem::new(StatusCode::UNAUTHORIZED, "no token, or a wrong one", remedy))
             }
             // Without a token, a name that somebody else's server resolves to this machine must not do (DNS
             // rebinding).
@@ -80,7 +135,12 @@ impl Guard {
                 let remedy = "use localhost or a loopback address in the URL, or set token_file";
                 Err(Problem::new(StatusCode::FORBIDDEN, "the Host is not this machine", remedy))
             }
-            None => Ok(()),
+            None => Ok(Who::Unnamed),
         }
     }
+}
+
+fn too_long() -> Problem {
+    let remedy = "send less: a job, or nothing, is all that is asked for";
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long", remedy)
 }

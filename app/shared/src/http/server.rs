@@ -3,7 +3,7 @@
 use core::convert::Infallible;
 use core::pin::Pin;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -74,6 +74,25 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         // Somebody may have removed it already.
         let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// From where a request comes; every request has it among its extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Over TCP, from this address.
+    Address(SocketAddr),
+    /// Over the Unix socket, from a process of this user; `None` if the kernel does not tell.
+    User(Option<u32>),
+}
+
+impl core::fmt::Display for Origin {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Address(address) => write!(f, "{address}"),
+            Self::User(Some(number)) => write!(f, "user {number} of this machine"),
+            Self::User(None) => f.write_str("this machine"),
+        }
     }
 }
 
@@ -189,16 +208,20 @@ impl Door {
             Listener::Unix(listener, _file) => {
                 let listener = tokio::net::UnixListener::from_std(listener)?;
                 loop {
-                    self.let_in(listener.accept().await.map(|(stream, _)| stream)).await;
+                    let accepted = listener.accept().await.map(|(stream, _)| {
+                        let user = stream.peer_cred().ok().map(|credentials| credentials.uid());
+                        (stream, Origin::User(user))
+                    });
+                    self.let_in(accepted).await;
                 }
             }
             Listener::Tcp(listener) => {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
                 loop {
-                    let accepted = listener.accept().await.map(|(stream, _)| {
+                    let accepted = listener.accept().await.map(|(stream, address)| {
                         // Small answers should not wait for more. A system that cannot do it is only slower.
                         let _ = stream.set_nodelay(true);
-                        stream
+                        (stream, Origin::Address(address))
                     });
                     self.let_in(accepted).await;
                 }
@@ -206,11 +229,11 @@ impl Door {
         }
     }
 
-    async fn let_in<S>(&self, accepted: io::Result<S>)
+    async fn let_in<S>(&self, accepted: io::Result<(S, Origin)>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Ok(stream) = accepted else {
+        let Ok((stream, origin)) = accepted else {
             // Out of file descriptors, most likely: others are about to be closed.
             return tokio::time::sleep(Duration::from_millis(50)).await;
         };
@@ -225,23 +248,26 @@ impl Door {
         let Some((guest, _)) = entered else { return };
         let stream = Idle::new(stream, self.limits.idle);
         match &self.tls {
-            None => self.answer(guest, async move { Some(stream) }),
+            None => self.answer((guest, origin), async move { Some(stream) }),
             Some(tls) => {
                 let handshake = tokio::time::timeout(self.limits.head, tls.accept(stream));
-                self.answer(guest, async move { handshake.await.ok()?.ok() });
+                self.answer((guest, origin), async move { handshake.await.ok()?.ok() });
             }
         }
     }
 
     /// Answers whoever is behind a connection that is being made.
-    fn answer<S>(&self, guest: Guest, connecting: impl Future<Output = Option<S>> + Send + 'static)
-    where
+    fn answer<S>(
+        &self,
+        (guest, origin): (Guest, Origin),
+        connecting: impl Future<Output = Option<S>> + Send + 'static,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (limits, open) = (self.limits, self.open.watcher());
         let leaving = guest.leaving();
         let guest = Arc::new(guest);
-        let service = Asked { router: TowerToHyperService::new(self.router.clone()), guest };
+        let service = Asked { router: TowerToHyperService::new(self.router.clone()), guest, origin };
         let talk = async move {
             let Some(stream) = connecting.await else { return };
             let connection = hyper::server::conn::http1::Builder::new()
@@ -265,6 +291,7 @@ impl Door {
 struct Asked {
     router: TowerToHyperService<Router>,
     guest: Arc<Guest>,
+    origin: Origin,
 }
 
 impl Service<Request<Incoming>> for Asked {
@@ -272,7 +299,8 @@ impl Service<Request<Incoming>> for Asked {
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let _ = request.extensions_mut().insert(self.origin);
         let (asking, answer) = (self.guest.asks(), self.router.call(request));
         Box::pin(async move { answer.await.map(|response| asking.with(response)) })
     }

@@ -14,7 +14,12 @@ use crate::config::{AdminConfig, AdminListen, Config, ConfigError, Located};
 /// # Errors
 /// One of them is missing, or not what it should be.
 pub(crate) fn credentials(config: &Config, admin: &AdminConfig) -> Result<Credentials, ConfigError> {
-    let token = admin.token_file.as_ref().map(|file| token(config, file)).transpose()?;
+    let read = |file: &Option<_>| file.as_ref().map(|file| token(config, file)).transpose();
+    let (token, read_token) = (read(&admin.token_file)?, read(&admin.read_token_file)?);
+    if let (Some(file), true) = (&admin.read_token_file, token.is_some() && token == read_token) {
+        let message = "token_file and read_token_file have the same token, so that who has it may change all";
+        return Err(config.error(file, message, "make another: `openssl rand -hex 32`"));
+    }
     let key = admin.tls.as_ref().map(|TlsFiles { cert, key }| {
         let refused = |at: &Located<PathBuf>, error: Unreadable| {
             config.error(at, format_args!("{}: {}", at.value.display(), error.message), error.remedy)
@@ -33,7 +38,7 @@ pub(crate) fn credentials(config: &Config, admin: &AdminConfig) -> Result<Creden
             files.cert.value.display()
         ));
     }
-    Ok(Credentials { token, key, warnings })
+    Ok(Credentials { token, read_token, key, warnings })
 }
 
 fn token(config: &Config, file: &Located<PathBuf>) -> Result<Token, ConfigError> {

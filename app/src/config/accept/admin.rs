@@ -13,7 +13,7 @@ const LONGEST_PATH: usize = 107;
 
 impl Accept<'_> {
     pub(super) fn admin(&self, written: &Spanned<raw::Admin>) -> Checked<AdminConfig> {
-        let raw::Admin { listen, token_file, tls_cert, tls_key } = written.get_ref();
+        let raw::Admin { listen, token_file, read_token_file, tls_cert, tls_key } = written.get_ref();
         let at = self.admin_listen(listen)?;
         let tls = match (tls_cert, tls_key) {
             (Some(cert), Some(key)) => Some(TlsFiles { cert: self.path(cert)?, key: self.path(key)? }),
@@ -25,7 +25,12 @@ impl Accept<'_> {
             let remedy = "leave tls_cert and tls_key out: permissions of the socket's file control access";
             return Err(self.error(cert, "TLS on a Unix socket", remedy));
         }
-        let token_file = token_file.as_ref().map(|file| self.path(file)).transpose()?;
+        if let (None, Some(alone)) = (token_file, read_token_file) {
+            let remedy = "set token_file as well: without it everybody who may connect may change everything";
+            return Err(self.error(alone, "read_token_file without token_file", remedy));
+        }
+        let path = |file: &Option<_>| file.as_ref().map(|file| self.path(file)).transpose();
+        let (token_file, read_token_file) = (path(token_file)?, path(read_token_file)?);
         if !at.value.is_local() && (token_file.is_none() || tls.is_none()) {
             let lacking = match (&token_file, &tls) {
                 (None, None) => "neither a token nor TLS",
@@ -37,7 +42,7 @@ impl Accept<'_> {
                           \"unix:/run/pascaline/admin.sock\" or on 127.0.0.1";
             return Err(self.error(listen, message, remedy));
         }
-        Ok(AdminConfig { listen: at, token_file, tls })
+        Ok(AdminConfig { listen: at, token_file, read_token_file, tls })
     }
 
     fn admin_listen(&self, written: &Spanned<String>) -> Checked<Located<AdminListen>> {

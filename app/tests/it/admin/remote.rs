@@ -59,6 +59,49 @@ fn a_token_is_asked_for_where_there_is_one() {
     pascaline(&["explain", "1", "--admin", &at]).refused(1, &["no token, or a wrong one"]);
 }
 
+/// Who may only read changes nothing, and the log says who changed what, from where.
+#[test]
+fn readers_change_nothing_and_changes_are_written_down() {
+    let (files, port) = (Files::new(), free_port());
+    let reader = "fedcba9876543210fedcba9876543210";
+    let (all, read) = (token(&files), files.write("read-token", reader));
+    std::fs::set_permissions(&read, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let keys = [("token_file", all.as_path()), ("read_token_file", &read)];
+    let site = Site::with(files, &listen(port, "127.0.0.1", &keys)).ready();
+    let ask = |method: &str, path: &str, token: &str, body: &str| {
+        let more = format!("Authorization: Bearer {token}\r\nContent-Type: application/json\r\n");
+        exchange(tcp(port), request(method, path, &more, body).as_bytes()).unwrap()
+    };
+    let command = "/api/v1/jobs/1/command";
+    let reset = "{\"command\":\"reset\"}";
+    assert_eq!(ask("GET", "/api/v1/jobs", reader, "").status, 200);
+    for (method, path, body) in [
+        ("POST", command, reset),
+        ("PATCH", "/api/v1/jobs/1", "{\"window\":64}"),
+        ("DELETE", "/api/v1/jobs/1", ""),
+        ("POST", "/api/v1/drain", "{}"),
+        ("POST", "/api/v1/jobs/1/capture", "{}"),
+    ] {
+        let refused = ask(method, path, reader, body);
+        assert_eq!(refused.status, 403, "{method} {path}");
+        assert!(
+            String::from_utf8_lossy(&refused.body).contains("this token may only read"),
+            "{method} {path}"
+        );
+    }
+    assert!(!site.log().contains("audit"), "nothing has changed: {}", site.log());
+    assert_eq!(ask("POST", command, TOKEN, reset).status, 200);
+    assert_eq!(ask("POST", command, TOKEN, "{\"command\":\"dance\"}").status, 400);
+    let log = site.log();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("audit")).collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    for (line, says) in lines.iter().zip(["status=200", "status=400"]) {
+        let all = ["POST /api/v1/jobs/1/command", "who=\"token_file\"", "from=\"127.0.0.1:", "command", says];
+        assert!(all.iter().all(|word| line.contains(word)), "{line}");
+    }
+    assert!(!log.contains(TOKEN) && !log.contains(reader));
+}
+
 #[test]
 fn tls_and_a_token_let_others_in() {
     let (files, port) = (Files::new(), free_port());
@@ -104,6 +147,7 @@ fn what_is_not_safe_is_refused_at_the_start() {
         ("127.0.0.1", vec![("token_file", &short)], "no token of 16 to 512 visible ASCII characters"),
         ("127.0.0.1", vec![("token_file", &open)], "every user of this machine may read it"),
         ("127.0.0.1", vec![("token_file", &absent)], "there is no such file"),
+        ("127.0.0.1", vec![("token_file", &token), ("read_token_file", &token)], "have the same token"),
         ("127.0.0.1", vec![("tls_cert", &absent), ("tls_key", &key)], "absent"),
         ("127.0.0.1", vec![("tls_cert", &key), ("tls_key", &key)], "there is no certificate in it"),
         ("127.0.0.1", vec![("tls_cert", &cert), ("tls_key", &cert)], "cert.pem"),

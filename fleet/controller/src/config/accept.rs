@@ -40,8 +40,9 @@ impl Accept<'_> {
         let store = self.store(&raw)?;
         let network = self.network(&raw)?;
         let jobs = self.jobs(&network, &raw.jobs)?;
-        let controller = raw.controller.into_inner();
-        let RawController { name, listen, token_file, page, store: _, interval, down_after } = controller;
+        let written = raw.controller.into_inner();
+        let RawController { name, listen, token_file, read_token_file, page, interval, down_after, .. } =
+            written;
         let interval = self.time(interval.as_ref(), Duration::from_secs(1))?;
         let silent = self.time(down_after.as_ref(), 3 * interval)?;
         if let Some(written) = down_after.filter(|_| silent < 2 * interval) {
@@ -51,11 +52,16 @@ impl Accept<'_> {
         let page =
             page.as_ref().map(|page| self.parsed::<SocketAddr>(page, "an address and a port")).transpose()?;
         self.listen(&listen, token_file.is_some())?;
+        if let (None, Some(alone)) = (&token_file, &read_token_file) {
+            let remedy = "set token_file as well: without it everybody who may connect may change everything";
+            return Err(self.error(alone, "read_token_file without token_file", remedy));
+        }
         Ok(Config {
             file: self.file.to_owned(),
             name,
             listen: listen.into_inner(),
             token_file,
+            read_token_file: read_token_file.map(Spanned::into_inner),
             page,
             store,
             interval,
