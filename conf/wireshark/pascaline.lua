@@ -17,10 +17,11 @@ local KINDS = {
 }
 local DTYPES = {
     [1] = "f32", [2] = "i32", [3] = "f16", [4] = "bf16", [5] = "f64", [6] = "mxfp8", [7] = "mxint8",
+    [8] = "u32",
 }
 local DTYPES_OR_NONE = {
     [0] = "none", [1] = "f32", [2] = "i32", [3] = "f16", [4] = "bf16", [5] = "f64", [6] = "mxfp8",
-    [7] = "mxint8",
+    [7] = "mxint8", [8] = "u32",
 }
 local OPS = {
     [0] = "sum", [1] = "min", [2] = "max", [3] = "mean",
@@ -69,7 +70,7 @@ local FLAGS = {
     [5] = "trailer", [6] = "reserved6", [7] = "reserved7",
 }
 local DTYPE_BYTES = {
-    [1] = 4, [2] = 4, [3] = 2, [4] = 2, [5] = 8, [6] = 33, [7] = 33,
+    [1] = 4, [2] = 4, [3] = 2, [4] = 2, [5] = 8, [6] = 33, [7] = 33, [8] = 4,
 }
 local INTEGERS = {
     [1] = 64, [3] = 256,
@@ -238,7 +239,7 @@ local VERSION = 3
 local HEADER_BYTES = 22
 local BODY_BYTES = 72
 -- Elements that are shown one by one, as far as the preference goes; little endian.
-local SHOWN = { f32 = "float", i32 = "int32", f64 = "double" }
+local SHOWN = { f32 = "float", i32 = "int32", u32 = "uint32", f64 = "double" }
 
 ---- fields ----
 
@@ -367,8 +368,10 @@ end
 
 local function is_element(code)
     local dtype, op = code % 16, math.floor(code / 16)
-    local is_block = (DTYPES[dtype] or ""):find("^mx") ~= nil
-    return DTYPES[dtype] ~= nil and OPS[op] ~= nil and not (is_block and (OPS[op] == "min" or OPS[op] == "max"))
+    local type, operation = DTYPES[dtype] or "", OPS[op]
+    -- Blocks are only added, and integers that wrap have no mean.
+    local lacks = type:find("^mx") and { min = true, max = true } or type == "u32" and { mean = true } or {}
+    return DTYPES[dtype] ~= nil and operation ~= nil and not lacks[operation]
 end
 
 local function value_of(row, range)

@@ -51,8 +51,8 @@ def _numbered(words: str, first: int = 0) -> dict[int, str]:
 
 KINDS = _numbered("gradient result partial update ack reminder fetch control", 1)
 FLAGS = ["ecn_echo", "fin", "retransmission", "bypass", "overflow", "trailer", "reserved6", "reserved7"]
-DTYPES = _numbered("f32 i32 f16 bf16 f64 mxfp8 mxint8", 1)
-DTYPE_BYTES = {1: 4, 2: 4, 3: 2, 4: 2, 5: 8, 6: 33, 7: 33}
+DTYPES = _numbered("f32 i32 f16 bf16 f64 mxfp8 mxint8 u32", 1)
+DTYPE_BYTES = {1: 4, 2: 4, 3: 2, 4: 2, 5: 8, 6: 33, 7: 33, 8: 4}
 OPS = _numbered("sum min max mean")
 ACTIONS = _numbered("none join leave reset set_h f_bcast help halt ack serve query")
 STATUSES = _numbered(

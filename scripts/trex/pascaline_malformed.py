@@ -33,7 +33,7 @@ _ELEMENTS = bytes.fromhex("0000803f000020c0")
 _BLOCK = bytes.fromhex("7f40e001").ljust(33, b"\0")
 _QUEUE, _UPDATE = TrailerQueue(clusters=1, capacity=8, waiting=3), TrailerUpdate(reward=1.0, generated_ns=1)
 _SEAL = TrailerSeal(counter=0x0123456789ABCDEF, tag=bytes.fromhex("00112233445566778899aabbccddeeff"))
-_CONTROL = PascalineControl(action="join", dtype=8, session=1)
+_CONTROL = PascalineControl(action="join", dtype=9, session=1)
 
 
 Make = Callable[[Load, int], bytes]
@@ -143,8 +143,9 @@ VECTORS = (
     Case("bad-version", "version", _header(version=2)),
     Case("bad-kind", "kind", _header(kind=9)),
     Case("bad-flags", "flags", _header(flags=1 << 6)),
-    Case("bad-dtype", "dtype", _header(dtype=8)),
+    Case("bad-dtype", "dtype", _header(dtype=9)),
     Case("block-min", "dtype", _rest(Raw(_BLOCK), dtype=7, op=1, rank=0, psn=3)),
+    Case("u32-mean", "dtype", _header(dtype=8, op=3)),
     Case("bad-payload-length", "payload_length", _rest(Raw(_ELEMENTS[:-1]))),
     Case("bad-payload-empty", "payload_length", _rest(None)),
     Case("bad-payload-reminder", "payload_length", _rest(Raw(_ELEMENTS[:4]), kind=6)),

@@ -127,8 +127,8 @@ def _datagram(datagram: bytes) -> None:
 
 def _is_element(code: int) -> bool:
     known = code & 0xF in DTYPE_BYTES and code >> 4 in OPS
-    # Blocks are only added.
-    return known and not (code & 0xF in (6, 7) and code >> 4 in (1, 2))
+    # Blocks are only added, and integers that wrap have no mean.
+    return known and not (code & 0xF in (6, 7) and code >> 4 in (1, 2)) and code != 0x38
 
 
 def _operations(value: bytes) -> bool:

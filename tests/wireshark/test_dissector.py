@@ -247,6 +247,8 @@ def test_elements_are_shown(tshark: Tshark) -> None:
     assert [float(field.show) for field in shown.all("pascaline.f32")] == values[:16]
     (shown,) = tshark([_frame(Pascaline(dtype="i32"), Raw(struct.pack("<2i", -7, 2**31 - 1)))])
     assert [field.show for field in shown.all("pascaline.i32")] == ["-7", str(2**31 - 1)]
+    (shown,) = tshark([_frame(Pascaline(dtype="u32"), Raw(struct.pack("<2I", 7, 2**32 - 1)))])
+    assert [field.show for field in shown.all("pascaline.u32")] == ["7", str(2**32 - 1)]
 
 
 @pytest.mark.parametrize("size", switchml.INTEGERS)

@@ -137,8 +137,9 @@ fn element_changed_when_type_or_operation_differ_from_those_inside() {
 fn element_unsupported_when_there_is_no_kernel() {
     both(|r| r.element = 0, Rejection::ElementUnsupported);
     both(|r| r.element = 0xff, Rejection::ElementUnsupported);
-    both(|r| r.element = 0x08, Rejection::ElementUnsupported);
+    both(|r| r.element = 0x09, Rejection::ElementUnsupported);
     both(|r| r.element = 0x16, Rejection::ElementUnsupported);
+    both(|r| r.element = 0x38, Rejection::ElementUnsupported);
     both(|r| r.element = 0x41, Rejection::ElementUnsupported);
 }
 

@@ -101,8 +101,8 @@ or the appliance refused them.";
 /// Combine or hand on numbers among all ranks of a job, and check what comes of it.
 ///
 /// Every rank knows every rank's numbers (a function of seed, rank, iteration and index), so each checks all
-/// elements: i32, minima and maxima bit by bit; sums and means of floats within the rounding that any order
-/// of additions can cause (f16 and bf16: one rounding for each part of the sum that made way in the
+/// elements: integers, minima and maxima bit by bit; sums and means of floats within the rounding that any
+/// order of additions can cause (f16 and bf16: one rounding for each part of the sum that made way in the
 /// appliance), or bit by bit with --order rank and of mxfp8 and mxint8. Before each iteration and before the
 /// check the ranks meet in an allreduce of one element; neither this nor the check is part of the times.
 #[derive(Debug, Clone, Args)]

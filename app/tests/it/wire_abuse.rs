@@ -23,7 +23,7 @@ fn unreadable() -> Vec<Case> {
             resize(f, PAYLOAD);
         }),
         ("a reserved flag", "flags", |f| f[BODY + 2] = 0x40),
-        ("dtype 8", "dtype", |f| f[BODY + 3] = 8),
+        ("dtype 9", "dtype", |f| f[BODY + 3] = 9),
         ("op 4", "dtype", |f| f[BODY + 3] = 0x41),
         ("dtype 0", "dtype", |f| f[BODY + 3] = 0),
         ("a header that is cut off", "truncated", |f| resize(f, BODY + 10)),

@@ -151,6 +151,7 @@ impl From<AllreduceError> for Fault {
                 | StartError::Subtree { .. }
                 | StartError::Blocks { .. }
                 | StartError::NoBlock { .. }
+                | StartError::NoMean { .. }
                 | StartError::Feedback
                 | StartError::FeedbackLength { .. } => Status::PASCALINE_ERR_UNSUPPORTED,
                 StartError::Broken | StartError::Busy => Status::PASCALINE_ERR_STATE,

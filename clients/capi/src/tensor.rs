@@ -87,17 +87,12 @@ impl Tensor {
 
 /// The narrower type for `float` elements that travel as this type; `None` if they travel as they are.
 pub(crate) fn narrow(dtype: DType) -> Result<Option<Narrow>, Fault> {
-    match dtype {
-        DType::F32 => Ok(None),
-        DType::F16 => Ok(Some(Narrow::F16)),
-        DType::Bf16 => Ok(Some(Narrow::Bf16)),
-        DType::MxFp8 => Ok(Some(Narrow::MxFp8)),
-        DType::MxInt8 => Ok(Some(Narrow::MxInt8)),
-        DType::I32 | DType::F64 => {
-            let text = format_args!("float does not travel as {dtype}");
-            Err(Fault::new(Status::PASCALINE_ERR_UNSUPPORTED, text))
-        }
+    let narrow = Narrow::of(dtype);
+    if narrow.is_none() && dtype != DType::F32 {
+        let text = format_args!("float does not travel as {dtype}");
+        return Err(Fault::new(Status::PASCALINE_ERR_UNSUPPORTED, text));
     }
+    Ok(narrow)
 }
 
 /// An operation of all ranks, with its arguments.

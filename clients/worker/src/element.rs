@@ -9,8 +9,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A type of elements that an appliance can combine: `f32`, `f64`, `i32`, `f16`, `bf16`, and [`MxFp8`] and
-/// [`MxInt8`], whose elements are blocks of 32 numbers.
+/// A type of elements that an appliance can combine: `f32`, `f64`, `i32`, `u32`, `f16`, `bf16`, and [`MxFp8`]
+/// and [`MxInt8`], whose elements are blocks of 32 numbers.
 pub trait Element: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy {
     /// Its name on the wire.
     const DTYPE: DType;
@@ -115,6 +115,7 @@ elements! {
     f32: F32, Self::MANTISSA_DIGITS, |value| value as Self, f64::from;
     f64: F64, Self::MANTISSA_DIGITS, |value| value, |value| value;
     i32: I32, 31, |value: f64| value.round_ties_even() as Self, f64::from;
+    u32: U32, Self::BITS, |value: f64| value.round_ties_even() as Self, f64::from;
     f16: F16, Self::MANTISSA_DIGITS, Self::from_f64, Self::to_f64;
     bf16: Bf16, Self::MANTISSA_DIGITS, Self::from_f64, Self::to_f64;
 }
@@ -124,36 +125,19 @@ elements! {
 #[macro_export]
 macro_rules! with_element {
     ($dtype:expr, $type:ident => $act:expr) => {
-        match $dtype {
-            $crate::element::DType::F32 => {
-                type $type = f32;
-                $act
-            }
-            $crate::element::DType::F64 => {
-                type $type = f64;
-                $act
-            }
-            $crate::element::DType::I32 => {
-                type $type = i32;
-                $act
-            }
-            $crate::element::DType::F16 => {
-                type $type = $crate::f16;
-                $act
-            }
-            $crate::element::DType::Bf16 => {
-                type $type = $crate::bf16;
-                $act
-            }
-            $crate::element::DType::MxFp8 => {
-                type $type = $crate::element::MxFp8;
-                $act
-            }
-            $crate::element::DType::MxInt8 => {
-                type $type = $crate::element::MxInt8;
-                $act
-            }
+        $crate::with_element! {
+            $dtype, $type => $act,
+            F32: f32, F64: f64, I32: i32, U32: u32, F16: $crate::f16, Bf16: $crate::bf16,
+            MxFp8: $crate::element::MxFp8, MxInt8: $crate::element::MxInt8
         }
+    };
+    ($dtype:expr, $type:ident => $act:expr, $($name:ident: $element:ty),+) => {
+        match $dtype {$(
+            $crate::element::DType::$name => {
+                type $type = $element;
+                $act
+            }
+        )+}
     };
 }
 

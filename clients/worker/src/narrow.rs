@@ -55,6 +55,12 @@ impl Narrow {
         }
     }
 
+    /// The one that travels as elements of this type, if there is one.
+    #[must_use]
+    pub fn of(dtype: DType) -> Option<Self> {
+        [Self::F16, Self::Bf16, Self::MxFp8, Self::MxInt8].into_iter().find(|narrow| narrow.dtype() == dtype)
+    }
+
     /// This type, with the rounding error added to the next tensor.
     #[must_use]
     pub const fn with(self, feedback: &mut Feedback) -> Narrowing<'_> {

@@ -55,8 +55,6 @@ pub type Reshape = fn(buffer: &mut [u8]);
 pub struct Kernels {
     /// Sums of binary32. Never reports saturation.
     pub f32_sum: Combine,
-    /// Saturating sums of 32-bit integers.
-    pub i32_sum: Combine,
     /// The content of SwitchML's packets: the larger of two exponents each, and sums of big-endian integers
     /// that wrap. Never reports saturation.
     pub switchml: Combine,
@@ -73,7 +71,6 @@ impl Kernels {
     pub const fn scalar() -> Self {
         Self {
             f32_sum: scalar::f32_sum,
-            i32_sum: scalar::i32_sum,
             switchml: switchml::scalar,
             switchml_in_order: switchml::in_order,
             isa: "scalar",

@@ -22,6 +22,8 @@ codes! {
         MxFp8 = 6 "mxfp8",
         /// Blocks of 32 bytes that share a scale: [`mx::Int8`]. Only added.
         MxInt8 = 7 "mxint8",
+        /// Unsigned 32-bit integers; sums wrap, as do those of signed ones sent as these. They have no mean.
+        U32 = 8 "u32",
     }
 }
 
@@ -42,7 +44,7 @@ impl DType {
         match self {
             Self::MxFp8 | Self::MxInt8 => mx::BYTES,
             Self::F16 | Self::Bf16 => 2,
-            Self::F32 | Self::I32 => 4,
+            Self::F32 | Self::I32 | Self::U32 => 4,
             Self::F64 => 8,
         }
     }
@@ -75,7 +77,7 @@ impl DType {
     /// True if the type has NaNs.
     #[must_use]
     pub const fn is_float(self) -> bool {
-        !matches!(self, Self::I32)
+        !matches!(self, Self::I32 | Self::U32)
     }
 
     /// True if elements come in blocks that share a scale. They can be added and not compared.
@@ -89,7 +91,7 @@ impl DType {
     pub const fn sums_wide(self) -> bool {
         match self {
             Self::F16 | Self::Bf16 | Self::MxFp8 | Self::MxInt8 => true,
-            Self::F32 | Self::I32 | Self::F64 => false,
+            Self::F32 | Self::I32 | Self::F64 | Self::U32 => false,
         }
     }
 }
@@ -103,8 +105,8 @@ impl fmt::Display for DType {
 codes! {
     /// How two elements become one.
     pub enum Op {
-        /// Addition. Integers saturate; floats follow IEEE 754, rounded to nearest even. 16-bit floats and
-        /// blocks are added in binary32 and rounded at the end.
+        /// Addition. Signed integers saturate, unsigned ones wrap; floats follow IEEE 754, rounded to nearest
+        /// even. 16-bit floats and blocks are added in binary32 and rounded at the end.
         Sum = 0 "sum",
         /// The smaller one; of the two zeros that is -0. If either is a NaN, the type's canonical NaN.
         Min = 1 "min",
@@ -160,11 +162,16 @@ impl Element {
         DType::ALL.into_iter().flat_map(every).filter(|element| element.exists())
     }
 
-    /// True if the type has the operation: blocks have no minima and maxima.
+    /// True if the type has the operation: blocks have no minima and maxima, and integers whose sums wrap
+    /// have no mean.
     #[must_use]
     #[inline]
     pub const fn exists(self) -> bool {
-        self.op.adds() || !self.dtype.is_block()
+        match self.op {
+            Op::Sum => true,
+            Op::Min | Op::Max => !self.dtype.is_block(),
+            Op::Mean => !matches!(self.dtype, DType::U32),
+        }
     }
 
     /// The element with the given code.
@@ -179,10 +186,9 @@ impl Element {
         let mut table = [None; 256];
         let mut code = 0_u8;
         loop {
-            if let (Some(dtype), Some(op)) = (DType::from_code(code & 0x0f), Op::from_code(code >> 4))
-                && (op.adds() || !dtype.is_block())
-            {
-                table[code as usize] = Some(Self { dtype, op });
+            if let (Some(dtype), Some(op)) = (DType::from_code(code & 0x0f), Op::from_code(code >> 4)) {
+                let element = Self { dtype, op };
+                table[code as usize] = if element.exists() { Some(element) } else { None };
             }
             if code == u8::MAX {
                 break table;

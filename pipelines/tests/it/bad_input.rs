@@ -122,7 +122,7 @@ fn in_the_header() -> Vec<Case> {
         byte(R::UnhandledKind, "an update in a synchronous job", HEADER + 1, |_| Kind::Update as u8),
         byte(R::RankSpoofed, "an answer that is not the server's", HEADER + 1, |_| Kind::Ack as u8),
         byte(R::Flags, "a reserved flag", HEADER + 2, |_| 0x40),
-        byte(R::DType, "dtype 8", HEADER + 3, |_| 8),
+        byte(R::DType, "dtype 9", HEADER + 3, |_| 9),
         byte(R::DType, "operation 4", HEADER + 3, |_| 0x42),
         byte(R::Trailer, "the flag without a trailer", HEADER + 2, |_| Flags::TRAILER.bits()),
         byte(R::BadCount, "count 0", HEADER + 15, |_| 0),

@@ -17,7 +17,7 @@ fn bytes(dtype: DType, value: f32) -> Vec<u8> {
         DType::F32 => value.to_le_bytes().to_vec(),
         DType::F64 => f64::from(value).to_le_bytes().to_vec(),
         #[allow(clippy::cast_possible_truncation, reason = "small whole numbers")]
-        DType::I32 => (value as i32).to_le_bytes().to_vec(),
+        DType::I32 | DType::U32 => (value as i32).to_le_bytes().to_vec(),
         DType::Bf16 => value.to_bits().to_be_bytes()[..2].iter().rev().copied().collect(),
         // 1, 1.5, 2, 3, … as far as tests need them: sign, exponent and fraction moved to their places.
         DType::F16 if value == 0.0 => vec![0; 2],
@@ -31,7 +31,7 @@ fn bytes(dtype: DType, value: f32) -> Vec<u8> {
     }
 }
 
-const TYPES: [DType; 5] = [DType::F32, DType::F64, DType::I32, DType::F16, DType::Bf16];
+const TYPES: [DType; 6] = [DType::F32, DType::F64, DType::I32, DType::U32, DType::F16, DType::Bf16];
 
 /// Combines updates of one cluster, each {count, value}, and returns the payload that leaves.
 fn combined(combine: Combine, dtype: DType, updates: &[(u16, f32)]) -> (Update, Vec<u8>) {
@@ -76,7 +76,7 @@ fn blocks_are_refused() {
 
 #[test]
 fn means_are_weighted_by_what_they_stand_for() {
-    for dtype in TYPES.into_iter().filter(|dtype| *dtype != DType::I32) {
+    for dtype in TYPES.into_iter().filter(|dtype| dtype.is_float()) {
         // (1 × 4 + 3 × 8 + 4 × −2) / 8, in each order.
         for order in [[0, 1, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
             let updates = order.map(|at| [(1, 4.0), (3, 8.0), (4, -2.0)][at]);
@@ -120,6 +120,22 @@ fn integers_that_saturate_say_so_from_then_on() {
     let departure = rig.queue.dequeue().unwrap();
     assert!(departure.update.overflow);
     assert_eq!(departure.packet.bytes()[6..10], (i32::MAX - 1).to_le_bytes());
+}
+
+#[test]
+fn unsigned_integers_wrap_and_say_nothing_and_have_no_mean() {
+    let integers = |worker| Update { element: Element::sum(DType::U32), ..update(0, worker) };
+    let mut rig = Rig::new(Config::default());
+    for (worker, value) in [(1, u32::MAX), (2, 1), (3, 5)] {
+        let _ = rig.enqueue(integers(worker), &value.to_le_bytes().repeat(2));
+    }
+    let departure = rig.queue.dequeue().unwrap();
+    assert!(!departure.update.overflow);
+    assert_eq!(departure.packet.bytes()[6..10], 5_u32.to_le_bytes());
+
+    let mut rig = Rig::new(Config { combine: Combine::Mean, ..Config::default() });
+    let outcome = rig.enqueue(integers(1), &[0; 8]).outcome;
+    assert_eq!(outcome, EnqueueOutcome::Rejected(UpdateRejection::ElementUnsupported));
 }
 
 #[test]

@@ -6,7 +6,7 @@ local VERSION = 3
 local HEADER_BYTES = 22
 local BODY_BYTES = 72
 -- Elements that are shown one by one, as far as the preference goes; little endian.
-local SHOWN = { f32 = "float", i32 = "int32", f64 = "double" }
+local SHOWN = { f32 = "float", i32 = "int32", u32 = "uint32", f64 = "double" }
 
 ---- fields ----
 

@@ -46,8 +46,10 @@ end
 
 local function is_element(code)
     local dtype, op = code % 16, math.floor(code / 16)
-    local is_block = (DTYPES[dtype] or ""):find("^mx") ~= nil
-    return DTYPES[dtype] ~= nil and OPS[op] ~= nil and not (is_block and (OPS[op] == "min" or OPS[op] == "max"))
+    local type, operation = DTYPES[dtype] or "", OPS[op]
+    -- Blocks are only added, and integers that wrap have no mean.
+    local lacks = type:find("^mx") and { min = true, max = true } or type == "u32" and { mean = true } or {}
+    return DTYPES[dtype] ~= nil and operation ~= nil and not lacks[operation]
 end
 
 local function value_of(row, range)

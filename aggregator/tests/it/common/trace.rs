@@ -57,7 +57,7 @@ fn apply(twist: Twist, parcel: &mut Parcel) {
         Twist::ShortPacket => {
             parcel.values.pop();
         }
-        Twist::Unsupported => r.element = 0x08,
+        Twist::Unsupported => r.element = 0x0e,
         Twist::Offset => r.offset = 68,
         Twist::Trailing => parcel.trailing = 3,
         Twist::BothFanIns => {

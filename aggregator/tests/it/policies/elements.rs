@@ -35,7 +35,8 @@ fn encode(dtype: DType, numbers: impl Iterator<Item = i32>) -> Vec<i32> {
     let one = |number: i32| match dtype {
         DType::MxFp8 | DType::MxInt8 => unreachable!(),
         DType::F32 => (number as f32).to_le_bytes().to_vec(),
-        DType::I32 => number.to_le_bytes().to_vec(),
+        // Numbers below zero wrap, as do sums of which they are part.
+        DType::I32 | DType::U32 => number.to_le_bytes().to_vec(),
         DType::F16 => f16::from_f64(f64::from(number)).to_le_bytes().to_vec(),
         DType::Bf16 => bf16::from_f64(f64::from(number)).to_le_bytes().to_vec(),
         DType::F64 => f64::from(number).to_le_bytes().to_vec(),
@@ -43,12 +44,16 @@ fn encode(dtype: DType, numbers: impl Iterator<Item = i32>) -> Vec<i32> {
     values(&numbers.flat_map(one).collect::<Vec<u8>>())
 }
 
-fn combined(op: Op, ranks: &[u16], at: usize) -> i32 {
+fn combined(Element { dtype, op }: Element, ranks: &[u16], at: usize) -> i32 {
     let numbers = ranks.iter().map(|&rank| number(rank, at));
+    let place = |number: &i32| match dtype {
+        DType::U32 => i64::from(number.cast_unsigned()),
+        _ => i64::from(*number),
+    };
     match op {
         Op::Sum | Op::Mean => numbers.sum(),
-        Op::Min => numbers.min().unwrap(),
-        Op::Max => numbers.max().unwrap(),
+        Op::Min => numbers.min_by_key(place).unwrap(),
+        Op::Max => numbers.max_by_key(place).unwrap(),
     }
 }
 
@@ -73,7 +78,7 @@ fn every_type_and_operation_in_either_order() {
                     let done = done.unwrap();
                     let sum = sum_of(&done);
                     assert_eq!((sum.element, sum.count, sum.overflow), (element.code(), fan_in, false));
-                    let expected = encode(dtype, (0..ELEMENTS).map(|at| combined(op, &ranks, at)));
+                    let expected = encode(dtype, (0..ELEMENTS).map(|at| combined(element, &ranks, at)));
                     assert_eq!(
                         sum.values, expected,
                         "{element:?}, {order:?}, {fan_in} ranks, {}",
@@ -115,7 +120,7 @@ fn every_type_and_operation_with_a_threshold() {
             done = Some(rig.one(&Parcel::add(psn(0), rank, 5, &payload).of(element).needing(3)));
         }
         let done = done.unwrap();
-        let expected = encode(dtype, (0..ELEMENTS).map(|at| combined(op, &[1, 2, 4], at)));
+        let expected = encode(dtype, (0..ELEMENTS).map(|at| combined(element, &[1, 2, 4], at)));
         assert_eq!(
             (&sum_of(&done).values, &sum_of(&done).inside),
             (&expected, &Some(vec![1, 2, 4])),
@@ -140,7 +145,7 @@ fn a_sum_that_is_evicted_is_that_of_those_inside() {
             Event::Evicted { ranks, sum, .. } => {
                 assert!(!op.adds() || !dtype.sums_wide());
                 assert_eq!((ranks.as_slice(), sum.element), ([1, 3].as_slice(), element.code()));
-                let expected = encode(dtype, (0..ELEMENTS).map(|at| combined(op, &[1, 3], at)));
+                let expected = encode(dtype, (0..ELEMENTS).map(|at| combined(element, &[1, 3], at)));
                 assert_eq!(sum.values, expected, "{element:?}");
             }
             Event::Originals { values, .. } => {
@@ -184,6 +189,23 @@ fn integers_saturate_in_either_order_and_say_so() {
                 assert!(!sum_of(&add(&mut rig, &by(order), 3, &numbers, op)).overflow);
                 rig.close();
             }
+        }
+    }
+}
+
+#[test]
+fn unsigned_integers_wrap_in_either_order_and_nothing_says_so() {
+    let element = Element::sum(DType::U32);
+    for order in [Order::Arrival, Order::Rank] {
+        for (numbers, sum) in [([u32::MAX, 1, 7], 7), ([1 << 31; 3], 1 << 31), ([0, u32::MAX, 0], u32::MAX)] {
+            let mut rig = Rig::new(1, 1);
+            let add = |(rank, number): (u16, u32)| {
+                Parcel::add(psn(0), rank, 3, &[number.cast_signed()]).under(&by(order)).of(element)
+            };
+            let done = (0..).zip(numbers).map(add).map(|parcel| rig.one(&parcel)).last().unwrap();
+            let result = sum_of(&done);
+            assert_eq!((bytes(&result.values), result.overflow), (sum.to_le_bytes().to_vec(), false));
+            rig.close();
         }
     }
 }

@@ -38,7 +38,7 @@ fn payload(dtype: DType, rank: u16, seed: u64) -> Vec<u8> {
             DType::F64 => (value * (1.0 + f64::EPSILON * 5.0)).to_le_bytes().to_vec(),
             DType::F16 => f16::from_f64(value).to_le_bytes().to_vec(),
             DType::Bf16 => bf16::from_f64(value).to_le_bytes().to_vec(),
-            DType::I32 | DType::MxFp8 | DType::MxInt8 => unreachable!("no float"),
+            DType::I32 | DType::U32 | DType::MxFp8 | DType::MxInt8 => unreachable!("no float"),
         }
     };
     (0..elements).flat_map(element).collect()
@@ -68,7 +68,7 @@ fn expected(dtype: DType, payloads: &[Vec<u8>]) -> Vec<u8> {
                 let values = column(at).map(|bytes| bf16::from_le_bytes(two(bytes)).to_f32());
                 sum.extend(bf16::from_f32(values.reduce(|a, b| a + b).unwrap()).to_le_bytes());
             }
-            DType::I32 | DType::MxFp8 | DType::MxInt8 => unreachable!("no float"),
+            DType::I32 | DType::U32 | DType::MxFp8 | DType::MxInt8 => unreachable!("no float"),
         }
     }
     sum

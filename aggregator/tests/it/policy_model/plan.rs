@@ -50,7 +50,7 @@ impl JobPlan {
         let elements = self.fan_in.next_multiple_of(2);
         let one: &[u8] = match self.dtype {
             DType::F32 => &1f32.to_le_bytes(),
-            DType::I32 => &1i32.to_le_bytes(),
+            DType::I32 | DType::U32 => &1i32.to_le_bytes(),
             DType::F16 => &0x3c00u16.to_le_bytes(),
             DType::Bf16 => &0x3f80u16.to_le_bytes(),
             DType::F64 => &1f64.to_le_bytes(),
@@ -85,6 +85,7 @@ impl JobPlan {
         let value = match (self.dtype, bytes) {
             (DType::F32, &[a, b, c, d]) => f64::from(f32::from_le_bytes([a, b, c, d])),
             (DType::I32, &[a, b, c, d]) => f64::from(i32::from_le_bytes([a, b, c, d])),
+            (DType::U32, &[a, b, c, d]) => f64::from(u32::from_le_bytes([a, b, c, d])),
             (DType::F16, &[a, b]) => half::f16::from_le_bytes([a, b]).to_f64(),
             (DType::Bf16, &[a, b]) => half::bf16::from_le_bytes([a, b]).to_f64(),
             (DType::F64, bytes) => f64::from_le_bytes(bytes.try_into().ok()?),
@@ -157,7 +158,7 @@ pub(crate) struct Step {
 }
 
 fn job(fan_ins: &'static [u16]) -> impl Strategy<Value = (JobPlan, bool)> {
-    let dtypes = vec![DType::F32, DType::I32, DType::F16, DType::Bf16, DType::F64];
+    let dtypes = vec![DType::F32, DType::I32, DType::U32, DType::F16, DType::Bf16, DType::F64];
 
     (
         proptest::sample::select(fan_ins),

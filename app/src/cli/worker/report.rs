@@ -169,13 +169,13 @@ pub(super) fn gigabits(bytes: usize, seconds: f64) -> f64 {
 
 /// The exit status after a failure.
 pub(super) const fn status(error: &AllreduceError) -> u8 {
-    use StartError::{Blocks, Feedback, NoBlock, Root, ShortPayload, Subtree, TooLong};
+    use StartError::{Blocks, Feedback, NoBlock, NoMean, Root, ShortPayload, Subtree, TooLong};
     match error {
         AllreduceError::Failed(Failure::Rejected { .. }) => super::REFUSED,
         AllreduceError::Start(TooLong { .. } | Root { .. } | ShortPayload { .. } | Subtree { .. }) => {
             super::REFUSED
         }
-        AllreduceError::Start(Blocks { .. } | NoBlock { .. } | Feedback) => super::REFUSED,
+        AllreduceError::Start(Blocks { .. } | NoBlock { .. } | NoMean { .. } | Feedback) => super::REFUSED,
         _ => super::FAILED,
     }
 }

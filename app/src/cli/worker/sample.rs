@@ -44,11 +44,11 @@ pub(super) trait Sample: Element + Default + PartialEq + core::fmt::Debug {
     /// Samples are k × 2^−`SCALE`, with −2^`BITS` ≤ k < 2^`BITS`.
     const BITS: u32;
     /// See `BITS`.
-    const SCALE: i32;
+    const SCALE: i32 = 0;
     /// Unit roundoff: how much rounding changes a number at most, relative to it. 0 where sums are exact.
-    const ROUNDOFF: f64;
-    /// The smallest positive number.
-    const TINY: f64;
+    const ROUNDOFF: f64 = 0.0;
+    /// The smallest positive number, where sums are not exact.
+    const TINY: f64 = 0.0;
     /// Numbers in an element.
     const NUMBERS: usize = 1;
     /// The sum in the order given, as an appliance makes it.
@@ -166,12 +166,23 @@ pub(super) const fn stream(seed: u64, rank: u16, iteration: u32) -> u64 {
 impl Sample for i32 {
     /// The sum over 1,024 ranks does not saturate.
     const BITS: u32 = 20;
-    const SCALE: i32 = 0;
-    const ROUNDOFF: f64 = 0.0;
-    const TINY: f64 = 1.0;
 
     fn sum_in_order(addends: &[Self]) -> Self {
         addends.iter().sum()
+    }
+}
+
+/// Any 32 bits, so that sums wrap.
+impl Sample for u32 {
+    const BITS: u32 = 32;
+
+    fn sum_in_order(addends: &[Self]) -> Self {
+        addends.iter().fold(0, |sum, addend| sum.wrapping_add(*addend))
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "half of the bits")]
+    fn sample(stream: u64, index: u64) -> Self {
+        mix(stream.wrapping_add(index)) as Self
     }
 }
 
@@ -227,8 +238,6 @@ macro_rules! blocks {
         impl Sample for $block {
             const BITS: u32 = $bits;
             const SCALE: i32 = $bits;
-            const ROUNDOFF: f64 = 0.0;
-            const TINY: f64 = 0.0;
             const NUMBERS: usize = 32;
 
             fn sum_in_order(addends: &[Self]) -> Self {

@@ -93,6 +93,12 @@ pub enum StartError {
         /// The type.
         dtype: DType,
     },
+    /// A sum that has wrapped has no mean.
+    #[error("sums of {dtype} wrap, so there is no mean of them")]
+    NoMean {
+        /// The type.
+        dtype: DType,
+    },
     /// Rounding errors are kept for sums only.
     #[error("error feedback works with sums and means only")]
     Feedback,
@@ -189,7 +195,8 @@ impl Session {
         }
         let payload = usize::from(self.membership.identity.payload);
         if !plan.element.exists() {
-            return Err(StartError::Blocks { what: "compared", dtype });
+            let blocks = StartError::Blocks { what: "compared", dtype };
+            return Err(if dtype.is_block() { blocks } else { StartError::NoMean { dtype } });
         }
         if collective.compares() && payload < TAG {
             return Err(StartError::ShortPayload { payload });

@@ -270,6 +270,9 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
         assert_eq!(bench.start(0, &collective, (DType::F32, &mut tensor)), Err(error));
         assert_eq!(tensor, [5; 64]);
     }
+    let mean = Collective::Reduce { op: Op::Mean, root: 0 };
+    let none = StartError::NoMean { dtype: DType::U32 };
+    assert_eq!(bench.start(0, &mean, (DType::U32, &mut tensor)), Err(none));
     let ragged = StartError::Ragged { bytes: 62, size: 4 };
     let gather = Collective::Allgather { parts: Parts::Even };
     assert_eq!(bench.start(0, &gather, (DType::F32, &mut tensor[..62])), Err(ragged));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use pascaline_wire::DType;
+use pascaline_wire::{DType, Element};
 use pascaline_worker::Left;
 
 use crate::adversary::{Conditions, chance};
@@ -157,19 +157,13 @@ fn a_late_rank_costs_probes_only() {
 
 #[test]
 fn every_type_and_operation_goes_through_the_aggregator() {
-    for dtype in DTYPES {
-        for op in OPS {
-            let conditions = Conditions { loss: 0.02, forget_result: 0.2, server: 0.5, ..Conditions::IDEAL };
-            // The last packet is not full.
-            let operations = vec![Operation { elements: 401, dtype, op, call: Call::Allreduce }; 2];
-            let plan = Plan { operations, ranks: 5, linger: Duration::from_secs(5), ..gigabit(conditions) };
-            for (rank, outcome) in run(&plan, 1).ranks.iter().enumerate() {
-                assert_eq!(
-                    (outcome.failures.len(), outcome.verified),
-                    (0, 2),
-                    "{dtype:?} {op:?}, rank {rank}"
-                );
-            }
+    for Element { dtype, op } in Element::all().filter(|element| !element.dtype.is_block()) {
+        let conditions = Conditions { loss: 0.02, forget_result: 0.2, server: 0.5, ..Conditions::IDEAL };
+        // The last packet is not full.
+        let operations = vec![Operation { elements: 401, dtype, op, call: Call::Allreduce }; 2];
+        let plan = Plan { operations, ranks: 5, linger: Duration::from_secs(5), ..gigabit(conditions) };
+        for (rank, outcome) in run(&plan, 1).ranks.iter().enumerate() {
+            assert_eq!((outcome.failures.len(), outcome.verified), (0, 2), "{dtype:?} {op:?}, rank {rank}");
         }
     }
 }

@@ -89,13 +89,18 @@ pub(crate) fn tensor(rank: u16, number: usize, operation: &Operation) -> Vec<u8>
 
 /// What the operation makes of the tensors of some ranks.
 pub(crate) fn expected(ranks: &[u16], number: usize, operation: &Operation) -> Vec<u8> {
+    // Numbers below zero wrap.
+    let place = |value: &i32| match operation.dtype {
+        DType::U32 => i64::from(value.cast_unsigned()),
+        _ => i64::from(*value),
+    };
     let element = |index| {
         let values = || ranks.iter().map(|&rank| value(rank, number, index));
         let sum = f64::from(values().sum::<i32>());
         let value = match operation.op {
             Op::Sum => sum,
-            Op::Min => values().min().unwrap().into(),
-            Op::Max => values().max().unwrap().into(),
+            Op::Min => values().min_by_key(place).unwrap().into(),
+            Op::Max => values().max_by_key(place).unwrap().into(),
             Op::Mean => sum / ranks.len() as f64,
         };
         encode(operation.dtype, value)
@@ -138,7 +143,7 @@ pub(crate) fn encode(dtype: DType, value: f64) -> Vec<u8> {
         DType::F16 => f16::from_f64(value).to_le_bytes().to_vec(),
         DType::Bf16 => bf16::from_f64(value).to_le_bytes().to_vec(),
         // To nearest, from halfway to even.
-        DType::I32 => (value.round_ties_even() as i32).to_le_bytes().to_vec(),
+        DType::I32 | DType::U32 => (value.round_ties_even() as i32).to_le_bytes().to_vec(),
         DType::MxFp8 | DType::MxInt8 => unreachable!("not among them"),
     }
 }

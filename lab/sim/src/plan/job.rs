@@ -138,7 +138,7 @@ impl JobPlan {
             deadline: Duration::from_secs(20),
             linger: Duration::ZERO,
         }
-        .with_blocks()
+        .with_rarer_types()
     }
 
     /// A rank disagrees with the others, if all else has to succeed.
@@ -213,11 +213,16 @@ impl JobPlan {
         self.element = Element::sum(dtype);
     }
 
-    /// Half of the sums of 16-bit floats become such of blocks, one or two in a packet. No random number is
-    /// drawn for that, so that other schedules stay the same.
-    fn with_blocks(mut self) -> Self {
+    /// Half of the sums of 16-bit floats become such of blocks, one or two in a packet, and half of the jobs
+    /// with `i32` have `u32`. No random number is drawn for that, so that other schedules stay the same.
+    fn with_rarer_types(mut self) -> Self {
         let Element { dtype, op } = self.element;
-        if dtype.sums_wide() && op == Op::Sum && self.id.is_multiple_of(2) {
+        if !self.id.is_multiple_of(2) {
+            return self;
+        }
+        if dtype == DType::I32 {
+            self.element = Element { dtype: DType::U32, op };
+        } else if dtype.sums_wide() && op == Op::Sum {
             self.payload = self.payload.max(2 * 32) + 8;
             self.travel_as(if dtype == DType::F16 { DType::MxInt8 } else { DType::MxFp8 });
         }
@@ -237,7 +242,7 @@ impl JobPlan {
         self.rough = complete && has_order && random.chance(chance) && self.policy.server;
         if self.rough {
             (self.accept_partial, self.on_death) = (false, OnDeath::Fail);
-            let dtype = if dtype == DType::I32 { DType::F32 } else { dtype };
+            let dtype = if dtype.is_float() { dtype } else { DType::F32 };
             self.element = Element { dtype, op };
         }
     }

@@ -17,11 +17,6 @@ pub fn f32_sum(into: &mut [u8], from: &[u8]) -> bool {
     combine::<f32, Sum, 4>(into, from)
 }
 
-/// `into[i] += from[i]`, clamped to the range of `i32`; true if an element was clamped.
-pub fn i32_sum(into: &mut [u8], from: &[u8]) -> bool {
-    combine::<i32, Sum, 4>(into, from)
-}
-
 fn combine<T: Element<N>, R: Rule<T>, const N: usize>(into: &mut [u8], from: &[u8]) -> bool {
     let mut saturated = false;
     for (a, b) in into.as_chunks_mut::<N>().0.iter_mut().zip(from.as_chunks::<N>().0) {
@@ -85,6 +80,7 @@ const fn table(of: DType) -> Table {
         DType::F32 => plain!(f32, 4),
         DType::F64 => plain!(f64, 8),
         DType::I32 => plain!(i32, 4),
+        DType::U32 => plain!(u32, 4),
         DType::F16 => sixteen!(F16),
         DType::Bf16 => sixteen!(Bf16),
         DType::MxFp8 => at_once!(blocks::sum::<mx::Fp8>, mx::count_nans::<mx::Fp8>),

@@ -85,7 +85,8 @@ macro_rules! kernels {
             match of {
                 pascaline_wire::DType::F32 => plain::<F32>(),
                 pascaline_wire::DType::F64 => plain::<F64>(),
-                pascaline_wire::DType::I32 => plain::<I32>(),
+                pascaline_wire::DType::I32 => plain::<integer::I32>(),
+                pascaline_wire::DType::U32 => plain::<integer::U32>(),
                 pascaline_wire::DType::F16 => sixteen::<ExactF16, Widened<F16>, Paired<F16>>(),
                 pascaline_wire::DType::Bf16 => sixteen::<ExactBf16, Widened<Bf16>, Paired<Bf16>>(),
                 pascaline_wire::DType::MxFp8 => blocks::<pascaline_wire::mx::Fp8>(),
@@ -163,7 +164,28 @@ macro_rules! never_saturates {
     };
 }
 
-use {entry, kernels, never_saturates, plain_entry};
+/// Integers of 32 bits: what compares two registers of them, and that all are finite.
+macro_rules! compared {
+    ($features:literal, $integers:ident, $min:path, $max:path) => {
+        impl $crate::combine::simd::lanes::Extremes for $integers {
+            #[inline]
+            #[target_feature(enable = $features)]
+            unsafe fn min(self, other: Self) -> Self {
+                Self($min(self.0, other.0))
+            }
+
+            #[inline]
+            #[target_feature(enable = $features)]
+            unsafe fn max(self, other: Self) -> Self {
+                Self($max(self.0, other.0))
+            }
+        }
+
+        impl $crate::combine::simd::lanes::Finite for $integers {}
+    };
+}
+
+use {compared, entry, kernels, never_saturates, plain_entry};
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;

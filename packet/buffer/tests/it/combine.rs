@@ -1,10 +1,15 @@
 //! Every kernel against the scalar one, which is checked against arithmetic written out by hand.
 
-use pascaline_buffer::combine::{Kernels, scalar};
+use pascaline_buffer::combine::{Combine, Kernels, scalar};
+use pascaline_wire::{DType, Op};
 use proptest::prelude::*;
 
 fn bytes<const N: usize>(values: [[u8; 4]; N]) -> Vec<u8> {
     values.concat()
+}
+
+fn i32_sum(set: Kernels) -> Combine {
+    set.combine(DType::I32, Op::Sum).unwrap()
 }
 
 #[test]
@@ -19,9 +24,10 @@ fn scalar_f32_adds() {
 fn scalar_i32_saturates_both_ways_and_says_so() {
     let mut into = bytes([i32::MAX, i32::MIN, 7].map(i32::to_le_bytes));
     let from = bytes([1, -1, -9].map(i32::to_le_bytes));
-    assert!(scalar::i32_sum(&mut into, &from));
+    let sum = i32_sum(Kernels::scalar());
+    assert!(sum(&mut into, &from));
     assert_eq!(into, bytes([i32::MAX, i32::MIN, -2].map(i32::to_le_bytes)));
-    assert!(!scalar::i32_sum(&mut bytes([1i32.to_le_bytes()]), &bytes([2i32.to_le_bytes()])));
+    assert!(!sum(&mut bytes([1i32.to_le_bytes()]), &bytes([2i32.to_le_bytes()])));
 }
 
 /// Each of these alone, wherever it is: among others that saturate, a kernel that overlooks one would not be
@@ -35,7 +41,7 @@ fn one_pair_that_saturates_is_enough() {
                 (into[at], from[at]) = (a, b);
                 let mut sum = bytes(into.map(i32::to_le_bytes));
                 assert!(
-                    (set.i32_sum)(&mut sum, &bytes(from.map(i32::to_le_bytes))),
+                    i32_sum(set)(&mut sum, &bytes(from.map(i32::to_le_bytes))),
                     "{set:?}: {a} + {b} at {at}"
                 );
                 assert_eq!(sum[4 * at..4 * at + 4], a.to_le_bytes(), "{set:?}: {a} + {b} at {at}");
@@ -81,10 +87,10 @@ proptest! {
             from.extend(b.to_le_bytes());
         }
         let mut expected = into.clone();
-        let expected_flag = scalar::i32_sum(&mut expected[skew..], &from[from_at..]);
+        let expected_flag = i32_sum(Kernels::scalar())(&mut expected[skew..], &from[from_at..]);
         for set in Kernels::available() {
             let mut got = into.clone();
-            let flag = (set.i32_sum)(&mut got[skew..], &from[from_at..]);
+            let flag = i32_sum(set)(&mut got[skew..], &from[from_at..]);
             prop_assert_eq!(&got, &expected, "{}", set.isa);
             prop_assert_eq!(flag, expected_flag, "{}", set.isa);
         }
@@ -111,7 +117,7 @@ proptest! {
         for set in Kernels::available() {
             let mut into = vec![1u8; a];
             let from = vec![1u8; b];
-            (set.i32_sum)(&mut into, &from);
+            i32_sum(set)(&mut into, &from);
             let whole = a.min(b) / 4 * 4;
             prop_assert!(into[..whole].iter().all(|&byte| byte == 2), "{}", set.isa);
             prop_assert!(into[whole..].iter().all(|&byte| byte == 1), "{}", set.isa);

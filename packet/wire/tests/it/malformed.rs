@@ -140,7 +140,7 @@ fn flags() {
 }
 
 fn dtype() {
-    for element in [0x00, 0x08, 0x0f, 0x41, 0xf1, 0x16, 0x26, 0x17, 0x27] {
+    for element in [0x00, 0x09, 0x0f, 0x41, 0xf1, 0x16, 0x26, 0x17, 0x27, 0x38] {
         assert_eq!(changed(GRADIENT, 45, &[element]), Err(Malformed::DType), "{element:#x}");
     }
 }
@@ -155,7 +155,7 @@ fn payload_length() {
         Header::parse(&head)?.0.payload(&packet[..len]).map(|(payload, _)| payload.len())
     };
     for kind in 1..=4 {
-        for (element, size) in [(1, 4), (2, 4), (3, 2), (4, 2), (5, 8), (6, 33), (7, 33)] {
+        for (element, size) in [(1, 4), (2, 4), (3, 2), (4, 2), (5, 8), (6, 33), (7, 33), (8, 4)] {
             for len in (0..=16).chain(32..=34) {
                 let good = len > 0 && len % size == 0;
                 let expected = if good { Ok(len) } else { Err(Malformed::PayloadLength) };
@@ -190,7 +190,7 @@ fn trailer() {
     let operation = "0001 01 00 00000007 0000000000000400";
     refused(&format!("05 10 {operation} 0014"), "one operation");
     refused(&format!("05 20 {operation} 0001 01 01 00000007 0000000000000400 0024"), "a reserved byte");
-    refused(&format!("05 20 {operation} 0001 08 00 00000007 0000000000000400 0024"), "element type 8");
+    refused(&format!("05 20 {operation} 0001 09 00 00000007 0000000000000400 0024"), "element type 9");
     let report = |state: u8, reserved: u8| {
         format!("0001 {state:02x} {reserved:02x} 00000000 00000000 c000 0000 {}", "00".repeat(16))
     };
@@ -235,8 +235,9 @@ fn control() {
     assert_eq!((answer(1), answer(2)), (Ok(()), refused), "of an Ack to a Join, and to a Leave");
     assert_eq!(with(&[(0, 0)]), refused, "action 0");
     assert_eq!(with(&[(0, 11)]), refused, "action 11");
-    assert_eq!(with(&[(3, 8)]), refused, "element type 8");
+    assert_eq!(with(&[(3, 9)]), refused, "element type 9");
     assert_eq!(with(&[(3, 0x16)]), refused, "the least of blocks");
+    assert_eq!(with(&[(3, 0x38)]), refused, "a mean of integers that wrap");
     assert_eq!(with(&[(1, 1)]), refused, "a request with a status");
     assert_eq!(with(&[(2, 1)]), refused, "a request that answers");
     assert_eq!(with(&[(0, 8), (1, 22), (2, 10)]), Ok(()));

@@ -244,10 +244,11 @@ fn each_code_is_legal_or_refused() {
         assert_eq!(with(0).is_ok(), code == 3, "version {code}");
         assert_eq!(with(1).is_ok(), (1..=8).contains(&code), "kind {code}");
         assert_eq!(with(2).is_ok(), code < 0x40, "flags {code}");
-        // Blocks have no minimum and no maximum.
+        // Blocks have no minimum and no maximum, integers that wrap no mean.
         let element = match (code & 15, code >> 4) {
             (1..=5, op) => op <= 3,
             (6 | 7, op) => op == 0 || op == 3,
+            (8, op) => op <= 2,
             _ => false,
         };
         assert_eq!(with(3).is_ok(), element, "element {code}");

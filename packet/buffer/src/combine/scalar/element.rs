@@ -8,16 +8,20 @@ use super::super::half::Sixteen;
 pub(in super::super) trait Element<const N: usize>: Copy {
     fn read(bytes: [u8; N]) -> Self;
     fn write(self) -> [u8; N];
-    /// True for infinities and NaNs.
-    fn is_non_finite(self) -> bool;
+    /// True for infinities and NaNs, which integers lack.
+    fn is_non_finite(self) -> bool {
+        false
+    }
 }
 
 /// An element that can be added.
 pub(in super::super) trait Sums: Copy {
     /// The sum; sets `saturated` where it had to be clamped.
     fn sum(self, other: Self, saturated: &mut bool) -> Self;
-    /// The same, with the canonical NaN for any NaN.
-    fn settled(self) -> Self;
+    /// The same, with the canonical NaN for any NaN, unless writing it does that.
+    fn settled(self) -> Self {
+        self
+    }
 }
 
 /// An element that can be compared, in a way that the order of comparisons does not matter.
@@ -118,39 +122,46 @@ macro_rules! float {
 float!(f32, 4, 0x7fc0_0000);
 float!(f64, 8, 0x7ff8_0000_0000_0000);
 
-impl Element<4> for i32 {
-    fn read(bytes: [u8; 4]) -> Self {
-        Self::from_le_bytes(bytes)
-    }
+macro_rules! integer {
+    ($integer:ty, $sum:path) => {
+        impl Element<4> for $integer {
+            fn read(bytes: [u8; 4]) -> Self {
+                Self::from_le_bytes(bytes)
+            }
 
-    fn write(self) -> [u8; 4] {
-        self.to_le_bytes()
-    }
+            fn write(self) -> [u8; 4] {
+                self.to_le_bytes()
+            }
+        }
 
-    fn is_non_finite(self) -> bool {
-        false
-    }
+        impl Sums for $integer {
+            fn sum(self, other: Self, saturated: &mut bool) -> Self {
+                $sum(self, other, saturated)
+            }
+        }
+
+        impl Extremes for $integer {
+            fn min(self, other: Self) -> Self {
+                Ord::min(self, other)
+            }
+
+            fn max(self, other: Self) -> Self {
+                Ord::max(self, other)
+            }
+        }
+    };
 }
 
-impl Sums for i32 {
-    fn sum(self, other: Self, saturated: &mut bool) -> Self {
-        *saturated |= self.checked_add(other).is_none();
-        self.saturating_add(other)
-    }
+integer!(i32, clamped);
+integer!(u32, wrapped);
 
-    fn settled(self) -> Self {
-        self
-    }
+fn clamped(a: i32, b: i32, saturated: &mut bool) -> i32 {
+    *saturated |= a.checked_add(b).is_none();
+    a.saturating_add(b)
 }
 
-impl Extremes for i32 {
-    fn min(self, other: Self) -> Self {
-        Ord::min(self, other)
-    }
-
-    fn max(self, other: Self) -> Self {
-        Ord::max(self, other)
-    }
+const fn wrapped(a: u32, b: u32, _: &mut bool) -> u32 {
+    a.wrapping_add(b)
 }
 
 /// A 16-bit float as it is, for comparing.
@@ -219,9 +230,5 @@ impl<S: Sixteen> Element<2> for Widened<S> {
 impl<S: Copy> Sums for Widened<S> {
     fn sum(self, other: Self, _: &mut bool) -> Self {
         Self::new(self.0 + other.0)
-    }
-
-    fn settled(self) -> Self {
-        self
     }
 }

@@ -9,7 +9,6 @@ mod sixteen;
 use super::super::Kernels;
 use super::super::half::{Bf16, F16};
 use float::{F32, F64};
-use integer::I32;
 use paired::Paired;
 use sixteen::{ExactBf16, ExactF16, Widened};
 
@@ -35,7 +34,6 @@ pub(in super::super) fn kernels() -> Option<Kernels> {
         && is_x86_feature_detected!("popcnt");
     has_all.then_some(Kernels {
         f32_sum: combine::<F32, Sum>,
-        i32_sum: combine::<I32, Sum>,
         switchml,
         switchml_in_order: crate::combine::switchml::in_order,
         isa: "avx512",

@@ -87,8 +87,11 @@ pub(in super::super) trait Sums: Lanes {
     unsafe fn sum(self, other: Self, saturated: &mut Self::Flag) -> Self;
     /// True if it is anywhere.
     unsafe fn any(saturated: Self::Flag) -> bool;
-    /// The canonical NaN for any NaN.
-    unsafe fn settled(self) -> Self;
+    /// The canonical NaN for any NaN, unless storing does that.
+    #[inline(always)]
+    unsafe fn settled(self) -> Self {
+        self
+    }
 }
 
 /// Elements that can be compared.
@@ -99,8 +102,11 @@ pub(in super::super) trait Extremes: Lanes {
 
 /// Elements that can be infinite or NaN.
 pub(in super::super) trait Finite: Lanes {
-    /// How many are.
-    unsafe fn non_finite(self) -> u32;
+    /// How many are: no integers.
+    #[inline(always)]
+    unsafe fn non_finite(self) -> u32 {
+        0
+    }
 }
 
 /// 16-bit floats that are a register of binary32 once loaded.

@@ -9,7 +9,6 @@ use std::arch::is_aarch64_feature_detected;
 use super::super::Kernels;
 use super::super::half::{Bf16, F16};
 use float::{F32, F64};
-use integer::I32;
 use sixteen::{ExactBf16, ExactF16, Widened};
 
 /// Widening 16-bit floats in order takes no more instructions than in any other, and there are enough
@@ -47,7 +46,6 @@ use register;
 pub(in super::super) fn kernels() -> Option<Kernels> {
     is_aarch64_feature_detected!("neon").then_some(Kernels {
         f32_sum: combine::<F32, Sum>,
-        i32_sum: combine::<I32, Sum>,
         switchml,
         switchml_in_order: crate::combine::switchml::in_order,
         isa: "neon",

@@ -179,12 +179,6 @@ macro_rules! widened {
             unsafe fn sum(self, other: Self, (): &mut ()) -> Self {
                 Self(F32($add(self.0.0, other.0.0)), PhantomData)
             }
-
-            /// Storing does it.
-            #[inline]
-            unsafe fn settled(self) -> Self {
-                self
-            }
         }
     };
 }
@@ -253,12 +247,6 @@ macro_rules! paired {
             #[target_feature(enable = $features)]
             unsafe fn sum(self, other: Self, (): &mut ()) -> Self {
                 Self([$add(self.0[0], other.0[0]), $add(self.0[1], other.0[1])], PhantomData)
-            }
-
-            /// Storing does it.
-            #[inline]
-            unsafe fn settled(self) -> Self {
-                self
             }
         }
     };

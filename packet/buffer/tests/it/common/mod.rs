@@ -51,6 +51,7 @@ pub(crate) fn special(of: DType) -> Vec<Vec<u8>> {
             .iter()
             .map(|value: &i32| value.to_le_bytes().to_vec())
             .collect(),
+        DType::U32 => both(1 << 31, 4, &[0, 1, 2, 0x7fff_fffe, 0x7fff_ffff]),
         DType::F16 => {
             both(1 << 15, 2, &[0, 1, 0x03ff, 0x0400, 0x3c00, 0x3c01, 0x7bff, 0x7c00, 0x7c01, 0x7e00, 0x7fff])
         }
@@ -62,7 +63,8 @@ pub(crate) fn special(of: DType) -> Vec<Vec<u8>> {
 }
 
 /// The types whose elements stand alone.
-pub(crate) const PLAIN: [DType; 5] = [DType::F32, DType::I32, DType::F16, DType::Bf16, DType::F64];
+pub(crate) const PLAIN: [DType; 6] =
+    [DType::F32, DType::I32, DType::U32, DType::F16, DType::Bf16, DType::F64];
 
 /// `count` elements: one in `awkward` a special value, the others any bits.
 pub(crate) fn payload(of: DType, count: usize, awkward: usize, random: &mut Rng) -> Vec<u8> {
@@ -83,13 +85,13 @@ pub(crate) fn skewed(bytes: &[u8], skew: usize) -> Vec<u8> {
     [&vec![0xa5; skew], bytes].concat()
 }
 
-/// What arithmetic is done in: every type but `f64` and `i32` is exact in `f32`.
+/// What arithmetic is done in: every type but `f64` and integers is exact in `f32`.
 fn f32_of(of: DType, bytes: &[u8]) -> f32 {
     match of {
         DType::F32 => f32::from_le_bytes(bytes.try_into().unwrap()),
         DType::F16 => f16::from_le_bytes(bytes.try_into().unwrap()).to_f32(),
         DType::Bf16 => bf16::from_le_bytes(bytes.try_into().unwrap()).to_f32(),
-        DType::F64 | DType::I32 | DType::MxFp8 | DType::MxInt8 => unreachable!(),
+        DType::F64 | DType::I32 | DType::U32 | DType::MxFp8 | DType::MxInt8 => unreachable!(),
     }
 }
 
@@ -108,14 +110,14 @@ pub(crate) fn canonical_nan(of: DType) -> Vec<u8> {
         DType::F64 => 0x7ff8_0000_0000_0000u64.to_le_bytes().to_vec(),
         DType::F16 => 0x7e00u16.to_le_bytes().to_vec(),
         DType::Bf16 => 0x7fc0u16.to_le_bytes().to_vec(),
-        DType::I32 | DType::MxFp8 | DType::MxInt8 => unreachable!(),
+        DType::I32 | DType::U32 | DType::MxFp8 | DType::MxInt8 => unreachable!(),
     }
 }
 
 pub(crate) fn is_nan(of: DType, element: &[u8]) -> bool {
     match of {
         DType::F64 => f64::from_le_bytes(element.try_into().unwrap()).is_nan(),
-        DType::I32 => false,
+        DType::I32 | DType::U32 => false,
         _ => f32_of(of, element).is_nan(),
     }
 }
@@ -123,7 +125,7 @@ pub(crate) fn is_nan(of: DType, element: &[u8]) -> bool {
 pub(crate) fn is_non_finite(of: DType, element: &[u8]) -> bool {
     match of {
         DType::F64 => !f64::from_le_bytes(element.try_into().unwrap()).is_finite(),
-        DType::I32 => false,
+        DType::I32 | DType::U32 => false,
         _ => !f32_of(of, element).is_finite(),
     }
 }
@@ -162,6 +164,18 @@ pub(crate) fn joined(of: DType, op: Op, a: &[u8], b: &[u8]) -> (Vec<u8>, bool) {
                     let exact = i64::from(x) + i64::from(y);
                     let clamped = exact.clamp(i64::from(i32::MIN), i64::from(i32::MAX));
                     (i32::try_from(clamped).unwrap().to_le_bytes().to_vec(), clamped != exact)
+                }
+                Op::Min => chosen(x <= y),
+                Op::Max => chosen(x >= y),
+            }
+        }
+        DType::U32 => {
+            let (x, y) =
+                (u32::from_le_bytes(a.try_into().unwrap()), u32::from_le_bytes(b.try_into().unwrap()));
+            match op {
+                Op::Sum | Op::Mean => {
+                    let wrapped = (u64::from(x) + u64::from(y)) % (1 << 32);
+                    (u32::try_from(wrapped).unwrap().to_le_bytes().to_vec(), false)
                 }
                 Op::Min => chosen(x <= y),
                 Op::Max => chosen(x >= y),

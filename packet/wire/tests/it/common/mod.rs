@@ -29,7 +29,7 @@ pub(crate) const KINDS: [Kind; 8] = [
     Kind::Fetch,
     Kind::Control,
 ];
-pub(crate) const DTYPES: [DType; 7] = DType::ALL;
+pub(crate) const DTYPES: [DType; 8] = DType::ALL;
 pub(crate) const OPS: [Op; 4] = Op::ALL;
 pub(crate) const REQUESTS: [Action; 9] = [
     Action::Join,

@@ -2,15 +2,15 @@
 
 use core::arch::x86_64::{
     __m256i, _mm256_add_epi32, _mm256_and_si256, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castsi256_ps,
-    _mm256_max_epi32, _mm256_min_epi32, _mm256_movemask_ps, _mm256_or_si256, _mm256_set1_epi32,
-    _mm256_setzero_si256, _mm256_srai_epi32, _mm256_xor_si256,
+    _mm256_max_epi32, _mm256_max_epu32, _mm256_min_epi32, _mm256_min_epu32, _mm256_movemask_ps,
+    _mm256_or_si256, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_srai_epi32, _mm256_xor_si256,
 };
 use core::convert::identity;
 
-use super::super::lanes::{Extremes, Finite, Lanes, Sums};
+use super::super::lanes::{Lanes, Sums};
 use super::register;
 
-/// 8 integers of 32 bits.
+/// 8 signed integers of 32 bits, which saturate.
 #[derive(Clone, Copy)]
 pub(super) struct I32(__m256i);
 
@@ -49,30 +49,28 @@ impl Sums for I32 {
     unsafe fn any(saturated: __m256i) -> bool {
         _mm256_movemask_ps(_mm256_castsi256_ps(saturated)) != 0
     }
-
-    #[inline]
-    unsafe fn settled(self) -> Self {
-        self
-    }
 }
 
-impl Extremes for I32 {
+super::super::compared!("avx2,f16c,popcnt", I32, _mm256_min_epi32, _mm256_max_epi32);
+
+/// 8 unsigned integers of 32 bits, which wrap.
+#[derive(Clone, Copy)]
+pub(super) struct U32(__m256i);
+
+// SAFETY: loads and stores of 256 bits, for unaligned addresses, or of those 32-bit words that the bytes
+// fill.
+unsafe impl Lanes for U32 {
+    register!(4, 4, identity, identity);
+}
+
+impl Sums for U32 {
+    super::super::never_saturates!();
+
     #[inline]
     #[target_feature(enable = "avx2,f16c,popcnt")]
-    unsafe fn min(self, other: Self) -> Self {
-        Self(_mm256_min_epi32(self.0, other.0))
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2,f16c,popcnt")]
-    unsafe fn max(self, other: Self) -> Self {
-        Self(_mm256_max_epi32(self.0, other.0))
+    unsafe fn sum(self, other: Self, (): &mut ()) -> Self {
+        Self(_mm256_add_epi32(self.0, other.0))
     }
 }
 
-impl Finite for I32 {
-    #[inline]
-    unsafe fn non_finite(self) -> u32 {
-        0
-    }
-}
+super::super::compared!("avx2,f16c,popcnt", U32, _mm256_min_epu32, _mm256_max_epu32);

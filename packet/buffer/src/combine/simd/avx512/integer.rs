@@ -2,14 +2,15 @@
 
 use core::arch::x86_64::{
     __m512i, __mmask16, _mm512_add_epi32, _mm512_and_si512, _mm512_mask_mov_epi32, _mm512_max_epi32,
-    _mm512_min_epi32, _mm512_movepi32_mask, _mm512_set1_epi32, _mm512_srai_epi32, _mm512_xor_si512,
+    _mm512_max_epu32, _mm512_min_epi32, _mm512_min_epu32, _mm512_movepi32_mask, _mm512_set1_epi32,
+    _mm512_srai_epi32, _mm512_xor_si512,
 };
 use core::convert::identity;
 
-use super::super::lanes::{Extremes, Finite, Lanes, Sums};
+use super::super::lanes::{Lanes, Sums};
 use super::register;
 
-/// 16 integers of 32 bits.
+/// 16 signed integers of 32 bits, which saturate.
 #[derive(Clone, Copy)]
 pub(super) struct I32(__m512i);
 
@@ -44,30 +45,27 @@ impl Sums for I32 {
     unsafe fn any(saturated: __mmask16) -> bool {
         saturated != 0
     }
-
-    #[inline]
-    unsafe fn settled(self) -> Self {
-        self
-    }
 }
 
-impl Extremes for I32 {
+super::super::compared!("avx512f,avx512dq,avx512bw,popcnt", I32, _mm512_min_epi32, _mm512_max_epi32);
+
+/// 16 unsigned integers of 32 bits, which wrap.
+#[derive(Clone, Copy)]
+pub(super) struct U32(__m512i);
+
+// SAFETY: loads and stores of 512 bits, for unaligned addresses, or of the bytes given.
+unsafe impl Lanes for U32 {
+    register!(4, identity, identity);
+}
+
+impl Sums for U32 {
+    super::super::never_saturates!();
+
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    unsafe fn min(self, other: Self) -> Self {
-        Self(_mm512_min_epi32(self.0, other.0))
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    unsafe fn max(self, other: Self) -> Self {
-        Self(_mm512_max_epi32(self.0, other.0))
+    unsafe fn sum(self, other: Self, (): &mut ()) -> Self {
+        Self(_mm512_add_epi32(self.0, other.0))
     }
 }
 
-impl Finite for I32 {
-    #[inline]
-    unsafe fn non_finite(self) -> u32 {
-        0
-    }
-}
+super::super::compared!("avx512f,avx512dq,avx512bw,popcnt", U32, _mm512_min_epu32, _mm512_max_epu32);

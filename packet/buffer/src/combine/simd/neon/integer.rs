@@ -1,14 +1,15 @@
 //! 128 bits of integers.
 
 use core::arch::aarch64::{
-    int32x4_t, uint32x4_t, vaddq_s32, vdupq_n_u32, veorq_s32, vmaxq_s32, vmaxvq_u32, vminq_s32, vorrq_u32,
-    vqaddq_s32, vreinterpretq_s32_u8, vreinterpretq_u8_s32, vreinterpretq_u32_s32,
+    int32x4_t, uint32x4_t, vaddq_s32, vaddq_u32, vdupq_n_u32, veorq_s32, vmaxq_s32, vmaxq_u32, vmaxvq_u32,
+    vminq_s32, vminq_u32, vorrq_u32, vqaddq_s32, vreinterpretq_s32_u8, vreinterpretq_u8_s32,
+    vreinterpretq_u8_u32, vreinterpretq_u32_s32, vreinterpretq_u32_u8,
 };
 
-use super::super::lanes::{Extremes, Finite, Lanes, Sums};
+use super::super::lanes::{Lanes, Sums};
 use super::register;
 
-/// 4 integers of 32 bits.
+/// 4 signed integers of 32 bits, which saturate.
 #[derive(Clone, Copy)]
 pub(super) struct I32(int32x4_t);
 
@@ -42,30 +43,27 @@ impl Sums for I32 {
     unsafe fn any(saturated: uint32x4_t) -> bool {
         vmaxvq_u32(saturated) != 0
     }
-
-    #[inline]
-    unsafe fn settled(self) -> Self {
-        self
-    }
 }
 
-impl Extremes for I32 {
+super::super::compared!("neon", I32, vminq_s32, vmaxq_s32);
+
+/// 4 unsigned integers of 32 bits, which wrap.
+#[derive(Clone, Copy)]
+pub(super) struct U32(uint32x4_t);
+
+// SAFETY: one load and one store of 16 bytes, which as bytes have no alignment.
+unsafe impl Lanes for U32 {
+    register!(4, 4, vreinterpretq_u32_u8, vreinterpretq_u8_u32);
+}
+
+impl Sums for U32 {
+    super::super::never_saturates!();
+
     #[inline]
     #[target_feature(enable = "neon")]
-    unsafe fn min(self, other: Self) -> Self {
-        Self(vminq_s32(self.0, other.0))
-    }
-
-    #[inline]
-    #[target_feature(enable = "neon")]
-    unsafe fn max(self, other: Self) -> Self {
-        Self(vmaxq_s32(self.0, other.0))
+    unsafe fn sum(self, other: Self, (): &mut ()) -> Self {
+        Self(vaddq_u32(self.0, other.0))
     }
 }
 
-impl Finite for I32 {
-    #[inline]
-    unsafe fn non_finite(self) -> u32 {
-        0
-    }
-}
+super::super::compared!("neon", U32, vminq_u32, vmaxq_u32);

@@ -205,10 +205,4 @@ impl<S: Convert> Sums for Widened<S> {
     unsafe fn sum(self, other: Self, (): &mut ()) -> Self {
         Self([vaddq_f32(self.0[0], other.0[0]), vaddq_f32(self.0[1], other.0[1])], PhantomData)
     }
-
-    /// Storing does it.
-    #[inline]
-    unsafe fn settled(self) -> Self {
-        self
-    }
 }
