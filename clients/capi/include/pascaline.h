@@ -69,6 +69,8 @@ typedef enum pascaline_dtype {
   PASCALINE_MXFP8 = 6,
   // 32 numbers of OCP MXINT8 behind their scale, 33 bytes; only added
   PASCALINE_MXINT8 = 7,
+  // uint32_t; sums wrap, as do those of int32_t given as this; no mean
+  PASCALINE_U32 = 8,
 } pascaline_dtype;
 
 // What an operation makes of the elements of all ranks.

@@ -141,7 +141,7 @@ fn what_floats_cannot_travel_as() {
     assert_eq!(unsafe { pascaline_set_wire(ptr::null_mut(), F32) }, PASCALINE_ERR_NULL);
     Appliance::start().ranks("", |rank, handle| {
         assert_eq!(set_wire(handle, PASCALINE_MXFP8), PASCALINE_OK);
-        for code in [PASCALINE_I32 as c_int, PASCALINE_F64 as c_int, 0, 8, -1] {
+        for code in [PASCALINE_I32 as c_int, PASCALINE_U32 as c_int, PASCALINE_F64 as c_int, 0, 9, -1] {
             // SAFETY: a handle.
             assert_eq!(unsafe { pascaline_set_wire(handle.0, code) }, PASCALINE_ERR_UNSUPPORTED);
         }
