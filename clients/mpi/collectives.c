@@ -2,7 +2,6 @@
 #include "internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 int MPI_Init(int *argc, char ***argv)
 {
@@ -60,22 +59,12 @@ static bool is_rank(int root, MPI_Comm comm)
     return PMPI_Comm_size(comm, &ranks) == MPI_SUCCESS && root >= 0 && root < ranks;
 }
 
-/* Whether integers have saturated in the latest operation, where MPI's wrap. All ranks see the same. */
-static bool saturated(struct job *job)
-{
-    pascaline_report report = {0};
-
-    return pascaline_last_report(job->handle, &report) == PASCALINE_OK && report.overflows;
-}
-
 int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
                   MPI_Comm comm)
 {
     int dtype, operation;
     size_t bytes = bytes_of(count, datatype, comm);
     const void *input = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
-    bool again = false;
-    void *kept = NULL;
     struct job *job = NULL;
     struct outcome outcome;
     pascaline_status status;
@@ -90,25 +79,9 @@ int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype da
         count_theirs(ALLREDUCE);
         return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
     }
-    /* Integers that have saturated are added again by MPI, whose wrap. */
-    if (dtype == PASCALINE_I32 && input == recvbuf) {
-        kept = malloc(bytes);
-        if (!kept)
-            return no_memory(comm, ALLREDUCE);
-        memcpy(kept, recvbuf, bytes);
-    }
     pthread_mutex_lock(&job->calls);
     status = pascaline_allreduce(job->handle, input, recvbuf, (size_t)count, dtype, operation);
-    again = status == PASCALINE_OK && dtype == PASCALINE_I32 && saturated(job);
     end_call(job, status, &outcome);
-    if (again) {
-        int code = PMPI_Allreduce(kept ? kept : sendbuf, recvbuf, count, datatype, op, comm);
-
-        count_theirs(ALLREDUCE);
-        free(kept);
-        return code;
-    }
-    free(kept);
     return conclude(comm, ALLREDUCE, &outcome, bytes);
 }
 

@@ -14,6 +14,8 @@ static int dtype_of(MPI_Datatype datatype)
         return PASCALINE_I32;
     if (datatype == MPI_LONG)
         return PASCALINE_I32;
+    if (datatype == MPI_UNSIGNED || datatype == MPI_UINT32_T || datatype == MPI_UNSIGNED_LONG)
+        return PASCALINE_U32;
     return 0;
 }
 
@@ -46,9 +48,12 @@ bool known(enum call call, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, int 
     if (*dtype && !is_as_long(datatype, *dtype))
         *dtype = 0;
     *operation = operation_of(op);
+    /* Where MPI's integers wrap, the appliance's signed ones would saturate. */
+    if (*dtype == PASCALINE_I32 && *operation == PASCALINE_SUM)
+        *dtype = PASCALINE_U32;
     if (!*dtype) {
         PMPI_Type_get_name(datatype, name, &length);
-        say_why(comm, "%s of %s: the appliance has float, double and int", call_names[call],
+        say_why(comm, "%s of %s: the appliance has float, double, int and unsigned", call_names[call],
                 *name ? name : "a derived type");
         return false;
     }

@@ -52,6 +52,7 @@ static void other_types(MPI_Comm comm)
     double doubles[2] = {rank + 0.5, -rank};
     long longs[2] = {rank, (long)INT_MAX * 2};
     int ints[2] = {INT_MAX, rank}, good = 1, none = 7;
+    unsigned unsigneds[2] = {UINT_MAX, (unsigned)rank};
 
     MPI_Allreduce(MPI_IN_PLACE, doubles, 2, MPI_DOUBLE, MPI_MIN, comm);
     check(doubles[0] == 0.5 && doubles[1] == 1 - ranks);
@@ -60,6 +61,10 @@ static void other_types(MPI_Comm comm)
     /* Wraps, as integers of MPI do. */
     MPI_Allreduce(MPI_IN_PLACE, ints, 2, MPI_INT, MPI_SUM, comm);
     check(ints[0] == (int)(unsigned)((unsigned)INT_MAX * (unsigned)ranks) && ints[1] == sum_of(0));
+    MPI_Allreduce(MPI_IN_PLACE, unsigneds, 1, MPI_UNSIGNED, MPI_SUM, comm);
+    check(unsigneds[0] == UINT_MAX * (unsigned)ranks);
+    MPI_Allreduce(MPI_IN_PLACE, unsigneds, 2, MPI_UINT32_T, MPI_MAX, comm);
+    check(unsigneds[0] == UINT_MAX * (unsigned)ranks && unsigneds[1] == (unsigned)(ranks - 1));
     ints[1] = 1 << rank;
     MPI_Allreduce(MPI_IN_PLACE, ints + 1, 1, MPI_INT, MPI_BOR, comm);
     check(ints[1] == (1 << ranks) - 1);
