@@ -133,7 +133,7 @@ class Options:
     )  # fmt: skip
     allreduces: int = _option(_SUMS, 10, between(1, 10**6), "how many each does", "N")
     bytes: int = _option(_SUMS, 16 << 20, size, "tensor per allreduce", "SIZE")
-    dtype: str = _option(_WORKERS, "f32", ("f32", "i32"), "element type")
+    dtype: str = _option(_WORKERS, "f32", ("f32", "i32", "u32"), "element type")
     collective: str = _option(Kind.PLAIN, "allreduce", _COLLECTIVES, "what the ranks do")
     root: int = _option(Kind.PLAIN, 0, between(0, MOST), "of reduce and broadcast", "RANK")
     wire: str | None = _option(
@@ -280,6 +280,7 @@ _LIMITS: dict[Kind, dict[str, Callable[[Options], bool]]] = {
             f"--protocol switchml: its packets take an --mtu of {1024 + _SWITCHML_HEADERS}, and of "
             f"{256 + _SWITCHML_HEADERS} with --payload 256"
         ): lambda o: o.mtu >= (o.payload or 1024) + _SWITCHML_HEADERS,
+        "--protocol switchml: --dtype f32 or i32": lambda o: o.dtype != "u32",
     },
     Kind.TWO_LEVEL: {
         f"--topology two-level: a worker for each leaf at least, and at most {MOST_PORTS}": lambda o: (
