@@ -11,7 +11,7 @@ import numpy as np
 
 from .errors import ArgumentError
 
-TRAVELS = ("float32", "float64", "int32", "float16", "bfloat16")
+TRAVELS = ("float32", "float64", "int32", "uint32", "float16", "bfloat16")
 _BARE = np.dtype(np.uint8)
 
 

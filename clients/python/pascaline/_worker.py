@@ -103,10 +103,11 @@ class Handle:
 class Worker:
     """One rank of a job, from joining to leaving.
 
-    Joins, and waits until all ranks have. Arrays are of NumPy or PyTorch: float32, float64, float16, bfloat16
-    or int32 (sums of it saturate). Results come into the same memory; it is not copied if it is in one piece.
-    All ranks call the same operations in the same order, with arrays of the same type and size. Every
-    operation ends within its timeout, with the result or an exception of `pascaline.errors`.
+    Joins, and waits until all ranks have. Arrays are of NumPy or PyTorch: float32, float64, float16,
+    bfloat16, int32 (sums of it saturate) or uint32 (sums of it wrap, and it has no mean). Results come into
+    the same memory; it is not copied if it is in one piece. All ranks call the same operations in the same
+    order, with arrays of the same type and size. Every operation ends within its timeout, with the result or
+    an exception of `pascaline.errors`.
 
     Operations run on a thread of the worker's own, without Python's lock. `with Worker(...)` leaves at the
     end; a program that ends without leaving is to the others one that has crashed. A worker is its process's

@@ -99,6 +99,7 @@ impl Operation {
             "float32" => DType::F32,
             "float64" => DType::F64,
             "int32" => DType::I32,
+            "uint32" => DType::U32,
             "float16" => DType::F16,
             "bfloat16" => DType::Bf16,
             other => return Err(wrong(format_args!("elements of {other} do not travel"))),

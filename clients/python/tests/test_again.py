@@ -16,7 +16,7 @@ SUM = RANKS * (RANKS + 1) // 2
 
 
 def test_pieces_that_are_summed_again_over_gloo(groups: Groups) -> None:
-    """Because they overflow, or because the appliance has gone: what lies between them stays as it is."""
+    """Because the appliance has gone: what lies between them stays as it is."""
     with pascaline.Appliance(RANKS, [1]) as other:
         gone = threading.Barrier(RANKS, action=other.kill)
 

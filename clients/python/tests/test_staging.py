@@ -145,7 +145,7 @@ def test_a_future_has_what_has_arrived(groups: Groups, device: _Late) -> None:
 
 
 def test_integers_that_overflow_wrap(groups: Groups, device: _Late) -> None:
-    """As without a device: they are summed again over Gloo."""
+    """As without a device."""
 
     def act(group: Any) -> int:
         tensor = torch.tensor([2**30, 1], dtype=torch.int32)

@@ -260,12 +260,25 @@ def test_a_gather_into_too_few_is_gloos_to_refuse(groups: Groups) -> None:
 
 
 def test_integers_wrap_as_with_gloo(groups: Groups) -> None:
-    """What saturates at the appliance is summed again."""
+    """The appliance adds them as unsigned ones, which wrap; minima are those of signed ones."""
 
     def act(group: Group) -> None:
+        total = 3 * 2**30 - 2**32
+        for dtype in (torch.int32, torch.uint32):
+            tensor = torch.tensor([2**30, 5], dtype=dtype)
+            group.allreduce([tensor], options()).wait()
+            assert tensor.view(torch.int32).tolist() == [total, 15]
         tensor = torch.tensor([2**30, 5], dtype=torch.int32)
-        group.allreduce([tensor], options()).wait()
-        assert tensor.tolist() == [3 * 2**30 - 2**32, 15]
+        group.reduce([tensor], options("Reduce", root=1)).wait()
+        assert tensor.tolist() == ([total, 15] if group.rank() == 1 else [2**30, 5])
+        output = torch.zeros(1, dtype=torch.int32)
+        whole = torch.full((RANKS,), 2**30, dtype=torch.int32)
+        group.reduce_scatter_single(output, whole, options("ReduceScatter")).wait()
+        assert output.tolist() == [total]
+        tensor = torch.tensor([-1 if group.rank() else 1], dtype=torch.int32)
+        group.allreduce([tensor], options(op=dist.ReduceOp.MIN)).wait()
+        assert tensor.tolist() == [-1]
+        assert group.calls["gloo"] == 0
 
     groups(act)
 

@@ -20,7 +20,7 @@ Ranks = Callable[[Callable[[Any], Any]], list[Any]]
 SUM = RANKS * (RANKS + 1) // 2
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint32", "float16"])
 def test_allreduce_of_every_type_sums_in_place(ranks: Ranks, dtype: str) -> None:
     """In the same memory, for each type of NumPy that travels."""
 
@@ -150,6 +150,21 @@ def test_integers_saturate_and_say_so(ranks: Ranks) -> None:
         return int(array[0]), report.overflows
 
     assert ranks(act) == [(2**31 - 1, 1)] * RANKS
+
+
+def test_unsigned_integers_wrap_and_have_no_mean(ranks: Ranks) -> None:
+    """Which is no overflow; and numbers are compared as what they are."""
+
+    def act(worker: pascaline.Worker) -> tuple[int, int, int]:
+        array = np.full(4, 2**31, np.uint32)
+        report = worker.allreduce(array)
+        with pytest.raises(errors.ArgumentError, match="no mean"):
+            worker.allreduce(array, "mean")
+        most = np.full(4, 2**31 if worker.rank else 1, np.uint32)
+        worker.allreduce(most, "max")
+        return int(array[0]), report.overflows, int(most[0])
+
+    assert ranks(act) == [(2**31, 0, 2**31)] * RANKS
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def test_ranks_that_are_ahead_help_only_with_what_all_have(shared: bool) -> None
         try:
             for end in ends:
                 number = recovery.next_number()
-                recovery.complete(number, end, data, data.clone(), lambda _: None, wraps=False, shared=shared)
+                recovery.complete(number, end, data, data.clone(), lambda _: None, shared=shared)
         except errors.UnreachableError:
             return "raised"
         return "over" if recovery.over else "not over"

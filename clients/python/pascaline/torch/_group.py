@@ -23,7 +23,7 @@ from ._meeting import compare, meet
 from ._operations import Line, Operation, Works
 from ._recovery import Recovery
 from ._settings import Settings, current
-from ._tensors import OPS, flat, named, plain, seconds, type_of
+from ._tensors import OPS, flat, named, plain, seconds, summed_as, type_of
 from ._works import install, made
 
 # Tensors in the host's memory, and their destinations.
@@ -42,9 +42,9 @@ _WORLD: list[Any] = []
 class Group(OverGloo):
     """Collectives through the appliance where it can do them, the rest over Gloo.
 
-    Sums, means, minima and maxima of float32, float64, float16, bfloat16 and int32; broadcast, allgather,
-    barrier; reduce and reduce_scatter. Everything else is Gloo's: other operations and types, sparse
-    tensors, send and receive, gather, scatter, all-to-all.
+    Sums, minima and maxima of float32, float64, float16, bfloat16, int32 and uint32, means of floats;
+    broadcast, allgather, barrier; reduce and reduce_scatter. Everything else is Gloo's: other operations and
+    types, sparse tensors, send and receive, gather, scatter, all-to-all.
     """
 
     def __init__(self, options: Any, settings: Settings, job: int, numbers: Numbers | None = None) -> None:
@@ -138,11 +138,10 @@ class Group(OverGloo):
         self, results: list[Any], whole: Any, op: str, timeout: timedelta | None, parts: Parts, **more: Any
     ) -> Any:
         """Of one tensor, whose `parts` belong to several places."""
-        wish = Wish("allreduce", type_of(whole), OPS[op], timeout=seconds(timeout), **more)
+        wish = Wish("allreduce", summed_as(whole, op), OPS[op], timeout=seconds(timeout), **more)
         host, ready = _staging.fetch(whole)
-        wraps = whole.dtype == torch.int32 and op == "SUM"
         sum_again = functools.partial(self._sum_again, host, op)
-        return self._begin(results, wish, host, sum_again, lambda: parts(host), ready=ready, wraps=wraps)
+        return self._begin(results, wish, host, sum_again, lambda: parts(host), ready=ready)
 
     def _sum_again(self, tensor: Any, op: str, group: Any) -> None:
         if op == "AVG":
@@ -181,10 +180,10 @@ class Group(OverGloo):
     def reduce(self, tensors: list[Any], options: Any) -> Any:
         """As allreduce, at the root."""
         tensor, op = tensors[0], named(options.reduceOp)
-        if len(tensors) != 1 or not self._takes(tensor, op) or tensor.dtype == torch.int32 or op == "AVG":
+        if len(tensors) != 1 or not self._takes(tensor, op) or op == "AVG":
             return self._over_gloo("reduce", tensors, options)
         wish = Wish(
-            "reduce", type_of(tensor), OPS[op], root=options.rootRank, timeout=seconds(options.timeout)
+            "reduce", summed_as(tensor, op), OPS[op], root=options.rootRank, timeout=seconds(options.timeout)
         )
         host, ready = _staging.fetch(tensor)
         own = [(host, tensor)] if self._rank == options.rootRank else []
@@ -252,7 +251,7 @@ class Group(OverGloo):
         """The sum, of which each rank gets a part."""
         op = named(options.reduceOp)
         fits = tensor.numel() == self._size * output.numel() and output.dtype == tensor.dtype
-        if not self._takes(tensor, op) or not fits or tensor.dtype == torch.int32:
+        if not self._takes(tensor, op) or not fits:
             return self._over_gloo("reduce_scatter_single", output, tensor, options)
         room, ready = _staging.fetch(flat(tensor), copy=True)
         return self._scatter(output, room, ready, [output.numel()] * self._size, op, options)
@@ -261,7 +260,7 @@ class Group(OverGloo):
         """The same, of a list with a tensor for each rank."""
         output, tensors, op = outputs[0], lists[0], named(options.reduceOp)
         whole = all(self._takes(tensor, op) and tensor.dtype == output.dtype for tensor in tensors)
-        if len(outputs) != 1 or not whole or output.dtype == torch.int32:
+        if len(outputs) != 1 or not whole:
             return self._over_gloo("reduce_scatter", outputs, lists, options)
         counts = [tensor.numel() for tensor in tensors]
         room, ready = _staging.fetch(torch.cat([flat(tensor) for tensor in tensors]))
@@ -272,7 +271,7 @@ class Group(OverGloo):
         part = room[begin : begin + counts[self._rank]].view_as(output)
         again = functools.partial(self._sum_again, room, op)
         limit = seconds(options.timeout)
-        wish = Wish("reduce_scatter", type_of(room), OPS[op], counts=counts, timeout=limit)
+        wish = Wish("reduce_scatter", summed_as(room, op), OPS[op], counts=counts, timeout=limit)
         return self._begin([output], wish, room, again, lambda: [(part, output)], ready=ready)
 
     def all_gather_single_coalesced(self, outputs: list[Any], tensors: list[Any], options: Any) -> Any:
@@ -288,7 +287,7 @@ class Group(OverGloo):
     def _takes(self, tensor: Any, op: str) -> bool:
         """Whether the appliance can do it: it has no mean of integers."""
         known = self._worker is not None and op in OPS and type_of(tensor) in TRAVELS
-        return known and plain(tensor) and not (op == "AVG" and tensor.dtype == torch.int32)
+        return known and plain(tensor) and (op != "AVG" or tensor.is_floating_point())
 
     def _begin(
         self,
@@ -300,12 +299,10 @@ class Group(OverGloo):
         *,
         ready: _staging.Event | None = None,
         before: Callable[[], None] | None = None,
-        wraps: bool = False,
     ) -> Any:
         """Starts an operation on `data` in the host's memory; `pairs` has the destinations of its parts.
 
-        again: the same over Gloo. ready: `data` is there then. before: fills it then. wraps: saturated
-        sums are made again over Gloo, which wraps.
+        again: the same over Gloo. ready: `data` is there then. before: fills it then.
         """
         # As long as the appliance does not fail meanwhile.
         self._count(appliance=1)
@@ -314,7 +311,7 @@ class Group(OverGloo):
         def start() -> tuple[Handle | None, Any]:
             if before:
                 before()
-            kept = self._recovery.keep(data, always=wraps)
+            kept = self._recovery.keep(data)
             if self._worker is None or self._recovery.over:
                 return None, kept
             lent = None if data is None else lend(data, any_type=wish.collective == "broadcast")
@@ -325,7 +322,7 @@ class Group(OverGloo):
         def finish() -> _staging.Arrival | None:
             handle, kept = started()
             shared = wish.collective not in ("reduce", "reduce_scatter")
-            if not self._recovery.complete(number, handle, data, kept, again, wraps=wraps, shared=shared):
+            if not self._recovery.complete(number, handle, data, kept, again, shared=shared):
                 self._count(appliance=-1, gloo=1)
             return _staging.bring(pairs())
 

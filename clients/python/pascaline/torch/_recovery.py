@@ -115,9 +115,9 @@ class Recovery:
             return True
         return isinstance(failure, IncompleteError) and bool(self._store.check(["refused"]))
 
-    def keep(self, data: Any | None, *, always: bool) -> Any | None:
+    def keep(self, data: Any | None) -> Any | None:
         """A copy of what goes into an operation, where it may have to be done again."""
-        return data.detach().clone() if data is not None and (always or self._settings.fallback) else None
+        return data.detach().clone() if data is not None and self._settings.fallback else None
 
     def next_number(self) -> int:
         """The number of the next operation."""
@@ -132,7 +132,6 @@ class Recovery:
         kept: Any | None,
         again: Callable[[Any], None],
         *,
-        wraps: bool,
         shared: bool,
     ) -> bool:
         """Ends an operation; whether through the appliance. shared: all ranks get the same."""
@@ -141,16 +140,13 @@ class Recovery:
             again(self._second())
             return False
         try:
-            report = handle.wait()
+            handle.wait()
         except PascalineError as error:
             final = isinstance(error, (ArgumentError, MismatchError, RanksLostError))
             if final or self._aborted or not self._settings.fallback:
                 raise
             self._fall_back(error, number, (data, kept, shared), again)
             return False
-        if wraps and report.overflows:
-            self._restore(data, kept)
-            again(self._second())
         if self._settings.fallback:
             self._shared = shared
             self._latest = data.detach().clone() if data is not None and shared else None

@@ -22,6 +22,11 @@ def type_of(tensor: Any) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
+def summed_as(tensor: Any, op: str) -> str:
+    """The type as which an appliance combines its elements: sums of signed integers are to wrap."""
+    return "uint32" if tensor.dtype == torch.int32 and op == "SUM" else type_of(tensor)
+
+
 def plain(tensor: Any) -> bool:
     """Whether it has plain memory."""
     return bool(tensor.layout == torch.strided)
