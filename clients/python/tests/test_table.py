@@ -28,6 +28,7 @@ _TYPES = (
     torch.float16,
     torch.bfloat16,
     torch.int32,
+    torch.uint32,
     torch.int64,
     torch.uint8,
     torch.bool,
