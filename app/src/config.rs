@@ -29,6 +29,7 @@ use pascaline_queue as queue;
 use pascaline_wire::UdpPorts;
 use pascaline_wire::trailer::ACK_LEN;
 
+pub(crate) use accept::{JobTerms, NewJob};
 pub(crate) use admin::{AdminConfig, AdminListen};
 pub(crate) use job::{Checkpoint, JobConfig, PsConfig, PsMode};
 pub(crate) use lane::InLine;

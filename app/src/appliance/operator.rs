@@ -343,7 +343,7 @@ impl Operator {
 
     fn summary(&self, status: &JobStatus) -> JobSummary {
         let config = self.running.config.jobs.iter().find(|job| job.spec.id == status.id);
-        admin::summary(status, config)
+        JobSummary::new(status, config)
     }
 
     fn detail(&self, status: &JobStatus, site: &Site<'_>) -> JobDetail {
@@ -358,7 +358,7 @@ impl Operator {
         });
         JobDetail {
             summary: self.summary(status),
-            terms: job.map(|job| admin::terms(job, ways)),
+            terms: job.map(|job| job.terms(ways)),
             members: members.collect(),
         }
     }
@@ -368,7 +368,7 @@ impl Operator {
         EffectiveConfig {
             file: config.file.display().to_string(),
             settings: config.settings(),
-            jobs: config.jobs.iter().map(|job| admin::terms(job, config.pool.ways)).collect(),
+            jobs: config.jobs.iter().map(|job| job.terms(config.pool.ways)).collect(),
         }
     }
 }

@@ -13,9 +13,32 @@ use self::values::{get, word};
 use super::words::Idle;
 use super::{Config, ConfigError, Located, Place, raw};
 
+/// Tables of jobs: each key with its type as it is read, with its place in the file, and its type in JSON.
+/// Requests of the admin API have the latter; their keys are put into the file's table and judged there.
+macro_rules! keys {
+    ($($(#[$of:meta])* $table:ident as $json:ident {
+        $($(#[$about:meta])* $key:ident: $read:ty as $sent:ty),+ $(,)?
+    })+) => {$(
+        $(#[$of])*
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $table {
+            $(pub(super) $key: $read),+
+        }
+
+        $(#[$of])*
+        #[derive(utoipa::ToSchema)]
+        #[expect(dead_code, reason = "a schema only")]
+        pub(crate) struct $json {
+            $($(#[$about])* $key: $sent),+
+        }
+    )+};
+}
+
 mod addresses;
 mod admin;
 mod devices;
+mod job;
 mod jobs;
 mod kind;
 mod listens;
@@ -29,6 +52,8 @@ mod ps;
 mod switchml;
 mod training;
 mod values;
+
+pub(crate) use job::{Job, JobTerms, NewJob};
 
 type Checked<T> = Result<T, ConfigError>;
 

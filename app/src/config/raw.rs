@@ -1,16 +1,13 @@
-//! The configuration as it is written. Every table rejects keys that it does not know.
+//! The configuration as it is written, but for [`Job`]s. Every table rejects keys that it does not know.
 
-use pascaline_aggregator::{ConflictPolicy, Order};
 use pascaline_dpdk::Hugepages;
 use pascaline_pipelines::Passing;
-use pascaline_pipelines::membership::{OnDeath, Rights};
 use pascaline_ps::asynchronous::Audience;
 use pascaline_queue::{Combine, Discipline};
-use pascaline_wire::CongestionControl;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::kind::{KindName, Tag};
+use super::accept::Job;
 use super::words::{Idle, Named, PassingQueue, ServerMode, Training, Verify};
 
 #[derive(Debug, Deserialize)]
@@ -96,117 +93,6 @@ pub(super) struct Pool {
     pub(super) spare_packets: Option<Spanned<u32>>,
     /// A share of the slots.
     pub(super) mark_from: Option<Spanned<f64>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Job {
-    pub(super) id: Spanned<u16>,
-    pub(super) name: Option<Spanned<String>>,
-    pub(super) fan_in: Spanned<u16>,
-    pub(super) window: Option<Spanned<u16>>,
-    pub(super) members: Option<Spanned<Vec<Spanned<String>>>>,
-    pub(super) max_ranks_per_host: Option<Spanned<u16>>,
-    pub(super) share: Option<Spanned<u16>>,
-    pub(super) dead_after: Option<Spanned<String>>,
-    pub(super) on_death: Option<Spanned<Named<OnDeath>>>,
-    pub(super) control: Option<Spanned<Named<Rights>>>,
-    pub(super) congestion: Option<Spanned<Named<CongestionControl>>>,
-    pub(super) multicast: Option<Spanned<String>>,
-    pub(super) parent: Option<Spanned<Parent>>,
-    pub(super) kind: Option<Spanned<Named<KindName>>>,
-    pub(super) region: Option<Spanned<Region>>,
-    pub(super) shared: Option<Spanned<Shared>>,
-    pub(super) early: Option<Spanned<Early>>,
-    pub(super) updates: Option<Spanned<Updates>>,
-    pub(super) switchml: Option<Spanned<SwitchMl>>,
-}
-
-impl Job {
-    /// What it says for its kind; by default it has slots of its own.
-    pub(super) fn kind_name(&self) -> KindName {
-        self.kind.as_ref().map_or(KindName::Plain(Tag::Region), |kind| kind.get_ref().0)
-    }
-
-    /// How many slots of its own it asks for, where it says so.
-    pub(super) fn slots(&self) -> Option<&Spanned<u32>> {
-        match self.kind_name().tag() {
-            Tag::Region => self.region.as_ref()?.get_ref().slots.as_ref(),
-            Tag::Early => self.early.as_ref()?.get_ref().slots.as_ref(),
-            Tag::Switchml => self.switchml.as_ref()?.get_ref().slots.as_ref(),
-            Tag::Shared | Tag::Updates => None,
-        }
-    }
-}
-
-/// What only jobs of kind "region" have.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Region {
-    pub(super) slots: Option<Spanned<u32>>,
-    pub(super) order: Option<Spanned<Named<Order>>>,
-}
-
-/// What only jobs of kind "shared" have.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Shared {
-    pub(super) conflict: Option<Spanned<Named<ConflictPolicy>>>,
-    pub(super) server: Option<Spanned<bool>>,
-    pub(super) order: Option<Spanned<Named<Order>>>,
-    pub(super) quota: Option<Spanned<u32>>,
-}
-
-/// What only jobs of kind "early" have.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Early {
-    pub(super) slots: Option<Spanned<u32>>,
-    /// A count of contributions, or a share of the fan-in.
-    pub(super) threshold: Option<Spanned<toml::Value>>,
-    pub(super) partial_after: Option<Spanned<String>>,
-}
-
-/// What only jobs of kind "updates" have.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Updates {
-    pub(super) parameters: Option<Spanned<u32>>,
-}
-
-/// What only jobs of kind "switchml" have.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SwitchMl {
-    pub(super) controller: Spanned<String>,
-    pub(super) udp_port: Option<Spanned<u16>>,
-    pub(super) slots: Option<Spanned<u32>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Parent {
-    pub(super) address: Spanned<String>,
-    pub(super) rank: Spanned<u16>,
-    pub(super) ranks: Spanned<u16>,
-    pub(super) mac: Option<Spanned<String>>,
-    pub(super) via: Option<Spanned<String>>,
-    pub(super) port: Option<Spanned<String>>,
-    pub(super) from: Option<Spanned<String>>,
-    pub(super) backups: Option<Vec<Spanned<Backup>>>,
-}
-
-/// What takes the place of a parent, and differs from it in what is written.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Backup {
-    pub(super) address: Spanned<String>,
-    pub(super) rank: Option<Spanned<u16>>,
-    pub(super) ranks: Option<Spanned<u16>>,
-    pub(super) mac: Option<Spanned<String>>,
-    pub(super) via: Option<Spanned<String>>,
-    pub(super) port: Option<Spanned<String>>,
-    pub(super) from: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -3,13 +3,12 @@
 use core::fmt;
 
 use pascaline_pipelines::PortQueue;
-use pascaline_pipelines::membership::{JobKind, JobSpec, Parent, Registry};
+use pascaline_pipelines::membership::Registry;
 use pascaline_ps::asynchronous::Rule;
 use pascaline_queue::Combine;
 use pascaline_wire::switchml::UDP_PORT;
 
 use super::job::Told;
-use super::kind::Tag;
 use super::words::Word as _;
 use super::{Config, PsMode};
 
@@ -25,7 +24,7 @@ impl fmt::Display for Config {
             self.max_payload()
         )?;
         self.memory(f)?;
-        self.told_jobs(f)?;
+        self.jobs.iter().try_for_each(|job| self.show_job(job, f))?;
         self.told_queues(f)?;
         self.told_admission(f)?;
         self.told_server(f)?;
@@ -48,53 +47,6 @@ impl Config {
             buffers.least_bytes().div_ceil(1 << 20),
             self.memory_mb.value
         )
-    }
-
-    fn told_jobs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for job in &self.jobs {
-            let JobSpec { id, fan_in, window, kind, share, dead_after, on_death, .. } = job.spec;
-            write!(f, "  job {id} {:?}: {fan_in} ranks, window {window}; ", job.name)?;
-            if job.updates() {
-                write!(f, "updates of up to {} bytes", self.max_update())?;
-            } else {
-                // The policy itself begins with the other kinds' names.
-                if matches!(kind, JobKind::Early { .. } | JobKind::Switchml { .. }) {
-                    write!(f, "{}, ", Tag::of(&kind).name())?;
-                }
-                let percent = 100.0 * self.part(share);
-                write!(f, "{}, share {share} ({percent:.0} %); ", Told(&job.policy()))?;
-                write!(f, "complete with {}", job.needed())?;
-            }
-            if let Some((controller, registry)) = job.switchml() {
-                write!(f, "; controller {}, UDP port {}", controller.value, registry.udp_port)?;
-            } else if let (false, Some(congestion)) = (job.updates(), job.spec.congestion) {
-                let early = if kind.is_early() { ", or as SetH and FBcast say" } else { "" };
-                write!(f, "{early}; congestion control {}", congestion.name())?;
-            }
-            if job.spec.max_ranks_per_host < fan_in {
-                write!(f, "; {} of its ranks at most on one host", job.spec.max_ranks_per_host)?;
-            }
-            if let Some(group) = job.spec.multicast {
-                write!(f, "; results to {group} for those who hear it")?;
-            }
-            match dead_after.map(humantime::format_duration) {
-                Some(after) => writeln!(f, "; lost after {after}: {}", on_death.name())?,
-                None => writeln!(f, "; never lost")?,
-            }
-            if let Some(Parent { endpoint, rank, ranks, next_hop }) = job.spec.parent {
-                let what = if job.updates() { "updates" } else { "sums" };
-                let (address, port) = (endpoint.address, endpoint.udp_port);
-                write!(f, "    its {what} go to {address} port {port}, as rank {rank} of {ranks}")?;
-                match next_hop {
-                    Some(hop) => writeln!(f, ", by the MAC that {hop} answers")?,
-                    None => writeln!(f, ", by {}", endpoint.mac)?,
-                }
-            }
-            if let Some(why) = &job.spec.refused {
-                writeln!(f, "        no rank may join: {}", why.as_str())?;
-            }
-        }
-        Ok(())
     }
 
     /// What can be run, but will not do what it seems to.

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use pascaline_pipelines::membership::JobStatus;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::config::{JobConfig, JobTerms};
 use crate::observe::explain::{ExplainedBytes, ExplainedParent, Reason};
 
 /// How the appliance is.
@@ -103,6 +105,24 @@ pub(crate) struct JobSummary {
     pub(crate) payload: u16,
 }
 
+impl JobSummary {
+    /// How a job is.
+    pub(crate) fn new(status: &JobStatus, config: Option<&JobConfig>) -> Self {
+        Self {
+            id: status.id,
+            name: config.filter(|_| !status.formed).map(|job| job.name.clone()).unwrap_or_default(),
+            origin: if status.formed { "formed" } else { "configured" }.to_owned(),
+            state: status.state().admin_name().to_owned(),
+            ranks: status.fan_in,
+            joined: status.joined,
+            lost: status.lost,
+            needed: status.needed,
+            epoch: status.epoch,
+            payload: status.payload,
+        }
+    }
+}
+
 /// A job with its terms and members.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct JobDetail {
@@ -120,102 +140,6 @@ pub(crate) struct Member {
     pub(crate) rank: Option<u16>,
     pub(crate) address: String,
     pub(crate) udp_port: u16,
-}
-
-/// What a job is to be like, every default resolved.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub(crate) struct JobTerms {
-    pub(crate) id: u16,
-    pub(crate) name: String,
-    /// `region`, `shared`, `early`, `updates` or `switchml`. What only such jobs have is in the object of
-    /// this name; those of kind `updates` have none.
-    pub(crate) kind: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) region: Option<RegionTerms>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) shared: Option<SharedTerms>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) early: Option<EarlyTerms>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) switchml: Option<SwitchMlTerms>,
-    pub(crate) fan_in: u16,
-    pub(crate) window: u16,
-    /// Addresses by rank, if only these are admitted.
-    pub(crate) members: Option<Vec<String>>,
-    /// The most ranks that one address may have.
-    pub(crate) max_ranks_per_host: u16,
-    /// Its guaranteed share, in proportion to the other jobs'.
-    pub(crate) share: u16,
-    /// After how many silent seconds a rank is lost; none for never.
-    pub(crate) dead_after_seconds: Option<f64>,
-    /// `fail` or `continue`; none for SwitchML's clients, as the next two.
-    pub(crate) on_death: Option<String>,
-    /// Which members may reset and suspend it by packets: `member`, `rank0`, `operator` for none.
-    pub(crate) control: Option<String>,
-    /// Which congestion control its workers follow: `fixed`, `panama`, `dsa` or `delay`.
-    pub(crate) congestion: Option<String>,
-    /// The multicast group that results go to, for those of its members that hear it.
-    pub(crate) multicast: Option<String>,
-    /// The appliance that its sums go to, if they do.
-    pub(crate) parent: Option<ParentTerms>,
-}
-
-/// A job with slots of its own.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub(crate) struct RegionTerms {
-    pub(crate) slots: u64,
-    /// In which order contributions are added: `arrival` or `rank`.
-    pub(crate) order: String,
-}
-
-/// A job that shares slots with others.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub(crate) struct SharedTerms {
-    /// What decides who gets a slot: `first-come`, `preempt`, `always` or `coin`.
-    pub(crate) conflict: String,
-    /// Whether a parameter server completes what the pool could not.
-    pub(crate) server: bool,
-    /// In which order contributions are added: `arrival` or `rank`.
-    pub(crate) order: String,
-    /// Partials at the same time; 0 for any number.
-    pub(crate) quota: u32,
-}
-
-/// A job whose results may lack ranks.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub(crate) struct EarlyTerms {
-    pub(crate) slots: u64,
-    /// Contributions that complete a PSN.
-    pub(crate) threshold: u16,
-    /// After how many seconds a partial is sent out as it is; none for never.
-    pub(crate) partial_after_seconds: Option<f64>,
-}
-
-/// A job of SwitchML's clients.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub(crate) struct SwitchMlTerms {
-    /// Where they register.
-    pub(crate) controller: String,
-    /// The UDP port that they send to.
-    pub(crate) udp_port: u16,
-    pub(crate) slots: u64,
-}
-
-/// The appliance above.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub(crate) struct ParentTerms {
-    /// Address and UDP port.
-    pub(crate) address: String,
-    /// This appliance's rank in the job there.
-    pub(crate) rank: u16,
-    /// The ranks of the job there.
-    pub(crate) ranks: u16,
-    /// The MAC that is written for the way there.
-    pub(crate) mac: Option<String>,
-    /// The address whose MAC is asked for in its place.
-    pub(crate) via: Option<String>,
-    /// Addresses and UDP ports of those that take its place.
-    pub(crate) backups: Vec<String>,
 }
 
 /// What a change of the configuration has come to.

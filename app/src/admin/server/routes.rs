@@ -18,6 +18,7 @@ use super::command::{Commanded, JobCommand};
 use super::openapi;
 use super::orders::{JobKey, Order, Orders};
 use super::patch::Patch;
+use crate::config::NewJob;
 
 type Answer<T> = Result<Json<T>, Problem>;
 type Job = Result<Path<String>, PathRejection>;
@@ -227,103 +228,3 @@ pub(super) async fn document() -> Json<utoipa::openapi::OpenApi> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
-
-/// The keys of `[[jobs]]`, as conf/appliance.toml explains them. `id` and `fan_in` are needed for a new job.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
-pub(super) struct NewJob {
-    id: Option<u16>,
-    name: Option<String>,
-    fan_in: Option<u16>,
-    window: Option<u16>,
-    members: Option<Vec<String>>,
-    max_ranks_per_host: Option<u16>,
-    share: Option<u16>,
-    dead_after: Option<String>,
-    on_death: Option<String>,
-    control: Option<String>,
-    congestion: Option<String>,
-    multicast: Option<String>,
-    parent: Option<NewParent>,
-    /// Its kind, or a paper's system; what only such jobs have is in the object of the kind's name.
-    kind: Option<String>,
-    region: Option<NewRegion>,
-    shared: Option<NewShared>,
-    early: Option<NewEarly>,
-    updates: Option<NewUpdates>,
-    switchml: Option<NewSwitchMl>,
-}
-
-/// The keys of kind `region`.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
-pub(super) struct NewRegion {
-    slots: Option<u32>,
-    order: Option<String>,
-}
-
-/// The keys of kind `shared`.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
-pub(super) struct NewShared {
-    conflict: Option<String>,
-    server: Option<bool>,
-    order: Option<String>,
-    quota: Option<u32>,
-}
-
-/// The keys of kind `early`.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
-pub(super) struct NewEarly {
-    slots: Option<u32>,
-    /// A count of contributions, or a share of the fan-in.
-    threshold: Option<Value>,
-    partial_after: Option<String>,
-}
-
-/// The keys of kind `updates`.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
-pub(super) struct NewUpdates {
-    parameters: Option<u32>,
-}
-
-/// The keys of kind `switchml`.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
-pub(super) struct NewSwitchMl {
-    controller: String,
-    udp_port: Option<u16>,
-    slots: Option<u32>,
-}
-
-/// The keys of `parent`. `address`, `rank` and `ranks` are needed where there is none yet.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
-pub(super) struct NewParent {
-    /// An address, or an address and a UDP port.
-    address: Option<String>,
-    rank: Option<u16>,
-    ranks: Option<u16>,
-    /// That of the parent's port, or of the router on the way; asked for if it is left out.
-    mac: Option<String>,
-    /// The router on the way, whose MAC is asked for in place of the parent's.
-    via: Option<String>,
-    port: Option<String>,
-    from: Option<String>,
-    backups: Option<Vec<NewBackup>>,
-}
-
-/// The keys of a backup: what differs from the parent.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
-pub(super) struct NewBackup {
-    address: String,
-    rank: Option<u16>,
-    ranks: Option<u16>,
-    mac: Option<String>,
-    via: Option<String>,
-    port: Option<String>,
-    from: Option<String>,
-}

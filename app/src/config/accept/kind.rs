@@ -1,19 +1,50 @@
-//! Which kind a job is, and what its kind's table says.
+//! Which kind a job is, and its kind's table: how each key is written, accepted and shown.
 
 use core::ops::Range;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use pascaline_aggregator::{Order, PoolConfig, Region};
+use pascaline_aggregator::{ConflictPolicy, Order, PoolConfig};
 use pascaline_pipelines::membership::{JobKind, ServerMode};
+use serde::Serialize;
+use serde_json::Value;
 use toml::Spanned;
+use utoipa::ToSchema;
 
+use super::job::{Job, span};
+use super::switchml::SwitchMlTerms;
 use super::values::word;
 use super::{Accept, Checked};
-use crate::config::job::PsMode;
+use crate::config::job::{JobConfig, PsMode};
 use crate::config::kind::{KindName, Tag};
-use crate::config::raw;
-use crate::config::words::Word as _;
+use crate::config::words::{Named, Word as _};
+
+keys! {
+    /// The keys of kind `region`.
+    #[derive(Default)]
+    Region as NewRegion {
+        slots: Option<Spanned<u32>> as Option<u32>,
+        order: Option<Spanned<Named<Order>>> as Option<String>,
+    }
+
+    /// The keys of kind `shared`.
+    #[derive(Default)]
+    Shared as NewShared {
+        conflict: Option<Spanned<Named<ConflictPolicy>>> as Option<String>,
+        server: Option<Spanned<bool>> as Option<bool>,
+        order: Option<Spanned<Named<Order>>> as Option<String>,
+        quota: Option<Spanned<u32>> as Option<u32>,
+    }
+
+    /// The keys of kind `early`.
+    #[derive(Default)]
+    Early as NewEarly {
+        slots: Option<Spanned<u32>> as Option<u32>,
+        /// A count of contributions, or a share of the fan-in.
+        threshold: Option<Spanned<toml::Value>> as Option<Value>,
+        partial_after: Option<Spanned<String>> as Option<String>,
+    }
+}
 
 /// What the appliance has for a job, whatever kind it is.
 #[derive(Debug, Clone, Copy)]
@@ -26,12 +57,8 @@ pub(super) struct Scope<'a> {
     pub(super) own: &'a [IpAddr],
 }
 
-fn span<T>(written: Option<&Spanned<T>>) -> Option<Range<usize>> {
-    written.map(Spanned::span)
-}
-
 /// The tables of kinds that a job has, with their places.
-fn tables(job: &raw::Job) -> impl Iterator<Item = (Tag, Range<usize>)> {
+fn tables(job: &Job) -> impl Iterator<Item = (Tag, Range<usize>)> {
     let all = [
         (Tag::Region, span(job.region.as_ref())),
         (Tag::Shared, span(job.shared.as_ref())),
@@ -42,31 +69,21 @@ fn tables(job: &raw::Job) -> impl Iterator<Item = (Tag, Range<usize>)> {
     all.into_iter().filter_map(|(tag, at)| Some((tag, at?)))
 }
 
-/// The first key of a job, beside its table, that means nothing to its kind, with its place.
-fn unused(job: &raw::Job) -> Option<(&'static str, Range<usize>)> {
-    let (congestion, multicast) = (span(job.congestion.as_ref()), span(job.multicast.as_ref()));
-    let keys: &[(&str, Option<Range<usize>>)] = match job.kind_name().tag() {
-        Tag::Region | Tag::Shared | Tag::Early => &[],
-        Tag::Updates => {
-            &[("share", span(job.share.as_ref())), ("congestion", congestion), ("multicast", multicast)]
+impl Job {
+    /// How many slots of its own it asks for, where it says so.
+    pub(super) fn slots(&self) -> Option<&Spanned<u32>> {
+        match self.kind_name().tag() {
+            Tag::Region => self.region.as_ref()?.get_ref().slots.as_ref(),
+            Tag::Early => self.early.as_ref()?.get_ref().slots.as_ref(),
+            Tag::Switchml => self.switchml.as_ref()?.get_ref().slots.as_ref(),
+            Tag::Shared | Tag::Updates => None,
         }
-        Tag::Switchml => &[
-            ("members", span(job.members.as_ref())),
-            ("max_ranks_per_host", span(job.max_ranks_per_host.as_ref())),
-            ("dead_after", span(job.dead_after.as_ref())),
-            ("on_death", span(job.on_death.as_ref())),
-            ("control", span(job.control.as_ref())),
-            ("congestion", congestion),
-            ("multicast", multicast),
-            ("parent", span(job.parent.as_ref())),
-        ],
-    };
-    keys.iter().find_map(|(key, at)| Some((*key, at.clone()?)))
+    }
 }
 
 impl Accept<'_> {
     /// What a job says for its kind, once it is clear that everything it says is for that kind.
-    pub(super) fn kind_name(&self, job: &raw::Job) -> Checked<KindName> {
+    pub(super) fn kind_name(&self, job: &Job) -> Checked<KindName> {
         let name = job.kind_name();
         let tag = name.tag();
         if let Some((other, at)) = tables(job).find(|(other, _)| *other != tag) {
@@ -95,7 +112,7 @@ impl Accept<'_> {
             let remedy = format!("add [jobs.{}] with e.g. {keys}{or}", tag.name());
             return Err(self.error(at, message, &remedy));
         }
-        match unused(job) {
+        match job.unused() {
             Some((key, at)) => {
                 let message = format!("{key} has no meaning in a job of kind {:?}", tag.name());
                 Err(self.error(&Spanned::new(at, ()), message, "leave it out"))
@@ -107,15 +124,15 @@ impl Accept<'_> {
     /// The kind of a job in slots of its own.
     pub(super) fn kind_in(
         &self,
-        job: &raw::Job,
+        job: &Job,
         fan_in: u16,
-        place: Region,
+        place: pascaline_aggregator::Region,
         scope: Scope<'_>,
     ) -> Checked<JobKind> {
         match job.kind_name().tag() {
             Tag::Early => {
-                let default = raw::Early::default();
-                let raw::Early { threshold, partial_after, .. } =
+                let default = Early::default();
+                let Early { threshold, partial_after, .. } =
                     job.early.as_ref().map_or(&default, Spanned::get_ref);
                 let needed =
                     threshold.as_ref().map_or(Ok(fan_in), |written| self.threshold(written, fan_in))?;
@@ -134,7 +151,7 @@ impl Accept<'_> {
     /// The kind of a job without slots of its own, with this window and at most this number of shared slots.
     pub(super) fn kind_beside(
         &self,
-        job: &raw::Job,
+        job: &Job,
         (window, slots): (u16, u32),
         scope: Scope<'_>,
     ) -> Checked<JobKind> {
@@ -142,7 +159,7 @@ impl Accept<'_> {
         if name.tag() == Tag::Updates {
             return self.updates(job, scope);
         }
-        let default = raw::Shared::default();
+        let default = Shared::default();
         let table = job.shared.as_ref().map_or(&default, Spanned::get_ref);
         let served = self.server(job, scope.ps)?;
         let order = word(table.order.as_ref()).unwrap_or_default();
@@ -155,7 +172,7 @@ impl Accept<'_> {
     }
 
     /// Whether a job of kind "shared" uses the parameter server. By default it does so if there is one.
-    pub(super) fn server(&self, job: &raw::Job, mode: PsMode) -> Checked<bool> {
+    pub(super) fn server(&self, job: &Job, mode: PsMode) -> Checked<bool> {
         let none = mode == PsMode::None;
         let written = job.shared.as_ref().and_then(|table| table.get_ref().server.as_ref());
         let remedy =
@@ -174,7 +191,7 @@ impl Accept<'_> {
         }
     }
 
-    fn quota(&self, table: &raw::Shared, order: Order, window: u16, slots: u32) -> Checked<u32> {
+    fn quota(&self, table: &Shared, order: Order, window: u16, slots: u32) -> Checked<u32> {
         // A partial in the order of ranks keeps all its packets: there is no such job without a bound.
         let (least, bound) = match order {
             Order::Arrival => (0, 0),
@@ -205,5 +222,62 @@ impl Accept<'_> {
             );
             self.error(written, message, &remedy)
         })
+    }
+}
+
+/// A job with slots of its own.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct RegionTerms {
+    pub(crate) slots: u64,
+    /// In which order contributions are added: `arrival` or `rank`.
+    pub(crate) order: String,
+}
+
+/// A job that shares slots with others.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct SharedTerms {
+    /// What decides who gets a slot: `first-come`, `preempt`, `always` or `coin`.
+    pub(crate) conflict: String,
+    /// Whether a parameter server completes what the pool could not.
+    pub(crate) server: bool,
+    /// In which order contributions are added: `arrival` or `rank`.
+    pub(crate) order: String,
+    /// Partials at the same time; 0 for any number.
+    pub(crate) quota: u32,
+}
+
+/// A job whose results may lack ranks.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct EarlyTerms {
+    pub(crate) slots: u64,
+    /// Contributions that complete a PSN.
+    pub(crate) threshold: u16,
+    /// After how many seconds a partial is sent out as it is; none for never.
+    pub(crate) partial_after_seconds: Option<f64>,
+}
+
+/// What only jobs of one kind have; at most one of these.
+type Terms = (Option<RegionTerms>, Option<SharedTerms>, Option<EarlyTerms>, Option<SwitchMlTerms>);
+
+/// A job's; a set has this many slots.
+pub(super) fn terms(job: &JobConfig, ways: usize) -> Terms {
+    let kind = job.spec.kind;
+    let slots = kind.place().map_or(0, |place| u64::from(place.sets) * ways as u64);
+    match kind {
+        JobKind::Region { order, .. } => {
+            (Some(RegionTerms { slots, order: order.name().to_owned() }), None, None, None)
+        }
+        JobKind::Shared { conflict, server, order, quota } => {
+            let (conflict, order) = (conflict.name().to_owned(), order.name().to_owned());
+            let server = server != ServerMode::None;
+            (None, Some(SharedTerms { conflict, server, order, quota }), None, None)
+        }
+        JobKind::Early { needed, partial_after, .. } => {
+            let partial_after_seconds = partial_after.map(|after| after.as_secs_f64());
+            (None, None, Some(EarlyTerms { slots, threshold: needed, partial_after_seconds }), None)
+        }
+        JobKind::Updates { .. } | JobKind::Switchml { .. } => {
+            (None, None, None, SwitchMlTerms::of(job, slots))
+        }
     }
 }

@@ -6,6 +6,7 @@ use pascaline_wire::ports::UdpPortsError;
 use pascaline_wire::{DEFAULT_PORT, UdpPorts};
 use toml::Spanned;
 
+use super::job::Job;
 use super::values::get;
 use super::{Accept, Checked};
 use crate::config::{AdminConfig, AdminListen, Located, raw};
@@ -92,7 +93,7 @@ impl Accept<'_> {
         own: &[IpAddr],
         page: Option<(&Spanned<String>, SocketAddr)>,
         api: Option<(&raw::Admin, &AdminConfig)>,
-        (jobs, udp_ports): (&[Spanned<raw::Job>], UdpPorts),
+        (jobs, udp_ports): (&[Spanned<Job>], UdpPorts),
     ) -> Checked<()> {
         let at = (page.map(|(_, address)| address), api.map(|(_, accepted)| accepted));
         self.controllers_apart(jobs, own, udp_ports, at)?;

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use pascaline_wire::MulticastGroup;
 use toml::Spanned;
 
+use super::job::Job;
 use super::{Accept, Checked};
-use crate::config::raw;
 
 const EXAMPLES: &str = "choose one that nothing else uses, e.g. \"239.77.0.1\" or \"ff15::4d00:1\"";
 
@@ -32,8 +32,8 @@ impl Accept<'_> {
     /// A job's group, which is no other's.
     pub(super) fn multicast(
         &self,
-        job: &raw::Job,
-        others: &[Spanned<raw::Job>],
+        job: &Job,
+        others: &[Spanned<Job>],
         own: &[IpAddr],
     ) -> Checked<Option<MulticastGroup>> {
         let Some(written) = &job.multicast else { return Ok(None) };
@@ -41,7 +41,7 @@ impl Accept<'_> {
         if let Some(what) = objection(address, own) {
             return Err(self.error(written, format_args!("group {address} {what}"), EXAMPLES));
         }
-        let same = |other: &&raw::Job| {
+        let same = |other: &&Job| {
             let text = other.multicast.as_ref().map(Spanned::get_ref);
             text.is_some_and(|text| text.parse() == Ok(address))
         };

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use toml::Spanned;
 
+use super::job::Job;
 use super::{Accept, Checked};
 use crate::config::raw;
 
@@ -46,7 +47,7 @@ impl Accept<'_> {
     }
 
     /// The names of all jobs, in their order: by name, too, a job is found.
-    pub(super) fn job_names(&self, jobs: &[Spanned<raw::Job>]) -> Checked<Vec<String>> {
+    pub(super) fn job_names(&self, jobs: &[Spanned<Job>]) -> Checked<Vec<String>> {
         let (mut names, mut taken) = (Vec::new(), BTreeSet::new());
         for job in jobs.iter().map(Spanned::get_ref) {
             let id = *job.id.get_ref();

@@ -7,6 +7,7 @@ use pascaline_pipelines::membership::{JobKind, ServerMode};
 use pascaline_queue::Config as QueueConfig;
 use toml::Spanned;
 
+use super::job::Job;
 use super::kind::Scope;
 use super::values::word;
 use super::{Accept, Checked};
@@ -18,9 +19,16 @@ const UNITS: [(&str, f64); 4] = [("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)];
 /// The fastest shaper: faster than any port.
 const MOST_RATE: f64 = 1e12;
 
+keys! {
+    /// The keys of kind `updates`.
+    Updates as NewUpdates {
+        parameters: Option<Spanned<u32>> as Option<u32>,
+    }
+}
+
 impl Accept<'_> {
     /// A job that sends updates. Its server is a process of its own, or behind its parent.
-    pub(super) fn updates(&self, job: &raw::Job, scope: Scope<'_>) -> Checked<JobKind> {
+    pub(super) fn updates(&self, job: &Job, scope: Scope<'_>) -> Checked<JobKind> {
         let external = matches!(scope.ps, PsMode::External { .. });
         if let (Some(kind), false) = (&job.kind, job.parent.is_some() || external) {
             let remedy = "set mode = \"external\" and address in [ps], or choose another kind";
@@ -34,7 +42,7 @@ impl Accept<'_> {
     }
 
     /// Refuses a model whose update does not fit into one packet.
-    fn fits(&self, job: &raw::Job, max_update: u16) -> Checked<()> {
+    fn fits(&self, job: &Job, max_update: u16) -> Checked<()> {
         let most = u32::from(max_update / 4);
         match job.updates.as_ref().and_then(|table| table.get_ref().parameters.as_ref()) {
             Some(written) if *written.get_ref() == 0 => Err(self.error(

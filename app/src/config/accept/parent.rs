@@ -1,16 +1,20 @@
 //! Jobs whose sums go to another appliance.
 
+use core::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use pascaline_pipelines::jobs::Endpoint;
-use pascaline_pipelines::membership::{JobKind, OnDeath, Parent};
+use pascaline_pipelines::membership::{self, JobKind, JobSpec, OnDeath};
 use pascaline_wire::MAX_RANKS;
 use pascaline_wire::frame::{Address, Mac, VlanTags};
+use serde::Serialize;
 use toml::Spanned;
+use utoipa::ToSchema;
 
+use super::job::Job;
 use super::{Accept, Checked};
+use crate::config::PortConfig;
 use crate::config::job::JobConfig;
-use crate::config::{PortConfig, raw};
 
 /// The UDP port of a parent that names none.
 const DEFAULT_PORT: u16 = 16420;
@@ -18,22 +22,55 @@ const DEFAULT_PORT: u16 = 16420;
 /// The appliance's own addresses, its UDP port, and the DSCP of its packets if they have to have one.
 type Own<'a> = (&'a [IpAddr], u16, Option<u8>);
 
-/// What the file says of a parent or of a backup.
-struct Written<'a> {
-    address: &'a Spanned<String>,
-    rank: Option<&'a Spanned<u16>>,
-    ranks: Option<&'a Spanned<u16>>,
-    mac: Option<&'a Spanned<String>>,
-    via: Option<&'a Spanned<String>>,
-    port: Option<&'a Spanned<String>>,
-    from: Option<&'a Spanned<String>>,
+keys! {
+    /// The keys of `parent`. `address`, `rank` and `ranks` are needed where there is none yet.
+    Parent as NewParent {
+        /// An address, or an address and a UDP port.
+        address: Spanned<String> as Option<String>,
+        rank: Spanned<u16> as Option<u16>,
+        ranks: Spanned<u16> as Option<u16>,
+        /// That of the parent's port, or of the router on the way; asked for if it is left out.
+        mac: Option<Spanned<String>> as Option<String>,
+        /// The router on the way, whose MAC is asked for in place of the parent's.
+        via: Option<Spanned<String>> as Option<String>,
+        port: Option<Spanned<String>> as Option<String>,
+        from: Option<Spanned<String>> as Option<String>,
+        backups: Option<Vec<Spanned<Backup>>> as Option<Vec<NewBackup>>,
+    }
+
+    /// The keys of a backup: what differs from the parent.
+    Backup as NewBackup {
+        address: Spanned<String> as String,
+        rank: Option<Spanned<u16>> as Option<u16>,
+        ranks: Option<Spanned<u16>> as Option<u16>,
+        mac: Option<Spanned<String>> as Option<String>,
+        via: Option<Spanned<String>> as Option<String>,
+        port: Option<Spanned<String>> as Option<String>,
+        from: Option<Spanned<String>> as Option<String>,
+    }
+}
+
+impl Parent {
+    /// What it says, as a backup would.
+    fn first(&self) -> Backup {
+        let Self { address, rank, ranks, mac, via, port, from, backups: _ } = self;
+        Backup {
+            address: address.clone(),
+            rank: Some(rank.clone()),
+            ranks: Some(ranks.clone()),
+            mac: mac.clone(),
+            via: via.clone(),
+            port: port.clone(),
+            from: from.clone(),
+        }
+    }
 }
 
 impl Accept<'_> {
     /// The jobs with the parents that are written.
     pub(super) fn parents(
         &self,
-        written: &[Spanned<raw::Job>],
+        written: &[Spanned<Job>],
         mut jobs: Vec<JobConfig>,
         ports: &[PortConfig],
         own: Own<'_>,
@@ -45,16 +82,7 @@ impl Accept<'_> {
                 return Err(self.error(table, message, remedy));
             }
             let table = table.get_ref();
-            let written = Written {
-                address: &table.address,
-                rank: Some(&table.rank),
-                ranks: Some(&table.ranks),
-                mac: table.mac.as_ref(),
-                via: table.via.as_ref(),
-                port: table.port.as_ref(),
-                from: table.from.as_ref(),
-            };
-            let parent = self.above(job, &written, None, (ports, own))?;
+            let parent = self.above(job, &table.first(), None, (ports, own))?;
             job.spec.parent = Some(parent);
             for written in table.backups.iter().flatten() {
                 if job.updates() {
@@ -63,12 +91,7 @@ impl Accept<'_> {
                     let remedy = "leave backups out, or choose another kind";
                     return Err(self.error(written, message, remedy));
                 }
-                let backup = written.get_ref();
-                let raw::Backup { address, rank, ranks, mac, via, port, from } = backup;
-                let (rank, ranks, mac, via) = (rank.as_ref(), ranks.as_ref(), mac.as_ref(), via.as_ref());
-                let (port, from) = (port.as_ref(), from.as_ref());
-                let written = Written { address, rank, ranks, mac, via, port, from };
-                let backup = self.above(job, &written, Some(&parent), (ports, own))?;
+                let backup = self.above(job, written.get_ref(), Some(&parent), (ports, own))?;
                 job.spec.backups.push(backup);
             }
         }
@@ -79,41 +102,41 @@ impl Accept<'_> {
     fn above(
         &self,
         job: &JobConfig,
-        written: &Written<'_>,
-        first: Option<&Parent>,
+        written: &Backup,
+        first: Option<&membership::Parent>,
         (ports, own): (&[PortConfig], Own<'_>),
-    ) -> Checked<Parent> {
+    ) -> Checked<membership::Parent> {
         let parent = self.parent(written, first, ports, own)?;
-        let at = |other: &Parent| (other.endpoint.address, other.endpoint.udp_port);
+        let at = |other: &membership::Parent| (other.endpoint.address, other.endpoint.udp_port);
         if job.spec.admitted.iter().flatten().any(|member| parent.endpoint.address == *member) {
             let message = format!("a loop: {} is one of the job's members, too", parent.endpoint.address);
             let remedy = "name the appliance above: sums that went round would never be complete";
-            return Err(self.error(written.address, message, remedy));
+            return Err(self.error(&written.address, message, remedy));
         }
         if job.spec.parent.iter().chain(&job.spec.backups).any(|other| at(other) == at(&parent)) {
             let message = format!("{} is named twice", parent.endpoint.address);
             let remedy = "name another appliance: one cannot take its own place";
-            return Err(self.error(written.address, message, remedy));
+            return Err(self.error(&written.address, message, remedy));
         }
         Ok(parent)
     }
 
     fn parent(
         &self,
-        table: &Written<'_>,
-        first: Option<&Parent>,
+        table: &Backup,
+        first: Option<&membership::Parent>,
         ports: &[PortConfig],
         (own, udp_port, dscp): Own<'_>,
-    ) -> Checked<Parent> {
-        let at = self.parent_address(table.address, own)?;
+    ) -> Checked<membership::Parent> {
+        let at = self.parent_address(&table.address, own)?;
         let (rank, ranks) = first.map_or((0, 1), |first| (first.rank, first.ranks));
-        let ranks = self.within(table.ranks, ranks, 1, MAX_RANKS, "ranks")?;
+        let ranks = self.within(table.ranks.as_ref(), ranks, 1, MAX_RANKS, "ranks")?;
         if table.rank.is_none() && rank >= ranks {
             let message = format!("rank {rank} of the parent is none of {ranks} ranks");
-            return Err(self.error(table.address, message, "write the rank there, too"));
+            return Err(self.error(&table.address, message, "write the rank there, too"));
         }
-        let rank = self.within(table.rank, rank, 0, ranks - 1, "rank")?;
-        let port = match table.port {
+        let rank = self.within(table.rank.as_ref(), rank, 0, ranks - 1, "rank")?;
+        let port = match &table.port {
             None => first.map_or(0, |first| first.endpoint.port),
             Some(name) => ports.iter().position(|port| port.name == *name.get_ref()).ok_or_else(|| {
                 let message = format!("there is no port called {:?}", name.get_ref());
@@ -122,7 +145,7 @@ impl Accept<'_> {
         };
         let same_family = |own: &&IpAddr| own.is_ipv4() == at.is_ipv4();
         let inherited = first.map(|first| IpAddr::from(first.endpoint.local)).filter(|own| same_family(&own));
-        let local = match table.from {
+        let local = match &table.from {
             None => inherited.or_else(|| own.iter().find(same_family).copied()),
             Some(from) => {
                 let address = self.address(from)?;
@@ -135,7 +158,7 @@ impl Accept<'_> {
         };
         let Some(local) = local else {
             let remedy = "give the appliance an address of the same family";
-            return Err(self.error(table.address, "no address to talk to the parent from", remedy));
+            return Err(self.error(&table.address, "no address to talk to the parent from", remedy));
         };
         let (mac, next_hop) = self.next_hop(table, first, at, own)?;
         let endpoint = Endpoint {
@@ -148,20 +171,20 @@ impl Accept<'_> {
             local_udp_port: udp_port,
             dscp: dscp.unwrap_or_default(),
         };
-        Ok(Parent { endpoint, rank, ranks, next_hop })
+        Ok(membership::Parent { endpoint, rank, ranks, next_hop })
     }
 
     /// The MAC that packets go to, or the address whose MAC is asked for: the router's that is written, or
     /// the parent's own.
     fn next_hop(
         &self,
-        table: &Written<'_>,
-        first: Option<&Parent>,
+        table: &Backup,
+        first: Option<&membership::Parent>,
         at: SocketAddr,
         own: &[IpAddr],
     ) -> Checked<(Mac, Option<Address>)> {
         let asked = |address: IpAddr| Ok((Mac::default(), Some(Address::from(address))));
-        match (table.mac, table.via, first) {
+        match (&table.mac, &table.via, first) {
             (Some(_), Some(via), _) => {
                 let message = "mac and via: both say whose MAC packets to the parent go to";
                 Err(self.error(via, message, "leave mac out to have the MAC of via asked for, or via"))
@@ -175,9 +198,11 @@ impl Accept<'_> {
                 }
                 asked(address)
             }
-            (None, None, Some(&Parent { endpoint, next_hop: None, .. })) => Ok((endpoint.mac, None)),
+            (None, None, Some(&membership::Parent { endpoint, next_hop: None, .. })) => {
+                Ok((endpoint.mac, None))
+            }
             // By the same router, if that is what was written.
-            (None, None, Some(&Parent { endpoint, next_hop: Some(hop), .. }))
+            (None, None, Some(&membership::Parent { endpoint, next_hop: Some(hop), .. }))
                 if hop != endpoint.address && IpAddr::from(hop).is_ipv4() == at.is_ipv4() =>
             {
                 asked(hop.into())
@@ -237,5 +262,49 @@ fn objection(job: &JobConfig) -> Option<(&'static str, &'static str)> {
             "set on_death = \"fail\"",
         )),
         _ => None,
+    }
+}
+
+/// The appliance above.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct ParentTerms {
+    /// Address and UDP port.
+    pub(crate) address: String,
+    /// This appliance's rank in the job there.
+    pub(crate) rank: u16,
+    /// The ranks of the job there.
+    pub(crate) ranks: u16,
+    /// The MAC that is written for the way there.
+    pub(crate) mac: Option<String>,
+    /// The address whose MAC is asked for in its place.
+    pub(crate) via: Option<String>,
+    /// Addresses and UDP ports of those that take its place.
+    pub(crate) backups: Vec<String>,
+}
+
+/// A job's, for the admin API.
+pub(super) fn terms(spec: &JobSpec) -> Option<ParentTerms> {
+    let address = |parent: &membership::Parent| {
+        SocketAddr::new(parent.endpoint.address.into(), parent.endpoint.udp_port).to_string()
+    };
+    spec.parent.as_ref().map(|parent| ParentTerms {
+        address: address(parent),
+        rank: parent.rank,
+        ranks: parent.ranks,
+        mac: parent.next_hop.is_none().then(|| parent.endpoint.mac.to_string()),
+        via: parent.next_hop.map(|hop| hop.to_string()),
+        backups: spec.backups.iter().map(address).collect(),
+    })
+}
+
+/// The same for `pascaline check`.
+pub(super) fn show(job: &JobConfig, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(membership::Parent { endpoint, rank, ranks, next_hop }) = job.spec.parent else { return Ok(()) };
+    let what = if job.updates() { "updates" } else { "sums" };
+    let (address, port) = (endpoint.address, endpoint.udp_port);
+    write!(f, "    its {what} go to {address} port {port}, as rank {rank} of {ranks}")?;
+    match next_hop {
+        Some(hop) => writeln!(f, ", by the MAC that {hop} answers"),
+        None => writeln!(f, ", by {}", endpoint.mac),
     }
 }

@@ -6,18 +6,30 @@ use pascaline_aggregator::{PoolConfig, Region};
 use pascaline_pipelines::membership::{JobKind, Registry};
 use pascaline_wire::UdpPorts;
 use pascaline_wire::switchml::{MOST_WORKERS, PLACES, UDP_PORT};
+use serde::Serialize;
 use toml::Spanned;
+use utoipa::ToSchema;
 
+use super::job::Job;
 use super::kind::Scope;
 use super::listens::overlap;
 use super::values::get;
 use super::{Accept, Checked};
-use crate::config::{AdminConfig, AdminListen, raw};
+use crate::config::{AdminConfig, AdminListen, JobConfig};
 use crate::left_out;
+
+keys! {
+    /// The keys of kind `switchml`.
+    SwitchMl as NewSwitchMl {
+        controller: Spanned<String> as String,
+        udp_port: Option<Spanned<u16>> as Option<u16>,
+        slots: Option<Spanned<u32>> as Option<u32>,
+    }
+}
 
 impl Accept<'_> {
     /// A job of SwitchML's clients in these slots.
-    pub(super) fn switchml(&self, job: &raw::Job, place: Region, scope: Scope<'_>) -> Checked<JobKind> {
+    pub(super) fn switchml(&self, job: &Job, place: Region, scope: Scope<'_>) -> Checked<JobKind> {
         let Some(table) = &job.switchml else {
             return Err(self.error(&job.id, "no [jobs.switchml]", "add it"));
         };
@@ -30,7 +42,7 @@ impl Accept<'_> {
             let message = "the two sets of a slot need [pool] ways of 2 or more";
             return Err(self.error(table, message, "set ways = 2, 4 or 8"));
         }
-        let raw::SwitchMl { udp_port, slots, .. } = table.get_ref();
+        let SwitchMl { udp_port, slots, .. } = table.get_ref();
         let most = PLACES as usize * pool.ways;
         if let Some(at) = slots.as_ref().filter(|slots| *slots.get_ref() as usize > most) {
             let message = format!("a client names {PLACES} slots at the most");
@@ -49,7 +61,7 @@ impl Accept<'_> {
     }
 
     /// Refuses a window of more slots than such clients may name: each of these has a set of its own.
-    pub(super) fn names_enough(&self, job: &raw::Job, pool: &PoolConfig) -> Checked<()> {
+    pub(super) fn names_enough(&self, job: &Job, pool: &PoolConfig) -> Checked<()> {
         let slots = job.switchml.as_ref().and_then(|table| get(table.get_ref().slots.as_ref()));
         if let (Some(slots), Some(window)) = (slots, &job.window)
             && u32::from(*window.get_ref()) as usize > slots as usize / pool.ways
@@ -68,7 +80,7 @@ impl Accept<'_> {
     /// No two such jobs, nor the appliance itself, listen at the same place.
     pub(super) fn controllers_apart(
         &self,
-        jobs: &[Spanned<raw::Job>],
+        jobs: &[Spanned<Job>],
         own: &[IpAddr],
         udp_ports: UdpPorts,
         (page, api): (Option<SocketAddr>, Option<&AdminConfig>),
@@ -79,7 +91,7 @@ impl Accept<'_> {
         });
         let mut taken: Vec<(SocketAddr, u16)> = Vec::new();
         for table in jobs.iter().filter_map(|job| job.get_ref().switchml.as_ref()) {
-            let raw::SwitchMl { controller, udp_port, .. } = table.get_ref();
+            let SwitchMl { controller, udp_port, .. } = table.get_ref();
             let listen = self.listen(controller)?.value;
             let port = get(udp_port.as_ref()).unwrap_or(UDP_PORT);
             let remedy = "choose another port";
@@ -104,5 +116,23 @@ impl Accept<'_> {
             taken.push((listen, port));
         }
         Ok(())
+    }
+}
+
+/// A job of SwitchML's clients.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct SwitchMlTerms {
+    /// Where they register.
+    pub(crate) controller: String,
+    /// The UDP port that they send to.
+    pub(crate) udp_port: u16,
+    pub(crate) slots: u64,
+}
+
+impl SwitchMlTerms {
+    /// A job's, if it is one of theirs.
+    pub(super) fn of(job: &JobConfig, slots: u64) -> Option<Self> {
+        let (controller, registry) = job.switchml()?;
+        Some(Self { controller: controller.value.to_string(), udp_port: registry.udp_port, slots })
     }
 }

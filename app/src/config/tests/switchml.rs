@@ -4,7 +4,6 @@ use pascaline_aggregator::Policy;
 use serde_json::json;
 
 use super::*;
-use crate::admin::server::terms;
 
 const KEYS: &str = "kind = \"switchml\"\n[jobs.switchml]\ncontroller = \"192.0.2.1:50099\"";
 
@@ -43,7 +42,7 @@ fn its_window_is_no_larger_than_the_slots_that_clients_may_name() {
 #[test]
 fn what_is_in_force_says_that_it_is_such_a_job() {
     let config = parse(&with_keys(KEYS)).unwrap();
-    let terms = serde_json::to_value(terms(&config.jobs[0], config.pool.ways)).unwrap();
+    let terms = serde_json::to_value(config.jobs[0].terms(config.pool.ways)).unwrap();
     for (key, value) in [
         ("kind", json!("switchml")),
         ("switchml", json!({ "controller": "192.0.2.1:50099", "udp_port": 48864, "slots": 2048 })),
