@@ -241,7 +241,7 @@ impl Classifier<'_> {
         if !job.window.has(header.psn) {
             return Err((DropReason::OutsideWindow, None));
         }
-        if action == Action::FBcast && !job.control.admit(header.rank) {
+        if action == Action::FBcast && !job.spec.control.admit(header.rank) {
             return Err(reject(DropReason::Control, Status::NotPermitted, 0u16, header.rank));
         }
         let verb = if action == Action::FBcast { Verb::Release } else { Verb::Remind };

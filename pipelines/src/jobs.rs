@@ -3,7 +3,7 @@
 use core::mem::offset_of;
 use std::sync::Arc;
 
-use crate::membership::{Registry, Rights};
+use crate::membership::{JobSpec, Registry};
 use crate::switchml::SwitchMl;
 use pascaline_aggregator::{Policy, Rules, Tenant, Terms};
 use pascaline_telemetry::{JobCells, RankCells};
@@ -210,8 +210,6 @@ pub struct Job {
     pub needed: u16,
     /// True if results may be partial: members may have PSNs sent out before they are complete.
     pub partials: bool,
-    /// Which of them may.
-    pub control: Rights,
     /// True if the job is suspended.
     pub halted: bool,
     /// How its workers train together.
@@ -221,10 +219,8 @@ pub struct Job {
     pub bereft: bool,
     /// How it uses the pool.
     pub policy: Policy,
-    /// Its share is this in proportion to those of the others.
-    pub share: u16,
-    /// Slots that it may fill: of its region, or of all that it shares. In a [`JobTable`] its part of them.
-    pub slots: usize,
+    /// What it is to be like, for what is not asked of each packet: not in a line with the rest.
+    pub spec: Arc<JobSpec>,
     /// As many packets of a worker's as there is room for here (PANAMA's `wnd_cap`); once it is in a
     /// [`JobTable`].
     pub(crate) cap: u16,
@@ -273,12 +269,10 @@ impl Job {
             payload,
             needed: fan_in,
             partials: false,
-            control: Rights::default(),
             halted: false,
             mode: Mode::Sync,
             policy,
-            share: 1,
-            slots: usize::MAX,
+            spec: Arc::new(JobSpec::new(id, fan_in)),
             cap: u16::MAX,
             server: Server::None,
             bereft: false,
@@ -353,7 +347,8 @@ impl Job {
     fn settle(&mut self, sharing: usize) {
         // PANAMA divides the memory by the jobs; here each has its share.
         let shared = self.shares_the_pool() && sharing > 0;
-        let part = if shared { self.slots.saturating_mul(self.share.into()) / sharing } else { self.slots };
+        let JobSpec { slots, share, .. } = *self.spec;
+        let part = if shared { slots.saturating_mul(share.into()) / sharing } else { slots };
         self.cap = u16::try_from(part).unwrap_or(u16::MAX).max(1);
         self.rules = Rules::of(&Policy { server: self.has_server(), ..self.policy }).of_tenant(self.tenant);
         self.counts = self.cells.by_rank().clone();

@@ -103,17 +103,18 @@ impl JobTable {
             foreign: Vec::new(),
             next_hops: Vec::new(),
             shares: Shares::by_weight(
-                jobs.iter().filter(|job| job.shares_the_pool()).map(|job| (job.tenant, job.share)),
+                jobs.iter().filter(|job| job.shares_the_pool()).map(|job| (job.tenant, job.spec.share)),
             ),
             weights: Box::new([0; TENANTS]),
             shared: false,
             pauses: Arc::default(),
         };
         for job in &jobs {
-            table.weights[usize::from(job.tenant.0)] += u32::from(job.share);
+            table.weights[usize::from(job.tenant.0)] += u32::from(job.spec.share);
         }
         table.shared = table.weights.iter().filter(|weight| **weight > 0).count() > 1;
-        let sharing = jobs.iter().filter(|job| job.shares_the_pool()).map(|job| usize::from(job.share)).sum();
+        let sharing =
+            jobs.iter().filter(|job| job.shares_the_pool()).map(|job| usize::from(job.spec.share)).sum();
         for (at, job) in (0..NONE).zip(&mut jobs) {
             job.settle(sharing);
             table.places[usize::from(job.id)] = table.add_flows(at, job);

@@ -103,7 +103,7 @@ impl Membership {
             }
             Occupancy::Unknown => {
                 // The cookie that it gets is that of the job which it may form.
-                let spec = JobSpec { fan_in: header.fan_in, ..job.spec.clone() };
+                let spec = JobSpec { fan_in: header.fan_in, ..JobSpec::clone(&job.spec) };
                 *proposed = Some(JobRecord::bare(spec, self.secret, epoch, now));
                 Ok(Decision { shown: Shown::Always, ..Decision::of(Status::Pending) })
             }

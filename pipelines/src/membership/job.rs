@@ -77,7 +77,7 @@ pub(super) struct Reset {
 #[derive(Debug)]
 pub(super) struct JobRecord {
     // What it is, for all its life or until an operator changes it.
-    pub(super) spec: JobSpec,
+    pub(super) spec: Arc<JobSpec>,
     /// As whom it shares the appliance.
     pub(super) tenant: Tenant,
     /// Whose Join has formed it; `None` if it is configured.
@@ -176,7 +176,7 @@ impl JobRecord {
             clocks: (now, 0),
             due: Some(now),
             overdue: false,
-            spec,
+            spec: Arc::new(spec),
         }
     }
 

@@ -142,7 +142,7 @@ impl JobRecord {
     }
 
     /// For how long a member may be silent; `None` for ever.
-    const fn patience(&self) -> Option<Duration> {
+    fn patience(&self) -> Option<Duration> {
         match (&self.state, &self.uplink) {
             (State::Forming { .. }, _) if self.spec.kind.registry().is_some() => None,
             // The parent would count it here while it may be elsewhere.

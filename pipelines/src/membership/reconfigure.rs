@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pascaline_wire::frame::Address;
 
@@ -88,7 +89,7 @@ impl JobRecord {
     /// Gives the job other terms.
     fn reconfigure(&mut self, now: Duration, spec: JobSpec) -> Option<Reconfigured> {
         let configured = self.founder.take().is_none();
-        if configured && self.spec == spec {
+        if configured && *self.spec == spec {
             return None;
         }
         let goes_on = configured && self.goes_on_under(&spec);
@@ -100,7 +101,7 @@ impl JobRecord {
         if self.spec.multicast != spec.multicast {
             self.ranks.iter_mut().filter_map(|rank| rank.joined.as_mut()).for_each(|it| it.hears = false);
         }
-        self.spec = spec;
+        self.spec = Arc::new(spec);
         self.due = Some(now);
         if goes_on {
             if let (Some(uplink), Some(parent)) = (&mut self.uplink, self.spec.parent) {
@@ -112,7 +113,7 @@ impl JobRecord {
         self.halted = false;
         self.next_generation(false);
         let session = self.secret.session(self.spec.id, self.generations, 0);
-        let JobSpec { id, parent, ref backups, .. } = self.spec;
+        let JobSpec { id, parent, ref backups, .. } = *self.spec;
         self.uplink = parent.map(|parent| Uplink::new(id, parent, backups, session));
         self.ranks.resize(usize::from(self.spec.fan_in), Rank::default());
         Some(Reconfigured::Reformed)

@@ -86,7 +86,7 @@ impl JobRecord {
     }
 
     /// Where the server is, as far as is known.
-    pub(super) const fn server_state(&self) -> ServerState {
+    pub(super) fn server_state(&self) -> ServerState {
         match (self.expects_server(), self.served, self.server) {
             (false, ..) => ServerState::None,
             (true, Some(_), None) => ServerState::Awaited,
@@ -96,7 +96,7 @@ impl JobRecord {
         }
     }
 
-    const fn expects_server(&self) -> bool {
+    fn expects_server(&self) -> bool {
         matches!(self.spec.kind.server(), ServerMode::External { .. })
     }
 

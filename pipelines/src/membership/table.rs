@@ -13,7 +13,7 @@ use crate::jobs::{Above, Job, Member, Server, Sessions};
 impl JobRecord {
     /// The job as lcores see it. `mac` gives the MAC of a port.
     pub(super) fn table(&self, mac: &impl Fn(usize) -> Mac) -> Job {
-        let JobSpec { id, fan_in, kind, window, share, congestion, slots, .. } = self.spec;
+        let JobSpec { id, fan_in, kind, window, congestion, .. } = *self.spec;
         let member = |number, joined: Joined| {
             let (endpoint, mac) = (joined.endpoint, mac(joined.endpoint.port));
             let member = Member::new(endpoint, mac, id, number, fan_in, self.epoch).heeding(congestion, mac);
@@ -31,11 +31,10 @@ impl JobRecord {
         }
         job.needed = self.needed();
         job.partials = kind.is_early();
-        job.control = self.spec.control;
         job.halted = self.is_halted();
         job.mode = kind.mode();
         job.policy = kind.policy(window);
-        (job.tenant, job.share, job.slots) = (self.tenant, share, slots);
+        (job.tenant, job.spec) = (self.tenant, Arc::clone(&self.spec));
         job.cells = Arc::clone(&self.cells);
         job.window = self.window();
         job.registry = kind.registry();
