@@ -199,13 +199,6 @@ impl Classifier<'_> {
         let control = Control::parse(datagram.payload.whole(bytes)).map_err(untaken)?;
         match control.action {
             Action::FBcast | Action::Help => self.about_a_psn(control.action, datagram),
-            Action::Join
-            | Action::Leave
-            | Action::Reset
-            | Action::SetH
-            | Action::Halt
-            | Action::Serve
-            | Action::Query => Ok(Class::Control(*datagram, control)),
             // From a parameter server to a rank.
             Action::Ack
                 if datagram.header.flags.has(Flags::BYPASS)
@@ -214,6 +207,8 @@ impl Classifier<'_> {
                 self.only_from_server(bytes, datagram)
             }
             Action::Ack => Err((DropReason::Control, None)),
+            // The control plane answers requests that it does not carry out, too.
+            _ => Ok(Class::Control(*datagram, control)),
         }
     }
 

@@ -27,14 +27,8 @@ impl Job {
         let known = match control.action {
             Action::Ack => return self.sessions.parent == Some(control.session),
             Action::Serve => self.sessions.server,
-            Action::Join
-            | Action::Leave
-            | Action::Reset
-            | Action::SetH
-            | Action::Halt
-            | Action::FBcast
-            | Action::Help
-            | Action::Query => self.sessions.ranks.get(usize::from(datagram.header.rank)).copied().flatten(),
+            // Ranks send all others.
+            _ => self.sessions.ranks.get(usize::from(datagram.header.rank)).copied().flatten(),
         };
         known == Some((control.session, datagram.sender))
     }
