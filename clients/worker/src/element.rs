@@ -98,7 +98,7 @@ macro_rules! elements {
             const DIGITS: u32 = $digits;
 
             #[inline]
-            #[allow(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounding is wanted")]
             fn nearest(value: f64) -> Self {
                 ($nearest)(value)
             }
