@@ -51,6 +51,8 @@ typedef enum pascaline_status {
   PASCALINE_ERR_SYSTEM = 18,
   // A defect of the library: the handle can no longer be used.
   PASCALINE_ERR_INTERNAL = 19,
+  // With `security=masked`: what arrived is not the sum of what the ranks sent.
+  PASCALINE_ERR_INTEGRITY = 20,
 } pascaline_status;
 
 // The type of a buffer's elements.

@@ -4,6 +4,7 @@ use core::ffi::CStr;
 use core::fmt::Display;
 use std::any::Any;
 
+use pascaline_worker::masked::Fault as Masked;
 use pascaline_worker::{AllreduceError, Failure, JoinError, JoinFailure, Reason, StartError};
 
 use pascaline_status as Status;
@@ -55,6 +56,8 @@ pub enum pascaline_status {
     PASCALINE_ERR_SYSTEM = 18,
     /// A defect of the library: the handle can no longer be used.
     PASCALINE_ERR_INTERNAL = 19,
+    /// With `security=masked`: what arrived is not the sum of what the ranks sent.
+    PASCALINE_ERR_INTEGRITY = 20,
 }
 
 /// The text of a code, which need not be one.
@@ -80,6 +83,7 @@ pub(crate) fn text(code: i32) -> &'static CStr {
         17 => c"the handle can no longer be used: an earlier error, or a fork",
         18 => c"the operating system returned an error",
         19 => c"a defect of the library",
+        20 => c"what arrived is not the sum of what the ranks sent",
         _ => c"no status of this library",
     }
 }
@@ -155,6 +159,16 @@ impl From<AllreduceError> for Fault {
                 | StartError::Feedback
                 | StartError::FeedbackLength { .. } => Status::PASCALINE_ERR_UNSUPPORTED,
                 StartError::Broken | StartError::Busy => Status::PASCALINE_ERR_STATE,
+            },
+            AllreduceError::Masked(fault) => match fault {
+                Masked::Unmaskable { .. } => Status::PASCALINE_ERR_UNSUPPORTED,
+                Masked::NotFinite { .. } | Masked::Range { .. } => Status::PASCALINE_ERR_ARGUMENT,
+                Masked::Absent { .. } | Masked::Foreign { .. } | Masked::Calls { .. } => {
+                    Status::PASCALINE_ERR_MISMATCH
+                }
+                Masked::NotTheSum { .. } => Status::PASCALINE_ERR_INTEGRITY,
+                Masked::Lacking { .. } => Status::PASCALINE_ERR_RANKS_LOST,
+                Masked::Random(_) => Status::PASCALINE_ERR_SYSTEM,
             },
             AllreduceError::Io { .. } => Status::PASCALINE_ERR_SYSTEM,
         };

@@ -43,6 +43,10 @@ class MismatchError(PascalineError, ValueError):
     """The ranks disagree: on their number, the payload, the type of elements, or on the operation."""
 
 
+class IntegrityError(PascalineError):
+    """What arrived of a masked operation is not the sum of what the ranks sent."""
+
+
 class DeadlineError(PascalineError, TimeoutError):
     """An operation was not complete in time: `ranks` are those that others wait for."""
 

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::ErrorKind;
 
 use pascaline_wire::trailer::{RankReports, RankState};
+use pascaline_worker::masked::Fault as Masked;
 use pascaline_worker::{
     AllreduceError, AsyncJoinError, Failure, JoinError, JoinFailure, PushError, Reason, StartError,
 };
@@ -107,6 +108,18 @@ impl From<AllreduceError> for Fault {
             AllreduceError::Start(StartError::Ended { .. }) => ("GenerationError", Vec::new()),
             AllreduceError::Start(StartError::Broken) => ("ClosedError", Vec::new()),
             AllreduceError::Start(_) => ("ArgumentError", Vec::new()),
+            AllreduceError::Masked(fault) => {
+                let class = match fault {
+                    Masked::Unmaskable { .. } | Masked::NotFinite { .. } | Masked::Range { .. } => {
+                        "ArgumentError"
+                    }
+                    Masked::Absent { .. } | Masked::Foreign { .. } | Masked::Calls { .. } => "MismatchError",
+                    Masked::Lacking { .. } => "RanksLostError",
+                    Masked::NotTheSum { .. } => "IntegrityError",
+                    Masked::Random(_) => "SystemFault",
+                };
+                (class, fault.ranks())
+            }
             // Another thread has aborted it.
             AllreduceError::Io { source, .. } if source.kind() == ErrorKind::Interrupted => {
                 return Self::new("ClosedError", "the operation was aborted", Vec::new());

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use pascaline_dpdk::{Device, Eal, EalConfig, EalError};
 use pascaline_worker::element::DType;
+use pascaline_worker::masked::{self, Key};
 use pascaline_worker::mean;
 use pascaline_worker::narrow::{self, Narrowing};
 use pascaline_worker::{
@@ -28,6 +29,7 @@ pub struct DpdkWorker {
     link: Link,
     origin: Instant,
     narrowed: Vec<u16>,
+    masked: Vec<u32>,
 }
 
 impl core::fmt::Debug for DpdkWorker {
@@ -107,7 +109,7 @@ impl Dpdk {
         if config.accept_partial {
             session = session.accept_partial();
         }
-        Ok(DpdkWorker { config, session, link, origin, narrowed: Vec::new() })
+        Ok(DpdkWorker { config, session, link, origin, narrowed: Vec::new(), masked: Vec::new() })
     }
 }
 
@@ -142,6 +144,26 @@ impl DpdkWorker {
             |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.run_collective(call, dtype, bytes, hints);
         let outcome = narrow::through(&identity, collective, (tensor, narrowing.into()), &mut room, run);
         self.narrowed = room;
+        outcome
+    }
+
+    /// As [`pascaline_worker::Worker::collective_masked`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn collective_masked(
+        &mut self,
+        key: &Key,
+        collective: &Collective<'_>,
+        (dtype, tensor): (DType, &mut [u8]),
+        hints: Hints,
+    ) -> Result<Report, AllreduceError> {
+        let mut room = core::mem::take(&mut self.masked);
+        let identity = self.session.membership().identity;
+        let run =
+            |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.run_collective(call, dtype, bytes, hints);
+        let outcome = masked::through((key, &identity), (collective, dtype), tensor, &mut room, run);
+        self.masked = room;
         outcome
     }
 

@@ -123,7 +123,7 @@ pub(crate) struct Plan {
     pub(crate) call: Call,
     /// As the user sees it.
     pub(crate) element: Element,
-    digest: u32,
+    pub(crate) digest: u32,
     /// The bytes that it contributes; elsewhere it contributes zeros.
     pub(crate) give: Range<usize>,
     /// The bytes that are replaced by results.

@@ -23,7 +23,8 @@
 //!
 //! **Layers.** The core is a pure state machine: datagrams and times in, datagrams and events out; no socket,
 //! no clock, no thread. The driver in [`udp`] runs it over a kernel UDP socket. A simulator, or a driver that
-//! bypasses the kernel, runs the same core. [`pipeline`] has threads, and [`narrow`] looks at the clock.
+//! bypasses the kernel, runs the same core. [`pipeline`] has threads, [`narrow`] and [`masked`] look at the
+//! clock, and [`masked`] also reads keys and draws random numbers.
 //!
 //! | module | idea |
 //! |---|---|
@@ -36,6 +37,7 @@
 //! | [`cache`], [`partials`], [`answers`] | what other ranks may ask for |
 //! | [`element`], [`narrow`], [`priority`] | types of elements; smaller ones on the wire; urgency |
 //! | [`asynchronous`], [`pipeline`] | training without waiting |
+//! | [`masked`] | sums that the appliance cannot read |
 //! | [`places`] | backup appliances: which one to turn to |
 //! | [`inquiry`], [`probe`], [`path`] | asking who is missing, and which packets get through |
 //! | [`counters`], [`rejection`] | what happened, and why the appliance said no |
@@ -60,6 +62,8 @@ pub mod counters;
 pub mod element;
 pub mod identity;
 pub mod inquiry;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)]
+pub mod masked;
 pub mod mean;
 pub mod membership;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -11,6 +11,7 @@ use pascaline_wire::{CongestionControl, MAX_RANKS, UdpPorts};
 
 use crate::allreduce::Failure;
 use crate::identity::Identity;
+use crate::masked::Fault;
 use crate::membership::JoinFailure;
 use crate::places;
 use crate::session::{CommandFailure, StartError};
@@ -375,6 +376,9 @@ pub enum AllreduceError {
     /// between two allreduces.
     #[error("allreduce not started: {0}")]
     Start(#[from] StartError),
+    /// It was to be masked, and a rank or what is on the way does not do its part.
+    #[error("masked allreduce failed: {0}")]
+    Masked(#[from] Fault),
     /// An operation of the system failed. As with `Failed`, the worker can only be dropped.
     #[error("{what}: {source}")]
     Io {

@@ -174,11 +174,11 @@ fn roots_and_parts_that_cannot_be(handle: Handle, at: *mut c_void) {
 fn every_status_has_a_text_of_its_own() {
     // SAFETY: texts that live as long as the program.
     let text = |code| unsafe { CStr::from_ptr(pascaline_strerror(code)) }.to_str().unwrap();
-    let mut texts: Vec<_> = (0..=PASCALINE_ERR_INTERNAL as c_int).map(text).collect();
+    let mut texts: Vec<_> = (0..=PASCALINE_ERR_INTEGRITY as c_int).map(text).collect();
     texts.sort_unstable();
     texts.dedup();
-    assert_eq!(texts.len(), PASCALINE_ERR_INTERNAL as usize + 1);
-    assert!([-1, 20, c_int::MAX].into_iter().all(|code| text(code) == "no status of this library"));
+    assert_eq!(texts.len(), PASCALINE_ERR_INTEGRITY as usize + 1);
+    assert!([-1, 21, c_int::MAX].into_iter().all(|code| text(code) == "no status of this library"));
     // SAFETY: as above.
     assert_eq!(unsafe { CStr::from_ptr(pascaline_version()) }.to_str(), Ok(env!("CARGO_PKG_VERSION")));
 }

@@ -9,6 +9,7 @@ use crate::Op;
 use crate::allreduce::{Report, Request};
 use crate::collective::{Collective, Parts};
 use crate::element::{DType, Element};
+use crate::masked::{self, Key};
 use crate::mean;
 use crate::narrow::{self, Narrowing};
 use crate::priority::Hints;
@@ -92,6 +93,27 @@ impl Worker {
             |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.run_collective(call, dtype, bytes, hints);
         let outcome = narrow::through(&identity, collective, (tensor, narrowing.into()), &mut room, run);
         self.narrowed = room;
+        outcome
+    }
+
+    /// Any collective operation that the appliance cannot read: [`masked`](crate::masked) says what that
+    /// takes and gives. The same key at all ranks.
+    ///
+    /// # Errors
+    /// As [`collective`](Self::collective), and [`Fault`](crate::masked::Fault).
+    pub fn collective_masked(
+        &mut self,
+        key: &Key,
+        collective: &Collective<'_>,
+        (dtype, tensor): (DType, &mut [u8]),
+        hints: Hints,
+    ) -> Result<Report, AllreduceError> {
+        let mut room = core::mem::take(&mut self.masked);
+        let identity = self.membership().identity;
+        let run =
+            |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.run_collective(call, dtype, bytes, hints);
+        let outcome = masked::through((key, &identity), (collective, dtype), tensor, &mut room, run);
+        self.masked = room;
         outcome
     }
 

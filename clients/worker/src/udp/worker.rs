@@ -51,6 +51,8 @@ pub struct Worker {
     counters: Counters,
     /// A tensor in 16 bits.
     pub(super) narrowed: Vec<u16>,
+    /// A masked tensor.
+    pub(super) masked: Vec<u32>,
     /// How many generations have ended that could not be resumed, as reported to users.
     pub(super) ended: u64,
     /// The generation begun with the latest end, and the one that ended.
@@ -98,6 +100,7 @@ impl Worker {
             calls: 0,
             counters,
             narrowed: Vec::new(),
+            masked: Vec::new(),
             ended: 0,
             latest: (0, 0),
             outdated: false,

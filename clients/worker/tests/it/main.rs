@@ -12,6 +12,7 @@
 //! - [`gather`]: when datagrams may gather before the driver reads them
 //! - [`generation`], [`inherited`], [`leaving`], [`resume`]: the end of a generation, and what follows it
 //! - [`inquiry`], [`notices`]: a stalled worker asks which ranks are missing, and reports them
+//! - [`masked`]: sums that the appliance cannot read
 //! - [`membership`]: the handshakes, with an error for each rejection
 //! - [`multicast`]: results by a multicast group
 //! - [`narrow`], [`payloads`]: `f32` tensors in smaller types, and the payload that ranks agree on
@@ -44,6 +45,7 @@ mod inherited;
 mod inquiry;
 mod job;
 mod leaving;
+mod masked;
 mod membership;
 mod multicast;
 mod narrow;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use pascaline_wire::Element;
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::trailer::{RankReport, RankState};
+use pascaline_wire::{DType, Element, RankSet};
+use pascaline_worker::masked::Fault;
 use pascaline_worker::{Identity, JoinFailure, Rejection, StartError};
 
 /// A text of which the numbers, and what is in brackets behind a rank, do not matter.
@@ -52,6 +53,28 @@ fn every_state_of_a_rank_is_on_the_page_of_errors() {
         let report = RankReport { silent_ms: 3_200, ..RankReport::new(2, state) };
         assert_documented(&report.to_string());
         assert_documented(&format!("`{}`", state.name()));
+    }
+}
+
+#[test]
+fn what_fails_a_masked_operation_is_on_the_page_of_errors() {
+    let ranks = RankSet::of_word(1 << 2);
+    for fault in [
+        Fault::Unmaskable { dtype: DType::F64, op: "sum" },
+        Fault::Unmaskable { dtype: DType::F32, op: "min" },
+        Fault::Random(String::new()),
+        Fault::Absent { ranks },
+        Fault::Foreign { ranks },
+        Fault::NotFinite { ranks },
+        Fault::Range { largest: 1 << 31, ranks: 2, most: (1 << 30) - 1 },
+        Fault::Lacking { ranks },
+        Fault::NotTheSum { wrong: 1, blocks: 4 },
+    ] {
+        // All of it: they begin with ranks.
+        let said = fault.to_string();
+        let said = plain(said.lines().next().unwrap_or_default());
+        let page = plain(include_str!("../../../../docs/errors.md"));
+        assert!(page.contains(said.trim_end()), "docs/errors.md does not have {said:?}");
     }
 }
 

@@ -1,0 +1,307 @@
+//! Sums that the appliance cannot read, by request: ranks that share a [`Key`] send words that look random
+//! and add up to the sum.
+//!
+//! **An operation** has two parts, and keeps nothing for the next one.
+//!
+//! 1. Each rank draws a salt, 128 fresh random bits, and all ranks get all of them in an allgather, each with
+//!    what the rank calls and the largest magnitude of its elements, encrypted and authenticated
+//!    (`announcement`). Ranks that call different things, have different keys, or have numbers that are none
+//!    learn it there, all of them alike.
+//! 2. With the salts every rank derives keys, and all make an allreduce of `u32` words, which the appliance
+//!    adds modulo 2³². The ranks are a ring, and the edge between r − 1 and r has the key Eᵣ, made of the salts
+//!    of both; the keys G and C are made of all salts. With F(K) as the keystream of a key, rank r sends
+//!    xᵣ + F(Eᵣ) − F(Eᵣ₊₁), and rank 0 also adds F(G). The edges cancel in the sum, and every rank takes F(G)
+//!    off: so the appliance can neither read what a rank sends, nor the sum.
+//!
+//! Floats become whole numbers with a scale that all ranks share (`fixed`, which has the error). Copied bytes
+//! are words to which others add zeros. Behind every 1,024 words come four that prove their sum (`check`).
+//!
+//! **No keystream is used twice.** Whatever the appliance hands out as the others' announcements, new ones,
+//! old ones or its own, everything that a rank sends is masked with F(Eᵣ) − F(Eᵣ₊₁), and both keys are made
+//! of the rank's own salt, which is drawn anew in each operation; as is G, which masks rank 0's. A keystream
+//! that it has used before would need the same 128 random bits. Two edges differ by their number, also where
+//! they join the same two ranks. The masks of N contributions, N − 1 from the edges and F(G), are independent
+//! of each other. Members know the job's key, and so everything: nothing here is hidden from one of them.
+//!
+//! **What the appliance can do** is to fail operations: [`Fault`] says which way. Replayed, exchanged or left
+//! out contributions are sums of other masks, and pass the check with a probability of 2⁻³³ for each rank.
+
+use core::ops::Range;
+use core::time::Duration;
+use std::time::Instant;
+
+use pascaline_wire::{Collective as Kind, DType};
+use zerocopy::IntoBytes as _;
+
+use crate::Op;
+use crate::allreduce::Report;
+use crate::collective::{Collective, Parts, Plan};
+use crate::identity::Identity;
+use crate::session::StartError;
+
+mod announcement;
+mod check;
+mod fault;
+mod fixed;
+mod key;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use announcement::{BYTES, Called};
+pub use fault::Fault;
+pub use key::{Key, KeyError, LEAST};
+
+use announcement::{Agreed, Announcement, Salt};
+use check::{Check, LIMBS, WORDS};
+use fixed::Form;
+use stream::Stream;
+
+/// Whether an operation can be masked, which it also says before it begins.
+///
+/// # Errors
+/// [`Fault::Unmaskable`] of minima and maxima, and of sums of `f64`, `u32` and blocks.
+pub fn check(collective: &Collective<'_>, dtype: DType) -> Result<(), Fault> {
+    let op = match *collective {
+        Collective::Allreduce(op) | Collective::Reduce { op, .. } | Collective::ReduceScatter { op, .. } => {
+            op
+        }
+        Collective::Broadcast { .. } | Collective::Barrier | Collective::Allgather { .. } => return Ok(()),
+    };
+    let added = match dtype {
+        DType::F32 | DType::F16 | DType::Bf16 | DType::I32 => true,
+        DType::F64 | DType::MxFp8 | DType::MxInt8 | DType::U32 => false,
+    };
+    if added && op.adds() { Ok(()) } else { Err(Fault::Unmaskable { dtype, op: op.name() }) }
+}
+
+/// For drivers: runs an operation masked. `run` runs what travels: two operations of the same kind at all
+/// ranks. Room for words is kept in `room`. The time it took includes all of it.
+///
+/// # Errors
+/// What `run` returns, [`Fault`], and [`StartError`] where the operation could not begin.
+pub fn through<E: From<StartError> + From<Fault>>(
+    (key, identity): (&Key, &Identity),
+    (collective, dtype): (&Collective<'_>, DType),
+    tensor: &mut [u8],
+    room: &mut Vec<u32>,
+    mut run: impl FnMut(&Collective<'_>, DType, &mut [u8]) -> Result<Report, E>,
+) -> Result<Report, E> {
+    if *collective == Collective::Barrier {
+        return run(collective, dtype, tensor);
+    }
+    check(collective, dtype)?;
+    let begun = Instant::now();
+    let mut salt = Salt::default();
+    getrandom::fill(&mut salt).map_err(|error| Fault::Random(error.to_string()))?;
+    let own = Own::new(key, identity, (collective, dtype), tensor, salt)?;
+    let mut entries = own.entries();
+    let announced = run(&Collective::Allgather { parts: Parts::Even }, DType::I32, &mut entries)?;
+    whole(&announced)?;
+    let masks = own.agree(&entries)?;
+    let mut report = announced;
+    if masks.words() > 0 {
+        masks.mask(tensor, room);
+        let summed = run(&Collective::Allreduce(Op::Sum), DType::U32, room.as_mut_bytes())?;
+        whole(&summed)?;
+        masks.unmask(room, tensor)?;
+        let (packets, counters) = (report.packets + summed.packets, report.counters + summed.counters);
+        report = Report { packets, counters, ..summed };
+    }
+    let elapsed: Duration = begun.elapsed();
+    Ok(Report { elapsed, bytes: tensor.len(), ..report })
+}
+
+/// Whether every result contains every rank.
+fn whole(report: &Report) -> Result<(), Fault> {
+    report.partial.map_or(Ok(()), |partial| Err(Fault::Lacking { ranks: partial.missing }))
+}
+
+/// An operation before anything has been sent.
+struct Own<'a> {
+    key: &'a Key,
+    identity: &'a Identity,
+    plan: Plan,
+    bytes: usize,
+    announcement: Announcement,
+    entry: [u8; BYTES],
+}
+
+impl<'a> Own<'a> {
+    fn new(
+        key: &'a Key,
+        identity: &'a Identity,
+        (collective, dtype): (&Collective<'_>, DType),
+        tensor: &[u8],
+        salt: Salt,
+    ) -> Result<Self, StartError> {
+        let (bytes, size) = (tensor.len(), dtype.size());
+        let plan = Plan::new(collective, (identity.rank, identity.ranks), (bytes, dtype))?;
+        let copies = plan.call.collective.copies();
+        if !bytes.is_multiple_of(size) && plan.call.collective != Kind::Broadcast {
+            return Err(StartError::Ragged { bytes, size });
+        }
+        let magnitude = if copies { 0 } else { fixed::magnitude(dtype, tensor) };
+        let announcement = Announcement { called: Called::new(&plan, bytes), magnitude };
+        let entry = announcement.seal(key, identity, &salt);
+        Ok(Self { key, identity, plan, bytes, announcement, entry })
+    }
+
+    /// A tensor of every rank's announcement, in which this one's is in place.
+    fn entries(&self) -> Vec<u8> {
+        let mut entries = vec![0; BYTES * usize::from(self.identity.ranks)];
+        let at = BYTES * usize::from(self.identity.rank);
+        if let Some(place) = entries.get_mut(at..at + BYTES) {
+            place.copy_from_slice(&self.entry);
+        }
+        entries
+    }
+
+    /// What follows from what has arrived.
+    fn agree(self, arrived: &[u8]) -> Result<Masks, Fault> {
+        let Identity { rank, ranks, .. } = *self.identity;
+        let (dtype, copies) = (self.plan.element.dtype, self.plan.call.collective.copies());
+        let floats = !copies && dtype != DType::I32;
+        let is_finite = if floats { fixed::is_finite } else { |_| true };
+        let own = (&self.announcement, &self.entry);
+        let agreed = announcement::agree(self.key, self.identity, own, arrived, is_finite)?;
+        let form = if copies { Form::Copies } else { Form::of_sums(dtype, agreed.largest, ranks)? };
+        let keys = Keys { key: self.key, identity: self.identity, agreed: &agreed };
+        Ok(Masks {
+            form,
+            bytes: self.bytes,
+            ranks,
+            before: keys.edge(rank),
+            after: keys.edge(if rank + 1 < ranks { rank + 1 } else { 0 }),
+            common: keys.of_all(b"common"),
+            adds_common: rank == 0,
+            check: Check::new(&keys.of_all(b"check")),
+            plan: self.plan,
+        })
+    }
+}
+
+/// The keys of an operation.
+struct Keys<'a> {
+    key: &'a Key,
+    identity: &'a Identity,
+    agreed: &'a Agreed<'a>,
+}
+
+impl Keys<'_> {
+    /// Of the edge between a rank and the one before it.
+    fn edge(&self, rank: u16) -> Stream {
+        let Identity { job, ranks, .. } = *self.identity;
+        let before = if rank == 0 { ranks.saturating_sub(1) } else { rank - 1 };
+        let [first, second] = [before, rank].map(|rank| self.agreed.salt(rank.into()));
+        let numbers = [job, ranks, rank].map(u16::to_le_bytes);
+        self.key.derive(&[b"edge", numbers.as_flattened(), &first, &second])
+    }
+
+    fn of_all(&self, label: &[u8]) -> Stream {
+        let Identity { job, ranks, .. } = *self.identity;
+        let numbers = [job, ranks].map(u16::to_le_bytes);
+        self.key.derive(&[label, numbers.as_flattened(), &self.agreed.salts()])
+    }
+}
+
+/// An operation on which all ranks agree.
+struct Masks {
+    form: Form,
+    plan: Plan,
+    bytes: usize,
+    ranks: u16,
+    before: Stream,
+    after: Stream,
+    common: Stream,
+    /// Whether this is the rank whose contribution has the common mask.
+    adds_common: bool,
+    check: Check,
+}
+
+impl Masks {
+    /// Words of the tensor, without those that prove them.
+    fn words(&self) -> usize {
+        self.bytes.div_ceil(self.form.bytes())
+    }
+
+    /// The tensor's bytes of a block.
+    fn block(&self, number: usize) -> Range<usize> {
+        let begin = number * WORDS * self.form.bytes();
+        begin.min(self.bytes)..(begin + WORDS * self.form.bytes()).min(self.bytes)
+    }
+
+    /// Fills `room` with the rank's contribution.
+    fn mask(&self, tensor: &[u8], room: &mut Vec<u32>) {
+        let words = self.words();
+        room.resize(words + words.div_ceil(WORDS) * LIMBS, 0);
+        let mut pad = [0; WORDS + LIMBS];
+        for ((number, block), at) in room.chunks_mut(WORDS + LIMBS).enumerate().zip(0..) {
+            let (words, limbs) = block.split_at_mut(block.len() - LIMBS);
+            self.encode(number, tensor, words);
+            limbs.copy_from_slice(&self.check.limbs(words));
+            let pad = &mut pad[..block.len()];
+            self.before.piece(at, pad);
+            add(block, pad);
+            self.after.piece(at, pad);
+            subtract(block, pad);
+            if self.adds_common {
+                self.common.piece(at, pad);
+                add(block, pad);
+            }
+        }
+    }
+
+    /// The words of a block: of copies, zeros where the bytes are another rank's.
+    fn encode(&self, number: usize, tensor: &[u8], words: &mut [u32]) {
+        let (block, give) = (self.block(number), &self.plan.give);
+        let bytes = tensor.get(block.clone()).unwrap_or_default();
+        let (begin, end) = (give.start.max(block.start), give.end.min(block.end));
+        if begin == block.start && end == block.end {
+            return self.form.encode(bytes, words);
+        }
+        let mut own = [0; 4 * WORDS];
+        if begin < end
+            && let Some(place) = own.get_mut(begin - block.start..end - block.start)
+            && let Some(bytes) = tensor.get(begin..end)
+        {
+            place.copy_from_slice(bytes);
+        }
+        self.form.encode(own.get(..block.len()).unwrap_or_default(), words);
+    }
+
+    /// Takes the rank's part of the sum out of `room`, if that is what it must be.
+    fn unmask(&self, room: &mut [u32], tensor: &mut [u8]) -> Result<(), Fault> {
+        let (take, unit) = (&self.plan.take, self.form.bytes());
+        let (mut pad, mut wrong, mut blocks) = ([0; WORDS + LIMBS], 0, 0);
+        for ((number, block), at) in room.chunks_mut(WORDS + LIMBS).enumerate().zip(0..) {
+            let range = self.block(number);
+            let (begin, end) = (take.start.max(range.start), take.end.min(range.end));
+            if begin >= end {
+                continue;
+            }
+            let pad = &mut pad[..block.len()];
+            self.common.piece(at, pad);
+            subtract(block, pad);
+            let (words, limbs) = block.split_at(block.len() - LIMBS);
+            blocks += 1;
+            if !self.check.holds(words, limbs) {
+                wrong += 1;
+                continue;
+            }
+            let taken = (begin - range.start) / unit..(end - range.start).div_ceil(unit);
+            if let (Some(words), Some(place)) = (words.get(taken), tensor.get_mut(begin..end)) {
+                self.form.decode(self.plan.element.op, self.ranks, words, place);
+            }
+        }
+        if wrong > 0 { Err(Fault::NotTheSum { wrong, blocks }) } else { Ok(()) }
+    }
+}
+
+fn add(words: &mut [u32], pad: &[u32]) {
+    words.iter_mut().zip(pad).for_each(|(word, pad)| *word = word.wrapping_add(*pad));
+}
+
+fn subtract(words: &mut [u32], pad: &[u32]) {
+    words.iter_mut().zip(pad).for_each(|(word, pad)| *word = word.wrapping_sub(*pad));
+}
