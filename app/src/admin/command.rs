@@ -1,9 +1,11 @@
 //! `pascaline job`: controlling a job by hand.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use pascaline_shared::println;
+use pascaline_worker::masked::Key;
 use serde_json::{Value, json};
 
 use super::client::{Where, answered, segment};
@@ -16,6 +18,7 @@ Examples:
   pascaline job seth resnet 6    # 6 contributions complete a PSN
   pascaline job help 1 4711
   pascaline job fbcast 1 4711 --json
+  pascaline job key --new job.key   # for --security masked of workers
   pascaline job reset 1 --admin https://appliance:9466 --ca ca.pem --token-file token
 
 Members can send the same as packets, as `control` of the job allows.
@@ -75,6 +78,13 @@ enum Order {
         /// The packet sequence number
         psn: u32,
     },
+    /// Make a key for masked sums: a file for every rank, and not for the appliance, which is not asked
+    #[command(after_help = "Example:\n  pascaline job key --new job.key")]
+    Key {
+        /// The file, which must not be there yet; only its owner may read it
+        #[arg(long, value_name = "FILE")]
+        new: PathBuf,
+    },
     /// Take a rank for gone, without waiting until it is found dead
     #[command(after_help = "Example:\n  pascaline job leave 1 3")]
     Leave {
@@ -86,28 +96,43 @@ enum Order {
 }
 
 impl Order {
-    /// The job, and the order as the admin API takes it.
-    fn asked(&self) -> (&str, Value) {
-        match self {
+    /// The job, and the order as the admin API takes it; the file of a key, which it has no part in.
+    fn asked(&self) -> Result<(&str, Value), &Path> {
+        Ok(match self {
+            Self::Key { new } => return Err(new),
             Self::Reset { job } => (job, json!({"command": "reset"})),
             Self::Halt { job } => (job, json!({"command": "halt"})),
             Self::Help { job, psn } => (job, json!({"command": "help", "psn": psn})),
             Self::Seth { job, h } => (job, json!({"command": "seth", "h": h})),
             Self::Fbcast { job, psn } => (job, json!({"command": "fbcast", "psn": psn})),
             Self::Leave { job, rank } => (job, json!({"command": "leave", "rank": rank})),
-        }
+        })
     }
 }
 
 /// Gives the order, and prints what has come of it.
 pub(crate) fn job(args: &JobArgs) -> anyhow::Result<ExitCode> {
-    let (job, order) = args.order.asked();
+    let (job, order) = match args.order.asked() {
+        Ok(asked) => asked,
+        Err(file) => return new_key(file, args.json),
+    };
     let path = format!("/api/v1/jobs/{}/command", segment(job));
     let answer = answered(args.at.client()?.post(&path, &order.to_string())?)?;
     if args.json {
         println!("{answer}");
     } else {
         println!("{}", answer["done"].as_str().unwrap_or_default());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the file of a key.
+fn new_key(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
+    Key::create(file)?;
+    if json {
+        println!("{}", json!({"key": file}));
+    } else {
+        println!("{}: a new key; copy it to every rank's host, and to no appliance", file.display());
     }
     Ok(ExitCode::SUCCESS)
 }

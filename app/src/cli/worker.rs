@@ -12,13 +12,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
 use pascaline_shared::eprintln;
 use pascaline_wire::DType;
+use pascaline_worker::masked::Key;
 use pascaline_worker::{
-    AllreduceError, Appliances, Collective, Config, CongestionControl, Feedback, Narrow, Notice, Partial,
-    RankSet, with_element,
+    Appliances, Config, CongestionControl, Narrow, Notice, Partial, RankSet, with_element,
 };
-use serde_json::json;
 use twox_hash::XxHash64;
-use zerocopy::IntoBytes as _;
 
 mod below;
 mod bench;
@@ -27,19 +25,20 @@ mod collective;
 mod command;
 mod failed;
 mod iswitch;
+mod iterate;
 mod member;
 mod olaf;
 pub(super) mod parse;
 mod placed;
 mod report;
 mod sample;
+mod security;
 #[cfg(feature = "switchml")]
 mod switchml;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::bench::{BenchArgs, bench};
-use self::check::first_mismatch;
 use self::collective::{CollectiveArgs, Kind};
 pub(crate) use self::command::{CommandArgs, command};
 use self::failed::Failed;
@@ -81,6 +80,11 @@ Examples:
     pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 --wire bf16
     pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 \\
       --wire mxint8 --feedback
+
+  Sums that the appliance cannot read; every rank has the key, which is made once:
+    pascaline job key --new job.key
+    pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 \\
+      --security masked --key job.key
 
   An appliance, and another with the same job that stands in for it:
     pascaline worker allreduce --appliance 10.77.0.254,10.77.1.254 --job 1 --rank 0 --ranks 4
@@ -130,6 +134,8 @@ pub(crate) struct AllreduceArgs {
     pub(crate) dtype: DType,
     #[command(flatten)]
     pub(crate) collective: CollectiveArgs,
+    #[command(flatten)]
+    pub(crate) security: security::SecurityArgs,
     /// What the elements are replaced by.
     #[arg(long, value_enum, default_value_t = Op::Sum)]
     pub(crate) op: Op,
@@ -200,16 +206,16 @@ const REFUSED: u8 = 2;
 /// # Errors
 /// If the outcome cannot be written to standard output.
 pub(crate) fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
-    let (ref args, elements, appliances) = match prepared(args) {
+    let (ref args, elements, appliances, key) = match prepared(args) {
         Ok(prepared) => prepared,
         Err(failed) => return Ok(failed.tell(args.who.rank, args.json)),
     };
     let checked = args.collective.wire.map_or(args.dtype, |wire| Narrow::from(wire).dtype());
-    with_element!(checked, T => run::<T>(args, elements, appliances))
+    with_element!(checked, T => run::<T>(args, elements, appliances, key.as_ref()))
 }
 
-/// Its arguments where it goes, how many elements, and the appliances.
-fn prepared(args: &AllreduceArgs) -> Result<(AllreduceArgs, usize, Appliances), Failed> {
+/// Its arguments where it goes, how many elements, the appliances, and the key if there is one.
+fn prepared(args: &AllreduceArgs) -> Result<(AllreduceArgs, usize, Appliances, Option<Key>), Failed> {
     let wrong = |error: anyhow::Error| Failed::by_arguments(&format_args!("{error:#}"));
     args.driver.check().map_err(wrong)?;
     let elements = elements(args).map_err(wrong)?;
@@ -217,7 +223,9 @@ fn prepared(args: &AllreduceArgs) -> Result<(AllreduceArgs, usize, Appliances), 
     let below = args.below.as_placed(placed.workers, placed.first);
     below.check(placed.who.rank, placed.who.ranks).map_err(wrong)?;
     let appliances = parse::appliances(&placed.who.appliance).map_err(wrong)?;
-    Ok((AllreduceArgs { who: placed.who, below, ..args.clone() }, elements, appliances))
+    let args = AllreduceArgs { who: placed.who, below, ..args.clone() };
+    let key = args.security.key(&args).map_err(wrong)?;
+    Ok((args, elements, appliances, key))
 }
 
 /// What has happened so far.
@@ -263,7 +271,12 @@ impl Outcome {
     }
 }
 
-fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliances: Appliances) -> anyhow::Result<ExitCode> {
+fn run<T: Sample>(
+    args: &AllreduceArgs,
+    elements: usize,
+    appliances: Appliances,
+    key: Option<&Key>,
+) -> anyhow::Result<ExitCode> {
     let config = Config {
         silence: args.silence,
         udp_ports: args.udp_ports,
@@ -287,7 +300,7 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliances: Appliances)
         Progress::None | Progress::Lines => ProgressBar::hidden(),
     };
     let mut outcome = Outcome::new(args.who.ranks);
-    let failure = iterate::<T>(args, elements, &mut worker, &bar, &mut outcome).err();
+    let failure = iterate::iterate::<T>(args, (elements, key), &mut worker, &bar, &mut outcome).err();
     let failure = failure.map(|error| Failed::from(&error));
     bar.finish_and_clear();
     let told = report::Told { payload: worker.payload(), control: worker.control(), trees: worker.trees() };
@@ -335,58 +348,6 @@ fn fits(bytes: usize) -> anyhow::Result<()> {
     let mut room = Vec::<u8>::new();
     room.try_reserve_exact(bytes).with_context(|| format!("no memory for {bytes} bytes"))?;
     core::hint::black_box(&room);
-    Ok(())
-}
-
-fn iterate<T: Sample>(
-    args: &AllreduceArgs,
-    elements: usize,
-    worker: &mut Member,
-    bar: &ProgressBar,
-    outcome: &mut Outcome,
-) -> Result<(), AllreduceError> {
-    let narrow = args.collective.wire.map(Narrow::from);
-    let mut feedback = args.collective.feedback.then(Feedback::default);
-    let mut tensor = vec![T::default(); if narrow.is_some() { elements / T::NUMBERS } else { elements }];
-    for iteration in 0..args.iterations.get() {
-        let mine = sample::stream(args.seed, args.below.number(args.who.rank), iteration);
-        for (index, place) in (0_u64..).zip(&mut tensor) {
-            *place = T::sample(mine, index);
-        }
-        // Ranks that are still busy with their check must not count as time of this iteration...
-        let op = args.op.into();
-        worker.collective(&Collective::Allreduce(op), &mut [T::default()])?;
-        let before = cpu_seconds();
-        let call = args.collective.call(op);
-        let report = match (narrow, &mut feedback) {
-            (None, _) => worker.collective(&call, &mut tensor)?,
-            (Some(narrow), None) => worker.narrowed(&call, &mut tensor, narrow.into())?,
-            (Some(narrow), Some(feedback)) => worker.narrowed(&call, &mut tensor, narrow.with(feedback))?,
-        };
-        outcome.cpu_seconds += cpu_seconds() - before;
-        let seconds = report.elapsed.as_secs_f64();
-        // ... nor may the checks of those who are done take the processor from those who are not.
-        let met = worker.collective(&Collective::Allreduce(op), &mut [T::default()]);
-        outcome.note(seconds, tensor.as_bytes(), report.partial.as_ref());
-        if !args.no_verify && report.partial.is_none() {
-            match first_mismatch(args, iteration, &tensor, worker) {
-                None => outcome.verified += 1,
-                Some((index, got, expected)) => {
-                    outcome.mismatches += 1;
-                    bar.suspend(|| {
-                        eprintln!("iteration {iteration}: element {index} is {got:?}, expected {expected}");
-                    });
-                }
-            }
-        }
-        if args.progress == Progress::Lines {
-            eprintln!("{}", json!({"rank": args.who.rank, "iteration": iteration, "seconds": seconds}));
-        }
-        // What this rank has is checked and told in any case.
-        met?;
-        bar.set_message(format!("{:.3} Gbit/s", gigabits(elements * args.dtype.size(), seconds)));
-        bar.inc(1);
-    }
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+use pascaline_worker::masked::Key;
 use pascaline_worker::{
     AllreduceError, Appliances, Collective, Config, CongestionControl, Counters, Element, Hints, Narrowing,
     Report, TreeReport, Worker,
@@ -208,6 +209,21 @@ impl Member {
         match self {
             Self::Kernel(worker) => worker.collective(collective, T::DTYPE, tensor, hints),
             Self::Dpdk(worker) => worker.collective(collective, T::DTYPE, tensor, hints),
+        }
+    }
+
+    /// The same, hidden from the appliance if there is a key.
+    pub(super) fn hidden<T: Element>(
+        &mut self,
+        key: Option<&Key>,
+        collective: &Collective<'_>,
+        tensor: &mut [T],
+    ) -> Result<Report, AllreduceError> {
+        let Some(key) = key else { return self.collective(collective, tensor) };
+        let (tensor, hints) = ((T::DTYPE, tensor.as_mut_bytes()), Hints::default());
+        match self {
+            Self::Kernel(worker) => worker.collective_masked(key, collective, tensor, hints),
+            Self::Dpdk(worker) => worker.collective_masked(key, collective, tensor, hints),
         }
     }
 

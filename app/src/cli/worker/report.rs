@@ -5,12 +5,14 @@ use std::io::Write as _;
 
 use pascaline_shared::output::Stdout;
 use pascaline_wire::trailer::RankReport;
+use pascaline_worker::masked::Fault;
 use pascaline_worker::{
     AllreduceError, CongestionControl, Counters, Failure, Ignored, Missing, StartError, TreeReport,
 };
 use serde_json::{Value, json};
 
 use super::failed::Failed;
+use super::security::Security;
 use super::{AllreduceArgs, Outcome};
 
 /// What the worker and its appliances have agreed on, and what went where.
@@ -46,6 +48,9 @@ pub(super) fn print(
             outcome.seconds.len(),
             args.collective.name()
         )?;
+        if args.security.security == Security::Masked {
+            write!(out, ", masked")?;
+        }
         if let Some(goodput) = goodput {
             write!(out, ", median {goodput:.3} Gbit/s")?;
         }
@@ -88,6 +93,7 @@ fn as_json(
         "rank": args.who.rank,
         "ranks": args.who.ranks,
         "collective": args.collective.name(),
+        "security": args.security.security.name(),
         "iterations": outcome.seconds.len(),
         "verified": outcome.verified,
         "mismatches": outcome.mismatches,
@@ -171,6 +177,7 @@ pub(super) fn gigabits(bytes: usize, seconds: f64) -> f64 {
 pub(super) const fn status(error: &AllreduceError) -> u8 {
     use StartError::{Blocks, Feedback, NoBlock, NoMean, Root, ShortPayload, Subtree, TooLong};
     match error {
+        AllreduceError::Masked(Fault::Unmaskable { .. }) => super::REFUSED,
         AllreduceError::Failed(Failure::Rejected { .. }) => super::REFUSED,
         AllreduceError::Start(TooLong { .. } | Root { .. } | ShortPayload { .. } | Subtree { .. }) => {
             super::REFUSED
