@@ -10,10 +10,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{Builder, JoinHandle};
 
 use nix::sys::signal::{SigSet, SigmaskHow};
-use pascaline_worker::{Config, Hints, Narrow, Report, Worker};
+use pascaline_worker::masked::Key;
+use pascaline_worker::{Hints, Narrow, Report, Worker};
 
 use crate::status::{Fault, pascaline_status as Status};
 use crate::tensor::Operation;
+use crate::url::Told;
 
 /// How often the thread answers other ranks and shows that this one is alive while it is idle.
 const TEND: Duration = Duration::from_millis(50);
@@ -55,6 +57,8 @@ pub(crate) struct Manner {
 struct Shared {
     /// Taken for one operation. None if it could not join, or has left.
     worker: Mutex<Option<Worker>>,
+    /// If its operations are hidden from the appliance.
+    key: Option<Key>,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -78,18 +82,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl pascaline_handle {
     /// Joins. After a failure the handle has the error.
-    pub(crate) fn join(told: Result<(Config, Option<Narrow>), Fault>) -> (Self, Status) {
-        let place = told.as_ref().map_or((0, 0), |(config, _)| (config.rank, config.ranks));
-        match told.and_then(|(config, wire)| Self::member(config, wire)) {
+    pub(crate) fn join(told: Result<Told, Fault>) -> (Self, Status) {
+        let place = told.as_ref().map_or((0, 0), |told| (told.config.rank, told.config.ranks));
+        match told.and_then(Self::member) {
             Ok(member) => (member, Status::PASCALINE_OK),
             Err(fault) => (Self::no_member(place, &fault), fault.status),
         }
     }
 
     /// The handle of a rank that has joined.
-    pub(crate) fn member(config: Config, wire: Option<Narrow>) -> Result<Self, Fault> {
+    pub(crate) fn member(told: Told) -> Result<Self, Fault> {
+        let Told { config, wire, key } = told;
         let place = (config.rank, config.ranks);
-        let shared = Arc::new(Shared::new(Some(Worker::join(config)?)));
+        let shared = Arc::new(Shared::new(Some(Worker::join(config)?), key));
         let thread = Shared::start(&shared)?;
         let manner = Manner { wire, ..Manner::default() };
         Ok(Self::new(place, shared, Call { manner, thread: Some(thread), ..Call::default() }))
@@ -98,7 +103,7 @@ impl pascaline_handle {
     /// The handle of a failed Join: it only has the error.
     pub(crate) fn no_member(place: (u16, u16), fault: &Fault) -> Self {
         let call = Call { error: c_string(fault.text.clone()), ..Call::default() };
-        Self::new(place, Arc::new(Shared::new(None)), call)
+        Self::new(place, Arc::new(Shared::new(None, None)), call)
     }
 
     fn new((rank, ranks): (u16, u16), shared: Arc<Shared>, call: Call) -> Self {
@@ -221,8 +226,8 @@ impl Queue {
 }
 
 impl Shared {
-    fn new(worker: Option<Worker>) -> Self {
-        Self { worker: Mutex::new(worker), queue: Mutex::default(), changed: Condvar::new() }
+    fn new(worker: Option<Worker>, key: Option<Key>) -> Self {
+        Self { worker: Mutex::new(worker), key, queue: Mutex::default(), changed: Condvar::new() }
     }
 
     fn start(shared: &Arc<Self>) -> Result<JoinHandle<()>, Fault> {
@@ -278,7 +283,8 @@ impl Shared {
         let mut worker = lock(&self.worker);
         let member = worker.as_mut().ok_or_else(of_no_use)?;
         // SAFETY: this function's contract.
-        let ran = catch_unwind(AssertUnwindSafe(|| unsafe { operation.run(member, manner) }));
+        let ran =
+            catch_unwind(AssertUnwindSafe(|| unsafe { operation.run(member, manner, self.key.as_ref()) }));
         ran.unwrap_or_else(|panic| {
             // A half-finished state must not be used.
             *worker = None;

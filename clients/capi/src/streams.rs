@@ -6,10 +6,11 @@ use core::{mem, ptr, slice};
 use std::panic::catch_unwind;
 use std::time::Instant;
 
-use pascaline_worker::{Config, Hints, JoinError, MAX_STREAMS, Narrow};
+use pascaline_worker::{Hints, JoinError, MAX_STREAMS};
 
 use crate::handle::pascaline_handle;
 use crate::status::{Fault, pascaline_status};
+use crate::url::Told;
 use crate::{url, with};
 
 use pascaline_status as Status;
@@ -120,14 +121,14 @@ pub unsafe extern "C" fn pascaline_set_layer(
 }
 
 /// As many handles as streams: members, or those that tell why they are none. One deadline is for all.
-fn join(told: Result<(Config, Option<Narrow>), Fault>, streams: u16) -> (Vec<pascaline_handle>, Status) {
+fn join(told: Result<Told, Fault>, streams: u16) -> (Vec<pascaline_handle>, Status) {
     let begun = Instant::now();
-    let place = told.as_ref().map_or((0, 0), |(config, _)| (config.rank, config.ranks));
+    let place = told.as_ref().map_or((0, 0), |told| (told.config.rank, told.config.ranks));
     let mut members = Vec::new();
-    let joined = told.and_then(|(config, wire)| {
-        for mut stream in config.of_streams(streams).map_err(JoinError::from)? {
-            stream.join_deadline = stream.join_deadline.saturating_sub(begun.elapsed());
-            members.push(pascaline_handle::member(stream, wire)?);
+    let joined = told.and_then(|Told { config, wire, key }| {
+        for mut config in config.of_streams(streams).map_err(JoinError::from)? {
+            config.join_deadline = config.join_deadline.saturating_sub(begun.elapsed());
+            members.push(pascaline_handle::member(Told { config, wire, key: key.clone() })?);
         }
         Ok(())
     });

@@ -3,10 +3,12 @@
 use core::slice;
 
 use pascaline_wire::DType;
+use pascaline_worker::masked::Key;
 use pascaline_worker::{Collective, Narrow, Op, Parts, Report, Worker};
 
 use crate::handle::Manner;
 use crate::status::{Fault, pascaline_status as Status};
+use crate::url::NO_WIRE;
 
 /// Elements that lie in the caller's memory.
 #[derive(Debug, Clone, Copy)]
@@ -130,7 +132,12 @@ impl Operation {
     ///
     /// # Safety The tensor's memory must be readable, and writable unless it is only read, and no other
     /// thread may use it meanwhile.
-    pub(crate) unsafe fn run(&self, worker: &mut Worker, manner: Manner) -> Result<Report, Fault> {
+    pub(crate) unsafe fn run(
+        &self,
+        worker: &mut Worker,
+        manner: Manner,
+        key: Option<&Key>,
+    ) -> Result<Report, Fault> {
         let Manner { hints, wire } = manner;
         let collective = match &self.what {
             What::Allreduce(op) => Collective::Allreduce(*op),
@@ -141,6 +148,9 @@ impl Operation {
             What::Allgather(counts) => Collective::Allgather { parts: parts(counts) },
         };
         if let Some(narrow) = wire.filter(|_| self.adds_floats()) {
+            if key.is_some() {
+                return Err(Fault::new(Status::PASCALINE_ERR_UNSUPPORTED, NO_WIRE));
+            }
             let mut copy = Vec::<f32>::new();
             // SAFETY: this function's contract.
             let tensor = unsafe { self.tensor.lent(self.only_read, &mut copy) }?;
@@ -149,7 +159,11 @@ impl Operation {
         let mut copy = Vec::<u8>::new();
         // SAFETY: this function's contract.
         let tensor = unsafe { self.tensor.lent(self.only_read, &mut copy) }?;
-        Ok(worker.collective(&collective, self.tensor.dtype, tensor, hints)?)
+        let dtype = self.tensor.dtype;
+        Ok(match key {
+            Some(key) => worker.collective_masked(key, &collective, (dtype, tensor), hints)?,
+            None => worker.collective(&collective, dtype, tensor, hints)?,
+        })
     }
 
     fn adds_floats(&self) -> bool {

@@ -5,10 +5,12 @@ use core::fmt::Display;
 use core::str::FromStr;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
 use pascaline_wire::DType;
+use pascaline_worker::masked::Key;
 use pascaline_worker::{Addresses, Appliances, Config, CongestionControl, Narrow};
 
 use crate::handle::thread;
@@ -18,13 +20,22 @@ use crate::tensor::narrow;
 const SCHEME: &str = "pascaline://";
 const EXAMPLE: &str = "pascaline://appliance:16420?job=1&rank=0&ranks=4";
 const KEYS: &str = "job, rank, ranks, payload, in_flight, congestion, spread, udp_ports, dscp, bind, \
-                    timeout, join_timeout, linger, silence, partial, wire";
+                    timeout, join_timeout, linger, silence, partial, wire, security, key";
 const THREADS_GONE: &str =
     "threads is gone: one thread serves all trees of a worker; leave it out (a stream has its own)";
 
-/// The configuration in a URL, and the type in which sums of `float` travel, if another one. Asks DNS if the
-/// host is a name: that time counts as part of joining.
-pub(crate) fn config(url: &str) -> Result<(Config, Option<Narrow>), Fault> {
+/// What a URL says.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) config: Config,
+    /// The type in which sums of `float` travel, if another one.
+    pub(crate) wire: Option<Narrow>,
+    /// What hides tensors from the appliance, if anything does.
+    pub(crate) key: Option<Key>,
+}
+
+/// What a URL says. Asks DNS if the host is a name: that time counts as part of joining.
+pub(crate) fn config(url: &str) -> Result<Told, Fault> {
     let begun = Instant::now();
     let rest = url.strip_prefix(SCHEME).ok_or_else(|| wrong(format_args!("it begins with {SCHEME}")))?;
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -45,13 +56,17 @@ pub(crate) fn config(url: &str) -> Result<(Config, Option<Narrow>), Fault> {
         config.join_deadline = time(key, value)?;
     }
     let wire = pairs.iter().find(|(key, _)| *key == "wire").map_or(Ok(None), |(_, value)| wire(value))?;
+    let key = key(&pairs)?;
+    if key.is_some() && wire.is_some() {
+        return Err(wrong(NO_WIRE));
+    }
     let left = config.join_deadline;
     let left = || left.saturating_sub(begun.elapsed());
     let resolve = |place: &str| address(place, left());
     let mut config = config.among(Appliances::read(place.strip_suffix('/').unwrap_or(place), resolve)?);
     config.check().map_err(|error| Fault::new(Status::PASCALINE_ERR_URL, error))?;
     config.join_deadline = left();
-    Ok((config, wire))
+    Ok(Told { config, wire, key })
 }
 
 /// The keys with their values, each once.
@@ -71,7 +86,7 @@ fn pairs(query: &str) -> Result<Vec<(&str, &str)>, Fault> {
 fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Fault> {
     match key {
         // Read before all others, or after them.
-        "job" | "rank" | "ranks" | "join_timeout" | "wire" => {}
+        "job" | "rank" | "ranks" | "join_timeout" | "wire" | "security" | "key" => {}
         "payload" => config.payload = number(key, value)?,
         "in_flight" => config.in_flight = number(key, value)?,
         "congestion" => {
@@ -157,6 +172,21 @@ fn within<T: Send + 'static>(
 fn wire(value: &str) -> Result<Option<Narrow>, Fault> {
     let unknown = || wrong(format_args!("wire={value}: expected f32, f16, bf16, mxfp8 or mxint8"));
     narrow(DType::from_name(value).ok_or_else(unknown)?).map_err(|_| unknown())
+}
+
+/// Why the two do not go together.
+pub(crate) const NO_WIRE: &str = "wire does not go with security=masked, which sends words of 32 bits";
+
+/// The key of a job that hides its tensors.
+fn key(pairs: &[(&str, &str)]) -> Result<Option<Key>, Fault> {
+    let find = |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+    match (find("security").unwrap_or("none"), find("key")) {
+        ("none", None) => Ok(None),
+        ("masked", Some(file)) => Key::read(Path::new(file)).map(Some).map_err(wrong),
+        ("masked", None) => Err(wrong("security=masked takes key=FILE, which all ranks have")),
+        ("none", Some(_)) => Err(wrong("key goes with security=masked")),
+        (other, _) => Err(wrong(format_args!("security={other}: expected none or masked"))),
+    }
 }
 
 fn number<T: FromStr<Err: Display>>(key: &str, value: &str) -> Result<T, Fault> {

@@ -47,6 +47,8 @@ class Streams(Sequence[Worker]):
         bind: str | None = None,
         partial: bool = False,
         threads: None = None,
+        security: str | None = None,
+        key: str | None = None,
     ) -> None:
         """Joins each stream in turn, and waits until all ranks have; if one cannot, none does.
 
@@ -55,7 +57,7 @@ class Streams(Sequence[Worker]):
         """
         checked(job=job, rank=rank, ranks=ranks, streams=streams)
         packets = (payload, in_flight, spread, udp_ports, dscp, bind)
-        terms = Terms(*packets, timeout, join_timeout, linger, partial, threads)
+        terms = Terms(*packets, timeout, join_timeout, linger, partial, threads, security, key)
         self._cores = join_streams(appliance, (job, rank, ranks), streams, terms)
         trees = appliance.count(";") + 1
         jobs = range(job, job + trees * streams, trees)

@@ -63,6 +63,8 @@ class Terms:
     linger: float | None = None
     partial: bool = False
     threads: None = None  # gone
+    security: str | None = None
+    key: str | None = None
 
     def __post_init__(self) -> None:
         if self.threads is not None:
@@ -132,6 +134,8 @@ class Worker:
         bind: str | None = None,
         partial: bool = False,
         threads: None = None,
+        security: str | None = None,
+        key: str | None = None,
     ) -> None:
         """Joins.
 
@@ -142,11 +146,14 @@ class Worker:
         a packet, the same at all ranks, a multiple of 8 (the most that all paths carry). in_flight, spread:
         packets in flight, and how far one may run ahead. udp_ports: those of the appliance. dscp: 0 to 63, of
         this rank's packets and of the answers, for an appliance that tells its own by it (0). bind: the local
-        address. partial: take results that lack ranks, which `Report.missing` names.
+        address. partial: take results that lack ranks, which `Report.missing` names. security="masked": the
+        appliance cannot read what it adds; key: the file that `pascaline job key --new FILE` has made, the
+        same at all ranks. For sums and means of float32, float16, bfloat16 and int32, and for copies; raises
+        IntegrityError where what arrives is not the sum.
         """
         checked(job=job, rank=rank, ranks=ranks)
         packets = (payload, in_flight, spread, udp_ports, dscp, bind)
-        terms = Terms(*packets, timeout, join_timeout, linger, partial, threads)
+        terms = Terms(*packets, timeout, join_timeout, linger, partial, threads, security, key)
         self._be(Core(appliance, job, rank, ranks, terms), job, rank, ranks)
         ALIVE.add(self)
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use pascaline_wire::DType;
+use pascaline_worker::masked::Key;
 use pascaline_worker::{Collective, Feedback, Hints, Narrow, Op, Parts, Sealed, Submitted, Worker};
 use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
@@ -114,26 +115,35 @@ impl Operation {
         Ok(Self { collective, counts: wish.counts, dtype, narrow, feedback, hints, deadline, memory })
     }
 
-    /// Carries it out.
-    pub(crate) fn run(mut self, worker: &mut Worker) -> Outcome {
+    /// Whether elements travel as a smaller type.
+    pub(crate) const fn is_narrow(&self) -> bool {
+        self.narrow.is_some()
+    }
+
+    /// Carries it out, hidden from the appliance if there is a key.
+    pub(crate) fn run(mut self, worker: &mut Worker, key: Option<&Key>) -> Outcome {
         let usual = self.deadline.map(|deadline| worker.set_deadline(deadline));
-        let outcome = self.carry_out(worker);
+        let outcome = self.carry_out(worker, key);
         if let Some(usual) = usual {
             worker.set_deadline(usual);
         }
         outcome
     }
 
-    fn carry_out(&mut self, worker: &mut Worker) -> Outcome {
+    fn carry_out(&mut self, worker: &mut Worker, key: Option<&Key>) -> Outcome {
         let parts = self.counts.as_deref().map_or(Parts::Even, Parts::Counts);
         let collective = match self.collective {
             Collective::ReduceScatter { op, .. } => Collective::ReduceScatter { op, parts },
             Collective::Allgather { .. } => Collective::Allgather { parts },
             other => other,
         };
-        let report = match self.narrow {
-            None => worker.collective(&collective, self.dtype, self.memory.bytes(), self.hints)?,
-            Some(narrow) => {
+        let report = match (self.narrow, key) {
+            (None, Some(key)) => {
+                let tensor = (self.dtype, self.memory.bytes());
+                worker.collective_masked(key, &collective, tensor, self.hints)?
+            }
+            (None, None) => worker.collective(&collective, self.dtype, self.memory.bytes(), self.hints)?,
+            (Some(narrow), _) => {
                 let floats = self.memory.floats().ok_or_else(Fault::misaligned)?;
                 let mut kept = self.feedback.as_deref().map(lock);
                 let narrowing = kept.as_deref_mut().map_or(narrow.into(), |kept| narrow.with(kept));

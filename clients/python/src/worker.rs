@@ -2,9 +2,11 @@
 
 use core::mem;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use pascaline_worker::masked::Key;
 use pascaline_worker::{
     Addresses, Appliances, Background, Config, Counters, Departure, Left, Parts, Streams, Worker,
 };
@@ -22,6 +24,8 @@ use crate::report::counted;
 #[derive(Debug)]
 pub(crate) struct Core {
     config: Config,
+    /// If the appliance is not to read anything.
+    key: Option<Key>,
     home: Home,
     life: Mutex<Life>,
     /// The counters after the latest operation.
@@ -47,6 +51,8 @@ pub(crate) struct Terms {
     join_timeout: Option<f64>,
     linger: Option<f64>,
     partial: bool,
+    security: Option<String>,
+    key: Option<String>,
 }
 
 impl Terms {
@@ -75,6 +81,19 @@ impl Terms {
         }
         config.bind = self.bind.as_deref().map(local).transpose()?;
         Ok(config)
+    }
+}
+
+impl Terms {
+    /// The key of a job that hides its tensors.
+    fn key(&self) -> PyResult<Option<Key>> {
+        match (self.security.as_deref().unwrap_or("none"), &self.key) {
+            ("none", None) => Ok(None),
+            ("masked", Some(file)) => Key::read(Path::new(file)).map(Some).map_err(wrong),
+            ("masked", None) => Err(wrong("security=\"masked\" takes key=..., the file that all ranks have")),
+            ("none", Some(_)) => Err(wrong("key=... goes with security=\"masked\"")),
+            (other, _) => Err(wrong(format_args!("security={other:?}: there are none and masked"))),
+        }
     }
 }
 
@@ -110,22 +129,25 @@ impl Core {
         ranks: u16,
         terms: Terms,
     ) -> PyResult<Self> {
-        let config = terms.config(appliance, (job, rank, ranks))?;
+        let (config, key) = (terms.config(appliance, (job, rank, ranks))?, terms.key()?);
         let join = || -> Result<_, Fault> {
             let config = config.settled()?;
             Ok((Worker::join(config.clone())?.into_background(), config))
         };
         let (worker, config) = joined(py, join)?.map_err(|fault| fault.but(rank).raise(py))?;
-        Ok(Self::new(config, worker?))
+        Ok(Self::new((config, key), worker?))
     }
 
     /// Starts an operation on an object that lends its bytes.
     fn start(&self, py: Python<'_>, wish: Wish, array: Option<&Bound<'_, PyAny>>) -> PyResult<Pending> {
         self.home.check().map_err(|fault| fault.raise(py))?;
         let operation = Operation::new(wish, Memory::of(array)?)?;
-        let counters = Arc::clone(&self.counters);
+        if self.key.is_some() && operation.is_narrow() {
+            return Err(wrong("wire=... does not go with security=\"masked\", which sends words of 32 bits"));
+        }
+        let (counters, key) = (Arc::clone(&self.counters), self.key.clone());
         let work = move |worker: &mut Worker| {
-            let outcome = operation.run(worker);
+            let outcome = operation.run(worker, key.as_ref());
             *lock(&counters) = *worker.counters();
             outcome
         };
@@ -173,9 +195,9 @@ impl Core {
 }
 
 impl Core {
-    fn new(config: Config, background: Background) -> Self {
+    fn new((config, key): (Config, Option<Key>), background: Background) -> Self {
         let life = Mutex::new(Life::Member(background));
-        Self { config, home: Home::new(), life, counters: Arc::default() }
+        Self { config, key, home: Home::new(), life, counters: Arc::default() }
     }
 
     /// Makes the thread leave after the started operations. None if it had before, or is another process's.
@@ -204,14 +226,15 @@ pub(crate) fn join_streams(
     streams: u16,
     terms: Terms,
 ) -> PyResult<Vec<Core>> {
-    let config = terms.config(appliance, place)?;
+    let (config, key) = (terms.config(appliance, place)?, terms.key()?);
     let rank = config.rank;
     let join = || -> Result<_, Fault> {
         let config = config.settled()?;
         Ok((Streams::join(&config, streams)?, config))
     };
     let (joined, config) = joined(py, join)?.map_err(|fault| fault.but(rank).raise(py))?;
-    Ok(joined.into_workers().into_iter().map(|background| Core::new(config.clone(), background)).collect())
+    let core = |background| Core::new((config.clone(), key.clone()), background);
+    Ok(joined.into_workers().into_iter().map(core).collect())
 }
 
 /// Leaves with all of them at the same time: each stays until the other ranks have left, too.

@@ -41,5 +41,8 @@ def test_settings_that_are_right() -> None:
     several = "[fd00::1]:9,[fd00::2];[fd00::3]"
     assert parse(f"pascaline://{several}?job=3", "", "") == Settings(several, 3)
     assert parse("pascaline://h?streams=2", "", "").streams == 2
+    assert parse("pascaline://h?security=masked&key=k", "", "").worker == {"security": "masked", "key": "k"}
+    with pytest.raises(errors.ConfigurationError, match="without PASCALINE_FALLBACK"):
+        parse("pascaline://h?security=masked&key=k", "", "gloo")
     with pytest.raises(errors.ConfigurationError, match="has one stream"):
         parse("pascaline://h?streams=2", "", "gloo")

@@ -4,6 +4,7 @@
 //! - [`bad_input`]: each mistake gets a status and a text, and the handle stays usable
 //! - [`generation`]: a rank starts anew while the others have operations in progress
 //! - [`header`]: `include/pascaline.h` belongs to the source
+//! - [`masked`]: sums that the appliance cannot read
 //! - [`narrow`]: elements of 8 bits
 //! - [`streams`]: several streams of operations on one job
 #![allow(unsafe_code, reason = "calls what C calls")]
@@ -22,6 +23,7 @@ mod header;
 #[path = "../../../worker/tests/it/job.rs"]
 #[allow(dead_code, reason = "shared with the worker's tests")]
 mod job;
+mod masked;
 mod narrow;
 mod streams;
 

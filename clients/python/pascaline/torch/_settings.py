@@ -46,6 +46,7 @@ class Settings:
             "streams": self.streams,
             "the number of trees": 1 + self.appliance.count(";"),
             "payload": self.worker.get("payload") or "not set",
+            "security": self.worker.get("security") or "none",
         }
 
 
@@ -97,15 +98,17 @@ def parse(url: str, jobs: str, fallback: str) -> Settings:
                 settings = replace(settings, streams=_streams(int(value), fallback=bool(fallback)))
             elif key == "threads":
                 raise ConfigurationError(f"PASCALINE_URL={url}: {THREADS_GONE}")
-            elif key == "bind":
+            elif key in ("bind", "security", "key"):
                 settings.worker[key] = value
             else:
-                known = ", ".join(("job", "streams", *_NUMBERS, *_SECONDS, "bind"))
+                known = ", ".join(("job", "streams", *_NUMBERS, *_SECONDS, "bind", "security", "key"))
                 raise ConfigurationError(f"PASCALINE_URL={url}: {key} is no key; keys are {known}")
         except ValueError as error:
             if isinstance(error, ConfigurationError):
                 raise
             raise ConfigurationError(f"PASCALINE_URL={url}: {key}={value}: {error}") from error
+    if fallback and settings.worker.get("security", "none") != "none":
+        raise ConfigurationError("security=masked is for the appliance's sums: without PASCALINE_FALLBACK")
     if settings.jobs and not named_job:
         settings = replace(settings, job=0)
     return settings

@@ -1,0 +1,58 @@
+"""Sums that the appliance cannot read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pascaline
+from conftest import RANKS, together
+from pascaline import errors
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> str:
+    """The file of a new key."""
+    file = tmp_path / "job.key"
+    file.write_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n")
+    file.chmod(0o600)
+    return str(file)
+
+
+def test_masked_sums_are_those_of_all_ranks(appliance: pascaline.Appliance, job: int, key: str) -> None:
+    """And each fault leaves the ranks together."""
+
+    def act(rank: int) -> None:
+        terms: dict[str, Any] = {"timeout": 10, "security": "masked", "key": key}
+        with pascaline.Worker(appliance.address, job, rank, RANKS, **terms) as worker:
+            array = np.full(5000, 0.5 + rank, np.float32)
+            worker.allreduce(array)
+            assert (array == sum(0.5 + rank for rank in range(RANKS))).all()
+            worker.broadcast(array[:7], root=1)
+            with pytest.raises(errors.ArgumentError, match="sum of f64 cannot be masked"):
+                worker.allreduce(np.ones(3))
+            with pytest.raises(errors.ArgumentError, match="max of f32 cannot be masked"):
+                worker.allreduce(array, op="max")
+            with pytest.raises(errors.ArgumentError, match="infinite or not a number") as told:
+                worker.allreduce(np.array([np.nan if rank == 1 else 1.0], np.float32))
+            assert told.value.ranks == (1,)
+            with pytest.raises(ValueError, match="wire"):
+                worker.allreduce(array, wire="bfloat16")
+            worker.barrier()
+
+    together(act)
+
+
+def test_settings_of_security_that_are_wrong_are_told(tmp_path: Path, key: str) -> None:
+    """Before anything is sent."""
+    for terms, says in [
+        ({"security": "tls"}, "none and masked"),
+        ({"security": "masked"}, "takes key="),
+        ({"key": key}, "goes with security"),
+        ({"security": "masked", "key": str(tmp_path)}, "not a regular file"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            pascaline.Worker("10.77.0.254", 1, 0, 1, **terms)
