@@ -7,6 +7,7 @@ every worker, the appliance's accounts add up and it left in good order.
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
 
         # Counts from before the first frame of a worker.
         reloads = Reloads(appliance, network, stop) if options.reload else None
-        workers, load = stage.workers(network), Load.of(options, network)
+        workers, load = stage.workers(network), _with_key(Load.of(options, network), binary, stage.files)
         workers.start(load)
         by_hand = {}
         if options.halt:
@@ -142,16 +143,36 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
             bad.check()
             restarts += _meanwhile(options, appliance, workers, reloads, stop, restarts=restarts)
 
-        stage.watch(workers, options.allreduces * options.workers * options.jobs, check)
+        wanted = options.allreduces * options.workers * options.jobs
+        stage.watch(workers, wanted, check)
         results = workers.results()
+        reference = _without_key(stage, workers, load, wanted) if load.key else []
         if reloads:
             reloads.count()
         metrics = appliance.settled(stop)
         reloaded = reloads.to_json() if reloads else {}
         more: dict[str, Any] = {"restarts": restarts, "reloaded": reloaded, "by_hand": by_hand}
+        more["reference"] = reference
         code = appliance.stop()
         outcome = report.Outcome(options, results, metrics, bad.report(), pings, code, **more)
         return stage.judged(outcome)
+
+
+def _with_key(load: Load, binary: Path, files: Path) -> Load:
+    """The load with a new key for its ranks, if they hide their tensors."""
+    if load.security == "none":
+        return load
+    key = files / "job.key"
+    run(str(binary), "job", "key", "--new", str(key))
+    return replace(load, key=str(key))
+
+
+def _without_key(stage: Stage, workers: Workers, load: Load, wanted: int) -> list[dict[str, Any]]:
+    """The results of the same workers with nothing hidden."""
+    say("the same without masks, to compare")
+    workers.start(replace(load, security="none", key=""))
+    stage.watch(workers, wanted, stage.check)
+    return workers.results()
 
 
 def _meanwhile(

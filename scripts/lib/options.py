@@ -47,6 +47,7 @@ examples:
   scripts/demo --collective broadcast --root 2       rank 2's tensor to all; and the other collectives
   scripts/demo --wire bf16                           f32 that travels in half the bytes
   scripts/demo --wire mxint8                         in a quarter: OCP Microscaling blocks
+  scripts/demo --security masked --json              the appliance cannot read what it adds
   scripts/demo --ip6 --json                          over IPv6
   scripts/demo --routed                              every worker is behind a router
   scripts/demo --multicast --json                    results go to a group of IP multicast
@@ -139,6 +140,10 @@ class Options:
     wire: str | None = _option(
         Kind.PLAIN | Kind.CLIENTS, None, ("f16", "bf16", "mxfp8", "mxint8"),
         "what f32 elements travel as, if not as f32",
+    )  # fmt: skip
+    security: str = _option(
+        Kind.PLAIN, "none", ("none", "masked"),
+        "what hides tensors from the appliance; --json then has the cost beside a run without",
     )  # fmt: skip
     payload: int = _option(
         _SUMS, 0, between(4, 9000), "tensor bytes per packet; by default as the workers agree", "BYTES"
@@ -318,6 +323,9 @@ _LIMITS: dict[Kind, dict[str, Callable[[Options], bool]]] = {
             o.workers <= MOST_PORTS or not (o.ip6 or o.routed or o.collective != "allreduce")
         ),
         f"--wire: f32, {_FEW}": lambda o: not o.wire or (o.dtype == "f32" and o.workers <= MOST_PORTS),
+        "--security masked: without --wire and --order rank": lambda o: (
+            o.security == "none" or not (o.wire or o.order == "rank")
+        ),
         "--multicast: without --routed": lambda o: not (o.multicast and o.routed),
         "--routed: the bad network has the routers' places": lambda o: not (o.routed and o.bad_network),
     },

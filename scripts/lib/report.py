@@ -23,6 +23,8 @@ class Outcome(Verdict):
     restarts: int = 0
     reloaded: dict[str, Any] = field(default_factory=dict)
     by_hand: dict[str, Any] = field(default_factory=dict)
+    # What the same workers did with nothing hidden, where the first ones hid something.
+    reference: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.accounting = m.Accounting.of(self.metrics)
@@ -77,6 +79,16 @@ class Outcome(Verdict):
         """The number of packets that left the appliance for each result."""
         return self.metrics.total(m.RESULTS_SENT) / max(self.metrics.total(m.RESULTS), 1)
 
+    @property
+    def cost(self) -> dict[str, float]:
+        """The medians of seconds until the slowest has its result, with what hides tensors and without."""
+        jobs: dict[int, list[list[float]]] = {}
+        for worker in self.reference:
+            jobs.setdefault(worker["job"], []).append(worker["seconds"])
+        without = [max(times) for ranks in jobs.values() for times in zip(*ranks, strict=False)]
+        hidden, plain = statistics.median(self.seconds), statistics.median(without)
+        return {"seconds": round(hidden, 6), "without": round(plain, 6), "ratio": round(hidden / plain, 3)}
+
     def sum(self, key: str) -> int:
         return sum(int(worker.get(key, 0)) for worker in self.workers)
 
@@ -85,7 +97,7 @@ class Outcome(Verdict):
         goodputs = [worker["goodput_gbps"] for worker in self.workers]
         return {
             **options.named("workers", "jobs", "policy", "order", "bytes", "dtype", "collective", "ip6"),
-            **options.named("multicast", "driver"),
+            **options.named("multicast", "driver", "security"),
             "allreduces": self.wanted,
             "verified": self.verified,
             "mismatches": self.mismatches,
@@ -95,6 +107,7 @@ class Outcome(Verdict):
             "resumed": self.sum("resumed"),
             **self.reloaded,
             **self.by_hand,
+            **({"cost": self.cost} if self.reference else {}),
             "preemptions": total(m.PREEMPTIONS),
             "ps_completions": self.metrics.by_label(m.PS_ENTRIES_ENDED, "how").get("finished", 0),
             "spilled": total(m.SPILLED),
@@ -193,6 +206,12 @@ def _appliance(outcome: Outcome) -> str:
         lines.append(
             f"{_mark(told == options.workers and explained)} {told} workers named "
             f"`pascaline job reset` when the job was halted, {also}; after it they began anew"
+        )
+    if outcome.reference:
+        cost, hidden = outcome.cost, options.security
+        lines.append(
+            f"  {hidden}: median {cost['seconds'] * 1e3:.1f} ms, {cost['without'] * 1e3:.1f} ms without "
+            f"({cost['ratio']:.2f} times as long)"
         )
     if outcome.reloaded:
         r = outcome.reloaded

@@ -36,6 +36,9 @@ class Load:
     collective: str = "allreduce"
     root: int = 0
     wire: str | None = None
+    security: str = "none"
+    # The file with the key, if tensors are hidden.
+    key: str = ""
     # Below one of several appliances: the first worker's number among all, and how many there are.
     first: int = 0
     workers: int = 0
@@ -166,6 +169,7 @@ def _arguments(load: Load, job: int, rank: int, ranks: int) -> list[str]:
     words += f" --root {load.root} --order {load.order} --payload {load.payload}"
     words += f" --in-flight {load.in_flight} --seed {load.seed} --deadline {load.deadline:.0f}s"
     words += f" --wire {load.wire}" if load.wire else ""
+    words += f" --security {load.security} --key {load.key}" if load.key else ""
     if load.controller:
         words += f" --rank {load.first + rank}"
         words += "".join(f" --controller {where}" for where in load.controller.split())
