@@ -45,6 +45,7 @@ def good(words: str) -> str:
 _FEW = {
     "f32": ("--bytes 2MiB --allreduces 3", "impairment['by'] == 'none'"),
     "i32-in-full-packets": ("--bytes 2MiB --allreduces 3 --dtype i32 --payload 1448", "dtype == 'i32'"),
+    "masked": ("--security masked --bytes 1MiB --allreduces 3", "security == 'masked'; cost['without'] > 0"),
     "restart": ("--bytes 1MiB --allreduces 6 --restart-appliance", "restarts == 1; resumed > 0"),
     "two-levels": (
         "--topology two-level --bytes 1MiB --allreduces 4",
@@ -73,6 +74,14 @@ _MANY = {
     },
     # Fewer bits on the wire.
     **{wire: (f"--wire {wire} --bytes 1MiB --allreduces 3", "") for wire in ("bf16", "mxint8", "mxfp8")},
+    "masked-restart": (
+        "--security masked --bytes 1MiB --allreduces 6 --restart-appliance",
+        "security == 'masked'; restarts == 1; resumed > 0",
+    ),
+    "masked-parts": (
+        "--security masked --collective reduce_scatter --dtype i32 --bytes 256KiB --allreduces 3",
+        "security == 'masked'",
+    ),
     "two-levels-over-ipv6": (
         "--topology two-level --ip6 --bytes 256KiB --allreduces 2",
         "1 <= root_link_streams < 1.25",

@@ -9,9 +9,9 @@ _REFUSED = {
     "--mode olaf": "--workers 3,--workers 4,--loss 1,--reload,--halt,--jobs 2,--bytes 4KiB",
     "--mode olaf --topology two-level": "--workers 6,--picture a.svg,--leaves 3",
     "--client c": "--duplicate 1,--multicast,--order rank,--seed 3,--loss 1,--dtype i32,--halt",
-    "--client mpi": "--duplicate 1,--multicast,--order rank,--jobs 2,--mode olaf,--inline,--ip6",
-    "--neighbour": "--loss 1,--restart-appliance,--halt,--multicast,--jobs 2,--reload,--wire f16",
-    "--protocol switchml": "--wire f16,--policy dsa,--loss 1,--udp-ports 2",
+    "--client mpi": "--security masked,--multicast,--order rank,--jobs 2,--mode olaf,--inline,--ip6",
+    "--neighbour": "--loss 1,--restart-appliance,--halt,--multicast,--reload,--security masked,--wire f16",
+    "--protocol switchml": "--security masked,--wire f16,--policy dsa,--loss 1,--udp-ports 2",
     "--topology two-level": "--lcores 2,--loss 1,--mode iswitch,--neighbour",
     "--inline": "--order rank,--lcores 2,--neighbour,--topology two-level",
 }
@@ -108,8 +108,8 @@ def test_training_without_a_server_takes_two(capsys: pytest.CaptureFixture[str])
         "--binary /nowhere", "--reload --loss 1", "--halt --allreduces 1", "--ip6 --workers 32",
         "--wire f16 --dtype i32", "--multicast --routed", "--routed --reorder 1", "--client c --wire bf16",
         "--client c-streams --wire f16", "--inline --workers 17", "--topology two-level --workers 1",
-        "--protocol switchml --payload 512", "--protocol switchml --dtype u32", "--udp-ports 3",
-        "--loss 101", "--loads 0,1",
+        "--protocol switchml --payload 512", "--protocol switchml --dtype u32", "--security masked --wire f16",
+        "--security masked --order rank", "--udp-ports 3", "--loss 101", "--loads 0,1",
     ],
 )  # fmt: skip
 def test_values_that_do_not_fit_are_refused(words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,11 +48,12 @@ def test_masked_sums_are_those_of_all_ranks(appliance: pascaline.Appliance, job:
 
 def test_settings_of_security_that_are_wrong_are_told(tmp_path: Path, key: str) -> None:
     """Before anything is sent."""
-    for terms, says in [
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"security": "tls"}, "none and masked"),
         ({"security": "masked"}, "takes key="),
         ({"key": key}, "goes with security"),
         ({"security": "masked", "key": str(tmp_path)}, "not a regular file"),
-    ]:
+    ]
+    for terms, says in wrong:
         with pytest.raises(ValueError, match=says):
             pascaline.Worker("10.77.0.254", 1, 0, 1, **terms)
