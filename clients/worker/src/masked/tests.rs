@@ -2,7 +2,7 @@
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "small numbers")]
 
 use half::f16;
-use pascaline_wire::DType;
+use pascaline_wire::{DType, RankSet};
 use zerocopy::IntoBytes as _;
 
 use super::announcement::{BYTES, SALT};
@@ -288,6 +288,29 @@ fn what_cannot_be_masked_is_refused_by_name() {
     assert!(told.starts_with("max of i32 cannot be masked\n  remedy: sum or mean"), "{told}");
     assert!(check(&SUM, DType::MxInt8).is_err() && check(&SUM, DType::U32).is_err());
     assert!(check(&Collective::Broadcast { root: 0 }, DType::F64).is_ok());
+}
+
+/// Results without a rank would be noise: found before anything is taken, at either operation.
+#[test]
+fn results_that_lack_ranks_are_refused() {
+    let (key, identity) = (key(), identity(0, 1));
+    for lacking in 0..3 {
+        let (mut tensor, mut operations) = (bytes(&[1.0_f32; 10]), 0);
+        let run = |_: &Collective<'_>, _, _: &mut [u8]| {
+            operations += 1;
+            let missing = RankSet::of_word(1 << 3);
+            let partial = crate::Partial { results: 1, least_count: 1, missing };
+            let partial = (operations == lacking).then_some(partial);
+            Ok::<_, crate::AllreduceError>(Report { packets: 2, partial, ..Report::default() })
+        };
+        let how = (&SUM, DType::F32);
+        match through((&key, &identity), how, &mut tensor, &mut Vec::new(), run) {
+            Ok(report) => assert_eq!((lacking, report.packets, report.bytes), (0, 4, 40)),
+            Err(crate::AllreduceError::Masked(Fault::Lacking { ranks })) => assert!(ranks.contains(3)),
+            Err(other) => panic!("{other}"),
+        }
+        assert_eq!(tensor, bytes(&[1.0_f32; 10]));
+    }
 }
 
 /// The words that docs/protocol.md has, so that no other program reads another format than this one writes.
