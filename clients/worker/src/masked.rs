@@ -9,7 +9,7 @@
 //!    learn it there, all of them alike.
 //! 2. With the salts every rank derives keys, and all make an allreduce of `u32` words, which the appliance
 //!    adds modulo 2³². The ranks are a ring, and the edge between r − 1 and r has the key Eᵣ, made of the
-//!    salts of both; the keys G and C are made of all salts. With F(K) as the keystream of a key, rank r sends
+//!    salts of both; the keys G and C are made of all. With F(K) as the keystream of a key, rank r sends
 //!    xᵣ + F(Eᵣ) − F(Eᵣ₊₁), and rank 0 also adds F(G). The edges cancel in the sum, and every rank takes F(G)
 //!    off: so the appliance can neither read what a rank sends, nor the sum.
 //!
