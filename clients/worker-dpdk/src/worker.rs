@@ -160,10 +160,13 @@ impl DpdkWorker {
     ) -> Result<Report, AllreduceError> {
         let mut room = core::mem::take(&mut self.masked);
         let identity = self.session.membership().identity;
-        let run =
-            |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.run_collective(call, dtype, bytes, hints);
+        let (deadline, begun) = (self.config.deadline, self.origin.elapsed());
+        let run = |call: &Collective<'_>, dtype, bytes: &mut [u8]| {
+            self.config.deadline = deadline.saturating_sub(self.origin.elapsed().saturating_sub(begun));
+            self.run_collective(call, dtype, bytes, hints)
+        };
         let outcome = masked::through((key, &identity), (collective, dtype), tensor, &mut room, run);
-        self.masked = room;
+        (self.masked, self.config.deadline) = (room, deadline);
         outcome
     }
 

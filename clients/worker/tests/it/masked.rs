@@ -1,5 +1,7 @@
 //! Masked operations over loopback sockets.
 
+use std::time::Duration;
+
 use pascaline_worker::masked::{Fault, Key};
 use pascaline_worker::{AllreduceError, Collective, Element, Hints, Op, Parts, Report, Worker, bf16};
 use zerocopy::IntoBytes as _;
@@ -77,5 +79,23 @@ fn ranks_that_fail_alike_go_on_together() {
         masked(&mut worker, 1, &SUM, &mut last).unwrap();
         assert_eq!(last, [(0..i32::from(RANKS)).sum::<i32>()]);
         worker.leave();
+    });
+}
+
+/// Both operations of a call have one deadline together.
+#[test]
+fn the_next_call_has_the_whole_deadline_again() {
+    let appliance = Appliance::start("127.0.0.1:0", Conditions::IDEAL);
+    on_every_rank(&appliance, |rank, mut worker| {
+        masked(&mut worker, 1, &SUM, &mut [1.0_f32]).unwrap();
+        let usual = worker.set_deadline(Duration::from_millis(300));
+        if rank != 0 {
+            // The others never call.
+            std::thread::sleep(Duration::from_millis(600));
+            return;
+        }
+        let failed = masked(&mut worker, 1, &SUM, &mut [1.0_f32]).unwrap_err();
+        assert!(matches!(failed, AllreduceError::Failed(_)), "{failed}");
+        assert_eq!(worker.set_deadline(usual), Duration::from_millis(300));
     });
 }
