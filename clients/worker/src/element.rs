@@ -116,8 +116,18 @@ elements! {
     f64: F64, Self::MANTISSA_DIGITS, |value| value, |value| value;
     i32: I32, 31, |value: f64| value.round_ties_even() as Self, f64::from;
     u32: U32, Self::BITS, |value: f64| value.round_ties_even() as Self, f64::from;
-    f16: F16, Self::MANTISSA_DIGITS, Self::from_f64, Self::to_f64;
-    bf16: Bf16, Self::MANTISSA_DIGITS, Self::from_f64, Self::to_f64;
+    f16: F16, Self::MANTISSA_DIGITS, |value| Self::from_f32(to_odd(value)), Self::to_f64;
+    bf16: Bf16, Self::MANTISSA_DIGITS, |value| Self::from_f32(to_odd(value)), Self::to_f64;
+}
+
+/// One of the two nearest numbers, the odd one unless the value is exact: rounded to a type with fewer bits,
+/// that is the nearest one to the value. (`half` drops bits of a binary64 before it rounds.)
+#[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
+pub(crate) fn to_odd(value: f64) -> f32 {
+    let near = value as f32;
+    let (magnitude, bits) = (f64::from(near.abs()), near.to_bits());
+    let off = u32::from(magnitude != value.abs() && !value.is_nan()) & !bits & 1;
+    f32::from_bits(if magnitude < value.abs() { bits + off } else { bits - off })
 }
 
 /// Evaluates an expression with the Rust type of an element type: `with_element!(dtype, T =>

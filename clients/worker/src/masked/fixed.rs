@@ -14,6 +14,7 @@ use pascaline_wire::{DType, Op};
 
 use super::Fault;
 use super::check::WORDS;
+use crate::element::to_odd;
 
 /// Of floats' bits the largest magnitude: from here on they are infinite, or no numbers.
 const INFINITE: u32 = 0x7f80_0000;
@@ -174,16 +175,6 @@ fn read(dtype: DType, bytes: &[u8], floats: &mut [f32]) {
 #[expect(clippy::cast_possible_truncation, reason = "the lowest bits are the number")]
 fn nearest(value: f64) -> u32 {
     (value + 6_755_399_441_055_744.0).to_bits() as u32
-}
-
-/// One of the two nearest numbers, the odd one unless the value is exact: rounded to a type with fewer bits,
-/// that is the nearest one to the value.
-#[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
-fn to_odd(value: f64) -> f32 {
-    let near = value as f32;
-    let (magnitude, bits) = (f64::from(near.abs()), near.to_bits());
-    let off = u32::from(magnitude != value.abs()) & !bits & 1;
-    f32::from_bits(if magnitude < value.abs() { bits + off } else { bits - off })
 }
 
 fn power(exponent: i32) -> f64 {

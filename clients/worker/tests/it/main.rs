@@ -13,6 +13,7 @@
 //! - [`generation`], [`inherited`], [`leaving`], [`resume`]: the end of a generation, and what follows it
 //! - [`inquiry`], [`notices`]: a stalled worker asks which ranks are missing, and reports them
 //! - [`masked`]: sums that the appliance cannot read
+//! - [`means`]: quotients of sums
 //! - [`membership`]: the handshakes, with an error for each rejection
 //! - [`multicast`]: results by a multicast group
 //! - [`narrow`], [`payloads`]: `f32` tensors in smaller types, and the payload that ranks agree on
@@ -46,6 +47,7 @@ mod inquiry;
 mod job;
 mod leaving;
 mod masked;
+mod means;
 mod membership;
 mod multicast;
 mod narrow;
