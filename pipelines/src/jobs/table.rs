@@ -48,6 +48,13 @@ struct Place {
 
 impl Place {
     const NOWHERE: Self = Self { flow: 0, ranks: 0, at: NONE };
+
+    /// That of each number before there are jobs, made where it stays: half a megabyte is much for a stack,
+    /// and to copy it from there takes most of the time that a table does.
+    fn nowhere() -> Box<[Self; 1 << 16]> {
+        let all = vec![Self::NOWHERE; 1 << 16];
+        all.try_into().unwrap_or_else(|_| Box::new([Self::NOWHERE; 1 << 16]))
+    }
 }
 
 /// All jobs.
@@ -94,7 +101,7 @@ impl JobTable {
     pub fn new(mut jobs: Vec<Job>) -> Self {
         jobs.truncate(usize::from(NONE));
         let mut table = Self {
-            places: Box::new([Place::NOWHERE; 1 << 16]),
+            places: Place::nowhere(),
             flows: Vec::with_capacity(jobs.iter().map(|job| job.members.len()).sum()),
             groups: Vec::with_capacity(jobs.len()),
             heads: Vec::new(),
