@@ -38,9 +38,14 @@ impl Drift {
         if self.ppm == 0 || local >= u64::MAX / 2 {
             return local.saturating_sub(self.ahead);
         }
-        let elapsed = i128::from(local.saturating_sub(self.ahead));
-        let guess = elapsed * 1_000_000 / (1_000_000 + i128::from(self.ppm));
-        let mut at = u64::try_from(guess).unwrap_or(u64::MAX).saturating_sub(2 * MICRO);
+        let elapsed = local.saturating_sub(self.ahead);
+        let rate = 1_000_000_u64.saturating_add_signed(self.ppm);
+        // Divisions of 128 bits are slow, and a schedule takes less than five hours.
+        let guess = elapsed.checked_mul(1_000_000).map_or_else(
+            || u64::try_from(u128::from(elapsed) * 1_000_000 / u128::from(rate)).unwrap_or(u64::MAX),
+            |millionths| millionths / rate,
+        );
+        let mut at = guess.saturating_sub(2 * MICRO);
         // Makes up for the rounding of `local`.
         while self.local(at) < local {
             at += (local - self.local(at)).div_ceil(2).max(1);

@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::plan::MILLI;
 use crate::random::Random;
 use crate::violation::Violation;
-use crate::wheel::{Timer, nanos};
+use crate::wheel::{Alarm, nanos};
 use ledger::Ledger;
 
 pub(crate) use plan::ClusterPlan;
@@ -54,7 +54,7 @@ pub(crate) struct Cluster {
     ledger: Ledger,
     next_serve: u64,
     /// When each host is going to be woken.
-    pub(crate) wakes: Vec<Timer>,
+    pub(crate) wakes: Vec<Alarm>,
     /// Updates acknowledged.
     pub(crate) acknowledged: u64,
 }
@@ -72,7 +72,7 @@ impl Cluster {
         let member = |rank| Member { stage: Stage::Joining(join(rank)), next_push: 0, sent: 0 };
         Self {
             plan: plan.clone(),
-            wakes: vec![Timer::default(); hosts.len()],
+            wakes: vec![Alarm::default(); hosts.len()],
             hosts,
             members: (0..plan.ranks).map(member).collect(),
             server: AsyncServer::new(plan.training()),

@@ -113,7 +113,13 @@ impl<T> Wheel<T> {
             self.occupied[level] &= !(1 << digit);
             let at = level * SLOTS + digit;
             let mut slot = core::mem::take(&mut self.slots[at]);
-            if level == 0 {
+            if slot.len() == 1 {
+                // It need not move down: it is the next one.
+                self.due.extend(slot.drain(..).map(|(at, what)| {
+                    self.now = at;
+                    what
+                }));
+            } else if level == 0 {
                 self.now = slot.first().map_or(self.now, |&(at, _)| at);
                 self.due.extend(slot.drain(..).map(|(_, what)| what));
             } else {
@@ -172,5 +178,34 @@ impl Timer {
     /// Cancels the setting.
     pub const fn cancel(&mut self) {
         self.0 = None;
+    }
+}
+
+/// A timer of which each event counts, also one for a time to which it is no longer set: what has a time of
+/// its own may be due then. So no event is pushed for a time for which one is pending.
+#[derive(Debug, Clone, Default)]
+pub struct Alarm {
+    timer: Timer,
+    pending: Vec<u64>,
+}
+
+impl Alarm {
+    /// Sets it unless it rings by `due` in any case. The event's time, `at`, if one must be pushed.
+    #[must_use]
+    pub fn set_earlier(&mut self, due: u64, at: u64) -> Option<u64> {
+        let news = self.timer.set_earlier(due) && !self.pending.contains(&at);
+        self.pending.extend(news.then_some(at));
+        news.then_some(at)
+    }
+
+    /// One of its events has come out. It is no longer set.
+    pub fn ring(&mut self, now: u64) {
+        self.pending.retain(|&at| at != now);
+        self.cancel();
+    }
+
+    /// Cancels the setting.
+    pub const fn cancel(&mut self) {
+        self.timer.cancel();
     }
 }

@@ -10,7 +10,7 @@ use pascaline_worker::{
 use crate::host::Host;
 use crate::oracle::Contributor;
 use crate::plan::JobPlan;
-use crate::wheel::Timer;
+use crate::wheel::Alarm;
 
 mod ending;
 mod group;
@@ -72,7 +72,7 @@ pub(crate) struct Worker {
     pub(crate) stage: u64,
     /// When this stage began.
     pub(crate) since: u64,
-    pub(crate) wake: Timer,
+    pub(crate) wake: Alarm,
     /// The operation, counted from where PSNs began.
     pub(crate) operation: usize,
     /// Whether it has sent PSNs of the upper half in it, and of the lower.
@@ -117,7 +117,7 @@ impl Worker {
             phase: Phase::Away,
             stage: 0,
             since: 0,
-            wake: Timer::default(),
+            wake: Alarm::default(),
             operation: 0,
             halves: [false; 2],
             done: false,

@@ -9,7 +9,7 @@ impl World<'_> {
     /// A host handles its timers, and is woken again.
     pub(super) fn cluster_turn(&mut self, host: usize) -> Result<(), Violation> {
         if let Some(wake) = self.cluster.as_mut().and_then(|cluster| cluster.wakes.get_mut(host)) {
-            wake.cancel();
+            wake.ring(self.now);
         }
         self.settle_cluster(host)
     }
@@ -37,9 +37,9 @@ impl World<'_> {
         let frames = cluster.turn(host, now, unix_ns, &mut self.random)?;
         let due = cluster.due(host, now).map(|due| clock.global(due));
         if let (Some(due), Some(wake)) = (due, cluster.wakes.get_mut(host))
-            && wake.set_earlier(due)
+            && let Some(at) = wake.set_earlier(due, due.max(self.now + 1))
         {
-            self.wheel.push(due.max(self.now + 1), What::Cluster { host });
+            self.wheel.push(at, What::Cluster { host });
         }
         for frame in frames {
             self.send_up(self.workers.len() + host, frame);

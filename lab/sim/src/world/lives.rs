@@ -105,7 +105,7 @@ impl World<'_> {
 
     pub(super) fn wake(&mut self, number: usize) -> Result<(), Violation> {
         if let Some(worker) = self.workers.get_mut(number) {
-            worker.wake.cancel();
+            worker.wake.ring(self.now);
         }
         self.settle(number)
     }
@@ -123,10 +123,10 @@ impl World<'_> {
         self.flush(number)?;
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
         let Some(due) = worker.poll_timeout().map(|due| clock.global(nanos(due))) else { return Ok(()) };
-        if worker.wake.set_earlier(due)
+        if let Some(at) = worker.wake.set_earlier(due, due.max(self.now))
             && (self.saboteur.what != Sabotage::LoseTimers || !self.random.chance(100_000))
         {
-            self.wheel.push(due.max(self.now), What::Wake { worker: number });
+            self.wheel.push(at, What::Wake { worker: number });
         }
         Ok(())
     }
