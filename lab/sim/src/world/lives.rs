@@ -6,7 +6,7 @@ use pascaline_worker::{Failure, Reason};
 use super::World;
 use super::event::What;
 use crate::faults::{Fault, Reach};
-use crate::plan::MILLI;
+use crate::plan::{MICRO, MILLI};
 use crate::sabotage::Sabotage;
 use crate::violation::Violation;
 use crate::wheel::nanos;
@@ -286,7 +286,8 @@ impl World<'_> {
         let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return };
         if let Some((_, limit)) = worker.stage(plan) {
             let local = nanos(self.time_of(number).saturating_add(limit));
-            let at = self.clock_of(number).global(local).saturating_add(1);
+            // A timer comes some nanoseconds late, where the clock goes faster than time does.
+            let at = self.clock_of(number).global(local).saturating_add(MICRO);
             self.wheel.push(at, What::Audit { worker: number, stage: worker.stage });
         }
     }

@@ -156,7 +156,7 @@ impl World<'_> {
         if let (Some(dispute), Milestone::Failed(Failure::Rejected { rejection, .. })) =
             (plan.dispute, milestone)
         {
-            self.check_dispute(plan, worker, dispute, &rejection.reason)?;
+            self.check_dispute(plan, (number, worker), dispute, &rejection.reason)?;
             self.reached.count(Reach::Disagreed);
             return Ok(());
         }
@@ -170,7 +170,7 @@ impl World<'_> {
     fn check_dispute(
         &self,
         plan: &JobPlan,
-        worker: &Worker,
+        (number, worker): (usize, &Worker),
         dispute: Dispute,
         reason: &Reason,
     ) -> Result<(), Violation> {
@@ -186,7 +186,8 @@ impl World<'_> {
             Reason::Operations(None) | Reason::Element | Reason::Payload => plan.news > BAD_NEWS,
             _ => false,
         };
-        if !named || worker.operation < dispute.operation {
+        let before = worker.operation < dispute.operation && !self.is_left_behind(plan, number, worker);
+        if !named || before {
             return Err(Violation::Unexcused { job, rank, why: format!("its reason is {reason:?}") });
         }
         let all = self.workers.iter().filter(|other| other.job == worker.job);

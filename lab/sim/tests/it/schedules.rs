@@ -38,6 +38,8 @@ fn no_promise_is_broken_by_seeds_far_apart() {
         1881,
         2918,
         303_893,
+        700_028_276,
+        700_130_681,
     ] {
         let findings = schedule(seed, Sabotage::None, None).findings;
         assert!(findings.is_empty(), "{seed}: {:?}", findings.first().map(|one| one.violation.to_string()));
