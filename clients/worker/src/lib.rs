@@ -31,6 +31,7 @@
 //! | [`membership`], [`identity`] | joining a job |
 //! | [`session`], [`allreduce`] | a member's life, and one operation of it |
 //! | [`collective`] | reduce, broadcast, barrier, reduce_scatter, allgather |
+//! | [`deal`] | an operation over several trees |
 //! | [`window`] | which packets are in flight |
 //! | [`congestion`] | how many may be in flight: four controls |
 //! | [`rtt`], [`recovery`] | the timeout, and which packets are lost |
@@ -59,6 +60,7 @@ pub mod cache;
 pub mod collective;
 pub mod congestion;
 pub mod counters;
+pub mod deal;
 pub mod element;
 pub mod identity;
 pub mod inquiry;

@@ -21,7 +21,6 @@ mod appliances;
 mod asynchronous;
 mod background;
 mod collectives;
-mod deal;
 mod group;
 mod interrupt;
 mod notice;

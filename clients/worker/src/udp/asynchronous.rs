@@ -214,7 +214,7 @@ impl AsyncWorker {
         let join = Join::new(identity, session_number(), 1, Duration::ZERO, config.join_deadline);
         let mut join = join.at(config.appliance);
         let hooks = (config.notice, config.interrupt);
-        let membership = handshake((&socket, &[]), &mut join, origin, &mut buffer, hooks)
+        let membership = handshake((&socket, &[]), (&mut join, &mut []), origin, &mut buffer, hooks)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| JoinError::Failed {
                 appliance: config.appliance,

@@ -3,11 +3,11 @@
 use zerocopy::IntoBytes as _;
 
 use super::tree::Tree;
-use super::worker::Work;
-use super::{AllreduceError, Worker, deal};
+use super::{AllreduceError, Worker};
 use crate::Op;
 use crate::allreduce::{Report, Request};
 use crate::collective::{Collective, Parts};
+use crate::deal;
 use crate::element::{DType, Element};
 use crate::masked::{self, Key};
 use crate::mean;
@@ -156,38 +156,23 @@ impl Worker {
             let (expected, got) = self.latest;
             return Err(StartError::Ended { expected, got }.into());
         }
-        let (ranks, size, count) = (self.config.ranks, dtype.size(), self.trees.len());
-        let mut runs = Vec::with_capacity(count);
-        for (tree, run) in deal::runs(tensor.len(), size, count, self.calls) {
-            let within = run.start / size..run.end / size;
-            // One tree gets the whole tensor, and the collective unchanged.
-            let counts = match count {
-                1 => Vec::new(),
-                _ => deal::within(collective, ranks, tensor.len() / size, &within)?,
-            };
-            runs.push((tree, run, counts));
-        }
-        let (mut work, mut rest): (Work<'_>, _) = ((0..count).map(|_| None).collect(), tensor);
-        for (tree, run, counts) in &runs {
-            let (part, behind) = rest.split_at_mut(run.len());
-            rest = behind;
-            let on_run = deal::on_run(collective, counts);
-            let on_run = if count == 1 { collective } else { &on_run };
-            match self.start((*tree, part), on_run, dtype, hints) {
-                Ok(started) => work[*tree] = started,
-                Err(error) => {
-                    if let StartError::Ended { expected, got } = error {
-                        self.note_end((expected, got));
-                    }
-                    // Operations begun over other trees cannot be taken back, and a generation ends with all.
-                    let ended = matches!(error, StartError::Ended { .. });
-                    if count > 1 && (ended || work.iter().any(Option::is_some)) {
-                        self.trees.iter_mut().for_each(Tree::abandon);
-                    }
-                    return Err(error.into());
+        let (bytes, call, deadline) = (tensor.len(), self.calls, self.config.deadline);
+        let request = Request { bytes, dtype, op: Op::Sum, deadline, hints };
+        let mut sessions: Vec<_> = self.trees.iter_mut().map(|tree| &mut tree.session).collect();
+        let started = deal::start(&mut sessions, self.origin.elapsed(), call, &request, collective, tensor);
+        let work = match started {
+            Ok(work) => work,
+            Err(error) => {
+                if let StartError::Ended { expected, got } = error {
+                    self.note_end((expected, got));
                 }
+                if self.trees.len() > 1 {
+                    let given_up = self.trees.iter_mut().filter(|tree| tree.session.is_over());
+                    given_up.for_each(Tree::abandon);
+                }
+                return Err(error.into());
             }
-        }
+        };
         if work.iter().any(Option::is_some) {
             self.calls += 1;
             let event = self.drive(work).map_err(|(what, source)| AllreduceError::Io { what, source })?;
@@ -195,21 +180,8 @@ impl Worker {
                 return Err(failure.into());
             }
         }
-        let reports = runs.iter().map(|run| *self.trees[run.0].session.report());
+        let runs = deal::runs(bytes, dtype.size(), self.trees.len(), call);
+        let reports = runs.map(|(tree, _)| *self.trees[tree].session.report());
         Ok(reports.reduce(Report::beside).unwrap_or_default())
-    }
-
-    /// Begins an operation over a tree. Gives the tensor back if there is something to do.
-    fn start<'a>(
-        &mut self,
-        (tree, tensor): (usize, &'a mut [u8]),
-        collective: &Collective<'_>,
-        dtype: DType,
-        hints: Hints,
-    ) -> Result<Option<&'a mut [u8]>, StartError> {
-        let (bytes, op, deadline) = (tensor.len(), Op::Sum, self.config.deadline);
-        let request = Request { bytes, dtype, op, deadline, hints };
-        let session = &mut self.trees[tree].session;
-        Ok(session.start_collective(self.origin.elapsed(), &request, collective, tensor)?.then_some(tensor))
     }
 }

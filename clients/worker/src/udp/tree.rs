@@ -38,8 +38,9 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Joins a job as `config` says, all times counted from `origin`, and waits until all its ranks have.
-    pub(super) fn join(config: &Config, origin: Instant) -> Result<Self, JoinError> {
+    /// Joins a job as `config` says, all times counted from `origin`, and waits until all its ranks have. The
+    /// trees `before` have been joined already.
+    pub(super) fn join(config: &Config, origin: Instant, before: &mut [Self]) -> Result<Self, JoinError> {
         let peers = config.peers()?;
         let io = |what| move |source| JoinError::Io { what, source };
         let spread = config.spread.max(config.in_flight);
@@ -53,7 +54,7 @@ impl Tree {
         let join = if flexible { join.flexible() } else { join };
         let mut join = join.at(config.appliance).among(places);
         let hooks = (config.notice, config.interrupt);
-        let membership = handshake((&socket, &peers), &mut join, origin, &mut buffer, hooks)
+        let membership = handshake((&socket, &peers), (&mut join, before), origin, &mut buffer, hooks)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| failed(&peers, join.places(), failure))?;
         let payload = membership.identity.payload;
@@ -109,6 +110,16 @@ impl Tree {
             }
         }
         Ok(())
+    }
+
+    /// Handles waiting datagrams and what is due, without blocking, while the worker waits at another tree.
+    pub(super) fn serve_beside(&mut self) -> io::Result<()> {
+        let mut exchange = self.exchange(None);
+        let told = |(_, source)| source;
+        exchange.receive_multicast().map_err(told)?;
+        let count = exchange.receive().map_err(told)?;
+        exchange.handle(count);
+        exchange.send().map_err(told)
     }
 
     /// Moves its packets while an operation is in flight: with `tensor`, one of this tree.

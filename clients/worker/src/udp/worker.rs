@@ -19,6 +19,7 @@ use crate::Op;
 use crate::allreduce::{Failure, Report};
 use crate::collective::Collective;
 use crate::counters::Counters;
+use crate::deal::Work;
 use crate::element::Element;
 use crate::identity::Membership;
 use crate::membership::{FAREWELLS, Join, JoinFailure, Left};
@@ -90,7 +91,8 @@ impl Worker {
         let mut trees = Vec::with_capacity(1 + config.trees.len());
         for mut config in config.of_trees() {
             config.join_deadline = config.join_deadline.saturating_sub(origin.elapsed());
-            trees.push(Tree::join(&config, origin)?);
+            let tree = Tree::join(&config, origin, &mut trees)?;
+            trees.push(tree);
         }
         let counters = Counters::default();
         Ok(Self {
@@ -293,9 +295,6 @@ impl Worker {
     }
 }
 
-/// The operation of each tree: a tensor, which may be empty, or none.
-pub(super) type Work<'a> = Vec<Option<&'a mut [u8]>>;
-
 /// One of a worker's trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeReport {
@@ -334,10 +333,11 @@ pub(super) fn unix_ns() -> u64 {
     u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Runs the join handshake to its end.
+/// Runs the join handshake to its end, and serves the trees that have been joined before: their appliances
+/// may forget this worker, and ranks that join there more slowly would wait for it.
 pub(super) fn handshake(
     (socket, peers): (&Socket, &[Peer]),
-    join: &mut Join,
+    (join, before): (&mut Join, &mut [Tree]),
     origin: Instant,
     buffer: &mut [u8],
     (notice, interrupt): (Option<Notice>, Option<Interrupt>),
@@ -361,6 +361,9 @@ pub(super) fn handshake(
         if let Some(notice) = notice {
             notice.of_join(join, now);
         }
+        for tree in before.iter_mut() {
+            tree.serve_beside()?;
+        }
         if let Some(request) = join.poll_transmit(now).map(<[u8]>::to_vec) {
             let turned = join.places().at();
             if core::mem::replace(&mut place, turned) != turned
@@ -372,7 +375,7 @@ pub(super) fn handshake(
             transient(socket.send(&request))?;
         }
         let next = join.poll_timeout().saturating_sub(now);
-        let next = if interrupt.is_some() { next.min(ASK) } else { next };
+        let next = if interrupt.is_some() || !before.is_empty() { next.min(ASK) } else { next };
         let ready = socket.wait(PollFlags::POLLIN, next)?;
         if let Some(report) = socket.report() {
             join.note_unreachable(origin.elapsed(), report);

@@ -1,4 +1,5 @@
-//! Which part of a tensor goes over which tree.
+//! An operation over several trees, each with a session of its own: which part of the tensor goes over which
+//! of them.
 //!
 //! All ranks deal by one rule, which needs the tensor's length, the number of trees and the number of the
 //! call alone, so ranks need not agree on it. A tensor is cut into runs of equal length, one for each tree,
@@ -8,9 +9,14 @@
 //! another tree's.
 
 use core::ops::Range;
+use core::time::Duration;
 
+use crate::allreduce::Request;
 use crate::collective::{Collective, Parts};
-use crate::session::StartError;
+use crate::session::{Session, StartError};
+
+/// What each tree has to do of an operation: a part of the tensor, which may be empty, or nothing.
+pub type Work<'a> = Vec<Option<&'a mut [u8]>>;
 
 /// The shortest run, except for shorter tensors: the packets of another tree cost as much time as shorter
 /// runs would save on a link.
@@ -20,7 +26,7 @@ const GRAIN: usize = 64;
 
 /// The runs of a tensor of `bytes` bytes, in elements of `size`, in their order: each with its tree's
 /// number.
-pub(super) fn runs(
+pub fn runs(
     bytes: usize,
     size: usize,
     trees: usize,
@@ -37,8 +43,53 @@ pub(super) fn runs(
     })
 }
 
+/// Begins a collective at the sessions of all trees, each with its run of the tensor, as the request says
+/// except for its `bytes` and `op`. All ranks name the same number of the call. One tree gets the whole
+/// tensor, and the collective unchanged.
+///
+/// # Errors
+/// See [`StartError`]. Operations that have begun over other trees cannot be taken back, and a generation
+/// ends with all: then the sessions of several trees have given up.
+pub fn start<'a>(
+    sessions: &mut [&mut Session],
+    now: Duration,
+    call: u64,
+    request: &Request,
+    collective: &Collective<'_>,
+    tensor: &'a mut [u8],
+) -> Result<Work<'a>, StartError> {
+    let (count, size, elements) = (sessions.len(), request.dtype.size(), tensor.len() / request.dtype.size());
+    let ranks = sessions.first().map_or(0, |session| session.membership().identity.ranks);
+    let counted = |(tree, run): (usize, Range<usize>)| {
+        let counts = match count {
+            1 => Vec::new(),
+            _ => within(collective, ranks, elements, &(run.start / size..run.end / size))?,
+        };
+        Ok((tree, run.len(), counts))
+    };
+    let runs = runs(tensor.len(), size, count, call).map(counted).collect::<Result<Vec<_>, _>>()?;
+    let (mut work, mut rest): (Work<'_>, _) = ((0..count).map(|_| None).collect(), tensor);
+    for (tree, length, counts) in &runs {
+        let (part, behind) = rest.split_at_mut(*length);
+        rest = behind;
+        let on_run = on_run(collective, counts);
+        let on_run = if count == 1 { collective } else { &on_run };
+        match sessions[*tree].start_collective(now, request, on_run, part) {
+            Ok(started) => work[*tree] = started.then_some(part),
+            Err(error) => {
+                let ended = matches!(error, StartError::Ended { .. });
+                if count > 1 && (ended || work.iter().any(Option::is_some)) {
+                    sessions.iter_mut().for_each(|session| session.abandon(now));
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(work)
+}
+
 /// How many elements of each rank's part lie within a run; empty if the collective has no parts.
-pub(super) fn within(
+fn within(
     collective: &Collective<'_>,
     ranks: u16,
     elements: usize,
@@ -63,7 +114,7 @@ pub(super) fn within(
 }
 
 /// A collective on a run, with the counts from [`within`].
-pub(super) const fn on_run<'a>(collective: &Collective<'_>, counts: &'a [usize]) -> Collective<'a> {
+const fn on_run<'a>(collective: &Collective<'_>, counts: &'a [usize]) -> Collective<'a> {
     let parts = Parts::Counts(counts);
     match *collective {
         Collective::Allreduce(op) => Collective::Allreduce(op),
