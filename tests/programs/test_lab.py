@@ -16,16 +16,22 @@ def test_protocol_under_faults(shell: Shell, lab: Path) -> None:
 
 
 def test_every_kind_under_faults(shell: Shell, lab: Path) -> None:
-    """The same in 50 schedules of each combination that a configuration can express."""
-    words = ("--cells", "--seed", 20000, "--runs", 17800, "--jobs", 2)
+    """The same in 150 schedules of each combination that a configuration can express."""
+    words = ("--cells", "--seed", 730_000_000, "--runs", 53_400, "--jobs", 2)
     said = shell.json(lab, "fuzz-protocol", *words, "--json")
-    holds(said, "violations == 0; least == 50; cells == 356; len(schedules_of) == cells")
+    holds(said, "violations == 0; least == 150; cells == 356; len(schedules_of) == cells")
 
 
 @pytest.mark.parametrize("levels", [2, 3])
 def test_trees_under_faults(levels: int, shell: Shell, lab: Path) -> None:
     """The same below two and three levels of appliances."""
     shell(lab, "fuzz-protocol", "--levels", levels, "--seed", 100000, "--runs", 2000, "--jobs", 2)
+
+
+@pytest.mark.parametrize("trees", [2, 3])
+def test_several_trees_under_faults(trees: int, shell: Shell, lab: Path) -> None:
+    """The same of one job over several trees."""
+    shell(lab, "fuzz-protocol", "--trees", trees, "--seed", 1, "--runs", 2000, "--jobs", 2)
 
 
 def test_many_ranks(shell: Shell, lab: Path) -> None:

@@ -95,6 +95,7 @@ impl Appliance {
         let queues = plan.cluster.as_ref().map(|cluster| cluster.queues(plan.ports)).unwrap_or_default();
         let (updates, _) = UpdateEnd::connect(&queues, plan.lcores, &Kernels::detect()).ok()?;
         let mut updates = updates.into_iter();
+        let payload = plan.jobs.iter().map(|job| usize::from(job.payload)).max().unwrap_or(0);
         let server = plan
             .server
             .filter(|_| !plan.outside)
@@ -119,7 +120,7 @@ impl Appliance {
             let pools = (&appliance.frames, &appliance.headers);
             appliance.lcores.push(Lcore::new(LcoreParts {
                 number,
-                io: MemoryIo::new(plan.ports, plan.multi_segment, pools, clock),
+                io: MemoryIo::new(plan.ports, plan.multi_segment, pools, clock).with_room(payload),
                 session,
                 setup: Arc::clone(&setup),
                 end,

@@ -29,6 +29,8 @@ pub enum Shape {
     Levels(usize),
     /// One with a backup.
     Backup,
+    /// This many trees, of one appliance each, for one job.
+    Trees(usize),
     /// Those of the cell that the seed chooses ([`Cell::all`]).
     Cells,
     /// Those of the cell with this number.
@@ -93,7 +95,7 @@ impl Shape {
     #[must_use]
     pub fn cell_of(self, seed: u64) -> Option<usize> {
         match self {
-            Self::Levels(_) | Self::Backup => None,
+            Self::Levels(_) | Self::Backup | Self::Trees(_) => None,
             Self::Cells => usize::try_from(seed % Cell::all().len() as u64).ok(),
             Self::Cell(number) => Some(number),
         }

@@ -43,6 +43,8 @@ pub(crate) struct MemoryIo {
     headers: HeapPool,
     clock: Clock,
     multi_segment: bool,
+    /// Bytes of a buffer for a whole frame.
+    whole: usize,
     pub(crate) mood: Mood,
 }
 
@@ -60,8 +62,14 @@ impl MemoryIo {
             headers: headers.clone(),
             clock: clock.clone(),
             multi_segment,
+            whole: 512,
             mood: Mood::default(),
         }
+    }
+
+    /// With room for frames with this payload.
+    pub(crate) fn with_room(self, payload: usize) -> Self {
+        Self { whole: self.whole.max(HEADER_ROOM + payload + ROOM), ..self }
     }
 
     /// Puts a frame in front of a port.
@@ -110,8 +118,7 @@ impl Io for MemoryIo {
     }
 
     fn frame_buffer(&mut self) -> Option<HeapBuf> {
-        const WHOLE: usize = 512;
-        (!self.mood.starved).then(|| self.frames.alloc(&[], WHOLE))
+        (!self.mood.starved).then(|| self.frames.alloc(&[], self.whole))
     }
 
     fn multi_segment(&self, _: usize) -> bool {

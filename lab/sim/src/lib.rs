@@ -1,7 +1,7 @@
 //! The fault harness: real workers and the real appliance against a seeded adversary, under a virtual clock.
 //!
-//! A *schedule* is one run of one to three jobs; every fifth has an asynchronous job, too, and some have one
-//! of SwitchML's clients. Its seed decides everything:
+//! A *schedule* is one run of one to three jobs, or of one at several appliances; every fifth has an
+//! asynchronous job, too, and some have one of SwitchML's clients. Its seed decides everything:
 //! - the jobs: listed or formed by Joins, their policies, quotas and thresholds, and whether they survive a
 //!   death;
 //! - the pool: tiny, so that conflicts and evictions are frequent;

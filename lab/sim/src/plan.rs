@@ -9,6 +9,7 @@ use crate::cluster::ClusterPlan;
 use crate::link::Conditions;
 use crate::random::Random;
 
+mod apart;
 mod backup;
 mod besides;
 mod cell;
@@ -124,6 +125,8 @@ pub(crate) struct Plan {
     pub(crate) pool: PoolConfig,
     /// The appliances, if there are several.
     pub(crate) tree: Option<Tree>,
+    /// Trees of the only job, each of which has an appliance, and is one of `jobs`. Otherwise 1.
+    pub(crate) trees: usize,
     /// If any job has one.
     pub(crate) server: Option<ServerPlan>,
     /// It is a separate process that stops and restarts.
@@ -201,6 +204,7 @@ impl Plan {
             cluster,
             clients: None,
             tree: None,
+            trees: 1,
             pool,
             outside,
             lcores: random.pick(&[1, 2]),

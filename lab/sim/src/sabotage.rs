@@ -76,6 +76,8 @@ pub enum Sabotage {
     LoseTimers,
     /// Appliances of a tree do not know the replacements of those above them.
     ForgetSpares,
+    /// A rank deals its tensors to several trees as though it had called once more.
+    DealOtherwise,
     /// A link is cut for good, without an excuse.
     CutLink,
     /// Something panics.
@@ -128,5 +130,6 @@ impl Sabotage {
         Self::CutLink,
         Self::Panic,
         Self::ForgetSpares,
+        Self::DealOtherwise,
     ];
 }

@@ -13,6 +13,7 @@ use crate::plan::JobPlan;
 use crate::wheel::Alarm;
 
 mod ending;
+mod generation;
 mod group;
 pub(crate) use ending::Ending;
 use group::{Datagram, Ear};
@@ -27,6 +28,8 @@ pub(crate) enum Phase {
     /// Busy with other work: the socket is not read, or only rarely.
     Pausing,
     Running,
+    /// Its part of an operation is done, or it has none: other trees have the rest.
+    Beside,
     Leaving,
     /// Dead, to be restarted.
     Away,
@@ -43,14 +46,6 @@ pub(crate) enum Milestone {
     Left(Left),
 }
 
-/// A session has gone from one generation of its job to another.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Moved {
-    pub(crate) to: u16,
-    /// With its former PSNs; otherwise from the first.
-    pub(crate) resumed: bool,
-}
-
 pub(crate) struct Worker {
     pub(crate) host: Host,
     /// Index of its job in the plan.
@@ -65,8 +60,9 @@ pub(crate) struct Worker {
     pub(crate) take: u32,
     /// The take has values, but no generation yet.
     fresh: bool,
-    /// The appliances that it may turn to.
+    /// The appliances that it may turn to: the first one's number, and how many there are.
     pub(crate) places: Places,
+    pub(crate) nodes: (usize, usize),
     pub(crate) phase: Phase,
     /// Counts its stages, so that an audit knows whether it is still in the one that it was made for.
     pub(crate) stage: u64,
@@ -94,8 +90,10 @@ pub(crate) struct Worker {
     pub(crate) patience: Option<Duration>,
     /// Between two operations it reads arriving datagrams.
     tends: bool,
-    hints: Hints,
+    pub(crate) hints: Hints,
     pub(crate) tensor: Vec<u8>,
+    /// The first element that it has of an operation: not 0 where another tree has those before.
+    pub(crate) from: usize,
     inbox: Vec<Datagram>,
     ear: Ear,
     /// The end of the time for which its process is stopped, and the datagrams that have arrived since.
@@ -114,6 +112,7 @@ impl Worker {
             take: 0,
             fresh: false,
             places: Places::default(),
+            nodes: (0, 1),
             phase: Phase::Away,
             stage: 0,
             since: 0,
@@ -132,6 +131,7 @@ impl Worker {
             tends,
             hints,
             tensor: Vec::new(),
+            from: 0,
             inbox: Vec::new(),
             ear: Ear::default(),
             stopped: None,
@@ -156,6 +156,11 @@ impl Worker {
     /// It will do nothing any more, whether or not it has announced that.
     pub(crate) const fn is_gone(&self) -> bool {
         matches!(self.phase, Phase::Away | Phase::Over(_)) || self.done
+    }
+
+    /// It has an operation in flight.
+    pub(crate) const fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running)
     }
 
     pub(crate) fn enter(&mut self, phase: Phase, now: u64) {
@@ -201,40 +206,6 @@ impl Worker {
         Some(self.host.send(head, body))
     }
 
-    /// The next generation begins from the first PSN.
-    pub(crate) const fn renew(&mut self) {
-        self.take += 1;
-        self.fresh = true;
-        self.operation = 0;
-    }
-
-    /// PSNs begin from the first one, in this generation.
-    pub(crate) fn begin_anew(&mut self, epoch: u16) {
-        if !core::mem::take(&mut self.fresh) {
-            self.renew();
-            self.fresh = false;
-        }
-        self.root = epoch;
-        self.epochs.push(epoch);
-    }
-
-    /// Whether the session has gone to another generation since the last check.
-    pub(crate) fn moved(&mut self) -> Option<Moved> {
-        let session = self.session.as_ref()?;
-        let (to, resumed) = (session.membership().epoch, session.counters().resumed);
-        if self.epochs.last() == Some(&to) {
-            return None;
-        }
-        let moved = Moved { to, resumed: resumed > self.resumed };
-        self.resumed = resumed;
-        if moved.resumed {
-            self.epochs.push(to);
-        } else {
-            self.begin_anew(to);
-        }
-        Some(moved)
-    }
-
     /// Ends the pause: the next operation, or the end of all of them. `Completed` if it is done at once.
     ///
     /// # Errors
@@ -257,15 +228,25 @@ impl Worker {
             started = self.begin_operation(plan, time);
         }
         let Some(started) = started else {
-            self.tensor.clear();
-            self.session.iter_mut().for_each(|session| session.leave(time, plan.linger));
-            (self.done, self.finished) = (true, now);
-            self.enter(Phase::Leaving, now);
+            self.leave(plan, now, time);
             return Ok(None);
         };
         let started = started?;
         self.enter(Phase::Running, now);
         Ok((!started).then_some(Milestone::Completed))
+    }
+
+    /// Begins to leave: all operations are done.
+    pub(crate) fn leave(&mut self, plan: &JobPlan, now: u64, time: Duration) {
+        self.tensor.clear();
+        self.session.iter_mut().for_each(|session| session.leave(time, plan.linger));
+        (self.done, self.finished) = (true, now);
+        self.enter(Phase::Leaving, now);
+    }
+
+    /// The part that it has of an operation that has begun.
+    pub(crate) fn carry(&mut self, part: Vec<u8>) {
+        (self.tensor, self.halves) = (part, [false; 2]);
     }
 
     /// Begins the next operation; `None` if all are done.
@@ -314,6 +295,11 @@ impl Worker {
             Phase::Pausing => {
                 self.session.as_mut()?.handle_datagram(now, datagram, &mut []).and_then(milestone)
             }
+            // How the operation ends does not depend on it any more.
+            Phase::Beside => {
+                self.session.as_mut()?.handle_datagram(now, datagram, &mut []);
+                None
+            }
             Phase::Away | Phase::Over(_) => None,
         }
     }
@@ -329,6 +315,10 @@ impl Worker {
                 }
                 session.handle_timeout(now).and_then(milestone)
             }
+            Phase::Beside => {
+                self.session.as_mut()?.handle_timeout(now);
+                None
+            }
             Phase::Pausing | Phase::Away | Phase::Over(_) => None,
         }
     }
@@ -337,11 +327,12 @@ impl Worker {
     pub(crate) fn poll_transmit(&mut self, now: Duration) -> Option<Vec<u8>> {
         if let Phase::Joining(join) = &mut self.phase {
             let request = join.poll_transmit(now)?.to_vec();
-            self.host.aim(join.places().at());
+            let (first, nodes) = self.nodes;
+            self.host.aim((first + join.places().at()) % nodes);
             let (head, body) = request.split_first_chunk::<{ header::LEN }>()?;
             return Some(self.host.send(head, body));
         }
-        if !matches!(self.phase, Phase::Running | Phase::Leaving | Phase::Pausing) {
+        if !matches!(self.phase, Phase::Running | Phase::Beside | Phase::Leaving | Phase::Pausing) {
             return None;
         }
         self.follow();
@@ -350,7 +341,7 @@ impl Worker {
         if let Some(psn) = transmit.psn() {
             self.halves[usize::from(psn < 1 << 31)] = true;
         }
-        self.host.aim(session.places().at());
+        self.host.aim((self.nodes.0 + session.places().at()) % self.nodes.1);
         let (payload, trailer) = (session.payload(&transmit, &self.tensor), session.trailer(&transmit));
         Some(self.host.send(&transmit.header, &[payload, trailer].concat()))
     }
@@ -359,7 +350,7 @@ impl Worker {
     pub(crate) fn poll_timeout(&self) -> Option<Duration> {
         match &self.phase {
             Phase::Joining(join) => Some(join.poll_timeout()),
-            Phase::Running | Phase::Leaving => self.session.as_ref()?.poll_timeout(),
+            Phase::Running | Phase::Beside | Phase::Leaving => self.session.as_ref()?.poll_timeout(),
             Phase::Pausing | Phase::Away | Phase::Over(_) => None,
         }
     }
@@ -370,7 +361,7 @@ impl Worker {
             Phase::Joining(_) => Some(("joining", self.patience.unwrap_or(plan.join_deadline))),
             Phase::Running => Some(("in an allreduce", plan.deadline)),
             Phase::Leaving => Some(("leaving", plan.linger.saturating_add(plan.deadline))),
-            Phase::Pausing | Phase::Away | Phase::Over(_) => None,
+            Phase::Beside | Phase::Pausing | Phase::Away | Phase::Over(_) => None,
         }
     }
 }

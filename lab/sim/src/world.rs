@@ -34,6 +34,7 @@ mod network;
 mod outside;
 mod pauses;
 pub(crate) mod runs;
+mod trees;
 mod turns;
 mod upsets;
 mod verdict;
@@ -151,6 +152,7 @@ pub(crate) fn run(shape: Shape, seed: u64, sabotage: Sabotage, words: Words) -> 
     let mut plan = match (shape, shape.cell_of(seed)) {
         (_, Some(number)) => Plan::of_cell(number, seed, (&mut random, &mut cell)),
         (Shape::Backup, _) => Plan::of_backup(&mut random, None),
+        (Shape::Trees(trees), _) => Plan::of_trees(&mut random, trees),
         (Shape::Levels(levels), _) if levels > 1 => Plan::of_tree(&mut random, levels, None),
         _ => Plan::draw(&mut random),
     };
@@ -186,14 +188,14 @@ impl<'a> World<'a> {
         for (job, one) in plan.jobs.iter().enumerate() {
             for rank in 0..one.ranks {
                 let host = Host::new(workers.len(), plan.ports, plan.v6);
-                let host = if plan.has_backup() { host.towards(0) } else { host };
+                let host = if plan.has_backup() { host.towards(plan.home_of(job)) } else { host };
                 let layers = u32::from(random.pick(&[1_u8, 10, 50]));
                 let layer = u32::try_from(random.between(1, u64::from(layers))).unwrap_or(1);
                 let remaining = Some(Duration::from_millis(random.between(1, 1000)));
                 let hints = Hints { layer, layers, remaining };
                 let tends = random.chance(500_000);
                 let mut worker = Worker::new(host, job, (rank, plan.place_of(rank, one.ranks)), tends, hints);
-                worker.places = plan.places();
+                (worker.places, worker.nodes) = (plan.places(), (plan.home_of(job), plan.nodes()));
                 workers.push(worker.with_group(one.multicast.as_ref()));
             }
         }
@@ -270,7 +272,7 @@ impl<'a> World<'a> {
             self.wheel.push(at, What::Upset { number });
         }
         let mut acts = self.plan.upsets.iter().filter(|(_, upset)| matches!(upset, Upset::Curtain)).count();
-        for worker in 0..if acts > 0 { 0 } else { self.workers.len() } {
+        for worker in 0..if acts > 0 { 0 } else { self.ranks() } {
             let at = self.random.below(2 * MILLI);
             self.wheel.push(at, What::WorkerBack { worker });
         }

@@ -27,7 +27,7 @@ impl Plan {
         (job.policy.server, job.policy.region, job.policy.partial_after) = (false, None, 0);
         job.whole = true;
         cell.into_iter().for_each(|cell| cell.force(&mut job));
-        let mut tree = Tree::of_two(random, epochs::near(&mut round), job.ranks);
+        let mut tree = Tree::apart(random, epochs::near(&mut round), 2, job.ranks);
         let ranks = usize::from(job.ranks);
         let (upsets, longer) = upsets(random, &mut job, ranks);
         let mut jobs = vec![job];
@@ -54,7 +54,12 @@ impl Plan {
 
     /// The appliances that a worker may turn to.
     pub(crate) fn places(&self) -> Places {
-        Places::new(if self.has_backup() { 2 } else { 1 }, places::SILENCE)
+        Places::new(self.nodes(), places::SILENCE)
+    }
+
+    /// The number of these.
+    pub(crate) fn nodes(&self) -> usize {
+        self.tree.as_ref().filter(|_| self.has_backup()).map_or(1, Tree::len)
     }
 }
 

@@ -108,14 +108,15 @@ impl Tree {
         Some(rank)
     }
 
-    /// Two appliances without a parent, each for all of this many workers.
-    pub(super) fn of_two(random: &mut Random, last: Option<u16>, ranks: u16) -> Self {
+    /// Several appliances without a parent, each for all of this many workers.
+    pub(super) fn apart(random: &mut Random, last: Option<u16>, count: usize, ranks: u16) -> Self {
         let first = last.unwrap_or(narrow(random.next() & 0xffff));
+        let step = narrow(0x1_0000 / count as u64);
         Self {
-            places: vec![Place { parent: None, ranks }; 2],
+            places: vec![Place { parent: None, ranks }; count],
             leaves: (0..ranks).map(|rank| (0, rank)).collect(),
-            first_epochs: vec![first, first.wrapping_add(APART)],
-            clocks: vec![Drift::default(); 2],
+            first_epochs: (0..).take(count).map(|at| step.wrapping_mul(at).wrapping_add(first)).collect(),
+            clocks: vec![Drift::default(); count],
             spares: Vec::new(),
             secret: false,
             links: Vec::new(),
@@ -134,7 +135,12 @@ impl Tree {
         }
     }
 
-    /// True if one of them stands in for the other.
+    /// The number of appliances.
+    pub(crate) const fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// True if one of them stands in for another.
     const fn has_backup(&self) -> bool {
         matches!(self.places.as_slice(), [_, Place { parent: None, .. }, ..])
     }

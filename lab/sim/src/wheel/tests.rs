@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Timer, Wheel};
+use super::{Alarm, Timer, Wheel};
 use crate::random::Random;
 
 #[derive(Debug, Clone, Copy)]
@@ -108,4 +108,17 @@ fn a_peaks_memory_is_freed() {
         while wheel.pop().is_some() {}
     }
     assert!(wheel.capacity() < 12 * 64 * 64, "{}", wheel.capacity());
+}
+
+/// One that is outdated counts, too.
+#[test]
+fn an_alarm_has_one_event_for_a_time() {
+    let mut alarm = Alarm::default();
+    assert_eq!(alarm.set_earlier(30, 30), Some(30));
+    assert_eq!(alarm.set_earlier(40, 40), None, "it rings by then");
+    assert_eq!(alarm.set_earlier(10, 20), Some(20));
+    alarm.ring(20);
+    assert_eq!(alarm.set_earlier(30, 30), None, "it is pending");
+    alarm.ring(30);
+    assert_eq!(alarm.set_earlier(30, 30), Some(30));
 }

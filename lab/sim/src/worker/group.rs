@@ -83,10 +83,11 @@ impl Worker {
 
     /// A datagram of the group has been read.
     pub(super) fn hear(&mut self, now: Duration, datagram: &[u8]) -> Option<Milestone> {
-        let pausing = matches!(self.phase, Phase::Pausing);
+        let (pausing, beside) = (matches!(self.phase, Phase::Pausing), matches!(self.phase, Phase::Beside));
         let (session, nothing) = (self.session.as_mut()?, &mut [][..]);
-        let tensor = if pausing { nothing } else { &mut *self.tensor };
-        session.handle_by_group(now, datagram, false, tensor).and_then(milestone)
+        let tensor = if pausing || beside { nothing } else { &mut *self.tensor };
+        let event = session.handle_by_group(now, datagram, false, tensor);
+        event.filter(|_| !beside).and_then(milestone)
     }
 
     /// True if a packet that it sends says that it hears the group, and no frame to that has reached it.

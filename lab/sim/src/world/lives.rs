@@ -10,7 +10,7 @@ use crate::plan::{MICRO, MILLI};
 use crate::sabotage::Sabotage;
 use crate::violation::Violation;
 use crate::wheel::nanos;
-use crate::worker::{Ending, Milestone, Phase};
+use crate::worker::{Ending, Milestone, Phase, Worker};
 
 impl World<'_> {
     /// A worker begins its next life.
@@ -29,17 +29,18 @@ impl World<'_> {
         self.settle(number)
     }
 
-    /// Ends a worker's life from outside. False if it is over already.
-    pub(super) fn kill(&mut self, number: usize, phase: Phase) -> bool {
+    /// Ends a worker's life from outside, for good or not. False if it is over already.
+    pub(super) fn kill(&mut self, number: usize, for_good: bool) -> bool {
         let now = self.now;
-        match self.workers.get_mut(number) {
-            Some(worker) if !matches!(worker.phase, Phase::Away | Phase::Over(_)) => {
-                worker.killed = Some(now);
-                worker.end(phase, now);
-                true
-            }
-            _ => false,
+        if self.workers.get(number).is_none_or(Worker::is_away) {
+            return false;
         }
+        for number in self.siblings(number) {
+            let Some(worker) = self.workers.get_mut(number) else { continue };
+            worker.killed = Some(now);
+            worker.end(if for_good { Phase::Over(Ending::Killed) } else { Phase::Away }, now);
+        }
+        true
     }
 
     /// A frame reaches a worker's host.
@@ -112,6 +113,11 @@ impl World<'_> {
 
     /// Handles what is due, sends pending packets, and arranges to be woken.
     pub(super) fn settle(&mut self, number: usize) -> Result<(), Violation> {
+        self.settle_alone(number)?;
+        self.settle_beside(number)
+    }
+
+    pub(super) fn settle_alone(&mut self, number: usize) -> Result<(), Violation> {
         let (clock, now) = (self.clock_of(number), self.time_of(number));
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
         if worker.stopped.is_some() {
@@ -131,7 +137,7 @@ impl World<'_> {
         Ok(())
     }
 
-    fn flush(&mut self, number: usize) -> Result<(), Violation> {
+    pub(super) fn flush(&mut self, number: usize) -> Result<(), Violation> {
         let now = self.time_of(number);
         while let Some(worker) = self.workers.get_mut(number)
             && let Some(frame) = worker.poll_transmit(now)
@@ -157,6 +163,9 @@ impl World<'_> {
             self.wheel.push(until + 1, What::Begin { worker: number, stage });
             return Ok(());
         }
+        if self.plan.trees > 1 {
+            return self.begin_over_trees(number);
+        }
         let rank = worker.rank;
         let begun = worker.begin(plan, now, time);
         let begun =
@@ -173,6 +182,11 @@ impl World<'_> {
         if self.saboteur.what == Sabotage::Panic && number == 1 {
             panic!("on purpose");
         }
+        self.begun(number)
+    }
+
+    /// A worker has begun something, and reads what has come meanwhile.
+    pub(super) fn begun(&mut self, number: usize) -> Result<(), Violation> {
         self.arrange_audit(number);
         let inbox = self.workers.get_mut(number).map(|worker| worker.take_inbox()).unwrap_or_default();
         for (datagram, by_group) in inbox {
@@ -196,7 +210,7 @@ impl World<'_> {
             Milestone::Joined(epoch) => {
                 self.generations.admit(worker.who(plan.id), plan.ranks, epoch, epoch)?;
                 self.note_formed(number);
-                self.rest(number);
+                self.joined(number)?;
             }
             Milestone::Completed => {
                 self.check_result(number)?;
@@ -205,16 +219,14 @@ impl World<'_> {
                 self.reached.add(Reach::Wrapped, u64::from(wrapped));
                 // The operation's last packets go out before the tensor goes back to its owner.
                 self.flush(number)?;
-                if let Some(worker) = self.workers.get_mut(number) {
-                    worker.operation += 1;
-                }
-                self.rest(number);
+                self.finish(number);
             }
             Milestone::JoinFailed(_) => {
                 // Twice: this message is never answered.
                 let farewells: Vec<_> = (0..2).filter_map(|_| worker.farewell()).collect();
                 worker.end(Phase::Over(Ending::JoinFailed), now);
                 farewells.into_iter().for_each(|frame| self.send_up(number, frame));
+                self.give_up(number, Again::Not, Ending::JoinFailed)?;
             }
             Milestone::Left(_) => {
                 let stayed = now - worker.since > nanos(plan.linger);
@@ -226,6 +238,9 @@ impl World<'_> {
                 // It announces that it gives up.
                 self.flush(number)?;
                 let again = self.again(number, &failure);
+                if self.plan.trees > 1 {
+                    return self.give_up(number, again, Ending::Failed);
+                }
                 let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
                 let can_start = worker.life < plan.lives;
                 if again == Again::SameSession {
@@ -274,7 +289,7 @@ impl World<'_> {
         }
     }
 
-    fn rest(&mut self, number: usize) {
+    pub(super) fn rest(&mut self, number: usize) {
         let at = self.now + self.random.below(self.plan.pause);
         let Some(worker) = self.workers.get_mut(number) else { return };
         worker.enter(Phase::Pausing, self.now);
@@ -309,7 +324,7 @@ impl World<'_> {
 
 /// A user's next step after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Again {
+pub(super) enum Again {
     /// Begin with the first operation, in the present session.
     SameSession,
     /// Join again.

@@ -6,6 +6,7 @@ use crate::clock::Drift;
 use crate::faults::Fault;
 use crate::plan::Part;
 use crate::violation::Violation;
+use crate::worker::Worker;
 
 /// Until when parts of the appliance stand still.
 #[derive(Debug, Default)]
@@ -38,13 +39,18 @@ impl World<'_> {
             Part::Worker(_) | Part::Server => Drift::default(),
         };
         match part {
-            Part::Worker(number) => match self.workers.get_mut(number) {
-                Some(worker) if !worker.is_away() => {
+            Part::Worker(number) => {
+                if self.workers.get(number).is_none_or(Worker::is_away) {
+                    return;
+                }
+                for number in self.siblings(number) {
+                    let Some(worker) = self.workers.get_mut(number).filter(|one| !one.is_away()) else {
+                        continue;
+                    };
                     worker.stopped = worker.stopped.max(Some(until));
                     self.wheel.push(until, What::Resume { worker: number });
                 }
-                _ => return,
-            },
+            }
             Part::Appliance(node) => {
                 let Some(Node { appliance: Some(appliance), stopped, .. }) = self.nodes.get_mut(node) else {
                     return;

@@ -65,7 +65,7 @@ impl World<'_> {
             return Err(Violation::NotCompleted { run: self.runs.runs, ends: ends.collect() });
         }
         for number in 0..self.workers.len() {
-            self.kill(number, Phase::Over(Ending::Killed));
+            self.kill(number, true);
         }
         // Numbers of generations come again, with other workers.
         self.generations = Generations::default();

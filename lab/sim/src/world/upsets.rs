@@ -6,7 +6,6 @@ use crate::faults::Fault;
 use crate::plan::Upset;
 use crate::violation::Violation;
 use crate::wheel::Timer;
-use crate::worker::{Ending, Phase};
 
 impl World<'_> {
     /// One of the plan's upsets happens, if its subject still exists.
@@ -41,7 +40,10 @@ impl World<'_> {
             }
             Upset::ServerAway { how, down } => self.outside_away(how, down),
             Upset::Pause { part, down } => self.pause(part, down),
-            Upset::CutOff { worker, node, down } => self.cut.push(((worker, node), self.now + down)),
+            Upset::CutOff { worker, node, down } => {
+                let ends = self.siblings(worker).map(|worker| ((worker, node), self.now + down));
+                self.cut.extend(ends);
+            }
             Upset::Start { worker, patience } => return self.launch(worker, patience),
             Upset::ClientsAgain => {
                 self.faults.count(Fault::ClientsAgain);
@@ -49,12 +51,12 @@ impl World<'_> {
             }
             Upset::Curtain => return self.curtain(),
             Upset::Kill { worker } => {
-                if self.kill(worker, Phase::Over(Ending::Killed)) {
+                if self.kill(worker, true) {
                     self.faults.count(Fault::WorkerKilled);
                 }
             }
             Upset::Restart { worker, down } => {
-                if self.kill(worker, Phase::Away) {
+                if self.kill(worker, false) {
                     self.faults.count(Fault::WorkerRestarted);
                     self.wheel.push(self.now + down, What::WorkerBack { worker });
                 }

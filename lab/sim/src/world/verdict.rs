@@ -108,7 +108,7 @@ impl World<'_> {
         // Packets hold whole elements.
         let payload = usize::from(plan.payload) / size * size;
         for (at, packet) in worker.tensor.chunks(payload).enumerate() {
-            let first = at * payload / size;
+            let first = worker.from + at * payload / size;
             let whole = fits(&RankSet::EMPTY, first, packet);
             let set: Vec<RankSet> = match whole {
                 Ok(()) if absent.is_empty() => vec![RankSet::EMPTY],
@@ -123,7 +123,7 @@ impl World<'_> {
                     return Err(Violation::Incomplete { job, rank, operation, epoch: worker.root, missing });
                 }
                 let index = whole.err().unwrap_or(first);
-                let place = worker.tensor.chunks(size).nth(index).unwrap_or_default();
+                let place = worker.tensor.chunks(size).nth(index - worker.from).unwrap_or_default();
                 let got = decode(values.element, place);
                 let expected = values.expected(without(contributors, &RankSet::EMPTY), operation, index);
                 return Err(Violation::WrongSum { job, rank, operation, index, elements, got, expected });
@@ -205,6 +205,9 @@ impl World<'_> {
         if runs {
             return !is_taken(milestone);
         }
+        if self.is_over_trees_excused(plan.excuse) {
+            return true;
+        }
         let begun_anew = self.jobs.get(worker.job).is_some_and(|job| job.begun_anew);
         // A rank that has ended does not begin again with those that must.
         let stranded = restart || reset || kill && appliance || begun_anew;
@@ -276,7 +279,7 @@ impl World<'_> {
 
     /// True if there are two appliances, and something happened to one while ranks were joining: it may think
     /// of some as newcomers that are members elsewhere by then.
-    fn is_disturbed(&self, job: usize) -> bool {
+    pub(super) fn is_disturbed(&self, job: usize) -> bool {
         let formed = self.jobs.get(job).and_then(|job| job.formed);
         let first = self.plan.upsets.iter().map(|&(at, _)| at).min();
         self.plan.has_backup() && first.is_some_and(|first| formed.is_none_or(|formed| first <= formed))
