@@ -4,11 +4,11 @@ use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, Shape, Violation, 
 
 fn assert_kept(trees: usize) -> Report {
     let shape = Shape::Trees(trees);
-    let report = Campaign { shape, seed: 1, runs: 150, threads: 2, sabotage: Sabotage::None }.run(&|_, _| {});
+    let report = Campaign { shape, seed: 1, runs: 60, threads: 2, sabotage: Sabotage::None }.run(&|_, _| {});
     let findings: Vec<_> = report.findings.iter().map(|one| (one.seed, one.violation.to_string())).collect();
-    assert_eq!((report.schedules, report.violations), (150, 0), "{findings:#?}");
+    assert_eq!((report.schedules, report.violations), (60, 0), "{findings:#?}");
     for fault in [Fault::ApplianceRestart, Fault::WorkerKilled, Fault::WorkerRestarted, Fault::Paused] {
-        assert!(report.faults.get(fault) > 10, "{}: {report}", fault.text());
+        assert!(report.faults.get(fault) > 3, "{}: {report}", fault.text());
     }
     assert!(report.reached.get(Reach::Resumed) > 10, "{report}");
     assert!(report.finished > 5 * report.failed && report.failed > 10, "{report}");
@@ -18,7 +18,7 @@ fn assert_kept(trees: usize) -> Report {
 #[test]
 fn no_promise_is_broken_over_two_trees() {
     let report = assert_kept(2);
-    assert!(report.reached.get(Reach::Wrapped) > 10, "{report}");
+    assert!(report.reached.get(Reach::Wrapped) > 5, "{report}");
 }
 
 #[test]
