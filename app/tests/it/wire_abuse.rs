@@ -97,7 +97,7 @@ fn out_of_place() -> Vec<Case> {
 /// What is done to a Join.
 fn bodies() -> Vec<Case> {
     vec![
-        ("an unknown element", "control", |f| f[PAYLOAD + 3] = 8),
+        ("an unknown element", "control", |f| f[PAYLOAD + 3] = 9),
         ("an unknown action", "control", |f| f[PAYLOAD] = 11),
         ("an answer that nobody asked for", "control", |f| f[PAYLOAD] = 8),
         ("a body that is cut off", "truncated", |f| resize(f, PAYLOAD + 20)),

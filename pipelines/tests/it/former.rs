@@ -89,7 +89,7 @@ fn nothing_else_of_another_version_is_answered() {
         changed(0, 4),
         changed(1, Kind::Gradient as u8),
         changed(22, 2),
-        changed(3, 8),
+        changed(3, 9),
         join(&worker, 47),
     ];
     bench.feed(0, frames.iter());
