@@ -108,8 +108,8 @@ def test_training_without_a_server_takes_two(capsys: pytest.CaptureFixture[str])
         "--binary /nowhere", "--reload --loss 1", "--halt --allreduces 1", "--ip6 --workers 32",
         "--wire f16 --dtype i32", "--multicast --routed", "--routed --reorder 1", "--client c --wire bf16",
         "--client c-streams --wire f16", "--inline --workers 17", "--topology two-level --workers 1",
-        "--protocol switchml --payload 512", "--protocol switchml --dtype u32", "--security masked --wire f16",
-        "--security masked --order rank", "--udp-ports 3", "--loss 101", "--loads 0,1",
+        "--protocol switchml --payload 512", "--protocol switchml --dtype u32", "--udp-ports 3",
+        "--security masked --wire f16", "--security masked --order rank", "--loss 101", "--loads 0,1",
     ],
 )  # fmt: skip
 def test_values_that_do_not_fit_are_refused(words: str, capsys: pytest.CaptureFixture[str]) -> None:
