@@ -49,7 +49,8 @@ def main(arguments: list[str]) -> int:
         for item in items:
             print(f"{name_of(item):20} {limit_of(item):4g} s  {what_of(item)}")
         return 0
-    code = run(arguments)
+    # It verifies the objectives of a job that asks to be admitted.
+    code = run(arguments, "pascaline-fleet")
     return _report(run, options) if code is None else code
 
 
