@@ -3,7 +3,7 @@
 //!
 //! All ranks deal by one rule, which needs the tensor's length, the number of trees and the number of the
 //! call alone, so ranks need not agree on it. A tensor is cut into runs of equal length, one for each tree,
-//! of [`LEAST`] bytes at least. The first run of call c goes over tree c mod T, the next one over the next
+//! of `LEAST` bytes at least. The first run of call c goes over tree c mod T, the next one over the next
 //! tree, and so on: small tensors, of which there is one run, take turns. A tree gets a run, not every T-th
 //! packet, so that each tree can have packets of its own length, and their boundaries do not depend on
 //! another tree's.
