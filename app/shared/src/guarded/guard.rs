@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{self, Next};
@@ -76,23 +76,39 @@ async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
     }
 }
 
+/// A line of the audit log, written when it is dropped: also of a request that took too long, or whose client
+/// is gone and whose order is carried out nevertheless. Its status is 0 then.
+struct Line {
+    who: &'static str,
+    from: String,
+    asked: String,
+    body: String,
+    status: u16,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let Self { who, from, asked, body, status } = self;
+        tracing::info!(target: "audit", who, from, status, body, "audit: {asked}");
+    }
+}
+
 impl Guard {
     /// Answers a request that may change something, and notes in the log who asked for what, from where, and
     /// with which answer.
     async fn written_down(&self, who: Who, request: Request, next: Next) -> Response {
         let (head, body) = request.into_parts();
         let from = head.extensions.get::<Origin>().map_or_else(String::new, Origin::to_string);
-        let (method, path) = (head.method.clone(), head.uri.path().to_owned());
-        let (body, response) = match to_bytes(body, self.body_bytes).await {
+        let asked = format!("{} {}", head.method, head.uri.path());
+        let mut line = Line { who: who.name(), from, asked, body: String::new(), status: 0 };
+        let response = match to_bytes(body, self.body_bytes).await {
             Ok(body) => {
-                let request = Request::from_parts(head, Body::from(body.clone()));
-                (body, next.run(request).await)
+                line.body = String::from_utf8_lossy(&body).chars().take(NOTED).collect();
+                next.run(Request::from_parts(head, Body::from(body))).await
             }
-            Err(_) => (Bytes::new(), too_long().into_response()),
+            Err(_) => too_long().into_response(),
         };
-        let body: String = String::from_utf8_lossy(&body).chars().take(NOTED).collect();
-        let (who, status) = (who.name(), response.status().as_u16());
-        tracing::info!(target: "audit", who, from, status, body, "audit: {method} {path}");
+        line.status = response.status().as_u16();
         response
     }
 

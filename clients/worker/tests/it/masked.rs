@@ -1,5 +1,6 @@
 //! Masked operations over loopback sockets.
 
+use std::sync::Barrier;
 use std::time::Duration;
 
 use pascaline_worker::masked::{Fault, Key};
@@ -86,16 +87,18 @@ fn ranks_that_fail_alike_go_on_together() {
 #[test]
 fn the_next_call_has_the_whole_deadline_again() {
     let appliance = Appliance::start("127.0.0.1:0", Conditions::IDEAL);
+    let failed = Barrier::new(RANKS.into());
     on_every_rank(&appliance, |rank, mut worker| {
         masked(&mut worker, 1, &SUM, &mut [1.0_f32]).unwrap();
         let usual = worker.set_deadline(Duration::from_millis(300));
         if rank != 0 {
-            // The others never call.
-            std::thread::sleep(Duration::from_millis(600));
+            // The others never call, and stay until that has failed.
+            let _ = failed.wait();
             return;
         }
-        let failed = masked(&mut worker, 1, &SUM, &mut [1.0_f32]).unwrap_err();
-        assert!(matches!(failed, AllreduceError::Failed(_)), "{failed}");
+        let outcome = masked(&mut worker, 1, &SUM, &mut [1.0_f32]);
+        let _ = failed.wait();
+        assert!(matches!(outcome, Err(AllreduceError::Failed(_))), "{outcome:?}");
         assert_eq!(worker.set_deadline(usual), Duration::from_millis(300));
     });
 }
