@@ -60,7 +60,7 @@ STATUSES = _numbered(
     ok pending unknown_job rank_out_of_range fan_in_mismatch source_refused stale_session wrong_epoch
     not_member payload_mismatch element_mismatch unsupported rank_spoofed rank_lost quota halted unknown_psn
     too_many operation_mismatch rank_left rank_taken not_permitted jobs_of_host objective no_server not_finite
-    from_the_future bad_count low_reward diverges no_update no_model ranks_of_host overtaken
+    from_the_future bad_count low_reward diverges no_update no_model ranks_of_host overtaken unproven
     """
 )
 TRAILER_TYPES = {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use pascaline_shared::println;
-use pascaline_worker::masked::Key;
+use pascaline_worker::Secret;
 use serde_json::{Value, json};
 
 use super::client::{Where, answered, segment};
@@ -128,7 +128,7 @@ pub(crate) fn job(args: &JobArgs) -> anyhow::Result<ExitCode> {
 
 /// Makes the file of a key.
 fn new_key(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
-    Key::create(file)?;
+    Secret::create(file)?;
     if json {
         println!("{}", json!({"key": file}));
     } else {

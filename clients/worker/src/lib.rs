@@ -97,6 +97,7 @@ pub use identity::{Identity, Membership};
 pub use inquiry::Missing;
 pub use membership::{Join, JoinFailure, Left};
 pub use narrow::{Feedback, Narrow, Narrowing};
+pub use pascaline_seal::{Holder, KeyError, Protection, Secret};
 pub use pascaline_wire::{CongestionControl, Op, RankSet};
 pub use places::Places;
 pub use priority::Hints;

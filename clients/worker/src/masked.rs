@@ -50,7 +50,7 @@ mod tests;
 
 pub use announcement::{BYTES, Called};
 pub use fault::Fault;
-pub use key::{Key, KeyError, LEAST};
+pub use key::Key;
 
 use announcement::{Agreed, Announcement, Salt};
 use check::{Check, LIMBS, WORDS};

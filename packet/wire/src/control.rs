@@ -161,12 +161,14 @@ pub struct Control {
     /// In refusals: the value that was received. In a Join: the [`generation`] in the latest Ack to the
     /// worker, or [`ASK`] without one; 0 for a Join that counts in any.
     pub got: u32,
-    /// In a Join that resumes: a [`generation`] before that of `expected` that will do as well, or 0.
+    /// In a Join that resumes: a [`generation`] before that of `expected` that will do as well, or 0. In the
+    /// Ack to a Join: half of the [salt](Control::salt).
     pub before: u32,
     /// In Join and Leave: the sender's oldest PSN without a result. In the Ack to a Join: the first PSN of a
     /// generation that is not resumed.
     pub psn: u32,
-    /// In Join and Leave: the first PSN of the operation in flight; `psn` if there is none.
+    /// In Join and Leave: the first PSN of the operation in flight; `psn` if there is none. In the Ack to a
+    /// Join: half of the [salt](Control::salt).
     pub first: u32,
     /// In a Join of an appliance: the workers below it. In the Ack that says `Ok` to a Join: those whose
     /// contributions are in a result, if they are not the job's ranks. Else 0.
@@ -232,6 +234,23 @@ impl Control {
             call: Call::ALLREDUCE,
             bytes: 0,
             group: None,
+        }
+    }
+
+    /// The same Ack to a Join of a job whose packets are sealed, with the salt of the key for results.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "in two halves")]
+    pub const fn with_salt(self, salt: u64) -> Self {
+        Self { before: (salt >> 32) as u32, first: salt as u32, ..self }
+    }
+
+    /// The salt of the key for results in an Ack to a Join; 0 where packets are not sealed.
+    #[must_use]
+    pub fn salt(&self) -> u64 {
+        if self.answers == Some(Action::Join) {
+            u64::from(self.before) << 32 | u64::from(self.first)
+        } else {
+            0
         }
     }
 

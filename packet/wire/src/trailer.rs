@@ -136,7 +136,7 @@ impl QueueState {
     }
 }
 
-/// Room for a proof that the packet is its sender's. Nothing makes or checks one in this version.
+/// The proof that the packet is its sender's, made and checked by `pascaline-seal`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
     /// A number that its sender uses once under a key.

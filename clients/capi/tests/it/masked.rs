@@ -25,7 +25,7 @@ impl Drop for File {
 fn what_is_hidden_adds_up() {
     let file = File(std::env::temp_dir().join(format!("pascaline-capi-{}", std::process::id())));
     let _ = std::fs::remove_file(&file.0);
-    Key::create(&file.0).unwrap();
+    pascaline_worker::Secret::create(&file.0).unwrap();
     let more = format!("&security=masked&key={}", file.0.display());
     Appliance::start().ranks(&more, |rank, handle| {
         let mut sum = [f32::from(rank) + 0.5; 3000];

@@ -1,14 +1,10 @@
-//! The secret that the ranks of a job share, and the file it is in.
+//! What the ranks of a job derive keystreams from.
 
 use core::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use hkdf::Hkdf;
+use pascaline_seal::{KeyError, Secret};
 use sha2::Sha256;
 use zeroize::{Zeroize as _, Zeroizing};
 
@@ -16,10 +12,6 @@ use super::stream::{self, Stream};
 
 /// Begins every derivation: keys of another version of this format have nothing in common with these.
 pub(super) const PROTOCOL: &[u8] = b"pascaline masked 1";
-/// Bytes of secret that a key has at least.
-pub const LEAST: usize = 32;
-/// The longest file that is read.
-const LONGEST: u64 = 64 << 10;
 
 /// The secret of a job's ranks. It never shows, and is wiped when it is dropped.
 #[derive(Clone)]
@@ -31,106 +23,29 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Why a file gives no key.
-#[derive(Debug, thiserror::Error)]
-pub enum KeyError {
-    /// It cannot be read or made.
-    #[error("key file {}: {source}\n  remedy: {remedy}", .file.display())]
-    Io {
-        /// The file.
-        file: PathBuf,
-        /// The system's error.
-        source: io::Error,
-        /// What helps.
-        remedy: &'static str,
-    },
-    /// A directory, a device.
-    #[error("key file {}: not a regular file\n  remedy: name the file that has the key", .0.display())]
-    NotAFile(PathBuf),
-    /// Others than its owner could read or change it.
-    #[error(
-        "key file {}: others than its owner may use it (mode {mode:04o})\n  remedy: chmod 600, and a new key \
-         if others could have read it", .file.display()
-    )]
-    Open {
-        /// The file.
-        file: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// No base64.
-    #[error("key file {}: not base64\n  remedy: {NEW}", .0.display())]
-    NotBase64(PathBuf),
-    /// Too little secret to be safe.
-    #[error("key file {}: {bytes} bytes, at least {LEAST} are needed\n  remedy: {NEW}", .file.display())]
-    Short {
-        /// The file.
-        file: PathBuf,
-        /// Bytes that it has.
-        bytes: usize,
-    },
-    /// It is there already.
-    #[error(
-        "key file {}: there is one already\n  remedy: name another file; a key is never replaced",
-        .0.display()
-    )]
-    Exists(PathBuf),
+impl From<&Secret> for Key {
+    fn from(secret: &Secret) -> Self {
+        let (mut extracted, _) = Hkdf::<Sha256>::extract(Some(PROTOCOL), secret.bytes());
+        let mut key = Zeroizing::new([0; 32]);
+        key.copy_from_slice(&extracted);
+        extracted.as_mut_slice().zeroize();
+        Self(key)
+    }
 }
 
-const NEW: &str = "`pascaline job key --new FILE` makes a key; copy that file to every rank as it is";
-
 impl Key {
-    /// From secret bytes; `None` of fewer than [`LEAST`].
+    /// From secret bytes; `None` of fewer than [`LEAST`](pascaline_seal::secret::LEAST).
     #[must_use]
     pub fn new(secret: &[u8]) -> Option<Self> {
-        (secret.len() >= LEAST).then(|| {
-            let (mut extracted, _) = Hkdf::<Sha256>::extract(Some(PROTOCOL), secret);
-            let mut key = Zeroizing::new([0; 32]);
-            key.copy_from_slice(&extracted);
-            extracted.as_mut_slice().zeroize();
-            Self(key)
-        })
+        Secret::new(secret).map(|secret| Self::from(&secret))
     }
 
-    /// From a file with base64 text, which only its owner may use.
+    /// From a job's file, which only its owner may use.
     ///
     /// # Errors
     /// See [`KeyError`].
     pub fn read(file: &Path) -> Result<Self, KeyError> {
-        let path = || file.to_owned();
-        let failed = |source| KeyError::Io { file: path(), source, remedy: READ };
-        let opened = File::open(file).map_err(failed)?;
-        let about = opened.metadata().map_err(failed)?;
-        if !about.is_file() {
-            return Err(KeyError::NotAFile(path()));
-        }
-        let mode = about.permissions().mode() & 0o7777;
-        if mode & 0o077 != 0 {
-            return Err(KeyError::Open { file: path(), mode });
-        }
-        // Room for all of it, so that no copy stays behind where it grows.
-        let mut text = Zeroizing::new(Vec::with_capacity(usize::try_from(LONGEST).unwrap_or(usize::MAX)));
-        opened.take(LONGEST).read_to_end(&mut text).map_err(failed)?;
-        let secret = STANDARD.decode(text.trim_ascii_end()).map_err(|_| KeyError::NotBase64(path()))?;
-        let secret = Zeroizing::new(secret);
-        Self::new(&secret).ok_or_else(|| KeyError::Short { file: path(), bytes: secret.len() })
-    }
-
-    /// Makes a file with a new random key, which only its owner may use.
-    ///
-    /// # Errors
-    /// See [`KeyError`]; a file that is there is left alone.
-    pub fn create(file: &Path) -> Result<(), KeyError> {
-        let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::AlreadyExists => KeyError::Exists(file.to_owned()),
-            _ => KeyError::Io { file: file.to_owned(), source, remedy: WRITE },
-        };
-        let mut secret = Zeroizing::new([0; LEAST]);
-        getrandom::fill(&mut *secret).map_err(|error| failed(io::Error::other(error.to_string())))?;
-        let text = Zeroizing::new(STANDARD.encode(*secret) + "\n");
-        let mut made =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).map_err(failed)?;
-        made.write_all(text.as_bytes()).and_then(|()| made.sync_all()).map_err(failed)
+        Secret::read(file).map(|secret| Self::from(&secret))
     }
 
     /// The keystream of what these bytes say; different ones for different bytes.
@@ -146,10 +61,3 @@ impl Key {
         Stream::new(&secret)
     }
 }
-
-const READ: &str =
-    "put the job's key there, the same at every rank; `pascaline job key --new FILE` makes one";
-const WRITE: &str = "name a file in a directory that exists and may be written to";
-
-#[cfg(test)]
-mod tests;

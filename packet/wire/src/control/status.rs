@@ -76,6 +76,9 @@ codes! {
         RanksOfHost = 32 "ranks_of_host",
         /// The sender waits for results that are kept no longer: the others have continued without it.
         Overtaken = 33 "overtaken",
+        /// The packet does not prove its sender as the job demands: its seal is missing, or of another key. Such
+        /// an Ack proves nothing either.
+        Unproven = 34 "unproven",
     }
 }
 
@@ -107,6 +110,7 @@ impl fmt::Display for Status {
             Self::JobsOfHost => "as many jobs as one host may form",
             Self::RanksOfHost => "as many ranks as one host may have",
             Self::Overtaken => "the others are too far ahead",
+            Self::Unproven => "sealed otherwise than the job demands",
             Self::Objective => "the operator's objective would not be met",
             Self::NoServer => "the job's parameter server is not here",
             Self::NotFinite => "a value is infinite or not a number",

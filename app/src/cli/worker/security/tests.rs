@@ -27,7 +27,7 @@ fn refused(file: &Path, more: &[&str]) -> String {
 fn a_key_goes_with_masks_and_masks_with_what_can_be_added_in_words() {
     let file = std::env::temp_dir().join(format!("pascaline-security-{}", std::process::id()));
     let _ = std::fs::remove_file(&file);
-    Key::create(&file).unwrap();
+    pascaline_worker::Secret::create(&file).unwrap();
     for (more, says) in [
         (&["--wire", "bf16"][..], "--wire does not go with --security masked"),
         (&["--order", "rank"], "--order rank does not go with --security masked"),

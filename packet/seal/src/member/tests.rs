@@ -1,0 +1,87 @@
+use pascaline_wire::header::{Element, Header};
+
+use super::*;
+use crate::cipher::LONGER;
+use crate::keys::JobKeys;
+use crate::secret::Secret;
+
+const SESSION: u64 = 0x1234_5678_9abc;
+
+fn ends() -> (JobKeys, MemberEnd) {
+    let secret = Secret::new(&[3; 32]).unwrap();
+    let holder = Holder::of(&secret, 1, 2, Protection::Encrypt);
+    (JobKeys::new(&secret, 1, Protection::Encrypt), MemberEnd::new(holder, SESSION))
+}
+
+fn datagram(kind: Kind, body: &[u8]) -> (Vec<u8>, usize) {
+    let mut bytes = vec![0; header::LEN];
+    Header { rank: 2, ..Header::about(kind, Element::F32_SUM, 1, 5) }.emit(&mut bytes).unwrap();
+    bytes.extend_from_slice(body);
+    let len = bytes.len();
+    bytes.resize(len + LONGER, 0);
+    (bytes, len)
+}
+
+fn ack(session: u64, status: Status, salt: u64) -> Control {
+    Control { status, answers: Some(Action::Join), ..Control::request(Action::Ack, session) }.with_salt(salt)
+}
+
+#[test]
+fn results_open_once_an_answer_has_told_the_salt() {
+    let (job, mut end) = ends();
+    let result = |salt, counter| {
+        let (mut bytes, len) = datagram(Kind::Result, &[9; 64]);
+        let len = job.results(salt).seal(0, counter, &mut bytes, len).unwrap();
+        bytes.truncate(len);
+        bytes
+    };
+    assert_eq!(end.open(&mut result(7, 1)), Err(Fault::Forged));
+    let (mut told, len) = datagram(Kind::Control, &ack(SESSION, Status::Ok, 7).to_bytes());
+    job.rank(2).down.seal(SESSION, 99, &mut told, len).unwrap();
+    assert_eq!(end.open(&mut told), Ok(len));
+    let mut one = result(7, 1);
+    assert_eq!(end.open(&mut one), Ok(header::LEN + 64));
+    assert_eq!(one[header::LEN..header::LEN + 64], [9; 64]);
+    assert_eq!(end.open(&mut result(8, 1)), Err(Fault::Forged));
+    // Of another lcore, of a number far ahead, and one that is far behind then.
+    assert!(end.open(&mut result(7, 3 << NUMBER_BITS)).is_ok());
+    assert!(end.open(&mut result(7, 1 + ORDER + 5)).is_ok());
+    assert!(end.open(&mut result(7, 6)).is_ok());
+    assert_eq!(end.open(&mut result(7, 4)), Err(Fault::Replayed));
+}
+
+#[test]
+fn an_answer_to_another_session_or_of_another_key_is_ignored() {
+    let (job, mut end) = ends();
+    for (session, by) in
+        [(SESSION + 1, job.rank(2).down), (SESSION, job.rank(1).down), (SESSION, job.rank(2).up)]
+    {
+        let (mut bytes, len) = datagram(Kind::Control, &ack(session, Status::Ok, 7).to_bytes());
+        by.seal(session, 1, &mut bytes, len).unwrap();
+        assert_eq!(end.open(&mut bytes), Err(Fault::Forged));
+    }
+}
+
+#[test]
+fn an_unsealed_answer_only_explains() {
+    let (_, mut end) = ends();
+    for (session, status, told) in [
+        (SESSION, Status::Ok, false),
+        (SESSION + 1, Status::Unproven, false),
+        (SESSION, Status::Unproven, true),
+    ] {
+        let (mut bytes, len) = datagram(Kind::Control, &ack(session, status, 0).to_bytes());
+        assert_eq!(end.open(&mut bytes[..len]), Err(Fault::Unsealed));
+        assert_eq!(end.told_unproven(), told);
+    }
+}
+
+#[test]
+fn no_two_packets_are_sealed_with_one_number() {
+    let (job, mut end) = ends();
+    for number in 1..5 {
+        let (mut bytes, len) = datagram(Kind::Gradient, &[1; 8]);
+        let sealed = end.seal(&mut bytes, len).unwrap();
+        assert_eq!(job.rank(2).up.open(SESSION, &mut bytes[..sealed]), Ok(Opened { len, counter: number }));
+    }
+}
