@@ -131,7 +131,8 @@ impl ControlPlane {
             if let Some(answer) = &answer {
                 self.changed |= answer.changed;
                 let mac = self.mac(request.from.port);
-                let replies = [Some(answer.reply(&request, mac)), answer.probe(&request, mac)];
+                let reply = answer.reply(&request, mac, self.membership.sealing(&request));
+                let replies = [Some(reply), answer.probe(&request, mac)];
                 let replies = replies.into_iter().flatten();
                 self.waiting.extend(replies.map(|reply| (u64::MAX, request.lcore, reply)));
             }

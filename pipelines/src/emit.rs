@@ -13,6 +13,7 @@ mod congestion;
 mod foreign;
 mod passing;
 mod results;
+mod sealed;
 
 use congestion::Congested;
 pub use congestion::Marks;
@@ -73,6 +74,8 @@ pub struct Emitter<I: Io> {
     congested: Congested,
     /// Something waits for a port that has not taken it.
     backlogged: bool,
+    /// The number that something was last sealed with.
+    sealed: u64,
     /// Counts.
     pub tally: Tally,
 }
@@ -91,6 +94,7 @@ impl<I: Io> Emitter<I> {
             marks,
             congested: Congested::default(),
             backlogged: false,
+            sealed: 0,
             tally: Tally::default(),
         }
     }
@@ -253,13 +257,20 @@ impl<I: Io> Emitter<I> {
 
     /// Stages a short frame with `padding` zeros behind it.
     pub(crate) fn stage_padded(&mut self, port: usize, bytes: &[u8], padding: usize) -> bool {
-        let len = bytes.len() + padding;
+        self.stage_whole(port, bytes, padding, &[])
+    }
+
+    /// As [`stage_padded`](Self::stage_padded), with `tail` behind the zeros.
+    pub(crate) fn stage_whole(&mut self, port: usize, bytes: &[u8], padding: usize, tail: &[u8]) -> bool {
+        let len = bytes.len() + padding + tail.len();
         let buffer = if len > HEADER_ROOM { self.frame_buffer() } else { self.header_buffer() };
         let Some(mut buffer) = buffer else { return false };
         let whole = buffer.set_len(len);
         if let (true, Some((place, rest))) = (whole, buffer.bytes_mut().split_at_mut_checked(bytes.len())) {
             place.copy_from_slice(bytes);
-            rest.fill(0);
+            let (zeros, end) = rest.split_at_mut(padding.min(rest.len()));
+            zeros.fill(0);
+            end.copy_from_slice(tail);
             self.stage(port, buffer);
             true
         } else {

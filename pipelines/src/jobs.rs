@@ -4,6 +4,7 @@ use core::mem::offset_of;
 use std::sync::Arc;
 
 use crate::membership::{JobSpec, Registry};
+use crate::seals::Seals;
 use crate::switchml::SwitchMl;
 use pascaline_aggregator::{Policy, Rules, Tenant, Terms};
 use pascaline_telemetry::{JobCells, RankCells};
@@ -241,6 +242,8 @@ pub struct Job {
     pub parent: Option<Box<Above>>,
     /// By which members, server and parent are known.
     pub(crate) sessions: Sessions,
+    /// What seals its packets, if they are sealed.
+    pub(crate) seals: Option<Arc<Seals>>,
 }
 
 const _: () = {
@@ -284,6 +287,7 @@ impl Job {
             switchml: None,
             parent: None,
             sessions: Sessions::default(),
+            seals: None,
         }
     }
 
@@ -313,6 +317,16 @@ impl Job {
     #[inline]
     pub const fn counts(&self) -> &RankCells {
         &self.counts
+    }
+
+    /// The session of a rank whose packets are taken.
+    pub(crate) fn session(&self, rank: u16) -> Option<u64> {
+        self.sessions.ranks.get(usize::from(rank))?.map(|(session, _)| session)
+    }
+
+    /// What it demands of packets, as answers say it; `None` if they are not sealed.
+    pub(crate) fn demand(&self) -> Option<u32> {
+        self.seals.as_ref().map(|seals| seals.demand())
     }
 
     /// True if there are ranks to which results are sent with other than plain headers, once the job is in a

@@ -57,6 +57,7 @@ mod fast_path;
 mod from_above;
 mod housekeeping;
 mod orders;
+mod seals;
 mod sink;
 mod slow_path;
 mod updates;
@@ -171,7 +172,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             service,
             surveyor,
             kernels: Kernels::detect(),
-            emitter: Emitter::new(io, ports, marks),
+            emitter: Emitter::new(io, ports, marks).of_lcore(number),
             in_line,
             ahead,
             table,
@@ -320,6 +321,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let mut others = ArrayVec::<I::Buf, BURST>::new();
         let Some(own) = self.setup.ports.get(port) else { return };
         let mac = own.mac;
+        if self.table.is_sealed() {
+            self.open_seals(port, now, &mut packets);
+        }
         self.sort((port, mac), &mut packets, &mut burst, &mut others);
         self.hold_back(now, &mut burst);
         self.emitter.tally.add(Counter::ReceivedBytes, bytes as u64);
@@ -357,7 +361,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     fn replies(&mut self) -> bool {
         for sent in 0..REPLIES {
             let Some(reply) = self.end.reply() else { return sent > 0 };
-            self.emitter.stage_padded(reply.port, reply.frame(), reply.padding().into());
+            self.emitter.stage_whole(reply.port, reply.frame(), reply.padding().into(), reply.tail());
         }
         true
     }

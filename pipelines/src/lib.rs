@@ -64,6 +64,7 @@ mod meter;
 mod overload;
 pub mod own_time;
 mod per_job;
+mod seals;
 pub mod server;
 pub mod setup;
 mod shared;

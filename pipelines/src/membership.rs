@@ -38,6 +38,7 @@ mod rate;
 mod reconfigure;
 mod refusal;
 mod registration;
+mod replays;
 mod reply;
 mod server;
 mod spec;
@@ -59,6 +60,7 @@ use pascaline_wire::{MulticastGroup, RankSet};
 
 use crate::jobs::JobTable;
 use crate::meter::{MEMBER, STRANGER};
+use crate::seals::Sealing;
 
 pub use cookie::Secret;
 pub use entry::{APPLIANCE, Entry, Role};
@@ -144,6 +146,8 @@ pub struct Membership {
     changed: bool,
     /// Questions to members that are to be sent.
     asks: Vec<Ask>,
+    /// Answers that were sealed.
+    sealed: u64,
     /// The latest time that it has been told.
     now: Duration,
 }
@@ -170,6 +174,7 @@ impl Membership {
             ignored: 0,
             changed: false,
             asks: Vec::new(),
+            sealed: 0,
             now: Duration::ZERO,
         }
     }
@@ -214,6 +219,10 @@ impl Membership {
             }
             return None;
         }
+        if self.jobs.get_mut(&header.job).is_some_and(|job| job.repeats(request)) {
+            self.ignored += 1;
+            return None;
+        }
         // A job that a Join is about to form, for the answer if it does not come to that.
         let mut proposed = None;
         let decision = match self.admits(now, request) {
@@ -255,6 +264,13 @@ impl Membership {
             Some(asked) => asked.may(now, MEMBER),
             None => self.strangers[rate::place(request.from.address)].may(now, STRANGER),
         }
+    }
+
+    /// What the answer to a request is sealed with; `None` where packets are not.
+    pub(crate) fn sealing(&mut self, request: &ControlRequest) -> Option<Sealing<'_>> {
+        let seals = self.jobs.get(&request.header.job)?.seals.as_ref()?;
+        self.sealed += 1;
+        seals.answering(request.header.rank, request.control.session, self.secret.answer(self.sealed))
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout); it may be in the past. `None` for never, until

@@ -49,6 +49,7 @@ mod olaf;
 mod parent;
 mod ports;
 mod ps;
+mod security;
 mod switchml;
 mod training;
 mod values;

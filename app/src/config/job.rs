@@ -43,6 +43,11 @@ impl JobConfig {
         self.spec.kind.needed().unwrap_or(self.spec.fan_in)
     }
 
+    /// What is done to its packets.
+    pub(crate) fn security(&self) -> &'static str {
+        self.spec.keys.as_ref().map_or("none", |keys| keys.protection().name())
+    }
+
     /// Where its workers register and how, if they are SwitchML's clients.
     pub(crate) fn switchml(&self) -> Option<(&Located<SocketAddr>, Registry)> {
         self.controller.as_ref().zip(self.spec.kind.registry())

@@ -116,6 +116,14 @@ pub(super) enum Training {
     Staleness,
 }
 
+/// What is done to a job's packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Security {
+    None,
+    Mac,
+    Encrypt,
+}
+
 /// Who verifies the UDP checksums of packets that a port receives for the appliance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verify {
@@ -134,6 +142,7 @@ words! {
     PassingQueue { Auto = "auto", Require = "require", No = "no" }
     OnDeath { Fail = "fail", Continue = "continue" }
     Rights { Members = "member", RankZero = "rank0", Operator = "operator" }
+    Security { None = "none", Mac = "mac", Encrypt = "encrypt" }
     ServerMode { Embedded = "embedded", External = "external", None = "none" }
     Training { Olaf = "olaf", Staleness = "staleness" }
     Tag { Region = "region", Shared = "shared", Early = "early", Updates = "updates", Switchml = "switchml" }

@@ -64,7 +64,7 @@ pub struct RankKeys {
 }
 
 /// The keys of a job, as an appliance has them.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct JobKeys {
     job: Part,
     results: Part,

@@ -61,6 +61,9 @@ pub use status::Status;
 /// Length of the body.
 pub const LEN: usize = 72;
 
+/// Where the session begins in the body; it has 8 bytes.
+pub const SESSION: usize = 8;
+
 /// Zeros that may follow a Join, at most: with them it is as long as a packet of 8,960 payload bytes.
 pub const MAX_PADDING: usize = 8960 - LEN;
 
@@ -206,7 +209,7 @@ struct Raw {
     group: U64,
 }
 
-const _: () = assert!(size_of::<Raw>() == LEN);
+const _: () = assert!(size_of::<Raw>() == LEN && core::mem::offset_of!(Raw, session) == SESSION);
 
 impl Control {
     /// A request with no values filled in.

@@ -76,6 +76,7 @@ pub mod payload;
 pub mod ports;
 mod rank_set;
 pub mod round;
+pub mod shorten;
 pub mod switchml;
 pub mod template;
 pub mod trailer;

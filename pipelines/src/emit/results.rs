@@ -252,6 +252,9 @@ impl<I: Io> Emitter<I> {
         if let Some(switchml) = &job.switchml {
             return self.send_foreign(job, switchml, ranks, result);
         }
+        if let Some(seals) = &job.seals {
+            return self.send_sealed((job, seals), ranks, result);
+        }
         let Some(heads) = self.said(job, result).heads() else { return };
         for &rank in ranks {
             if let Some(member) = job.member(rank) {
@@ -280,11 +283,15 @@ pub(super) struct Said<'a, 'b, S> {
 impl<S: SharedBuf> Said<'_, '_, S> {
     /// What its packets have in common. `None` for an element code that is not one, or a payload that no
     /// datagram holds, which the pool never has.
-    fn heads(&self) -> Option<Heads> {
+    pub(super) fn heads(&self) -> Option<Heads> {
+        Heads::new(&self.header()?, self.result.payload.bytes().len()).ok()
+    }
+
+    /// Their header for rank 0; `None` for an element code that is not one.
+    pub(super) fn header(&self) -> Option<Header> {
         let header = result_header(self.result, self.epoch)?;
         let flags = header.flags.with(echo(self.marked));
-        let header = Header { flags, own: Own::vote(self.result.round, self.cap), ..header };
-        Heads::new(&header, self.result.payload.bytes().len()).ok()
+        Some(Header { flags, own: Own::vote(self.result.round, self.cap), ..header })
     }
 }
 

@@ -81,6 +81,8 @@ pub struct JobTable {
     weights: Box<[u32; TENANTS]>,
     /// There is more than one tenant.
     shared: bool,
+    /// There are jobs whose packets are sealed.
+    sealed: bool,
     pauses: Arc<Pauses>,
 }
 
@@ -114,6 +116,7 @@ impl JobTable {
             ),
             weights: Box::new([0; TENANTS]),
             shared: false,
+            sealed: jobs.iter().any(|job| job.seals.is_some()),
             pauses: Arc::default(),
         };
         for job in &jobs {
@@ -153,7 +156,7 @@ impl JobTable {
         let mut plain: Vec<(usize, u16, PlainHead)> = Vec::new();
         for (rank, member) in (0..).zip(&job.members) {
             let Some(member) = member.as_ref().filter(|_| !job.hears(rank)) else { continue };
-            match member.template.plain(rank).filter(|_| job.registry.is_none()) {
+            match member.template.plain(rank).filter(|_| job.registry.is_none() && job.seals.is_none()) {
                 Some(head) => plain.push((member.endpoint.port, rank, head)),
                 None => job.others.push(rank),
             }
@@ -289,6 +292,12 @@ impl JobTable {
     #[inline(always)]
     pub(crate) const fn is_shared(&self) -> bool {
         self.shared
+    }
+
+    /// True if there are jobs whose packets are sealed.
+    #[inline(always)]
+    pub(crate) const fn is_sealed(&self) -> bool {
+        self.sealed
     }
 
     /// Has all lcores drop what a tenant sends to the pool, for a moment; not where there is no other.

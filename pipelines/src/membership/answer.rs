@@ -49,6 +49,9 @@ impl Membership {
         let mut hidden = false;
         if let Some(job) = job {
             control.cookie = if proves { job.cookie(request) } else { 0 };
+            if let Some(seals) = job.seals.as_ref().filter(|_| joins) {
+                control = control.with_salt(seals.salt());
+            }
             hidden = !job.shows(shown, request, control.cookie);
             if !hidden {
                 let (joined, granted) = job.joined_and_granted();

@@ -60,6 +60,21 @@ impl Secret {
         self.0.map_or(0, |_| hasher.finish() as u32)
     }
 
+    /// The salt of a job's key for results: the same for all its generations in this life of the appliance.
+    /// Never 0.
+    pub(super) fn salt(&self, job: u16) -> u64 {
+        let mut hasher = self.hasher(b'k');
+        hasher.write_u16(job);
+        hasher.finish().max(1)
+    }
+
+    /// What the answer with this number is sealed with.
+    pub(super) fn answer(&self, number: u64) -> u64 {
+        let mut hasher = self.hasher(b'n');
+        hasher.write_u64(number);
+        hasher.finish()
+    }
+
     /// A session of an appliance at its parent: none of them comes again, in whatever life.
     pub(super) fn session(&self, job: u16, generation: u64, number: u64) -> u64 {
         let mut hasher = self.hasher(b's');

@@ -22,6 +22,7 @@ use super::server::Serving;
 use super::spec::JobSpec;
 use super::uplink::Uplink;
 use crate::jobs::{Aliases, Endpoint};
+use crate::seals::Seals;
 use crate::switchml::SwitchMl;
 
 /// Whom the trailer of an answer names.
@@ -83,6 +84,8 @@ pub(super) struct JobRecord {
     /// Whose Join has formed it; `None` if it is configured.
     pub(super) founder: Option<Address>,
     pub(super) secret: Secret,
+    /// What seals its packets, if they are sealed.
+    pub(super) seals: Option<Arc<Seals>>,
     /// What lcores count of it, over all generations.
     pub(super) cells: Arc<JobCells>,
     /// Lcores, which all give out results.
@@ -151,6 +154,7 @@ impl JobRecord {
         Self {
             tenant: Tenant::default(),
             founder: None,
+            seals: seals_of(&spec, secret),
             secret,
             cells: Arc::default(),
             lcores: 0,
@@ -285,6 +289,12 @@ impl JobRecord {
         }
         Ok(usize::from(header.rank))
     }
+}
+
+/// What seals the packets of a job like this.
+pub(super) fn seals_of(spec: &JobSpec, secret: Secret) -> Option<Arc<Seals>> {
+    let keys = spec.keys.as_ref()?;
+    Some(Arc::new(Seals::new(keys, spec.fan_in, secret.salt(spec.id))))
 }
 
 /// Address and port of a sender.

@@ -276,7 +276,8 @@ impl JobRecord {
         let known = rank.latest.filter(|latest| latest.source == source);
         let asked = known.map_or_else(Asked::default, |latest| latest.asked);
         let former = rank.latest.filter(|latest| latest.session == session).and_then(|latest| latest.former);
-        rank.latest = Some(Latest { session, source, left: false, lost: false, former, asked });
+        let number = known.filter(|latest| latest.session == session).map_or(0, |latest| latest.number);
+        rank.latest = Some(Latest { session, source, left: false, lost: false, former, asked, number });
     }
 
     /// How things stand for a rank whose Join counts; with the names of the lost if it is a member.

@@ -119,6 +119,8 @@ pub(super) struct Latest {
     /// The last generation before the present one that it was in.
     pub(super) former: Option<Former>,
     pub(super) asked: Asked,
+    /// The number of its latest request.
+    pub(super) number: u32,
 }
 
 impl Latest {

@@ -1,14 +1,16 @@
 //! Requests as lcores hand them on, and answers as lcores send them.
 
+use pascaline_seal::LONGER;
 use pascaline_wire::control::{self, Control};
 use pascaline_wire::frame::{Address, Mac};
-use pascaline_wire::header::{Element, Flags, Header, Kind};
+use pascaline_wire::header::{self, Element, Flags, Header, Kind};
 use pascaline_wire::template::{self, Heads, Template};
 use pascaline_wire::trailer::{self, Bitmap, Operations, RankReports, Sentence, Trailer};
 use pascaline_wire::{former, neighbour};
 
 use super::uplink::Question;
 use crate::jobs::Endpoint;
+use crate::seals::Sealing;
 
 /// A control packet, as an lcore hands it on.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +54,7 @@ impl Answer {
     /// The answer as a packet to whoever sent the request, from a port with this MAC. What has no trailer is
     /// as long as the request was: whoever asked learns that such packets get through.
     #[must_use]
-    pub fn reply(&self, to: &ControlRequest, local_mac: Mac) -> Reply {
+    pub fn reply(&self, to: &ControlRequest, local_mac: Mac, sealing: Option<Sealing<'_>>) -> Reply {
         let trailer = Trailer {
             bitmap: self.lost,
             operations: self.operations,
@@ -60,7 +62,8 @@ impl Answer {
             sentence: self.sentence,
             ..Trailer::default()
         };
-        Reply::with_trailer(&to.from, local_mac, (&self.header, &self.control), &trailer, to.padding)
+        let (header, control) = (&self.header, &self.control);
+        Reply::with_trailer(&to.from, local_mac, (header, control), &trailer, to.padding, sealing)
     }
 }
 
@@ -70,12 +73,12 @@ const BODY_LEN: usize = control::LEN + trailer::RANKS_LEN;
 const _: () = assert!(trailer::RANKS_LEN >= trailer::BITMAP_LEN && trailer::RANKS_LEN >= 4 + Sentence::MAX);
 
 /// Longest frame of an answer.
-pub const REPLY_LEN: usize = template::MAX_LEN + BODY_LEN;
+pub const REPLY_LEN: usize = template::MAX_LEN + BODY_LEN + LONGER;
 /// Shortest frame of Ethernet, without its checksum.
 const LEAST_LEN: usize = 60;
 const _: () = assert!(neighbour::LEN <= REPLY_LEN && former::LEN <= BODY_LEN);
 
-/// An answer: a whole frame, but for zeros at its end, and the port to send it on.
+/// An answer: a whole frame, but for zeros before its tail, and the port to send it on.
 #[derive(Debug, Clone, Copy)]
 pub struct Reply {
     /// Index of the port.
@@ -83,13 +86,25 @@ pub struct Reply {
     bytes: [u8; REPLY_LEN],
     len: usize,
     padding: u16,
+    /// What lies behind the zeros: a seal, or nothing.
+    tail: Option<[u8; LONGER]>,
 }
 
 impl Reply {
     /// The control packet `control` with the header `header` for `to`, from a port with this MAC.
     #[must_use]
     pub fn new(to: &Endpoint, local_mac: Mac, header: &Header, control: &Control) -> Self {
-        Self::with_trailer(to, local_mac, (header, control), &Trailer::default(), 0)
+        Self::with_trailer(to, local_mac, (header, control), &Trailer::default(), 0, None)
+    }
+
+    /// The same, sealed.
+    pub(crate) fn sealed(
+        to: &Endpoint,
+        local_mac: Mac,
+        (header, control): (&Header, &Control),
+        sealing: Option<Sealing<'_>>,
+    ) -> Self {
+        Self::with_trailer(to, local_mac, (header, control), &Trailer::default(), 0, sealing)
     }
 
     /// As [`new`](Self::new), with a trailer behind the body if it has an element, else with zeros.
@@ -99,27 +114,37 @@ impl Reply {
         (header, control): (&Header, &Control),
         trailer: &Trailer,
         padding: u16,
+        sealing: Option<Sealing<'_>>,
     ) -> Self {
         let mut bytes = [0; REPLY_LEN];
-        // With the longest padding: checksums and lengths are of all that is sent.
-        let mut whole = [0; control::LEN + control::MAX_PADDING];
-        let (fixed, rest) = whole.split_at_mut(control::LEN);
+        // With the longest padding: checksums, lengths and seals are of all that is sent.
+        let mut datagram = [0; header::LEN + control::LEN + control::MAX_PADDING + LONGER];
+        let (fixed, rest) = datagram[header::LEN..].split_at_mut(control::LEN);
         fixed.copy_from_slice(&control.to_bytes());
         // Neither can fail: the arrays have room for the longest element, and for the longest headers before
         // it.
         let empty = *trailer == Trailer::default();
         let behind = if empty { 0 } else { trailer.emit(rest).unwrap_or(0) };
-        let padding = if empty { usize::from(padding).min(rest.len()) } else { 0 };
+        let padding = if empty { usize::from(padding).min(control::MAX_PADDING) } else { 0 };
         let flags = if behind > 0 { header.flags.with(Flags::TRAILER) } else { header.flags };
         let header = Header { flags, ..*header };
+        let plain = header::LEN + control::LEN + behind + padding;
+        let sealed = sealing.and_then(|sealing| {
+            header.emit(&mut datagram).ok()?;
+            sealing.seal(&mut datagram, plain)
+        });
+        let flags = if sealed.is_some() { flags.with(Flags::TRAILER) } else { flags };
+        let body = &datagram[header::LEN..sealed.unwrap_or(plain)];
         let template = Template::new(&to.path(local_mac));
-        let body = &whole[..control::LEN + behind + padding];
-        let head = template.write(&mut bytes, &header, body).unwrap_or(0);
-        let len = head + control::LEN + behind;
+        let head = template.write(&mut bytes, &Header { flags, ..header }, body).unwrap_or(0);
+        // Behind zeros it is kept apart from what comes before them.
+        let tail = body.last_chunk().copied().filter(|_| sealed.is_some() && padding > 0);
+        let kept = if padding > 0 { &body[..control::LEN] } else { body };
+        let len = head + kept.len();
         if let Some(place) = bytes.get_mut(head..len) {
-            place.copy_from_slice(&body[..control::LEN + behind]);
+            place.copy_from_slice(kept);
         }
-        Self { port: to.port, bytes, len, padding: u16::try_from(padding).unwrap_or(0) }
+        Self { port: to.port, bytes, len, padding: u16::try_from(padding).unwrap_or(0), tail }
     }
 
     /// The answer to a Join of the [version before](former), which is this UDP payload.
@@ -133,7 +158,7 @@ impl Reply {
         let head = template.write_for(&mut bytes, &heads, header.rank, payload).ok()?;
         let len = head + payload.len();
         bytes.get_mut(head..len)?.copy_from_slice(payload);
-        Some(Self { port: to.port, bytes, len, padding: 0 })
+        Some(Self { port: to.port, bytes, len, padding: 0, tail: None })
     }
 
     /// The question for a MAC, from a port with this one.
@@ -156,10 +181,17 @@ impl Reply {
     }
 
     fn padded(port: usize, bytes: [u8; REPLY_LEN], len: usize) -> Self {
-        Self { port, bytes, len, padding: u16::try_from(LEAST_LEN.saturating_sub(len)).unwrap_or(0) }
+        let padding = u16::try_from(LEAST_LEN.saturating_sub(len)).unwrap_or(0);
+        Self { port, bytes, len, padding, tail: None }
     }
 
-    /// The frame, without the zeros at its end.
+    /// What lies behind the zeros at its end.
+    #[must_use]
+    pub fn tail(&self) -> &[u8] {
+        self.tail.as_ref().map_or(&[], |tail| tail)
+    }
+
+    /// The frame, without the zeros at its end and its tail.
     #[must_use]
     pub fn frame(&self) -> &[u8] {
         &self.bytes[..self.len.min(REPLY_LEN)]

@@ -2,8 +2,10 @@
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
+use std::sync::Arc;
 
 use ipnet::IpNet;
+use pascaline_seal::{JobKeys, LONGER};
 use pascaline_wire::frame::Address;
 use pascaline_wire::trailer::{Bitmap, Sentence};
 use pascaline_wire::{CongestionControl, MulticastGroup};
@@ -95,6 +97,8 @@ pub struct JobSpec {
     pub parent: Option<Parent>,
     /// Those that take its place, the first that answers, while it is silent.
     pub backups: Vec<Parent>,
+    /// With what its packets are sealed, if they are.
+    pub keys: Option<Arc<JobKeys>>,
     /// Why nobody may join: an objective of the operator's that it would not meet.
     pub refused: Option<Sentence>,
 }
@@ -130,6 +134,7 @@ impl JobSpec {
             slots: usize::MAX,
             parent: None,
             backups: Vec::new(),
+            keys: None,
             refused: None,
         }
     }
@@ -140,7 +145,8 @@ impl JobSpec {
         let lacks = self.kind.is_early() || self.on_death == OnDeath::Continue;
         let names = Bitmap::new(self.fan_in).filter(|_| lacks);
         let behind = names.map_or(0, |names| names.capacity() / 8 + 4);
-        (self.max_payload.saturating_sub(behind) / 8 * 8).max(8)
+        let seal = if self.keys.is_some() { LONGER as u16 } else { 0 };
+        (self.max_payload.saturating_sub(behind + seal) / 8 * 8).max(8)
     }
 }
 

@@ -44,7 +44,7 @@ impl JobRecord {
             server: self.server.map(|server| (server.session, source(&server.endpoint))),
             parent: self.session_above(),
         };
-        job.switchml.clone_from(&self.switchml);
+        (job.seals, job.switchml) = (self.seals.clone(), self.switchml.clone());
         job.server = match kind.server() {
             ServerMode::None => Server::None,
             ServerMode::Embedded => Server::Embedded,

@@ -277,6 +277,10 @@ const NOT_BY_ONE_FRAME: [DropReason; 26] = [
     DropReason::SlotShare,
     DropReason::PacketShare,
     DropReason::ServerShare,
+    // Of jobs whose packets are sealed: `sealed.rs`.
+    DropReason::Unsealed,
+    DropReason::Forged,
+    DropReason::Replayed,
 ];
 
 #[test]

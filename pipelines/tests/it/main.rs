@@ -43,6 +43,7 @@ mod own_address;
 mod policies;
 mod recognition;
 mod refused_port;
+mod sealed;
 mod server;
 mod shares;
 mod switchml;

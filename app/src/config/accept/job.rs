@@ -23,7 +23,7 @@ use super::{Accept, Checked};
 use crate::config::Config;
 use crate::config::job::{JobConfig, Told};
 use crate::config::kind::{KindName, Tag};
-use crate::config::words::{Named, Word as _};
+use crate::config::words::{Named, Security, Word as _};
 
 /// The share of a job that says nothing of it, and the largest.
 const DEFAULT_SHARE: u16 = 1;
@@ -49,6 +49,8 @@ keys! {
         congestion: Option<Spanned<Named<CongestionControl>>> as Option<String>,
         multicast: Option<Spanned<String>> as Option<String>,
         parent: Option<Spanned<Parent>> as Option<NewParent>,
+        security: Option<Spanned<Named<Security>>> as Option<String>,
+        key_file: Option<Spanned<String>> as Option<String>,
         /// Its kind, or a paper's system; what only such jobs have is in the object of the kind's name.
         kind: Option<Spanned<Named<KindName>>> as Option<String>,
         region: Option<Spanned<Region>> as Option<NewRegion>,
@@ -72,11 +74,18 @@ impl Job {
     /// The first key beside the table of its kind that means nothing to this kind, with its place.
     pub(super) fn unused(&self) -> Option<(&'static str, Range<usize>)> {
         let (congestion, multicast) = (span(self.congestion.as_ref()), span(self.multicast.as_ref()));
+        let security = ("security", span(self.security.as_ref()));
+        let key_file = ("key_file", span(self.key_file.as_ref()));
         let keys: &[(&str, Option<Range<usize>>)] = match self.kind_name().tag() {
-            Tag::Region | Tag::Shared | Tag::Early => &[],
-            Tag::Updates => {
-                &[("share", span(self.share.as_ref())), ("congestion", congestion), ("multicast", multicast)]
-            }
+            Tag::Region | Tag::Shared => &[],
+            Tag::Early => &[security, key_file],
+            Tag::Updates => &[
+                ("share", span(self.share.as_ref())),
+                ("congestion", congestion),
+                ("multicast", multicast),
+                security,
+                key_file,
+            ],
             Tag::Switchml => &[
                 ("members", span(self.members.as_ref())),
                 ("max_ranks_per_host", span(self.max_ranks_per_host.as_ref())),
@@ -86,6 +95,8 @@ impl Job {
                 ("congestion", congestion),
                 ("multicast", multicast),
                 ("parent", span(self.parent.as_ref())),
+                security,
+                key_file,
             ],
         };
         keys.iter().find_map(|(key, at)| Some((*key, at.clone()?)))
@@ -135,6 +146,7 @@ impl Accept<'_> {
             control: word(job.control.as_ref()).unwrap_or_default(),
             congestion: Some(word(job.congestion.as_ref()).unwrap_or(DEFAULT_CONGESTION)),
             multicast: self.multicast(job, others, scope.own)?,
+            keys: self.keys(job, spills)?,
             ..JobSpec::new(id, fan_in)
         };
         Ok(JobConfig {
@@ -209,6 +221,8 @@ pub(crate) struct JobTerms {
     pub(crate) multicast: Option<String>,
     /// The appliance that its sums go to, if they do.
     pub(crate) parent: Option<ParentTerms>,
+    /// What is done to its packets: `none`, `mac` or `encrypt`.
+    pub(crate) security: String,
 }
 
 impl JobConfig {
@@ -238,6 +252,7 @@ impl JobConfig {
             congestion: congestion.and_then(|congestion| own(congestion.name())),
             multicast: multicast.map(|group| group.to_string()),
             parent: parent::terms(&self.spec),
+            security: self.security().to_owned(),
         }
     }
 }
@@ -266,6 +281,9 @@ impl Config {
         }
         if job.spec.max_ranks_per_host < fan_in {
             write!(f, "; {} of its ranks at most on one host", job.spec.max_ranks_per_host)?;
+        }
+        if job.spec.keys.is_some() {
+            write!(f, "; security {}", job.security())?;
         }
         if let Some(group) = job.spec.multicast {
             write!(f, "; results to {group} for those who hear it")?;

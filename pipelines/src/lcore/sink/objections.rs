@@ -39,7 +39,9 @@ impl<I: Io> LcoreSink<'_, I> {
         let answer = answer_header(header, fan_in, epoch);
         let Objection { status, got, .. } = objection;
         let control = Control { status, expected, got, ..Control::request(Action::Ack, 0) };
-        let reply = Reply::new(to, port.mac, &answer, &control);
+        let counter = self.emitter.seal_number();
+        let sealing = job.and_then(|job| job.seals.as_ref()).map(|seals| seals.unasked(counter));
+        let reply = Reply::sealed(to, port.mac, (&answer, &control), sealing);
         let fits = member.is_some() || reply.frame().len() <= len;
         if fits && self.emitter.stage_bytes(reply.port, reply.frame()) {
             self.limits.refusals[bucket].take(now, REFUSALS);

@@ -24,7 +24,7 @@ impl<I: Io> LcoreSink<'_, I> {
                 ..Header::about(Kind::Reminder, element, job.id, job.epoch)
             };
             if let Some(member) = job.member(rank)
-                && self.emitter.stage_header(member, &header)
+                && self.emitter.stage_header_of(job, member, &header)
             {
                 self.count(Counter::RemindersSent);
             }

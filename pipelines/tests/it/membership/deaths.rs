@@ -373,7 +373,7 @@ fn the_trailer_has_room_for_every_rank() {
     assert_eq!(told(&answer), (RankLost, 7, 1023, 0));
     let expected: Vec<u16> = (0..1024).filter(|&rank| rank != 512).collect();
     assert_eq!(named(&answer), expected);
-    assert_eq!(ranks_in(&answer.reply(&request(&waiting, Join, 0, 0), port_mac(0))), expected);
+    assert_eq!(ranks_in(&answer.reply(&request(&waiting, Join, 0, 0), port_mac(0), None)), expected);
 }
 
 /// What a worker finds in the frame of an answer.
@@ -393,6 +393,6 @@ fn ranks_in(reply: &Reply) -> Vec<u16> {
 fn an_answer_without_lost_ranks_has_no_trailer() {
     let (mut plane, workers) = Plane::complete(failing(2));
     let asked = request(&workers[0], Join, 0, 0);
-    let reply = plane.heartbeat(&workers[0]).reply(&asked, port_mac(0));
+    let reply = plane.heartbeat(&workers[0]).reply(&asked, port_mac(0), None);
     assert_eq!((reply.frame().len(), reply.padding()), (64 + control::LEN, 0));
 }

@@ -1,0 +1,130 @@
+//! Opening what ranks of sealed jobs send, before it is sorted.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use pascaline_buffer::PacketBuf;
+use pascaline_telemetry::{Counter, DropReason};
+use pascaline_wire::VERSION;
+use pascaline_wire::control::{self, Action, Control, Status};
+use pascaline_wire::datagram::Datagram;
+use pascaline_wire::frame::{Frame, Ip, Net, protocol};
+use pascaline_wire::header::{self, Header, Kind};
+use pascaline_wire::shorten::shorten;
+
+use super::Lcore;
+use crate::io::{BURST, Io};
+use crate::jobs::{Endpoint, Job, JobTable};
+use crate::membership::{Reply, answer_header};
+use crate::meter::REFUSALS;
+use crate::setup::Setup;
+
+/// What has become of a frame.
+enum Opened {
+    /// It is no business of a sealed job.
+    Other,
+    /// It is the plain frame now, of this length.
+    Plain(usize),
+    /// It is not as its job demands.
+    Not(u16, DropReason),
+}
+
+/// Where the aggregation header of a frame for the appliance begins, how long the datagram is, and its IP
+/// header.
+fn found(setup: &Setup, frame: &[u8]) -> Option<(usize, usize, Ip)> {
+    let Ok(Frame { net: Net::Ip(ip), .. }) = Frame::parse(frame) else { return None };
+    if ip.protocol != protocol::UDP || !setup.addresses.contains(&ip.dst) || !setup.knows(&ip) {
+        return None;
+    }
+    let udp = ip.udp(frame).ok().filter(|udp| setup.udp_ports().has(udp.dst_port))?;
+    Some((udp.offset, udp.body.len(), ip))
+}
+
+/// Opens a frame of a sealed job.
+fn open(table: &JobTable, setup: &Setup, frame: &mut [u8]) -> Opened {
+    let Some((offset, len, ip)) = found(setup, frame) else { return Opened::Other };
+    let Some(datagram) = frame.get_mut(offset..offset + len) else { return Opened::Other };
+    let Some(&[version, kind, _, _, j, k, r, s]) = datagram.first_chunk::<8>() else { return Opened::Other };
+    let (id, rank) = (u16::from_be_bytes([j, k]), u16::from_be_bytes([r, s]));
+    let sealed = table.get(id).and_then(|job| Some((job, job.seals.as_ref()?)));
+    let Some((job, seals)) = sealed.filter(|_| version == VERSION) else { return Opened::Other };
+    let session = if kind == Kind::Control as u8 { said(datagram) } else { job.session(rank) };
+    let Some(session) = session else { return Opened::Not(id, DropReason::NotMember) };
+    match seals.open(rank, session, datagram) {
+        Err(reason) => Opened::Not(id, reason),
+        Ok(len) => shorten(frame, &ip, len).map_or(Opened::Not(id, DropReason::Forged), Opened::Plain),
+    }
+}
+
+/// The session that a control packet names.
+fn said(datagram: &[u8]) -> Option<u64> {
+    let at = header::LEN + control::SESSION;
+    datagram.get(at..at + 8)?.try_into().ok().map(u64::from_be_bytes)
+}
+
+impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
+    /// Opens what ranks of sealed jobs have sent, and drops what is not as the job demands.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn open_seals(&mut self, port: usize, now: u64, packets: &mut ArrayVec<I::Buf, BURST>) {
+        let (table, setup) = (Arc::clone(&self.table), Arc::clone(&self.setup));
+        let mut kept = ArrayVec::<I::Buf, BURST>::new();
+        for mut packet in packets.drain(..) {
+            // What a device has found wrong is dropped as that.
+            let opened = match packet.bad_checksum() {
+                true => Opened::Other,
+                false => open(&table, &setup, packet.bytes_mut()),
+            };
+            match opened {
+                Opened::Other => kept.push(packet),
+                Opened::Plain(len) => {
+                    packet.truncate(len);
+                    kept.push(packet);
+                }
+                Opened::Not(id, reason) => {
+                    if let Some(job) = table.get(id) {
+                        job.cells.dropped(self.number, reason);
+                        self.tell_demand(port, now, job, &packet);
+                    }
+                    self.emitter.discard(packet, reason);
+                }
+            }
+        }
+        *packets = kept;
+    }
+
+    /// Tells the sender of a Join what the job demands, as often as strangers are told anything. It proves
+    /// nothing to it, and it is no longer than what it answers.
+    fn tell_demand(&mut self, port: usize, now: u64, job: &Job, packet: &I::Buf) {
+        let frame = packet.bytes();
+        let Some((own, demand)) = self.setup.ports.get(port).zip(job.demand()) else { return };
+        let Some((datagram, control)) = join(frame) else { return };
+        if !self.limits.refusals[0].has(now, REFUSALS) {
+            return;
+        }
+        let answer = Control {
+            status: Status::Unproven,
+            answers: Some(Action::Join),
+            number: control.number,
+            expected: demand,
+            ..Control::request(Action::Ack, control.session)
+        };
+        let Header { fan_in, epoch, .. } = datagram.header;
+        let header = answer_header(&datagram.header, fan_in, epoch);
+        let reply = Reply::new(&Endpoint::of(port, &datagram), own.mac, &header, &answer);
+        if reply.frame().len() <= packet.total_len() && self.emitter.stage_bytes(reply.port, reply.frame()) {
+            self.limits.refusals[0].take(now, REFUSALS);
+            self.emitter.tally.add(Counter::RefusalsSent, 1);
+        }
+    }
+}
+
+/// The Join in a frame, sealed or not.
+fn join(frame: &[u8]) -> Option<(Datagram, Control)> {
+    let layers = Frame::parse(frame).ok()?;
+    let Net::Ip(ip) = layers.net else { return None };
+    let datagram = Datagram::parse(&layers, &ip, &ip.udp(frame).ok()?).ok()?;
+    let body = datagram.payload.from_header(frame).get(header::LEN..)?.first_chunk::<{ control::LEN }>()?;
+    let control = Control::parse(body).ok().filter(|control| control.action == Action::Join);
+    control.filter(|_| datagram.header.kind == Kind::Control).map(|control| (datagram, control))
+}

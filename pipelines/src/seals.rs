@@ -1,0 +1,138 @@
+//! The appliance's end of jobs whose packets are sealed.
+//!
+//! What comes is opened where it lies, before it is sorted, and what leaves is sealed when its bytes are known.
+//! In between nothing knows of seals. `lcore/seals.rs` opens, `emit/sealed.rs` seals results and reminders,
+//! `membership/reply.rs` answers.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use pascaline_seal::{Cipher, Fault, JobKeys, Protection, RankKeys};
+use pascaline_telemetry::DropReason;
+
+/// How far behind the latest packet of a session one may be that is still on its way, in its rank's numbers.
+/// A PSN comes round after 2³² packets.
+const LATE: u64 = 1 << 31;
+/// The latest number is noted when it is this much above the one noted, so that lcores seldom write what all
+/// of them read.
+const NOTED: u64 = 1 << 20;
+
+/// What seals the packets of a job, for as long as it has these keys.
+pub(crate) struct Seals {
+    protection: Protection,
+    ranks: Box<[RankEnd]>,
+    results: Cipher,
+    salt: u64,
+}
+
+struct RankEnd {
+    keys: RankKeys,
+    /// The session whose packets were opened last, and the latest of their numbers, nearly.
+    session: AtomicU64,
+    latest: AtomicU64,
+}
+
+impl fmt::Debug for Seals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seals").field("protection", &self.protection).finish_non_exhaustive()
+    }
+}
+
+/// What one packet is sealed with: a key, and numbers that are used once with it.
+#[derive(Clone, Copy)]
+pub struct Sealing<'a> {
+    cipher: &'a Cipher,
+    of: u64,
+    counter: u64,
+}
+
+impl fmt::Debug for Sealing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sealing(..)")
+    }
+}
+
+impl Sealing<'_> {
+    /// As [`Cipher::seal`].
+    #[must_use]
+    pub(crate) fn seal(&self, room: &mut [u8], len: usize) -> Option<usize> {
+        self.cipher.seal(self.of, self.counter, room, len)
+    }
+}
+
+impl Seals {
+    /// With this salt, which differs from one life of the appliance to the next.
+    pub(crate) fn new(keys: &JobKeys, ranks: u16, salt: u64) -> Self {
+        let end = |rank| RankEnd {
+            keys: keys.rank(rank),
+            session: AtomicU64::default(),
+            latest: AtomicU64::default(),
+        };
+        Self {
+            protection: keys.protection(),
+            ranks: (0..ranks).map(end).collect(),
+            results: keys.results(salt),
+            salt,
+        }
+    }
+
+    pub(crate) const fn salt(&self) -> u64 {
+        self.salt
+    }
+
+    /// As an answer says what the job demands: 1 for `mac`, 2 for `encrypt`.
+    pub(crate) const fn demand(&self) -> u32 {
+        match self.protection {
+            Protection::Mac => 1,
+            Protection::Encrypt => 2,
+        }
+    }
+
+    /// Opens what a rank has sent in a session. Returns its length.
+    ///
+    /// # Errors
+    /// Why it is dropped.
+    pub(crate) fn open(&self, rank: u16, session: u64, datagram: &mut [u8]) -> Result<usize, DropReason> {
+        let end = self.ranks.get(usize::from(rank)).ok_or(DropReason::RankOutOfRange)?;
+        let opened = end.keys.up.open(session, datagram).map_err(|fault| match fault {
+            Fault::Unsealed => DropReason::Unsealed,
+            Fault::Forged => DropReason::Forged,
+            Fault::Replayed => DropReason::Replayed,
+        })?;
+        end.note(session, opened.counter)?;
+        Ok(opened.len)
+    }
+
+    /// For what answers a request of a rank in this session.
+    pub(crate) fn answering(&self, rank: u16, session: u64, counter: u64) -> Option<Sealing<'_>> {
+        let end = self.ranks.get(usize::from(rank))?;
+        Some(Sealing { cipher: &end.keys.down, of: session, counter })
+    }
+
+    /// For what an lcore sends unasked, with a number that only it uses.
+    pub(crate) const fn unasked(&self, counter: u64) -> Sealing<'_> {
+        Sealing { cipher: &self.results, of: 0, counter }
+    }
+}
+
+impl RankEnd {
+    /// Notes the number of a packet. Lcores may do so at once: then one that is older by a little is noted.
+    fn note(&self, session: u64, counter: u64) -> Result<(), DropReason> {
+        if self.session.load(Ordering::Relaxed) != session {
+            self.latest.store(counter, Ordering::Relaxed);
+            self.session.store(session, Ordering::Relaxed);
+            return Ok(());
+        }
+        let latest = self.latest.load(Ordering::Relaxed);
+        if counter.saturating_add(LATE) < latest {
+            return Err(DropReason::Replayed);
+        }
+        if counter > latest.saturating_add(NOTED) {
+            self.latest.store(counter, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+use pascaline_seal::{Holder, LONGER, MemberEnd, Secret};
+use pascaline_wire::header::{self, Element, Header, Kind};
+
+use super::*;
+
+fn ends(protection: Protection) -> (Seals, MemberEnd) {
+    let secret = Secret::new(&[6; 32]).unwrap();
+    let holder = Holder::of(&secret, 9, 1, protection);
+    (Seals::new(&JobKeys::new(&secret, 9, protection), 2, 77), MemberEnd::new(holder, 5))
+}
+
+fn gradient() -> (Vec<u8>, usize) {
+    let mut bytes = vec![3; header::LEN + 64 + LONGER];
+    Header { rank: 1, ..Header::about(Kind::Gradient, Element::F32_SUM, 9, 2) }.emit(&mut bytes).unwrap();
+    (bytes, header::LEN + 64)
+}
+
+#[test]
+fn a_ranks_packets_open_and_say_why_if_they_do_not() {
+    for protection in Protection::ALL {
+        let (seals, mut member) = ends(protection);
+        assert_eq!(seals.demand(), if protection == Protection::Mac { 1 } else { 2 });
+        let (mut bytes, len) = gradient();
+        let plain = bytes[..len].to_vec();
+        let sealed = member.seal(&mut bytes, len).unwrap();
+        bytes.truncate(sealed);
+        let opened = |rank, session| seals.open(rank, session, &mut bytes.clone());
+        assert_eq!(opened(1, 6), Err(DropReason::Forged), "another session");
+        assert_eq!(opened(0, 5), Err(DropReason::Forged), "another rank's key");
+        assert_eq!(opened(2, 5), Err(DropReason::RankOutOfRange));
+        assert_eq!(seals.open(1, 5, &mut plain.clone()), Err(DropReason::Unsealed));
+        assert_eq!(seals.open(1, 5, &mut bytes), Ok(len));
+        assert_eq!(bytes[..len], plain);
+    }
+}
+
+#[test]
+fn a_number_from_before_the_psns_came_round_is_a_replay() {
+    let (seals, _) = ends(Protection::Mac);
+    let keys = JobKeys::new(&Secret::new(&[6; 32]).unwrap(), 9, Protection::Mac).rank(1).up;
+    let sent = |session, counter| {
+        let (mut bytes, len) = gradient();
+        let sealed = keys.seal(session, counter, &mut bytes, len).unwrap();
+        bytes.truncate(sealed);
+        bytes
+    };
+    let opened = |session, counter| seals.open(1, session, &mut sent(session, counter)).map(|_| ());
+    let late = 1 << 40;
+    for (session, counter, expected) in [
+        (5, 1, Ok(())),
+        // Twice: what lies in the slot already is a duplicate there.
+        (5, 1, Ok(())),
+        (5, late, Ok(())),
+        (5, late - LATE, Ok(())),
+        (5, late - LATE - 1, Err(DropReason::Replayed)),
+        (5, 1, Err(DropReason::Replayed)),
+        // Another life of the rank counts from the beginning.
+        (6, 1, Ok(())),
+    ] {
+        assert_eq!(opened(session, counter), expected, "{counter} of session {session}");
+    }
+}
