@@ -89,8 +89,10 @@ impl MemberEnd {
             None => {
                 let (_, cipher) = self.results.as_ref().ok_or(Fault::Forged)?;
                 let Opened { len, counter } = cipher.open(0, datagram)?;
-                let (lcore, number) = (counter >> NUMBER_BITS, counter & ((1 << NUMBER_BITS) - 1));
-                let latest = &mut self.latest[usize::from(lcore as u8)];
+                let number = counter & ((1 << NUMBER_BITS) - 1);
+                // The upper byte.
+                let [lcore, ..] = counter.to_be_bytes();
+                let latest = &mut self.latest[usize::from(lcore)];
                 if number.saturating_add(ORDER) < *latest {
                     return Err(Fault::Replayed);
                 }

@@ -145,7 +145,7 @@ impl JobSpec {
         let lacks = self.kind.is_early() || self.on_death == OnDeath::Continue;
         let names = Bitmap::new(self.fan_in).filter(|_| lacks);
         let behind = names.map_or(0, |names| names.capacity() / 8 + 4);
-        let seal = if self.keys.is_some() { LONGER as u16 } else { 0 };
+        let seal = self.keys.as_ref().and_then(|_| u16::try_from(LONGER).ok()).unwrap_or(0);
         (self.max_payload.saturating_sub(behind + seal) / 8 * 8).max(8)
     }
 }

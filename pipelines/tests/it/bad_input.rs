@@ -250,7 +250,7 @@ fn beside_the_others() -> Vec<Case> {
 ///
 /// Those of policies and of the parameter server are in `policies.rs`, those of updates in
 /// `updates/bad_input.rs`.
-const NOT_BY_ONE_FRAME: [DropReason; 26] = [
+const NOT_BY_ONE_FRAME: [DropReason; 29] = [
     DropReason::BridgeReserved,
     DropReason::BridgeLocal,
     DropReason::TooOften,
