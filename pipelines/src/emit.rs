@@ -8,6 +8,7 @@ use pascaline_wire::template::{PlainCommon, Template};
 
 use crate::io::{BURST, HEADER_ROOM, Io, STAGE};
 use crate::jobs::Member;
+use crate::membership::Reply;
 
 mod congestion;
 mod foreign;
@@ -258,6 +259,11 @@ impl<I: Io> Emitter<I> {
     /// Stages a short frame with `padding` zeros behind it.
     pub(crate) fn stage_padded(&mut self, port: usize, bytes: &[u8], padding: usize) -> bool {
         self.stage_whole(port, bytes, padding, &[])
+    }
+
+    /// Stages an answer of the control plane.
+    pub fn stage_reply(&mut self, reply: &Reply) -> bool {
+        self.stage_whole(reply.port, reply.frame(), reply.padding().into(), reply.tail())
     }
 
     /// As [`stage_padded`](Self::stage_padded), with `tail` behind the zeros.

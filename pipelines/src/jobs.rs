@@ -242,7 +242,7 @@ pub struct Job {
     pub parent: Option<Box<Above>>,
     /// By which members, server and parent are known.
     pub(crate) sessions: Sessions,
-    /// What seals its packets, if they are sealed.
+    /// Its ciphers, if its packets are sealed.
     pub(crate) seals: Option<Arc<Seals>>,
 }
 

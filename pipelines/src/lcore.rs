@@ -44,7 +44,7 @@ use crate::jobs::JobTable;
 use crate::meter::Limits;
 use crate::overload::Overload;
 use crate::server::ServerEnd;
-use crate::setup::Setup;
+use crate::setup::{PortSetup, Setup};
 use crate::shared::LcoreEnd;
 use crate::updates::UpdateEnd;
 pub use ahead::AHEAD;
@@ -142,7 +142,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let LcoreParts {
             number,
             io,
-            session,
+            mut session,
             setup,
             end,
             server,
@@ -153,16 +153,15 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             surveyor,
         } = parts;
         let (ports, marks, ahead) = (setup.ports.len(), setup.marks, Ahead::of(&setup));
-        let in_line = setup.is_in_line();
         // One that the control plane keeps as well, so that exchanging it later frees nothing here.
         let (version, table) = end.first_table();
-        let mut session = session;
         session.set_shares(table.shares());
         let mut limits = Limits::default();
         limits.share_out(table.weights());
         Self {
             number,
             session,
+            in_line: setup.is_in_line(),
             setup,
             end,
             server,
@@ -173,7 +172,6 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             surveyor,
             kernels: Kernels::detect(),
             emitter: Emitter::new(io, ports, marks).of_lcore(number),
-            in_line,
             ahead,
             table,
             version,
@@ -319,8 +317,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         self.emitter.tally.add(Counter::Received, received as u64);
         let mut burst = Burst::new();
         let mut others = ArrayVec::<I::Buf, BURST>::new();
-        let Some(own) = self.setup.ports.get(port) else { return };
-        let mac = own.mac;
+        let Some(&PortSetup { mac, .. }) = self.setup.ports.get(port) else { return };
         if self.table.is_sealed() {
             self.open_seals(port, now, &mut packets);
         }
@@ -361,7 +358,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     fn replies(&mut self) -> bool {
         for sent in 0..REPLIES {
             let Some(reply) = self.end.reply() else { return sent > 0 };
-            self.emitter.stage_whole(reply.port, reply.frame(), reply.padding().into(), reply.tail());
+            self.emitter.stage_reply(&reply);
         }
         true
     }

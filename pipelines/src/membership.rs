@@ -38,8 +38,8 @@ mod rate;
 mod reconfigure;
 mod refusal;
 mod registration;
-mod replays;
 mod reply;
+mod seals;
 mod server;
 mod spec;
 mod state;
@@ -60,7 +60,6 @@ use pascaline_wire::{MulticastGroup, RankSet};
 
 use crate::jobs::JobTable;
 use crate::meter::{MEMBER, STRANGER};
-use crate::seals::Sealing;
 
 pub use cookie::Secret;
 pub use entry::{APPLIANCE, Entry, Role};
@@ -264,13 +263,6 @@ impl Membership {
             Some(asked) => asked.may(now, MEMBER),
             None => self.strangers[rate::place(request.from.address)].may(now, STRANGER),
         }
-    }
-
-    /// What the answer to a request is sealed with; `None` where packets are not.
-    pub(crate) fn sealing(&mut self, request: &ControlRequest) -> Option<Sealing<'_>> {
-        let seals = self.jobs.get(&request.header.job)?.seals.as_ref()?;
-        self.sealed += 1;
-        seals.answering(request.header.rank, request.control.session, self.secret.answer(self.sealed))
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout); it may be in the past. `None` for never, until

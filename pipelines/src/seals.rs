@@ -1,7 +1,7 @@
 //! The appliance's end of jobs whose packets are sealed.
 //!
-//! What comes is opened where it lies, before it is sorted, and what leaves is sealed when its bytes are known.
-//! In between nothing knows of seals. `lcore/seals.rs` opens, `emit/sealed.rs` seals results and reminders,
+//! Packets are opened where they lie, before they are sorted, and sealed once their bytes are known. In
+//! between nothing handles seals. `lcore/seals.rs` opens, `emit/sealed.rs` seals results and reminders,
 //! `membership/reply.rs` answers.
 
 use core::fmt;
@@ -17,7 +17,7 @@ const LATE: u64 = 1 << 31;
 /// of them read.
 const NOTED: u64 = 1 << 20;
 
-/// What seals the packets of a job, for as long as it has these keys.
+/// The ciphers of a job, for as long as it has these keys.
 pub(crate) struct Seals {
     protection: Protection,
     ranks: Box<[RankEnd]>,
@@ -38,7 +38,7 @@ impl fmt::Debug for Seals {
     }
 }
 
-/// What one packet is sealed with: a key, and numbers that are used once with it.
+/// The seal of one packet: a key, and numbers that are used once with it.
 #[derive(Clone, Copy)]
 pub struct Sealing<'a> {
     cipher: &'a Cipher,

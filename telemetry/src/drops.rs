@@ -78,9 +78,9 @@ reasons! {
     Unsealed => "unsealed", "Start the rank with the job's `security` and its key; otherwise it is forged.";
     /// The seal does not fit: of another key, or of other bytes.
     Forged => "forged",
-        "Give the rank the job's key. Otherwise somebody forges or changes packets: find out where they enter.";
+        "Give the rank the job's key. Otherwise packets are forged or changed: find out where they enter.";
     /// The packet is sealed, but older than any that could still be on its way.
-    Replayed => "replayed", "Somebody sends recorded packets again: find out where they enter.";
+    Replayed => "replayed", "A host sends recorded packets again: find out where they enter.";
     /// The rank is not below the fan-in.
     RankOutOfRange => "rank_out_of_range", "Give workers ranks from 0 to fan-in less 1.";
     /// The fan-in of a new PSN is not the job's.

@@ -45,7 +45,7 @@ pub struct Opened {
     pub counter: u64,
 }
 
-/// A key, and what is done with it. It never shows, and is wiped when it is dropped.
+/// A key, and how it protects. It never shows, and is wiped when it is dropped.
 #[derive(Clone)]
 pub struct Cipher {
     key: Zeroizing<[u8; 16]>,
@@ -86,8 +86,8 @@ impl Cipher {
     }
 
     /// Seals the first `len` bytes of `room`, a whole datagram from the protocol's header on, with a number.
-    /// Returns the sealed one's length; `None` if the room is less than [`LONGER`] more, or if it is none that
-    /// can be sealed.
+    /// Returns the sealed one's length; `None` if the room is less than [`LONGER`] more, or if the bytes are
+    /// no datagram.
     ///
     /// `of` and `counter` together must never be used twice with one key: the cipher breaks then.
     #[must_use]
@@ -115,11 +115,11 @@ impl Cipher {
         Some(total)
     }
 
-    /// Opens a whole datagram, where it lies: then it is as it was before it was sealed, but for what lies
-    /// behind its end.
+    /// Opens a whole datagram, where it lies: up to the length returned, it is as it was before it was
+    /// sealed.
     ///
     /// # Errors
-    /// See [`Fault`]. Of one that is forged, what was encrypted is gone.
+    /// See [`Fault`]. The payload of a forged one may be overwritten.
     pub fn open(&self, of: u64, datagram: &mut [u8]) -> Result<Opened, Fault> {
         let at = seal_of(datagram).ok_or(Fault::Unsealed)?;
         let trailer = trailer_len(datagram).ok_or(Fault::Unsealed)?;
@@ -144,7 +144,7 @@ impl Cipher {
         Ok(Opened { len: at + 2, counter })
     }
 
-    /// Does something while the fields that are not covered have other values: the trailer's length, which lies
+    /// Calls `act` while the fields that are not covered have other values: the trailer's length, which lies
     /// behind the tag, and 0.
     fn covered<T>(datagram: &mut [u8], trailer: u16, act: impl FnOnce(&mut [u8]) -> Option<T>) -> Option<T> {
         let [rank, cap] = UNCOVERED;
@@ -157,8 +157,8 @@ impl Cipher {
         done
     }
 
-    /// Whether what lies behind the header of this datagram is encrypted: values are, what all have to read
-    /// is not.
+    /// Whether the payload of this datagram is encrypted: values are, control bodies are not, whose session
+    /// must be readable to open them.
     fn encrypts(&self, datagram: &[u8]) -> bool {
         self.protection == Protection::Encrypt && datagram.get(1) != Some(&(Kind::Control as u8))
     }

@@ -7,9 +7,9 @@
 //!
 //! | key | seals | `of`, the first half of a nonce | the counter |
 //! |---|---|---|---|
-//! | up, of a rank | all that the rank sends | its session, 64 random bits | counts from 1 in each session |
-//! | down, of a rank | what answers a request of the rank | the session of the request | 64 bits, each time others |
-//! | results, of a salt | all else that an appliance sends | 0 | lcore, 8 bits, and a number of its own |
+//! | up, of a rank | all that the rank sends | its session, 64 random bits | from 1 in each session |
+//! | down, of a rank | answers to its requests | the session of the request | 64 bits, other ones each time |
+//! | results, of a salt | all else from the appliance | 0 | lcore, 8 bits, and a number of its own |
 //!
 //! The salt has 64 random bits, others in each life of a job at an appliance; answers to Joins tell it.
 
@@ -25,10 +25,10 @@ use crate::secret::{Part, Secret};
 /// Begins every derivation: keys of another version have nothing in common with these.
 const PROTOCOL: &[u8] = b"pascaline seal 1";
 
-/// What is done to packets.
+/// How packets are protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protection {
-    /// They prove their sender, and that nobody has changed them.
+    /// They prove their sender, and that they are unchanged.
     Mac,
     /// Their values cannot be read, either.
     Encrypt,
@@ -47,7 +47,7 @@ impl Protection {
         }
     }
 
-    /// From what [`name`](Self::name) says.
+    /// The protection with this [`name`](Self::name).
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|protection| protection.name() == name)
@@ -87,7 +87,7 @@ impl JobKeys {
         Self { job, results, id, protection }
     }
 
-    /// What is done to its packets.
+    /// How its packets are protected.
     #[must_use]
     pub const fn protection(&self) -> Protection {
         self.protection
@@ -106,7 +106,7 @@ impl JobKeys {
     }
 }
 
-/// What a rank has to prove itself with.
+/// The secrets of one rank: its own, and that of results.
 #[derive(Clone)]
 pub struct Holder {
     rank: Part,
@@ -128,12 +128,12 @@ impl Holder {
         Self { rank: rank_of(&job, id, rank), results: results_of(&job, id), protection }
     }
 
-    /// From what a rank's own file has.
+    /// From the two secrets in a rank's own file.
     pub(crate) const fn with(rank: Part, results: Part, protection: Protection) -> Self {
         Self { rank, results, protection }
     }
 
-    /// What is done to its packets.
+    /// How its packets are protected.
     #[must_use]
     pub const fn protection(&self) -> Protection {
         self.protection

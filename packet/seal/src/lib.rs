@@ -1,11 +1,11 @@
-//! Seals: a packet proves who has made it, and that nobody has changed it; nobody on its way reads it.
+//! Seals: a packet proves its sender, and that no host on its way has changed it or reads its values.
 //!
-//! Both ends of a job have [keys](keys) that are derived from one [secret]. A [`Cipher`] seals a datagram where
-//! it lies, and opens it again: what is [sealed](Cipher::seal) is a few bytes longer, and what has been
-//! [opened](Cipher::open) is the plain datagram once more. So nothing but the two ends of a path knows of seals.
+//! Both ends of a job have [keys] that are derived from one [secret]. A [`Cipher`] seals a datagram where it
+//! lies: [sealed](Cipher::seal), it is a few bytes longer; [opened](Cipher::open), it is the plain datagram
+//! again. So only the two ends of a path handle seals.
 //!
-//! docs/protocol.md, section 14, has the bytes, docs/security.md what holds against whom. No I/O but the files
-//! that keys are in; sealing and opening allocate nothing.
+//! docs/protocol.md, section 14, has the bytes; docs/security.md says what holds against which attacker. No
+//! I/O but the files that keys are in; sealing and opening allocate nothing.
 
 mod cipher;
 pub mod keys;

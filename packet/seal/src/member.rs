@@ -45,7 +45,7 @@ impl MemberEnd {
         Self { holder, keys, session, sent: 0, results: None, latest: Box::new([0; 256]), told: false }
     }
 
-    /// What is done to packets.
+    /// How packets are protected.
     #[must_use]
     pub const fn protection(&self) -> Protection {
         self.holder.protection()
@@ -74,7 +74,7 @@ impl MemberEnd {
             .flatten()
             .filter(|ack| ack.action == Action::Ack && ack.answers.is_some());
         if counter(datagram).is_none() {
-            // It may be forged: it only explains why nothing else comes.
+            // It may be forged: it only explains why no other answer comes.
             self.told |=
                 answer.is_some_and(|ack| ack.status == Status::Unproven && ack.session == self.session);
             return Err(Fault::Unsealed);
@@ -109,8 +109,8 @@ impl MemberEnd {
         }
     }
 
-    /// True if something that says to be the appliance has said that this rank does not prove itself as the
-    /// job demands. Only what explains a silence: anybody can say so.
+    /// True if an unsealed answer has said that this rank does not prove itself as the job demands. It only
+    /// explains a silence, since any host can send it.
     #[must_use]
     pub const fn told_unproven(&self) -> bool {
         self.told

@@ -22,7 +22,7 @@ const LONGEST: u64 = 64 << 10;
 /// Bytes in a rank's own file: of its packets, and of results.
 const OF_RANK: usize = 64;
 
-/// Half of what a rank's own file has, and what all keys follow from.
+/// A secret from which keys are derived; a rank's own file has two.
 pub(crate) type Part = Zeroizing<[u8; 32]>;
 
 /// The secret of a job. It never shows, and is wiped when it is dropped.
@@ -80,7 +80,10 @@ pub enum KeyError {
     )]
     Exists(PathBuf),
     /// It is one rank's, where the job's is needed.
-    #[error("key file {}: the key of one rank ({whose})\n  remedy: name the file of the job's key", .file.display())]
+    #[error(
+        "key file {}: the key of one rank ({whose})\n  remedy: name the file of the job's key",
+        .file.display()
+    )]
     OfRank {
         /// The file.
         file: PathBuf,
@@ -109,7 +112,7 @@ const READ: &str =
     "put the job's key there, the same at every rank; `pascaline job key --new FILE` makes one";
 const WRITE: &str = "name a file in a directory that exists and may be written to";
 
-/// What a file says.
+/// The content of a key file.
 enum Content {
     Job(Zeroizing<Vec<u8>>),
     /// Whose it is, and its bytes.
@@ -150,7 +153,7 @@ impl Secret {
         write(file, &Zeroizing::new(STANDARD.encode(*secret) + "\n"))
     }
 
-    /// Makes the file of one rank of a job with this number: what it needs, and not what other ranks have.
+    /// Makes the file of one rank of a job with this number: with it a holder speaks for this rank alone.
     ///
     /// # Errors
     /// See [`KeyError`]; a file that is there is left alone.

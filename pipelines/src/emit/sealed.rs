@@ -1,4 +1,4 @@
-//! What is sealed on its way out.
+//! Results and reminders of jobs whose packets are sealed.
 
 use pascaline_aggregator::Aggregate;
 use pascaline_buffer::{PacketBuf, SharedBuf};
@@ -22,7 +22,7 @@ impl<I: Io> Emitter<I> {
         self
     }
 
-    /// A number that nothing has been sealed with.
+    /// A number that no packet has been sealed with.
     pub(crate) const fn seal_number(&mut self) -> u64 {
         self.sealed += 1;
         self.sealed
@@ -47,7 +47,7 @@ impl<I: Io> Emitter<I> {
         }
     }
 
-    /// What lies behind the header of a sealed result.
+    /// Payload and trailer of a sealed result.
     fn seal_result(
         &mut self,
         job: &Job,

@@ -1,4 +1,4 @@
-//! Opening what ranks of sealed jobs send, before it is sorted.
+//! Opens packets of jobs whose packets are sealed, before they are sorted.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use crate::membership::{Reply, answer_header};
 use crate::meter::REFUSALS;
 use crate::setup::Setup;
 
-/// What has become of a frame.
+/// The result of opening a frame.
 enum Opened {
-    /// It is no business of a sealed job.
+    /// It is of no job whose packets are sealed.
     Other,
     /// It is the plain frame now, of this length.
     Plain(usize),
@@ -48,7 +48,7 @@ fn open(table: &JobTable, setup: &Setup, frame: &mut [u8]) -> Opened {
     let (id, rank) = (u16::from_be_bytes([j, k]), u16::from_be_bytes([r, s]));
     let sealed = table.get(id).and_then(|job| Some((job, job.seals.as_ref()?)));
     let Some((job, seals)) = sealed.filter(|_| version == VERSION) else { return Opened::Other };
-    let session = if kind == Kind::Control as u8 { said(datagram) } else { job.session(rank) };
+    let session = if kind == Kind::Control as u8 { session_in(datagram) } else { job.session(rank) };
     let Some(session) = session else { return Opened::Not(id, DropReason::NotMember) };
     match seals.open(rank, session, datagram) {
         Err(reason) => Opened::Not(id, reason),
@@ -57,20 +57,20 @@ fn open(table: &JobTable, setup: &Setup, frame: &mut [u8]) -> Opened {
 }
 
 /// The session that a control packet names.
-fn said(datagram: &[u8]) -> Option<u64> {
+fn session_in(datagram: &[u8]) -> Option<u64> {
     let at = header::LEN + control::SESSION;
     datagram.get(at..at + 8)?.try_into().ok().map(u64::from_be_bytes)
 }
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
-    /// Opens what ranks of sealed jobs have sent, and drops what is not as the job demands.
+    /// Opens packets of jobs whose packets are sealed, and drops those that are not as their job demands.
     #[cold]
     #[inline(never)]
     pub(super) fn open_seals(&mut self, port: usize, now: u64, packets: &mut ArrayVec<I::Buf, BURST>) {
         let (table, setup) = (Arc::clone(&self.table), Arc::clone(&self.setup));
         let mut kept = ArrayVec::<I::Buf, BURST>::new();
         for mut packet in packets.drain(..) {
-            // What a device has found wrong is dropped as that.
+            // One that a device has found wrong is dropped for that.
             let opened = match packet.bad_checksum() {
                 true => Opened::Other,
                 false => open(&table, &setup, packet.bytes_mut()),
@@ -93,8 +93,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         *packets = kept;
     }
 
-    /// Tells the sender of a Join what the job demands, as often as strangers are told anything. It proves
-    /// nothing to it, and it is no longer than what it answers.
+    /// Answers a Join with what the job demands, at the rate of refusals to strangers. The answer proves
+    /// nothing, and is no longer than the Join.
     fn tell_demand(&mut self, port: usize, now: u64, job: &Job, packet: &I::Buf) {
         let frame = packet.bytes();
         let Some((own, demand)) = self.setup.ports.get(port).zip(job.demand()) else { return };

@@ -84,7 +84,7 @@ pub(super) struct JobRecord {
     /// Whose Join has formed it; `None` if it is configured.
     pub(super) founder: Option<Address>,
     pub(super) secret: Secret,
-    /// What seals its packets, if they are sealed.
+    /// Its ciphers, if its packets are sealed.
     pub(super) seals: Option<Arc<Seals>>,
     /// What lcores count of it, over all generations.
     pub(super) cells: Arc<JobCells>,
@@ -291,7 +291,7 @@ impl JobRecord {
     }
 }
 
-/// What seals the packets of a job like this.
+/// The ciphers of a job like this.
 pub(super) fn seals_of(spec: &JobSpec, secret: Secret) -> Option<Arc<Seals>> {
     let keys = spec.keys.as_ref()?;
     Some(Arc::new(Seals::new(keys, spec.fan_in, secret.salt(spec.id))))

@@ -1,4 +1,5 @@
-//! Jobs whose packets are sealed: sums as without seals, and a counted drop for whatever is not the rank's.
+//! Jobs whose packets are sealed: sums as without seals, and a counted drop for each packet that is not the
+//! rank's.
 
 use std::sync::Arc;
 
@@ -73,7 +74,7 @@ impl Rank {
         self.sealed(&header, &body)
     }
 
-    /// Opens what the appliance has sent to this rank: the plain datagrams, and what came of the others.
+    /// Opens the packets to this rank: the plain datagrams, and the faults of the others.
     fn heard(&mut self, frames: &[Vec<u8>]) -> (Vec<(Header, Vec<u8>)>, Vec<Fault>) {
         let (mut opened, mut faults) = (Vec::new(), Vec::new());
         for frame in frames {
@@ -156,7 +157,7 @@ fn sums_are_as_without_seals() {
             let shows = sent[0].windows(in_clear.len()).any(|part| part == in_clear);
             assert_eq!(shows, protection == Protection::Mac);
         }
-        // What is asked for again is sealed anew.
+        // A result that is asked for again is sealed anew.
         let again = ranks[1].gradient(19, &[52; 256]);
         let (opened, _) = ranks[1].heard(&fed(&mut bench, [&again]));
         assert_eq!(opened.len(), 1);

@@ -1,4 +1,4 @@
-//! What a job's packets are sealed with.
+//! The keys with which a job's packets are sealed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -61,8 +61,8 @@ impl Accept<'_> {
             Some(directory) => Ok(PathBuf::from(directory).join(name)),
             None => {
                 let remedy = format!(
-                    "set key_file to the file that `pascaline job key --new FILE` makes, or have systemd load \
-                     the credential {name}"
+                    "set key_file to the file that `pascaline job key --new FILE` makes, or have systemd \
+                     load the credential {name}"
                 );
                 Err(self.error(&Spanned::new(at, ()), "security without a key", &remedy))
             }

@@ -76,8 +76,8 @@ codes! {
         RanksOfHost = 32 "ranks_of_host",
         /// The sender waits for results that are kept no longer: the others have continued without it.
         Overtaken = 33 "overtaken",
-        /// The packet does not prove its sender as the job demands: its seal is missing, or of another key. Such
-        /// an Ack proves nothing either.
+        /// The packet does not prove its sender as the job demands: its seal is missing, or of another key.
+        /// Such an Ack proves nothing either.
         Unproven = 34 "unproven",
     }
 }
