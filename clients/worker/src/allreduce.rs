@@ -243,6 +243,8 @@ pub struct Progress {
     pub rejoined: Option<u16>,
     /// Payload bytes of a full packet.
     pub payload: u16,
+    /// Bytes of it beside header and payload.
+    pub longer: u16,
     /// The appliance, where the driver has named it.
     pub appliance: Option<SocketAddr>,
     /// For how long nothing has come from the appliance.
@@ -305,7 +307,7 @@ impl fmt::Display for Progress {
 impl Progress {
     /// Writes the appliance's knowledge about missing ranks.
     fn describe(&self, missing: &Missing, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let long = format_args!("packets of {} bytes", usize::from(self.payload) + header::LEN);
+        let long = format_args!("packets of {} bytes", header::LEN + usize::from(self.payload + self.longer));
         let names = !missing.ranks.as_slice().is_empty();
         // A rank that has gone may have taken the only result with it, and is the reason in any case.
         if missing.ahead > 0 && !missing.names_gone() {
@@ -377,13 +379,14 @@ struct TooLong<'a>(Option<usize>, &'a Progress);
 impl fmt::Display for TooLong<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(mtu, progress) = *self;
-        let Progress { payload, appliance, .. } = *progress;
+        let Progress { payload, longer, appliance, .. } = *progress;
         if progress.passage.is_some() {
             return write!(f, "{progress}");
         }
         write!(f, "packets with a payload of {payload} bytes are too long for the path to the appliance")?;
         if let Some(mtu) = mtu {
-            let largest = largest_payload(mtu, appliance.is_some_and(|appliance| appliance.is_ipv6()));
+            let room = mtu.saturating_sub(longer.into());
+            let largest = largest_payload(room, appliance.is_some_and(|appliance| appliance.is_ipv6()));
             write!(
                 f,
                 ", whose MTU is {mtu}: raise it, or start every rank with a payload of {largest} at most"

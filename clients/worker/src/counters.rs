@@ -71,6 +71,12 @@ reasons! {
         ReminderUnanswerable => "reminder_unanswerable",
         /// A reminder that came too soon after another.
         ReminderLimited => "reminder_limited",
+        /// It has no seal, and the job's packets are sealed.
+        Unsealed => "unsealed",
+        /// Its seal is not the appliance's.
+        Forged => "forged",
+        /// Its seal is older than any that can still be on its way.
+        Replayed => "replayed",
     }
 }
 
@@ -187,6 +193,12 @@ impl Counters {
     #[must_use]
     pub fn without_effect(&self) -> u64 {
         self.ignored.iter().chain(&self.malformed).sum()
+    }
+
+    /// Counts a datagram that no session has seen.
+    pub(crate) const fn ignore(&mut self, reason: Ignored) {
+        self.received += 1;
+        self.ignored[reason as usize] += 1;
     }
 
     pub(crate) const fn reject(&mut self, why: &Unusable<Ignored>) {

@@ -146,6 +146,21 @@ impl Join {
         self
     }
 
+    /// For drivers: packets are longer by this many bytes than what it gives them. After
+    /// [`flexible`](Self::flexible).
+    #[must_use]
+    pub fn longer(mut self, by: u16) -> Self {
+        self.path = self.path.map(|path| path.longer(by));
+        self
+    }
+
+    /// For drivers: the failure of packets that the appliance does not take as proven. Both numbers are 0
+    /// for unsealed ones, 1 for `mac` and 2 for `encrypt`: what the job demands, and what this worker sends.
+    #[must_use]
+    pub const fn unproven(&self, demanded: u32, own: u32) -> JoinFailure {
+        JoinFailure::Rejected(self.identity.rejection(Reason::Unproven, demanded, own))
+    }
+
     /// The notice to the user about packets that did not get through, once.
     pub fn shortened(&mut self) -> Option<Shortened> {
         self.path.as_mut()?.take_warning()
@@ -187,7 +202,7 @@ impl Join {
     pub fn poll_transmit(&mut self, now: Duration) -> Option<&[u8]> {
         if self.places.turn(now, false, self.way.closes()) {
             (self.told, self.cookie, self.way) = (None, 0, Way::default());
-            self.path = self.path.map(|_| Path::of(self.identity.payload));
+            self.path = self.path.map(|path| path.anew(self.identity.payload));
             self.requests.outdate();
             self.asking.begin_again();
         }

@@ -60,6 +60,8 @@ pub(crate) struct Path {
     long: bool,
     /// Payload bytes that the appliance's ports take, in whole cache lines; 0 if it has not said.
     most: u16,
+    /// Bytes by which packets are longer than header and payload.
+    longer: u16,
     news: Option<Shortened>,
 }
 
@@ -67,7 +69,17 @@ impl Path {
     /// Nothing is known yet.
     pub(crate) const fn of(payload: u16) -> Self {
         let open = payload as usize <= control::LEN;
-        Self { payload, open, lost: 0, short: false, long: true, most: 0, news: None }
+        Self { payload, open, lost: 0, short: false, long: true, most: 0, longer: 0, news: None }
+    }
+
+    /// The same, of packets that are longer by this many bytes.
+    pub(crate) const fn longer(self, by: u16) -> Self {
+        Self { longer: by, ..self }
+    }
+
+    /// The same path, of which nothing is known again.
+    pub(crate) const fn anew(&self, payload: u16) -> Self {
+        Self::of(payload).longer(self.longer)
     }
 
     /// True once full packets are known to get through, or nothing shorter is left to be tried.
@@ -91,12 +103,15 @@ impl Path {
         if self.open || told.is_none() && (self.lost < TRIES || !self.short) {
             return false;
         }
-        let Some(payload) = told.or_else(|| COMMON.into_iter().find(|&length| length < self.payload)) else {
+        let shorter = self.longer.next_multiple_of(8);
+        let common =
+            || COMMON.into_iter().map(|length| length - shorter).find(|&length| length < self.payload);
+        let Some(payload) = told.or_else(common) else {
             self.open = true;
             return false;
         };
         let lost = self.news.map_or(self.tried(), |news| news.lost);
-        *self = Self { news: Some(Shortened { lost, payload }), ..Self::of(payload) };
+        *self = Self { news: Some(Shortened { lost, payload }), ..self.anew(payload) };
         true
     }
 

@@ -80,6 +80,9 @@ pub enum Reason {
     RanksOfHost,
     /// The job would not meet the operator's objective, and why, if the appliance says so.
     Objective(Option<Box<Sentence>>),
+    /// The appliance does not take this rank's packets as proven: 0 for unsealed ones, 1 for `mac`, 2 for
+    /// `encrypt`. Its answer is not proven, either.
+    Unproven,
     /// An update was not taken.
     Update(Status),
 }
@@ -124,6 +127,7 @@ impl Rejection {
             Status::Objective => {
                 Reason::Objective(trailer.and_then(|trailer| trailer.sentence).map(Box::new))
             }
+            Status::Unproven => return Some(identity.rejection(Reason::Unproven, ack.expected, 0)),
             Status::NoServer
             | Status::NotFinite
             | Status::FromTheFuture
@@ -203,6 +207,7 @@ impl fmt::Display for Text<'_> {
                 write!(f, "rank {rank} may not command job {job}: the job's `control` does not allow it")
             }
             Reason::Objective(why) => unmet(f, job, why.as_deref()),
+            Reason::Unproven => unproven(f, (job, rank), (expected, got)),
             Reason::Overtaken | Reason::JobsOfHost | Reason::RanksOfHost => self.beyond(f),
             Reason::Update(status) => {
                 write!(f, "an update of rank {rank} in job {job} was not taken: {status}")
@@ -264,6 +269,27 @@ fn died(f: &mut fmt::Formatter<'_>, job: u16, count: u32, ranks: &RankSet) -> fm
     }
 }
 
+fn unproven(f: &mut fmt::Formatter<'_>, (job, rank): (u16, u16), (demanded, own): (u32, u32)) -> fmt::Result {
+    let whose = format_args!("the appliance does not take the packets of rank {rank} in job {job} as proven");
+    if demanded == own {
+        write!(f, "{whose}: it has another key for this rank")?;
+    } else {
+        let (demanded, own) = (security(demanded), security(own));
+        write!(f, "{whose}: its job {job} has security = {demanded}, and this rank {own}")?;
+    }
+    write!(f, "\n  remedy: {SAME_SECURITY}")
+}
+
+/// What proves packets, as configurations have it.
+const fn security(code: u32) -> &'static str {
+    match code {
+        0 => "\"none\"",
+        1 => "\"mac\"",
+        2 => "\"encrypt\"",
+        _ => "one that this version does not know",
+    }
+}
+
 /// An element by its code.
 struct Named(u32);
 
@@ -276,6 +302,8 @@ impl fmt::Display for Named {
     }
 }
 
+const SAME_SECURITY: &str = "the same `security` and key as in the job's table of the appliance (`pascaline \
+                             check` shows the mode)";
 const PARENT: &str = "its parent was removed or changed";
 const HALTED: &str = "by a Halt of one of its members or of an operator: it resumes after";
 const PER_HOST: &str = "at a time are allowed: end one of them, or raise \

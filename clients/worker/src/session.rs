@@ -100,6 +100,8 @@ pub struct Session {
     /// Whether results are sums over all ranks; otherwise their number of ranks is not checked, and there are
     /// no operations: the session is tended all the time.
     sums: bool,
+    /// Bytes by which packets are longer than header and payload; for error texts only.
+    longer: u16,
     report: Report,
     counters: Counters,
 }
@@ -127,6 +129,7 @@ impl Session {
             appliance: None,
             way: Way::default(),
             sums: true,
+            longer: 0,
             report: Report::default(),
             counters: Counters::default(),
         }
@@ -156,6 +159,13 @@ impl Session {
     #[must_use]
     pub const fn at(mut self, appliance: SocketAddr) -> Self {
         self.appliance = Some(appliance);
+        self
+    }
+
+    /// For drivers that send packets which are longer by this many bytes, for the texts of failures.
+    #[must_use]
+    pub const fn longer(mut self, by: u16) -> Self {
+        self.longer = by;
         self
     }
 

@@ -73,6 +73,7 @@ impl Session {
             incomplete: counters.ignored(Ignored::Incomplete),
             rejoined: self.state.rejoin().map(Rejoin::joined),
             payload: self.membership.identity.payload,
+            longer: self.longer,
             appliance: self.appliance,
             silent: self.way.silence(now, operation.started),
             unreachable: self.way.report(),

@@ -97,13 +97,15 @@ impl Config {
     /// The configuration of each stream's worker: its numbers follow those of the streams before it.
     ///
     /// # Errors
-    /// [`ConfigError::Streams`], if there are none, too many, or no numbers for their jobs.
+    /// [`ConfigError::Streams`], if there are none, too many, or no numbers for their jobs, and
+    /// [`ConfigError::NoKey`].
     pub fn of_streams(&self, streams: u16) -> Result<impl Iterator<Item = Self>, ConfigError> {
         let (job, trees) = (self.job, 1 + self.trees.len());
         let last = usize::from(job) + trees * usize::from(streams.max(1)) - 1;
         if !(1..=MAX_STREAMS).contains(&streams) || last > usize::from(u16::MAX) {
             return Err(ConfigError::Streams { job, streams, trees });
         }
+        self.check_keys(u16::try_from(last).unwrap_or(u16::MAX))?;
         let trees = u16::try_from(trees).unwrap_or(u16::MAX);
         Ok((0..streams).map(move |stream| {
             let further = stream * trees;

@@ -9,10 +9,11 @@ use core::time::Duration;
 
 use nix::poll::PollFlags;
 
+use super::handshake::handshake;
 use super::reach::Asker;
 use super::socket::{BATCH, Socket};
 use super::transfer::transient;
-use super::worker::{handshake, session_number, unix_ns};
+use super::worker::{session_number, unix_ns};
 use super::{Addresses, Config, ConfigError, Interrupt, JoinError, Notice};
 use crate::asynchronous::session::MOST_OUTSTANDING;
 use crate::asynchronous::{
@@ -100,7 +101,7 @@ impl AsyncConfig {
         let begun = Instant::now();
         let &Self { job, rank, ranks, bind, dscp, notice, interrupt, join_deadline: limit, .. } = self;
         let identity = Identity { job, rank, ranks, payload: 0 };
-        let asker = Asker { identity, bind, dscp, limit, notice, interrupt };
+        let asker = Asker { identity, bind, dscp, limit, notice, interrupt, holder: None };
         let mut name = self.name();
         name.keep(bind.map(|bind| bind.is_ipv4()));
         let appliance = asker.find(&name)?;
@@ -214,7 +215,7 @@ impl AsyncWorker {
         let join = Join::new(identity, session_number(), 1, Duration::ZERO, config.join_deadline);
         let mut join = join.at(config.appliance);
         let hooks = (config.notice, config.interrupt);
-        let membership = handshake((&socket, &[]), (&mut join, &mut []), origin, &mut buffer, hooks)
+        let membership = handshake((&socket, &[]), (&mut join, &mut []), None, origin, &mut buffer, hooks)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| JoinError::Failed {
                 appliance: config.appliance,

@@ -15,6 +15,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, sendmmsg};
 use pascaline_wire::header;
 
+use super::sealing::{SealedPackets, Sealing};
 use super::socket::BATCH;
 use crate::session::{Session, Transmit};
 
@@ -44,15 +45,15 @@ impl Outgoing {
         }
     }
 
-    /// Sends packets from the batch's beginning, straight from where their parts lie. Returns how many were
-    /// taken, at least one.
+    /// Sends packets from the batch's beginning, straight from where their parts lie, or sealed. Returns how
+    /// many were taken, at least one. A sealed packet that the system has not taken is sealed anew.
     pub(super) fn send(
         &mut self,
         fd: RawFd,
         batch: &[Transmit],
         session: &Session,
         tensor: &[u8],
-        cutting: &mut Cutting,
+        (cutting, mut sealing): (&mut Cutting, Option<&mut Sealing>),
     ) -> Result<usize, Errno> {
         let batch = &batch[..batch.len().min(BATCH)];
         let per_piece = cutting.per_piece(session.allowed());
@@ -64,10 +65,11 @@ impl Outgoing {
             }
         };
         if others > 0 {
-            return self.send_plain(fd, &batch[..others], session, tensor);
+            return self.send_plain(fd, &Packets::of(&batch[..others], session, tensor, sealing)?);
         }
         let fresh = batch.iter().take_while(|packet| packet.is_fresh()).count();
-        match self.send_pieces(fd, &batch[..fresh], per_piece, session, tensor) {
+        let packets = Packets::of(&batch[..fresh], session, tensor, sealing.as_deref_mut())?;
+        match self.send_pieces(fd, &packets, per_piece) {
             Ok(sent) => {
                 cutting.sent += sent as u64;
                 Ok(sent)
@@ -75,57 +77,78 @@ impl Outgoing {
             // The interface cannot, or its frames are too short: then they are sent one by one.
             Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE | Errno::EOPNOTSUPP) => {
                 cutting.give_up("this host's interface does not cut long datagrams");
-                self.send_plain(fd, batch, session, tensor)
+                self.send_plain(fd, &Packets::of(batch, session, tensor, sealing)?)
             }
             Err(error) => Err(error),
         }
     }
 
-    fn send_plain(
-        &mut self,
-        fd: RawFd,
-        batch: &[Transmit],
-        session: &Session,
-        tensor: &[u8],
-    ) -> Result<usize, Errno> {
-        let parts: [[IoSlice<'_>; 3]; BATCH] = core::array::from_fn(|at| match batch.get(at) {
-            Some(packet) => [
-                IoSlice::new(&packet.header),
-                IoSlice::new(session.payload(packet, tensor)),
-                IoSlice::new(session.trailer(packet)),
-            ],
-            None => [IoSlice::new(&[]); 3],
-        });
+    fn send_plain(&mut self, fd: RawFd, packets: &Packets<'_>) -> Result<usize, Errno> {
+        let parts: [[IoSlice<'_>; 3]; BATCH] = core::array::from_fn(|at| packets.parts(at).map(IoSlice::new));
         let no_control: [ControlMessage<'_>; 0] = [];
-        let (parts, to_peer) = (&parts[..batch.len()], [None; BATCH]);
+        let (parts, to_peer) = (&parts[..packets.batch.len()], [None; BATCH]);
         sendmmsg(fd, &mut self.plain, parts, to_peer, no_control, MsgFlags::MSG_DONTWAIT).map(Iterator::count)
     }
 
-    fn send_pieces(
-        &mut self,
-        fd: RawFd,
-        batch: &[Transmit],
-        per_piece: usize,
-        session: &Session,
-        tensor: &[u8],
-    ) -> Result<usize, Errno> {
+    fn send_pieces(&mut self, fd: RawFd, packets: &Packets<'_>, per_piece: usize) -> Result<usize, Errno> {
         // All have the first one's length, but for the last one of a tensor. It can be less than the job's
         // payload, which whole elements may not fill.
-        let first = batch.first().map_or(0, |packet| session.payload(packet, tensor).len());
-        let length = u16::try_from(header::LEN + first).map_err(|_| Errno::EINVAL)?;
-        let parts: [[IoSlice<'_>; 2]; BATCH] = core::array::from_fn(|at| match batch.get(at) {
-            Some(packet) => [IoSlice::new(&packet.header), IoSlice::new(session.payload(packet, tensor))],
-            None => [IoSlice::new(&[]); 2],
+        let [header, payload, _] = packets.parts(0);
+        let length = u16::try_from(header.len() + payload.len()).map_err(|_| Errno::EINVAL)?;
+        // They have no trailer, but for a seal.
+        let parts: [[IoSlice<'_>; 2]; BATCH] = core::array::from_fn(|at| {
+            let [header, payload, _] = packets.parts(at);
+            [IoSlice::new(header), IoSlice::new(payload)]
         });
         let mut pieces: [&[IoSlice<'_>]; BATCH] = [&[]; BATCH];
-        let mut count = 0;
-        for packets in parts[..batch.len()].chunks(per_piece) {
-            pieces[count] = packets.as_flattened();
+        let (mut count, batch) = (0, packets.batch);
+        for piece in parts[..batch.len()].chunks(per_piece) {
+            pieces[count] = piece.as_flattened();
             count += 1;
         }
         let (cut, to_peer) = ([ControlMessage::UdpGsoSegments(&length)], [None; BATCH]);
         let sent = sendmmsg(fd, &mut self.pieces, &pieces[..count], to_peer, cut, MsgFlags::MSG_DONTWAIT)?;
         Ok((sent.count() * per_piece).min(batch.len()))
+    }
+}
+
+/// Packets as they go to the system.
+struct Packets<'a> {
+    batch: &'a [Transmit],
+    session: &'a Session,
+    tensor: &'a [u8],
+    /// The same, if they are sealed.
+    sealed: Option<SealedPackets<'a>>,
+}
+
+impl<'a> Packets<'a> {
+    /// Those of a batch, or as many from its beginning as there is room for where they are sealed.
+    fn of(
+        batch: &'a [Transmit],
+        session: &'a Session,
+        tensor: &'a [u8],
+        sealing: Option<&'a mut Sealing>,
+    ) -> Result<Self, Errno> {
+        let sealed = sealing.map(|sealing| sealing.seal_batch(batch, session, tensor));
+        let count = sealed.as_ref().map_or(batch.len(), SealedPackets::count);
+        // A session makes none that cannot be sealed.
+        if count == 0 {
+            return Err(Errno::EBADMSG);
+        }
+        Ok(Self { batch: &batch[..count], session, tensor, sealed })
+    }
+
+    /// Header, payload and trailer of one, or all in one piece; empty if there is none.
+    fn parts(&self, at: usize) -> [&[u8]; 3] {
+        match (&self.sealed, self.batch.get(at)) {
+            (_, None) => [&[]; 3],
+            (Some(sealed), Some(_)) => [sealed.packet(at), &[], &[]],
+            (None, Some(packet)) => {
+                let (payload, trailer) =
+                    (self.session.payload(packet, self.tensor), self.session.trailer(packet));
+                [&packet.header, payload, trailer]
+            }
+        }
     }
 }
 
@@ -142,7 +165,7 @@ pub(super) struct Cutting {
 }
 
 impl Cutting {
-    /// For packets with this payload length.
+    /// For packets with so many bytes behind the header.
     pub(super) fn new(payload: u16) -> Self {
         let length = usize::from(payload) + header::LEN;
         // At least two must fit into a piece.

@@ -8,11 +8,14 @@ use std::time::Instant;
 
 use core::time::Duration;
 
+use pascaline_seal::Holder;
 use pascaline_wire::control::{Action, Control};
 use pascaline_wire::{Header, Kind};
 
+use super::handshake::ASK;
+use super::sealing::Sealing;
 use super::socket::Socket;
-use super::worker::{ASK, session_number};
+use super::worker::session_number;
 use super::{Addresses, Config, Interrupt, JoinError, Notice};
 use crate::identity::Identity;
 use crate::inquiry::query;
@@ -29,7 +32,7 @@ const REPLACEABLE: Duration = Duration::from_secs(1);
 const STALLED: Duration = Duration::from_secs(1);
 
 /// The configuration of the search, and its time limit.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Asker {
     pub(super) identity: Identity,
     pub(super) bind: Option<SocketAddr>,
@@ -37,6 +40,8 @@ pub(super) struct Asker {
     pub(super) limit: Duration,
     pub(super) notice: Option<Notice>,
     pub(super) interrupt: Option<Interrupt>,
+    /// Where the job's packets are sealed.
+    pub(super) holder: Option<Holder>,
 }
 
 impl Config {
@@ -52,7 +57,8 @@ impl Config {
         let limit = if alone { self.join_deadline } else { self.silence.max(REPLACEABLE) };
         let Self { job, rank, ranks, bind, dscp, notice, interrupt, .. } = self;
         let identity = Identity { job, rank, ranks, payload: 0 };
-        let asker = Asker { identity, bind, dscp, limit: limit.min(self.join_deadline), notice, interrupt };
+        let (limit, holder) = (limit.min(self.join_deadline), self.holder().cloned());
+        let asker = Asker { identity, bind, dscp, limit, notice, interrupt, holder };
         // One socket talks to all appliances of a tree. The first one's addresses come first.
         let named = self.several.first().is_some_and(|name| name.first == self.appliance);
         let literal = (!named).then_some(self.appliance);
@@ -94,6 +100,8 @@ struct Candidate {
     address: SocketAddr,
     socket: Option<Socket>,
     due: Duration,
+    session: u64,
+    sealing: Option<Sealing>,
 }
 
 impl Asker {
@@ -105,14 +113,20 @@ impl Asker {
         let mut candidates: Vec<_> = core::iter::once(&name.first)
             .chain(&name.others)
             .zip(0..)
-            .map(|(&address, at)| Candidate { address, socket: None, due: APART * at })
+            .map(|(&address, at)| {
+                let session = session_number();
+                let holder = self.holder.clone();
+                let sealing = holder.map(|holder| Sealing::new(holder, session, Duration::ZERO));
+                Candidate { address, socket: None, due: APART * at, session, sealing }
+            })
             .collect();
         let (begun, mut told, mut report) = (Instant::now(), false, None);
         let mut buffer = [0; 2048];
         loop {
             let now = begun.elapsed();
-            if let Some(found) = candidates.iter().find(|candidate| candidate.has_answered(&mut buffer)) {
-                return Ok(found.address);
+            let answered = candidates.iter_mut().find_map(|candidate| candidate.answered(&mut buffer));
+            if let Some(address) = answered {
+                return Ok(address);
             }
             if now >= self.limit {
                 let failure = JoinFailure::NoAnswer { waited: now, appliance: Some(name.first), report };
@@ -151,8 +165,10 @@ impl Asker {
             || Socket::open(bind, candidate.address).ok().filter(|socket| socket.set_dscp(self.dscp).is_ok());
         // There may be a route by the next time.
         let socket = candidate.socket.take().or_else(opened)?;
-        let (header, body) = query(&self.identity, 0, 0, session_number(), 0);
-        let _ = socket.send(&[&header.to_bytes()[..], &body.to_bytes()].concat());
+        let (header, body) = query(&self.identity, 0, 0, candidate.session, 0);
+        let request = [&header.to_bytes()[..], &body.to_bytes()].concat();
+        let sealed = candidate.sealing.as_mut().map(|sealing| sealing.seal(&request));
+        let _ = socket.send(sealed.unwrap_or(&request));
         let report = socket.report();
         candidate.socket = Some(socket);
         report
@@ -160,15 +176,22 @@ impl Asker {
 }
 
 impl Candidate {
-    /// True if an appliance has answered, whatever its answer about the job.
-    fn has_answered(&self, buffer: &mut [u8]) -> bool {
-        let Some(socket) = &self.socket else { return false };
-        let Ok(length) = socket.receive(buffer) else { return false };
-        let parsed = buffer.get(..length).and_then(|bytes| Header::parse(bytes).ok());
-        let ack = |(header, body): (Header, &[u8])| {
-            header.kind == Kind::Control && Control::parse(body).is_ok_and(|ack| ack.action == Action::Ack)
+    /// Its address, if an appliance has answered there, whatever its answer about the job.
+    fn answered(&mut self, buffer: &mut [u8]) -> Option<SocketAddr> {
+        let length = self.socket.as_ref()?.receive(buffer).ok()?;
+        let datagram = buffer.get_mut(..length)?;
+        let length = match &mut self.sealing {
+            None => length,
+            // Also one that only says that it does not take the question as proven.
+            Some(sealing) => match sealing.open(Duration::ZERO, datagram) {
+                Err(_) if !sealing.is_in_doubt() => return None,
+                opened => opened.unwrap_or(length),
+            },
         };
-        parsed.is_some_and(ack)
+        let (header, body) = Header::parse(datagram.get(..length)?).ok()?;
+        let control = header.kind == Kind::Control;
+        let is_ack = control && Control::parse(body).is_ok_and(|ack| ack.action == Action::Ack);
+        is_ack.then_some(self.address)
     }
 }
 

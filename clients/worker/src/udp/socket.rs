@@ -48,9 +48,9 @@ pub(super) struct Received {
 
 impl Received {
     /// The datagrams in a place, and whether they are marked.
-    pub(super) fn datagrams(self, place: &[u8]) -> impl Iterator<Item = (&[u8], bool)> {
-        let all = &place[..self.bytes.min(place.len())];
-        all.chunks(self.each.max(1)).map(move |datagram| (datagram, self.marked))
+    pub(super) fn datagrams(self, place: &mut [u8]) -> impl Iterator<Item = (&mut [u8], bool)> {
+        let used = self.bytes.min(place.len());
+        place[..used].chunks_mut(self.each.max(1)).map(move |datagram| (datagram, self.marked))
     }
 }
 

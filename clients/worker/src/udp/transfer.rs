@@ -11,7 +11,9 @@ use nix::poll::PollFlags;
 use pascaline_wire::UdpPorts;
 
 use super::outgoing::{Cutting, Outgoing};
+use super::sealing::{Sealing, Unproven};
 use super::socket::{BATCH, PLACE, PLACES, Received, Socket};
+use crate::counters::Ignored;
 use crate::session::{Session, Transmit};
 
 /// How long to wait for the system to take more packets before the rest of a batch is given up, to be
@@ -31,6 +33,7 @@ pub(super) struct Transfer<'a> {
     ports: UdpPorts,
     outgoing: Outgoing,
     cutting: &'a mut Cutting,
+    sealing: Option<&'a mut Sealing>,
     batch: [Transmit; BATCH],
     bytes: &'a mut [u8],
     received: [Received; PLACES],
@@ -42,7 +45,7 @@ impl<'a> Transfer<'a> {
         socket: &'a Socket,
         ports: UdpPorts,
         origin: &'a Instant,
-        cutting: &'a mut Cutting,
+        (cutting, sealing): (&'a mut Cutting, Option<&'a mut Sealing>),
         bytes: &'a mut [u8],
     ) -> Self {
         Self {
@@ -51,6 +54,7 @@ impl<'a> Transfer<'a> {
             ports,
             outgoing: Outgoing::new(),
             cutting,
+            sealing,
             batch: [Transmit::PLACEHOLDER; BATCH],
             bytes,
             received: [Received::default(); PLACES],
@@ -97,7 +101,8 @@ impl<'a> Transfer<'a> {
             let to = place(self.ports, &batch[0]);
             let same = batch.iter().take_while(|packet| place(self.ports, packet) == to).count();
             let fd = self.socket.fd_to(to);
-            match self.outgoing.send(fd, &batch[..same], session, tensor, self.cutting) {
+            let with = (&mut *self.cutting, self.sealing.as_deref_mut());
+            match self.outgoing.send(fd, &batch[..same], session, tensor, with) {
                 Ok(sent) => {
                     batch = &batch[sent..];
                     left = true;
@@ -158,10 +163,31 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// The datagrams in a place below the count that [`receive`](Self::receive) returned last, and whether
-    /// they are marked: they have met congestion.
-    pub(super) fn datagrams(&self, place: usize) -> impl Iterator<Item = (&[u8], bool)> {
-        self.received[place].datagrams(&self.bytes[place * PLACE..][..PLACE])
+    /// Handles the datagrams in the first `count` places, which [`receive`](Self::receive) returned last:
+    /// opened ones, or why one does not open; and whether it is marked: it has met congestion.
+    pub(super) fn each(&mut self, count: usize, mut handle: impl FnMut(Result<&[u8], Ignored>, bool)) {
+        let now = self.origin.elapsed();
+        for (bytes, received) in self.bytes.chunks_exact_mut(PLACE).zip(self.received).take(count) {
+            for (datagram, marked) in received.datagrams(bytes) {
+                match self.sealing.as_deref_mut() {
+                    None => handle(Ok(datagram), marked),
+                    Some(sealing) => {
+                        let opened = sealing.open(now, datagram);
+                        handle(opened.map(|length| &datagram[..length]), marked);
+                    }
+                }
+            }
+        }
+    }
+
+    /// That the appliance does not take this worker's packets as proven: once for each silence.
+    pub(super) fn take_unproven(&mut self) -> Option<Unproven> {
+        self.sealing.as_deref_mut()?.take_unproven(self.origin.elapsed())
+    }
+
+    /// Whether packets are sealed.
+    pub(super) const fn is_sealed(&self) -> bool {
+        self.sealing.is_some()
     }
 }
 

@@ -9,13 +9,16 @@ use core::time::Duration;
 use pascaline_wire::{UdpPorts, control, header, trailer};
 
 use super::group::Listener;
+use super::handshake::handshake;
 use super::outgoing::Cutting;
+use super::sealing::{Sealing, Unproven};
 use super::socket::{PLACE, PLACES, Socket};
 use super::transfer::Transfer;
-use super::worker::{handshake, session_number};
+use super::worker::session_number;
 use super::{Config, ConfigError, JoinError, Notice};
 use crate::membership::{Join, JoinFailure};
 use crate::places::Places;
+use crate::rejection::Reason;
 use crate::session::{Event, Session};
 
 /// The most full batches before timeouts are checked.
@@ -34,6 +37,7 @@ pub(super) struct Tree {
     place: usize,
     pub(super) session: Session,
     cutting: Cutting,
+    sealing: Option<Sealing>,
     buffer: Vec<u8>,
 }
 
@@ -50,11 +54,14 @@ impl Tree {
         let (identity, flexible) = config.offer(socket.path_mtu());
         let mut buffer = vec![0; PLACE * PLACES];
         let places = Places::new(peers.len(), config.silence);
-        let join = Join::new(identity, session_number(), spread, origin.elapsed(), config.join_deadline);
-        let join = if flexible { join.flexible() } else { join };
+        let (number, now) = (session_number(), origin.elapsed());
+        let mut sealing = config.holder().map(|holder| Sealing::new(holder.clone(), number, now));
+        let join = Join::new(identity, number, spread, now, config.join_deadline);
+        let join = if flexible { join.flexible().longer(config.longer()) } else { join };
         let mut join = join.at(config.appliance).among(places);
         let hooks = (config.notice, config.interrupt);
-        let membership = handshake((&socket, &peers), (&mut join, before), origin, &mut buffer, hooks)
+        let (ways, joining) = ((&socket, &peers[..]), (&mut join, before));
+        let membership = handshake(ways, joining, sealing.as_mut(), origin, &mut buffer, hooks)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| failed(&peers, join.places(), failure))?;
         let payload = membership.identity.payload;
@@ -64,7 +71,7 @@ impl Tree {
         socket.make_room(room);
         let place = join.places().at();
         let appliance = peers.get(place).map_or(config.appliance, |peer| peer.0);
-        let session = Session::new(membership, config.in_flight).at(appliance);
+        let session = Session::new(membership, config.in_flight).at(appliance).longer(config.longer());
         let mut session = session.among(*join.places());
         if let Some(control) = config.congestion {
             session = session.controlled(control);
@@ -74,8 +81,12 @@ impl Tree {
         }
         socket.join_datagrams();
         let listener = Listener::new(room);
-        let cutting = Cutting::new(payload);
-        Ok(Self { origin, socket, listener, peers, place, session, cutting, buffer })
+        let cutting = Cutting::new(payload.saturating_add(config.longer()));
+        if let Some(sealing) = &mut sealing {
+            sealing.make_room(stride);
+            *session.counters_mut() = sealing.take_early();
+        }
+        Ok(Self { origin, socket, listener, peers, place, session, cutting, sealing, buffer })
     }
 
     /// The address that the appliance sees, unless it is translated on the way.
@@ -124,7 +135,7 @@ impl Tree {
 
     /// Moves its packets while an operation is in flight: with `tensor`, one of this tree.
     pub(super) fn exchange<'a>(&'a mut self, tensor: Option<&'a mut [u8]>) -> Exchange<'a> {
-        let Self { origin, socket, listener, peers, place, session, cutting, buffer } = self;
+        let Self { origin, socket, listener, peers, place, session, cutting, sealing, buffer } = self;
         socket.read_marks(session.control().reacts_to_marks());
         let first = UdpPorts::single(peers.first().map_or(0, |peer| peer.0.port()));
         let ports = peers.get(*place).map_or(first, |peer| peer.1);
@@ -135,7 +146,7 @@ impl Tree {
             place,
             session,
             origin,
-            transfer: Transfer::new(socket, ports, origin, cutting, buffer),
+            transfer: Transfer::new(socket, ports, origin, (cutting, sealing.as_mut()), buffer),
             is_busy: tensor.is_some(),
             tensor: tensor.unwrap_or_default(),
             event: None,
@@ -194,7 +205,8 @@ impl Exchange<'_> {
             self.transfer.turn_to(appliance, ports).map_err(io)?;
             self.session.turned_to(appliance);
         }
-        if let Some(&(appliance, _)) = self.peers.get(turned) {
+        // A group's packets are not sealed for one rank: results come by unicast.
+        if let Some(&(appliance, _)) = self.peers.get(turned).filter(|_| !self.transfer.is_sealed()) {
             self.listener.follow(self.session, self.socket, appliance);
         }
         self.transfer.flush(self.session, self.tensor).map_err(|source| ("cannot send", source))
@@ -219,11 +231,11 @@ impl Exchange<'_> {
             let io = |source| ("cannot receive from a multicast group", source);
             let count = self.transfer.receive_at(socket).map_err(io)?;
             any |= count > 0;
-            let now = self.origin.elapsed();
-            for (datagram, marked) in (0..count).flat_map(|place| self.transfer.datagrams(place)) {
-                let end = self.session.handle_by_group(now, datagram, marked, self.tensor);
-                self.event = self.event.take().or(end);
-            }
+            let (now, Self { transfer, session, tensor, event, .. }) = (self.origin.elapsed(), &mut *self);
+            transfer.each(count, |datagram, marked| {
+                let end = datagram.map(|bytes| session.handle_by_group(now, bytes, marked, tensor));
+                *event = event.take().or(end.ok().flatten());
+            });
             if count < PLACES {
                 break;
             }
@@ -247,11 +259,14 @@ impl Exchange<'_> {
     }
 
     fn take(&mut self, count: usize) {
-        let now = self.origin.elapsed();
-        for (datagram, marked) in (0..count).flat_map(|place| self.transfer.datagrams(place)) {
-            let end = self.session.handle_marked(now, datagram, marked, self.tensor);
-            self.event = self.event.take().or(end);
-        }
+        let (now, Self { transfer, session, tensor, event, .. }) = (self.origin.elapsed(), self);
+        transfer.each(count, |datagram, marked| match datagram {
+            Ok(datagram) => {
+                let end = session.handle_marked(now, datagram, marked, tensor);
+                *event = event.take().or(end);
+            }
+            Err(why) => session.counters_mut().ignore(why),
+        });
     }
 
     /// Reports warnings to the user.
@@ -259,6 +274,9 @@ impl Exchange<'_> {
         let Notice(tell) = notice;
         if let Some(why) = self.transfer.take_warning() {
             tell(&format_args!("packets are sent one by one, which takes more processor time: {why}"));
+        }
+        if let Some(Unproven { demanded, own }) = self.transfer.take_unproven() {
+            tell(&self.session.membership().identity.rejection(Reason::Unproven, demanded, own));
         }
         if let Some((group, why)) = self.listener.trouble() {
             tell(&format_args!("cannot listen to multicast group {group}: {why}"));

@@ -6,15 +6,12 @@ use std::time::{Instant, SystemTime};
 
 use core::time::Duration;
 
-use nix::poll::PollFlags;
 use pascaline_wire::CongestionControl;
 use zerocopy::IntoBytes as _;
 
 use super::serving::{Broken, serve};
-use super::socket::Socket;
-use super::transfer::transient;
-use super::tree::{Peer, Tree};
-use super::{AllreduceError, CommandError, Config, Interrupt, JoinError, Notice};
+use super::tree::Tree;
+use super::{AllreduceError, CommandError, Config, JoinError};
 use crate::Op;
 use crate::allreduce::{Failure, Report};
 use crate::collective::Collective;
@@ -22,13 +19,10 @@ use crate::counters::Counters;
 use crate::deal::Work;
 use crate::element::Element;
 use crate::identity::Membership;
-use crate::membership::{FAREWELLS, Join, JoinFailure, Left};
+use crate::membership::Left;
 use crate::priority::Hints;
 use crate::rejection::Reason;
 use crate::session::{Command, Event};
-
-/// How often the program is asked whether to give up.
-pub(super) const ASK: Duration = Duration::from_millis(100);
 
 /// A member of a job, connected to its appliance.
 ///
@@ -331,60 +325,4 @@ pub fn session_number() -> u64 {
 pub(super) fn unix_ns() -> u64 {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Runs the join handshake to its end, and serves the trees that have been joined before: their appliances
-/// may forget this worker, and ranks that join there more slowly would wait for it.
-pub(super) fn handshake(
-    (socket, peers): (&Socket, &[Peer]),
-    (join, before): (&mut Join, &mut [Tree]),
-    origin: Instant,
-    buffer: &mut [u8],
-    (notice, interrupt): (Option<Notice>, Option<Interrupt>),
-) -> io::Result<Result<Membership, JoinFailure>> {
-    let mut place = join.places().at();
-    let part = |join: &mut Join| {
-        for farewell in (0..FAREWELLS).filter_map(|_| join.farewell()) {
-            let _ = socket.send(&farewell);
-        }
-    };
-    loop {
-        let now = origin.elapsed();
-        if let Some(failure) = join.handle_timeout(now) {
-            part(join);
-            return Ok(Err(failure));
-        }
-        if interrupt.is_some_and(|Interrupt(ask)| ask()) {
-            part(join);
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        if let Some(notice) = notice {
-            notice.of_join(join, now);
-        }
-        for tree in before.iter_mut() {
-            tree.serve_beside()?;
-        }
-        if let Some(request) = join.poll_transmit(now).map(<[u8]>::to_vec) {
-            let turned = join.places().at();
-            if core::mem::replace(&mut place, turned) != turned
-                && let Some(&(appliance, ports)) = peers.get(turned)
-            {
-                transient(socket.turn_to(appliance, ports))?;
-                join.turned_to(appliance);
-            }
-            transient(socket.send(&request))?;
-        }
-        let next = join.poll_timeout().saturating_sub(now);
-        let next = if interrupt.is_some() || !before.is_empty() { next.min(ASK) } else { next };
-        let ready = socket.wait(PollFlags::POLLIN, next)?;
-        if let Some(report) = socket.report() {
-            join.note_unreachable(origin.elapsed(), report);
-        }
-        if ready
-            && let Some(length) = transient(socket.receive(buffer))?
-            && let Some(end) = join.handle_datagram(&buffer[..length])
-        {
-            return Ok(end);
-        }
-    }
 }

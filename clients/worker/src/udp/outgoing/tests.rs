@@ -53,7 +53,7 @@ fn pieces_arrive_as_the_packets_that_they_are_made_of() {
         let mut buffer = vec![0; 65_536];
         while !left.is_empty() {
             let fd = sender.as_raw_fd();
-            let sent = outgoing.send(fd, left, &session, &tensor, &mut cutting).unwrap();
+            let sent = outgoing.send(fd, left, &session, &tensor, (&mut cutting, None)).unwrap();
             for packet in &left[..sent] {
                 let length = receiver.recv(&mut buffer).unwrap();
                 let expected = [&packet.header[..], session.payload(packet, &tensor)].concat();

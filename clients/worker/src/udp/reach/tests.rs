@@ -9,7 +9,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 fn asker(limit: Duration) -> Asker {
     let identity = Identity { job: 7, rank: 1, ranks: 2, payload: 0 };
-    Asker { identity, bind: None, dscp: 0, limit, notice: None, interrupt: None }
+    Asker { identity, bind: None, dscp: 0, limit, notice: None, interrupt: None, holder: None }
 }
 
 fn silent(address: &str) -> (UdpSocket, SocketAddr) {

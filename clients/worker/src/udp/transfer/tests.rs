@@ -42,7 +42,7 @@ fn each_psn_goes_to_its_port_and_answers_come_from_the_first() {
     session.start(Duration::ZERO, bytes, Element::I32_SUM, Duration::from_secs(9)).unwrap();
     let tensor: Vec<u8> = (0..=250).cycle().take(bytes).collect();
     let (origin, mut cutting, mut buffer) = (Instant::now(), Cutting::new(PAYLOAD), vec![0; PLACE * PLACES]);
-    let mut transfer = Transfer::new(&socket, ports, &origin, &mut cutting, &mut buffer);
+    let mut transfer = Transfer::new(&socket, ports, &origin, (&mut cutting, None), &mut buffer);
     transfer.flush(&mut session, &tensor).unwrap();
 
     let mut all = Vec::new();
@@ -68,6 +68,7 @@ fn each_psn_goes_to_its_port_and_answers_come_from_the_first() {
     }
     assert!(socket.wait(PollFlags::POLLIN, Duration::from_secs(5)).unwrap());
     assert_eq!(transfer.receive().unwrap(), 1, "from the first port only");
-    let datagrams: Vec<_> = transfer.datagrams(0).map(|(bytes, _)| bytes).collect();
+    let mut datagrams = Vec::new();
+    transfer.each(1, |datagram, _| datagrams.push(datagram.unwrap().to_vec()));
     assert_eq!(datagrams, [ports.first().to_be_bytes()]);
 }

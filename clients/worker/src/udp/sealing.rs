@@ -1,0 +1,195 @@
+//! Sealed packets: sessions see plain datagrams, and only what is sent and received is sealed.
+
+use core::time::Duration;
+
+use pascaline_seal::{Fault, Holder, LONGER, MemberEnd, Protection};
+use pascaline_wire::Header;
+use pascaline_wire::control::{Action, Control, Status};
+
+use super::socket::BATCH;
+use crate::counters::{Counters, Ignored};
+use crate::identity::CONTROL_LEN;
+use crate::session::{Session, Transmit};
+
+/// How long nothing may open after the appliance has said that it does not take this rank's packets as
+/// proven: anybody can say so.
+const UNPROVEN: Duration = Duration::from_millis(1500);
+/// Bytes of sealed packets at once: a full window of usual packets.
+const ROOM: usize = 512 << 10;
+
+/// A worker's end of a sealed path, in one session.
+pub(super) struct Sealing {
+    end: MemberEnd,
+    session: u64,
+    /// Sealed packets until the system has taken them, one behind the other, ...
+    room: Vec<u8>,
+    /// ... and where each ends.
+    ends: [usize; BATCH],
+    /// When a datagram last opened, or when the session began.
+    opened: Duration,
+    /// What the appliance demands of packets, by its unsealed answers since then.
+    demanded: Option<u32>,
+    /// Whether that has been reported to the user.
+    told: bool,
+    /// Datagrams that did not open before there was a session to count them.
+    early: Counters,
+}
+
+/// The appliance does not take a rank's packets as proven. Both as in a [`Control`]'s `expected`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unproven {
+    /// What the job demands of them.
+    pub(super) demanded: u32,
+    /// What they have.
+    pub(super) own: u32,
+}
+
+/// Packets that have been sealed.
+pub(super) struct SealedPackets<'a> {
+    bytes: &'a [u8],
+    ends: &'a [usize],
+}
+
+impl<'a> SealedPackets<'a> {
+    pub(super) const fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// All bytes of one of them; empty if there are not so many.
+    pub(super) fn packet(&self, at: usize) -> &'a [u8] {
+        let begin = at.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
+        let range = begin.zip(self.ends.get(at).copied());
+        range.and_then(|(begin, end)| self.bytes.get(begin..end)).unwrap_or_default()
+    }
+}
+
+impl Sealing {
+    /// Of a session that begins now, and of which nothing has been sealed before.
+    pub(super) fn new(holder: Holder, session: u64, now: Duration) -> Self {
+        Self {
+            end: MemberEnd::new(holder, session),
+            session,
+            room: vec![0; CONTROL_LEN + LONGER],
+            ends: [0; BATCH],
+            opened: now,
+            demanded: None,
+            told: false,
+            early: Counters::default(),
+        }
+    }
+
+    /// Takes the room for batches of packets of this length, as it is without a seal.
+    pub(super) fn make_room(&mut self, length: usize) {
+        let each = length + LONGER;
+        self.room.resize((BATCH * each).min(ROOM).max(each), 0);
+    }
+
+    /// Seals a datagram; empty if it is none that can be sealed.
+    pub(super) fn seal(&mut self, datagram: &[u8]) -> &[u8] {
+        let sealed = self.seal_at(0, &[datagram]).unwrap_or(0);
+        self.room.get(..sealed).unwrap_or_default()
+    }
+
+    /// Seals packets from the batch's beginning: as many as there is room for, and at least one.
+    pub(super) fn seal_batch(
+        &mut self,
+        batch: &[Transmit],
+        session: &Session,
+        tensor: &[u8],
+    ) -> SealedPackets<'_> {
+        let (mut end, mut count) = (0, 0);
+        for (packet, place) in batch.iter().zip(0..BATCH) {
+            let parts = [&packet.header[..], session.payload(packet, tensor), session.trailer(packet)];
+            let Some(length) = self.seal_at(end, &parts) else { break };
+            end += length;
+            self.ends[place] = end;
+            count = place + 1;
+        }
+        SealedPackets { bytes: &self.room[..end], ends: &self.ends[..count] }
+    }
+
+    /// Seals a datagram made of these parts in the room from `begin` on. Returns its length; `None` if there
+    /// is too little room behind others.
+    fn seal_at(&mut self, begin: usize, parts: &[&[u8]]) -> Option<usize> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if begin == 0 && self.room.len() < length + LONGER {
+            self.room.resize(length + LONGER, 0);
+        }
+        let room = self.room.get_mut(begin..).filter(|room| room.len() >= length + LONGER)?;
+        let mut at = 0;
+        for part in parts {
+            room.get_mut(at..at + part.len())?.copy_from_slice(part);
+            at += part.len();
+        }
+        self.end.seal(room, length)
+    }
+
+    /// Opens a datagram where it lies. Returns its length without the seal.
+    pub(super) fn open(&mut self, now: Duration, datagram: &mut [u8]) -> Result<usize, Ignored> {
+        let fault = match self.end.open(datagram) {
+            Ok(length) => {
+                (self.opened, self.demanded, self.told) = (now, None, false);
+                return Ok(length);
+            }
+            Err(fault) => fault,
+        };
+        if self.end.told_unproven()
+            && let Some(demanded) = self.demand(datagram)
+        {
+            self.demanded = Some(demanded);
+        }
+        Err(match fault {
+            Fault::Unsealed => Ignored::Unsealed,
+            Fault::Forged => Ignored::Forged,
+            Fault::Replayed => Ignored::Replayed,
+        })
+    }
+
+    /// As [`open`](Self::open), before there is a session: counts what does not open.
+    pub(super) fn open_early(&mut self, now: Duration, datagram: &mut [u8]) -> Option<usize> {
+        self.open(now, datagram).inspect_err(|&why| self.early.ignore(why)).ok()
+    }
+
+    /// What was counted before there was a session.
+    pub(super) fn take_early(&mut self) -> Counters {
+        core::mem::take(&mut self.early)
+    }
+
+    /// What an unsealed answer to this session says that the job demands.
+    fn demand(&self, datagram: &[u8]) -> Option<u32> {
+        let (header, body) = Header::parse(datagram).ok()?;
+        let (ack, _) = Control::parse_with_trailer(&header, body).ok()?;
+        let mine = ack.action == Action::Ack && ack.session == self.session;
+        (mine && ack.status == Status::Unproven).then_some(ack.expected)
+    }
+
+    /// True if the appliance has said since it last proved itself that it takes nothing of this rank.
+    pub(super) const fn is_in_doubt(&self) -> bool {
+        self.demanded.is_some()
+    }
+
+    /// When its saying so begins to count.
+    pub(super) fn poll_timeout(&self) -> Option<Duration> {
+        self.demanded.map(|_| self.opened.saturating_add(UNPROVEN))
+    }
+
+    /// What the appliance has said, if it counts: nothing has opened for long.
+    pub(super) fn unproven(&self, now: Duration) -> Option<Unproven> {
+        let demanded = self.demanded.filter(|_| self.poll_timeout().is_some_and(|due| now >= due))?;
+        let own = match self.end.protection() {
+            Protection::Mac => 1,
+            Protection::Encrypt => 2,
+        };
+        Some(Unproven { demanded, own })
+    }
+
+    /// The same, once for each silence.
+    pub(super) fn take_unproven(&mut self, now: Duration) -> Option<Unproven> {
+        let unproven = self.unproven(now).filter(|_| !self.told)?;
+        self.told = true;
+        Some(unproven)
+    }
+}
+
+#[cfg(test)]
+mod tests;

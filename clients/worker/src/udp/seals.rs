@@ -1,0 +1,91 @@
+//! The keys of a rank, and what a configuration has of them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pascaline_seal::{Holder, KeyError, LONGER, Protection};
+
+use super::{Config, ConfigError};
+
+/// Bytes by which a sealed packet is longer.
+#[expect(clippy::cast_possible_truncation, reason = "28")]
+const SEAL: u16 = LONGER as u16;
+
+/// The keys of a rank in sealed jobs, for each of its jobs: every tree of every stream has one.
+#[derive(Debug, Clone)]
+pub struct Seals {
+    /// The job of the first key; those of the others have the next numbers.
+    first: u16,
+    holders: Arc<[Holder]>,
+}
+
+impl Seals {
+    /// The key of one job.
+    #[must_use]
+    pub fn of(job: u16, holder: Holder) -> Self {
+        Self { first: job, holders: Arc::new([holder]) }
+    }
+
+    /// Those of a rank in `jobs` jobs, the first with this number, from the file that all of them have, or
+    /// from the rank's own of one job.
+    ///
+    /// # Errors
+    /// See [`KeyError`].
+    pub fn read(
+        file: &Path,
+        (job, rank): (u16, u16),
+        jobs: usize,
+        protection: Protection,
+    ) -> Result<Self, KeyError> {
+        // Numbers of jobs that do not exist are reported when the worker joins.
+        let numbers = (job..=u16::MAX).take(jobs);
+        let holders = numbers.map(|job| Holder::read(file, job, rank, protection));
+        Ok(Self { first: job, holders: holders.collect::<Result<_, _>>()? })
+    }
+
+    /// The key for a job.
+    pub(super) fn holder(&self, job: u16) -> Option<&Holder> {
+        self.holders.get(usize::from(job.checked_sub(self.first)?))
+    }
+}
+
+impl PartialEq for Seals {
+    /// True only for copies of the same keys: secrets are not compared.
+    fn eq(&self, other: &Self) -> bool {
+        self.first == other.first && Arc::ptr_eq(&self.holders, &other.holders)
+    }
+}
+
+impl Eq for Seals {}
+
+impl Config {
+    /// With the keys for all jobs of this many streams: see [`Seals::read`].
+    ///
+    /// # Errors
+    /// See [`KeyError`].
+    pub fn sealed(self, file: &Path, protection: Protection, streams: u16) -> Result<Self, KeyError> {
+        let jobs = usize::from(streams.max(1)) * (1 + self.trees.len());
+        let seals = Seals::read(file, (self.job, self.rank), jobs, protection)?;
+        Ok(Self { seals: Some(seals), ..self })
+    }
+
+    /// Bytes by which packets are longer than their parts say.
+    pub(super) fn longer(&self) -> u16 {
+        self.seals.as_ref().map_or(0, |_| SEAL)
+    }
+
+    /// The key for its job, if packets are sealed.
+    pub(super) fn holder(&self) -> Option<&Holder> {
+        self.seals.as_ref()?.holder(self.job)
+    }
+
+    /// There must be a key for each job, up to this one, if for any.
+    pub(super) fn check_keys(&self, last: u16) -> Result<(), ConfigError> {
+        let Some(seals) = &self.seals else { return Ok(()) };
+        let without = (self.job..=last).find(|&job| seals.holder(job).is_none());
+        without.map_or(Ok(()), |job| Err(ConfigError::NoKey { job }))
+    }
+}
+
+#[cfg(test)]
+mod tests;
