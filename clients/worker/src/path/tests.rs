@@ -91,3 +91,17 @@ fn losses_in_a_row_shorten_nothing() {
     assert!(!path.shorten());
     assert_eq!((path.payload(), path.take_warning()), (1408, None));
 }
+
+/// Each is as long as the usual one without what makes it longer.
+#[test]
+fn packets_that_are_longer_are_shortened_to_less() {
+    let mut path = Path::of(8920).longer(28);
+    for shorter in [8864, 1376, 1312, 1248, 1184, 1120, 480] {
+        for _ in 0..2 * TRIES {
+            path.padding();
+        }
+        path.answered(CONTROL_LEN);
+        assert!(path.shorten());
+        assert_eq!(path.payload(), shorter);
+    }
+}

@@ -33,7 +33,10 @@ pub(crate) struct Appliance {
 
 impl Appliance {
     /// Serves until dropped; `answer` turns a datagram into datagrams by rank.
-    fn serve(bind: &str, mut answer: impl FnMut(&[u8]) -> Vec<(u16, Vec<u8>)> + Send + 'static) -> Self {
+    pub(crate) fn serve(
+        bind: &str,
+        mut answer: impl FnMut(&[u8]) -> Vec<(u16, Vec<u8>)> + Send + 'static,
+    ) -> Self {
         let socket = UdpSocket::bind(bind).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         let address = socket.local_addr().unwrap();

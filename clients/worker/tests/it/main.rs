@@ -20,6 +20,7 @@
 //! - [`pipeline`]: asynchronous training without a server
 //! - [`priority`]: DSA's equation 1 against values worked out by hand
 //! - [`requests`]: reminders, originals and partial results between ranks
+//! - [`sealed`]: packets that prove their sender, over sockets
 //! - [`simulation`]: random plans under a virtual clock end with the exact sum on every rank
 //! - [`texts`]: `docs/errors.md` has every error text
 //! - [`trees`]: several trees, over sockets
@@ -59,6 +60,7 @@ mod rank;
 mod refused;
 mod requests;
 mod resume;
+mod sealed;
 mod simulation;
 mod streams;
 mod texts;

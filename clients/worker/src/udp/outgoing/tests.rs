@@ -2,6 +2,7 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
+use pascaline_seal::{Holder, JobKeys, LONGER, Protection, Secret};
 use pascaline_wire::{DType, Element};
 
 use super::*;
@@ -29,6 +30,46 @@ fn running(payload: u16, packets: usize, dtype: DType) -> (Session, Vec<u8>) {
     (session, (0..=255).cycle().take(bytes).collect())
 }
 
+/// Packets with a payload of this length, as they are or sealed: how many arrive in pieces, and as what.
+fn arrive((payload, packets, dtype): (u16, usize, DType), protection: Option<Protection>) -> u64 {
+    let (receiver, sender) =
+        (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    sender.connect(receiver.local_addr().unwrap()).unwrap();
+    receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let (mut session, tensor) = running(payload, packets, dtype);
+    let mut batch: Vec<Transmit> = core::iter::from_fn(|| session.poll_transmit(Duration::ZERO)).collect();
+    // Two that are sent as they are: one that is not fresh among the others, and a fresh one before it.
+    batch[1].fresh = false;
+    let secret = Secret::new(&[1; 32]).unwrap();
+    let keys = protection.map(|protection| JobKeys::new(&secret, 1, protection).rank(0));
+    let holder = protection.map(|protection| Holder::of(&secret, 1, 0, protection));
+    let mut sealing = holder.map(|holder| Sealing::new(holder, 1, Duration::ZERO));
+    if let Some(sealing) = &mut sealing {
+        sealing.make_room(header::LEN + usize::from(payload));
+    }
+    let longer = if protection.is_some() { u16::try_from(LONGER).unwrap() } else { 0 };
+    let (mut outgoing, mut cutting) = (Outgoing::new(), Cutting::new(payload + longer));
+    let mut left = &batch[..];
+    let (mut buffer, mut latest) = (vec![0; 65_536], 0);
+    while !left.is_empty() {
+        let fd = sender.as_raw_fd();
+        let with = (&mut cutting, sealing.as_mut());
+        let sent = outgoing.send(fd, left, &session, &tensor, with).unwrap();
+        for packet in &left[..sent] {
+            let mut length = receiver.recv(&mut buffer).unwrap();
+            if let Some(keys) = &keys {
+                let opened = keys.up.open(1, &mut buffer[..length]).unwrap();
+                assert_eq!((opened.len, opened.counter > latest), (length - LONGER, true));
+                (length, latest) = (opened.len, opened.counter);
+            }
+            let expected = [&packet.header[..], session.payload(packet, &tensor)].concat();
+            assert!(buffer[..length] == expected, "{payload}");
+        }
+        left = &left[sent..];
+    }
+    cutting.sent
+}
+
 #[test]
 fn pieces_arrive_as_the_packets_that_they_are_made_of() {
     // No more of the long ones than the receiver's buffer has room for.
@@ -39,30 +80,11 @@ fn pieces_arrive_as_the_packets_that_they_are_made_of() {
         (20_000, 5, DType::F32),
         (40_000, 3, DType::F32),
     ] {
-        let (receiver, sender) =
-            (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
-        sender.connect(receiver.local_addr().unwrap()).unwrap();
-        receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        let (mut session, tensor) = running(payload, packets, dtype);
-        let mut batch: Vec<Transmit> =
-            core::iter::from_fn(|| session.poll_transmit(Duration::ZERO)).collect();
-        // Two that are sent as they are: one that is not fresh among the others, and a fresh one before it.
-        batch[1].fresh = false;
-        let (mut outgoing, mut cutting) = (Outgoing::new(), Cutting::new(payload));
-        let mut left = &batch[..];
-        let mut buffer = vec![0; 65_536];
-        while !left.is_empty() {
-            let fd = sender.as_raw_fd();
-            let sent = outgoing.send(fd, left, &session, &tensor, (&mut cutting, None)).unwrap();
-            for packet in &left[..sent] {
-                let length = receiver.recv(&mut buffer).unwrap();
-                let expected = [&packet.header[..], session.payload(packet, &tensor)].concat();
-                assert!(buffer[..length] == expected, "{payload}");
-            }
-            left = &left[sent..];
+        for protection in [None, Some(Protection::Mac), Some(Protection::Encrypt)] {
+            let expected = if payload == 40_000 { 0 } else { packets as u64 - 2 };
+            let sent = arrive((payload, packets, dtype), protection);
+            assert_eq!(sent, expected, "in pieces, of {payload} bytes, {protection:?}");
         }
-        let expected = if payload == 40_000 { 0 } else { packets as u64 - 2 };
-        assert_eq!(cutting.sent, expected, "in pieces, of {payload} bytes");
     }
 }
 
