@@ -12,7 +12,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
 use pascaline_shared::eprintln;
 use pascaline_wire::DType;
-use pascaline_worker::masked::Key;
 use pascaline_worker::{
     Appliances, Config, CongestionControl, Narrow, Notice, Partial, RankSet, with_element,
 };
@@ -47,6 +46,7 @@ use self::member::Member;
 pub(crate) use self::olaf::{OlafArgs, olaf};
 use self::report::gigabits;
 use self::sample::{Op, Order, Sample};
+use self::security::Keys;
 #[cfg(feature = "switchml")]
 pub(crate) use self::switchml::{SwitchmlArgs, switchml};
 
@@ -85,6 +85,10 @@ Examples:
     pascaline job key --new job.key
     pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 \\
       --security masked --key job.key
+
+  Packets that prove their sender, or that nobody on the path can read, in a job with the same `security`:
+    pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 \\
+      --security encrypt --key job.key
 
   An appliance, and another with the same job that stands in for it:
     pascaline worker allreduce --appliance 10.77.0.254,10.77.1.254 --job 1 --rank 0 --ranks 4
@@ -206,16 +210,16 @@ const REFUSED: u8 = 2;
 /// # Errors
 /// If the outcome cannot be written to standard output.
 pub(crate) fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
-    let (ref args, elements, appliances, key) = match prepared(args) {
+    let (ref args, elements, appliances, keys) = match prepared(args) {
         Ok(prepared) => prepared,
         Err(failed) => return Ok(failed.tell(args.who.rank, args.json)),
     };
     let checked = args.collective.wire.map_or(args.dtype, |wire| Narrow::from(wire).dtype());
-    with_element!(checked, T => run::<T>(args, elements, appliances, key.as_ref()))
+    with_element!(checked, T => run::<T>(args, elements, appliances, &keys))
 }
 
-/// Its arguments where it goes, how many elements, the appliances, and the key if there is one.
-fn prepared(args: &AllreduceArgs) -> Result<(AllreduceArgs, usize, Appliances, Option<Key>), Failed> {
+/// Its arguments where it goes, how many elements, the appliances, and the keys if there are any.
+fn prepared(args: &AllreduceArgs) -> Result<(AllreduceArgs, usize, Appliances, Keys), Failed> {
     let wrong = |error: anyhow::Error| Failed::by_arguments(&format_args!("{error:#}"));
     args.driver.check().map_err(wrong)?;
     let elements = elements(args).map_err(wrong)?;
@@ -224,8 +228,8 @@ fn prepared(args: &AllreduceArgs) -> Result<(AllreduceArgs, usize, Appliances, O
     below.check(placed.who.rank, placed.who.ranks).map_err(wrong)?;
     let appliances = parse::appliances(&placed.who.appliance).map_err(wrong)?;
     let args = AllreduceArgs { who: placed.who, below, ..args.clone() };
-    let key = args.security.key(&args).map_err(wrong)?;
-    Ok((args, elements, appliances, key))
+    let keys = args.security.keys(&args, &appliances).map_err(wrong)?;
+    Ok((args, elements, appliances, keys))
 }
 
 /// What has happened so far.
@@ -275,7 +279,7 @@ fn run<T: Sample>(
     args: &AllreduceArgs,
     elements: usize,
     appliances: Appliances,
-    key: Option<&Key>,
+    keys: &Keys,
 ) -> anyhow::Result<ExitCode> {
     let config = Config {
         silence: args.silence,
@@ -287,6 +291,7 @@ fn run<T: Sample>(
         join_deadline: args.join_deadline,
         deadline: args.deadline,
         accept_partial: !args.refuse_partial,
+        seals: keys.seals(),
         notice: Some(WARNING),
         ..args.who.config(appliances)
     };
@@ -300,7 +305,7 @@ fn run<T: Sample>(
         Progress::None | Progress::Lines => ProgressBar::hidden(),
     };
     let mut outcome = Outcome::new(args.who.ranks);
-    let failure = iterate::iterate::<T>(args, (elements, key), &mut worker, &bar, &mut outcome).err();
+    let failure = iterate::iterate::<T>(args, (elements, keys.mask()), &mut worker, &bar, &mut outcome).err();
     let failure = failure.map(|error| Failed::from(&error));
     bar.finish_and_clear();
     let told = report::Told { payload: worker.payload(), control: worker.control(), trees: worker.trees() };

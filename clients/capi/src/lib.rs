@@ -101,8 +101,9 @@ pub struct pascaline_report {
 /// in brackets; the port may be left out. Further keys: `payload`, `in_flight`, `congestion`, `spread`,
 /// `udp_ports`, `dscp`, `bind`, `timeout` (`500ms`, `30`: of joining and of each operation), `join_timeout`,
 /// `linger`, `silence`, `partial=1` (take results that lack ranks), `wire` (as `pascaline_set_wire`: `f32`,
-/// `f16`, `bf16`, `mxfp8`, `mxint8`), `security=masked` with `key` (a file: the appliance cannot read what it
-/// adds). See docs/clients.md.
+/// `f16`, `bf16`, `mxfp8`, `mxint8`), `security` with `key` (a file): `masked` (the appliance cannot read what
+/// it adds), `mac` or `encrypt` (packets prove their sender; nobody on the path reads them). See
+/// docs/clients.md.
 ///
 /// Unless it returns PASCALINE_ERR_NULL or PASCALINE_ERR_INTERNAL, `*handle` is then a handle:
 /// after an error, one that `pascaline_last_error` and `pascaline_finalize` take.
@@ -126,7 +127,7 @@ pub unsafe extern "C" fn pascaline_init(
     let url = unsafe { CStr::from_ptr(url) };
     let joined = catch_unwind(|| {
         let text = url.to_str().map_err(|error| Fault::new(Status::PASCALINE_ERR_URL, error));
-        pascaline_handle::join(text.and_then(url::config))
+        pascaline_handle::join(text.and_then(|url| url::config(url, 1)))
     });
     let Ok((joined, status)) = joined else { return Status::PASCALINE_ERR_INTERNAL };
     // SAFETY: as above.

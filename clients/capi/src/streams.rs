@@ -51,7 +51,7 @@ pub unsafe extern "C" fn pascaline_streams_init(
     let url = unsafe { CStr::from_ptr(url) };
     let joined = catch_unwind(|| {
         let text = url.to_str().map_err(|error| Fault::new(Status::PASCALINE_ERR_URL, error));
-        join(text.and_then(url::config), streams)
+        join(text.and_then(|url| url::config(url, streams)), streams)
     });
     let Ok((joined, status)) = joined else { return Status::PASCALINE_ERR_INTERNAL };
     for (stream, handle) in joined.into_iter().enumerate() {

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use pascaline_wire::DType;
 use pascaline_worker::masked::Key;
-use pascaline_worker::{Addresses, Appliances, Config, CongestionControl, Narrow};
+use pascaline_worker::{Addresses, Appliances, Config, CongestionControl, Narrow, Protection, Seals};
 
 use crate::handle::thread;
 use crate::status::{Fault, pascaline_status as Status};
@@ -34,8 +34,9 @@ pub(crate) struct Told {
     pub(crate) key: Option<Key>,
 }
 
-/// What a URL says. Asks DNS if the host is a name: that time counts as part of joining.
-pub(crate) fn config(url: &str) -> Result<Told, Fault> {
+/// What a URL says, for this many streams. Asks DNS if the host is a name: that time counts as part of
+/// joining.
+pub(crate) fn config(url: &str, streams: u16) -> Result<Told, Fault> {
     let begun = Instant::now();
     let rest = url.strip_prefix(SCHEME).ok_or_else(|| wrong(format_args!("it begins with {SCHEME}")))?;
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -56,9 +57,18 @@ pub(crate) fn config(url: &str) -> Result<Told, Fault> {
         config.join_deadline = time(key, value)?;
     }
     let wire = pairs.iter().find(|(key, _)| *key == "wire").map_or(Ok(None), |(_, value)| wire(value))?;
-    let key = key(&pairs)?;
+    let security = security(&pairs)?;
+    let key = match security {
+        Security::Masked(file) => Some(Key::read(file).map_err(wrong)?),
+        Security::None | Security::Sealed(..) => None,
+    };
     if key.is_some() && wire.is_some() {
         return Err(wrong(NO_WIRE));
+    }
+    if let Security::Sealed(protection, file) = security {
+        let trees = 1 + place.matches(';').count();
+        let jobs = trees * usize::from(streams);
+        config.seals = Some(Seals::read(file, (job, rank), jobs, protection).map_err(wrong)?);
     }
     let left = config.join_deadline;
     let left = || left.saturating_sub(begun.elapsed());
@@ -177,15 +187,26 @@ fn wire(value: &str) -> Result<Option<Narrow>, Fault> {
 /// Why the two do not go together.
 pub(crate) const NO_WIRE: &str = "wire does not go with security=masked, which sends words of 32 bits";
 
-/// The key of a job that hides its tensors.
-fn key(pairs: &[(&str, &str)]) -> Result<Option<Key>, Fault> {
+/// What protects tensors, and the file of its key.
+#[derive(Clone, Copy)]
+enum Security<'a> {
+    None,
+    Masked(&'a Path),
+    Sealed(Protection, &'a Path),
+}
+
+fn security<'a>(pairs: &[(&str, &'a str)]) -> Result<Security<'a>, Fault> {
     let find = |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-    match (find("security").unwrap_or("none"), find("key")) {
-        ("none", None) => Ok(None),
-        ("masked", Some(file)) => Key::read(Path::new(file)).map(Some).map_err(wrong),
-        ("masked", None) => Err(wrong("security=masked takes key=FILE, which all ranks have")),
-        ("none", Some(_)) => Err(wrong("key goes with security=masked")),
-        (other, _) => Err(wrong(format_args!("security={other}: expected none or masked"))),
+    let (name, file) = (find("security").unwrap_or("none"), find("key").map(Path::new));
+    match (name, Protection::from_name(name), file) {
+        ("none", _, None) => Ok(Security::None),
+        ("none", _, Some(_)) => Err(wrong("key goes with security=masked, mac or encrypt")),
+        ("masked", _, Some(file)) => Ok(Security::Masked(file)),
+        (_, Some(protection), Some(file)) => Ok(Security::Sealed(protection, file)),
+        ("masked", ..) | (_, Some(_), None) => {
+            Err(wrong(format_args!("security={name} takes key=FILE, which all ranks have")))
+        }
+        _ => Err(wrong(format_args!("security={name}: expected none, masked, mac or encrypt"))),
     }
 }
 

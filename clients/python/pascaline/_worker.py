@@ -149,7 +149,9 @@ class Worker:
         address. partial: take results that lack ranks, which `Report.missing` names. security="masked": the
         appliance cannot read what it adds; key: the file that `pascaline job key --new FILE` has made, the
         same at all ranks. For sums and means of float32, float16, bfloat16 and int32, and for copies; raises
-        IntegrityError where what arrives is not the sum.
+        IntegrityError where what arrives is not the sum. security="mac": packets prove their sender;
+        "encrypt": nobody on the path reads them, either. The job has the same `security` and key at the
+        appliance.
         """
         checked(job=job, rank=rank, ranks=ranks)
         packets = (payload, in_flight, spread, udp_ports, dscp, bind)

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use pascaline_worker::masked::Key;
 use pascaline_worker::{
-    Addresses, Appliances, Background, Config, Counters, Departure, Left, Parts, Streams, Worker,
+    Addresses, Appliances, Background, Config, Counters, Departure, Left, Parts, Protection, Streams, Worker,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -56,7 +56,8 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    fn config(&self, appliance: &str, (job, rank, ranks): (u16, u16, u16)) -> PyResult<Config> {
+    /// For this many streams.
+    fn config(&self, appliance: &str, (job, rank, ranks): (u16, u16, u16), streams: u16) -> PyResult<Config> {
         let all = Appliances::read(appliance, address)?;
         let config = Config::new(all.appliance, job, rank, ranks).among(all);
         let mut config = Config { accept_partial: self.partial, interrupt: Some(INTERRUPT), ..config };
@@ -80,21 +81,43 @@ impl Terms {
             config.linger = seconds("linger", linger)?;
         }
         config.bind = self.bind.as_deref().map(local).transpose()?;
-        Ok(config)
+        match self.security()? {
+            Security::Sealed(protection, file) => config.sealed(file, protection, streams).map_err(wrong),
+            Security::None | Security::Masked(_) => Ok(config),
+        }
+    }
+
+    /// The key of a job that hides its tensors.
+    fn key(&self) -> PyResult<Option<Key>> {
+        match self.security()? {
+            Security::Masked(file) => Key::read(file).map(Some).map_err(wrong),
+            Security::None | Security::Sealed(..) => Ok(None),
+        }
+    }
+
+    fn security(&self) -> PyResult<Security<'_>> {
+        let name = self.security.as_deref().unwrap_or("none");
+        let file = self.key.as_deref().map(Path::new);
+        match (name, Protection::from_name(name), file) {
+            ("none", _, None) => Ok(Security::None),
+            ("none", _, Some(_)) => {
+                Err(wrong("key=... goes with security=\"masked\", \"mac\" or \"encrypt\""))
+            }
+            ("masked", _, Some(file)) => Ok(Security::Masked(file)),
+            (_, Some(protection), Some(file)) => Ok(Security::Sealed(protection, file)),
+            ("masked", ..) | (_, Some(_), None) => {
+                Err(wrong(format_args!("security={name:?} takes key=..., the file that all ranks have")))
+            }
+            _ => Err(wrong(format_args!("security={name:?}: there are none, masked, mac and encrypt"))),
+        }
     }
 }
 
-impl Terms {
-    /// The key of a job that hides its tensors.
-    fn key(&self) -> PyResult<Option<Key>> {
-        match (self.security.as_deref().unwrap_or("none"), &self.key) {
-            ("none", None) => Ok(None),
-            ("masked", Some(file)) => Key::read(Path::new(file)).map(Some).map_err(wrong),
-            ("masked", None) => Err(wrong("security=\"masked\" takes key=..., the file that all ranks have")),
-            ("none", Some(_)) => Err(wrong("key=... goes with security=\"masked\"")),
-            (other, _) => Err(wrong(format_args!("security={other:?}: there are none and masked"))),
-        }
-    }
+/// What protects tensors, and the file of its key.
+enum Security<'a> {
+    None,
+    Masked(&'a Path),
+    Sealed(Protection, &'a Path),
 }
 
 /// A local address, with or without a port.
@@ -129,7 +152,7 @@ impl Core {
         ranks: u16,
         terms: Terms,
     ) -> PyResult<Self> {
-        let (config, key) = (terms.config(appliance, (job, rank, ranks))?, terms.key()?);
+        let (config, key) = (terms.config(appliance, (job, rank, ranks), 1)?, terms.key()?);
         let join = || -> Result<_, Fault> {
             let config = config.settled()?;
             Ok((Worker::join(config.clone())?.into_background(), config))
@@ -226,7 +249,7 @@ pub(crate) fn join_streams(
     streams: u16,
     terms: Terms,
 ) -> PyResult<Vec<Core>> {
-    let (config, key) = (terms.config(appliance, place)?, terms.key()?);
+    let (config, key) = (terms.config(appliance, place, streams)?, terms.key()?);
     let rank = config.rank;
     let join = || -> Result<_, Fault> {
         let config = config.settled()?;

@@ -49,8 +49,10 @@ def test_masked_sums_are_those_of_all_ranks(appliance: pascaline.Appliance, job:
 def test_settings_of_security_that_are_wrong_are_told(tmp_path: Path, key: str) -> None:
     """Before anything is sent."""
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"security": "tls"}, "none and masked"),
+        ({"security": "tls"}, "none, masked, mac and encrypt"),
         ({"security": "masked"}, "takes key="),
+        ({"security": "mac"}, "takes key="),
+        ({"security": "encrypt", "key": str(tmp_path)}, "not a regular file"),
         ({"key": key}, "goes with security"),
         ({"security": "masked", "key": str(tmp_path)}, "not a regular file"),
     ]

@@ -42,7 +42,8 @@ def test_settings_that_are_right() -> None:
     assert parse(f"pascaline://{several}?job=3", "", "") == Settings(several, 3)
     assert parse("pascaline://h?streams=2", "", "").streams == 2
     assert parse("pascaline://h?security=masked&key=k", "", "").worker == {"security": "masked", "key": "k"}
-    with pytest.raises(errors.ConfigurationError, match="without PASCALINE_FALLBACK"):
-        parse("pascaline://h?security=masked&key=k", "", "gloo")
+    for security in ("masked", "mac", "encrypt"):
+        with pytest.raises(errors.ConfigurationError, match="without PASCALINE_FALLBACK"):
+            parse(f"pascaline://h?security={security}&key=k", "", "gloo")
     with pytest.raises(errors.ConfigurationError, match="has one stream"):
         parse("pascaline://h?streams=2", "", "gloo")

@@ -11,7 +11,7 @@ use pascaline_worker::mean;
 use pascaline_worker::narrow::{self, Narrowing};
 use pascaline_worker::{
     AllreduceError, Collective, Config, CongestionControl, Counters, Departure, Element, Event, Hints, Join,
-    Left, Membership, Op, Report, Request, Session,
+    Left, Membership, Op, Report, Request, Seals, Session,
 };
 use zerocopy::IntoBytes as _;
 
@@ -86,6 +86,9 @@ impl Dpdk {
         }
         if !config.trees.is_empty() {
             return Err(DpdkJoinError::Trees);
+        }
+        if let Some(protection) = config.seals.as_ref().and_then(Seals::protection) {
+            return Err(DpdkJoinError::Sealed(protection));
         }
         let origin = Instant::now();
         let pool = format!("worker{}", self.workers.fetch_add(1, Ordering::Relaxed));

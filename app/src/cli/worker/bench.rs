@@ -8,12 +8,13 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use pascaline_shared::println;
 use pascaline_worker::{
-    AllreduceError, Appliances, Collective, Config, CongestionControl, Counters, Op, Report, TreeReport,
+    AllreduceError, Collective, Config, CongestionControl, Counters, Op, Report, TreeReport,
 };
 use serde_json::{Value, json};
 
 use super::failed::Failed;
 use super::member::{DriverArgs, Member, RankArgs};
+use super::security::SecurityArgs;
 use super::{WARNING, cpu_seconds, fits, gigabits, parse, report};
 
 const EXAMPLES: &str = "\
@@ -68,6 +69,8 @@ pub(crate) struct BenchArgs {
     congestion: Option<CongestionControl>,
     #[command(flatten)]
     driver: DriverArgs,
+    #[command(flatten)]
+    security: SecurityArgs,
     /// Show no bar on standard error.
     #[arg(long)]
     no_progress: bool,
@@ -103,12 +106,12 @@ struct Found {
 /// If the outcome cannot be written to standard output.
 pub(crate) fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     match prepared(args) {
-        Ok((args, appliances)) => run(&args, appliances),
+        Ok((args, config)) => run(&args, config),
         Err(failed) => Ok(failed.tell(args.who.rank, args.json)),
     }
 }
 
-fn prepared(args: &BenchArgs) -> Result<(BenchArgs, Appliances), Failed> {
+fn prepared(args: &BenchArgs) -> Result<(BenchArgs, Config), Failed> {
     let wrong = |error: anyhow::Error| Failed::by_arguments(&format_args!("{error:#}"));
     args.driver.check().map_err(wrong)?;
     if args.bytes == 0 || !args.bytes.is_multiple_of(4) {
@@ -117,18 +120,20 @@ fn prepared(args: &BenchArgs) -> Result<(BenchArgs, Appliances), Failed> {
     fits(args.bytes).map_err(wrong)?;
     let who = args.driver.place(args.who.placed().map_err(|error| Failed::from(&error))?).who;
     let appliances = parse::appliances(&who.appliance).map_err(wrong)?;
-    Ok((BenchArgs { who, ..args.clone() }, appliances))
-}
-
-fn run(args: &BenchArgs, appliances: Appliances) -> anyhow::Result<ExitCode> {
+    let seals = args.security.only_seals(&who, &appliances, args.driver.is_kernel()).map_err(wrong)?;
     let config = Config {
         udp_ports: args.udp_ports,
         payload: args.payload,
         in_flight: args.in_flight,
         congestion: args.congestion,
+        seals,
         notice: Some(WARNING),
-        ..args.who.config(appliances)
+        ..who.config(appliances)
     };
+    Ok((BenchArgs { who, ..args.clone() }, config))
+}
+
+fn run(args: &BenchArgs, config: Config) -> anyhow::Result<ExitCode> {
     let mut worker = match Member::join(config, &args.driver) {
         Ok(worker) => worker,
         Err(failed) => return Ok(failed.tell(args.who.rank, args.json)),
@@ -225,6 +230,7 @@ fn show(args: &BenchArgs, found: &Found) {
         let line = json!({
             "rank": args.who.rank,
             "ranks": args.who.ranks,
+            "security": args.security.security.name(),
             "payload": found.payload,
             "round_trip_us": 1e6 * trip,
             "round_trip_min_us": 1e6 * least,

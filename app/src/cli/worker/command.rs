@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::failed::Failed;
 use super::member::RankArgs;
+use super::security::SecurityArgs;
 use super::{WARNING, parse};
 
 const EXAMPLES: &str = "\
@@ -54,6 +55,8 @@ pub(crate) struct CommandArgs {
     /// Local address to send from.
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse::bind)]
     bind: Option<SocketAddr>,
+    #[command(flatten)]
+    security: SecurityArgs,
     /// Print the outcome as one JSON line on standard output.
     #[arg(long)]
     json: bool,
@@ -95,12 +98,20 @@ pub(crate) fn command(args: &CommandArgs) -> anyhow::Result<ExitCode> {
         Err(failed) => return Ok(failed.tell(args.who.rank, args.json)),
     };
     let args = &CommandArgs { who, ..args.clone() };
+    let seals = match args.security.only_seals(&args.who, &appliances, true) {
+        Ok(seals) => seals,
+        Err(error) => {
+            let failed = Failed::by_arguments(&format_args!("{error:#}"));
+            return Ok(failed.tell(args.who.rank, args.json));
+        }
+    };
     let RankArgs { job, rank, .. } = &args.who;
     let config = Config {
         payload: args.payload,
         deadline: args.deadline,
         join_deadline: args.join_deadline,
         bind: args.bind,
+        seals,
         notice: Some(WARNING),
         ..args.who.config(appliances)
     };

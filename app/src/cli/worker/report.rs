@@ -12,7 +12,6 @@ use pascaline_worker::{
 use serde_json::{Value, json};
 
 use super::failed::Failed;
-use super::security::Security;
 use super::{AllreduceArgs, Outcome};
 
 /// What the worker and its appliances have agreed on, and what went where.
@@ -48,8 +47,8 @@ pub(super) fn print(
             outcome.seconds.len(),
             args.collective.name()
         )?;
-        if args.security.security == Security::Masked {
-            write!(out, ", masked")?;
+        if let Some(label) = args.security.security.label() {
+            write!(out, ", {label}")?;
         }
         if let Some(goodput) = goodput {
             write!(out, ", median {goodput:.3} Gbit/s")?;

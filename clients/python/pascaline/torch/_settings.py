@@ -108,7 +108,10 @@ def parse(url: str, jobs: str, fallback: str) -> Settings:
                 raise
             raise ConfigurationError(f"PASCALINE_URL={url}: {key}={value}: {error}") from error
     if fallback and settings.worker.get("security", "none") != "none":
-        raise ConfigurationError("security=masked is for the appliance's sums: without PASCALINE_FALLBACK")
+        security = settings.worker["security"]
+        raise ConfigurationError(
+            f"security={security} is for what goes through the appliance: without PASCALINE_FALLBACK"
+        )
     if settings.jobs and not named_job:
         settings = replace(settings, job=0)
     return settings

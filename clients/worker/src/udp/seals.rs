@@ -43,6 +43,12 @@ impl Seals {
         Ok(Self { first: job, holders: holders.collect::<Result<_, _>>()? })
     }
 
+    /// What is done to packets; none without a key.
+    #[must_use]
+    pub fn protection(&self) -> Option<Protection> {
+        self.holders.first().map(Holder::protection)
+    }
+
     /// The key for a job.
     pub(super) fn holder(&self, job: u16) -> Option<&Holder> {
         self.holders.get(usize::from(job.checked_sub(self.first)?))
