@@ -1,14 +1,14 @@
 //! `pascaline job`: controlling a job by hand.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use pascaline_shared::println;
-use pascaline_worker::Secret;
 use serde_json::{Value, json};
 
 use super::client::{Where, answered, segment};
+
+mod key;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,7 +18,8 @@ Examples:
   pascaline job seth resnet 6    # 6 contributions complete a PSN
   pascaline job help 1 4711
   pascaline job fbcast 1 4711 --json
-  pascaline job key --new job.key   # for --security masked of workers
+  pascaline job key --new job.key   # for security masked, mac and encrypt
+  pascaline job key --new rank3.key --of job.key --job 1 --rank 3
   pascaline job reset 1 --admin https://appliance:9466 --ca ca.pem --token-file token
 
 Members can send the same as packets, as `control` of the job allows.
@@ -78,13 +79,15 @@ enum Order {
         /// The packet sequence number
         psn: u32,
     },
-    /// Make a key for masked sums: a file for every rank, and not for the appliance, which is not asked
-    #[command(after_help = "Example:\n  pascaline job key --new job.key")]
-    Key {
-        /// The file, which must not be there yet; only its owner may read it
-        #[arg(long, value_name = "FILE")]
-        new: PathBuf,
-    },
+    /// Make the file of a job's key, or of one rank's own; no appliance is asked
+    ///
+    /// A job's key serves security masked, where no appliance may have it, and security mac or encrypt, where
+    /// the appliance and the ranks need it. A rank's own key is for mac and encrypt: it proves that rank
+    /// and no other.
+    #[command(after_help = "Examples:
+  pascaline job key --new job.key
+  pascaline job key --new rank3.key --of job.key --job 1 --rank 3")]
+    Key(key::KeyArgs),
     /// Take a rank for gone, without waiting until it is found dead
     #[command(after_help = "Example:\n  pascaline job leave 1 3")]
     Leave {
@@ -96,10 +99,10 @@ enum Order {
 }
 
 impl Order {
-    /// The job, and the order as the admin API takes it; the file of a key, which it has no part in.
-    fn asked(&self) -> Result<(&str, Value), &Path> {
+    /// The job, and the order as the admin API takes it; or the key to make, which it has no part in.
+    fn asked(&self) -> Result<(&str, Value), &key::KeyArgs> {
         Ok(match self {
-            Self::Key { new } => return Err(new),
+            Self::Key(args) => return Err(args),
             Self::Reset { job } => (job, json!({"command": "reset"})),
             Self::Halt { job } => (job, json!({"command": "halt"})),
             Self::Help { job, psn } => (job, json!({"command": "help", "psn": psn})),
@@ -114,7 +117,7 @@ impl Order {
 pub(crate) fn job(args: &JobArgs) -> anyhow::Result<ExitCode> {
     let (job, order) = match args.order.asked() {
         Ok(asked) => asked,
-        Err(file) => return new_key(file, args.json),
+        Err(key) => return key::key(key, args.json),
     };
     let path = format!("/api/v1/jobs/{}/command", segment(job));
     let answer = answered(args.at.client()?.post(&path, &order.to_string())?)?;
@@ -122,17 +125,6 @@ pub(crate) fn job(args: &JobArgs) -> anyhow::Result<ExitCode> {
         println!("{answer}");
     } else {
         println!("{}", answer["done"].as_str().unwrap_or_default());
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Makes the file of a key.
-fn new_key(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
-    Secret::create(file)?;
-    if json {
-        println!("{}", json!({"key": file}));
-    } else {
-        println!("{}: a new key; copy it to every rank's host, and to no appliance", file.display());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,11 @@
 //! `pascaline job`: what an operator orders of a job.
 
+use std::os::unix::fs::PermissionsExt as _;
+
+use pascaline_worker::{Holder, Protection, Secret};
+
 use super::site::Site;
-use crate::common::{Ended, pascaline};
+use crate::common::{Ended, Files, pascaline};
 
 fn job(site: &Site, arguments: &[&str]) -> Ended {
     let at = format!("unix:{}", site.socket().display());
@@ -50,4 +54,36 @@ fn what_cannot_be_done_is_refused_with_a_remedy() {
         let refused = site.call("POST", "/api/v1/jobs/1/command", body);
         assert_eq!((refused.status, refused.json()["remedy"].is_string()), (400, true), "{body}");
     }
+}
+
+#[test]
+fn keys_are_made_without_an_appliance() {
+    let files = Files::new();
+    let [job, rank3] = ["job.key", "rank3.key"].map(|name| files.path(name));
+    let [of, to] = [&job, &rank3].map(|file| file.to_str().unwrap());
+    let made = pascaline(&["job", "key", "--new", of]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    for text in
+        [": a new key; ", "masked copy it to the hosts of all ranks and to no appliance", "mac or encrypt"]
+    {
+        assert!(made.out.contains(text), "{text}: {made:?}");
+    }
+    let mine = ["job", "key", "--new", to, "--of", of, "--job", "7", "--rank", "3"];
+    let made = pascaline(&[&mine[..], &["--json"]].concat()).json();
+    assert_eq!(made, serde_json::json!({"key": to, "job": 7, "rank": 3}));
+    assert_eq!(rank3.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(Secret::read(&job).is_ok() && Holder::read(&rank3, 7, 3, Protection::Mac).is_ok());
+    assert!(Holder::read(&rank3, 7, 2, Protection::Mac).is_err());
+    pascaline(&mine).refused(1, &["there is one already\n  remedy: "]);
+    let again = files.path("again");
+    let again = again.to_str().unwrap();
+    let of_rank = ["job", "key", "--new", again, "--of", to, "--job", "7", "--rank", "3"];
+    pascaline(&of_rank)
+        .refused(1, &["the key of one rank (rank 3 of job 7)\n  remedy: name the file of the job"]);
+    for some in [&["--of", of][..], &["--job", "7"], &["--rank", "3"], &["--of", of, "--rank", "3"]] {
+        pascaline(&[&["job", "key", "--new", again], some].concat()).refused(2, &["required"]);
+    }
+    let made = pascaline(&["job", "key", "--new", again, "--of", of, "--job", "7", "--rank", "3"]);
+    assert!(made.out.contains("the key of rank 3 of job 7"), "{made:?}");
+    assert_eq!(std::fs::read(again).unwrap(), std::fs::read(&rank3).unwrap());
 }
