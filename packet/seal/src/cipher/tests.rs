@@ -38,6 +38,7 @@ fn datagram(kind: Kind, payload: &[u8], bitmap: bool) -> (Vec<u8>, usize) {
 }
 
 proptest! {
+    /// Holds R14.8 of protocol.md.
     #[test]
     fn what_is_sealed_opens_to_what_it_was(
         payload in prop::collection::vec(any::<u8>(), 0..300),
@@ -60,6 +61,7 @@ proptest! {
         prop_assert_eq!(&bytes[..len], &plain[..]);
     }
 
+    /// Holds R14.10 of protocol.md.
     #[test]
     fn every_bit_counts_but_those_of_rank_and_cap(
         payload in prop::collection::vec(any::<u8>(), 1..60),
@@ -85,6 +87,7 @@ proptest! {
     }
 }
 
+/// Holds R14.10 of protocol.md.
 #[test]
 fn another_key_number_or_direction_opens_nothing() {
     for protection in Protection::ALL {

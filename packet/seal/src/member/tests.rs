@@ -26,6 +26,7 @@ fn ack(session: u64, status: Status, salt: u64) -> Control {
     Control { status, answers: Some(Action::Join), ..Control::request(Action::Ack, session) }.with_salt(salt)
 }
 
+/// Holds R14.11 and R14.12 of protocol.md.
 #[test]
 fn results_open_once_an_answer_has_told_the_salt() {
     let (job, mut end) = ends();
@@ -50,6 +51,7 @@ fn results_open_once_an_answer_has_told_the_salt() {
     assert_eq!(end.open(&mut result(7, 4)), Err(Fault::Replayed));
 }
 
+/// Holds R14.11 of protocol.md.
 #[test]
 fn an_answer_to_another_session_or_of_another_key_is_ignored() {
     let (job, mut end) = ends();
@@ -62,6 +64,7 @@ fn an_answer_to_another_session_or_of_another_key_is_ignored() {
     }
 }
 
+/// Holds R14.13 of protocol.md.
 #[test]
 fn an_unsealed_answer_only_explains() {
     let (_, mut end) = ends();
@@ -76,6 +79,7 @@ fn an_unsealed_answer_only_explains() {
     }
 }
 
+/// Holds R14.9 of protocol.md.
 #[test]
 fn no_two_packets_are_sealed_with_one_number() {
     let (job, mut end) = ends();

@@ -1,0 +1,3 @@
+//! The invariants of seals.
+
+pub(crate) mod invariants;
