@@ -30,6 +30,9 @@ const EACH: u64 = 500;
   An appliance with a backup:
     pascaline-lab fuzz-protocol --backup --runs 20000
 
+  Sealed packets, and an attacker who replays, changes, cuts and splices them:
+    pascaline-lab fuzz-protocol --sealed --runs 100000
+
   One job over three trees:
     pascaline-lab fuzz-protocol --trees 3 --runs 20000
 
@@ -57,17 +60,20 @@ pub(crate) struct FuzzArgs {
     /// Run one job at an appliance with a backup; either is killed, stopped or cut off
     #[arg(long, conflicts_with = "levels")]
     backup: bool,
+    /// Seal the packets of all jobs for which that is possible, with an attacker on their path
+    #[arg(long, conflicts_with_all = ["levels", "backup"])]
+    sealed: bool,
     /// Run one job over this many trees, of an appliance each
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=3))]
-    #[arg(conflicts_with_all = ["levels", "backup", "cells"])]
+    #[arg(conflicts_with_all = ["levels", "backup", "sealed", "cells"])]
     trees: u8,
     /// Run every combination that a configuration can express: kinds of jobs with their choices, lcores,
     /// levels; fails if one got no schedule
-    #[arg(long, conflicts_with_all = ["levels", "backup"])]
+    #[arg(long, conflicts_with_all = ["levels", "backup", "sealed"])]
     cells: bool,
     /// Run one of these combinations, by its name in `--cells --list`
     #[arg(long, value_name = "NAME", value_parser = cell)]
-    #[arg(conflicts_with_all = ["levels", "backup", "trees", "cells"])]
+    #[arg(conflicts_with_all = ["levels", "backup", "sealed", "trees", "cells"])]
     cell: Option<usize>,
     /// Print the cells, and run nothing
     #[arg(long, requires = "cells")]
@@ -89,6 +95,7 @@ impl FuzzArgs {
             (Some(number), ..) => Shape::Cell(number),
             (_, true, _) => Shape::Cells,
             (_, _, true) => Shape::Backup,
+            _ if self.sealed => Shape::Sealed,
             _ if self.trees > 1 => Shape::Trees(self.trees.into()),
             _ => Shape::Levels(self.levels.into()),
         }
@@ -100,6 +107,7 @@ impl FuzzArgs {
         match (shape.cell_of(seed), shape) {
             (Some(number), _) => format!("--cell '{}' ", Cell::all()[number]),
             (None, Shape::Backup) => "--backup ".to_owned(),
+            (None, Shape::Sealed) => "--sealed ".to_owned(),
             (None, Shape::Trees(trees)) => format!("--trees {trees} "),
             (None, Shape::Levels(levels)) if levels > 1 => format!("--levels {levels} "),
             (None, _) => String::new(),
@@ -117,7 +125,7 @@ impl FuzzArgs {
         self.runs.unwrap_or_else(|| match self.shape() {
             Shape::Cells => EACH * Cell::all().len() as u64,
             Shape::Cell(_) => EACH,
-            Shape::Levels(_) | Shape::Backup | Shape::Trees(_) => 10_000,
+            Shape::Levels(_) | Shape::Backup | Shape::Sealed | Shape::Trees(_) => 10_000,
         })
     }
 }

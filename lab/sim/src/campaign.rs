@@ -29,6 +29,8 @@ pub enum Shape {
     Levels(usize),
     /// One with a backup.
     Backup,
+    /// One, and packets are sealed in all jobs for which that is possible.
+    Sealed,
     /// This many trees, of one appliance each, for one job.
     Trees(usize),
     /// Those of the cell that the seed chooses ([`Cell::all`]).
@@ -95,7 +97,7 @@ impl Shape {
     #[must_use]
     pub fn cell_of(self, seed: u64) -> Option<usize> {
         match self {
-            Self::Levels(_) | Self::Backup | Self::Trees(_) => None,
+            Self::Levels(_) | Self::Backup | Self::Sealed | Self::Trees(_) => None,
             Self::Cells => usize::try_from(seed % Cell::all().len() as u64).ok(),
             Self::Cell(number) => Some(number),
         }

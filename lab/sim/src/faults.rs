@@ -160,6 +160,8 @@ kinds! {
     Acknowledged => "updates_acknowledged", "updates acknowledged";
     /// One of `SwitchML`'s clients had the sum of an operation.
     ClientSum => "switchml_sums", "sums of SwitchML's clients";
+    /// The attacker on the path of a sealed job sent a frame of its own.
+    Forged => "forged", "frames of an attacker";
     /// A rank learned that the ranks call different operations, or that one has left before its operation.
     Disagreed => "disagreements", "disagreements reported";
     /// A command was carried out.

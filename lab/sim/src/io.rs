@@ -8,6 +8,7 @@ use arrayvec::ArrayVec;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf as _};
 use pascaline_pipelines::io::HEADER_ROOM;
 use pascaline_pipelines::{BURST, Io, STAGE};
+use pascaline_seal::LONGER;
 
 /// Bytes behind a frame, for the trailer that names the ranks inside.
 pub(crate) const ROOM: usize = 32;
@@ -69,7 +70,7 @@ impl MemoryIo {
 
     /// With room for frames with this payload.
     pub(crate) fn with_room(self, payload: usize) -> Self {
-        Self { whole: self.whole.max(HEADER_ROOM + payload + ROOM), ..self }
+        Self { whole: self.whole.max(HEADER_ROOM + payload + ROOM + LONGER), ..self }
     }
 
     /// Puts a frame in front of a port.

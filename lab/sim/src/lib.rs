@@ -49,6 +49,7 @@
 #![forbid(unsafe_code)]
 
 mod appliance;
+mod attacker;
 pub mod bottleneck;
 mod campaign;
 mod centre;

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use pascaline_aggregator::{PoolConfig, Region};
+use pascaline_seal::Protection;
 
 use crate::clock::Drift;
 use crate::cluster::ClusterPlan;
@@ -158,6 +159,13 @@ impl Plan {
     pub(crate) fn draw(random: &mut Random) -> Self {
         let mut clients = Random::new(random.clone().next() ^ CLIENTS);
         Self::draw_of(random, ROUGH, None).with_clients(&mut clients, false)
+    }
+
+    /// The same, with the packets of all jobs sealed for which that is possible.
+    pub(crate) fn sealed(random: &mut Random, protection: Protection) -> Self {
+        let mut plan = Self::draw(random);
+        plan.jobs.iter_mut().for_each(|job| job.seal(protection));
+        plan
     }
 
     /// The same, with a chance of rough values, and with a first job like a cell's.

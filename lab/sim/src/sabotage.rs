@@ -74,6 +74,10 @@ pub enum Sabotage {
     AlterClientSum,
     /// Workers' timers are lost.
     LoseTimers,
+    /// The attacker on the path of a sealed job has its keys: as if its seals were taken unchecked.
+    HoldKeys,
+    /// Ranks of a sealed job count their packets from 1 again and again.
+    RepeatNumbers,
     /// Appliances of a tree do not know the replacements of those above them.
     ForgetSpares,
     /// A rank deals its tensors to several trees as though it had called once more.
@@ -131,5 +135,7 @@ impl Sabotage {
         Self::Panic,
         Self::ForgetSpares,
         Self::DealOtherwise,
+        Self::HoldKeys,
+        Self::RepeatNumbers,
     ];
 }

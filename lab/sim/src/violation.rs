@@ -220,6 +220,16 @@ pub enum Violation {
         /// Why.
         why: String,
     },
+    /// A packet was sealed with a number that another one has used under the same key.
+    #[error("job {job} rank {rank}: two packets were sealed with number {number:#x}")]
+    NumberTwice {
+        /// The job.
+        job: u16,
+        /// The rank.
+        rank: u16,
+        /// The number.
+        number: u64,
+    },
     /// The schedule does not end.
     #[error("no end after {events} events")]
     Endless {

@@ -2,11 +2,13 @@
 
 use core::time::Duration;
 
+use pascaline_seal::MemberEnd;
 use pascaline_wire::header;
 use pascaline_worker::{
     Event, Failure, Hints, Identity, Join, JoinFailure, Left, Places, Request, Session, StartError,
 };
 
+use crate::attacker;
 use crate::host::Host;
 use crate::oracle::Contributor;
 use crate::plan::JobPlan;
@@ -96,6 +98,8 @@ pub(crate) struct Worker {
     pub(crate) from: usize,
     inbox: Vec<Datagram>,
     ear: Ear,
+    /// Its end of the path, where its job's packets are sealed, and its session there.
+    pub(crate) sealed: Option<(MemberEnd, u64)>,
     /// The end of the time for which its process is stopped, and the datagrams that have arrived since.
     pub(crate) stopped: Option<u64>,
     pub(crate) socket: Vec<Datagram>,
@@ -134,6 +138,7 @@ impl Worker {
             from: 0,
             inbox: Vec::new(),
             ear: Ear::default(),
+            sealed: None,
             stopped: None,
             socket: Vec::new(),
         }
@@ -183,6 +188,7 @@ impl Worker {
         let (rank, ranks) = self.place;
         let identity = Identity { job: plan.id, rank, ranks, payload: plan.payload };
         let number = 1000 * u64::from(self.life) + u64::from(self.rank);
+        self.sealed = attacker::end(plan, rank, number).map(|end| (end, number));
         let join =
             Join::new(identity, number, plan.window, time, self.patience.unwrap_or(plan.join_deadline));
         self.started = now;

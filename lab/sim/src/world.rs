@@ -2,10 +2,11 @@
 
 use core::time::Duration;
 
-use crate::appliance::Appliance;
 use pascaline_telemetry::{Counter, DropReason, Reading};
 use pascaline_worker::Hints;
 
+use crate::appliance::Appliance;
+use crate::attacker::{self, Attacker};
 use crate::campaign::Shape;
 use crate::clients::Clients;
 use crate::clock::Drift;
@@ -83,6 +84,8 @@ type Finished = ((usize, u16, usize), u16, Vec<u8>);
 struct Node {
     appliance: Option<Appliance>,
     first_epoch: u16,
+    /// Its lives so far.
+    life: u64,
     /// The timers of the lcores' turns, and of the control plane's.
     turning: Vec<Timer>,
     controlling: Timer,
@@ -97,6 +100,7 @@ impl Node {
         Self {
             appliance: None,
             first_epoch,
+            life: 0,
             turning: vec![Timer::default(); lcores],
             controlling: Timer::default(),
             stuck: 0,
@@ -143,6 +147,9 @@ pub(crate) struct World<'a> {
     /// The outcomes of many runs in a row.
     runs: Runs,
     saboteur: Saboteur,
+    /// On the path of jobs whose packets are sealed, and what it has found.
+    attacker: Attacker,
+    found: Option<Violation>,
 }
 
 /// Runs the schedule of a seed. The caller catches panics.
@@ -151,6 +158,7 @@ pub(crate) fn run(shape: Shape, seed: u64, sabotage: Sabotage, words: Words) -> 
     let mut cell = None;
     let mut plan = match (shape, shape.cell_of(seed)) {
         (_, Some(number)) => Plan::of_cell(number, seed, (&mut random, &mut cell)),
+        (Shape::Sealed, _) => Plan::sealed(&mut random, attacker::protection(seed)),
         (Shape::Backup, _) => Plan::of_backup(&mut random, None),
         (Shape::Trees(trees), _) => Plan::of_trees(&mut random, trees),
         (Shape::Levels(levels), _) if levels > 1 => Plan::of_tree(&mut random, levels, None),
@@ -184,6 +192,7 @@ fn act(plan: &Plan, random: Random, sabotage: Sabotage, words: Words) -> (Outcom
 
 impl<'a> World<'a> {
     fn new(plan: &'a Plan, mut random: Random, sabotage: Sabotage, words: Words) -> Self {
+        let attacker = Attacker::new(random.clone().next());
         let mut workers: Vec<Worker> = Vec::new();
         for (job, one) in plan.jobs.iter().enumerate() {
             for rank in 0..one.ranks {
@@ -244,6 +253,8 @@ impl<'a> World<'a> {
             failed: 0,
             runs: Runs::default(),
             saboteur: Saboteur::new(sabotage),
+            attacker,
+            found: None,
         }
     }
 
@@ -293,6 +304,9 @@ impl<'a> World<'a> {
             self.now = at;
             let runs = self.runs.runs;
             self.handle(what)?;
+            if let Some(found) = self.found.take() {
+                return Err(found);
+            }
             acts -= usize::from(self.runs.runs > runs);
             if self.trace.events() > MOST_EVENTS * (1 + self.runs.runs) {
                 return Err(Violation::Endless { events: self.trace.events() });

@@ -1,12 +1,15 @@
 //! A job: its configuration in the appliance, and what its workers do.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use pascaline_aggregator::{ConflictPolicy, Order, Policy, Region};
 use pascaline_pipelines::membership::{JobKind, JobSpec, OnDeath, ServerMode};
+use pascaline_seal::{JobKeys, Protection};
 use pascaline_wire::{DType, Element, Op};
 
 use super::GroupPlan;
+use crate::attacker;
 use crate::oracle::Values;
 use crate::random::Random;
 
@@ -69,6 +72,8 @@ pub(crate) struct JobPlan {
     pub(crate) threshold: Option<u16>,
     /// Workers take results that do not contain every rank.
     pub(crate) accept_partial: bool,
+    /// How its packets are protected, if they are sealed.
+    pub(crate) sealed: Option<Protection>,
     /// The group that its results go to.
     pub(crate) multicast: Option<GroupPlan>,
     /// Formed by its workers' Joins.
@@ -125,6 +130,7 @@ impl JobPlan {
             whole: false,
             threshold: None,
             accept_partial: false,
+            sealed: None,
             multicast: None,
             formed: !admitted && random.chance(250_000),
             admitted,
@@ -197,8 +203,20 @@ impl JobPlan {
             dead_after: self.dead_after,
             on_death: self.on_death,
             multicast: self.multicast.as_ref().map(|plan| plan.group),
+            keys: self.keys(),
             ..JobSpec::new(self.id, self.ranks)
         }
+    }
+
+    fn keys(&self) -> Option<Arc<JobKeys>> {
+        let (protection, secret) = self.sealed.zip(attacker::secret(self.id))?;
+        Some(Arc::new(JobKeys::new(&secret, self.id, protection)))
+    }
+
+    /// Has its packets sealed, if it is one of those whose packets can be.
+    pub(super) fn seal(&mut self, protection: Protection) {
+        let plain = self.threshold.is_none() && !self.policy.server && self.multicast.is_none();
+        self.sealed = Some(protection).filter(|_| plain && !self.formed);
     }
 
     /// The values that its workers contribute.

@@ -2,9 +2,10 @@
 
 use core::time::Duration;
 
+use pascaline_seal::LONGER;
 use pascaline_wire::control::{Action, Control};
 use pascaline_wire::multicast::Hearing;
-use pascaline_wire::{Header, Kind, MulticastGroup};
+use pascaline_wire::{Header, Kind, MulticastGroup, header};
 
 use super::{Milestone, Phase, Worker, milestone};
 use crate::plan::GroupPlan;
@@ -52,13 +53,34 @@ impl Worker {
     }
 
     /// The datagram in a frame, if the kernel would give it to one of the worker's sockets.
-    pub(crate) fn receive<'a>(&mut self, frame: &'a [u8]) -> Option<(&'a [u8], bool)> {
+    pub(crate) fn receive(&mut self, frame: &[u8]) -> Option<Datagram> {
         if let Some(datagram) = self.host.receive(frame) {
-            return Some((datagram, false));
+            return self.opened(datagram).map(|datagram| (datagram, false));
         }
         let datagram = self.host.receive_from_group(self.joined()?, frame)?;
         self.ear.heard = true;
-        Some((datagram, true))
+        Some((datagram.to_vec(), true))
+    }
+
+    /// A datagram without its seal; `None` if it has none that fits, where the job's packets are sealed.
+    fn opened(&mut self, datagram: &[u8]) -> Option<Vec<u8>> {
+        let mut datagram = datagram.to_vec();
+        if let Some((end, _)) = &mut self.sealed {
+            let len = end.open(&mut datagram).ok()?;
+            datagram.truncate(len);
+        }
+        Some(datagram)
+    }
+
+    /// A frame of its own sealed; `None` where the job's packets are not.
+    pub(crate) fn seal(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
+        let (end, _) = self.sealed.as_mut()?;
+        let mut room = datagram(frame)?.to_vec();
+        let len = room.len();
+        room.resize(len + LONGER, 0);
+        let sealed = end.seal(&mut room, len)?;
+        let (head, body) = room.get(..sealed)?.split_first_chunk::<{ header::LEN }>()?;
+        Some(self.host.send(head, body))
     }
 
     /// Keeps a datagram that arrives while it is stopped, if there is room. `None` if it is not stopped.

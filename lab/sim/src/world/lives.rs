@@ -60,7 +60,7 @@ impl World<'_> {
         let confused = self.saboteur.what == Sabotage::MistakeForGroup;
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
         let Some((datagram, by_group)) = worker.receive(frame) else { return Ok(()) };
-        let datagram = (datagram, by_group || confused && worker.joined().is_some());
+        let datagram = (&datagram[..], by_group || confused && worker.joined().is_some());
         if let Some(kept) = self.workers.get_mut(number).and_then(|worker| worker.keep(datagram)) {
             self.faults.add(Fault::Overrun, u64::from(!kept));
             return Ok(());

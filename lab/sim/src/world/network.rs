@@ -3,12 +3,14 @@
 use pascaline_wire::control::Control;
 use pascaline_wire::frame::{Frame, Net};
 use pascaline_wire::switchml::{Packet, UDP_PORT};
-use pascaline_wire::{Header, Kind};
+use pascaline_wire::{Header, Kind, header};
 
 use super::World;
 use super::event::What;
-use crate::faults::Fault;
+use crate::attacker::{self, Way};
+use crate::faults::{Fault, Reach};
 use crate::host::{Host, port_mac};
+use crate::sabotage::Sabotage;
 use crate::violation::Violation;
 
 impl World<'_> {
@@ -24,6 +26,7 @@ impl World<'_> {
         if let Some((worker, bytes)) = extra {
             self.wheel.push(self.now, What::Up { worker, bytes, bad_checksum: false });
         }
+        let bytes = self.seal(worker, bytes);
         if self.is_cut((worker, self.target(worker, &bytes))) {
             return;
         }
@@ -31,6 +34,53 @@ impl World<'_> {
         for arrival in link.send(self.now, bytes, &mut self.random, &mut self.faults) {
             let what = What::Up { worker, bytes: arrival.bytes, bad_checksum: arrival.bad_checksum };
             self.wheel.push(arrival.at, what);
+        }
+    }
+
+    /// A frame of a worker as it is on the wire, where the attacker sees it.
+    fn seal(&mut self, worker: usize, bytes: Vec<u8>) -> Vec<u8> {
+        let plan = self.job(worker);
+        let Some((plan, of)) = plan.zip(self.workers.get_mut(worker)) else { return bytes };
+        if self.saboteur.what == Sabotage::RepeatNumbers
+            && let Some((_, session)) = of.sealed.take()
+        {
+            of.sealed = attacker::end(plan, of.rank, session).map(|end| (end, session));
+        }
+        let Some(bytes) = of.seal(&bytes) else { return bytes };
+        if let (Sabotage::HoldKeys, Some((_, session))) = (self.saboteur.what, &of.sealed)
+            && let Some(forged) =
+                datagram(&bytes).and_then(|datagram| attacker::with_keys(plan, of.rank, *session, datagram))
+            && let Some((head, body)) = forged.split_first_chunk::<{ header::LEN }>()
+        {
+            let bytes = of.host.send(head, body);
+            self.wheel.push(self.now, What::Up { worker, bytes, bad_checksum: false });
+        }
+        self.show(Way::Up, worker, &bytes);
+        bytes
+    }
+
+    /// Shows the attacker a frame of a sealed job. It sends one of its own then, perhaps.
+    fn show(&mut self, way: Way, number: usize, bytes: &[u8]) {
+        let life = self.nodes.first().map_or(0, |node| node.life);
+        let worker = self.workers.get(number);
+        let Some((worker, datagram)) = worker.zip(datagram(bytes)) else { return };
+        let Some((_, session)) = worker.sealed else { return };
+        match self.attacker.see(way, (session, life), datagram) {
+            Err(found) => self.found = self.found.take().or(Some(found)),
+            Ok(None) => {}
+            Ok(Some((after, forged))) => {
+                self.reached.add(Reach::Forged, 1);
+                let at = self.now + after;
+                let what = match (way, forged.split_first_chunk::<{ header::LEN }>()) {
+                    (_, None) => return,
+                    (Way::Up, Some((head, body))) => {
+                        let bytes = worker.host.send(head, body);
+                        What::Up { worker: number, bytes, bad_checksum: false }
+                    }
+                    (Way::Down, Some(_)) => What::Down { worker: number, bytes: worker.host.forge(&forged) },
+                };
+                self.wheel.push(at, what);
+            }
         }
     }
 
@@ -93,6 +143,9 @@ impl World<'_> {
     }
 
     fn carry_down(&mut self, worker: usize, bytes: Vec<u8>) {
+        if self.workers.get(worker).is_some_and(|worker| worker.sealed.is_some()) {
+            self.show(Way::Down, worker, &bytes);
+        }
         let Some(link) = self.down.get_mut(worker) else { return };
         for arrival in link.send(self.now, bytes, &mut self.random, &mut self.faults) {
             self.wheel.push(arrival.at, What::Down { worker, bytes: arrival.bytes });

@@ -23,7 +23,7 @@ impl World<'_> {
         let machine = self.machine(at);
         self.clock.set(EPOCH + machine);
         let Some(node) = self.nodes.get_mut(at) else { return };
-        node.stopped = Stopped::default();
+        (node.stopped, node.life) = (Stopped::default(), node.life + 1);
         let epoch = node.first_epoch;
         let alike = self.saboteur.what.needs_equal_bases();
         let secret = if alike { Secret::NONE } else { Secret::new(u128::from(epoch).to_le_bytes()) };

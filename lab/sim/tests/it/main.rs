@@ -17,4 +17,5 @@ mod known;
 mod runs;
 mod sabotage;
 mod schedules;
+mod sealed;
 mod trees;

@@ -15,7 +15,8 @@ fn no_promise_is_broken() {
     for &fault in Fault::ALL {
         assert!(report.faults.get(fault) > 20, "{}: {}", fault.text(), report.faults.get(fault));
     }
-    for &reach in Reach::ALL {
+    // Only where packets are sealed is there an attacker: `sealed.rs`.
+    for &reach in Reach::ALL.iter().filter(|reach| **reach != Reach::Forged) {
         assert!(report.reached.get(reach) > 20, "{}: {}", reach.text(), report.reached.get(reach));
     }
     assert!(report.finished > 5 * report.failed && report.failed > 50, "{report}");

@@ -1,0 +1,154 @@
+//! An attacker on the path of jobs whose packets are sealed: without keys, and with everything else.
+//!
+//! It sees each frame between a rank and the appliance, and sends recorded ones again, also to other ranks and
+//! much later, changed in one bit, cut off, or with the seal of another frame. Nothing of that may be taken.
+//! It also looks whether any number is used twice with one key, which would break the cipher.
+
+use std::collections::BTreeMap;
+
+use pascaline_seal::{Holder, JobKeys, LONGER, MemberEnd, Protection, Secret, counter};
+use pascaline_wire::control::{self, Control};
+use pascaline_wire::header::{self, Header, Kind};
+
+use crate::plan::{JobPlan, MILLI};
+use crate::random::Random;
+use crate::violation::Violation;
+
+/// Frames that it remembers of each direction.
+const REMEMBERED: usize = 64;
+/// How often it sends a frame of its own after one that it has seen, in millionths.
+const OFTEN: u32 = 60_000;
+/// The latest that it does so.
+const LATEST: u64 = 3_000 * MILLI;
+/// Fields that seals do not cover.
+const UNCOVERED: [usize; 4] = [6, 7, 18, 19];
+
+/// The secret of a job.
+pub(crate) fn secret(job: u16) -> Option<Secret> {
+    Secret::new(&[&job.to_be_bytes()[..], &[0x5a; 30]].concat())
+}
+
+/// A rank's end of a sealed path, in a session; `None` where the job's packets are not sealed.
+pub(crate) fn end(plan: &JobPlan, rank: u16, session: u64) -> Option<MemberEnd> {
+    let (protection, secret) = plan.sealed.zip(secret(plan.id))?;
+    Some(MemberEnd::new(Holder::of(&secret, plan.id, rank, protection), session))
+}
+
+/// Which way a frame goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Way {
+    Up,
+    Down,
+}
+
+/// A number under one key: the way, the job, the rank or 0 for results, the first half of the nonce, and the
+/// second.
+type Used = (Way, u16, u16, u64, u64);
+
+/// Its memory.
+#[derive(Debug)]
+pub(crate) struct Attacker {
+    random: Random,
+    up: Vec<Vec<u8>>,
+    down: Vec<Vec<u8>>,
+    used: BTreeMap<Used, Vec<u8>>,
+}
+
+/// A datagram that it sends, and how long after what it has seen.
+pub(crate) type Forged = (u64, Vec<u8>);
+
+impl Attacker {
+    /// One with random numbers of its own.
+    pub(crate) fn new(seed: u64) -> Self {
+        let (up, down, used) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { random: Random::new(seed ^ 0xa77a_c4e5), up, down, used }
+    }
+
+    /// Sees a sealed datagram on its way, of a rank in this session or to one from an appliance in this life.
+    /// Returns one of its own, perhaps.
+    ///
+    /// # Errors
+    /// A number that is used twice.
+    pub(crate) fn see(
+        &mut self,
+        way: Way,
+        (session, life): (u64, u64),
+        datagram: &[u8],
+    ) -> Result<Option<Forged>, Violation> {
+        self.note(way, (session, life), datagram)?;
+        let Self { random, up, down, .. } = self;
+        let seen = if way == Way::Up { up } else { down };
+        let at = random.index(REMEMBERED);
+        match seen.get_mut(at) {
+            Some(old) => *old = datagram.to_vec(),
+            None => seen.push(datagram.to_vec()),
+        }
+        if !random.chance(OFTEN) {
+            return Ok(None);
+        }
+        let mut forged = seen.get(random.index(seen.len())).cloned().unwrap_or_default();
+        let other = seen.get(random.index(seen.len())).cloned().unwrap_or_default();
+        match random.below(5) {
+            0 => {}
+            1 => {
+                let at = random.index(forged.len());
+                let bit = random.index(8);
+                if let Some(byte) = forged.get_mut(at).filter(|_| !UNCOVERED.contains(&at)) {
+                    *byte ^= 1_u8 << bit;
+                }
+            }
+            2 => forged.truncate(header::LEN + random.index(forged.len().saturating_sub(header::LEN).max(1))),
+            3 => {
+                let tail = other.len().min(forged.len()).min(random.pick(&[18, 26, 28]));
+                let (at, from) = (forged.len() - tail, other.len() - tail);
+                forged[at..].copy_from_slice(&other[from..]);
+            }
+            // As another rank's.
+            _ => forged.iter_mut().skip(7).take(1).for_each(|rank| *rank ^= 1),
+        }
+        let after = if random.chance(500_000) { random.below(MILLI) } else { random.below(LATEST) };
+        Ok(Some((after, forged)))
+    }
+
+    /// Notes the number that a seal has used.
+    fn note(&mut self, way: Way, (session, life): (u64, u64), datagram: &[u8]) -> Result<(), Violation> {
+        let (Some(number), Ok((header, body))) = (counter(datagram), Header::parse(datagram)) else {
+            return Ok(());
+        };
+        let answer = body.get(..control::LEN).filter(|_| header.kind == Kind::Control);
+        let answer = answer.and_then(|body| Control::parse(body).ok());
+        let used = match (way, answer) {
+            (Way::Up, _) => (way, header.job, header.rank, session, number),
+            (Way::Down, Some(answer)) if answer.answers.is_some() => {
+                (way, header.job, header.rank + 1, answer.session, number)
+            }
+            (Way::Down, _) => (way, header.job, 0, life, number),
+        };
+        let mut covered = datagram.to_vec();
+        UNCOVERED.into_iter().filter_map(|at| covered.get_mut(at).map(|byte| *byte = 0)).for_each(drop);
+        if self.used.entry(used).or_insert_with(|| covered.clone()) != &covered {
+            return Err(Violation::NumberTwice { job: header.job, rank: header.rank, number });
+        }
+        Ok(())
+    }
+}
+
+/// A gradient of a rank, changed and sealed again: what an attacker with the job's keys can send.
+pub(crate) fn with_keys(plan: &JobPlan, rank: u16, session: u64, datagram: &[u8]) -> Option<Vec<u8>> {
+    let (protection, secret) = plan.sealed.zip(secret(plan.id))?;
+    let cipher = JobKeys::new(&secret, plan.id, protection).rank(rank).up;
+    let number = counter(datagram)? | 1 << 60;
+    let mut room = datagram.to_vec();
+    let len = cipher.open(session, &mut room).ok()?.len;
+    room.get_mut(header::LEN..len)?.first_mut().map(|first| *first ^= 0x40)?;
+    let is_gradient = room.get(1) == Some(&(Kind::Gradient as u8));
+    room.resize(len + LONGER, 0);
+    let sealed = cipher.seal(session, number, &mut room, len).filter(|_| is_gradient)?;
+    room.truncate(sealed);
+    Some(room)
+}
+
+/// How the packets of a schedule's sealed jobs are protected: half of the schedules each way.
+pub(crate) fn protection(seed: u64) -> Protection {
+    if seed.is_multiple_of(2) { Protection::Mac } else { Protection::Encrypt }
+}

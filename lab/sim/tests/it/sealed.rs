@@ -1,0 +1,34 @@
+//! Jobs whose packets are sealed, with an attacker on their path who has no key.
+
+use pascaline_sim::{Campaign, Reach, Sabotage, Shape, Violation, shaped_schedule};
+
+#[test]
+fn no_frame_of_an_attacker_is_taken() {
+    let campaign =
+        Campaign { shape: Shape::Sealed, seed: 1, runs: 400, threads: 2, sabotage: Sabotage::None };
+    let report = campaign.run(&|_, _| {});
+    let findings: Vec<_> = report.findings.iter().map(|one| (one.seed, one.violation.to_string())).collect();
+    assert_eq!((report.schedules, report.violations), (400, 0), "{findings:?}");
+    assert!(report.finished > 1000 && report.reached.get(Reach::Forged) > 1000, "{report}");
+}
+
+/// Asserts that one of the first schedules finds a defect as what it is.
+#[track_caller]
+fn assert_found(sabotage: Sabotage, is_it: impl Fn(&Violation) -> bool) {
+    let found = (1..100).find(|&seed| {
+        let findings = shaped_schedule(Shape::Sealed, seed, sabotage, None).findings;
+        findings.iter().any(|finding| is_it(&finding.violation))
+    });
+    let seed = found.unwrap_or_else(|| panic!("{sabotage:?} goes unnoticed"));
+    assert_eq!(shaped_schedule(Shape::Sealed, seed, Sabotage::None, None).violations, 0, "seed {seed}");
+}
+
+#[test]
+fn seals_that_are_taken_unchecked_are_found() {
+    assert_found(Sabotage::HoldKeys, |violation| matches!(violation, Violation::WrongSum { .. }));
+}
+
+#[test]
+fn numbers_that_are_used_twice_are_found() {
+    assert_found(Sabotage::RepeatNumbers, |violation| matches!(violation, Violation::NumberTwice { .. }));
+}
