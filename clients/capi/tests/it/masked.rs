@@ -7,7 +7,6 @@ use pascaline::pascaline_dtype::*;
 use pascaline::pascaline_op::*;
 use pascaline::pascaline_status::*;
 use pascaline::*;
-use pascaline_worker::masked::Key;
 
 use crate::allreduce;
 use crate::appliance::{Appliance, RANKS};
