@@ -50,6 +50,13 @@ def test_policies_compared(shell: Shell, lab: Path) -> None:
     holds(shell.json(lab, "bench", "policies", "--quick", "--json"), wants)
 
 
+def test_security_is_measured(shell: Shell, lab: Path) -> None:
+    """Every contribution opens, every result is sealed once, masks cancel: otherwise the exit code is 1."""
+    wants = "mac_pool > 0; encrypt_pool > 0; tag_ns_1k > 0; masked_ns_per_element > 0;"
+    wants += "len(ciphers) == 24; len(seals) == 12"
+    holds(shell.json(lab, "bench", "security", "--rounds", 20, "--turns", 3, "--json"), wants)
+
+
 def test_papers(shell: Shell, lab: Path, target: Path) -> None:
     """Every table and figure is there with a picture; what differs from its paper has a reason."""
     out = target / "test-logs/papers"

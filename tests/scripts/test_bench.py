@@ -13,7 +13,7 @@ import main
 from context import Context
 from figure import Beside, Goal, Section
 from process import Failure
-from sections import allreduce, ends, inline
+from sections import allreduce, ends, inline, security
 
 
 def test_a_demo_that_hangs_fails_its_section_only() -> None:
@@ -102,3 +102,24 @@ def test_the_median_of_the_turns_ratios_counts() -> None:
     section = Section("allreduce", "")
     allreduce._judge(section, 4, 100, allreduce.MIB, times)
     assert section.figures[-1].ratio == 2.0, section.figures[-1]
+
+
+def test_security_has_its_goals_and_last_line() -> None:
+    """Times of pools are judged beside the plain one of the same run, ciphers beside the one that seals."""
+    found = {
+        "mac_pool": 1.5, "encrypt_pool": 2.6, "tag_ns_1k": 50.0, "masked_ns_per_element": 2.0,
+        "seal_and_open_over_tags": 1.2, "pool_ns": {"plain": 40.0, "mac": 60.0, "encrypt": 104.0},
+        "ciphers": [
+            {"cipher": "AEGIS-128L", "bytes": 256, "tag_ns": 20.0, "encrypt_ns": 25.0},
+            {"cipher": "AES-128-GCM", "bytes": 256, "tag_ns": 80.0, "encrypt_ns": 100.0},
+        ],
+    }  # fmt: skip
+    context, section = mock.Mock(), Section("security", "")
+    context.ask_lab.return_value = found
+    security.measure(context, section)
+    assert section.raw["last line"] == {key: found[key] for key in security.KEYS}
+    figures = {figure.name: figure for figure in section.figures}
+    assert [figures[f"pool, 1 KiB, fan-in 8, cache: {kind}"].met for kind in ("mac", "encrypt")] == [True, False]
+    assert figures["sealing and opening 1 KiB, mac"].met
+    assert figures["256 B, encrypt: AES-128-GCM"].ratio == 4.0
+    assert figures["256 B, tag: AEGIS-128L"].beside is None

@@ -20,7 +20,7 @@ fn stdout_of(arguments: &[&str]) -> String {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 11] = [
+    let commands: [&[&str]; 12] = [
         &[],
         &["bench"],
         &["bench", "pool"],
@@ -29,6 +29,7 @@ fn every_command_has_help_with_an_example() {
         &["bench", "policies"],
         &["bench", "scrape"],
         &["bench", "observed"],
+        &["bench", "security"],
         &["plot", "aom"],
         &["impair"],
         &["fuzz-protocol"],

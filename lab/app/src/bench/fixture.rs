@@ -26,8 +26,7 @@ use pascaline_wire::frame::VlanTags;
 use pascaline_wire::header::{self, Element, Header, Kind};
 use pascaline_wire::{Address, DEFAULT_PORT, Mac, UdpPorts};
 
-use frames::JOB;
-pub(crate) use frames::{Arrival, Frames};
+pub(crate) use frames::{Arrival, Frames, JOB};
 pub(crate) use load::{L2, Level, Load, PolicyName, Residence};
 
 /// The aggregation.

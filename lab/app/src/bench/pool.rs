@@ -218,7 +218,7 @@ impl PoolReport {
 /// Measures loads in turns. Returns each one's figures, and the share of its packets that the pool took.
 ///
 /// A turn has several rounds; the first ones flush what another load left in the caches.
-fn measure(
+pub(super) fn measure(
     loads: &[Load],
     rounds: u32,
     pools: &(Mempool, Mempool),
@@ -275,14 +275,14 @@ fn room(loads: &[Load]) -> u16 {
 }
 
 /// Memory for the packets of the loads.
-fn megabytes(loads: &[Load]) -> u32 {
+pub(super) fn megabytes(loads: &[Load]) -> u32 {
     /// Descriptor, private area, headroom, and DPDK's bookkeeping.
     const OVERHEAD: u64 = 128 + 64 + 128 + 192;
     let bytes = u64::from(packets(loads).max(fixture::BUFFERS)) * (u64::from(room(loads)) + OVERHEAD);
     u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(64)
 }
 
-fn pools(eal: &Eal, loads: &[Load], name: &str) -> anyhow::Result<(Mempool, Mempool)> {
+pub(super) fn pools(eal: &Eal, loads: &[Load], name: &str) -> anyhow::Result<(Mempool, Mempool)> {
     fixture::pools_of(eal, name, packets(loads).max(fixture::BUFFERS), room(loads))
 }
 

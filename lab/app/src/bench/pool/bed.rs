@@ -15,20 +15,22 @@ use super::super::fixture::{self, Arrival, Common, EPOCH, Frames, HEADERS, Load,
 use super::bare::BareAdd;
 use super::least::Least;
 use super::nanos;
+use seals::Seals;
 
+mod seals;
 #[cfg(test)]
 mod tests;
 
 /// Figures of one measurement.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Figures {
+pub(in crate::bench) struct Figures {
     /// Nanoseconds to add one payload into an accumulator, nothing else.
     pub(super) bare_add_ns: f64,
     /// Nanoseconds of the loads, adds and stores that no pool can leave out, with `--least`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) least_ns: Option<f64>,
     /// Nanoseconds per packet of the work that `bench pool` lists.
-    pub(super) pool_ns: f64,
+    pub(in crate::bench) pool_ns: f64,
     /// The median of the rounds' ratios: in a slow moment of the machine both of a round are slow.
     pub(super) ratio: f64,
     /// Payload per second at that speed.
@@ -52,6 +54,8 @@ struct Prepared {
     count: u64,
     /// Virtual time that packets advance.
     virtual_ns: Option<u64>,
+    /// Opens what arrives and seals results, where the load is sealed.
+    seals: Option<Seals>,
 }
 
 impl Io for Prepared {
@@ -60,6 +64,9 @@ impl Io for Prepared {
     fn receive(&mut self, _: usize, into: &mut ArrayVec<Mbuf, BURST>) {
         if let Some(burst) = self.ready.pop() {
             *into = burst;
+            if let Some(seals) = &self.seals {
+                into.iter_mut().for_each(|packet| seals.open(packet));
+            }
             if let Some(now) = &mut self.virtual_ns {
                 *now += into.len() as u64 * Load::INTERVAL;
             }
@@ -68,6 +75,9 @@ impl Io for Prepared {
 
     fn transmit(&mut self, _: usize, frames: &mut ArrayVec<Mbuf, STAGE>) {
         self.count += frames.len() as u64;
+        if let Some(seals) = &mut self.seals {
+            seals.seal_results(frames);
+        }
         self.sent.extend(frames.drain(..));
     }
 
@@ -155,6 +165,7 @@ impl<const WORDS: usize> Bed<WORDS> {
             sent: Box::new(ArrayVec::new()),
             count: 0,
             virtual_ns: load.contended.then_some(0),
+            seals: load.sealed.map(|protection| Seals::new(protection, load)).transpose()?,
         };
         let (bench, common) = fixture::lcore(load, io, mac)?;
         Ok(Self {
@@ -198,6 +209,9 @@ impl<const WORDS: usize> Measured for Bed<WORDS> {
         });
         let bare = self.add.round(&self.clock, &mut self.ready, &self.psns);
         prepare_again(&self.writer, &mut self.ready);
+        if let Some(seals) = &mut self.lcore.io().seals {
+            seals.seal(&mut self.ready)?;
+        }
         self.lcore.io().ready = bursts(&mut self.ready);
         let mut taken = 0;
         loop {
@@ -233,7 +247,8 @@ impl<const WORDS: usize> Measured for Bed<WORDS> {
         let sent = self.lcore.io().count;
         let (completed, dropped) = (account.get(Counter::Completed), account.dropped_total());
         let (expected, fan_in) = (u64::from(self.arrival.completed()), u64::from(self.load.shape.fan_in));
-        let complete = completed == expected && sent == completed * fan_in;
+        let sealed = self.lcore.io().seals.as_ref().is_none_or(|seals| seals.results() == completed);
+        let complete = completed == expected && sent == completed * fan_in && sealed;
         anyhow::ensure!(
             dropped == 0 && account.unaccounted() == 0 && (complete || self.load.contended),
             "the pool completed {completed} of {expected} PSNs and dropped {dropped} packets: \

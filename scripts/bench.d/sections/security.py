@@ -1,0 +1,48 @@
+"""Sealed packets against plain ones, the cipher of seals against others, and masked sums."""
+
+from context import Context
+from figure import Beside, Goal, Section
+
+TITLE = "Security: seals on the pool, ciphers, and masked sums"
+
+_SECONDS = 120
+# A packet of the pool with seals, over a plain one.
+_POOL = {"mac": Goal(at_most=2.0), "encrypt": Goal(at_most=2.5)}
+_SEALING = Goal(at_most=1.3)
+_OURS = "AEGIS-128L"
+# The figures of the last line.
+KEYS = ("mac_pool", "encrypt_pool", "tag_ns_1k", "masked_ns_per_element")
+
+
+def measure(context: Context, section: Section) -> None:
+    section.notes.append(
+        "The pool: ns per packet of 1 KiB of f32, fan-in 8, everything in L2; sealed: each contribution is "
+        "opened before it is parsed, each result is sealed once. Ciphers and seals: one packet after the "
+        "other, each with a nonce of its own, behind a header of 22 bytes; in L2. Masked sums: masking and "
+        "unmasking at rank 0, without the exchange. Medians of turns in one run."
+    )
+    words = f"bench security --rounds {context.pick(4000, 1000)} --turns {context.pick(301, 51)}"
+    found = context.ask_lab("security", words, _SECONDS)
+    section.raw["security"] = found
+    section.raw["last line"] = {key: found[key] for key in KEYS}
+    pool = found["pool_ns"]
+    for kind, goal in _POOL.items():
+        section.figure(
+            f"pool, 1 KiB, fan-in 8, cache: {kind}", pool[kind], "ns/packet", Beside("plain", pool["plain"]),
+            goal=goal, group="pool", label=kind,
+        )  # fmt: skip
+    tag = found["tag_ns_1k"]
+    section.figure("a tag over 1 KiB, the cipher alone", tag, "ns")
+    section.figure(
+        "sealing and opening 1 KiB, mac", found["seal_and_open_over_tags"] * 2 * tag, "ns",
+        Beside("two tags of the cipher alone", 2 * tag), goal=_SEALING, group="seals", label="mac",
+    )  # fmt: skip
+    section.figure("masked sums of f32", found["masked_ns_per_element"], "ns/element")
+    ours = {row["bytes"]: row for row in found["ciphers"] if row["cipher"] == _OURS}
+    for row in found["ciphers"]:
+        for work in ("tag", "encrypt"):
+            case = f"{row['bytes']} B, {work}"
+            beside = Beside(_OURS, ours[row["bytes"]][f"{work}_ns"]) if row["cipher"] != _OURS else None
+            section.figure(
+                f"{case}: {row['cipher']}", row[f"{work}_ns"], "ns", beside, group=case, label=row["cipher"]
+            )
