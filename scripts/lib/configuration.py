@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,9 @@ class Settings:
     group: str = ""
     # Who verifies the UDP checksums that ports receive; the appliance's default if empty.
     verify: str = ""
+    # The file with the key that packets are sealed with; without one they are not.
+    security: str = "none"
+    key_file: str = ""
 
     @classmethod
     def of(cls, options: Options, window: int, **more: Any) -> Self:
@@ -126,6 +130,11 @@ def policy_keys(settings: Settings) -> Tables:
     keys: Tables = {} if kind == "region" else {"kind": kind}
     if table:
         keys["region" if kind == "region" else "shared"] = table
+    if settings.key_file:
+        if kind == "dsa":
+            # What finds no slot is refused: packets of a server are not sealed.
+            keys["kind"], keys["shared"] = "shared", {"server": False, **table}
+        keys |= {"security": settings.security, "key_file": settings.key_file}
     return keys | ({LINES: settings.job_keys} if settings.job_keys else {})
 
 
@@ -193,6 +202,11 @@ def whole(network: Network, settings: Settings, admin: Path) -> Tables:
         "telemetry": telemetry(),
         "admin": {"listen": f"unix:{admin}"},
     }
+
+
+def without_seals(text: str) -> str:
+    """A configuration whose jobs' packets are not sealed."""
+    return re.sub(r"^(security|key_file) = .*\n", "", text, flags=re.MULTILINE)
 
 
 def configuration(network: Network, settings: Settings, admin: Path) -> str:

@@ -25,7 +25,7 @@ import report
 import switchml
 import two_level
 from appliance import Appliance
-from configuration import JOB, Settings
+from configuration import JOB, Settings, without_seals
 from netns import Network
 from options import Kind, Options, parse
 from process import Failure, Interrupted, Stop, run, say
@@ -123,13 +123,14 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
     with Stage(binary, stop, network, keep=options.keep) as stage:
         bad = impairment.choose(stage, network, options)
         bad.start()
-        appliance = stage.appliance(network, _settings(options, network))
+        key = _new_key(options, binary, stage.files)
+        appliance = stage.appliance(network, _settings(options, network, key))
         say(f"appliance ready, {options.driver} ports; every worker pings it")
         pings = stage.ping()
 
         # Counts from before the first frame of a worker.
         reloads = Reloads(appliance, network, stop) if options.reload else None
-        workers, load = stage.workers(network), _with_key(Load.of(options, network), binary, stage.files)
+        workers, load = stage.workers(network), replace(Load.of(options, network), key=key)
         workers.start(load)
         by_hand = {}
         if options.halt:
@@ -146,30 +147,32 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         wanted = options.allreduces * options.workers * options.jobs
         stage.watch(workers, wanted, check)
         results = workers.results()
-        reference = _without_key(stage, workers, load, wanted) if load.key else []
+        more: dict[str, Any] = {"restarts": restarts, "by_hand": by_hand}
         if reloads:
             reloads.count()
+            more["reloaded"] = reloads.to_json()
+        if key:
+            if options.sealed:
+                appliance.reload(without_seals(appliance.configuration()), by_api=True)
+            more["reference"] = _without_key(stage, workers, load, wanted)
         metrics = appliance.settled(stop)
-        reloaded = reloads.to_json() if reloads else {}
-        more: dict[str, Any] = {"restarts": restarts, "reloaded": reloaded, "by_hand": by_hand}
-        more["reference"] = reference
         code = appliance.stop()
         outcome = report.Outcome(options, results, metrics, bad.report(), pings, code, **more)
         return stage.judged(outcome)
 
 
-def _with_key(load: Load, binary: Path, files: Path) -> Load:
-    """The load with a new key for its ranks, if they hide their tensors."""
-    if load.security == "none":
-        return load
+def _new_key(options: Options, binary: Path, files: Path) -> str:
+    """The file of a new key for all jobs, if something protects their tensors."""
+    if options.security == "none":
+        return ""
     key = files / "job.key"
     run(str(binary), "job", "key", "--new", str(key))
-    return replace(load, key=str(key))
+    return str(key)
 
 
 def _without_key(stage: Stage, workers: Workers, load: Load, wanted: int) -> list[dict[str, Any]]:
-    """The results of the same workers with nothing hidden."""
-    say("the same without masks, to compare")
+    """The results of the same workers with nothing that protects them."""
+    say(f"the same without --security {load.security}, to compare")
     workers.start(replace(load, security="none", key=""))
     stage.watch(workers, wanted, stage.check)
     return workers.results()
@@ -227,13 +230,14 @@ def _far(network: Network) -> str:
     return f"to the bridge of its rack, of which each of the appliance's {network.ports} ports has one"
 
 
-def _settings(options: Options, network: Network) -> Settings:
+def _settings(options: Options, network: Network, key: str = "") -> Settings:
     window = max(_LEAST_WINDOW, options.in_flight)
     if options.policy not in _WITH_SERVER:
         window = min(window, options.pool_slots)
     # Losses on a busy machine must not look like losses of a reload, and a rack's frames arrive at one port.
     ring = 4096 if options.reload or network.racks else 0
-    return Settings.of(options, window, ring=ring, group=_GROUPS[options.ip6] if options.multicast else "")
+    more = {"group": _GROUPS[options.ip6] if options.multicast else "", "key_file": key * options.sealed}
+    return Settings.of(options, window, ring=ring, **more)
 
 
 def _cleanup(arguments: list[str]) -> int:

@@ -24,6 +24,9 @@ OUTSTANDING = 64
 # Ethernet's payload holds IPv4, UDP and Pascaline's header (20 + 8 + 22 bytes) besides the tensor, and an
 # IPv6 header is 20 bytes longer. SwitchML's headers and exponents take 38.
 _HEADERS, _IPV6_MORE, _SWITCHML_HEADERS = 50, 20, 38
+# By which a seal makes a packet longer, and what is sealed.
+_SEAL = 28
+_SEALED = ("mac", "encrypt")
 
 EXAMPLES = """\
 examples:
@@ -48,6 +51,8 @@ examples:
   scripts/demo --wire bf16                           f32 that travels in half the bytes
   scripts/demo --wire mxint8                         in a quarter: OCP Microscaling blocks
   scripts/demo --security masked --json              the appliance cannot read what it adds
+  scripts/demo --security mac --json                 no other host can forge a packet, or change one
+  scripts/demo --security encrypt --json             nor read what is in one
   scripts/demo --ip6 --json                          over IPv6
   scripts/demo --routed                              every worker is behind a router
   scripts/demo --multicast --json                    results go to a group of IP multicast
@@ -142,8 +147,9 @@ class Options:
         "what f32 elements travel as, if not as f32",
     )  # fmt: skip
     security: str = _option(
-        Kind.PLAIN, "none", ("none", "masked"),
-        "what hides tensors from the appliance; --json then has the cost beside a run without",
+        Kind.PLAIN, "none", ("none", "masked", *_SEALED),
+        "what protects tensors: masks hide them from the appliance; seals keep hosts on the path from forging "
+        "packets (mac), and from reading them (encrypt). --json then has the cost beside a run without",
     )  # fmt: skip
     payload: int = _option(
         _SUMS, 0, between(4, 9000), "tensor bytes per packet; by default as the workers agree", "BYTES"
@@ -240,12 +246,17 @@ class Options:
     @property
     def room(self) -> int:
         """Tensor bytes that a packet has room for."""
-        return self.mtu - _HEADERS - (_IPV6_MORE if self.ip6 else 0)
+        return self.mtu - _HEADERS - _IPV6_MORE * self.ip6 - _SEAL * self.sealed
 
     @property
     def full_payload(self) -> int:
         """Those of a full packet: without --payload workers agree on whole cache lines."""
         return self.payload or self.room // 64 * 64
+
+    @property
+    def sealed(self) -> bool:
+        """Whether every packet proves its sender."""
+        return self.security in _SEALED
 
     @property
     def bad_network(self) -> bool:
@@ -324,7 +335,14 @@ _LIMITS: dict[Kind, dict[str, Callable[[Options], bool]]] = {
         ),
         f"--wire: f32, {_FEW}": lambda o: not o.wire or (o.dtype == "f32" and o.workers <= MOST_PORTS),
         "--security masked: without --wire and --order rank": lambda o: (
-            o.security == "none" or not (o.wire or o.order == "rank")
+            o.security != "masked" or not (o.wire or o.order == "rank")
+        ),
+        "--security mac and encrypt: a packet to a group of multicast is not sealed": lambda o: (
+            not (o.sealed and o.multicast)
+        ),
+        "--security mac and encrypt: with --policy default or switchml, not {o.policy}: neither packets of a "
+        "parameter server nor sums of some ranks are sealed": lambda o: (
+            not o.sealed or o.policy in ("default", "switchml")
         ),
         "--multicast: without --routed": lambda o: not (o.multicast and o.routed),
         "--routed: the bad network has the routers' places": lambda o: not (o.routed and o.bad_network),

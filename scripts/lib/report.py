@@ -23,7 +23,7 @@ class Outcome(Verdict):
     restarts: int = 0
     reloaded: dict[str, Any] = field(default_factory=dict)
     by_hand: dict[str, Any] = field(default_factory=dict)
-    # What the same workers did with nothing hidden, where the first ones hid something.
+    # What the same workers did with nothing that protects tensors, where the first ones had that.
     reference: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class Outcome(Verdict):
 
     @property
     def cost(self) -> dict[str, float]:
-        """The medians of seconds until the slowest has its result, with what hides tensors and without."""
+        """The medians of seconds until the slowest has its result, with what protects tensors and without."""
         jobs: dict[int, list[list[float]]] = {}
         for worker in self.reference:
             jobs.setdefault(worker["job"], []).append(worker["seconds"])

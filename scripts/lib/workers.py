@@ -37,7 +37,7 @@ class Load:
     root: int = 0
     wire: str | None = None
     security: str = "none"
-    # The file with the key, if tensors are hidden.
+    # The file with the key, if something protects tensors.
     key: str = ""
     # Below one of several appliances: the first worker's number among all, and how many there are.
     first: int = 0

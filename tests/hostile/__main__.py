@@ -17,6 +17,7 @@ from .. import command
 from . import __doc__ as about
 from .conftest import case_of
 from .measure import Found
+from .scene import Case
 
 _TIMEOUT_SECONDS = 3600.0
 _EXAMPLES = """\
@@ -24,6 +25,7 @@ examples:
   scripts/hostile --list                      the cases, a line for each
   scripts/hostile --quick                     each once and briefly: all but the times are judged
   scripts/hostile --case join --case arp      those whose names contain one of these words
+  scripts/hostile --security mac --quick      against workers whose packets prove their sender
   scripts/hostile --json | jq .worst_ratio    {"cases":n,"held":n,"worst_ratio":…,"details":[…]}
 
 Needs root, by sudo. Exit code 0: every case held; 1: one did not; 2: the arguments are wrong.
@@ -33,12 +35,18 @@ Needs root, by sudo. Exit code 0: every case held; 1: one did not; 2: the argume
 def main(arguments: list[str]) -> int:
     options = _parse(arguments)
 
+    sealed = options.security != "none"
+
     def chosen(item: pytest.Item) -> bool:
         case = case_of(item)
+        if case.plain_only if sealed else case.only_sealed:
+            left_out.append(case)
+            return False
         if options.case:
             return any(word in case.name for word in options.case)
         return not (case.long and options.quick)
 
+    left_out: list[Case] = []
     run = command.Run("hostile", options, chosen, _tell)
     wanted = [case_of(item) for item in run.collect()]
     if not wanted:
@@ -46,6 +54,8 @@ def main(arguments: list[str]) -> int:
         return 2
     if options.list:
         print("\n".join(f"{case.name:<28} {case.about}" for case in wanted))
+        for case in left_out if sealed else []:
+            print(f"{case.name:<28} left out: {case.plain_only}")
         return 0
     code = run(arguments)
     return _report(run, options) if code is None else code
@@ -57,6 +67,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     add("--list", action="store_true", help="print the cases, and attack nothing")
     add("--case", action="append", default=[], metavar="WORD", help="only cases whose names contain it")
     quick = "one short turn of each case, of a long one only by name; no times judged"
+    about_seals = "what the workers' packets are sealed with (default none); see --list"
+    add("--security", choices=("none", "mac", "encrypt"), default="none", help=about_seals)
     add("--quick", action="store_true", help=quick)
     add("--seed", type=int, default=1, metavar="N", help="of random bytes and addresses (default 1)")
     return parser.parse_args(arguments)
@@ -81,6 +93,7 @@ def _report(run: command.Run, options: argparse.Namespace) -> int:
         "held": held,
         "worst_ratio": max((one.ratio for one in all_found if one.ratio is not None), default=None),
         "ratio_judged": not options.quick,
+        "security": options.security,
         "details": [asdict(one) for one in all_found],
     }
     if options.json:

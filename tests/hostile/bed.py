@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from configuration import cores, device, dumps, telemetry
+from configuration import Tables, cores, device, dumps, telemetry
 from netns import APPLIANCE_ADDRESS as APPLIANCE_ADDRESS
 from netns import worker_address as worker_address
 
@@ -67,13 +67,18 @@ class Bed(Network):
             worker.forget()
 
 
-def appliance(binary: Path, bed: Bed, files: Path) -> Appliance:
-    return Appliance(binary, bed, configuration(files / "admin.sock"), files)
+def appliance(binary: Path, bed: Bed, files: Path, seals: dict[str, str]) -> Appliance:
+    return Appliance(binary, bed, configuration(files / "admin.sock", seals), files)
 
 
-def configuration(admin: Path) -> str:
-    """The appliance's TOML: as shipped, except for the cases' own settings."""
+def configuration(admin: Path, seals: dict[str, str]) -> str:
+    """The appliance's TOML: as shipped, except for the cases' own settings.
+
+    `seals` are the keys of jobs whose packets are sealed. Those to a parameter server are not, nor are
+    updates, and neighbours have no key of others.
+    """
     main, dataplane = cores()
+    shared: Tables = {"kind": "shared", "shared": {"server": False}} if seals else {"kind": "dsa"}
     members = [worker_address(rank) for rank in range(RANKS)]
     host, port = SERVER_TELEMETRY
     return dumps(
@@ -89,11 +94,11 @@ def configuration(admin: Path) -> str:
             ],
             "pool": {"slots": 8192},
             "jobs": [
-                {"id": OPEN, "name": "open", "fan_in": RANKS},
-                {"id": LISTED, "name": "listed", "fan_in": RANKS, "members": members},
-                {"id": SHARED, "name": "shared", "fan_in": RANKS, "kind": "dsa"},
+                {"id": OPEN, "name": "open", "fan_in": RANKS, **seals},
+                {"id": LISTED, "name": "listed", "fan_in": RANKS, "members": members, **seals},
+                {"id": SHARED, "name": "shared", "fan_in": RANKS, **shared, **seals},
                 {"id": ASYNCHRONOUS, "name": "asynchronous", "fan_in": RANKS, "kind": "updates"},
-                {"id": WIDE, "name": "wide", "fan_in": 1024, "window": 32},
+                {"id": WIDE, "name": "wide", "fan_in": 1024, "window": 32, **seals},
                 {"id": NEIGHBOUR, "name": "neighbour", "fan_in": 2},
                 {"id": NEIGHBOUR_SHARED, "name": "neighbour-shared", "fan_in": 2, "kind": "dsa"},
             ],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from process import Stop
+from process import Stop, run
 
 from .. import command
 from . import bed as beds
@@ -27,6 +27,14 @@ def case_of(item: pytest.Item) -> Case:
     return case
 
 
+def security_of(item: pytest.Item) -> str:
+    """What the workers' packets are sealed with: as asked for, or in a case that makes sense only so."""
+    run = command.of(item.config)
+    if run:
+        return str(run.options.security)
+    return "mac" if case_of(item).only_sealed else "none"
+
+
 def _is_here(item: pytest.Item) -> bool:
     return item.path.is_relative_to(Path(__file__).parent)
 
@@ -37,23 +45,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     here, others = command.divided(items, Path(__file__).parent)
     if not command.of(config):
         here = [item for item in here if not case_of(item).long]
-    items[:] = others + sorted(here, key=lambda item: case_of(item).job)
+    items[:] = others + sorted(here, key=lambda item: (security_of(item), case_of(item).job))
 
 
 class Battlefield:
     """The bed with the appliance, the server, and the workers of one job."""
 
-    def __init__(self, binary: Path, form: Form, seed: int, stop: Stop, cleanup: ExitStack) -> None:
+    def __init__(
+        self, binary: Path, form: Form, security: str, seed: int, stop: Stop, cleanup: ExitStack
+    ) -> None:
         """Starts everything but the workers; `cleanup` ends it."""
         self.form = form
         files, bed = command.files(cleanup), beds.Bed()
         cleanup.callback(bed.close)
-        self.appliance = cleanup.enter_context(beds.appliance(binary, bed, files))
+        key = files / "job.key" if security != "none" else None
+        self._options: dict[str, object] = {}
+        seals: dict[str, str] = {}
+        if key:
+            run(str(binary), "job", "key", "--new", str(key))
+            seals = {"security": security, "key_file": str(key)}
+            self._options = {"security": security, "key": key}
+        self.appliance = cleanup.enter_context(beds.appliance(binary, bed, files, seals))
         self.appliance.wait_ready(stop)
-        self.scene = Scene(bed, self.appliance, binary, files, stop, seed=seed)
+        self.scene = Scene(bed, self.appliance, binary, files, stop, seed=seed, security=security, key=key)
         server = [str(binary), "ps", "-c", str(files / "appliance.toml")]
         cleanup.callback(self.scene.child("ps", server, bed.server).stop, _EXIT_SECONDS)
-        self.victims = Victims(binary, bed, files, beds.OPEN)
+        self.victims = Victims(binary, bed, files, beds.OPEN, **self._options)
         cleanup.callback(self._stop)
         self._stuck = False
 
@@ -72,10 +89,10 @@ class Battlefield:
         self.appliance.check_running()
         if self.victims.job != job:
             self.victims.stop()
-            self.victims = Victims(scene.binary, scene.bed, scene.files, job)
+            self.victims = Victims(scene.binary, scene.bed, scene.files, job, **self._options)
         if not self.victims.at_work:
             self.victims.start()
-        scene.job = job
+        scene.job, scene.work = job, self.victims.step
 
     def attack(self, case: Case, *, last_of_job: bool, last: bool) -> Found:
         """Runs a case. The last set of workers has to end well, too, and in the end the appliance."""
@@ -91,23 +108,46 @@ class Battlefield:
         return found
 
 
+class Battlefields:
+    """One after the other: for each way to seal packets an appliance of its own."""
+
+    def __init__(self, config: pytest.Config, binary: Path, cleanup: ExitStack) -> None:
+        run = command.of(config)
+        self._form = measure.FULL if run and not run.options.quick else measure.QUICK
+        self._seed = run.options.seed if run else 1
+        self._binary, self._stop = binary, command.stop(config, cleanup)
+        self._present = cleanup.enter_context(ExitStack())
+        self._sealed_with = ""
+        self._battlefield: Battlefield | None = None
+
+    def of(self, security: str) -> Battlefield:
+        """The one with packets that are sealed like this; a former one is closed."""
+        if not self._battlefield or self._sealed_with != security:
+            self._battlefield = None
+            self._present.close()
+            self._battlefield = Battlefield(
+                self._binary, self._form, security, self._seed, self._stop, self._present
+            )
+            self._sealed_with = security
+        return self._battlefield
+
+
 @pytest.fixture(scope="package")
-def battlefield(request: pytest.FixtureRequest, binary: Path) -> Iterator[Battlefield]:
-    run = command.of(request.config)
-    form = measure.FULL if run and not run.options.quick else measure.QUICK
+def battlefields(request: pytest.FixtureRequest, binary: Path) -> Iterator[Battlefields]:
     with ExitStack() as cleanup:
-        stop = command.stop(request.config, cleanup)
-        yield Battlefield(binary, form, run.options.seed if run else 1, stop, cleanup)
+        yield Battlefields(request.config, binary, cleanup)
 
 
 @pytest.fixture
-def attack(request: pytest.FixtureRequest, battlefield: Battlefield) -> Attack:
-    items = request.session.items
-    later = [case_of(item).job for item in items[items.index(request.node) + 1 :] if _is_here(item)]
+def attack(request: pytest.FixtureRequest, battlefields: Battlefields) -> Attack:
+    items, security = request.session.items, security_of(request.node)
+    later = [item for item in items[items.index(request.node) + 1 :] if _is_here(item)]
+    jobs = [case_of(item).job for item in later if security_of(item) == security]
+    battlefield = battlefields.of(security)
     battlefield.prepare(case_of(request.node).job)
 
     def run(case: Case) -> None:
-        found = battlefield.attack(case, last_of_job=case.job not in later, last=not later)
+        found = battlefield.attack(case, last_of_job=case.job not in jobs, last=not jobs)
         command.note(request.node, found)
         assert found.held, "\n".join(found.problems)
 

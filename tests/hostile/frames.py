@@ -14,6 +14,7 @@ from scapy.packet import Raw
 
 from pascaline_layers import CONTROL_BODY, PascalineTrailer, TrailerUpdate
 from pascaline_layers import HEADER as HEADER
+from pascaline_layers import KINDS as KINDS
 from pascaline_layers import PORT as PORT
 from pascaline_layers import Pascaline as Pascaline
 from pascaline_layers import PascalineControl as PascalineControl

@@ -108,7 +108,7 @@ def _attack(case: Case, scene: Scene, victims: Victims, form: Form, found: Found
         found.stuck = True
     found.buffers = buffers, _buffers(scene)
     found.counted = _grown(before, scene.appliance.scrape(), found.controls)
-    found.problems += _judge(case, found, form)
+    found.problems += _judge(case.names(scene.security), found, form)
     if case.judge:
         found.problems += case.judge(scene)
 
@@ -182,7 +182,7 @@ def _grown(before: Metrics, after: Metrics, controls: int) -> dict[str, int]:
     return {reason: count for reason, count in grown.items() if count > 0}
 
 
-def _judge(case: Case, found: Found, form: Form) -> list[str]:
+def _judge(named_by: tuple[str, ...], found: Found, form: Form) -> list[str]:
     problems = []
     if not found.sent:
         problems.append("nothing was sent: the case proves nothing")
@@ -190,9 +190,9 @@ def _judge(case: Case, found: Found, form: Form) -> list[str]:
         problems.append("no allreduce came to its end beside the control, or none beside the attack")
     elif found.ratio is not None and form.judge_ratio and found.ratio > BOUND:
         problems.append(f"an allreduce takes {found.ratio:.2f} × what it takes beside the control")
-    named = sum(found.counted.get(reason, 0) for reason in case.named)
-    if case.named and named < _SHARE * found.sent:
-        wanted = " + ".join(case.named)
+    named = sum(found.counted.get(reason, 0) for reason in named_by)
+    if named_by and named < _SHARE * found.sent:
+        wanted = " + ".join(named_by)
         problems.append(f"{named} of {found.sent} packets are counted as {wanted}: {found.counted}")
     if _has_grown(found):
         before, after = found.memory_kib

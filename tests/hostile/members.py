@@ -7,7 +7,7 @@ from typing import Any
 
 from . import bed as beds
 from . import frames as f
-from .reasons import REFUSED, TOLD, WINDOW
+from .reasons import REFUSED, TOLD, UNSEALED, WINDOW
 from .scene import Case, Scene
 
 _MANY = 2000
@@ -127,16 +127,41 @@ def _unreachable(scene: Scene) -> list[bytes]:
 _SPOOFED = ("rank_spoofed", "wrong_epoch", "not_member")
 
 CASES = [
-    Case("psns-far-ahead", "gradients 256 and 100,000 PSNs ahead", _far_ahead, _WRONG),
-    Case("psns-far-ahead-few", "the same, but only a few", _far_ahead, _WRONG, rate=_FEW),
-    Case("psns-far-ahead-shared", "the same in the shared pool", _far_ahead, _WRONG, job=beds.SHARED),
-    Case("spray", "random PSNs in every generation", _spray, _WRONG),
-    Case("spray-shared", "the same in the shared pool", _spray, _WRONG, job=beds.SHARED),
-    Case("psns-from-zero", "the first PSNs of every generation, as if they began at 0", _from_zero, _WRONG),
-    Case("other-terms", "gradients of another fan-in, count, length, element", _other_terms, _WRONG),
-    Case("other-port", "gradients from a rank's address and another port", _other_port, _SPOOFED),
-    Case("reminders", "a flood of Reminders", _reminders, _WRONG),
-    Case("results", "Results that were never made", _results, _WRONG),
+    Case("psns-far-ahead", "gradients 256 and 100,000 PSNs ahead", _far_ahead, _WRONG, sealed=UNSEALED),
+    Case("psns-far-ahead-few", "the same, but only a few", _far_ahead, _WRONG, rate=_FEW, sealed=UNSEALED),
+    Case(
+        "psns-far-ahead-shared",
+        "the same in the shared pool",
+        _far_ahead,
+        _WRONG,
+        job=beds.SHARED,
+        sealed=UNSEALED,
+    ),
+    Case("spray", "random PSNs in every generation", _spray, _WRONG, sealed=UNSEALED),
+    Case("spray-shared", "the same in the shared pool", _spray, _WRONG, job=beds.SHARED, sealed=UNSEALED),
+    Case(
+        "psns-from-zero",
+        "the first PSNs of every generation, as if they began at 0",
+        _from_zero,
+        _WRONG,
+        sealed=UNSEALED,
+    ),
+    Case(
+        "other-terms",
+        "gradients of another fan-in, count, length, element",
+        _other_terms,
+        _WRONG,
+        sealed=UNSEALED,
+    ),
+    Case(
+        "other-port",
+        "gradients from a rank's address and another port",
+        _other_port,
+        _SPOOFED,
+        sealed=UNSEALED,
+    ),
+    Case("reminders", "a flood of Reminders", _reminders, _WRONG, sealed=UNSEALED),
+    Case("results", "Results that were never made", _results, _WRONG, sealed=UNSEALED),
     # The appliance does not see these; a worker that believed them would end, or have a wrong sum.
     Case("acks-to-workers", "Acks that say that all is over, to the workers", _acks_to_workers, wire="eth0"),
     Case("acks-to-workers-few", "the same, but only a few", _acks_to_workers, wire="eth0", rate=_FEW),

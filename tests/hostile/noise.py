@@ -10,7 +10,7 @@ from scapy.packet import Raw
 
 from . import bed as beds
 from . import frames as f
-from .reasons import ANY, LAYERS, REFUSED, WINDOW
+from .reasons import ANY, LAYERS, REFUSED, UNSEALED, WINDOW
 from .scene import Case, Scene
 
 _KINDS = 2000
@@ -97,7 +97,8 @@ def _tags(count: int) -> Case:
 
     named = ("vlan_depth",) if count > 2 else (*REFUSED, *WINDOW)
     words = ("one VLAN tag", "a service tag around a tag", "three VLAN tags")
-    return Case(f"vlan-{count}", f"gradients behind {words[count - 1]}", make, named)
+    sealed = named if count > 2 else UNSEALED
+    return Case(f"vlan-{count}", f"gradients behind {words[count - 1]}", make, named, sealed=sealed)
 
 
 def _ipv6(scene: Scene) -> list[bytes]:
@@ -119,18 +120,30 @@ def _ports(scene: Scene) -> list[bytes]:
     return [replace(way, target_port=port).frame(scene.gradient()) for port in range(1, 65536, 61)]
 
 
+# What ends before the session that it names is of no member; what ends before its job, of no job.
+_CUT = ("truncated", "not_member", *UNSEALED)
+# Of headers, or of anything else.
+_FLIPPED = (*LAYERS, *UNSEALED)
+
 CASES = [
     Case("control", "the control against itself: the noise of the times", _quiet, ("no_service",)),
     Case("random-bytes", "datagrams of random bytes and lengths", _random_bytes, ANY),
     Case("random-behind-header", "random bytes behind the right version and a kind", _random_headers, ANY),
-    Case("truncations", "each kind of packet, cut at every length", _truncations, ANY),
+    Case("truncations", "each kind of packet, cut at every length", _truncations, ANY, sealed=_CUT),
     Case("cut-frames", "frames shorter than their headers say", _cut_frames, LAYERS),
-    Case("flipped-bits", "one bit flipped, from a stranger's address", lambda at: _flips(at, at.way()), ANY),
+    Case(
+        "flipped-bits",
+        "one bit flipped, from a stranger's address",
+        lambda scene: _flips(scene, scene.way()),
+        ANY,
+        sealed=_FLIPPED,
+    ),
     Case(
         "flipped-bits-of-a-member",
         "one bit flipped, from a rank's address and port",
         lambda scene: _flips(scene, scene.as_rank(1)),
         ANY,
+        sealed=_FLIPPED,
     ),
     Case("bad-layers", "wrong checksums, versions, lengths; IPv4 options", _bad_layers, LAYERS),
     # The kernel reassembles them for net_af_packet before the appliance sees them: nothing to count there.
@@ -138,6 +151,12 @@ CASES = [
     _tags(1),
     _tags(2),
     _tags(3),
-    Case("ipv6", "extension headers, fragments, mapped addresses, wrong sums", _ipv6, (*LAYERS, *REFUSED)),
+    Case(
+        "ipv6",
+        "extension headers, fragments, mapped addresses, wrong sums",
+        _ipv6,
+        (*LAYERS, *REFUSED),
+        sealed=(*LAYERS, *UNSEALED),
+    ),
     Case("other-ports", "a scan of UDP ports", _ports, ("no_service",)),
 ]

@@ -46,6 +46,13 @@ class Scene:
     sockets: list[socket.socket] = field(default_factory=list)
     # The asynchronous job that a case attacks from within.
     cluster: Any = None
+    # What the workers' packets are sealed with, and the file with their key.
+    security: str = "none"
+    key: Path | None = None
+    # Requests of workers that a case has recorded in its rounds.
+    sealed_requests: list[Any] = field(default_factory=list)
+    # Has the workers go on: called while a case records their packets.
+    work: Callable[[], None] = field(default=lambda: None)
     random: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
@@ -158,9 +165,19 @@ class Case:
     judge: Callable[[Scene], list[str]] | None = None
     # Its judgement takes long: not with --quick.
     long: bool = False
+    # The same as `named` where the workers' packets are sealed, if it differs.
+    sealed: tuple[str, ...] | None = None
+    # Why it makes no sense there.
+    plain_only: str = ""
+    # Whether it makes sense only there.
+    only_sealed: bool = False
 
     def __str__(self) -> str:
         return self.name
+
+    def names(self, security: str) -> tuple[str, ...]:
+        """The drop reasons, or metrics, of which one has to grow."""
+        return self.named if security == "none" or self.sealed is None else self.sealed
 
 
 # The fixture with which a test runs a case.

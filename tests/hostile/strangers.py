@@ -13,7 +13,7 @@ from ..bed.process import command
 from . import bed as beds
 from . import frames as f
 from . import sender
-from .reasons import JOINS, REFUSED, TOLD, WINDOW
+from .reasons import JOINS, REFUSED, TOLD, UNSEALED, WINDOW
 from .scene import Case, Scene
 
 _MANY = 1000
@@ -227,24 +227,68 @@ _AMPLIFIER: dict[str, Any] = {"prepare": _note_bytes, "judge": _is_no_amplifier}
 _STRANGE = (*REFUSED, *TOLD, *WINDOW)
 
 CASES = [
-    Case("joins", "Joins for the ranks of live workers, any session, no proof", _joins, JOINS),
-    Case("joins-few", "the same, but only a few: no limit of a rate", _joins, JOINS, rate=_FEW),
-    Case("joins-listed", "the same for a job with `members`", _joins, JOINS, job=beds.LISTED),
-    Case("joins-as-ranks", "Joins from the ranks' own addresses", _joins_as_ranks, JOINS),
-    Case("joins-as-ranks-listed", "the same with `members`", _joins_as_ranks, JOINS, job=beds.LISTED),
-    Case("joins-proven", "a stranger proves its address, and wants a live rank", _proven_joins, JOINS),
-    Case("join-flood", "Joins from a thousand made-up addresses", _spoofed_joins, JOINS),
-    Case("cookies-replayed", "cookies sent from where they were not given", _replayed_cookies, JOINS),
-    Case("cookies-forged", "Joins of the ranks with random cookies", _forged_cookies, JOINS),
-    Case("commands-as-ranks", "Leave, Reset, SetH, Halt in the ranks' names", _control_as_ranks, JOINS),
-    Case("queries", "strangers ask which ranks are missing", _queries, JOINS, **_AMPLIFIER),
-    Case("gradients-of-strangers", "gradients from no rank's address", _strange_gradients, _STRANGE),
-    Case("kinds-of-strangers", "every other kind", _strange_kinds, (*_STRANGE, "unhandled_kind")),
+    Case(
+        "joins", "Joins for the ranks of live workers, any session, no proof", _joins, JOINS, sealed=UNSEALED
+    ),
+    Case(
+        "joins-few", "the same, but only a few: no limit of a rate", _joins, JOINS, rate=_FEW, sealed=UNSEALED
+    ),
+    Case(
+        "joins-listed", "the same for a job with `members`", _joins, JOINS, job=beds.LISTED, sealed=UNSEALED
+    ),
+    Case("joins-as-ranks", "Joins from the ranks' own addresses", _joins_as_ranks, JOINS, sealed=UNSEALED),
+    Case(
+        "joins-as-ranks-listed",
+        "the same with `members`",
+        _joins_as_ranks,
+        JOINS,
+        job=beds.LISTED,
+        sealed=UNSEALED,
+    ),
+    Case(
+        "joins-proven",
+        "a stranger proves its address, and wants a live rank",
+        _proven_joins,
+        JOINS,
+        sealed=UNSEALED,
+    ),
+    Case("join-flood", "Joins from a thousand made-up addresses", _spoofed_joins, JOINS, sealed=UNSEALED),
+    Case(
+        "cookies-replayed",
+        "cookies sent from where they were not given",
+        _replayed_cookies,
+        JOINS,
+        sealed=UNSEALED,
+    ),
+    Case("cookies-forged", "Joins of the ranks with random cookies", _forged_cookies, JOINS, sealed=UNSEALED),
+    Case(
+        "commands-as-ranks",
+        "Leave, Reset, SetH, Halt in the ranks' names",
+        _control_as_ranks,
+        JOINS,
+        sealed=UNSEALED,
+    ),
+    Case("queries", "strangers ask which ranks are missing", _queries, JOINS, **_AMPLIFIER, sealed=UNSEALED),
+    Case(
+        "gradients-of-strangers",
+        "gradients from no rank's address",
+        _strange_gradients,
+        _STRANGE,
+        sealed=UNSEALED,
+    ),
+    Case(
+        "kinds-of-strangers",
+        "every other kind",
+        _strange_kinds,
+        (*_STRANGE, "unhandled_kind"),
+        sealed=UNSEALED,
+    ),
     Case(
         "amplifier",
         "1,024 Joins in another host's name, then Reminders and Results",
         _wide_joins,
         (*JOINS, "payload_length"),
+        sealed=UNSEALED,
         **_AMPLIFIER,
     ),
     Case(
@@ -252,6 +296,7 @@ CASES = [
         "the same from an address that is proven for each rank",
         _own_wide_joins,
         (*JOINS, *TOLD, *WINDOW),
+        sealed=UNSEALED,
         **_AMPLIFIER,
     ),
     Case(
@@ -261,7 +306,9 @@ CASES = [
         JOINS,
         judge=_is_open_during_a_flood,
         long=True,
+        sealed=UNSEALED,
     ),
+    # Jobs that Joins form have no key, whoever has one.
     Case(
         "jobs-of-one-host",
         "one host wants all the jobs that Joins may form",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from . import hosts, members, neighbours, noise, strangers, updates
+from . import hosts, members, neighbours, noise, sealed, strangers, updates
 from .scene import Attack, Case
 
-_KINDS = (hosts, members, neighbours, noise, strangers, updates)
+_KINDS = (hosts, members, neighbours, noise, sealed, strangers, updates)
 
 
 @pytest.mark.parametrize("case", [case for kind in _KINDS for case in kind.CASES], ids=str)

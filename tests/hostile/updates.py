@@ -15,13 +15,15 @@ _LARGE = 3.4e38
 _EVIL = 666.0
 # A rank's own updates are as many as a busy worker's.
 _RATE = 200.0
+_NOT_SEALED = "packets of updates, and of their server, are not sealed"
 
 
 def _by_rank(
     name: str, about: str, value: float, reward: float, count: int = 1, named: tuple[str, ...] = ()
 ) -> Case:
     make = cluster.updates(value, reward, count)
-    return Case(name, about, make, named, prepare=cluster.prepared, judge=cluster.judged, rate=_RATE)
+    ends = {"prepare": cluster.prepared, "judge": cluster.judged}
+    return Case(name, about, make, named, rate=_RATE, plain_only=_NOT_SEALED, **ends)
 
 
 def _of_strangers(scene: Scene) -> list[bytes]:
@@ -78,6 +80,7 @@ CASES = [
         (*REFUSED, "no_server"),
         prepare=cluster.prepared,
         judge=cluster.judged,
+        plain_only=_NOT_SEALED,
     ),
     Case(
         "acks-of-no-server",
@@ -85,6 +88,7 @@ CASES = [
         _forged_acks,
         prepare=cluster.prepared,
         judge=_are_not_believed,
+        plain_only=_NOT_SEALED,
         rate=2000.0,
     ),
     Case(
@@ -94,5 +98,6 @@ CASES = [
         JOINS,
         prepare=cluster.prepared,
         judge=_keeps_its_place,
+        plain_only=_NOT_SEALED,
     ),
 ]

@@ -24,8 +24,10 @@ _AFTER_FAILURE_SECONDS = 0.3
 
 
 class Victims:
-    def __init__(self, binary: Path, bed: Bed, files: Path, job: int) -> None:
+    def __init__(self, binary: Path, bed: Bed, files: Path, job: int, **more: object) -> None:
+        """Of a job; `more` are further options of each worker."""
         self._binary, self._bed, self._files, self.job = binary, bed, files, job
+        self._more = more
         self._children: list[Process] = []
         self._read: list[int] = []
         self._lines: dict[int, list[float]] = {}
@@ -57,6 +59,7 @@ class Victims:
                 deadline=f"{_DEADLINE_SECONDS}s",
                 join_deadline=f"{_DEADLINE_SECONDS}s",
                 seed=1 + self.sets,
+                **self._more,
             )
             host = self._bed.workers[rank].name
             self._children.append(Process(f"victim{rank}", line, self._files, host))
