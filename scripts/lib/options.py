@@ -148,8 +148,8 @@ class Options:
     )  # fmt: skip
     security: str = _option(
         Kind.PLAIN, "none", ("none", "masked", *_SEALED),
-        "what protects tensors: masks hide them from the appliance; seals keep hosts on the path from forging "
-        "packets (mac), and from reading them (encrypt). --json then has the cost beside a run without",
+        "what protects tensors: masks hide them from the appliance; seals keep hosts on the path from "
+        "forging packets (mac), and from reading them (encrypt); --json has the cost beside a run without",
     )  # fmt: skip
     payload: int = _option(
         _SUMS, 0, between(4, 9000), "tensor bytes per packet; by default as the workers agree", "BYTES"

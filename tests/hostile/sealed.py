@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from process import run
 
@@ -144,7 +146,7 @@ def _are_unproven(scene: Scene) -> list[bytes]:
     found = []
     for rank, session in sessions.items():
         for number, demand in ((number, demand) for number in range(50) for demand in range(3)):
-            body = {"status": 34, "answered": "join", "session": session, "expected": demand}
+            body: dict[str, Any] = {"status": 34, "answered": "join", "session": session, "expected": demand}
             ack = f.control("ack", scene.job, rank, epoch=scene.now, number=number, **body)
             found.append(scene.to_worker(rank).frame(ack))
     return found
@@ -172,8 +174,15 @@ def _of_an_own_key(scene: Scene) -> list[bytes]:
     return [way.frame(seen.datagram) for seen in some for way in (scene.as_rank(1), scene.way())]
 
 
-def _case(name: str, about: str, make: object, named: tuple[str, ...] = (), **more: object) -> Case:
-    return Case(name, about, make, named, only_sealed=True, **more)  # type: ignore[arg-type]
+def _case(
+    name: str,
+    about: str,
+    make: Callable[[Scene], list[bytes]],
+    named: tuple[str, ...] = (),
+    *,
+    wire: str = "eth1",
+) -> Case:
+    return Case(name, about, make, named, wire=wire, only_sealed=True)
 
 
 CASES = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from . import bed as beds
 from . import cluster
@@ -22,7 +23,7 @@ def _by_rank(
     name: str, about: str, value: float, reward: float, count: int = 1, named: tuple[str, ...] = ()
 ) -> Case:
     make = cluster.updates(value, reward, count)
-    ends = {"prepare": cluster.prepared, "judge": cluster.judged}
+    ends: dict[str, Any] = {"prepare": cluster.prepared, "judge": cluster.judged}
     return Case(name, about, make, named, rate=_RATE, plain_only=_NOT_SEALED, **ends)
 
 

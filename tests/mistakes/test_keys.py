@@ -1,0 +1,208 @@
+"""Keys and security of a job that the appliance and its ranks do not have alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance import JOB
+from process import run
+
+from .bed import RANKS, SOON, Bed, within
+
+_ODD = RANKS - 1
+_TAKES_NONE = rf"does not take the packets of rank {_ODD} in job {JOB}"
+_REMEDY = "remedy:.*key"
+# Without an answer it is a deadline that ends a worker.
+_WAIT = "20s"
+
+
+def _new(bed: Bed, name: str, *more: object) -> Path:
+    file = bed.files / name
+    run(str(bed.binary), "job", "key", "--new", str(file), *(str(word) for word in more))
+    return file
+
+
+def _of_rank(bed: Bed, rank: int) -> Path:
+    return _new(bed, f"rank{rank}.key", "--of", _new(bed, "job.key"), "--job", JOB, "--rank", rank)
+
+
+def _written(text: str, mode: int = 0o600) -> Callable[[Bed], Path]:
+    def write(bed: Bed) -> Path:
+        file = bed.files / "written.key"
+        file.write_text(text)
+        file.chmod(mode)
+        return file
+
+    return write
+
+
+def _open(bed: Bed) -> Path:
+    file = _new(bed, "job.key")
+    file.chmod(0o640)
+    return file
+
+
+# Files that are no key of the job, and what is said of each.
+_FILES = [
+    pytest.param("Others than its owner may read the key.", _open, (r"mode 0640", "chmod 600"), id="open"),
+    pytest.param("The key is too short.", _written("c2hvcnQ=\n"), ("5 bytes, at least 32",), id="short"),
+    pytest.param("The key is not base64.", _written("no key\n"), ("not base64",), id="no-base64"),
+    pytest.param(
+        "There is no file with the key.", lambda bed: bed.files / "none", ("No such file",), id="none"
+    ),
+    pytest.param(
+        "The file of the key is a directory.", lambda bed: bed.files, ("not a regular file",), id="folder"
+    ),
+]
+_OF_APPLIANCE = [
+    *_FILES,
+    pytest.param(
+        "The appliance has the key of one rank.",
+        lambda bed: _of_rank(bed, 1),
+        (rf"the key of one rank \(rank 1 of job {JOB}\)", "the job's key"),
+        id="of-a-rank",
+    ),
+]
+_OF_WORKER = [
+    *_FILES,
+    pytest.param(
+        "A rank has the key of another rank.",
+        lambda bed: _of_rank(bed, _ODD - 1),
+        (rf"the key of rank {_ODD - 1} of job {JOB}, not of rank {_ODD}", "pascaline job key"),
+        id="of-another-rank",
+    ),
+]
+
+
+def _keys(key: Path, security: str = "mac") -> str:
+    """What a job of the appliance has."""
+    return f'security = "{security}"\nkey_file = "{key}"\n'
+
+
+@within(SOON)
+@pytest.mark.parametrize(("what", "file", "told"), _OF_APPLIANCE)
+def test_key_of_appliance(bed: Bed, file: Callable[[Bed], Path], told: tuple[str, ...]) -> None:
+    """`check` names the file, the place of its name, and the remedy."""
+    config = bed.files / "appliance.toml"
+    config.write_text(bed.settings(_keys(file(bed))))
+    bed.mark()
+    said = bed.pascaline("check", "--elsewhere", str(config))
+    bed.in_time("check")
+    line = 1 + config.read_text().split("key_file")[0].count("\n")
+    bed.says("check", said, rf"appliance\.toml:{line}:12:", "key file", *told, "remedy:")
+
+
+@within(SOON)
+@pytest.mark.parametrize(
+    ("what", "keys", "told"),
+    [
+        pytest.param(
+            "A job has a key, and no security.",
+            'key_file = "{key}"\n',
+            ("not sealed", "set security"),
+            id="only-key",
+        ),
+        pytest.param(
+            "A job has security, and no key.",
+            'security = "mac"\n',
+            ("security without a key", "pascaline job key"),
+            id="only-security",
+        ),
+        pytest.param(
+            "A job whose packets are sealed has a parameter server.",
+            _keys(Path("{key}")) + 'kind = "dsa"\n',
+            ("with a parameter server", "leave security out"),
+            id="with-a-server",
+        ),
+        pytest.param(
+            "A job whose packets are sealed has a multicast group.",
+            _keys(Path("{key}"), "encrypt") + 'multicast = "239.77.0.1"\n',
+            ("with a multicast group", "leave .multicast. or security out"),
+            id="with-a-group",
+        ),
+    ],
+)
+def test_security_of_appliance(bed: Bed, keys: str, told: tuple[str, ...]) -> None:
+    """What does not go together is refused, with its place."""
+    config = bed.files / "appliance.toml"
+    config.write_text(bed.settings(keys.replace("{key}", str(_new(bed, "job.key")))))
+    bed.mark()
+    said = bed.pascaline("check", "--elsewhere", str(config))
+    bed.in_time("check")
+    bed.says("check", said, r"appliance\.toml:\d+:\d+:", *told, "remedy:")
+
+
+@within(SOON)
+@pytest.mark.parametrize(("what", "file", "told"), _OF_WORKER)
+def test_key_of_rank(bed: Bed, file: Callable[[Bed], Path], told: tuple[str, ...]) -> None:
+    """A rank says so before it sends anything."""
+    bed.fails([bed.worker(_ODD, security="mac", key=file(bed))], "key file", *told, "remedy:")
+
+
+@within(SOON)
+@pytest.mark.parametrize(
+    ("what", "at_appliance", "at_rank", "told"),
+    [
+        pytest.param(
+            "A rank without security wants to join a job whose packets are sealed.",
+            "mac",
+            "none",
+            ('has security = "mac"', 'this rank "none"', "--security"),
+            id="no-security",
+        ),
+        pytest.param(
+            "A rank seals its packets, and the job's are to be encrypted.",
+            "encrypt",
+            "mac",
+            ('has security = "encrypt"', 'this rank "mac"'),
+            id="other-security",
+        ),
+        pytest.param(
+            "A rank seals its packets, and the job's are not.",
+            "none",
+            "mac",
+            ('has security = "none"', 'this rank "mac"'),
+            id="security-of-one-side",
+        ),
+        pytest.param(
+            "A rank has another key than the appliance.", "mac", "other", ("another key",), id="other-key"
+        ),
+    ],
+)
+def test_security(bed: Bed, at_appliance: str, at_rank: str, told: tuple[str, ...]) -> None:
+    """One rank proves itself otherwise than the job demands."""
+    key, other = _new(bed, "job.key"), _new(bed, "other.key")
+    bed.appliance(_keys(key, at_appliance) if at_appliance != "none" else "")
+    options: dict[str, Any] = {"security": at_rank, "key": key}
+    options = {"none": {}, "other": {"security": at_appliance, "key": other}}.get(at_rank, options)
+    odd = bed.worker(_ODD, join_deadline=_WAIT, **options)
+    bed.fails([odd], _TAKES_NONE, *told, _REMEDY)
+
+
+@within(SOON)
+def test_ranks_of_two_keys(bed: Bed) -> None:
+    """One rank has another key than the others: it is told, and with the right one all works."""
+    key, other = _new(bed, "job.key"), _new(bed, "other.key")
+    bed.appliance(_keys(key, "encrypt"))
+    sealed: dict[str, Any] = {"security": "encrypt", "iterations": 2}
+    others = bed.workers(range(_ODD), key=key, **sealed)
+    bed.until(lambda: bed.members() == _ODD, "the others have not joined")
+    bed.fails(
+        [bed.worker(_ODD, key=other, join_deadline=_WAIT, **sealed)], _TAKES_NONE, "another key", _REMEDY
+    )
+    bed.succeeds([*others, bed.worker(_ODD, key=key, **sealed)])
+
+
+@within(SOON)
+def test_ranks_with_their_own_keys(bed: Bed) -> None:
+    """Each rank has its own key, and one of them the name of another: that one is told, the others work."""
+    key = _new(bed, "job.key")
+    bed.appliance(_keys(key))
+    own = [_new(bed, f"{at}.key", "--of", key, "--job", JOB, "--rank", at) for at in range(RANKS)]
+    sealed: dict[str, Any] = {"security": "mac", "iterations": 2}
+    bed.fails([bed.worker(_ODD, key=own[0], **sealed)], "key of rank 0", _REMEDY)
+    bed.succeeds([bed.worker(rank, key=own[rank], **sealed) for rank in range(RANKS)])
