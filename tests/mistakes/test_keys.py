@@ -46,36 +46,24 @@ def _open(bed: Bed) -> Path:
     return file
 
 
-# Files that are no key of the job, and what is said of each.
-_FILES = [
-    pytest.param("Others than its owner may read the key.", _open, (r"mode 0640", "chmod 600"), id="open"),
-    pytest.param("The key is too short.", _written("c2hvcnQ=\n"), ("5 bytes, at least 32",), id="short"),
-    pytest.param("The key is not base64.", _written("no key\n"), ("not base64",), id="no-base64"),
-    pytest.param(
-        "There is no file with the key.", lambda bed: bed.files / "none", ("No such file",), id="none"
-    ),
-    pytest.param(
-        "The file of the key is a directory.", lambda bed: bed.files, ("not a regular file",), id="folder"
-    ),
-]
-_OF_APPLIANCE = [
-    *_FILES,
-    pytest.param(
-        "The appliance has the key of one rank.",
-        lambda bed: _of_rank(bed, 1),
-        (rf"the key of one rank \(rank 1 of job {JOB}\)", "the job's key"),
-        id="of-a-rank",
-    ),
-]
-_OF_WORKER = [
-    *_FILES,
-    pytest.param(
-        "A rank has the key of another rank.",
-        lambda bed: _of_rank(bed, _ODD - 1),
-        (rf"the key of rank {_ODD - 1} of job {JOB}, not of rank {_ODD}", "pascaline job key"),
-        id="of-another-rank",
-    ),
-]
+# Files that are no key of the job: what they are, how each is made, and what is said of it.
+_FILES: dict[str, tuple[str, Callable[[Bed], Path], tuple[str, ...]]] = {
+    "open": ("may be read by others than its owner", _open, (r"mode 0640", "chmod 600")),
+    "short": ("has too few bytes", _written("c2hvcnQ=\n"), ("5 bytes, at least 32",)),
+    "words": ("is not base64", _written("no key\n"), ("not base64",)),
+    "missing": ("is missing", lambda bed: bed.files / "none", ("No such file",)),
+    "folder": ("is a directory", lambda bed: bed.files, ("not a regular file",)),
+}
+_OF_A_RANK = (
+    "is that of one rank",
+    lambda bed: _of_rank(bed, 1),
+    (rf"the key of one rank \(rank 1 of job {JOB}\)", "the job's key"),
+)
+_OF_ANOTHER = (
+    "is that of another rank",
+    lambda bed: _of_rank(bed, _ODD - 1),
+    (rf"the key of rank {_ODD - 1} of job {JOB}, not of rank {_ODD}", "pascaline job key"),
+)
 
 
 def _keys(key: Path, security: str = "mac") -> str:
@@ -84,7 +72,13 @@ def _keys(key: Path, security: str = "mac") -> str:
 
 
 @within(SOON)
-@pytest.mark.parametrize(("what", "file", "told"), _OF_APPLIANCE)
+@pytest.mark.parametrize(
+    ("what", "file", "told"),
+    [
+        pytest.param(f"The appliance's key {what}.", file, told, id=f"appliance-key-{name}")
+        for name, (what, file, told) in (_FILES | {"of-a-rank": _OF_A_RANK}).items()
+    ],
+)
 def test_key_of_appliance(bed: Bed, file: Callable[[Bed], Path], told: tuple[str, ...]) -> None:
     """`check` names the file, the place of its name, and the remedy."""
     config = bed.files / "appliance.toml"
@@ -116,13 +110,13 @@ def test_key_of_appliance(bed: Bed, file: Callable[[Bed], Path], told: tuple[str
             "A job whose packets are sealed has a parameter server.",
             _keys(Path("{key}")) + 'kind = "dsa"\n',
             ("with a parameter server", "leave security out"),
-            id="with-a-server",
+            id="sealed-with-a-server",
         ),
         pytest.param(
             "A job whose packets are sealed has a multicast group.",
             _keys(Path("{key}"), "encrypt") + 'multicast = "239.77.0.1"\n',
             ("with a multicast group", "leave .multicast. or security out"),
-            id="with-a-group",
+            id="sealed-with-a-group",
         ),
     ],
 )
@@ -137,7 +131,13 @@ def test_security_of_appliance(bed: Bed, keys: str, told: tuple[str, ...]) -> No
 
 
 @within(SOON)
-@pytest.mark.parametrize(("what", "file", "told"), _OF_WORKER)
+@pytest.mark.parametrize(
+    ("what", "file", "told"),
+    [
+        pytest.param(f"A rank's key {what}.", file, told, id=f"rank-key-{name}")
+        for name, (what, file, told) in (_FILES | {"of-another": _OF_ANOTHER}).items()
+    ],
+)
 def test_key_of_rank(bed: Bed, file: Callable[[Bed], Path], told: tuple[str, ...]) -> None:
     """A rank says so before it sends anything."""
     bed.fails([bed.worker(_ODD, security="mac", key=file(bed))], "key file", *told, "remedy:")
@@ -185,7 +185,7 @@ def test_security(bed: Bed, at_appliance: str, at_rank: str, told: tuple[str, ..
 
 @within(SOON)
 def test_ranks_of_two_keys(bed: Bed) -> None:
-    """One rank has another key than the others: it is told, and with the right one all works."""
+    """One rank has another key than the others: its error says so, and with the right one all works."""
     key, other = _new(bed, "job.key"), _new(bed, "other.key")
     bed.appliance(_keys(key, "encrypt"))
     sealed: dict[str, Any] = {"security": "encrypt", "iterations": 2}
@@ -199,7 +199,7 @@ def test_ranks_of_two_keys(bed: Bed) -> None:
 
 @within(SOON)
 def test_ranks_with_their_own_keys(bed: Bed) -> None:
-    """Each rank has its own key, and one of them the name of another: that one is told, the others work."""
+    """A rank has the key of another rank: its error says so, and with keys of their own all work."""
     key = _new(bed, "job.key")
     bed.appliance(_keys(key))
     own = [_new(bed, f"{at}.key", "--of", key, "--job", JOB, "--rank", at) for at in range(RANKS)]
