@@ -86,7 +86,7 @@ Examples:
     pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 \\
       --security masked --key job.key
 
-  Packets that prove their sender, or that nobody on the path can read, in a job with the same `security`:
+  Packets that prove their sender, or that no host on the path can read, in a job with that `security`:
     pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 \\
       --security encrypt --key job.key
 

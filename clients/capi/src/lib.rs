@@ -101,9 +101,9 @@ pub struct pascaline_report {
 /// in brackets; the port may be left out. Further keys: `payload`, `in_flight`, `congestion`, `spread`,
 /// `udp_ports`, `dscp`, `bind`, `timeout` (`500ms`, `30`: of joining and of each operation), `join_timeout`,
 /// `linger`, `silence`, `partial=1` (take results that lack ranks), `wire` (as `pascaline_set_wire`: `f32`,
-/// `f16`, `bf16`, `mxfp8`, `mxint8`), `security` with `key` (a file): `masked` (the appliance cannot read what
-/// it adds), `mac` or `encrypt` (packets prove their sender; nobody on the path reads them). See
-/// docs/clients.md.
+/// `f16`, `bf16`, `mxfp8`, `mxint8`), `security` with `key` (a file): `masked` (the appliance cannot read
+/// what it adds), `mac` (packets prove their sender) or `encrypt` (and no host on the path can read them).
+/// See docs/clients.md.
 ///
 /// Unless it returns PASCALINE_ERR_NULL or PASCALINE_ERR_INTERNAL, `*handle` is then a handle:
 /// after an error, one that `pascaline_last_error` and `pascaline_finalize` take.

@@ -150,7 +150,7 @@ class Worker:
         appliance cannot read what it adds; key: the file that `pascaline job key --new FILE` has made, the
         same at all ranks. For sums and means of float32, float16, bfloat16 and int32, and for copies; raises
         IntegrityError where what arrives is not the sum. security="mac": packets prove their sender;
-        "encrypt": nobody on the path reads them, either. The job has the same `security` and key at the
+        "encrypt": no host on the path can read them, either. The job has the same `security` and key at the
         appliance.
         """
         checked(job=job, rank=rank, ranks=ranks)

@@ -18,9 +18,9 @@ pub(crate) enum Security {
     None,
     /// Masks that cancel in the sum: it adds what looks random, and ranks find wrong sums.
     Masked,
-    /// Packets prove their sender, and that nobody has changed them.
+    /// Packets prove their sender, and that they are unchanged.
     Mac,
-    /// The same, and nobody on the path reads the values. The appliance does.
+    /// Likewise, and no host on the path can read the values. The appliance can.
     Encrypt,
 }
 
@@ -34,7 +34,7 @@ impl Security {
         }
     }
 
-    /// What is done to packets, if they are sealed.
+    /// The protection of packets, if they are sealed.
     const fn protection(self) -> Option<Protection> {
         match self {
             Self::None | Self::Masked => None,
@@ -43,7 +43,7 @@ impl Security {
         }
     }
 
-    /// For people, after the number of operations; none of what is usual.
+    /// For people, after the number of operations; none without protection.
     pub(super) const fn label(self) -> Option<&'static str> {
         match self {
             Self::None => None,

@@ -165,7 +165,7 @@ pub(super) struct Cutting {
 }
 
 impl Cutting {
-    /// For packets with so many bytes behind the header.
+    /// For packets with this many bytes behind the header.
     pub(super) fn new(payload: u16) -> Self {
         let length = usize::from(payload) + header::LEN;
         // At least two must fit into a piece.

@@ -11,8 +11,8 @@ use crate::counters::{Counters, Ignored};
 use crate::identity::CONTROL_LEN;
 use crate::session::{Session, Transmit};
 
-/// How long nothing may open after the appliance has said that it does not take this rank's packets as
-/// proven: anybody can say so.
+/// How long no datagram may open after the appliance has said that it does not take this rank's packets as
+/// proven: that answer may be forged.
 const UNPROVEN: Duration = Duration::from_millis(1500);
 /// Bytes of sealed packets at once: a full window of usual packets.
 const ROOM: usize = 512 << 10;
@@ -27,7 +27,7 @@ pub(super) struct Sealing {
     ends: [usize; BATCH],
     /// When a datagram last opened, or when the session began.
     opened: Duration,
-    /// What the appliance demands of packets, by its unsealed answers since then.
+    /// The appliance's demand on packets, by its unsealed answers since then.
     demanded: Option<u32>,
     /// Whether that has been reported to the user.
     told: bool,
@@ -55,7 +55,7 @@ impl<'a> SealedPackets<'a> {
         self.ends.len()
     }
 
-    /// All bytes of one of them; empty if there are not so many.
+    /// All bytes of one of them; empty if there are fewer.
     pub(super) fn packet(&self, at: usize) -> &'a [u8] {
         let begin = at.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
         let range = begin.zip(self.ends.get(at).copied());
@@ -90,7 +90,7 @@ impl Sealing {
         self.room.get(..sealed).unwrap_or_default()
     }
 
-    /// Seals packets from the batch's beginning: as many as there is room for, and at least one.
+    /// Seals packets from the batch's beginning as far as the room goes, and at least one.
     pub(super) fn seal_batch(
         &mut self,
         batch: &[Transmit],
@@ -150,12 +150,12 @@ impl Sealing {
         self.open(now, datagram).inspect_err(|&why| self.early.ignore(why)).ok()
     }
 
-    /// What was counted before there was a session.
+    /// The counters from before there was a session.
     pub(super) fn take_early(&mut self) -> Counters {
         core::mem::take(&mut self.early)
     }
 
-    /// What an unsealed answer to this session says that the job demands.
+    /// The job's demand in an unsealed answer to this session.
     fn demand(&self, datagram: &[u8]) -> Option<u32> {
         let (header, body) = Header::parse(datagram).ok()?;
         let (ack, _) = Control::parse_with_trailer(&header, body).ok()?;
@@ -163,17 +163,17 @@ impl Sealing {
         (mine && ack.status == Status::Unproven).then_some(ack.expected)
     }
 
-    /// True if the appliance has said since it last proved itself that it takes nothing of this rank.
+    /// True if an answer since the appliance last proved itself says that it rejects this rank's packets.
     pub(super) const fn is_in_doubt(&self) -> bool {
         self.demanded.is_some()
     }
 
-    /// When its saying so begins to count.
+    /// When that answer begins to count.
     pub(super) fn poll_timeout(&self) -> Option<Duration> {
         self.demanded.map(|_| self.opened.saturating_add(UNPROVEN))
     }
 
-    /// What the appliance has said, if it counts: nothing has opened for long.
+    /// The content of that answer, if it counts: no datagram has opened for long.
     pub(super) fn unproven(&self, now: Duration) -> Option<Unproven> {
         let demanded = self.demanded.filter(|_| self.poll_timeout().is_some_and(|due| now >= due))?;
         let own = match self.end.protection() {

@@ -43,7 +43,7 @@ impl Seals {
         Ok(Self { first: job, holders: holders.collect::<Result<_, _>>()? })
     }
 
-    /// What is done to packets; none without a key.
+    /// The protection of packets; none without a key.
     #[must_use]
     pub fn protection(&self) -> Option<Protection> {
         self.holders.first().map(Holder::protection)

@@ -19,7 +19,7 @@ use pascaline_worker::{
 };
 
 use crate::adversary::{Conditions, chance};
-use crate::aggregator::{Aggregator, packet};
+use crate::aggregator::{Aggregator, Out, packet};
 
 pub(crate) const JOB: u16 = 3;
 pub(crate) const RANKS: u16 = 3;
@@ -33,10 +33,7 @@ pub(crate) struct Appliance {
 
 impl Appliance {
     /// Serves until dropped; `answer` turns a datagram into datagrams by rank.
-    pub(crate) fn serve(
-        bind: &str,
-        mut answer: impl FnMut(&[u8]) -> Vec<(u16, Vec<u8>)> + Send + 'static,
-    ) -> Self {
+    pub(crate) fn serve(bind: &str, mut answer: impl FnMut(&[u8]) -> Vec<Out> + Send + 'static) -> Self {
         let socket = UdpSocket::bind(bind).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         let address = socket.local_addr().unwrap();

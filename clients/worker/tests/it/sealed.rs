@@ -1,143 +1,29 @@
 //! Jobs whose packets are sealed, over loopback sockets.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use pascaline_seal::{Cipher, JobKeys, LONGER, Opened};
+use pascaline_seal::{JobKeys, LONGER};
 use pascaline_wire::control::{self, Action, Control, Status};
-use pascaline_wire::{Header, Kind, header};
+use pascaline_wire::{Flags, Header, Kind, header};
 use pascaline_worker::udp::ConfigError;
 use pascaline_worker::{
-    Collective, Config, Element, Hints, Holder, Ignored, JoinError, JoinFailure, Left, Op, Protection,
-    Reason, Rejection, Seals, Secret, Streams, Worker,
+    Collective, Config, Element, Hints, Ignored, JoinError, JoinFailure, Left, Op, Protection, Reason,
+    Rejection, Secret, Streams, Worker,
 };
 
-use crate::adversary::{Conditions, chance};
+use crate::adversary::Conditions;
 use crate::aggregator::{Aggregator, Out, packet};
 use crate::driver::{Appliance, JOB, RANKS};
 
+mod end;
+
+use end::{End, on_every_rank, sealed, seals, sum};
+
 /// How far a result may be behind others.
 const ORDER: u64 = 1 << 22;
-
-fn secret() -> Secret {
-    Secret::new(&[7; 32]).unwrap()
-}
-
-fn seals(job: u16, rank: u16, protection: Protection) -> Option<Seals> {
-    Some(Seals::of(job, Holder::of(&secret(), job, rank, protection)))
-}
-
-fn sealed(appliance: &Appliance, rank: u16, protection: Protection) -> Config {
-    Config { seals: seals(JOB, rank, protection), ..appliance.config(rank) }
-}
-
-/// What an appliance has of a sealed job, around an aggregator that knows nothing of seals.
-struct End {
-    keys: JobKeys,
-    salt: u64,
-    results: Cipher,
-    protection: Protection,
-    sessions: BTreeMap<u16, u64>,
-    /// Ranks, sessions and numbers of all that has come.
-    seen: Arc<Mutex<BTreeSet<(u16, u64, u64)>>>,
-    sent: u64,
-}
-
-impl End {
-    fn new(job: u16, protection: Protection, salt: u64) -> Self {
-        let keys = JobKeys::new(&secret(), job, protection);
-        let results = keys.results(salt);
-        let (sessions, seen) = (BTreeMap::new(), Arc::default());
-        Self { keys, salt, results, protection, sessions, seen, sent: 0 }
-    }
-
-    /// The plain datagram. Everything that a rank sends is sealed, under a number that it has not used.
-    fn open(&mut self, datagram: &[u8]) -> Vec<u8> {
-        let (header, body) = Header::parse(datagram).unwrap();
-        if header.kind == Kind::Control {
-            let request = Control::parse(&body[..control::LEN]).unwrap();
-            self.sessions.insert(header.rank, request.session);
-        }
-        let session = self.sessions[&header.rank];
-        let mut plain = datagram.to_vec();
-        let Opened { len, counter } = self.keys.rank(header.rank).up.open(session, &mut plain).unwrap();
-        let news = self.seen.lock().unwrap().insert((header.rank, session, counter));
-        assert!(news, "rank {} has used number {counter} of session {session} twice", header.rank);
-        plain.truncate(len);
-        let longer = if plain[2] & 0b10_0000 == 0 { LONGER } else { LONGER - 2 };
-        assert_eq!(datagram.len(), len + longer);
-        let same = datagram[header::LEN..len] == plain[header::LEN..];
-        let hidden = self.protection == Protection::Encrypt && header.kind != Kind::Control;
-        assert!(len < header::LEN + 16 || same != hidden, "{header:?}");
-        plain
-    }
-
-    fn seal(&mut self, (rank, bytes): Out) -> Out {
-        let (header, body) = Header::parse(&bytes).unwrap();
-        let ack = (header.kind == Kind::Control)
-            .then(|| Control::parse_with_trailer(&header, body).unwrap().0)
-            .filter(|ack| ack.answers.is_some());
-        let (len, mut room) = (bytes.len(), [&bytes[..], &[0; LONGER]].concat());
-        let sealed = match ack {
-            Some(ack) => {
-                let salted = if ack.answers == Some(Action::Join) { ack.with_salt(self.salt) } else { ack };
-                salted.emit(&mut room[header::LEN..]).unwrap();
-                self.sent += 1;
-                self.keys.rank(rank).down.seal(ack.session, self.sent << 20, &mut room, len)
-            }
-            None => {
-                self.sent += 1;
-                self.results.seal(0, self.sent, &mut room, len)
-            }
-        };
-        room.truncate(sealed.unwrap());
-        (rank, room)
-    }
-
-    /// The answers of an aggregator that knows nothing of seals.
-    fn handle(
-        &mut self,
-        aggregator: &mut Aggregator,
-        datagram: &[u8],
-        conditions: &Conditions,
-        random: &mut Rng,
-    ) -> Vec<Out> {
-        let plain = self.open(datagram);
-        if chance(random, conditions.loss) {
-            return Vec::new();
-        }
-        let mut answers = aggregator.handle(&plain, conditions, random);
-        answers.retain(|_| !chance(random, conditions.loss));
-        answers.into_iter().map(|out| self.seal(out)).collect()
-    }
-
-    fn serve(mut self, conditions: Conditions) -> Appliance {
-        let (mut aggregator, mut random) = (Aggregator::new(JOB, RANKS, 64), Rng::with_seed(1));
-        Appliance::serve("127.0.0.1:0", move |datagram| {
-            self.handle(&mut aggregator, datagram, &conditions, &mut random)
-        })
-    }
-}
-
-fn on_every_rank<T: Send>(
-    config: impl Fn(u16) -> Config + Sync,
-    work: impl Fn(u16, Worker) -> T + Sync,
-) -> Vec<T> {
-    std::thread::scope(|scope| {
-        let (config, work) = (&config, &work);
-        let start = |rank| scope.spawn(move || work(rank, Worker::join(config(rank)).unwrap()));
-        let threads: Vec<_> = (0..RANKS).map(start).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
-}
-
-fn sum(rank: u16, worker: &mut Worker, elements: usize) {
-    let mut tensor: Vec<i32> = (0..).map(|i| i * (i32::from(rank) + 1)).take(elements).collect();
-    worker.allreduce(&mut tensor).unwrap();
-    assert!(tensor.iter().zip(0..).all(|(&sum, i)| sum == 6 * i), "{elements}");
-}
 
 /// Of all lengths, by several collectives, and with results that name the ranks inside.
 #[test]
@@ -263,7 +149,7 @@ fn what_does_not_open_is_counted_and_has_no_effect() {
 
 /// The first answers are unsealed, and say that the rank is unproven.
 #[test]
-fn an_unsealed_answer_keeps_nobody_from_joining() {
+fn an_unsealed_answer_keeps_no_rank_from_joining() {
     let mut end = End::new(JOB, Protection::Encrypt, 5);
     let mut aggregator = Aggregator::new(JOB, 1, 64);
     let mut doubts = 5;
@@ -293,7 +179,7 @@ fn unproven(join: &[u8], expected: u32) -> Out {
         expected,
         ..request
     };
-    let header = Header { flags: pascaline_wire::Flags::NONE, ..header };
+    let header = Header { flags: Flags::NONE, ..header };
     (header.rank, packet(&header, &ack.to_bytes()))
 }
 

@@ -19,10 +19,10 @@ fn parsed(more: &[&str]) -> Result<AllreduceArgs, clap::Error> {
 /// The error of arguments of which the key is the one in `file`.
 fn refused(file: &Path, more: &[&str]) -> String {
     let key = ["--security", "masked", "--key", file.to_str().unwrap()];
-    said(&[&key, more].concat())
+    error_of(&[&key, more].concat())
 }
 
-fn said(more: &[&str]) -> String {
+fn error_of(more: &[&str]) -> String {
     keys(&parsed(more).unwrap()).err().unwrap().to_string()
 }
 
@@ -56,7 +56,7 @@ fn a_key_goes_with_masks_and_masks_with_what_can_be_added_in_words() {
     assert!(refused(&file, &[]).contains("No such file"));
     let none = parsed(&[]).unwrap();
     assert!(matches!(keys(&none), Ok(Keys::None)));
-    assert_eq!(said(&["--key", "some"]), "--key goes with --security masked, mac or encrypt");
+    assert_eq!(error_of(&["--key", "some"]), "--key goes with --security masked, mac or encrypt");
     assert!(parsed(&["--security", "masked"]).unwrap_err().to_string().contains("--key"));
     assert!(parsed(&["--security", "tls"]).unwrap_err().to_string().contains("none, masked, mac, encrypt"));
 }

@@ -122,7 +122,7 @@ fn what_does_not_open_before_there_is_a_session_is_counted() {
     assert_eq!(sealing.take_early(), Counters::default());
 }
 
-/// Anybody can say that packets are unproven.
+/// Such an answer may be forged.
 #[test]
 fn that_packets_are_unproven_counts_once_nothing_has_opened_for_long() {
     let (keys, mut sealing) = ends(Protection::Mac);
