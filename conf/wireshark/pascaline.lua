@@ -39,7 +39,7 @@ local STATUSES = {
     [20] = "rank_taken", [21] = "not_permitted", [22] = "jobs_of_host", [23] = "objective",
     [24] = "no_server", [25] = "not_finite", [26] = "from_the_future", [27] = "bad_count",
     [28] = "low_reward", [29] = "diverges", [30] = "no_update", [31] = "no_model",
-    [32] = "ranks_of_host", [33] = "overtaken",
+    [32] = "ranks_of_host", [33] = "overtaken", [34] = "unproven",
 }
 local COLLECTIVES = {
     [0] = "allreduce", [1] = "reduce", [2] = "broadcast", [3] = "barrier", [4] = "reduce_scatter",

@@ -308,7 +308,7 @@ CASES = [
         long=True,
         sealed=UNSEALED,
     ),
-    # Jobs that Joins form have no key, whoever has one.
+    # Jobs that Joins form have no key.
     Case(
         "jobs-of-one-host",
         "one host wants all the jobs that Joins may form",
