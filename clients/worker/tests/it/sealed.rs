@@ -50,7 +50,7 @@ fn sums_are_exact_whatever_is_done_to_packets() {
     }
 }
 
-/// A packet that is sent again is sealed anew, and a worker that joins anew has another session.
+/// Retransmissions are sealed anew, and a worker that joins anew has another session.
 #[test]
 fn no_number_is_used_twice_by_what_is_sent_again_or_in_another_session() {
     let end = End::new(JOB, Protection::Encrypt, 5);
