@@ -79,3 +79,17 @@ fn what_is_too_long_for_the_path_is_due_at_once_and_concerns_the_operation_only(
     assert_eq!(session.start(ms(1), 16, Element::I32_SUM, DEADLINE), Ok(true));
     assert_eq!(session.handle_timeout(ms(2)), None);
 }
+
+#[test]
+fn a_payload_that_is_too_long_is_refused_with_the_longest_that_fits_sealed_or_not() {
+    for (longer, largest) in [(0, 1448), (28, 1416)] {
+        let mut session = Session::new(MEMBERSHIP, 4).longer(longer);
+        assert_eq!(session.start(ms(1), 16, Element::I32_SUM, DEADLINE), Ok(true));
+        session.note_too_long(Some(1500));
+        let failed = session.handle_timeout(ms(2));
+        let Some(Event::Failed(failure)) = failed else { panic!("{failed:?}") };
+        let remedy =
+            format!("MTU is 1500: raise it, or start every rank with a payload of {largest} at most");
+        assert!(failure.to_string().contains(&remedy), "{failure}");
+    }
+}

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use pascaline_seal::{JobKeys, LONGER};
 use pascaline_wire::control::{self, Action, Control, Status};
-use pascaline_wire::{Flags, Header, Kind, header};
+use pascaline_wire::multicast::Hearing;
+use pascaline_wire::{Flags, Header, Kind, MulticastGroup, header};
 use pascaline_worker::udp::ConfigError;
 use pascaline_worker::{
     Collective, Config, Element, Hints, Ignored, JoinError, JoinFailure, Left, Op, Protection, Reason,
@@ -212,6 +213,39 @@ fn ranks_that_prove_themselves_otherwise_learn_it_soon() {
             assert!(text.contains(says), "{text}");
         }
     }
+}
+
+/// A group's packets are not sealed for one rank.
+#[test]
+fn a_sealed_worker_does_not_listen_to_a_group() {
+    let mut end = End::new(JOB, Protection::Mac, 5);
+    let mut aggregator = Aggregator::new(JOB, 1, 64);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let said = Arc::clone(&heard);
+    let appliance = Appliance::serve("127.0.0.1:0", move |datagram| {
+        let plain = end.open(datagram);
+        let (header, body) = Header::parse(&plain).unwrap();
+        if header.kind == Kind::Control {
+            said.lock().unwrap().push(Control::parse(body).unwrap().hearing);
+        }
+        let mut answers = aggregator.handle(&plain, &Conditions::IDEAL, &mut Rng::with_seed(1));
+        for (_, answer) in answers.iter_mut().filter(|_| header.kind == Kind::Control) {
+            let ack = Control::parse(&answer[header::LEN..]).unwrap();
+            let group = MulticastGroup::new([239, 77, 0, 1].into());
+            Control { group, ..ack }.emit(&mut answer[header::LEN..]).unwrap();
+        }
+        answers.into_iter().map(|out| end.seal(out)).collect()
+    });
+    let mut worker = Worker::join(Config { ranks: 1, ..sealed(&appliance, 0, Protection::Mac) }).unwrap();
+    let (began, before) = (Instant::now(), heard.lock().unwrap().len());
+    while heard.lock().unwrap().len() < before + 2 {
+        worker.tend().unwrap();
+        assert!(began.elapsed() < Duration::from_secs(20), "no heartbeat");
+        std::thread::yield_now();
+    }
+    worker.allreduce(&mut [1.0_f32; 300]).unwrap();
+    assert_eq!(worker.leave().left, Left::Everyone);
+    assert!(heard.lock().unwrap().iter().all(|&said| said == Hearing::Deaf));
 }
 
 /// With a salt of its own.
