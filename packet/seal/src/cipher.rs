@@ -104,11 +104,9 @@ impl Cipher {
         sealed[at + 2..at + 10].copy_from_slice(&counter.to_be_bytes());
         let tag = Self::covered(sealed, trailer, |sealed| match self.encrypts(sealed) {
             false => Some(self.cipher(of, counter).encrypt_in_place(&mut [], &sealed[..at + 10])),
-            true => {
-                let (beside, len) = beside(sealed, payload.end, at + 10)?;
-                let payload = &mut sealed[payload.clone()];
-                Some(self.cipher(of, counter).encrypt_in_place(payload, &beside[..len]))
-            }
+            true => beside(sealed, payload, at + 10, |payload, beside| {
+                self.cipher(of, counter).encrypt_in_place(payload, beside)
+            }),
         })?;
         sealed[at + 10..at + ELEMENT].copy_from_slice(&tag);
         sealed[at + ELEMENT..].copy_from_slice(&trailer.to_be_bytes());
@@ -128,11 +126,10 @@ impl Cipher {
         let tag = datagram[at + 10..at + ELEMENT].try_into().map_err(|_| Fault::Unsealed)?;
         let opened = Self::covered(datagram, trailer, |datagram| match self.encrypts(datagram) {
             false => self.cipher(of, counter).decrypt_in_place(&mut [], &tag, &datagram[..at + 10]).ok(),
-            true => {
-                let (beside, len) = beside(datagram, payload.end, at + 10)?;
-                let payload = &mut datagram[payload.clone()];
-                self.cipher(of, counter).decrypt_in_place(payload, &tag, &beside[..len]).ok()
-            }
+            true => beside(datagram, payload, at + 10, |payload, beside| {
+                self.cipher(of, counter).decrypt_in_place(payload, &tag, beside).ok()
+            })
+            .flatten(),
         });
         opened.ok_or(Fault::Forged)?;
         if usize::from(trailer) == LONGER {
@@ -171,14 +168,31 @@ impl Cipher {
     }
 }
 
-/// Header, trailer and counter, in one piece: what is authenticated beside an encrypted payload.
-fn beside(datagram: &[u8], payload_end: usize, end: usize) -> Option<([u8; BESIDE], usize)> {
+/// Does something with an encrypted payload, and with what is authenticated beside it in one piece: header,
+/// trailer and counter. Without other elements that piece is short: filling the longer one with zeros takes as
+/// long as the cipher.
+#[inline(always)]
+fn beside<T>(
+    datagram: &mut [u8],
+    payload: Range<usize>,
+    end: usize,
+    act: impl FnOnce(&mut [u8], &[u8]) -> T,
+) -> Option<T> {
+    const SHORT: usize = header::LEN + 10;
+    let header = *datagram.first_chunk::<{ header::LEN }>()?;
+    let (rest, behind) = datagram.get_mut(..end)?.split_at_mut_checked(payload.end)?;
+    let payload = rest.get_mut(payload)?;
+    if let Ok(behind) = <[u8; 10]>::try_from(&*behind) {
+        let mut beside = [0; SHORT];
+        beside[..header::LEN].copy_from_slice(&header);
+        beside[header::LEN..].copy_from_slice(&behind);
+        return Some(act(payload, &beside));
+    }
     let mut beside = [0; BESIDE];
-    let behind = datagram.get(payload_end..end)?;
     let len = header::LEN + behind.len();
-    beside[..header::LEN].copy_from_slice(datagram.get(..header::LEN)?);
+    beside[..header::LEN].copy_from_slice(&header);
     beside.get_mut(header::LEN..len)?.copy_from_slice(behind);
-    Some((beside, len))
+    Some(act(payload, &beside[..len]))
 }
 
 #[cfg(test)]
