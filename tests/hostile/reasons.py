@@ -16,8 +16,7 @@ REFUSED = ("unknown_job", "not_member", "rank_spoofed", "wrong_epoch", "rank_out
 WINDOW = ("outside_window", "too_often")
 TOLD = ("bad_count", "length_changed", "element_changed", "answered", "control_full", "not_for_us")
 ANY = LAYERS + _HEADER + REFUSED + WINDOW + TOLD
-# What is not sealed with the key of its rank, in a job whose packets are. A rank that has left, or joins, is
-# no member for a moment.
+# Of packets to a job whose packets are sealed: those without a seal, and those without the key of their rank.
 UNSEALED = ("unsealed",)
 UNPROVEN = ("unsealed", "forged")
 JOINS = ("answered", "control_full", *REFUSED)

@@ -151,7 +151,7 @@ def test_key_of_rank(bed: Bed, file: Callable[[Bed], Path], told: tuple[str, ...
             "A rank without security wants to join a job whose packets are sealed.",
             "mac",
             "none",
-            ('has security = "mac"', 'this rank "none"', "--security"),
+            ('has security = "mac"', 'this rank "none"', "`security` and key"),
             id="no-security",
         ),
         pytest.param(

@@ -46,12 +46,14 @@ _FEW = {
     "f32": ("--bytes 2MiB --allreduces 3", "impairment['by'] == 'none'"),
     "i32-in-full-packets": ("--bytes 2MiB --allreduces 3 --dtype i32 --payload 1448", "dtype == 'i32'"),
     "masked": ("--security masked --bytes 1MiB --allreduces 3", "security == 'masked'; cost['without'] > 0"),
+    "sealed": ("--security mac --bytes 1MiB --allreduces 3", "security == 'mac'; cost['without'] > 0"),
     "restart": ("--bytes 1MiB --allreduces 6 --restart-appliance", "restarts == 1; resumed > 0"),
     "two-levels": (
         "--topology two-level --bytes 1MiB --allreduces 4",
         "leaves == 2; 1 <= root_link_streams < 1.25",
     ),
 }
+_BAD = "--loss 1 --duplicate 1 --reorder 1"
 _CONTEND = "--policy dsa --jobs 2 --loss 1 --bytes 256KiB"
 _CONTENDED = "jobs == 2; preemptions > 0; ps_completions > 0"
 _MANY = {
@@ -81,6 +83,30 @@ _MANY = {
     "masked-parts": (
         "--security masked --collective reduce_scatter --dtype i32 --bytes 256KiB --allreduces 3",
         "security == 'masked'",
+    ),
+    # Every packet proves its sender, or is encrypted as well.
+    **{
+        f"{security}-{name}": (f"--security {security} {words}", f"security == '{security}'; {wants}")
+        for security in ("mac", "encrypt")
+        for name, words, wants in (
+            (
+                "bad-network",
+                f"{_BAD} --bytes 1MiB --allreduces 4",
+                "retransmissions > 0; not drops.get('forged')",
+            ),
+            ("restart", "--bytes 1MiB --allreduces 20 --restart-appliance", "restarts == 1; resumed > 0"),
+            ("halt", "--bytes 256KiB --allreduces 20 --halt", "told_of_halt == 4; explained"),
+        )
+    },
+    "mac-jobs": ("--security mac --jobs 2 --bytes 256KiB --allreduces 3", "jobs == 2"),
+    "mac-reload": ("--security mac --reload --bytes 4MiB --allreduces 16", "reloads >= 4; lost == 0"),
+    "mac-rank-order": ("--security mac --order rank --ip6 --bytes 256KiB --allreduces 3", "ip6"),
+    "encrypt-bf16": ("--security encrypt --wire bf16 --bytes 1MiB --allreduces 3", ""),
+    # More jobs than regions fit: they share the pool, without a server.
+    "encrypt-shared": ("--security encrypt --jobs 5 --bytes 256KiB --allreduces 3", "jobs == 5"),
+    "encrypt-two-lcores": (
+        "--security encrypt --lcores 2 --udp-ports 2 --bytes 1MiB --allreduces 3",
+        "security == 'encrypt'",
     ),
     "two-levels-over-ipv6": (
         "--topology two-level --ip6 --bytes 256KiB --allreduces 2",
