@@ -169,8 +169,8 @@ impl Cipher {
 }
 
 /// Does something with an encrypted payload, and with what is authenticated beside it in one piece: header,
-/// trailer and counter. Without other elements that piece is short: filling the longer one with zeros takes as
-/// long as the cipher.
+/// trailer and counter. Without other elements that piece is short: filling the longer one with zeros takes
+/// as long as the cipher.
 #[inline(always)]
 fn beside<T>(
     datagram: &mut [u8],
