@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use clap::{Args, ValueEnum};
 use pascaline_worker::masked::{self, Key};
-use pascaline_worker::{Appliances, Protection, Seals};
+use pascaline_worker::{Appliances, KeyError, Protection, Seals};
 
 use super::AllreduceArgs;
 use super::member::RankArgs;
@@ -140,7 +140,8 @@ impl SecurityArgs {
             bail!("--security {security} does not go with --driver dpdk, which does not seal packets");
         }
         let file = file.with_context(|| format!("--security {security} takes --key FILE"))?;
-        Ok(Some(Seals::read(file, (who.job, who.rank), 1 + appliances.trees.len(), protection)?))
+        let jobs = 1 + appliances.trees.len();
+        Seals::read(file, (who.job, who.rank), jobs, protection).map(Some).map_err(whole)
     }
 
     /// The same for a command that masks nothing.
@@ -172,8 +173,13 @@ impl SecurityArgs {
             bail!("--security masked is for the ranks of one appliance, not of several below another");
         }
         masked::check(&args.collective.call(args.op.into()), args.dtype)?;
-        Ok(Some(Key::read(file)?))
+        Key::read(file).map(Some).map_err(whole)
     }
+}
+
+/// The text has the system's error in it, which is not to follow a second time as its source.
+fn whole(error: KeyError) -> anyhow::Error {
+    anyhow::Error::msg(error.to_string())
 }
 
 #[cfg(test)]
