@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use aegis::aegis128l::Aegis128L;
+use aegis::aegis128x4::Aegis128X4;
 use pascaline_wire::Flags;
 use pascaline_wire::header::{self, Kind};
 use zeroize::Zeroizing;
@@ -160,11 +160,11 @@ impl Cipher {
         self.protection == Protection::Encrypt && datagram.get(1) != Some(&(Kind::Control as u8))
     }
 
-    fn cipher(&self, of: u64, counter: u64) -> Aegis128L<16> {
+    fn cipher(&self, of: u64, counter: u64) -> Aegis128X4<16> {
         let mut nonce = [0; 16];
         nonce[..8].copy_from_slice(&of.to_be_bytes());
         nonce[8..].copy_from_slice(&counter.to_be_bytes());
-        Aegis128L::new(&self.key, &nonce)
+        Aegis128X4::new(&self.key, &nonce)
     }
 }
 

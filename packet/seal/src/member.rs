@@ -21,6 +21,8 @@ pub struct MemberEnd {
     session: u64,
     /// Packets sealed.
     sent: u64,
+    /// The latest request that was answered.
+    answered: u32,
     /// The appliance's salt, and the key for results with it; once an answer has told it.
     results: Option<(u64, Cipher)>,
     /// The latest number of each lcore, under this salt.
@@ -42,7 +44,16 @@ impl MemberEnd {
     #[must_use]
     pub fn new(holder: Holder, session: u64) -> Self {
         let keys = holder.keys();
-        Self { holder, keys, session, sent: 0, results: None, latest: Box::new([0; 256]), told: false }
+        Self {
+            holder,
+            keys,
+            session,
+            sent: 0,
+            answered: 0,
+            results: None,
+            latest: Box::new([0; 256]),
+            told: false,
+        }
     }
 
     /// How packets are protected.
@@ -82,7 +93,7 @@ impl MemberEnd {
         match answer {
             Some(ack) if ack.session == self.session => {
                 let Opened { len, .. } = self.keys.down.open(self.session, datagram)?;
-                self.learn(ack.salt());
+                self.learn(ack.salt(), ack.number);
                 Ok(len)
             }
             Some(_) => Err(Fault::Forged),
@@ -102,8 +113,14 @@ impl MemberEnd {
         }
     }
 
-    fn learn(&mut self, salt: u64) {
-        if salt != 0 && self.results.as_ref().is_none_or(|(known, _)| *known != salt) {
+    /// Takes the salt of an answer, unless a later request has been answered: that one may be of another life
+    /// of the appliance.
+    fn learn(&mut self, salt: u64, number: u32) {
+        let newer = number.wrapping_sub(self.answered) < 1 << 31;
+        if newer {
+            self.answered = number;
+        }
+        if newer && salt != 0 && self.results.as_ref().is_none_or(|(known, _)| *known != salt) {
             self.results = Some((salt, self.holder.results(salt)));
             self.latest.fill(0);
         }
