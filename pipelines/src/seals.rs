@@ -88,18 +88,27 @@ impl Seals {
         }
     }
 
-    /// Opens what a rank has sent in a session. Returns its length.
+    /// Opens what a rank has sent in a session, the one that it is a member by (`present`) or another one.
+    /// Returns its length.
     ///
     /// # Errors
     /// Why it is dropped.
-    pub(crate) fn open(&self, rank: u16, session: u64, datagram: &mut [u8]) -> Result<usize, DropReason> {
+    pub(crate) fn open(
+        &self,
+        rank: u16,
+        (session, present): (u64, bool),
+        datagram: &mut [u8],
+    ) -> Result<usize, DropReason> {
         let end = self.ranks.get(usize::from(rank)).ok_or(DropReason::RankOutOfRange)?;
         let opened = end.keys.up.open(session, datagram).map_err(|fault| match fault {
             Fault::Unsealed => DropReason::Unsealed,
             Fault::Forged => DropReason::Forged,
             Fault::Replayed => DropReason::Replayed,
         })?;
-        end.note(session, opened.counter)?;
+        // A recorded request of a former session must not make the present one's numbers forgotten.
+        if present {
+            end.note(session, opened.counter)?;
+        }
         Ok(opened.len)
     }
 

@@ -14,7 +14,7 @@ use pascaline_wire::shorten::shorten;
 
 use super::Lcore;
 use crate::io::{BURST, Io};
-use crate::jobs::{Endpoint, Job, JobTable};
+use crate::jobs::{Endpoint, JobTable};
 use crate::membership::{Reply, answer_header};
 use crate::meter::REFUSALS;
 use crate::setup::Setup;
@@ -50,7 +50,8 @@ fn open(table: &JobTable, setup: &Setup, frame: &mut [u8]) -> Opened {
     let Some((job, seals)) = sealed.filter(|_| version == VERSION) else { return Opened::Other };
     let session = if kind == Kind::Control as u8 { session_in(datagram) } else { job.session(rank) };
     let Some(session) = session else { return Opened::Not(id, DropReason::NotMember) };
-    match seals.open(rank, session, datagram) {
+    let present = job.session(rank) == Some(session);
+    match seals.open(rank, (session, present), datagram) {
         Err(reason) => Opened::Not(id, reason),
         Ok(len) => shorten(frame, &ip, len).map_or(Opened::Not(id, DropReason::Forged), Opened::Plain),
     }
@@ -84,7 +85,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 Opened::Not(id, reason) => {
                     if let Some(job) = table.get(id) {
                         job.cells.dropped(self.number, reason);
-                        self.tell_demand(port, now, job, &packet);
+                        self.tell_demand((port, now), job.demand().unwrap_or(0), &packet);
                     }
                     self.emitter.discard(packet, reason);
                 }
@@ -93,11 +94,27 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         *packets = kept;
     }
 
+    /// Answers a malformed request, if it is a sealed Join of a job that demands no seals.
+    #[cold]
+    pub(super) fn tell_not_sealed(
+        &mut self,
+        table: &JobTable,
+        at: (usize, u64),
+        datagram: &Datagram,
+        packet: &I::Buf,
+    ) {
+        let Some(job) = table.get(datagram.header.job) else { return };
+        let is_sealed = pascaline_seal::counter(datagram.payload.from_header(packet.bytes())).is_some();
+        if is_sealed && job.demand().is_none() {
+            self.tell_demand(at, 0, packet);
+        }
+    }
+
     /// Answers a Join with what the job demands, at the rate of refusals to strangers. The answer proves
     /// nothing, and is no longer than the Join.
-    fn tell_demand(&mut self, port: usize, now: u64, job: &Job, packet: &I::Buf) {
+    fn tell_demand(&mut self, (port, now): (usize, u64), demand: u32, packet: &I::Buf) {
         let frame = packet.bytes();
-        let Some((own, demand)) = self.setup.ports.get(port).zip(job.demand()) else { return };
+        let Some(own) = self.setup.ports.get(port) else { return };
         let Some((datagram, control)) = join(frame) else { return };
         if !self.limits.refusals[0].has(now, REFUSALS) {
             return;
