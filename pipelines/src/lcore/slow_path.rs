@@ -66,6 +66,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 Class::Drop(reason) => self.emitter.discard(packet, reason),
                 Class::DropOf(datagram, reason) => {
                     self.dropped_of(&table, &datagram, reason);
+                    if reason == DropReason::Control {
+                        self.tell_not_sealed(&table, (port, now), &datagram, &packet);
+                    }
                     self.emitter.discard(packet, reason);
                 }
                 Class::Reject(datagram, reason, objection) => {

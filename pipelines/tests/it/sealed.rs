@@ -235,6 +235,25 @@ fn who_joins_without_a_seal_or_with_another_key_hears_what_the_job_demands() {
 }
 
 #[test]
+fn a_sealed_join_of_a_job_without_seals_is_answered_with_that() {
+    let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, RANKS)], ..Plan::one_armed() });
+    let mut rank = Rank::all(Protection::Mac, false).remove(0);
+    for (action, answers) in [(Action::Join, 1), (Action::Leave, 0)] {
+        bench.clock.advance(10_000_000);
+        let asked = rank.request(action, 0, 0);
+        let sent = fed(&mut bench, [&asked]);
+        assert_eq!(sent.len(), answers, "{action:?}");
+        for answer in sent {
+            assert!(answer.len() <= asked.len());
+            let heard = Heard::parse(&answer).control();
+            assert_eq!((heard.status, heard.answers, heard.expected), (Status::Unproven, Some(action), 0));
+        }
+    }
+    assert_eq!(bench.appliance.dropped(DropReason::Control), 2);
+    bench.end();
+}
+
+#[test]
 fn a_reminder_is_sealed() {
     let (mut bench, mut ranks) = started(Protection::Mac, false);
     let header = ranks[0].worker.header(Kind::Reminder, 3, 0);
