@@ -190,24 +190,30 @@ fn act(plan: &Plan, random: Random, sabotage: Sabotage, words: Words) -> (Outcom
     (Outcome { faults, reached, finished, failed, events, hash, lines, violation, cell: None }, runs)
 }
 
+/// The workers of a plan, before their first lives.
+fn workers(plan: &Plan, random: &mut Random) -> Vec<Worker> {
+    let mut workers: Vec<Worker> = Vec::new();
+    for (job, one) in plan.jobs.iter().enumerate() {
+        for rank in 0..one.ranks {
+            let host = Host::new(workers.len(), plan.ports, plan.v6);
+            let host = if plan.has_backup() { host.towards(plan.home_of(job)) } else { host };
+            let layers = u32::from(random.pick(&[1_u8, 10, 50]));
+            let layer = u32::try_from(random.between(1, u64::from(layers))).unwrap_or(1);
+            let remaining = Some(Duration::from_millis(random.between(1, 1000)));
+            let hints = Hints { layer, layers, remaining };
+            let tends = random.chance(500_000);
+            let mut worker = Worker::new(host, job, (rank, plan.place_of(rank, one.ranks)), tends, hints);
+            (worker.places, worker.nodes) = (plan.places(), (plan.home_of(job), plan.nodes()));
+            workers.push(worker.with_group(one.multicast.as_ref()));
+        }
+    }
+    workers
+}
+
 impl<'a> World<'a> {
     fn new(plan: &'a Plan, mut random: Random, sabotage: Sabotage, words: Words) -> Self {
         let attacker = Attacker::new(random.clone().next());
-        let mut workers: Vec<Worker> = Vec::new();
-        for (job, one) in plan.jobs.iter().enumerate() {
-            for rank in 0..one.ranks {
-                let host = Host::new(workers.len(), plan.ports, plan.v6);
-                let host = if plan.has_backup() { host.towards(plan.home_of(job)) } else { host };
-                let layers = u32::from(random.pick(&[1_u8, 10, 50]));
-                let layer = u32::try_from(random.between(1, u64::from(layers))).unwrap_or(1);
-                let remaining = Some(Duration::from_millis(random.between(1, 1000)));
-                let hints = Hints { layer, layers, remaining };
-                let tends = random.chance(500_000);
-                let mut worker = Worker::new(host, job, (rank, plan.place_of(rank, one.ranks)), tends, hints);
-                (worker.places, worker.nodes) = (plan.places(), (plan.home_of(job), plan.nodes()));
-                workers.push(worker.with_group(one.multicast.as_ref()));
-            }
-        }
+        let workers = workers(plan, &mut random);
         let cluster = plan.cluster.as_ref();
         let cluster = cluster.map(|cluster| Cluster::new(cluster, workers.len(), plan.ports, plan.v6));
         let hosts = workers.len() + plan.cluster.as_ref().map_or(0, ClusterPlan::hosts);
