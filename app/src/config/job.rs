@@ -43,7 +43,7 @@ impl JobConfig {
         self.spec.kind.needed().unwrap_or(self.spec.fan_in)
     }
 
-    /// What is done to its packets.
+    /// The protection of its packets.
     pub(crate) fn security(&self) -> &'static str {
         self.spec.keys.as_ref().map_or("none", |keys| keys.protection().name())
     }

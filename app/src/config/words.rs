@@ -116,7 +116,7 @@ pub(super) enum Training {
     Staleness,
 }
 
-/// What is done to a job's packets.
+/// The protection of a job's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Security {
     None,

@@ -1,8 +1,8 @@
 //! An attacker on the path of jobs whose packets are sealed: without keys, and with everything else.
 //!
-//! It sees each frame between a rank and the appliance, and sends recorded ones again, also to other ranks and
-//! much later, changed in one bit, cut off, or with the seal of another frame. Nothing of that may be taken.
-//! It also looks whether any number is used twice with one key, which would break the cipher.
+//! It sees each frame between a rank and the appliance, and sends recorded ones again, also to other ranks
+//! and much later, changed in one bit, cut off, or with the seal of another frame. None of these may be
+//! taken. It also looks whether any number is used twice with one key, which would break the cipher.
 
 use std::collections::BTreeMap;
 

@@ -5,8 +5,9 @@ use crate::field::{at, ipv4, ipv6, udp};
 use crate::frame::{IPV4_LEN, IPV6_LEN, Ip, UDP_LEN};
 
 /// Shortens the payload of a UDP datagram to `len` bytes, in a frame in which
-/// [`Frame::parse`](crate::frame::Frame::parse) has found `ip`: lengths and the IP header's checksum are adapted, and UDP's is 0, none.
-/// Returns the frame's length; `None`, and nothing is changed, if the payload is shorter than that.
+/// [`Frame::parse`](crate::frame::Frame::parse) has found `ip`: lengths and the IP header's checksum are
+/// adapted, and UDP's is 0, none. Returns the frame's length; `None`, and nothing is changed, if the payload
+/// is shorter than that.
 #[must_use]
 pub fn shorten(frame: &mut [u8], ip: &Ip, len: usize) -> Option<usize> {
     let l4_len = UDP_LEN.checked_add(len).filter(|&wanted| wanted <= ip.l4_len)?;

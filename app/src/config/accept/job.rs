@@ -221,7 +221,7 @@ pub(crate) struct JobTerms {
     pub(crate) multicast: Option<String>,
     /// The appliance that its sums go to, if they do.
     pub(crate) parent: Option<ParentTerms>,
-    /// What is done to its packets: `none`, `mac` or `encrypt`.
+    /// The protection of its packets: `none`, `mac` or `encrypt`.
     pub(crate) security: String,
 }
 
