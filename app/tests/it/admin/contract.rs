@@ -94,10 +94,11 @@ fn the_schema_of_a_new_job_has_the_keys_of_the_configuration() {
         told.as_object().expect("properties").keys().map(String::as_str).collect::<BTreeSet<_>>()
     };
     assert_eq!(keys("NewJob"), known);
-    // An answer has each of them, but for the table of updates, which has no term of its own.
+    // An answer has each of them, but for the file of the key and the table of updates, which has no term of
+    // its own.
     let terms = keys("JobTerms");
     let lacks = |key: &&str| !terms.contains(key) && !terms.contains(format!("{key}_seconds").as_str());
-    assert_eq!(known.iter().copied().filter(lacks).collect::<Vec<_>>(), ["updates"]);
+    assert_eq!(known.iter().copied().filter(lacks).collect::<Vec<_>>(), ["key_file", "updates"]);
 }
 
 #[test]

@@ -242,7 +242,7 @@ fn control() {
     assert_eq!(with(&[(2, 1)]), refused, "a request that answers");
     assert_eq!(with(&[(0, 8), (1, 22), (2, 10)]), Ok(()));
     assert_eq!(with(&[(0, 8), (1, 33)]), Ok(()));
-    assert_eq!(with(&[(0, 8), (1, 34)]), refused, "status 34");
+    assert_eq!(with(&[(0, 8), (1, 35)]), refused, "status 35");
     assert_eq!(with(&[(0, 8), (2, 8)]), refused, "an answer to an answer");
     assert_eq!(with(&[(0, 8), (2, 11)]), refused, "an answer to action 11");
     assert_eq!(with(&[(30, 2)]), Ok(()), "it hears");
