@@ -28,6 +28,11 @@ def test_trees_under_faults(levels: int, shell: Shell, lab: Path) -> None:
     shell(lab, "fuzz-protocol", "--levels", levels, "--seed", 100000, "--runs", 2000, "--jobs", 2)
 
 
+def test_sealed_packets_under_attack(shell: Shell, lab: Path) -> None:
+    """The same with sealed packets, and an attacker on their path."""
+    shell(lab, "fuzz-protocol", "--sealed", "--seed", 20000, "--runs", 3000, "--jobs", 2)
+
+
 @pytest.mark.parametrize("trees", [2, 3])
 def test_several_trees_under_faults(trees: int, shell: Shell, lab: Path) -> None:
     """The same of one job over several trees."""

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use pascaline_seal::{Holder, JobKeys, LONGER, MemberEnd, Protection, Secret, counter};
-use pascaline_wire::control::{self, Control};
+use pascaline_wire::control::{self, Action, Control};
 use pascaline_wire::header::{self, Header, Kind};
 
 use crate::plan::{JobPlan, MILLI};
@@ -115,6 +115,11 @@ impl Attacker {
         let (Some(number), Ok((header, body))) = (counter(datagram), Header::parse(datagram)) else {
             return Ok(());
         };
+        // In line the appliance passes on frames of ranks that do not name it as their destination.
+        let from_rank = header.kind == Kind::Gradient || header.kind == Kind::Control && !is_ack(body);
+        if way == Way::Down && from_rank {
+            return Ok(());
+        }
         let answer = body.get(..control::LEN).filter(|_| header.kind == Kind::Control);
         let answer = answer.and_then(|body| Control::parse(body).ok());
         let used = match (way, answer) {
@@ -131,6 +136,12 @@ impl Attacker {
         }
         Ok(())
     }
+}
+
+/// True for a control body that answers or rejects.
+fn is_ack(body: &[u8]) -> bool {
+    let control = body.get(..control::LEN).map(Control::parse);
+    control.is_some_and(|control| control.is_ok_and(|control| control.action == Action::Ack))
 }
 
 /// A gradient of a rank, changed and sealed again: what an attacker with the job's keys can send.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_worker::{Failure, JoinFailure, Left, RankSet, Reason, Rejection};
+use pascaline_worker::{Failure, JoinFailure, Left, RankSet, Reason};
 
 use super::World;
 use crate::clock::DRIFT;
@@ -203,7 +203,7 @@ impl World<'_> {
     fn is_excused(&self, plan: &JobPlan, number: usize, worker: &Worker, milestone: &Milestone) -> bool {
         let Excuse { appliance, restart, kill, reset, threshold, runs } = plan.excuse;
         if runs {
-            return !is_taken(milestone);
+            return !milestone.is_taken();
         }
         if self.is_over_trees_excused(plan.excuse) {
             return true;
@@ -247,6 +247,8 @@ impl World<'_> {
                     || (stranded || dead) && gone
                     || self.is_left_behind(plan, number, worker)
             }
+            // Recorded packets of a rank's former life let it pass for alive.
+            taken if taken.is_taken() => plan.sealed.is_some() && worker.life > 1,
             Milestone::JoinFailed(failure) => match failure {
                 JoinFailure::Incomplete { .. } => kill || stranded,
                 JoinFailure::Rejected(rejection) if rejection.reason == Reason::Halted => reset,
@@ -363,11 +365,6 @@ fn settled(sets: &[Vec<RankSet>], missing: &RankSet) -> Vec<RankSet> {
     let open = |set: &&RankSet| set.iter().any(|rank| missing.contains(rank) && !known.contains(rank));
     let one = |fitting: &Vec<RankSet>| fitting.iter().find(open).or(fitting.first()).copied();
     sets.iter().filter_map(one).collect()
-}
-
-/// True if another worker is reported to have the rank.
-const fn is_taken(milestone: &Milestone) -> bool {
-    matches!(milestone, Milestone::JoinFailed(JoinFailure::Rejected(Rejection { reason: Reason::Taken, .. })))
 }
 
 /// The contributors that are not in a set of ranks.
