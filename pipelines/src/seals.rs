@@ -80,12 +80,9 @@ impl Seals {
         self.salt
     }
 
-    /// As an answer says what the job demands: 1 for `mac`, 2 for `encrypt`.
+    /// As an answer says what the job demands.
     pub(crate) const fn demand(&self) -> u32 {
-        match self.protection {
-            Protection::Mac => 1,
-            Protection::Encrypt => 2,
-        }
+        self.protection.code()
     }
 
     /// Opens what a rank has sent in a session, the one that it is a member by (`present`) or another one.
@@ -101,7 +98,7 @@ impl Seals {
     ) -> Result<usize, DropReason> {
         let end = self.ranks.get(usize::from(rank)).ok_or(DropReason::RankOutOfRange)?;
         let opened = end.keys.up.open(session, datagram).map_err(|fault| match fault {
-            Fault::Unsealed => DropReason::Unsealed,
+            Fault::Unsealed | Fault::Unproven(_) => DropReason::Unsealed,
             Fault::Forged => DropReason::Forged,
             Fault::Replayed => DropReason::Replayed,
         })?;

@@ -34,6 +34,9 @@ pub enum Fault {
     Forged,
     /// It is older than any that could still be on its way.
     Replayed,
+    /// It has no seal, and says that the rank does not prove itself as the job demands, by this
+    /// [code](crate::Protection::code). It only explains a silence, since any host can send it.
+    Unproven(u32),
 }
 
 /// What a datagram is once it has been opened.

@@ -47,6 +47,15 @@ impl Protection {
         }
     }
 
+    /// As answers say that a job demands it; 0 stands for none.
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Mac => 1,
+            Self::Encrypt => 2,
+        }
+    }
+
     /// The protection with this [`name`](Self::name).
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {

@@ -27,15 +27,11 @@ pub struct MemberEnd {
     results: Option<(u64, Cipher)>,
     /// The latest number of each lcore, under this salt.
     latest: Box<[u64; 256]>,
-    told: bool,
 }
 
 impl fmt::Debug for MemberEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemberEnd")
-            .field("sent", &self.sent)
-            .field("told", &self.told)
-            .finish_non_exhaustive()
+        f.debug_struct("MemberEnd").field("sent", &self.sent).finish_non_exhaustive()
     }
 }
 
@@ -44,16 +40,7 @@ impl MemberEnd {
     #[must_use]
     pub fn new(holder: Holder, session: u64) -> Self {
         let keys = holder.keys();
-        Self {
-            holder,
-            keys,
-            session,
-            sent: 0,
-            answered: 0,
-            results: None,
-            latest: Box::new([0; 256]),
-            told: false,
-        }
+        Self { holder, keys, session, sent: 0, answered: 0, results: None, latest: Box::new([0; 256]) }
     }
 
     /// How packets are protected.
@@ -85,10 +72,8 @@ impl MemberEnd {
             .flatten()
             .filter(|ack| ack.action == Action::Ack && ack.answers.is_some());
         if counter(datagram).is_none() {
-            // It may be forged: it only explains why no other answer comes.
-            self.told |=
-                answer.is_some_and(|ack| ack.status == Status::Unproven && ack.session == self.session);
-            return Err(Fault::Unsealed);
+            let told = answer.filter(|ack| ack.status == Status::Unproven && ack.session == self.session);
+            return Err(told.map_or(Fault::Unsealed, |ack| Fault::Unproven(ack.expected)));
         }
         match answer {
             Some(ack) if ack.session == self.session => {
@@ -124,13 +109,6 @@ impl MemberEnd {
             self.results = Some((salt, self.holder.results(salt)));
             self.latest.fill(0);
         }
-    }
-
-    /// True if an unsealed answer has said that this rank does not prove itself as the job demands. It only
-    /// explains a silence, since any host can send it.
-    #[must_use]
-    pub const fn told_unproven(&self) -> bool {
-        self.told
     }
 }
 

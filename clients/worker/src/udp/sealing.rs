@@ -2,9 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_seal::{Fault, Holder, LONGER, MemberEnd, Protection};
-use pascaline_wire::Header;
-use pascaline_wire::control::{Action, Control, Status};
+use pascaline_seal::{Fault, Holder, LONGER, MemberEnd};
 
 use super::socket::BATCH;
 use crate::counters::{Counters, Ignored};
@@ -20,7 +18,6 @@ const ROOM: usize = 512 << 10;
 /// A worker's end of a sealed path, in one session.
 pub(super) struct Sealing {
     end: MemberEnd,
-    session: u64,
     /// Sealed packets until the system has taken them, one behind the other, ...
     room: Vec<u8>,
     /// ... and where each ends.
@@ -68,7 +65,6 @@ impl Sealing {
     pub(super) fn new(holder: Holder, session: u64, now: Duration) -> Self {
         Self {
             end: MemberEnd::new(holder, session),
-            session,
             room: vec![0; CONTROL_LEN + LONGER],
             ends: [0; BATCH],
             opened: now,
@@ -133,13 +129,11 @@ impl Sealing {
             }
             Err(fault) => fault,
         };
-        if self.end.told_unproven()
-            && let Some(demanded) = self.demand(datagram)
-        {
+        if let Fault::Unproven(demanded) = fault {
             self.demanded = Some(demanded);
         }
         Err(match fault {
-            Fault::Unsealed => Ignored::Unsealed,
+            Fault::Unsealed | Fault::Unproven(_) => Ignored::Unsealed,
             Fault::Forged => Ignored::Forged,
             Fault::Replayed => Ignored::Replayed,
         })
@@ -155,14 +149,6 @@ impl Sealing {
         core::mem::take(&mut self.early)
     }
 
-    /// The job's demand in an unsealed answer to this session.
-    fn demand(&self, datagram: &[u8]) -> Option<u32> {
-        let (header, body) = Header::parse(datagram).ok()?;
-        let (ack, _) = Control::parse_with_trailer(&header, body).ok()?;
-        let mine = ack.action == Action::Ack && ack.session == self.session;
-        (mine && ack.status == Status::Unproven).then_some(ack.expected)
-    }
-
     /// True if an answer since the appliance last proved itself says that it rejects this rank's packets.
     pub(super) const fn is_in_doubt(&self) -> bool {
         self.demanded.is_some()
@@ -176,11 +162,7 @@ impl Sealing {
     /// The content of that answer, if it counts: no datagram has opened for long.
     pub(super) fn unproven(&self, now: Duration) -> Option<Unproven> {
         let demanded = self.demanded.filter(|_| self.poll_timeout().is_some_and(|due| now >= due))?;
-        let own = match self.end.protection() {
-            Protection::Mac => 1,
-            Protection::Encrypt => 2,
-        };
-        Some(Unproven { demanded, own })
+        Some(Unproven { demanded, own: self.end.protection().code() })
     }
 
     /// The same, once for each silence.

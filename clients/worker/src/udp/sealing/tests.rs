@@ -1,5 +1,6 @@
-use pascaline_seal::{JobKeys, Secret};
-use pascaline_wire::{Element, Kind, header};
+use pascaline_seal::{JobKeys, Protection, Secret};
+use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::{Element, Header, Kind, header};
 
 use super::*;
 use crate::identity::{Identity, Membership};
