@@ -32,7 +32,8 @@ pub(super) struct Sealing {
     early: Counters,
 }
 
-/// The appliance does not take a rank's packets as proven. Both are [codes](pascaline_seal::Protection::code) of protections, or 0.
+/// The appliance does not take a rank's packets as proven. Both are
+/// [codes](pascaline_seal::Protection::code) of protections, or 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unproven {
     /// What the job demands of them.
