@@ -216,6 +216,22 @@ impl ControlPlane {
         }
     }
 
+    /// Gives a configured job other keys, beside those before; the next turn puts that in force. False if
+    /// there is no such job, or these are its keys.
+    pub fn rekey(&mut self, now: Duration, job: u16, keys: Arc<pascaline_seal::JobKeys>) -> bool {
+        let changed = self.membership.rekey(now, job, keys);
+        self.changed |= changed;
+        changed
+    }
+
+    /// Takes no packet of a job with the keys before the present ones any more; the next turn puts that in
+    /// force. False if there are none.
+    pub fn end_former_keys(&mut self, job: u16) -> bool {
+        let ended = self.membership.end_former_keys(job);
+        self.changed |= ended;
+        ended
+    }
+
     /// Ends a job that Joins have formed; the next turn puts that in force. False if there is none of this
     /// number.
     pub fn dissolve(&mut self, job: u16) -> bool {

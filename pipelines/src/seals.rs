@@ -5,9 +5,9 @@
 //! `membership/reply.rs` answers.
 
 use core::fmt;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use pascaline_seal::{Cipher, Fault, JobKeys, Protection, RankKeys};
+use pascaline_seal::{Cipher, Fault, JobKeys, Opened, Protection, RankKeys};
 use pascaline_telemetry::DropReason;
 
 /// How far behind the latest packet of a session one may be that is still on its way, in its rank's numbers.
@@ -23,6 +23,16 @@ pub(crate) struct Seals {
     ranks: Box<[RankEnd]>,
     results: Cipher,
     salt: u64,
+    /// Those before, while keys change.
+    former: Option<Former>,
+}
+
+/// The keys before, which ranks may still use.
+struct Former {
+    ranks: Box<[RankKeys]>,
+    results: Cipher,
+    /// All ranks have the new ones, which results are sealed with from now on.
+    over: AtomicBool,
 }
 
 struct RankEnd {
@@ -30,6 +40,8 @@ struct RankEnd {
     /// The session whose packets were opened last, and the latest of their numbers, nearly.
     session: AtomicU64,
     latest: AtomicU64,
+    /// A packet has come with these keys, and not with the ones before.
+    renewed: AtomicBool,
 }
 
 impl fmt::Debug for Seals {
@@ -67,12 +79,63 @@ impl Seals {
             keys: keys.rank(rank),
             session: AtomicU64::default(),
             latest: AtomicU64::default(),
+            renewed: AtomicBool::new(true),
         };
         Self {
             protection: keys.protection(),
             ranks: (0..ranks).map(end).collect(),
             results: keys.results(salt),
             salt,
+            former: None,
+        }
+    }
+
+    /// With other keys, beside which these are taken until [`settled`](Self::settled).
+    pub(crate) fn renewed(&self, keys: &JobKeys) -> Self {
+        let former = Former {
+            ranks: self.ranks.iter().map(|end| end.keys.clone()).collect(),
+            results: self.results.clone(),
+            over: AtomicBool::new(false),
+        };
+        let end = |(rank, end): (u16, &RankEnd)| RankEnd {
+            keys: keys.rank(rank),
+            renewed: AtomicBool::new(false),
+            ..end.as_it_is()
+        };
+        Self {
+            protection: keys.protection(),
+            ranks: (0..).zip(&self.ranks).map(end).collect(),
+            results: keys.results(self.salt),
+            salt: self.salt,
+            former: Some(former),
+        }
+    }
+
+    /// Without the keys before.
+    pub(crate) fn settled(&self) -> Self {
+        Self {
+            protection: self.protection,
+            ranks: self.ranks.iter().map(RankEnd::as_it_is).collect(),
+            results: self.results.clone(),
+            salt: self.salt,
+            former: None,
+        }
+    }
+
+    /// True while ranks may use the keys before.
+    pub(crate) const fn is_changing(&self) -> bool {
+        self.former.is_some()
+    }
+
+    /// Whether a rank has used the present keys since they are here.
+    pub(crate) fn has_renewed(&self, rank: u16) -> bool {
+        self.ranks.get(usize::from(rank)).is_some_and(|end| end.renewed.load(Ordering::Relaxed))
+    }
+
+    /// Seals results with the present keys from now on: all ranks have them.
+    pub(crate) fn use_for_results(&self) {
+        if let Some(former) = &self.former {
+            former.over.store(true, Ordering::Relaxed);
         }
     }
 
@@ -97,7 +160,7 @@ impl Seals {
         datagram: &mut [u8],
     ) -> Result<usize, DropReason> {
         let end = self.ranks.get(usize::from(rank)).ok_or(DropReason::RankOutOfRange)?;
-        let opened = end.keys.up.open(session, datagram).map_err(|fault| match fault {
+        let opened = self.open_with(end, rank, session, datagram).map_err(|fault| match fault {
             Fault::Unsealed | Fault::Unproven(_) => DropReason::Unsealed,
             Fault::Forged => DropReason::Forged,
             Fault::Replayed => DropReason::Replayed,
@@ -109,19 +172,51 @@ impl Seals {
         Ok(opened.len)
     }
 
+    /// With the key that the rank has used last, and with the other one if there is one.
+    fn open_with(
+        &self,
+        end: &RankEnd,
+        rank: u16,
+        session: u64,
+        datagram: &mut [u8],
+    ) -> Result<Opened, Fault> {
+        let former = self.former.as_ref().and_then(|former| former.ranks.get(usize::from(rank)));
+        let Some(former) = former else { return end.keys.up.open(session, datagram) };
+        let renewed = end.renewed.load(Ordering::Relaxed);
+        let (first, second) = if renewed { (&end.keys.up, &former.up) } else { (&former.up, &end.keys.up) };
+        let (opened, other) = first.open_or(second, session, datagram)?;
+        if !renewed && other {
+            end.renewed.store(true, Ordering::Relaxed);
+        }
+        Ok(opened)
+    }
+
     /// For what answers a request of a rank in this session.
     pub(crate) fn answering(&self, rank: u16, session: u64, counter: u64) -> Option<Sealing<'_>> {
         let end = self.ranks.get(usize::from(rank))?;
-        Some(Sealing { cipher: &end.keys.down, of: session, counter })
+        let former = self.former.as_ref().filter(|_| !end.renewed.load(Ordering::Relaxed));
+        let former = former.and_then(|former| former.ranks.get(usize::from(rank)));
+        Some(Sealing { cipher: &former.unwrap_or(&end.keys).down, of: session, counter })
     }
 
     /// For what an lcore sends unasked, with a number that only it uses.
-    pub(crate) const fn unasked(&self, counter: u64) -> Sealing<'_> {
-        Sealing { cipher: &self.results, of: 0, counter }
+    pub(crate) fn unasked(&self, counter: u64) -> Sealing<'_> {
+        let former = self.former.as_ref().filter(|former| !former.over.load(Ordering::Relaxed));
+        Sealing { cipher: former.map_or(&self.results, |former| &former.results), of: 0, counter }
     }
 }
 
 impl RankEnd {
+    /// A copy, with what has been noted.
+    fn as_it_is(&self) -> Self {
+        Self {
+            keys: self.keys.clone(),
+            session: self.session.load(Ordering::Relaxed).into(),
+            latest: self.latest.load(Ordering::Relaxed).into(),
+            renewed: self.renewed.load(Ordering::Relaxed).into(),
+        }
+    }
+
     /// Notes the number of a packet. Lcores may do so at once: then one that is older by a little is noted.
     fn note(&self, session: u64, counter: u64) -> Result<(), DropReason> {
         if self.session.load(Ordering::Relaxed) != session {

@@ -29,6 +29,7 @@ from configuration import JOB, Settings, without_seals
 from netns import Network
 from options import Kind, Options, parse
 from process import Failure, Interrupted, Stop, run, say
+from rekey import Keys
 from reload import Reloads
 from stage import Stage
 from verdict import Verdict
@@ -123,13 +124,16 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
     with Stage(binary, stop, network, keep=options.keep) as stage:
         bad = impairment.choose(stage, network, options)
         bad.start()
-        key = _new_key(options, binary, stage.files)
-        appliance = stage.appliance(network, _settings(options, network, key))
+        keys = Keys(binary, stage.files, options.jobs) if options.security != "none" else None
+        key = str(keys.ranks) if keys else ""
+        appliance = stage.appliance(network, _settings(options, network, keys))
+        at_first = appliance.configuration()
         say(f"appliance ready, {options.driver} ports; every worker pings it")
         pings = stage.ping()
 
         # Counts from before the first frame of a worker.
-        reloads = Reloads(appliance, network, stop) if options.reload else None
+        sealed = keys if options.sealed else None
+        reloads = Reloads(appliance, network, stop, sealed) if options.reload else None
         workers, load = stage.workers(network), replace(Load.of(options, network), key=key)
         workers.start(load)
         by_hand = {}
@@ -153,21 +157,12 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
             more["reloaded"] = reloads.to_json()
         if key:
             if options.sealed:
-                appliance.reload(without_seals(appliance.configuration()), by_api=True)
+                appliance.reload(without_seals(at_first), by_api=True)
             more["reference"] = _without_key(stage, workers, load, wanted)
         metrics = appliance.settled(stop)
         code = appliance.stop()
         outcome = report.Outcome(options, results, metrics, bad.report(), pings, code, **more)
         return stage.judged(outcome)
-
-
-def _new_key(options: Options, binary: Path, files: Path) -> str:
-    """The file of a new key for all jobs, if something protects their tensors."""
-    if options.security == "none":
-        return ""
-    key = files / "job.key"
-    run(str(binary), "job", "key", "--new", str(key))
-    return str(key)
 
 
 def _without_key(stage: Stage, workers: Workers, load: Load, wanted: int) -> list[dict[str, Any]]:
@@ -230,13 +225,14 @@ def _far(network: Network) -> str:
     return f"to the bridge of its rack, of which each of the appliance's {network.ports} ports has one"
 
 
-def _settings(options: Options, network: Network, key: str = "") -> Settings:
+def _settings(options: Options, network: Network, keys: Keys | None = None) -> Settings:
     window = max(_LEAST_WINDOW, options.in_flight)
     if options.policy not in _WITH_SERVER:
         window = min(window, options.pool_slots)
     # Losses on a busy machine must not look like losses of a reload, and a rack's frames arrive at one port.
     ring = 4096 if options.reload or network.racks else 0
-    more = {"group": _GROUPS[options.ip6] if options.multicast else "", "key_file": key * options.sealed}
+    key = str(keys.appliances) if keys and options.sealed else ""
+    more = {"group": _GROUPS[options.ip6] if options.multicast else "", "key_file": key}
     return Settings.of(options, window, ring=ring, **more)
 
 

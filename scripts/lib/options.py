@@ -177,7 +177,7 @@ class Options:
         "suspend the job (`pascaline job halt`), heal it (`pascaline job reset`), and begin again",
     )  # fmt: skip
     reload: bool = _option(
-        Kind.PLAIN, False, bool, "change the configuration again and again while the workers sum"
+        Kind.PLAIN, False, bool, "change the configuration again and again meanwhile; the key, too, if sealed"
     )
     ip6: bool = _option(Kind.PLAIN | Kind.TWO_LEVEL, False, bool, "IPv6 in place of IPv4")
     routed: bool = _option(Kind.PLAIN, False, bool, "a router between each worker and the appliance")

@@ -2,9 +2,9 @@
 
 The appliance's file is changed and SIGHUP sent again and again: a job is added, limits of the running jobs
 change, the file is broken, what cannot change is changed (by the admin API, which names it), the added job
-goes. Each change is waited for, and what is in force after it is compared. In the end every frame is counted
-three times: by the kernel where it is sent, by the kernel where it could have dropped it, and by the program
-that receives it.
+goes; where packets are sealed, jobs get other keys. Each change is waited for, and what is in force after it
+is compared. In the end every frame is counted three times: by the kernel where it is sent, by the kernel
+where it could have dropped it, and by the program that receives it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from appliance import Appliance
 from configuration import JOB
 from netns import Network
 from process import Failure, Stop
+from rekey import Keys
 
 LEAST = 5
 """Reloads until each kind was done once."""
@@ -27,7 +28,7 @@ _SETTLE_SECONDS = 5.0
 # Drops that adding, removing or changing a job might cause for others; in a demo none has another cause.
 _SUSPECT = (
     "unknown_job", "not_member", "wrong_epoch", "rank_spoofed", "halted", "server_full", "control_full",
-    "unknown_psn",
+    "unknown_psn", "unsealed", "forged", "replayed",
 )  # fmt: skip
 _ADDED_JOB = 100
 _ADDED = f"""
@@ -93,7 +94,9 @@ def _frames(network: Network) -> dict[str, int]:
 
 
 class Reloads:
-    def __init__(self, appliance: Appliance, network: Network, stop: Stop) -> None:
+    def __init__(self, appliance: Appliance, network: Network, stop: Stop, keys: Keys | None = None) -> None:
+        """With the keys of a job whose packets are sealed, these change, too."""
+        self._keys = keys
         self._appliance = appliance
         self._network = network
         self._stop = stop
@@ -107,6 +110,8 @@ class Reloads:
         """The next reload, if it is time for it."""
         if time.monotonic() < self._next:
             return
+        if self._keys:
+            self._keys.change(self._appliance)
         variant = self._variants[self._number % LEAST]
         before = self._counted()
         report = self._appliance.reload(variant.text, by_api=bool(variant.kept))
@@ -140,6 +145,7 @@ class Reloads:
         return {
             "reloads": found["done"],
             "reloads_refused": found["refused"],
+            **({"rekeyed": self._keys.changed} if self._keys else {}),
             "lost": self._total(),
             "frames": self.lost,
             "aggregated_share": self._appliance.admin(f"/api/v1/jobs/{JOB}/explain")["share"],

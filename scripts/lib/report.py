@@ -73,6 +73,8 @@ class Outcome(Verdict):
             lost = f"frames were lost while the configuration changed: {reloaded['frames']}"
             late = f"the workers were done before {LEAST} reloads: give them more --allreduces"
             self.require((not reloaded["lost"], lost), (done >= LEAST, late))
+            early = "the workers were done before all of them used another key: give them more --allreduces"
+            self.require((reloaded.get("rekeyed", 1), early))
 
     @property
     def packets_per_result(self) -> float:
@@ -218,6 +220,7 @@ def _appliance(outcome: Outcome) -> str:
         lines.append(
             f"{_mark(not r['lost'])} {r['reloads']} reloads, {r['reloads_refused']} refused: {r['lost']} "
             f"frames lost ({r['frames']['dropped_by_kernel']} dropped by the kernel)"
+            + (f"; {r['rekeyed']} times all ranks got another key" if "rekeyed" in r else "")
         )
     return "\n".join([*lines, drops(outcome.metrics)])
 

@@ -99,7 +99,10 @@ _MANY = {
         )
     },
     "mac-jobs": ("--security mac --jobs 2 --bytes 256KiB --allreduces 3", "jobs == 2"),
-    "mac-reload": ("--security mac --reload --bytes 4MiB --allreduces 16", "reloads >= 4; lost == 0"),
+    "mac-reload": (
+        "--security mac --reload --bytes 4MiB --allreduces 24",
+        "reloads >= 4; rekeyed >= 1; lost == 0",
+    ),
     "mac-rank-order": ("--security mac --order rank --ip6 --bytes 256KiB --allreduces 3", "ip6"),
     "encrypt-bf16": ("--security encrypt --wire bf16 --bytes 1MiB --allreduces 3", ""),
     # More jobs than regions fit: they share the pool, without a server.

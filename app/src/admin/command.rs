@@ -20,6 +20,7 @@ Examples:
   pascaline job fbcast 1 4711 --json
   pascaline job key --new job.key   # for security masked, mac and encrypt
   pascaline job key --new rank3.key --of job.key --job 1 --rank 3
+  pascaline job rekey 1          # once its key_file has another key
   pascaline job reset 1 --admin https://appliance:9466 --ca ca.pem --token-file token
 
 Members can send the same as packets, as `control` of the job allows.
@@ -88,6 +89,22 @@ enum Order {
   pascaline job key --new job.key
   pascaline job key --new rank3.key --of job.key --job 1 --rank 3")]
     Key(key::KeyArgs),
+    /// Put another key in force, which seals the job's packets, while the job goes on
+    ///
+    /// The appliance reads the job's key_file again, and takes packets with the key before, too, until all
+    /// ranks use the new one: put it into the file that each of them has, by `mv` or any other way. A worker
+    /// looks at its file once a second. Ordered again, it says which ranks still use the key before.
+    #[command(after_help = "Example:
+  pascaline job key --new next.key
+  mv next.key /etc/pascaline/job-1.key   # the job's key_file; then, at the appliance:
+  pascaline job rekey 1                  # and now the same mv at the ranks")]
+    Rekey {
+        /// The job's number or name
+        job: String,
+        /// Refuse the key before at once, also of ranks that have no other yet
+        #[arg(long)]
+        now: bool,
+    },
     /// Take a rank for gone, without waiting until it is found dead
     #[command(after_help = "Example:\n  pascaline job leave 1 3")]
     Leave {
@@ -108,6 +125,7 @@ impl Order {
             Self::Help { job, psn } => (job, json!({"command": "help", "psn": psn})),
             Self::Seth { job, h } => (job, json!({"command": "seth", "h": h})),
             Self::Fbcast { job, psn } => (job, json!({"command": "fbcast", "psn": psn})),
+            Self::Rekey { job, now } => (job, json!({"command": "rekey", "now": now})),
             Self::Leave { job, rank } => (job, json!({"command": "leave", "rank": rank})),
         })
     }

@@ -17,7 +17,7 @@ mod routes;
 mod serve;
 
 pub(crate) use answers::*;
-pub(crate) use command::{Commanded, JobCommand};
+pub(crate) use command::Commanded;
 pub(crate) use credentials::credentials;
 pub(crate) use listener::{Bound, bind, tcp};
 pub(crate) use orders::{JobKey, Order, Orders, Reply, Respond};

@@ -7,11 +7,11 @@ use tracing::info;
 
 use super::control::tell_event;
 use super::operator::Site;
-use crate::admin::server::JobCommand;
+use super::running::Running;
 
 /// Carries out an order, and says what it has done.
-pub(super) fn command(site: &mut Site<'_>, job: &JobStatus, order: JobCommand) -> Result<String, Problem> {
-    let (id, command) = (job.id, Command::from(order));
+pub(super) fn command(site: &mut Site<'_>, job: &JobStatus, command: Command) -> Result<String, Problem> {
+    let id = job.id;
     let events = site.plane.command(site.now, id, command).map_err(|why| refused(id, why))?;
     events.iter().for_each(|event| tell_event(event, site.plane.membership(), site.now));
     let over = events.contains(&Event::Forgotten { job: id });
@@ -32,6 +32,59 @@ pub(super) fn command(site: &mut Site<'_>, job: &JobStatus, order: JobCommand) -
     };
     info!(job = id, "{done}");
     Ok(done)
+}
+
+/// Has a job take another key, and says what follows.
+pub(super) fn rekey(
+    site: &mut Site<'_>,
+    running: &mut Running,
+    id: u16,
+    at_once: bool,
+) -> Result<String, Problem> {
+    let former = site.plane.membership().with_former_keys(id);
+    let left = named(&former);
+    let (file, fresh) = running.read_key(id)?;
+    let conflict = |error: String, remedy: String| Err(Problem::new(StatusCode::CONFLICT, error, remedy));
+    let is_new = fresh.is_some();
+    match fresh {
+        Some(_) if !former.is_empty() && !at_once => {
+            let error = format!("job {id}: {left} still use the key before the one in force");
+            let remedy = format!(
+                "give them the file of that one first, or refuse them with `pascaline job rekey {id} --now`"
+            );
+            return conflict(error, remedy);
+        }
+        Some(fresh) => running.use_key(site.now, id, fresh, site.plane),
+        None if former.is_empty() && !at_once => {
+            let error = format!("job {id}: {file} has the key that is in force");
+            return conflict(error, "replace it by the file of another key first".to_owned());
+        }
+        None => {}
+    }
+    let done = if at_once {
+        site.plane.end_former_keys(id);
+        format!("job {id} takes packets with the key in {file} only")
+    } else if is_new {
+        format!(
+            "job {id} has the key in {file}, and takes the one before until all ranks use this: now put it \
+             where they have theirs"
+        )
+    } else {
+        format!("job {id} has the key in {file}; {left} still use the one before")
+    };
+    info!(job = id, "{done}");
+    Ok(done)
+}
+
+/// Ranks, for people.
+fn named(ranks: &[u16]) -> String {
+    let few: Vec<String> = ranks.iter().take(8).map(u16::to_string).collect();
+    let more = if ranks.len() > few.len() {
+        format!(" and {} more", ranks.len() - few.len())
+    } else {
+        String::new()
+    };
+    format!("ranks {}{more}", few.join(", "))
 }
 
 fn refused(job: u16, why: Refused) -> Problem {

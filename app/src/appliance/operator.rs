@@ -165,15 +165,12 @@ impl Operator {
             return self.conclude("reload", done, (site.plane.next_table(), reply));
         }
         if let Order::Command(key, command, reply) = order {
-            let done = self.find(&key, site).and_then(|job| {
-                let done = commands::command(site, &job, command)?;
-                let over = JobStatus { joined: 0, complete: false, broken: false, ..job };
-                let after = self.find(&JobKey::Number(job.id), site).unwrap_or(over);
-                Ok(Commanded { done, job: self.summary(&after) })
+            return self.command((&key, reply), site, |_, site, job| commands::command(site, job, command));
+        }
+        if let Order::Rekey(key, at_once, reply) = order {
+            return self.command((&key, reply), site, |running, site, job| {
+                commands::rekey(site, running, job.id, at_once)
             });
-            let changed = done.is_ok();
-            reply.respond(done);
-            return changed;
         }
         if let Order::Register(job, who, reply) = order {
             self.registrar.register(site, job, &who, reply);
@@ -192,6 +189,24 @@ impl Operator {
             }
         };
         self.conclude(what, done, (site.plane.next_table(), reply))
+    }
+
+    /// Carries out what is ordered of a job. True if something has changed.
+    fn command(
+        &mut self,
+        (key, reply): (&JobKey, Reply<Commanded>),
+        site: &mut Site<'_>,
+        act: impl FnOnce(&mut Running, &mut Site<'_>, &JobStatus) -> Result<String, Problem>,
+    ) -> bool {
+        let done = self.find(key, site).and_then(|job| {
+            let done = act(&mut self.running, site, &job)?;
+            let over = JobStatus { joined: 0, complete: false, broken: false, ..job };
+            let after = self.find(&JobKey::Number(job.id), site).unwrap_or(over);
+            Ok(Commanded { done, job: self.summary(&after, site.plane) })
+        });
+        let changed = done.is_ok();
+        reply.respond(done);
+        changed
     }
 
     /// Tells what has come of a change. True if it is in force.
@@ -253,8 +268,8 @@ impl Operator {
         match order {
             Order::Status(reply) => reply.respond(Ok(self.status(site))),
             Order::Jobs(reply) => {
-                let jobs =
-                    site.plane.membership().status().iter().map(|status| self.summary(status)).collect();
+                let all = site.plane.membership().status();
+                let jobs = all.iter().map(|status| self.summary(status, site.plane)).collect();
                 reply.respond(Ok(Jobs { jobs }));
             }
             Order::Job(key, reply) => {
@@ -273,6 +288,7 @@ impl Operator {
             }
             // They change something, and have been carried out.
             Order::Command(..)
+            | Order::Rekey(..)
             | Order::Reload(_)
             | Order::Register(..)
             | Order::Create(..)
@@ -341,9 +357,9 @@ impl Operator {
         })
     }
 
-    fn summary(&self, status: &JobStatus) -> JobSummary {
+    fn summary(&self, status: &JobStatus, plane: &ControlPlane) -> JobSummary {
         let config = self.running.config.jobs.iter().find(|job| job.spec.id == status.id);
-        JobSummary::new(status, config)
+        JobSummary::new(status, config, plane.membership().with_former_keys(status.id))
     }
 
     fn detail(&self, status: &JobStatus, site: &Site<'_>) -> JobDetail {
@@ -357,7 +373,7 @@ impl Operator {
             udp_port: entry.udp_port,
         });
         JobDetail {
-            summary: self.summary(status),
+            summary: self.summary(status, site.plane),
             terms: job.map(|job| job.terms(ways)),
             members: members.collect(),
         }

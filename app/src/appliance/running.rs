@@ -1,11 +1,13 @@
 //! The configuration in force, and how another one takes its place.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use pascaline_pipelines::ControlPlane;
 use pascaline_pipelines::membership::Reconfigured;
+use pascaline_seal::JobKeys;
 use pascaline_shared::guarded::{FilePlace, Problem};
 
 use super::jobs;
@@ -88,6 +90,31 @@ impl Running {
             patch.apply(keys);
         }
         self.adopt(now, self.rewritten(&written)?, plane)
+    }
+
+    /// Reads the key of a job again: where it is, and the key if it is another one.
+    ///
+    /// # Errors
+    /// There is no such job, its packets are not sealed, or the key is refused.
+    pub(super) fn read_key(&self, id: u16) -> Result<(String, Option<Arc<JobKeys>>), Problem> {
+        self.configured(&JobKey::Number(id))?;
+        let mut again = self.rewritten(&self.config.written)?.jobs.into_iter();
+        let read = again.find(|job| job.spec.id == id).and_then(|job| job.key_file.zip(job.spec.keys));
+        let Some((file, keys)) = read else {
+            let error = format!("job {id}: its packets are not sealed");
+            return Err(Problem::new(StatusCode::CONFLICT, error, "set `security` and `key_file` of it"));
+        };
+        let own = self.config.jobs.iter().find(|job| job.spec.id == id);
+        let differs = own.is_none_or(|own| own.spec.keys.as_ref() != Some(&keys));
+        Ok((file.display().to_string(), differs.then_some(keys)))
+    }
+
+    /// Has a job use a key that [`read_key`](Self::read_key) has given.
+    pub(super) fn use_key(&mut self, now: Duration, id: u16, keys: Arc<JobKeys>, plane: &mut ControlPlane) {
+        plane.rekey(now, id, Arc::clone(&keys));
+        for job in self.config.jobs.iter_mut().filter(|job| job.spec.id == id) {
+            job.spec.keys = Some(Arc::clone(&keys));
+        }
     }
 
     /// Deletes a job, whether it is written down or formed by Joins.

@@ -18,6 +18,8 @@ pub(crate) struct JobConfig {
     pub(crate) name: String,
     /// What it is to be like.
     pub(crate) spec: JobSpec,
+    /// Where the key is that its packets are sealed with, if they are.
+    pub(crate) key_file: Option<PathBuf>,
     /// Where SwitchML's clients register, if its workers are such.
     pub(crate) controller: Option<Located<SocketAddr>>,
 }

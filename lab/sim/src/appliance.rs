@@ -15,6 +15,7 @@ use pascaline_pipelines::switchml::Terms;
 use pascaline_pipelines::{
     ControlPlane, Decided, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, Ports, Setup, UpdateEnd,
 };
+use pascaline_seal::JobKeys;
 use pascaline_telemetry::{Counter, LcoreCounters, Reading, Surveyor, Tally, recorder};
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Header, UdpPorts};
@@ -170,6 +171,12 @@ impl Appliance {
         let now = self.awake.turn(machine);
         let terms = self.plane.register(now, job, who).ok()?;
         Some((terms, self.plane.next_table()))
+    }
+
+    /// Another key for a job's packets.
+    pub(crate) fn rekey(&mut self, machine: u64, job: u16, keys: Arc<JobKeys>) {
+        let now = self.awake.turn(machine);
+        self.plane.rekey(now, job, keys);
     }
 
     /// True if the control plane has work.

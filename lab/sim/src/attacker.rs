@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use pascaline_seal::{Holder, JobKeys, LONGER, MemberEnd, Protection, Secret, counter};
+use pascaline_seal::{Holder, JobKeys, LONGER, Protection, Secret, counter};
 use pascaline_wire::control::{self, Action, Control};
 use pascaline_wire::header::{self, Header, Kind};
 
@@ -23,15 +23,15 @@ const LATEST: u64 = 3_000 * MILLI;
 /// Fields that seals do not cover.
 const UNCOVERED: [usize; 4] = [6, 7, 18, 19];
 
-/// The secret of a job.
-pub(crate) fn secret(job: u16) -> Option<Secret> {
-    Secret::new(&[&job.to_be_bytes()[..], &[0x5a; 30]].concat())
+/// The secret of a job; another one once its key has changed.
+pub(crate) fn secret(job: u16, changed: bool) -> Option<Secret> {
+    Secret::new(&[&job.to_be_bytes()[..], &[if changed { 0xa5 } else { 0x5a }; 30]].concat())
 }
 
-/// A rank's end of a sealed path, in a session; `None` where the job's packets are not sealed.
-pub(crate) fn end(plan: &JobPlan, rank: u16, session: u64) -> Option<MemberEnd> {
-    let (protection, secret) = plan.sealed.zip(secret(plan.id))?;
-    Some(MemberEnd::new(Holder::of(&secret, plan.id, rank, protection), session))
+/// A rank's keys; `None` where the job's packets are not sealed.
+pub(crate) fn holder(plan: &JobPlan, rank: u16, changed: bool) -> Option<Holder> {
+    let (protection, secret) = plan.sealed.zip(secret(plan.id, changed))?;
+    Some(Holder::of(&secret, plan.id, rank, protection))
 }
 
 /// Which way a frame goes.
@@ -146,7 +146,7 @@ fn is_ack(body: &[u8]) -> bool {
 
 /// A gradient of a rank, changed and sealed again: what an attacker with the job's keys can send.
 pub(crate) fn with_keys(plan: &JobPlan, rank: u16, session: u64, datagram: &[u8]) -> Option<Vec<u8>> {
-    let (protection, secret) = plan.sealed.zip(secret(plan.id))?;
+    let (protection, secret) = plan.sealed.zip(secret(plan.id, false))?;
     let cipher = JobKeys::new(&secret, plan.id, protection).rank(rank).up;
     let number = counter(datagram)? | 1 << 60;
     let mut room = datagram.to_vec();

@@ -127,6 +127,8 @@ kinds! {
     WorkerRestarted => "workers_restarted", "workers restarted";
     /// All of `SwitchML`'s clients were started again.
     ClientsAgain => "switchml_restarts", "SwitchML restarts";
+    /// The appliance got another key for a job.
+    Rekeyed => "keys_changed", "keys changed";
     /// A member sent a command: SetH, FBcast, Halt or Reset.
     Commanded => "commands", "commands";
 }

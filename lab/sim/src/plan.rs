@@ -58,6 +58,7 @@ const GROUPS: u64 = 239;
 
 /// The same for `SwitchML`'s clients.
 const CLIENTS: u64 = 48_865;
+const KEYS: u64 = 77_031;
 
 /// The same for generation numbers that come round.
 const EPOCHS: u64 = 256;
@@ -163,8 +164,10 @@ impl Plan {
 
     /// The same, with the packets of all jobs sealed for which that is possible.
     pub(crate) fn sealed(random: &mut Random, protection: Protection) -> Self {
+        let mut keys = Random::new(random.clone().next() ^ KEYS);
         let mut plan = Self::draw(random);
         plan.jobs.iter_mut().for_each(|job| job.seal(protection));
+        plan.upsets.extend(upset::draw_keys(&mut keys, &plan.jobs));
         plan
     }
 

@@ -100,6 +100,8 @@ pub(crate) struct Worker {
     ear: Ear,
     /// Its end of the path, where its job's packets are sealed, and its session there.
     pub(crate) sealed: Option<(MemberEnd, u64)>,
+    /// It has the job's other key.
+    pub(crate) renewed: bool,
     /// The end of the time for which its process is stopped, and the datagrams that have arrived since.
     pub(crate) stopped: Option<u64>,
     pub(crate) socket: Vec<Datagram>,
@@ -139,6 +141,7 @@ impl Worker {
             inbox: Vec::new(),
             ear: Ear::default(),
             sealed: None,
+            renewed: false,
             stopped: None,
             socket: Vec::new(),
         }
@@ -188,7 +191,8 @@ impl Worker {
         let (rank, ranks) = self.place;
         let identity = Identity { job: plan.id, rank, ranks, payload: plan.payload };
         let number = 1000 * u64::from(self.life) + u64::from(self.rank);
-        self.sealed = attacker::end(plan, rank, number).map(|end| (end, number));
+        let holder = attacker::holder(plan, rank, self.renewed);
+        self.sealed = holder.map(|holder| (MemberEnd::new(holder, number), number));
         let join =
             Join::new(identity, number, plan.window, time, self.patience.unwrap_or(plan.join_deadline));
         self.started = now;

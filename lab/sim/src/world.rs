@@ -1,6 +1,7 @@
 //! One schedule from its first event to its last.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use pascaline_telemetry::{Counter, DropReason, Reading};
 use pascaline_worker::Hints;
@@ -150,6 +151,8 @@ pub(crate) struct World<'a> {
     /// On the path of jobs whose packets are sealed, and what it has found.
     attacker: Attacker,
     found: Option<Violation>,
+    /// Jobs for which the appliance has had another key, also in an earlier life.
+    rekeyed: BTreeSet<u16>,
 }
 
 /// Runs the schedule of a seed. The caller catches panics.
@@ -261,6 +264,7 @@ impl<'a> World<'a> {
             saboteur: Saboteur::new(sabotage),
             attacker,
             found: None,
+            rekeyed: BTreeSet::new(),
         }
     }
 

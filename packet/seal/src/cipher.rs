@@ -24,6 +24,8 @@ const FLAGS: usize = 2;
 const UNCOVERED: [Range<usize>; 2] = [6..8, 18..20];
 /// The longest trailer behind an encrypted payload, without its seal: a bitmap, an update, a queue's state.
 const BESIDE: usize = header::LEN + 256;
+/// The longest datagram that is tried with a second key: of a jumbo frame.
+const TRIED: usize = 10 << 10;
 
 /// Why a datagram is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +144,25 @@ impl Cipher {
         let left = u16::try_from(usize::from(trailer) - ELEMENT).map_err(|_| Fault::Forged)?;
         datagram[at..at + 2].copy_from_slice(&left.to_be_bytes());
         Ok(Opened { len: at + 2, counter })
+    }
+
+    /// As [`open`](Self::open), with another key if this one does not open it. Says whether it was the other.
+    ///
+    /// # Errors
+    /// As there: neither does.
+    pub fn open_or(&self, other: &Self, of: u64, datagram: &mut [u8]) -> Result<(Opened, bool), Fault> {
+        // A first try with the wrong key destroys what is encrypted.
+        let mut kept = [0; TRIED];
+        let len = if self.encrypts(datagram) { datagram.len() } else { 0 };
+        if let Some(kept) = kept.get_mut(..len) {
+            kept.copy_from_slice(&datagram[..len]);
+        }
+        match self.open(of, datagram) {
+            Err(Fault::Forged) => {}
+            opened => return opened.map(|opened| (opened, false)),
+        }
+        datagram[..len].copy_from_slice(kept.get(..len).ok_or(Fault::Forged)?);
+        other.open(of, datagram).map(|opened| (opened, true))
     }
 
     /// Calls `act` while the fields that are not covered have other values: the trailer's length, which lies

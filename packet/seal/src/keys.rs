@@ -116,7 +116,7 @@ impl JobKeys {
 }
 
 /// The secrets of one rank: its own, and that of results.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Holder {
     rank: Part,
     results: Part,

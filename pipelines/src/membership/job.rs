@@ -86,6 +86,8 @@ pub(super) struct JobRecord {
     pub(super) secret: Secret,
     /// Its ciphers, if its packets are sealed.
     pub(super) seals: Option<Arc<Seals>>,
+    /// While its keys change, since when all ranks have the new ones.
+    pub(super) renewed: Option<Duration>,
     /// What lcores count of it, over all generations.
     pub(super) cells: Arc<JobCells>,
     /// Lcores, which all give out results.
@@ -155,6 +157,7 @@ impl JobRecord {
             tenant: Tenant::default(),
             founder: None,
             seals: seals_of(&spec, secret),
+            renewed: None,
             secret,
             cells: Arc::default(),
             lcores: 0,

@@ -138,7 +138,7 @@ impl JobRecord {
             (State::Complete(_), Some(limit)) => self.dead(now, limit),
             _ => Vec::new(),
         };
-        self.lose(now, &lost, events) || gave_up || deserted
+        self.lose(now, &lost, events) | self.settle_keys(now) || gave_up || deserted
     }
 
     /// For how long a member may be silent; `None` for ever.
@@ -239,6 +239,8 @@ impl JobRecord {
             self.server_due(),
             // There is something to ask a parent, or who leads there.
             self.uplink.as_ref().and_then(Uplink::due),
+            // Its keys change.
+            self.keys_due(now),
         ];
         self.due = timers.into_iter().flatten().min();
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pascaline_wire::frame::Address;
 
 use super::Membership;
-use super::job::{JobRecord, seals_of};
+use super::job::JobRecord;
 use super::rank::Rank;
 use super::spec::{Admission, JobSpec};
 use super::uplink::Uplink;
@@ -87,7 +87,7 @@ impl Membership {
 
 impl JobRecord {
     /// Gives the job other terms.
-    fn reconfigure(&mut self, now: Duration, spec: JobSpec) -> Option<Reconfigured> {
+    pub(super) fn reconfigure(&mut self, now: Duration, spec: JobSpec) -> Option<Reconfigured> {
         let configured = self.founder.take().is_none();
         if configured && *self.spec == spec {
             return None;
@@ -101,9 +101,7 @@ impl JobRecord {
         if self.spec.multicast != spec.multicast {
             self.ranks.iter_mut().filter_map(|rank| rank.joined.as_mut()).for_each(|it| it.hears = false);
         }
-        if self.spec.keys != spec.keys || self.spec.fan_in != spec.fan_in {
-            self.seals = seals_of(&spec, self.secret);
-        }
+        self.change_keys(&spec, goes_on);
         self.spec = Arc::new(spec);
         self.due = Some(now);
         if goes_on {
@@ -140,7 +138,7 @@ impl JobRecord {
         };
         old.fan_in == spec.fan_in
             && old.kind.goes_on_as(&spec.kind)
-            && old.keys == spec.keys
+            && self.keeps_protection(spec)
             && self.stays_below(spec)
             && self.payload <= spec.limit()
             && self.members().all(|(at, joined)| admits(at.into(), joined.endpoint.address))

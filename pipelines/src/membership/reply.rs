@@ -116,9 +116,39 @@ impl Reply {
         padding: u16,
         sealing: Option<Sealing<'_>>,
     ) -> Self {
+        let about = (header, control, trailer);
+        // Most answers have no padding: what the longest takes is not zeroed for each of them.
+        if padding == 0 || *trailer != Trailer::default() {
+            Self::written(&mut [0; header::LEN + BODY_LEN + LONGER], to, local_mac, about, 0, sealing)
+        } else {
+            Self::long(to, local_mac, about, padding, sealing)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn long(
+        to: &Endpoint,
+        local_mac: Mac,
+        about: (&Header, &Control, &Trailer),
+        padding: u16,
+        sealing: Option<Sealing<'_>>,
+    ) -> Self {
+        let room = &mut [0; header::LEN + control::LEN + control::MAX_PADDING + LONGER];
+        Self::written(room, to, local_mac, about, padding, sealing)
+    }
+
+    /// The same, made in this room of zeros: checksums, lengths and seals are of all that is sent.
+    #[inline(always)]
+    fn written(
+        datagram: &mut [u8],
+        to: &Endpoint,
+        local_mac: Mac,
+        (header, control, trailer): (&Header, &Control, &Trailer),
+        padding: u16,
+        sealing: Option<Sealing<'_>>,
+    ) -> Self {
         let mut bytes = [0; REPLY_LEN];
-        // With the longest padding: checksums, lengths and seals are of all that is sent.
-        let mut datagram = [0; header::LEN + control::LEN + control::MAX_PADDING + LONGER];
         let (fixed, rest) = datagram[header::LEN..].split_at_mut(control::LEN);
         fixed.copy_from_slice(&control.to_bytes());
         // Neither can fail: the arrays have room for the longest element, and for the longest headers before
@@ -130,8 +160,8 @@ impl Reply {
         let header = Header { flags, ..*header };
         let plain = header::LEN + control::LEN + behind + padding;
         let sealed = sealing.and_then(|sealing| {
-            header.emit(&mut datagram).ok()?;
-            sealing.seal(&mut datagram, plain)
+            header.emit(datagram).ok()?;
+            sealing.seal(datagram, plain)
         });
         let flags = if sealed.is_some() { flags.with(Flags::TRAILER) } else { flags };
         let body = &datagram[header::LEN..sealed.unwrap_or(plain)];

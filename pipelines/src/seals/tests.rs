@@ -66,3 +66,40 @@ fn a_number_from_before_the_psns_came_round_is_a_replay() {
     assert_eq!(opened(5, 3, false), Ok(()));
     assert_eq!(opened(6, 1, true), Err(DropReason::Replayed));
 }
+
+/// As protocol.md says of keys that change: each rank at its time, results when all have done so.
+#[test]
+fn keys_change_rank_by_rank_and_results_when_all_have() {
+    for protection in Protection::ALL {
+        let (seals, mut member) = ends(protection);
+        let secret = Secret::new(&[7; 32]).unwrap();
+        let keys = JobKeys::new(&secret, 9, protection);
+        let mut next = MemberEnd::new(Holder::of(&secret, 9, 1, protection), 5);
+        let seals = seals.renewed(&keys);
+        let opened = |seals: &Seals, member: &mut MemberEnd| {
+            let (mut bytes, len) = gradient();
+            let plain = bytes[..len].to_vec();
+            let sealed = member.seal(&mut bytes, len).unwrap();
+            let opened = seals.open(1, (5, true), &mut bytes[..sealed]).map(|len| bytes[..len] == plain);
+            assert_ne!(opened, Ok(false));
+            opened.is_ok()
+        };
+        let results = |seals: &Seals, by: &Cipher| {
+            let (mut bytes, len) = gradient();
+            let sealed = seals.unasked(4).seal(&mut bytes, len).unwrap();
+            by.open(0, &mut bytes[..sealed]).is_ok()
+        };
+        let (before, after) = (ends(protection).0.results, keys.results(77));
+        assert!(seals.is_changing() && !seals.has_renewed(1));
+        assert!(opened(&seals, &mut member) && !seals.has_renewed(1));
+        assert!(opened(&seals, &mut next) && seals.has_renewed(1));
+        assert!(opened(&seals, &mut member), "what it had sent before");
+        assert!(seals.has_renewed(1) && !seals.has_renewed(0));
+        assert!(results(&seals, &before));
+        seals.use_for_results();
+        assert!(results(&seals, &after) && opened(&seals, &mut member));
+        let settled = seals.settled();
+        assert!(!settled.is_changing() && settled.has_renewed(1));
+        assert!(opened(&settled, &mut next) && !opened(&settled, &mut member) && results(&settled, &after));
+    }
+}

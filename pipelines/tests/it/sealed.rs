@@ -287,3 +287,58 @@ fn packets_are_shorter_by_a_seal() {
     assert_eq!(usize::from(told.payload), most / 8 * 8);
     bench.end();
 }
+
+/// A PSN that all ranks contribute to: whether they all open its result.
+fn summed(bench: &mut Bench, ranks: &mut [Rank], psn: u32) -> Vec<bool> {
+    let all: Vec<Vec<u8>> = ranks.iter_mut().map(|rank| rank.gradient(psn, &[5; 256])).collect();
+    let sent = fed(bench, &all);
+    assert_eq!(sent.len(), usize::from(RANKS), "PSN {psn}");
+    let good = |rank: &mut Rank| {
+        let (opened, _) = rank.heard(&sent);
+        opened.first().is_some_and(|(header, body)| contents(header, body).0 == [15; 256])
+    };
+    ranks.iter_mut().map(good).collect()
+}
+
+/// Rank by rank, in the middle of sums, of which none is lost: not even a packet.
+#[test]
+fn keys_change_while_ranks_sum() {
+    for protection in Protection::ALL {
+        let (mut bench, mut ranks) = started(protection, false);
+        let keys = Arc::new(JobKeys::new(&secret(3), JOB, protection));
+        // Half of a sum before the change.
+        let early: Vec<Vec<u8>> = ranks.iter_mut().take(2).map(|rank| rank.gradient(0, &[5; 256])).collect();
+        assert_eq!(fed(&mut bench, &early).len(), 0);
+        let now = bench.appliance.now;
+        assert!(bench.appliance.plane.rekey(now, JOB, Arc::clone(&keys)));
+        assert!(!bench.appliance.plane.rekey(now, JOB, keys), "again");
+        assert!(bench.appliance.control_turn().published);
+        bench.settle();
+        let late = ranks[2].gradient(0, &[5; 256]);
+        assert_eq!(fed(&mut bench, [&late]).len(), usize::from(RANKS));
+        for number in 0..RANKS {
+            let left: Vec<u16> = (number..RANKS).collect();
+            assert_eq!(bench.appliance.plane.membership().with_former_keys(JOB), left);
+            let rank = &mut ranks[usize::from(number)];
+            assert!(rank.end.renew(Holder::of(&secret(3), JOB, number, protection)));
+            let beat = rank.request(Action::Join, 0, 0);
+            assert_eq!(rank.answer(&fed(&mut bench, [&beat])).1.status, Status::Ok);
+            assert_eq!(summed(&mut bench, &mut ranks, 1 + u32::from(number)), [true; 3]);
+        }
+        bench.appliance.now += core::time::Duration::from_millis(100);
+        bench.appliance.control_turn();
+        assert_eq!(summed(&mut bench, &mut ranks, 10), [true; 3], "with the new key");
+        let mut behind = Rank::of(ranks[1].worker, &secret(1), protection);
+        let recorded = behind.gradient(10, &[5; 256]);
+        assert_eq!(fed(&mut bench, [&recorded]).len(), 1, "a duplicate, of which the result is known");
+        bench.appliance.now += core::time::Duration::from_secs(1);
+        assert!(bench.appliance.control_turn().published);
+        bench.settle();
+        assert_eq!(bench.appliance.reading().dropped_total(), 0);
+        assert_eq!(fed(&mut bench, [&recorded]).len(), 0);
+        assert_eq!(bench.appliance.dropped(DropReason::Forged), 1);
+        assert_eq!(summed(&mut bench, &mut ranks, 11), [true; 3]);
+        assert!(!bench.appliance.plane.end_former_keys(JOB), "it has ended");
+        bench.end();
+    }
+}

@@ -103,11 +103,13 @@ pub(crate) struct JobSummary {
     pub(crate) epoch: u16,
     /// Payload bytes of its full packets, on which the ranks agreed when they joined; 0 before that.
     pub(crate) payload: u16,
+    /// Ranks that are here and still use the key before, while the key changes that packets are sealed with.
+    pub(crate) former_key: Vec<u16>,
 }
 
 impl JobSummary {
     /// How a job is.
-    pub(crate) fn new(status: &JobStatus, config: Option<&JobConfig>) -> Self {
+    pub(crate) fn new(status: &JobStatus, config: Option<&JobConfig>, former_key: Vec<u16>) -> Self {
         Self {
             id: status.id,
             name: config.filter(|_| !status.formed).map(|job| job.name.clone()).unwrap_or_default(),
@@ -119,6 +121,7 @@ impl JobSummary {
             needed: status.needed,
             epoch: status.epoch,
             payload: status.payload,
+            former_key,
         }
     }
 }

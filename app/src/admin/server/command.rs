@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::answers::JobSummary;
+use super::orders::{JobKey, Order, Reply};
 
 /// An order, by its name, with the number that it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
@@ -22,18 +23,27 @@ pub(crate) enum JobCommand {
     SetH { h: u16 },
     /// Takes a rank for gone.
     Leave { rank: u16 },
+    /// Reads the key again that the job's packets are sealed with. The one before is taken beside the new one
+    /// until all ranks use this, or `now` no more.
+    Rekey {
+        #[serde(default)]
+        now: bool,
+    },
 }
 
-impl From<JobCommand> for Command {
-    fn from(command: JobCommand) -> Self {
-        match command {
-            JobCommand::Reset {} => Self::Reset,
-            JobCommand::Halt {} => Self::Halt,
-            JobCommand::Help { psn } => Self::Help(psn),
-            JobCommand::FBcast { psn } => Self::FBcast(psn),
-            JobCommand::SetH { h } => Self::SetH(h),
-            JobCommand::Leave { rank } => Self::Leave(rank),
-        }
+impl JobCommand {
+    /// As the control plane takes it.
+    pub(super) fn order(self, job: JobKey, reply: Reply<Commanded>) -> Order {
+        let command = match self {
+            Self::Reset {} => Command::Reset,
+            Self::Halt {} => Command::Halt,
+            Self::Help { psn } => Command::Help(psn),
+            Self::FBcast { psn } => Command::FBcast(psn),
+            Self::SetH { h } => Command::SetH(h),
+            Self::Leave { rank } => Command::Leave(rank),
+            Self::Rekey { now } => return Order::Rekey(job, now, reply),
+        };
+        Order::Command(job, command, reply)
     }
 }
 

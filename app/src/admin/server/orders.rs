@@ -1,7 +1,7 @@
 //! What the API asks of the control plane.
 
 use axum::http::StatusCode;
-use pascaline_pipelines::membership::Registration;
+use pascaline_pipelines::membership::{Command, Registration};
 use pascaline_pipelines::switchml::Terms;
 use pascaline_shared::guarded::Problem;
 use tokio::sync::{mpsc, oneshot};
@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::answers::{
     CaptureRequest, Captured, Draining, EffectiveConfig, Explanation, JobDetail, Jobs, ReloadReport, Status,
 };
-use super::command::{Commanded, JobCommand};
+use super::command::Commanded;
 use super::patch::Patch;
 
 /// Orders that may wait: the control plane takes some every millisecond.
@@ -68,7 +68,9 @@ pub(crate) enum Order {
     Reload(Reply<ReloadReport>),
     Drain(Reply<Draining>),
     Config(Reply<EffectiveConfig>),
-    Command(JobKey, JobCommand, Reply<Commanded>),
+    Command(JobKey, Command, Reply<Commanded>),
+    /// Another key for the job's packets; at once for all ranks, or for one after the other.
+    Rekey(JobKey, bool, Reply<Commanded>),
     Capture(JobKey, CaptureRequest, Reply<Captured>),
     #[cfg_attr(not(feature = "switchml"), expect(dead_code, reason = "no such client has a door"))]
     /// A client of SwitchML's wants to know of how many workers this job is.

@@ -174,8 +174,8 @@ pub(super) async fn capture(
     Ok((headers, pcap).into_response())
 }
 
-/// Commands a job, as `pascaline job` does: reset, halt, help, fbcast, seth, leave. Lcores carry out help and
-/// fbcast a moment later.
+/// Commands a job, as `pascaline job` does: reset, halt, help, fbcast, seth, leave, rekey. Lcores carry out
+/// help and fbcast a moment later.
 #[utoipa::path(
     post, path = "/api/v1/jobs/{job}/command", params(("job" = String, Path, description = "Number or name")),
     request_body(content = JobCommand, content_type = "application/json"),
@@ -190,7 +190,7 @@ pub(super) async fn command(
     JsonBody(command): JsonBody<JobCommand>,
 ) -> Answer<Commanded> {
     let key = key(job)?;
-    orders.ask(|reply| Order::Command(key, command, reply)).await.map(Json)
+    orders.ask(|reply| command.order(key, reply)).await.map(Json)
 }
 
 /// The configuration in force.

@@ -12,7 +12,7 @@ impl Operator {
         let config = &self.running.config;
         let terms = if status.formed { Terms::of_formed(config) } else { Terms::of_job(config, status.id) };
         let cells = site.plane.membership().counts_of(status.id).unwrap_or_default();
-        let (job, counted) = (self.summary(status), cells.read());
+        let (job, counted) = (self.summary(status, site.plane), cells.read());
         let now_ns = self.facts.clock.now_ns();
         let late = cells.late_ranks(now_ns);
         let neighbours = self.neighbours(site);

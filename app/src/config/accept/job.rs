@@ -132,6 +132,7 @@ impl Accept<'_> {
         let window = self.within(job.window.as_ref(), default, 1, most, "window")?;
         // All of them may be on one host, unless it is written.
         let ranks = job.max_ranks_per_host.as_ref();
+        let (key_file, keys) = self.keys(job, spills)?.unzip();
         let spec = JobSpec {
             window,
             admitted: job.members.as_ref().map(|members| self.members(members, fan_in)).transpose()?,
@@ -146,12 +147,13 @@ impl Accept<'_> {
             control: word(job.control.as_ref()).unwrap_or_default(),
             congestion: Some(word(job.congestion.as_ref()).unwrap_or(DEFAULT_CONGESTION)),
             multicast: self.multicast(job, others, scope.own)?,
-            keys: self.keys(job, spills)?,
+            keys,
             ..JobSpec::new(id, fan_in)
         };
         Ok(JobConfig {
             name: job.name.as_ref().map_or_else(|| format!("job{id}"), |name| name.get_ref().clone()),
             spec,
+            key_file,
             controller: job
                 .switchml
                 .as_ref()

@@ -12,8 +12,9 @@ use super::{Accept, Checked};
 use crate::config::words::Security;
 
 impl Accept<'_> {
-    /// The keys of a job whose packets are sealed. `spills` says that its sums may go to a parameter server.
-    pub(super) fn keys(&self, job: &Job, spills: bool) -> Checked<Option<Arc<JobKeys>>> {
+    /// The keys of a job whose packets are sealed, and their file. `spills` says that its sums may go to a
+    /// parameter server.
+    pub(super) fn keys(&self, job: &Job, spills: bool) -> Checked<Option<(PathBuf, Arc<JobKeys>)>> {
         let protection = match word(job.security.as_ref()) {
             None | Some(Security::None) => None,
             Some(Security::Mac) => Some(Protection::Mac),
@@ -51,7 +52,7 @@ impl Accept<'_> {
             let (message, remedy) = text.split_once("\n  remedy: ").unwrap_or((&text, "look at the file"));
             self.error(&at, message, remedy)
         })?;
-        Ok(Some(Arc::new(JobKeys::new(&secret, id, protection))))
+        Ok(Some((file, Arc::new(JobKeys::new(&secret, id, protection)))))
     }
 
     /// Where the service manager keeps the job's key (systemd.exec(5), LoadCredential), if no file is named.

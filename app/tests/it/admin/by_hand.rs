@@ -87,3 +87,35 @@ fn keys_are_made_without_an_appliance() {
     assert!(made.out.contains("the key of rank 3 of job 7"), "{made:?}");
     assert_eq!(std::fs::read(again).unwrap(), std::fs::read(&rank3).unwrap());
 }
+
+#[test]
+fn another_key_is_put_in_force_once_it_is_in_the_file() {
+    let site = Site::start();
+    let [file, next, of_rank] = ["job.key", "next.key", "rank.key"].map(|name| site.files.path(name));
+    Secret::create(&file).unwrap();
+    let sealed = serde_json::json!({
+        "id": 9, "fan_in": 2, "window": 16, "kind": "shared", "shared": {"server": false},
+        "security": "mac", "key_file": file,
+    });
+    assert_eq!(site.call("POST", "/api/v1/jobs", &sealed.to_string()).status, 201);
+    job(&site, &["rekey", "1"]).refused(1, &["job 1: its packets are not sealed\n  remedy: set `security`"]);
+    let same = ["job.key has the key that is in force", "remedy: replace it by the file of another key"];
+    job(&site, &["rekey", "9"]).refused(1, &same);
+
+    Secret::create(&next).unwrap();
+    std::fs::rename(&next, &file).unwrap();
+    let done = job(&site, &["rekey", "9", "--json"]).json();
+    assert!(done["done"].as_str().unwrap().contains("takes the one before until all ranks use this"));
+    assert_eq!(done["job"]["former_key"], serde_json::json!([]));
+    job(&site, &["rekey", "9"]).refused(1, &same);
+    let at_once = job(&site, &["rekey", "9", "--now"]);
+    assert!(at_once.out.contains("with the key in") && at_once.code == Some(0), "{at_once:?}");
+
+    Secret::read(&file).unwrap().create_of_rank(&of_rank, 9, 1).unwrap();
+    std::fs::rename(&of_rank, &file).unwrap();
+    job(&site, &["rekey", "9"]).refused(1, &["the key of one rank (rank 1 of job 9)", "remedy: "]);
+    std::fs::remove_file(&file).unwrap();
+    job(&site, &["rekey", "9"]).refused(1, &["job.key", "No such file"]);
+    let log = site.log();
+    assert!(log.contains("audit: ") && log.contains("rekey") && log.contains("\\\"now\\\":true"), "{log}");
+}

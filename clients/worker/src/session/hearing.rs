@@ -160,6 +160,11 @@ impl Session {
         self.membership.group.filter(|_| news).map(Unheard)
     }
 
+    /// For drivers: has the next heartbeat sent now, since its answer would be news.
+    pub const fn ask_soon(&mut self, now: Duration) {
+        self.set_heartbeat(now);
+    }
+
     /// Sends the next heartbeat at this time.
     pub(super) const fn set_heartbeat(&mut self, at: Duration) {
         if let State::Member(member) = &mut self.state {

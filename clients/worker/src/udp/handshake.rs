@@ -53,6 +53,10 @@ pub(super) fn handshake(
         for tree in before.iter_mut() {
             tree.serve_beside()?;
         }
+        if let Some(sealing) = sealing.as_deref_mut() {
+            // Joins are repeated anyway.
+            let _ = sealing.renew(now);
+        }
         if let Some(request) = join.poll_transmit(now).map(<[u8]>::to_vec) {
             let turned = join.places().at();
             if core::mem::replace(&mut place, turned) != turned

@@ -57,7 +57,7 @@ impl Config {
         let limit = if alone { self.join_deadline } else { self.silence.max(REPLACEABLE) };
         let Self { job, rank, ranks, bind, dscp, notice, interrupt, .. } = self;
         let identity = Identity { job, rank, ranks, payload: 0 };
-        let (limit, holder) = (limit.min(self.join_deadline), self.holder().cloned());
+        let (limit, holder) = (limit.min(self.join_deadline), self.key().map(|(holder, _)| holder.clone()));
         let asker = Asker { identity, bind, dscp, limit, notice, interrupt, holder };
         // One socket talks to all appliances of a tree. The first one's addresses come first.
         let named = self.several.first().is_some_and(|name| name.first == self.appliance);
@@ -115,8 +115,8 @@ impl Asker {
             .zip(0..)
             .map(|(&address, at)| {
                 let session = session_number();
-                let holder = self.holder.clone();
-                let sealing = holder.map(|holder| Sealing::new(holder, session, Duration::ZERO));
+                let key = self.holder.as_ref().map(|holder| (holder, None));
+                let sealing = key.map(|key| Sealing::new(key, session, Duration::ZERO));
                 Candidate { address, socket: None, due: APART * at, session, sealing }
             })
             .collect();

@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 
-use pascaline_seal::{Fault, Holder, LONGER, MemberEnd};
+use pascaline_seal::{Fault, Holder, KeyError, LONGER, MemberEnd};
 
+use super::seals::KeyFile;
 use super::socket::BATCH;
 use crate::counters::{Counters, Ignored};
 use crate::identity::CONTROL_LEN;
@@ -18,6 +19,10 @@ const ROOM: usize = 512 << 10;
 /// A worker's end of a sealed path, in one session.
 pub(super) struct Sealing {
     end: MemberEnd,
+    /// Where its keys are, to see when they are replaced.
+    file: Option<KeyFile>,
+    /// Why the key that was put there is not used.
+    refused: Option<KeyError>,
     /// Sealed packets until the system has taken them, one behind the other, ...
     room: Vec<u8>,
     /// ... and where each ends.
@@ -63,9 +68,11 @@ impl<'a> SealedPackets<'a> {
 
 impl Sealing {
     /// Of a session that begins now, and of which nothing has been sealed before.
-    pub(super) fn new(holder: Holder, session: u64, now: Duration) -> Self {
+    pub(super) fn new((holder, file): (&Holder, Option<KeyFile>), session: u64, now: Duration) -> Self {
         Self {
-            end: MemberEnd::new(holder, session),
+            end: MemberEnd::new(holder.clone(), session),
+            file,
+            refused: None,
             room: vec![0; CONTROL_LEN + LONGER],
             ends: [0; BATCH],
             opened: now,
@@ -73,6 +80,24 @@ impl Sealing {
             told: false,
             early: Counters::default(),
         }
+    }
+
+    /// Looks for another key from time to time. True if there is one: a request should be sent soon, since an
+    /// answer to it decides when that key is used.
+    pub(super) fn renew(&mut self, now: Duration) -> bool {
+        match self.file.as_mut().and_then(|file| file.poll(now)) {
+            Some(Ok(holder)) => self.end.renew(holder),
+            Some(Err(why)) => {
+                self.refused = Some(why);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Why the key in the file is not used, once.
+    pub(super) const fn take_refused(&mut self) -> Option<KeyError> {
+        self.refused.take()
     }
 
     /// Takes the room for batches of packets of this length, as it is without a seal.

@@ -1,5 +1,7 @@
 //! The keys of a rank, and what a configuration has of them.
 
+use core::time::Duration;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,17 +19,20 @@ pub struct Seals {
     /// The job of the first key; those of the others have the next numbers.
     first: u16,
     holders: Arc<[Holder]>,
+    /// The file that they are from, and the rank.
+    file: Option<(Arc<Path>, u16)>,
 }
 
 impl Seals {
     /// The key of one job.
     #[must_use]
     pub fn of(job: u16, holder: Holder) -> Self {
-        Self { first: job, holders: Arc::new([holder]) }
+        Self { first: job, holders: Arc::new([holder]), file: None }
     }
 
     /// Those of a rank in `jobs` jobs, the first with this number, from the file that all of them have, or
-    /// from the rank's own of one job.
+    /// from the rank's own of one job. A worker looks at the file once a second while it has something to do:
+    /// once it has another key, that one is used as soon as the appliance has it, too.
     ///
     /// # Errors
     /// See [`KeyError`].
@@ -40,7 +45,7 @@ impl Seals {
         // Numbers of jobs that do not exist are reported when the worker joins.
         let numbers = (job..=u16::MAX).take(jobs);
         let holders = numbers.map(|job| Holder::read(file, job, rank, protection));
-        Ok(Self { first: job, holders: holders.collect::<Result<_, _>>()? })
+        Ok(Self { first: job, holders: holders.collect::<Result<_, _>>()?, file: Some((file.into(), rank)) })
     }
 
     /// The protection of packets; none without a key.
@@ -52,6 +57,43 @@ impl Seals {
     /// The key for a job.
     pub(super) fn holder(&self, job: u16) -> Option<&Holder> {
         self.holders.get(usize::from(job.checked_sub(self.first)?))
+    }
+
+    /// The file that the key for a job is in, to see when it is replaced.
+    pub(super) fn key_file(&self, job: u16) -> Option<KeyFile> {
+        let (file, rank) = self.file.clone()?;
+        let protection = self.protection()?;
+        Some(KeyFile { file, job, rank, protection, seen: None, due: Duration::ZERO })
+    }
+}
+
+/// How often the file of a key is looked at.
+const LOOKS: Duration = Duration::from_secs(1);
+
+/// The file of a rank's key, which may be replaced.
+#[derive(Debug)]
+pub(super) struct KeyFile {
+    file: Arc<Path>,
+    job: u16,
+    rank: u16,
+    protection: Protection,
+    /// The file that was read last: its inode, length, and time of change.
+    seen: Option<(u64, u64, i64, i64)>,
+    due: Duration,
+}
+
+impl KeyFile {
+    /// The key in it, if it is not the file that was read last and it is time to look.
+    pub(super) fn poll(&mut self, now: Duration) -> Option<Result<Holder, KeyError>> {
+        if now < self.due {
+            return None;
+        }
+        self.due = now.saturating_add(LOOKS);
+        // One that is away for the moment is about to be replaced.
+        let found = std::fs::metadata(&self.file).ok()?;
+        let seen = (found.ino(), found.len(), found.ctime(), found.ctime_nsec());
+        (self.seen.replace(seen) != Some(seen))
+            .then(|| Holder::read(&self.file, self.job, self.rank, self.protection))
     }
 }
 
@@ -80,9 +122,10 @@ impl Config {
         self.seals.as_ref().map_or(0, |_| SEAL)
     }
 
-    /// The key for its job, if packets are sealed.
-    pub(super) fn holder(&self) -> Option<&Holder> {
-        self.seals.as_ref()?.holder(self.job)
+    /// The key for its job, if packets are sealed, and the file that it is in.
+    pub(super) fn key(&self) -> Option<(&Holder, Option<KeyFile>)> {
+        let seals = self.seals.as_ref()?;
+        Some((seals.holder(self.job)?, seals.key_file(self.job)))
     }
 
     /// There must be a key for each job, up to this one, if for any.

@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::PollFlags;
+use pascaline_seal::KeyError;
 use pascaline_wire::UdpPorts;
 
 use super::outgoing::{Cutting, Outgoing};
@@ -69,6 +70,10 @@ impl<'a> Transfer<'a> {
 
     /// Sends all packets that the session has ready.
     pub(super) fn flush(&mut self, session: &mut Session, tensor: &[u8]) -> io::Result<()> {
+        let now = self.origin.elapsed();
+        if self.sealing.as_deref_mut().is_some_and(|sealing| sealing.renew(now)) {
+            session.ask_soon(now);
+        }
         loop {
             let now = self.origin.elapsed();
             let mut count = 0;
@@ -183,6 +188,11 @@ impl<'a> Transfer<'a> {
     /// That the appliance does not take this worker's packets as proven: once for each silence.
     pub(super) fn take_unproven(&mut self) -> Option<Unproven> {
         self.sealing.as_deref_mut()?.take_unproven(self.origin.elapsed())
+    }
+
+    /// Why another key in the file of this one is not used, once.
+    pub(super) fn take_refused_key(&mut self) -> Option<KeyError> {
+        self.sealing.as_deref_mut()?.take_refused()
     }
 
     /// Whether packets are sealed.

@@ -55,7 +55,7 @@ impl Tree {
         let mut buffer = vec![0; PLACE * PLACES];
         let places = Places::new(peers.len(), config.silence);
         let (number, now) = (session_number(), origin.elapsed());
-        let mut sealing = config.holder().map(|holder| Sealing::new(holder.clone(), number, now));
+        let mut sealing = config.key().map(|key| Sealing::new(key, number, now));
         let join = Join::new(identity, number, spread, now, config.join_deadline);
         let join = if flexible { join.flexible().longer(config.longer()) } else { join };
         let mut join = join.at(config.appliance).among(places);
@@ -277,6 +277,9 @@ impl Exchange<'_> {
         }
         if let Some(Unproven { demanded, own }) = self.transfer.take_unproven() {
             tell(&self.session.membership().identity.rejection(Reason::Unproven, demanded, own));
+        }
+        if let Some(why) = self.transfer.take_refused_key() {
+            tell(&format_args!("continues with the key that it has: {why}"));
         }
         if let Some((group, why)) = self.listener.trouble() {
             tell(&format_args!("cannot listen to multicast group {group}: {why}"));

@@ -203,13 +203,14 @@ impl JobPlan {
             dead_after: self.dead_after,
             on_death: self.on_death,
             multicast: self.multicast.as_ref().map(|plan| plan.group),
-            keys: self.keys(),
+            keys: self.keys(false),
             ..JobSpec::new(self.id, self.ranks)
         }
     }
 
-    fn keys(&self) -> Option<Arc<JobKeys>> {
-        let (protection, secret) = self.sealed.zip(attacker::secret(self.id))?;
+    /// Its keys; other ones once they have changed.
+    pub(crate) fn keys(&self, changed: bool) -> Option<Arc<JobKeys>> {
+        let (protection, secret) = self.sealed.zip(attacker::secret(self.id, changed))?;
         Some(Arc::new(JobKeys::new(&secret, self.id, protection)))
     }
 

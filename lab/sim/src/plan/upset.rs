@@ -47,6 +47,14 @@ pub(crate) enum Upset {
     Curtain,
     /// All of `SwitchML`'s clients are started again.
     ClientsAgain,
+    /// The appliance gets another key for a job.
+    Rekey {
+        job: usize,
+    },
+    /// A rank gets it.
+    Renew {
+        worker: usize,
+    },
     Kill {
         worker: usize,
     },
@@ -60,6 +68,23 @@ pub(crate) enum Upset {
         action: Action,
         value: u32,
     },
+}
+
+/// Other keys for some of the jobs whose packets are sealed, first for the appliance or for a rank.
+pub(super) fn draw_keys(random: &mut Random, jobs: &[JobPlan]) -> Vec<(u64, Upset)> {
+    let (mut upsets, mut first) = (Vec::new(), 0);
+    for (job, plan) in jobs.iter().enumerate() {
+        let next = first + usize::from(plan.ranks);
+        if plan.sealed.is_some() && random.chance(500_000) {
+            let from = random.below(120 * MILLI);
+            upsets.push((from + random.below(20 * MILLI), Upset::Rekey { job }));
+            upsets.extend(
+                (first..next).map(|worker| (from + random.below(60 * MILLI), Upset::Renew { worker })),
+            );
+        }
+        first = next;
+    }
+    upsets
 }
 
 /// The incidents and their times. Their excuses are noted in the jobs.
@@ -98,6 +123,8 @@ pub(super) fn draw(random: &mut Random, jobs: &mut [JobPlan], workers: usize) ->
                 | Upset::Start { .. }
                 | Upset::Curtain
                 | Upset::ClientsAgain
+                | Upset::Rekey { .. }
+                | Upset::Renew { .. }
                 | Upset::Command { .. } => {}
                 Upset::Kill { .. } => job.excuse.kill |= mine,
                 Upset::Restart { .. } => job.excuse.restart |= mine,

@@ -1,5 +1,6 @@
 //! Events of frames.
 
+use pascaline_seal::MemberEnd;
 use pascaline_wire::control::Control;
 use pascaline_wire::frame::{Frame, Net};
 use pascaline_wire::switchml::{Packet, UDP_PORT};
@@ -44,7 +45,8 @@ impl World<'_> {
         if self.saboteur.what == Sabotage::RepeatNumbers
             && let Some((_, session)) = of.sealed.take()
         {
-            of.sealed = attacker::end(plan, of.rank, session).map(|end| (end, session));
+            let holder = attacker::holder(plan, of.rank, of.renewed);
+            of.sealed = holder.map(|holder| (MemberEnd::new(holder, session), session));
         }
         let Some(bytes) = of.seal(&bytes) else { return bytes };
         if let (Sabotage::HoldKeys, Some((_, session))) = (self.saboteur.what, &of.sealed)

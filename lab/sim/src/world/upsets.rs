@@ -2,6 +2,7 @@
 
 use super::World;
 use super::event::What;
+use crate::attacker;
 use crate::faults::Fault;
 use crate::plan::Upset;
 use crate::violation::Violation;
@@ -49,6 +50,8 @@ impl World<'_> {
                 self.faults.count(Fault::ClientsAgain);
                 self.start_clients();
             }
+            Upset::Rekey { job } => self.rekey(job),
+            Upset::Renew { worker } => self.renew(worker),
             Upset::Curtain => return self.curtain(),
             Upset::Kill { worker } => {
                 if self.kill(worker, true) {
@@ -64,5 +67,33 @@ impl World<'_> {
             Upset::Command { worker, action, value } => self.command(worker, action, value),
         }
         Ok(())
+    }
+
+    /// The appliance gets another key for a job.
+    fn rekey(&mut self, job: usize) {
+        let machine = self.machine(0);
+        let plan = self.plan.jobs.get(job).and_then(|plan| Some((plan.id, plan.keys(true)?)));
+        let appliance = self.nodes.first_mut().and_then(|node| node.appliance.as_mut());
+        let Some((id, keys)) = plan else { return };
+        self.rekeyed.insert(id);
+        // One that is down finds it when it is back.
+        let Some(appliance) = appliance else { return };
+        appliance.rekey(machine, id, keys);
+        self.faults.count(Fault::Rekeyed);
+        self.arrange_control(0, self.now);
+    }
+
+    /// A rank gets another key.
+    fn renew(&mut self, number: usize) {
+        let (now, plan) = (self.time_of(number), self.job(number));
+        let Some((plan, worker)) = plan.zip(self.workers.get_mut(number)) else { return };
+        worker.renewed = true;
+        if let (Some((end, _)), Some(holder)) =
+            (&mut worker.sealed, attacker::holder(plan, worker.rank, true))
+            && end.renew(holder)
+            && let Some(session) = &mut worker.session
+        {
+            session.ask_soon(now);
+        }
     }
 }

@@ -89,3 +89,94 @@ fn no_two_packets_are_sealed_with_one_number() {
         assert_eq!(job.rank(2).up.open(SESSION, &mut bytes[..sealed]), Ok(Opened { len, counter: number }));
     }
 }
+
+/// An Ack to a Join, a result and this end's packets, by these keys.
+struct Sent<'a>(&'a JobKeys, u32);
+
+impl Sent<'_> {
+    fn answer(&mut self) -> Vec<u8> {
+        self.1 += 1;
+        let ack = Control { number: self.1, ..ack(SESSION, Status::Ok, 7) };
+        let (mut bytes, len) = datagram(Kind::Control, &ack.to_bytes());
+        self.0.rank(2).down.seal(SESSION, u64::from(self.1), &mut bytes, len).unwrap();
+        bytes
+    }
+
+    fn result(&mut self) -> Vec<u8> {
+        self.1 += 1;
+        let (mut bytes, len) = datagram(Kind::Result, &[9; 64]);
+        self.0.results(7).seal(0, u64::from(self.1), &mut bytes, len).unwrap();
+        bytes
+    }
+}
+
+/// Which of these keys opens what the end sends.
+fn sends(end: &mut MemberEnd, kind: Kind, keys: [&JobKeys; 2]) -> [bool; 2] {
+    let body = if kind == Kind::Control {
+        &Control::request(Action::Join, SESSION).to_bytes()[..]
+    } else {
+        &[1; 64]
+    };
+    let (mut bytes, len) = datagram(kind, body);
+    assert!(end.seal(&mut bytes, len).is_some());
+    keys.map(|keys| keys.rank(2).up.open(SESSION, &mut bytes.clone()).is_ok())
+}
+
+/// Holds R14.14 of protocol.md.
+#[test]
+fn keys_change_once_the_appliance_has_shown_that_it_has_them() {
+    let (old, mut end) = ends();
+    let secret = Secret::new(&[4; 32]).unwrap();
+    let new = JobKeys::new(&secret, 1, Protection::Encrypt);
+    let both = [&old, &new];
+    let (mut by_old, mut by_new) = (Sent(&old, 0), Sent(&new, 100));
+    end.open(&mut by_old.answer()).unwrap();
+
+    let holder = || Holder::of(&secret, 1, 2, Protection::Encrypt);
+    assert!(end.renew(holder()) && !end.renew(holder()), "once");
+    let requests: Vec<_> = (0..4).map(|_| sends(&mut end, Kind::Control, both)).collect();
+    assert_eq!(requests, [[false, true], [true, false], [false, true], [true, false]], "in turn");
+    assert_eq!(sends(&mut end, Kind::Gradient, both), [true, false]);
+    end.open(&mut by_old.answer()).unwrap();
+    end.open(&mut by_old.result()).unwrap();
+    assert_eq!(sends(&mut end, Kind::Gradient, both), [true, false]);
+
+    end.open(&mut by_new.answer()).unwrap();
+    for kind in [Kind::Control, Kind::Gradient] {
+        assert_eq!(sends(&mut end, kind, both), [false, true]);
+    }
+    // Others do not have it yet.
+    let mut result = by_old.result();
+    assert_eq!(end.open(&mut result), Ok(header::LEN + 64));
+    assert_eq!(result[header::LEN..header::LEN + 64], [9; 64]);
+    end.open(&mut by_old.answer()).unwrap();
+    end.open(&mut by_new.answer()).unwrap();
+    assert!(end.open(&mut by_new.result()).is_ok());
+    assert!(end.open(&mut by_old.result()).is_ok(), "it was on its way");
+    end.open(&mut by_new.answer()).unwrap();
+    assert_eq!(end.open(&mut by_old.result()), Err(Fault::Forged));
+    assert_eq!(end.open(&mut by_old.answer()), Err(Fault::Forged));
+    assert!(end.open(&mut by_new.result()).is_ok());
+}
+
+/// A file that gets its former content back, and keys that all others have already.
+#[test]
+fn keys_that_are_offered_are_taken_back_or_found_in_force() {
+    let (old, mut end) = ends();
+    let secret = Secret::new(&[4; 32]).unwrap();
+    let new = JobKeys::new(&secret, 1, Protection::Encrypt);
+    let both = [&old, &new];
+    let (mut by_old, mut by_new) = (Sent(&old, 0), Sent(&new, 100));
+    end.open(&mut by_old.answer()).unwrap();
+    assert!(end.renew(Holder::of(&secret, 1, 2, Protection::Encrypt)));
+    assert!(!end.renew(Holder::of(&Secret::new(&[3; 32]).unwrap(), 1, 2, Protection::Encrypt)));
+    assert_eq!([0; 2].map(|_| sends(&mut end, Kind::Control, both)), [[true, false]; 2]);
+    assert_eq!(end.open(&mut by_new.result()), Err(Fault::Forged));
+
+    assert!(end.renew(Holder::of(&secret, 1, 2, Protection::Encrypt)));
+    assert!(end.open(&mut by_new.result()).is_ok(), "all have it, and the answer was lost");
+    assert_eq!(sends(&mut end, Kind::Gradient, both), [false, true]);
+    assert!(end.open(&mut by_old.result()).is_ok());
+    end.open(&mut by_new.answer()).unwrap();
+    assert_eq!(end.open(&mut by_old.result()), Err(Fault::Forged));
+}

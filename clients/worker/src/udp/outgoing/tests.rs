@@ -43,7 +43,7 @@ fn arrive((payload, packets, dtype): (u16, usize, DType), protection: Option<Pro
     let secret = Secret::new(&[1; 32]).unwrap();
     let keys = protection.map(|protection| JobKeys::new(&secret, 1, protection).rank(0));
     let holder = protection.map(|protection| Holder::of(&secret, 1, 0, protection));
-    let mut sealing = holder.map(|holder| Sealing::new(holder, 1, Duration::ZERO));
+    let mut sealing = holder.map(|holder| Sealing::new((&holder, None), 1, Duration::ZERO));
     if let Some(sealing) = &mut sealing {
         sealing.make_room(header::LEN + usize::from(payload));
     }

@@ -12,7 +12,7 @@ const RANK: u16 = 2;
 fn ends(protection: Protection) -> (JobKeys, Sealing) {
     let secret = Secret::new(&[1; 32]).unwrap();
     let holder = Holder::of(&secret, 1, RANK, protection);
-    (JobKeys::new(&secret, 1, protection), Sealing::new(holder, SESSION, Duration::ZERO))
+    (JobKeys::new(&secret, 1, protection), Sealing::new((&holder, None), SESSION, Duration::ZERO))
 }
 
 /// A session with this many packets to send, and its tensor.

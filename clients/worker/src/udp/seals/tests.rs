@@ -28,7 +28,7 @@ fn there_is_a_key_for_each_tree_of_each_stream() {
     assert_eq!(sealed.check(), Ok(()));
     assert!(sealed.of_streams(3).is_ok_and(|mut streams| streams.all(|stream| stream.check().is_ok())));
     assert_eq!(sealed.of_streams(4).err(), Some(ConfigError::NoKey { job: 11 }));
-    assert!(sealed.of_trees().all(|tree| tree.holder().is_some()));
+    assert!(sealed.of_trees().all(|tree| tree.key().is_some()));
     assert_eq!((sealed.longer(), config.longer()), (28, 0));
     assert_eq!(config.check_keys(u16::MAX), Ok(()), "none at all");
 
@@ -52,4 +52,27 @@ fn the_last_jobs_have_no_next_one() {
     assert_eq!(seals.clone(), seals);
     let other = Seals::of(u16::MAX, seals.holder(u16::MAX).unwrap().clone());
     assert_ne!(seals, other, "secrets are not compared");
+}
+
+#[test]
+fn a_file_with_another_key_is_read_once() {
+    let (first, second) = (file("first"), file("second"));
+    Secret::create(&first).unwrap();
+    Secret::create(&second).unwrap();
+    let seals = Seals::read(&first, (5, 2), 1, Protection::Mac).unwrap();
+    let mut watched = seals.key_file(5).unwrap();
+    let at = Duration::from_secs;
+    let own = watched.poll(at(0)).unwrap().unwrap();
+    assert!(&own == seals.holder(5).unwrap());
+    assert!(watched.poll(at(1)).is_none(), "as it was");
+    std::fs::rename(&second, &first).unwrap();
+    assert!(watched.poll(at(1)).is_none(), "not yet");
+    assert!(watched.poll(at(2)).unwrap().unwrap() != own);
+    assert!(watched.poll(at(3)).is_none());
+    std::fs::write(&first, "no key").unwrap();
+    assert!(watched.poll(at(4)).unwrap().is_err_and(|why| why.to_string().contains("not base64")));
+    assert!(watched.poll(at(5)).is_none(), "told once");
+    std::fs::remove_file(&first).unwrap();
+    assert!(watched.poll(at(6)).is_none());
+    assert!(Seals::of(5, own).key_file(5).is_none());
 }
