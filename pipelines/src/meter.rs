@@ -33,6 +33,8 @@ impl Rate {
 /// Control requests of a member or a server (9, Too many requests): several times what one sends that repeats
 /// its requests every 20 ms.
 pub(crate) const MEMBER: Rate = Rate::per_second(200, 64);
+/// Those of all members at one address: heartbeats of 256 ranks, and the Joins of as many ranks as a job has.
+pub(crate) const HOST: Rate = Rate::per_second(2560, 4096);
 /// Those from an address that no member has joined from: enough for a host on which many ranks start at once.
 pub(crate) const STRANGER: Rate = Rate::per_second(1000, 512);
 /// Answers `too_many` to one source (9): enough to be noticed.

@@ -21,10 +21,15 @@ impl Asked {
     /// Whether a request is decided on; if not, it is refused. `None` if it is not answered, since its sender
     /// has just had such a refusal.
     pub(super) fn may(&mut self, now: Duration, rate: Rate) -> Option<bool> {
-        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let now = nanos(now);
         let may = self.requests.take(now, rate);
         (may || self.refusals.take(now, TOO_MANY)).then_some(may)
     }
+}
+
+/// A time as buckets take it.
+pub(super) fn nanos(now: Duration) -> u64 {
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Addresses that no member has joined from, however many there are: so inventing addresses costs the

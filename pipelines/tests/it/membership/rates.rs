@@ -114,3 +114,19 @@ fn as_often_as_workers_ask_is_never_too_often() {
     let counts = flood(&mut plane, 50_000, secs(1000), |_| (worker, Action::Join));
     assert_eq!(counts, [50_000, 0, 0]);
 }
+
+/// Each of them within its own bounds: what costs the appliance most are the answers.
+#[test]
+fn the_ranks_of_one_host_are_bounded_together() {
+    let host = Address::from_v4([10, 77, 0, 99]);
+    let mut workers: Vec<Worker> =
+        (0..200).map(|rank| Worker { address: host, ..Worker::new(rank, 201) }).collect();
+    workers.push(Worker::new(200, 201));
+    let mut plane = Plane::new(JobSpec::new(JOB, 201));
+    plane.form(&mut workers);
+    plane.now += secs(10);
+    let counts = flood(&mut plane, 50_000, secs(1), |number| (workers[number as usize % 200], Action::Join));
+    assert!((6_600..=6_700).contains(&counts[0]) && counts[1] == 0, "{counts:?}");
+    let elsewhere = request(&workers[200], Action::Join, 0, 0);
+    assert!(plane.membership.handle(plane.now, &elsewhere).is_some());
+}
