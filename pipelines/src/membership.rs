@@ -59,7 +59,6 @@ use pascaline_wire::frame::Mac;
 use pascaline_wire::{MulticastGroup, RankSet};
 
 use crate::jobs::JobTable;
-use crate::meter::{Bucket, HOST, MEMBER, STRANGER};
 
 pub use cookie::Secret;
 pub use entry::{APPLIANCE, Entry, Role};
@@ -137,10 +136,8 @@ pub struct Membership {
     next_epochs: BTreeMap<u16, u16>,
     secret: Secret,
     first_epoch: u16,
-    /// What members at an address have asked: an answer costs more than a request.
-    hosts: Box<[Bucket; rate::PLACES]>,
-    /// What is counted of addresses that no member has joined from.
-    strangers: Box<[rate::Asked; rate::PLACES]>,
+    /// What is counted of addresses that requests come from.
+    addresses: rate::Addresses,
     answered: [u64; CODES],
     ignored: u64,
     /// An answer of a parent has changed what lcores have to know.
@@ -170,8 +167,7 @@ impl Membership {
             next_epochs: BTreeMap::new(),
             secret,
             first_epoch,
-            hosts: Box::new([Bucket::default(); rate::PLACES]),
-            strangers: Box::new([rate::Asked::default(); rate::PLACES]),
+            addresses: rate::Addresses::default(),
             answered: [0; CODES],
             ignored: 0,
             changed: false,
@@ -262,15 +258,7 @@ impl Membership {
     /// Whether a request is decided on, or refused as one of too many; `None` if it is not answered.
     fn admits(&mut self, now: Duration, request: &ControlRequest) -> Option<bool> {
         let known = self.jobs.get_mut(&request.header.job).and_then(|job| job.asked(request));
-        let place = rate::place(request.from.address);
-        match known {
-            // Only what others cannot forge uses up what a host may ask.
-            Some(asked) => {
-                let may = asked.may(now, MEMBER);
-                may.filter(|&may| !may || self.hosts[place].take(rate::nanos(now), HOST))
-            }
-            None => self.strangers[place].may(now, STRANGER),
-        }
+        self.addresses.may(now, request.from.address, known)
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout); it may be in the past. `None` for never, until

@@ -9,6 +9,7 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use clap::Args;
 use pascaline_shared::http::client::{Address, Client};
+use pascaline_shared::http::tls::Identity;
 use pascaline_shared::{print, println};
 use serde_json::Value;
 
@@ -30,14 +31,21 @@ pub(crate) struct Where {
     /// The certificates (PEM) that one for https:// must be signed by
     #[arg(long, global = true, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// The certificate (PEM) to show to an appliance that asks for one (`client_ca`)
+    #[arg(long, global = true, value_name = "FILE", requires = "cert_key")]
+    cert: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(long, global = true, value_name = "FILE", requires = "cert")]
+    cert_key: Option<PathBuf>,
 }
 
 impl Where {
     /// Who asks there.
     pub(super) fn client(&self) -> anyhow::Result<Client> {
-        let Self { admin, token_file, ca } = self;
+        let Self { admin, token_file, ca, cert, cert_key } = self;
         let token = token_file.as_deref().map(token).transpose()?;
-        Client::new(admin.clone(), token, ca.as_deref())
+        let identity = cert.as_deref().zip(cert_key.as_deref()).map(|(cert, key)| Identity { cert, key });
+        Client::new(admin.clone(), token, ca.as_deref(), identity)
     }
 }
 

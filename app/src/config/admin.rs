@@ -34,14 +34,15 @@ impl fmt::Display for AdminListen {
     }
 }
 
-/// Certificate chain and private key, both PEM.
+/// Certificate chain and private key, and what signs certificates of clients if they must have one: all PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TlsFiles {
     pub(crate) cert: Located<PathBuf>,
     pub(crate) key: Located<PathBuf>,
+    pub(crate) client_ca: Option<Located<PathBuf>>,
 }
 
-/// The admin API. Beyond this machine it has both a token and TLS.
+/// The admin API. Beyond this machine it has TLS, and asks for a token or a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AdminConfig {
     pub(crate) listen: Located<AdminListen>,

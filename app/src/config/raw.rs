@@ -141,4 +141,5 @@ pub(super) struct Admin {
     pub(super) read_token_file: Option<Spanned<String>>,
     pub(super) tls_cert: Option<Spanned<String>>,
     pub(super) tls_key: Option<Spanned<String>>,
+    pub(super) client_ca: Option<Spanned<String>>,
 }

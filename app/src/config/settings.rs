@@ -143,6 +143,9 @@ impl Config {
             if let Some(tls) = &admin.tls {
                 all.set("admin.tls_cert", tls.cert.value.display());
                 all.set("admin.tls_key", tls.key.value.display());
+                if let Some(ca) = &tls.client_ca {
+                    all.set("admin.client_ca", ca.value.display());
+                }
             }
         }
     }

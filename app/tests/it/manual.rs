@@ -57,7 +57,9 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         let mut out = child.stdout.take().unwrap();
         out.read_exact(&mut begin).unwrap();
         drop(out);
-        assert_eq!(child.wait().unwrap().code(), Some(0), "{arguments:?}");
+        // All of it is in the pipe, or it ends as SIGPIPE ends programs.
+        let code = child.wait().unwrap().code();
+        assert!(matches!(code, Some(0 | 141)), "{arguments:?}: {code:?}");
     }
 }
 

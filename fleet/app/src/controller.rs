@@ -16,6 +16,7 @@ use pascaline_shared::guarded::{Credentials, InForce, Token, behind_guard, unix}
 use pascaline_shared::http::client::{Address, Client};
 use pascaline_shared::http::names::Names;
 use pascaline_shared::http::server::{Listener, Plan, Server};
+use pascaline_shared::http::tls::Identity;
 use pascaline_shared::println;
 use serde_json::Value;
 
@@ -58,7 +59,9 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<ExitCode> {
     if args.check {
         return check(&config, args.json);
     }
-    let clients = config.network.appliances.iter().map(client).collect::<anyhow::Result<Vec<Client>>>()?;
+    let identity = config.identity.as_ref().map(|(cert, key)| Identity { cert, key });
+    let clients = config.network.appliances.iter().map(|appliance| client(appliance, identity));
+    let clients = clients.collect::<anyhow::Result<Vec<Client>>>()?;
     let zero = Instant::now();
     let mut keeper = Keeper::new(open(&config, Clock::since(zero))?);
     let core = Core::following(&config, keeper.member(), zero.elapsed());
@@ -134,7 +137,7 @@ fn print_tree(tree: &[NodeView]) {
     }
 }
 
-fn client(appliance: &Appliance) -> anyhow::Result<Client> {
+fn client(appliance: &Appliance, identity: Option<Identity<'_>>) -> anyhow::Result<Client> {
     let name = &appliance.name;
     let at: Address =
         appliance.admin.parse().map_err(|error| anyhow::anyhow!("appliance {name}: admin: {error}"))?;
@@ -143,7 +146,7 @@ fn client(appliance: &Appliance) -> anyhow::Result<Client> {
         read.with_context(|| format!("appliance {name}: token file {}", file.display()))
     });
     let token = token.transpose()?.map(|token| token.trim().to_owned());
-    Client::new(at, token, appliance.ca.as_deref()).with_context(|| format!("appliance {name}"))
+    Client::new(at, token, appliance.ca.as_deref(), identity).with_context(|| format!("appliance {name}"))
 }
 
 /// The API and the page, until they are dropped.

@@ -59,6 +59,8 @@ pub struct Config {
     pub token_file: Option<PathBuf>,
     /// The file with the token of those who only read.
     pub read_token_file: Option<PathBuf>,
+    /// The files with the certificate that it shows to appliances, and with its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
     /// The page's address; it needs no token.
     pub page: Option<SocketAddr>,
     /// The kind of store, and its place.
@@ -231,6 +233,8 @@ struct RawController {
     listen: Spanned<String>,
     token_file: Option<PathBuf>,
     read_token_file: Option<Spanned<PathBuf>>,
+    certificate: Option<Spanned<PathBuf>>,
+    key: Option<Spanned<PathBuf>>,
     page: Option<Spanned<String>>,
     store: Option<Spanned<PathBuf>>,
     interval: Option<Spanned<String>>,

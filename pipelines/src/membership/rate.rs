@@ -8,7 +8,7 @@ use pascaline_wire::frame::Address;
 
 use super::job::{JobRecord, source};
 use super::reply::ControlRequest;
-use crate::meter::{Bucket, Rate, TOO_MANY};
+use crate::meter::{Bucket, HOST, MEMBER, Rate, STRANGER, TOO_MANY};
 
 /// What is counted of a source.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,22 +28,55 @@ impl Asked {
 }
 
 /// A time as buckets take it.
-pub(super) fn nanos(now: Duration) -> u64 {
+fn nanos(now: Duration) -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Addresses that no member has joined from, however many there are: so inventing addresses costs the
 /// appliance nothing; the price is that addresses may have to share a place.
-pub(super) const PLACES: usize = 1024;
+const PLACES: usize = 1024;
 
 /// The place of an address: the high bits of a multiplicative hash of both halves.
 #[expect(clippy::cast_possible_truncation, reason = "ten bits are left")]
-pub(super) fn place(address: Address) -> usize {
+fn place(address: Address) -> usize {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let (high, low) =
         ((u128::from_be_bytes(address.octets()) >> 64) as u64, u128::from_be_bytes(address.octets()) as u64);
     let mixed = (high.wrapping_mul(ODD).rotate_left(32) ^ low).wrapping_mul(ODD);
     (mixed >> (64 - PLACES.ilog2())) as usize
+}
+
+/// What is counted of addresses.
+#[derive(Debug)]
+pub(super) struct Addresses {
+    /// What all members at an address have asked: an answer costs more than a request.
+    members: Box<[Bucket; PLACES]>,
+    /// What strangers have, at one from which no member has joined.
+    strangers: Box<[Asked; PLACES]>,
+}
+
+impl Default for Addresses {
+    fn default() -> Self {
+        Self {
+            members: Box::new([Bucket::default(); PLACES]),
+            strangers: Box::new([Asked::default(); PLACES]),
+        }
+    }
+}
+
+impl Addresses {
+    /// As [`Asked::may`], of a request from this address, of a source that is `known` or of another one.
+    pub(super) fn may(&mut self, now: Duration, address: Address, known: Option<&mut Asked>) -> Option<bool> {
+        let place = place(address);
+        match known {
+            // Only what others cannot forge uses up what a host may ask.
+            Some(asked) => {
+                let may = asked.may(now, MEMBER);
+                may.filter(|&may| !may || self.members[place].take(nanos(now), HOST))
+            }
+            None => self.strangers[place].may(now, STRANGER),
+        }
+    }
 }
 
 impl JobRecord {

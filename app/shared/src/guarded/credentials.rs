@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
@@ -18,6 +19,8 @@ pub struct Credentials {
     pub read_token: Option<Token>,
     /// For TLS.
     pub key: Option<Arc<CertifiedKey>>,
+    /// What certificates of clients are judged by, if they must show one.
+    pub clients: Option<Arc<dyn ClientCertVerifier>>,
     /// What clients will object to.
     pub warnings: Vec<String>,
 }
@@ -27,6 +30,8 @@ pub struct Credentials {
 pub struct InForce {
     tokens: ArcSwap<Tokens>,
     key: Option<Arc<Presented>>,
+    /// From the start on.
+    clients: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 /// The secrets that are asked for, if any.
@@ -50,9 +55,9 @@ impl InForce {
     /// These.
     #[must_use]
     pub fn new(credentials: Credentials) -> Self {
-        let Credentials { token: all, read_token: read, key, warnings: _ } = credentials;
+        let Credentials { token: all, read_token: read, key, clients, warnings: _ } = credentials;
         let key = key.map(|key| Arc::new(Presented(ArcSwap::new(key))));
-        Self { tokens: ArcSwap::from_pointee(Tokens { all, read }), key }
+        Self { tokens: ArcSwap::from_pointee(Tokens { all, read }), key, clients }
     }
 
     /// The tokens that are asked for.
@@ -63,7 +68,16 @@ impl InForce {
     /// How TLS is spoken, if it is.
     pub(super) fn server_config(&self) -> Option<Arc<ServerConfig>> {
         let key = Arc::clone(self.key.as_ref()?);
-        Some(Arc::new(ServerConfig::builder().with_no_client_auth().with_cert_resolver(key)))
+        let config = match &self.clients {
+            Some(clients) => ServerConfig::builder().with_client_cert_verifier(Arc::clone(clients)),
+            None => ServerConfig::builder().with_no_client_auth(),
+        };
+        Some(Arc::new(config.with_cert_resolver(key)))
+    }
+
+    /// Whether clients must show a certificate: those without one do not get as far as a request.
+    pub(super) const fn asks_for_certificates(&self) -> bool {
+        self.clients.is_some()
     }
 
     /// Puts others in force, for connections and requests to come. Gives the keys whose files have changed.

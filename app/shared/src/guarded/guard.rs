@@ -16,7 +16,7 @@ use super::problem::Problem;
 use super::serve::Rejected;
 use super::token::Token;
 use crate::http::names::is_local;
-use crate::http::server::Origin;
+use crate::http::server::{Origin, Shown};
 
 /// Characters of a request's body that the audit log has: more than any command, and most jobs.
 const NOTED: usize = 400;
@@ -79,7 +79,7 @@ async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
 /// A line of the audit log, written when it is dropped: also of a request that took too long, or whose client
 /// is gone and whose order is carried out nevertheless. Its status is 0 then.
 struct Line {
-    who: &'static str,
+    who: String,
     from: String,
     asked: String,
     body: String,
@@ -100,7 +100,13 @@ impl Guard {
         let (head, body) = request.into_parts();
         let from = head.extensions.get::<Origin>().map_or_else(String::new, Origin::to_string);
         let asked = format!("{} {}", head.method, head.uri.path());
-        let mut line = Line { who: who.name(), from, asked, body: String::new(), status: 0 };
+        let shown = head.extensions.get::<Shown>().map(|Shown(name)| format!("certificate {name}"));
+        let who = match (who, shown) {
+            (Who::Unnamed, Some(shown)) => shown,
+            (who, Some(shown)) => format!("{}, {shown}", who.name()),
+            (who, None) => who.name().to_owned(),
+        };
+        let mut line = Line { who, from, asked, body: String::new(), status: 0 };
         let response = match to_bytes(body, self.body_bytes).await {
             Ok(body) => {
                 line.body = String::from_utf8_lossy(&body).chars().take(NOTED).collect();
@@ -143,6 +149,7 @@ impl Guard {
                 let remedy = "send `Authorization: Bearer TOKEN` with the token of token_file";
                 Err(Problem::new(StatusCode::UNAUTHORIZED, "no token, or a wrong one", remedy))
             }
+            None if self.in_force.asks_for_certificates() => Ok(Who::Unnamed),
             // Without a token, a name that somebody else's server resolves to this machine must not do (DNS
             // rebinding).
             None if self.by_name

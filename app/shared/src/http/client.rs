@@ -21,7 +21,7 @@ use tokio::runtime::Runtime;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::tls;
+use super::tls::{self, Identity};
 use crate::file::Unreadable;
 
 /// An appliance answers in milliseconds.
@@ -98,13 +98,18 @@ pub struct Client {
 
 impl Client {
     /// A client with a bearer token, if there is one, and the certificates that a server with TLS is signed
-    /// by.
+    /// by; and one of its own, if the server asks for that.
     ///
     /// # Errors
     /// A server with TLS takes certificates, and they can be read.
-    pub fn new(at: Address, token: Option<String>, ca: Option<&Path>) -> anyhow::Result<Self> {
+    pub fn new(
+        at: Address,
+        token: Option<String>,
+        ca: Option<&Path>,
+        identity: Option<Identity<'_>>,
+    ) -> anyhow::Result<Self> {
         let tls = match (&at, ca) {
-            (Address::Tcp { tls: true, .. }, Some(ca)) => Some(connector(ca)?),
+            (Address::Tcp { tls: true, .. }, Some(ca)) => Some(connector(ca, identity)?),
             (Address::Tcp { tls: true, .. }, None) => {
                 bail!("https:// takes --ca FILE: the certificates that the appliance's must be signed by")
             }
@@ -175,7 +180,7 @@ impl Client {
                         let server = ServerName::try_from(host.clone())?;
                         let stream =
                             tls.connect(server, stream).await.map_err(|error| refused(host, error))?;
-                        self.talk(stream, name, request, body).await
+                        self.talk(stream, name, request, body).await.map_err(|error| turned_away(host, error))
                     }
                 }
             }
@@ -221,11 +226,37 @@ async fn connected(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-fn connector(ca: &Path) -> anyhow::Result<TlsConnector> {
-    let config = tls::client(ca).map_err(|Unreadable { message, remedy }| {
-        anyhow::anyhow!("--ca {}: {message}\n  remedy: {remedy}", ca.display())
-    })?;
+fn connector(ca: &Path, identity: Option<Identity<'_>>) -> anyhow::Result<TlsConnector> {
+    let told = |what: &str, file: &Path, Unreadable { message, remedy }| {
+        anyhow::anyhow!("{what} {}: {message}\n  remedy: {remedy}", file.display())
+    };
+    let own = identity.map(|Identity { cert, key }| {
+        let chain = tls::certificates(cert).map_err(|error| told("--cert", cert, error))?;
+        tls::certified(chain, key, cert).map_err(|error| told("--cert-key", key, error))
+    });
+    let config = tls::client(ca, own.transpose()?.as_deref()).map_err(|error| told("--ca", ca, error))?;
     Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// What a server means that ends a connection with TLS before it has answered.
+fn turned_away(host: &str, error: anyhow::Error) -> anyhow::Error {
+    let own = |error: &(dyn core::error::Error + 'static)| {
+        let io = error.downcast_ref::<io::Error>()?;
+        let alert = io.get_ref().and_then(|inner| inner.downcast_ref::<tokio_rustls::rustls::Error>());
+        match alert {
+            Some(tokio_rustls::rustls::Error::AlertReceived(alert)) => Some(format!("{alert:?}")),
+            // The alert may have been lost with the connection.
+            None if io.kind() == io::ErrorKind::ConnectionReset => Some("connection reset".to_owned()),
+            _ => None,
+        }
+    };
+    match error.chain().find_map(own) {
+        Some(why) => anyhow::anyhow!(
+            "TLS with {host}: it does not take this client ({why})\n  remedy: if its [admin] has client_ca, \
+             show a certificate that those have signed: --cert FILE --cert-key FILE"
+        ),
+        None => error,
+    }
 }
 
 /// Why there is no TLS, in words if it is because of the certificate.

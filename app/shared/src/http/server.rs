@@ -27,6 +27,7 @@ use tokio_rustls::rustls::ServerConfig;
 use super::guests::{Guest, Guests};
 use super::idle::Idle;
 use super::names::Names;
+use super::tls;
 
 /// What one client may take, and all of them together.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +86,11 @@ pub enum Origin {
     /// Over the Unix socket, from a process of this user; `None` if the kernel does not tell.
     User(Option<u32>),
 }
+
+/// The certificate that a client has shown, by its [fingerprint](tls::fingerprint), where clients must show
+/// one; every request of it has this among its extensions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown(pub Arc<str>);
 
 impl core::fmt::Display for Origin {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -248,10 +254,15 @@ impl Door {
         let Some((guest, _)) = entered else { return };
         let stream = Idle::new(stream, self.limits.idle);
         match &self.tls {
-            None => self.answer((guest, origin), async move { Some(stream) }),
+            None => self.answer((guest, origin), async move { Some((stream, None)) }),
             Some(tls) => {
                 let handshake = tokio::time::timeout(self.limits.head, tls.accept(stream));
-                self.answer((guest, origin), async move { handshake.await.ok()?.ok() });
+                self.answer((guest, origin), async move {
+                    let stream = handshake.await.ok()?.ok()?;
+                    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+                    let shown = shown.map(|shown| Shown(tls::fingerprint(shown).into()));
+                    Some((stream, shown))
+                });
             }
         }
     }
@@ -260,16 +271,16 @@ impl Door {
     fn answer<S>(
         &self,
         (guest, origin): (Guest, Origin),
-        connecting: impl Future<Output = Option<S>> + Send + 'static,
+        connecting: impl Future<Output = Option<(S, Option<Shown>)>> + Send + 'static,
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (limits, open) = (self.limits, self.open.watcher());
         let leaving = guest.leaving();
-        let guest = Arc::new(guest);
-        let service = Asked { router: TowerToHyperService::new(self.router.clone()), guest, origin };
+        let (guest, router) = (Arc::new(guest), TowerToHyperService::new(self.router.clone()));
         let talk = async move {
-            let Some(stream) = connecting.await else { return };
+            let Some((stream, shown)) = connecting.await else { return };
+            let service = Asked { router, guest, origin, shown };
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(limits.head)
@@ -292,6 +303,7 @@ struct Asked {
     router: TowerToHyperService<Router>,
     guest: Arc<Guest>,
     origin: Origin,
+    shown: Option<Shown>,
 }
 
 impl Service<Request<Incoming>> for Asked {
@@ -301,6 +313,9 @@ impl Service<Request<Incoming>> for Asked {
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let _ = request.extensions_mut().insert(self.origin);
+        if let Some(shown) = &self.shown {
+            let _ = request.extensions_mut().insert(shown.clone());
+        }
         let (asking, answer) = (self.guest.asks(), self.router.call(request));
         Box::pin(async move { answer.await.map(|response| asking.with(response)) })
     }

@@ -4,12 +4,15 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
@@ -47,7 +50,7 @@ pub fn certified(
     CertifiedKey::from_der(chain, secret, &ring::default_provider()).map(Arc::new).map_err(|error| {
         Unreadable {
             message: format!("it does not belong to {}: {error}", cert.display()),
-            remedy: "give the key that tls_cert was made with",
+            remedy: "give the key that this certificate was made with",
         }
     })
 }
@@ -124,18 +127,49 @@ pub fn told(error: &CertificateError) -> (String, String) {
     (what, remedy.to_owned())
 }
 
-/// A client that believes servers with one of these certificates, or one that they have signed.
-pub fn client(ca: &Path) -> Result<ClientConfig, Unreadable> {
+/// What a client shows to a server that asks who it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Identity<'a> {
+    /// The file with its certificate, and those that signed it.
+    pub cert: &'a Path,
+    /// The file with the certificate's key.
+    pub key: &'a Path,
+}
+
+/// A client that believes servers with one of these certificates, or one that they have signed, and shows its
+/// own if it has one.
+pub fn client(ca: &Path, own: Option<&CertifiedKey>) -> Result<ClientConfig, Unreadable> {
     let pinned = certificates(ca)?;
     let mut roots = RootCertStore::empty();
     // What is no authority's can still be the server's own.
     roots.add_parsable_certificates(pinned.iter().cloned());
     let unusable = |message| Unreadable { message, remedy: "make a new one with `pascaline init --tls`" };
     let verifier = verifier(roots).map_err(unusable)?;
-    Ok(ClientConfig::builder()
+    let config = ClientConfig::builder()
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Pinning { verifier, pinned }))
-        .with_no_client_auth())
+        .with_custom_certificate_verifier(Arc::new(Pinning { verifier, pinned }));
+    Ok(match own {
+        Some(own) => config.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own.clone()))),
+        None => config.with_no_client_auth(),
+    })
+}
+
+/// Has clients show a certificate that is signed by one of this file's, or that is one of them.
+pub fn clients_of(ca: &Path) -> Result<Arc<dyn ClientCertVerifier>, Unreadable> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates(ca)?);
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build().map_err(|error| {
+        let remedy = "name a PEM file with the certificates that sign those of clients";
+        Unreadable { message: error.to_string(), remedy }
+    })
+}
+
+/// A certificate, as logs name it: the first half of its SHA-256, as `openssl x509 -fingerprint -sha256`
+/// prints it.
+pub fn fingerprint(certificate: &CertificateDer<'_>) -> String {
+    let digest = Sha256::digest(certificate);
+    let bytes: Vec<String> = digest.iter().take(16).map(|byte| format!("{byte:02X}")).collect();
+    bytes.join(":")
 }
 
 fn provider() -> Arc<CryptoProvider> {

@@ -20,10 +20,12 @@ pub(crate) fn credentials(config: &Config, admin: &AdminConfig) -> Result<Creden
         let message = "token_file and read_token_file have the same token, so that who has it may change all";
         return Err(config.error(file, message, "make another: `openssl rand -hex 32`"));
     }
-    let key = admin.tls.as_ref().map(|TlsFiles { cert, key }| {
-        let refused = |at: &Located<PathBuf>, error: Unreadable| {
-            config.error(at, format_args!("{}: {}", at.value.display(), error.message), error.remedy)
-        };
+    let refused = |at: &Located<PathBuf>, error: Unreadable| {
+        config.error(at, format_args!("{}: {}", at.value.display(), error.message), error.remedy)
+    };
+    let ca = admin.tls.as_ref().and_then(|tls| tls.client_ca.as_ref());
+    let clients = ca.map(|ca| tls::clients_of(&ca.value).map_err(|error| refused(ca, error))).transpose()?;
+    let key = admin.tls.as_ref().map(|TlsFiles { cert, key, .. }| {
         let chain = tls::certificates(&cert.value).map_err(|error| refused(cert, error))?;
         tls::certified(chain, &key.value, &cert.value).map_err(|error| refused(key, error))
     });
@@ -38,7 +40,7 @@ pub(crate) fn credentials(config: &Config, admin: &AdminConfig) -> Result<Creden
             files.cert.value.display()
         ));
     }
-    Ok(Credentials { token, read_token, key, warnings })
+    Ok(Credentials { token, read_token, key, clients, warnings })
 }
 
 fn token(config: &Config, file: &Located<PathBuf>) -> Result<Token, ConfigError> {

@@ -48,7 +48,8 @@ impl ControllerArgs {
         };
         let token = self.controller_token_file.as_ref().map(read).transpose()?;
         let token = token.map(|token| token.trim().to_owned());
-        let client = |at: &Address| Client::new(at.clone(), token.clone(), self.controller_ca.as_deref());
+        let client =
+            |at: &Address| Client::new(at.clone(), token.clone(), self.controller_ca.as_deref(), None);
         self.controller.iter().map(client).collect()
     }
 }

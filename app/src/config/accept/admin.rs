@@ -13,11 +13,22 @@ const LONGEST_PATH: usize = 107;
 
 impl Accept<'_> {
     pub(super) fn admin(&self, written: &Spanned<raw::Admin>) -> Checked<AdminConfig> {
-        let raw::Admin { listen, token_file, read_token_file, tls_cert, tls_key } = written.get_ref();
+        let raw::Admin { listen, token_file, read_token_file, tls_cert, tls_key, client_ca } =
+            written.get_ref();
+        let path = |file: &Option<_>| file.as_ref().map(|file| self.path(file)).transpose();
         let at = self.admin_listen(listen)?;
         let tls = match (tls_cert, tls_key) {
-            (Some(cert), Some(key)) => Some(TlsFiles { cert: self.path(cert)?, key: self.path(key)? }),
-            (None, None) => None,
+            (Some(cert), Some(key)) => {
+                let (cert, key) = (self.path(cert)?, self.path(key)?);
+                Some(TlsFiles { cert, key, client_ca: path(client_ca)? })
+            }
+            (None, None) => match client_ca {
+                Some(alone) => {
+                    let remedy = "set tls_cert and tls_key as well: certificates are shown over TLS";
+                    return Err(self.error(alone, "client_ca without TLS", remedy));
+                }
+                None => None,
+            },
             (Some(alone), None) => return Err(self.error(alone, "tls_cert without tls_key", "give both")),
             (None, Some(alone)) => return Err(self.error(alone, "tls_key without tls_cert", "give both")),
         };
@@ -29,16 +40,16 @@ impl Accept<'_> {
             let remedy = "set token_file as well: without it everybody who may connect may change everything";
             return Err(self.error(alone, "read_token_file without token_file", remedy));
         }
-        let path = |file: &Option<_>| file.as_ref().map(|file| self.path(file)).transpose();
         let (token_file, read_token_file) = (path(token_file)?, path(read_token_file)?);
-        if !at.value.is_local() && (token_file.is_none() || tls.is_none()) {
+        let mutual = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        if !at.value.is_local() && (token_file.is_none() && !mutual || tls.is_none()) {
             let lacking = match (&token_file, &tls) {
                 (None, None) => "neither a token nor TLS",
                 (None, Some(_)) => "no token",
                 _ => "no TLS",
             };
             let message = format!("{} can be reached from elsewhere, but there is {lacking}", at.value);
-            let remedy = "set token_file, tls_cert and tls_key, or listen on \
+            let remedy = "set token_file, tls_cert and tls_key (client_ca does for a token), or listen on \
                           \"unix:/run/pascaline/admin.sock\" or on 127.0.0.1";
             return Err(self.error(listen, message, remedy));
         }

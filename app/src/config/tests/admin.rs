@@ -49,6 +49,7 @@ fn what_makes_no_sense_is_refused() {
         ("listen = \"unix:/a\"\ntls_cert = \"c\"\ntls_key = \"k\"", "TLS on a Unix socket"),
         ("listen = \"127.0.0.1:1\"\ntls_cert = \"c\"", "tls_cert without tls_key"),
         ("listen = \"127.0.0.1:1\"\ntls_key = \"k\"", "tls_key without tls_cert"),
+        ("listen = \"127.0.0.1:1\"\nclient_ca = \"c\"", "client_ca without TLS"),
         ("listen = \"127.0.0.1:1\"\ntoken_file = \"\"", "an empty path"),
         ("listen = \"127.0.0.1:1\"\nread_token_file = \"t\"", "read_token_file without token_file"),
         ("listen = \"127.0.0.1:1\"\ntoken = \"secret\"", "unknown field"),

@@ -20,7 +20,7 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn new(at: &Address, ca: Option<&Path>) -> anyhow::Result<Self> {
-        Ok(Self { client: Client::new(at.clone(), None, ca)?, url: format!("{at}{PATH}") })
+        Ok(Self { client: Client::new(at.clone(), None, ca, None)?, url: format!("{at}{PATH}") })
     }
 
     /// The latest snapshot, as JSON.

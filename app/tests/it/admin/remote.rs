@@ -102,6 +102,39 @@ fn readers_change_nothing_and_changes_are_written_down() {
     assert!(!log.contains(TOKEN) && !log.contains(reader));
 }
 
+/// mTLS: a certificate in place of a token, and the log names it.
+#[test]
+fn only_clients_with_a_certificate_get_in() {
+    let (files, own, others, port) = (Files::new(), Files::new(), Files::new(), free_port());
+    let ((cert, key), (mine, my_key)) = (certificate(&files), certificate(&own));
+    let (strange, strange_key) = certificate(&others);
+    let keys = [("tls_cert", cert.as_path()), ("tls_key", &key), ("client_ca", &mine)];
+    let site = Site::with(files, &listen(port, "0.0.0.0", &keys)).ready();
+    let at = format!("https://localhost:{port}");
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let ask = |order: &[&str], shown: Option<(&Path, &Path)>| {
+        let mut words: Vec<String> = order.iter().map(|&word| word.to_owned()).collect();
+        words.extend(["--admin".to_owned(), at.clone(), "--ca".to_owned(), text(&cert)]);
+        if let Some((cert, key)) = shown {
+            words.extend(["--cert".to_owned(), text(cert), "--cert-key".to_owned(), text(key)]);
+        }
+        pascaline(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let ended = ask(&["job", "reset", "1", "--json"], Some((&mine, &my_key)));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let log = site.log();
+    let line = log.lines().find(|line| line.contains("audit")).unwrap_or_else(|| panic!("{log}"));
+    let who = line.split("who=\"certificate ").nth(1).and_then(|rest| rest.split('"').next());
+    assert_eq!(who.map(str::len), Some(16 * 3 - 1), "{line}");
+    let remedy = "remedy: if its [admin] has client_ca, show a certificate";
+    for shown in [None, Some((strange.as_path(), strange_key.as_path()))] {
+        ask(&["explain", "1"], shown).refused(1, &["TLS with localhost: it does not take", remedy]);
+    }
+    ask(&["explain", "1"], Some((&mine, &strange_key))).refused(1, &["--cert-key ", "does not belong to"]);
+    let alone = ["explain", "1", "--admin", &at, "--cert", &text(&mine)];
+    pascaline(&alone).refused(2, &["--cert-key <FILE>"]);
+}
+
 #[test]
 fn tls_and_a_token_let_others_in() {
     let (files, port) = (Files::new(), free_port());

@@ -41,8 +41,8 @@ impl Accept<'_> {
         let network = self.network(&raw)?;
         let jobs = self.jobs(&network, &raw.jobs)?;
         let written = raw.controller.into_inner();
-        let RawController { name, listen, token_file, read_token_file, page, interval, down_after, .. } =
-            written;
+        let RawController { name, listen, token_file, read_token_file, certificate, key, .. } = written;
+        let RawController { page, interval, down_after, .. } = written;
         let interval = self.time(interval.as_ref(), Duration::from_secs(1))?;
         let silent = self.time(down_after.as_ref(), 3 * interval)?;
         if let Some(written) = down_after.filter(|_| silent < 2 * interval) {
@@ -56,12 +56,19 @@ impl Accept<'_> {
             let remedy = "set token_file as well: without it everybody who may connect may change everything";
             return Err(self.error(alone, "read_token_file without token_file", remedy));
         }
+        let identity = match (certificate, key) {
+            (Some(certificate), Some(key)) => Some((certificate.into_inner(), key.into_inner())),
+            (None, None) => None,
+            (Some(alone), None) => return Err(self.error(&alone, "certificate without key", "give both")),
+            (None, Some(alone)) => return Err(self.error(&alone, "key without certificate", "give both")),
+        };
         Ok(Config {
             file: self.file.to_owned(),
             name,
             listen: listen.into_inner(),
             token_file,
             read_token_file: read_token_file.map(Spanned::into_inner),
+            identity,
             page,
             store,
             interval,
