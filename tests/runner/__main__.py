@@ -9,15 +9,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import output
-from build import handed_on
 from tests.bed import tables
+from tests.runner import another
+from tests.runner.another import Beside
 from tests.runner.outcomes import Outcome, Outcomes, title
+from tests.runner.part import Part
 from tests.runner.programs import Programs
 from tests.runner.record import Record, minutes
 from tests.runner.shell import ROOT, environment_of
@@ -36,10 +38,10 @@ def main(arguments: list[str]) -> int:
         signal.signal(signum, signal.default_int_handler)
     _LOGS.mkdir(parents=True, exist_ok=True)
     os.environ["PASCALINE_PROGRAMS"] = str(options.programs or "")
-    if options.as_root:
-        return _run_as_root(options)
+    if options.said:
+        return _run_part(options)
     split = os.geteuid() != 0 and may_be_root()
-    chosen = _outcomes(options, as_root=None)
+    chosen = _outcomes(options, Part.ALL)
     _pytest(chosen, "--collect-only")
     if options.list:
         print(*(item_title for item_title in _titles(chosen)), sep="\n")
@@ -55,8 +57,17 @@ def main(arguments: list[str]) -> int:
         record.announcement(_titles(chosen), whole=not options.words, limit=_LIMITS[options.all]), flush=True
     )
     since = time.monotonic()
-    outcomes = _outcomes(options, as_root=False if split else None)
+    # Two processes of a user's would ask for two passwords.
+    overlaps = options.all and not options.words and os.geteuid() == 0
+    given = ("--programs", str(options.programs)) if options.programs else ()
+    beside = Beside(_LOGS, ("--all", *given)) if overlaps else None
+    part = Part.ALONE if beside else Part.USER if split else Part.ALL
+    outcomes = _outcomes(options, part, beside.before if beside else lambda _: None)
     ended = _pytest(outcomes)
+    if beside and ended in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
+        beside.stop()
+    elif beside:
+        outcomes.add(beside.outcomes())
     needs_root = any(item.get_closest_marker("root") for item in chosen.items)
     if split and needs_root and ended != pytest.ExitCode.INTERRUPTED:
         outcomes.add(_by_sudo(options))
@@ -72,7 +83,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     add("--all", action="store_true")
     add("--list", action="store_true")
     add("--programs", type=Path, metavar="DIR")
-    add("--as-root", type=Path, help=argparse.SUPPRESS)
+    add("--part", type=Part, default=Part.ALL, help=argparse.SUPPRESS)
+    add("--said", type=Path, help=argparse.SUPPRESS)
     add("words", nargs="*", metavar="WORD")
     return parser.parse_args(arguments)
 
@@ -88,8 +100,10 @@ def _lacks_room(options: argparse.Namespace) -> str:
     )
 
 
-def _outcomes(options: argparse.Namespace, *, as_root: bool | None) -> Outcomes:
-    return Outcomes(_LOGS, options.words, everything=options.all, as_root=as_root)
+def _outcomes(
+    options: argparse.Namespace, part: Part, before: Callable[[str], None] = lambda _: None
+) -> Outcomes:
+    return Outcomes(_LOGS, options.words, everything=options.all, part=part, before=before)
 
 
 def _titles(outcomes: Outcomes) -> list[str]:
@@ -113,26 +127,19 @@ def may_be_root() -> bool:
 
 def _by_sudo(options: argparse.Namespace) -> list[dict[str, object]]:
     """Runs the tests that need root in this process, in one that is root's; returns their outcomes."""
-    said = _LOGS / "as-root.json"
-    said.unlink(missing_ok=True)
     try:
         # Not by root, which has no Rust.
         programs = Programs(_TARGET, environment_of(_TARGET)).directory
     except pytest.fail.Exception as failure:
         return [{"title": "tests by sudo", "failures": [str(failure)]}]
-    more = ("--programs", str(programs), *["--all"] * options.all)
-    words = (sys.executable, "-B", "-m", "tests.runner", "--as-root", str(said), *more, *options.words)
-    subprocess.run(("sudo", "-n", "env", *handed_on(), *words), cwd=ROOT, check=False)
-    if not said.exists():
-        return [{"title": "tests by sudo", "failures": ["ended without a report"]}]
-    found: list[dict[str, object]] = json.loads(said.read_text())
-    return found
+    more = ("--programs", str(programs), *["--all"] * options.all, *options.words)
+    return another.by_sudo(_LOGS, more)
 
 
-def _run_as_root(options: argparse.Namespace) -> int:
-    outcomes = _outcomes(options, as_root=True)
+def _run_part(options: argparse.Namespace) -> int:
+    outcomes = _outcomes(options, options.part)
     code = _pytest(outcomes, "-o", "junit_family=xunit2")
-    options.as_root.write_text(json.dumps(outcomes.to_json()))
+    options.said.write_text(json.dumps(outcomes.to_json()))
     return code
 
 

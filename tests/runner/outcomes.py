@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.runner.cases import CASES, Cases
+from tests.runner.part import Part
 from tests.runner.shell import tail
 
 # The order in which folders run: the quick ones first.
@@ -36,15 +38,23 @@ def title(nodeid: str) -> str:
 
 
 class Outcomes:
-    def __init__(self, logs: Path, words: list[str], *, everything: bool, as_root: bool | None) -> None:
-        """`words`: tests whose titles contain one; `as_root`: those that root has to run, or the others."""
+    def __init__(
+        self,
+        logs: Path,
+        words: list[str],
+        *,
+        everything: bool,
+        part: Part,
+        before: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`words`: tests whose titles contain one; `before` is called before each, with its title."""
         self.logs = logs
         self.found: list[Outcome] = []
         self.items: list[pytest.Item] = []
         self.broken: list[str] = []
         self._words = words
         self._everything = everything or bool(words)
-        self._as_root = as_root
+        self._part, self._before = part, before
         self._current: Outcome | None = None
         self._since = 0.0
 
@@ -58,7 +68,7 @@ class Outcomes:
         self.items = list(items)
 
     def _wants(self, item: pytest.Item) -> bool:
-        if self._as_root is not None and (item.get_closest_marker("root") is not None) != self._as_root:
+        if not self._part.has(item):
             return False
         if not self._everything and item.get_closest_marker("all"):
             return False
@@ -80,6 +90,7 @@ class Outcomes:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._current = Outcome(title(nodeid))
+        self._before(self._current.title)
         (self.logs / f"{slug(nodeid)}.log").unlink(missing_ok=True)
         self._since = time.monotonic()
         print(f"> {self._current.title} ... ", end="", flush=True)

@@ -56,5 +56,8 @@ class Programs:
         kept = self._target / "programs"
         kept.mkdir(exist_ok=True)
         for package in _OPTIMISED[1::2]:
-            shutil.copy2(built / package, kept / package)
+            # Another process may be running the one that is there.
+            fresh = kept / f".{package}-{os.getpid()}"
+            shutil.copy2(built / package, fresh)
+            fresh.replace(kept / package)
         return kept

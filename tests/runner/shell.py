@@ -14,6 +14,8 @@ import pytest
 from process import Child
 
 ROOT = Path(__file__).resolve().parents[2]
+# Set in the environment of a run beside which other steps run: compilers and the like give way to those.
+NICE = "PASCALINE_TEST_NICE"
 # The exit code of a program that cannot run on this machine; the last line that it printed is the reason.
 CANNOT_RUN = 77
 _TAIL_LINES = 40
@@ -49,7 +51,7 @@ class Shell:
         environment: Mapping[str, str] | None = None,
     ) -> Done:
         """Runs a program. The test fails if it takes longer, or ends with another exit code (None: any)."""
-        words = [str(word) for word in command]
+        words = [*("nice", "-n", "19") * (NICE in os.environ), *(str(word) for word in command)]
         self._write(f"$ {' '.join(words)}\n")
         variables = {**self.environment, **(environment or {})}
         child = Child(self.log.stem, words, self.log.parent, environment=variables, place=ROOT)

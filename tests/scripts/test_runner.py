@@ -1,14 +1,17 @@
 """How scripts/test counts and judges: skips and failures must show."""
 
+import os
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from tests.runner import __main__ as runner
+from tests.runner import another
 from tests.runner.cases import Cases
 from tests.runner.outcomes import Outcomes, title
-from tests.runner.shell import Shell
+from tests.runner.part import Part
+from tests.runner.shell import NICE, Shell
 
 pytest_plugins = ["pytester"]
 _JUNIT = """<testsuites><testsuite name="wire">
@@ -118,7 +121,7 @@ def test_skipped():
 def test_outcomes(pytester: pytest.Pytester, tmp_path: Path) -> None:
     """Cases within a test count one by one; one without any, or that ended early, has failed."""
     pytester.makepyfile(test_counted=_COUNTED)
-    outcomes = Outcomes(tmp_path, [], everything=True, as_root=None)
+    outcomes = Outcomes(tmp_path, [], everything=True, part=Part.ALL)
     pytester.inline_run("-p", "no:terminal", plugins=[outcomes])
     counts = {o.title.split()[-1]: (o.passed, len(o.failures), len(o.skipped)) for o in outcomes.found}
     assert counts == {
@@ -143,3 +146,30 @@ def test_an_interrupted_run_has_not_passed(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(runner, "_pytest", stopped)
     monkeypatch.setattr(runner, "_report", lambda *_, **__: 0)
     assert runner.main(["a/b"]) == 1
+
+
+@pytest.mark.parametrize(("folder", "beside"), [("lab", True), ("hostile", True), ("ports", False)])
+def test_each_step_is_in_one_process(folder: str, beside: bool) -> None:
+    item = mock.Mock(path=Path(f"tests/{folder}/test_it.py"))
+    assert (Part.BESIDE.has(item), Part.ALONE.has(item)) == (beside, not beside)
+
+
+def test_steps_beside_others_begin_and_end_with_compilers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = mock.Mock(poll=mock.Mock(return_value=None))
+    started = mock.Mock(return_value=child)
+    monkeypatch.setattr("subprocess.Popen", started)
+    monkeypatch.delenv(NICE, raising=False)
+    beside = another.Beside(tmp_path, ["--all"])
+    for step in ("static/lints: shell", "rust/cargo: units"):
+        beside.before(step)
+    assert not started.called
+    beside.before("rust/cargo: lints")
+    beside.before("rust/cargo: loom")
+    assert (started.call_count, NICE in os.environ, child.wait.called) == (1, True, False)
+    beside.before("programs/lab: papers")
+    assert (NICE in os.environ, child.wait.called) == (False, True)
+    child.poll.return_value = 1
+    (tmp_path / "beside.log").write_text("")
+    assert beside.outcomes()[0]["failures"] == ["ended without a report"]
