@@ -56,7 +56,7 @@ class Beside:
             self._child.wait()
 
     def outcomes(self) -> list[dict[str, Any]]:
-        """What has come of them; prints what they have said."""
+        """Their outcomes; prints their progress."""
         if not self._child:
             return []
         self.wait()

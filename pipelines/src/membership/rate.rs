@@ -46,7 +46,7 @@ fn place(address: Address) -> usize {
     (mixed >> (64 - PLACES.ilog2())) as usize
 }
 
-/// What is counted of addresses.
+/// The requests of addresses.
 #[derive(Debug)]
 pub(super) struct Addresses {
     /// What all members at an address have asked: an answer costs more than a request.
