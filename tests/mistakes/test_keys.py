@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -206,3 +207,33 @@ def test_ranks_with_their_own_keys(bed: Bed) -> None:
     sealed: dict[str, Any] = {"security": "mac", "iterations": 2}
     bed.fails([bed.worker(_ODD, key=own[0], **sealed)], "key of rank 0", _REMEDY)
     bed.succeeds([bed.worker(rank, key=own[rank], **sealed) for rank in range(RANKS)])
+
+
+@within(SOON)
+def test_key_that_a_rank_does_not_get(bed: Bed) -> None:
+    """The job's key changes, and a rank keeps the one before: it is named, and refused when the key is."""
+    key = _new(bed, "job.key")
+    bed.appliance(_keys(key, "encrypt"))
+    own = [_copied(key, f"rank{rank}.key") for rank in range(RANKS)]
+    sealed: dict[str, Any] = {"security": "encrypt", "deadline": "8s"}
+    ranks = [bed.worker(rank, key=own[rank], **sealed) for rank in range(RANKS)]
+    bed.await_work()
+    _new(bed, "next.key").replace(key)
+    rekey = ("job", "rekey", str(JOB), "--admin", bed.admin)
+    bed.says("rekey", bed.pascaline(*rekey), "takes the one before until all ranks use this")
+    for file in own[:_ODD]:
+        _copied(key, f"{file.name}.new").replace(file)
+    bed.mark()
+    bed.appears("rekey again", lambda: bed.pascaline(*rekey), rf"; rank {_ODD} still uses the one before")
+    bed.await_work()
+    bed.mark()
+    bed.says("at once", bed.pascaline(*rekey, "--now"), "only")
+    bed.appears("the rank", ranks[_ODD].tail, _TAKES_NONE, "another key", _REMEDY)
+    _copied(key, "late.key").replace(own[_ODD])
+    bed.await_work()
+
+
+def _copied(key: Path, name: str) -> Path:
+    copy = key.with_name(name)
+    shutil.copy(key, copy)
+    return copy

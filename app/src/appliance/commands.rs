@@ -42,13 +42,13 @@ pub(super) fn rekey(
     at_once: bool,
 ) -> Result<String, Problem> {
     let former = site.plane.membership().with_former_keys(id);
-    let left = named(&former);
+    let behind = behind(&former);
     let (file, fresh) = running.read_key(id)?;
     let conflict = |error: String, remedy: String| Err(Problem::new(StatusCode::CONFLICT, error, remedy));
     let is_new = fresh.is_some();
     match fresh {
         Some(_) if !former.is_empty() && !at_once => {
-            let error = format!("job {id}: {left} still use the key before the one in force");
+            let error = format!("job {id}: {behind} the key before the one in force");
             let remedy = format!(
                 "give them the file of that one first, or refuse them with `pascaline job rekey {id} --now`"
             );
@@ -70,21 +70,21 @@ pub(super) fn rekey(
              where they have theirs"
         )
     } else {
-        format!("job {id} has the key in {file}; {left} still use the one before")
+        format!("job {id} has the key in {file}; {behind} the one before")
     };
     info!(job = id, "{done}");
     Ok(done)
 }
 
-/// Ranks, for people.
-fn named(ranks: &[u16]) -> String {
+/// That ranks are behind, for people.
+fn behind(ranks: &[u16]) -> String {
     let few: Vec<String> = ranks.iter().take(8).map(u16::to_string).collect();
-    let more = if ranks.len() > few.len() {
-        format!(" and {} more", ranks.len() - few.len())
-    } else {
-        String::new()
-    };
-    format!("ranks {}{more}", few.join(", "))
+    let more = ranks.len() - few.len();
+    match (few.as_slice(), more) {
+        ([one], _) => format!("rank {one} still uses"),
+        (few, 0) => format!("ranks {} still use", few.join(", ")),
+        (few, more) => format!("ranks {} and {more} more still use", few.join(", ")),
+    }
 }
 
 fn refused(job: u16, why: Refused) -> Problem {
