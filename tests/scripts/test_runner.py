@@ -148,9 +148,11 @@ def test_an_interrupted_run_has_not_passed(monkeypatch: pytest.MonkeyPatch) -> N
     assert runner.main(["a/b"]) == 1
 
 
-@pytest.mark.parametrize(("folder", "beside"), [("lab", True), ("hostile", True), ("ports", False)])
-def test_each_step_is_in_one_process(folder: str, beside: bool) -> None:
-    item = mock.Mock(path=Path(f"tests/{folder}/test_it.py"))
+@pytest.mark.parametrize(
+    ("file", "beside"), [("lab/test_tcp", True), ("ports/test_clients", True), ("ports/test_demo", False)]
+)
+def test_each_step_is_in_one_process(file: str, beside: bool) -> None:
+    item = mock.Mock(path=Path(f"tests/{file}.py"))
     assert (Part.BESIDE.has(item), Part.ALONE.has(item)) == (beside, not beside)
 
 
