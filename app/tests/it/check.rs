@@ -147,7 +147,10 @@ fn what_this_machine_does_not_have_is_refused_as_run_does() {
     refused(&tls(&cert, "/nonexistent"), &[":14:11: /nonexistent: there is no such file", "remedy: "]);
     refused(&tls(&key, &key), &["there is no certificate in it", "-----BEGIN CERTIFICATE-----"]);
     refused(&tls(&cert, &cert), &["there is no private key in it", "remedy: "]);
-    refused(&tls(&cert, &other), &[":14:11: ", "it does not belong to", "give the key that this certificate"]);
+    refused(
+        &tls(&cert, &other),
+        &[":14:11: ", "it does not belong to", "give the key that this certificate"],
+    );
     assert!(!check(&tls(&cert, &key)).contains("warning"));
     let wide = format!("[admin]\nlisten = \"127.0.0.2:9466\"\ntls_cert = {cert:?}\ntls_key = {key:?}\n");
     assert!(check(&wide).contains("warning: tls_cert ") && check(&wide).contains("not for 127.0.0.2"));
