@@ -12,10 +12,10 @@ fn no_promise_is_broken() {
     let report = run(1, 1500, 2);
     let findings: Vec<_> = report.findings.iter().map(|one| (one.seed, one.violation.to_string())).collect();
     assert_eq!((report.schedules, report.violations), (1500, 0), "{findings:?}");
-    for &fault in Fault::ALL {
+    // Only where packets are sealed are there keys, and an attacker: `sealed.rs`.
+    for &fault in Fault::ALL.iter().filter(|fault| **fault != Fault::Rekeyed) {
         assert!(report.faults.get(fault) > 20, "{}: {}", fault.text(), report.faults.get(fault));
     }
-    // Only where packets are sealed is there an attacker: `sealed.rs`.
     for &reach in Reach::ALL.iter().filter(|reach| **reach != Reach::Forged) {
         assert!(report.reached.get(reach) > 20, "{}: {}", reach.text(), report.reached.get(reach));
     }
