@@ -146,7 +146,7 @@ fn what_does_not_open_is_counted_and_has_no_effect() {
     assert!(ignored[0] >= 20 && ignored[1] == 2 * ignored[0], "{ignored:?}");
     // Those behind the last results may not have been read.
     assert!(counters.ignored(Ignored::Replayed) >= 16, "{counters:?}");
-    assert_eq!(counters.results, 20);
+    assert!(counters.results >= 20, "{counters:?}");
 }
 
 /// The first answers are unsealed, and say that the rank is unproven.
