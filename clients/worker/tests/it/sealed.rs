@@ -142,7 +142,7 @@ fn what_does_not_open_is_counted_and_has_no_effect() {
     }
     let counters = worker.leave().counters;
     let ignored = [Ignored::Unsealed, Ignored::Forged].map(|reason| counters.ignored(reason));
-    // What is sent again, on a busy machine, is answered again.
+    // On a busy machine some packets are sent again, and answered again.
     assert!(ignored[0] >= 20 && ignored[1] == 2 * ignored[0], "{ignored:?}");
     // Those behind the last results may not have been read.
     assert!(counters.ignored(Ignored::Replayed) >= 16, "{counters:?}");
