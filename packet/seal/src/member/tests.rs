@@ -122,18 +122,25 @@ fn sends(end: &mut MemberEnd, kind: Kind, keys: [&JobKeys; 2]) -> [bool; 2] {
     keys.map(|keys| keys.rank(2).up.open(SESSION, &mut bytes.clone()).is_ok())
 }
 
+/// The keys of the rank by one secret or another.
+fn holder(byte: u8) -> Holder {
+    Holder::of(&Secret::new(&[byte; 32]).unwrap(), 1, 2, Protection::Encrypt)
+}
+
+/// An end whose salt is known, with the keys of [`ends`] and those of the appliance after them.
+fn changing() -> (JobKeys, JobKeys, MemberEnd) {
+    let (old, mut end) = ends();
+    let new = JobKeys::new(&Secret::new(&[4; 32]).unwrap(), 1, Protection::Encrypt);
+    end.open(&mut Sent(&old, 0).answer()).unwrap();
+    (old, new, end)
+}
+
 /// Holds R14.14 of protocol.md.
 #[test]
 fn keys_change_once_the_appliance_has_shown_that_it_has_them() {
-    let (old, mut end) = ends();
-    let secret = Secret::new(&[4; 32]).unwrap();
-    let new = JobKeys::new(&secret, 1, Protection::Encrypt);
-    let both = [&old, &new];
-    let (mut by_old, mut by_new) = (Sent(&old, 0), Sent(&new, 100));
-    end.open(&mut by_old.answer()).unwrap();
-
-    let holder = || Holder::of(&secret, 1, 2, Protection::Encrypt);
-    assert!(end.renew(holder()) && !end.renew(holder()), "once");
+    let (old, new, mut end) = changing();
+    let (both, mut by_old, mut by_new) = ([&old, &new], Sent(&old, 1), Sent(&new, 100));
+    assert!(end.renew(holder(4)) && !end.renew(holder(4)), "once");
     let requests: Vec<_> = (0..4).map(|_| sends(&mut end, Kind::Control, both)).collect();
     assert_eq!(requests, [[false, true], [true, false], [false, true], [true, false]], "in turn");
     assert_eq!(sends(&mut end, Kind::Gradient, both), [true, false]);
@@ -162,18 +169,14 @@ fn keys_change_once_the_appliance_has_shown_that_it_has_them() {
 /// A file that gets its former content back, and keys that all others have already.
 #[test]
 fn keys_that_are_offered_are_taken_back_or_found_in_force() {
-    let (old, mut end) = ends();
-    let secret = Secret::new(&[4; 32]).unwrap();
-    let new = JobKeys::new(&secret, 1, Protection::Encrypt);
-    let both = [&old, &new];
-    let (mut by_old, mut by_new) = (Sent(&old, 0), Sent(&new, 100));
-    end.open(&mut by_old.answer()).unwrap();
-    assert!(end.renew(Holder::of(&secret, 1, 2, Protection::Encrypt)));
-    assert!(!end.renew(Holder::of(&Secret::new(&[3; 32]).unwrap(), 1, 2, Protection::Encrypt)));
+    let (old, new, mut end) = changing();
+    let (both, mut by_old, mut by_new) = ([&old, &new], Sent(&old, 1), Sent(&new, 100));
+    assert!(end.renew(holder(4)));
+    assert!(!end.renew(holder(3)));
     assert_eq!([0; 2].map(|_| sends(&mut end, Kind::Control, both)), [[true, false]; 2]);
     assert_eq!(end.open(&mut by_new.result()), Err(Fault::Forged));
 
-    assert!(end.renew(Holder::of(&secret, 1, 2, Protection::Encrypt)));
+    assert!(end.renew(holder(4)));
     assert!(end.open(&mut by_new.result()).is_ok(), "all have it, and the answer was lost");
     assert_eq!(sends(&mut end, Kind::Gradient, both), [false, true]);
     assert!(end.open(&mut by_old.result()).is_ok());
