@@ -67,7 +67,10 @@ class Beside:
         """Has it clean up and end."""
         if self._child and self._child.poll() is None:
             self._child.send_signal(signal.SIGINT)
-            self._child.wait(_GRACE_SECONDS)
+            try:
+                self._child.wait(_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._child.kill()
 
 
 def _outcomes(said: Path) -> list[dict[str, Any]]:

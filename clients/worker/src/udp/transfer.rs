@@ -70,9 +70,11 @@ impl<'a> Transfer<'a> {
 
     /// Sends all packets that the session has ready.
     pub(super) fn flush(&mut self, session: &mut Session, tensor: &[u8]) -> io::Result<()> {
-        let now = self.origin.elapsed();
-        if self.sealing.as_deref_mut().is_some_and(|sealing| sealing.renew(now)) {
-            session.ask_soon(now);
+        if let Some(sealing) = self.sealing.as_deref_mut() {
+            let now = self.origin.elapsed();
+            if sealing.renew(now) {
+                session.ask_soon(now);
+            }
         }
         loop {
             let now = self.origin.elapsed();

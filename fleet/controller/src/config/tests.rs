@@ -17,6 +17,14 @@ fn the_example_is_accepted_and_has_every_key() {
     assert_eq!(config.network.switches[0].links, [2, 3]);
 }
 
+#[test]
+fn what_it_shows_to_appliances_has_a_key() {
+    let text = EXAMPLE.replacen("# certificate =", "certificate =", 1).replacen("# key =", "key =", 1);
+    let (certificate, key) = parsed(&text).unwrap().identity.unwrap();
+    assert_eq!(certificate, Path::new("/etc/pascaline/controller.pem"));
+    assert_eq!(key, Path::new("/etc/pascaline/controller.key"));
+}
+
 /// A mistake, made by a replacement in the example: the message, and the line that it names.
 fn mistake(from: &str, to: &str, said: &str) {
     assert!(EXAMPLE.contains(from), "{from} is not in the example");
@@ -65,6 +73,9 @@ fn mistakes_are_told_with_their_place() {
     let error = parsed(&EXAMPLE.replacen(mac, "", 1).replacen(router, "", 1)).unwrap_err();
     assert!(error.contains("nothing says how appliance \"leaf1-a\" reaches \"spine0-a\""), "{error}");
     mistake("\"unix:/run/pascaline/controller.sock\"", "\"0.0.0.0:9471\"", "without a token");
+    let both = "# certificate = \"/etc/pascaline/controller.pem\"";
+    mistake(both, "certificate = \"c.pem\"", "certificate without key");
+    mistake(both, "key = \"c.key\"", "key without certificate");
     mistake("down_after = \"3s\"", "down_after = \"1s\"", "one late answer would be a failure");
     mistake("interval = \"1s\"", "interval = \"soon\"", "no time between");
     mistake("address = \"10.80.0.10\"", "address = \"10.80.0\"", "is not an IP address");
